@@ -1,6 +1,6 @@
 //! `cargo xtask docs`: keeps the pages true. Writes the files and runs the commands of every page,
 //! follows the relative links, looks for stale phrases, and writes (or with `--check` compares) the
-//! parts that are generated. How a page says what it expects: `docs/testing.md`.
+//! parts that are generated. `docs/testing.md` describes the markup of the pages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ const README: &str = "README.md";
 /// The only page that may speak of what was and what will be.
 const CHANGELOG: &str = "CHANGELOG.md";
 
-/// How readers of a fresh clone start forge. The check starts the forge that is built already,
+/// The command by which readers of a fresh clone start forge. The check starts the forge that is built already,
 /// because a release build takes minutes and prints the same.
 const FROM_SOURCE: &str = "cargo run --release -- ";
 

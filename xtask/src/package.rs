@@ -1,6 +1,6 @@
-//! `cargo xtask package`: what a release hands out, as far as it can be made without a host. dist's
-//! archive and Debian's package are built in a copy of the checkout and unpacked; the program of each
-//! does forge's main job in a container that has nothing else but busybox.
+//! `cargo xtask package` tests the packages of a release, as far as that needs no hosting. It builds
+//! dist's archive and Debian's package in a copy of the checkout, unpacks both, and runs forge's main
+//! job with the program of each in a container with nothing but busybox.
 
 use std::env;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::workspace;
 
 pub(crate) const ABOUT: &str = "build the archive and the Debian package of a release, unpack both, and run forge in a bare container (--pages TARGET: completions and manual pages alone)";
 
-/// Has the C library linked into programs for Linux.
+/// Links the C library into programs for Linux.
 const STATIC: &str = "-C target-feature=+crt-static";
 
 /// Each shell, and the name of its completions where the shell looks for them.
@@ -44,7 +44,7 @@ const IN_ARCHIVE: [&str; 9] = [
     "man/forge-exec.1",
 ];
 
-/// The same files where Debian has them. cargo-deb compresses what Debian's policy wants compressed.
+/// The same files at Debian's paths. cargo-deb compresses manual pages.
 const IN_DEB: [&str; 9] = [
     "usr/share/doc/forge/CHANGELOG.md",
     "usr/share/doc/forge/LICENSE-APACHE",
@@ -136,11 +136,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.close()
 }
 
-/// Where the archive and the package are unpacked.
+/// Directories into which the archive and the package are unpacked.
 const ARCHIVE: &str = "archive";
 const DEBIAN: &str = "debian";
 
-/// A checkout, and what is built of it.
+/// A checkout and its build directory.
 struct Build {
     checkout: PathBuf,
     target_dir: PathBuf,

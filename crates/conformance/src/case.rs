@@ -100,7 +100,7 @@ pub(crate) enum Cell {
     DenyBut(usize),
     /// Allowed against the policy's word where the caller is uid 0, and denied elsewhere.
     AllowRoot(usize),
-    /// A gap for everyone but uid 0, who is denied.
+    /// A gap for ordinary users; uid 0 is denied.
     GapNotRoot,
     /// Through, and listed in the plan.
     Gap,

@@ -1,10 +1,9 @@
-//! Names that are protected or hidden only for what the file holds: `*.pem` for a private key, and
-//! every hidden name for what git does not track with this very content.
+//! Rules that depend on the content of a file: `*.pem` is protected and hidden if the file holds a
+//! private key, and a hidden file is shown if git tracks exactly its content.
 //!
-//! The open file is judged, not its name, so that an exchange in between changes nothing. What is
-//! not a regular file, or cannot be read as a whole, counts as a secret. A name where nothing is
-//! belongs to everybody: a key that a worker makes is not a secret of the person's, until the next
-//! call finds it there.
+//! The open file is judged, not its name, so that exchanging the file changes nothing. An entry that
+//! is not a regular file, or that cannot be read completely, counts as a secret. An absent name is
+//! free: a key that a worker creates is hidden from the next call on.
 
 use std::ffi::{OsStr, OsString};
 
@@ -56,8 +55,7 @@ pub(crate) async fn is_key(file: &AnyFile) -> bool {
     content.is_none_or(|content| holds_private_key(&content))
 }
 
-/// Returns `true` if an open file holds what a rule hides. `names` are where it really lies in the
-/// mount.
+/// Returns `true` if a rule hides an open file. `names` is its real path in the mount.
 pub(crate) async fn is_secret(
     file: &AnyFile,
     rule: Content,
@@ -84,7 +82,7 @@ async fn is_tracked(mount: &Mount, names: &[OsString], content: &[u8]) -> bool {
             Err(Fault::Missing) => continue,
             index => index.ok().flatten(),
         };
-        // Whoever cannot read the objects has no other way to the content.
+        // Why: a worker that cannot read the objects cannot read the content there either.
         let objects = git.iter().copied().chain([OsStr::new("objects")]);
         let objects: Vec<OsString> = objects.map(OsStr::to_owned).collect();
         if hidden_by(mount, &objects).is_some() {
@@ -133,8 +131,7 @@ pub(crate) async fn is_key_at(dir: &AnyDir, name: &OsStr, kind: Kind) -> bool {
 }
 
 impl FileSandbox {
-    /// Returns `true` if what is at a place is what a rule hides, or not a file. A place where
-    /// nothing is has nothing to hide.
+    /// Returns `true` if a rule hides the entry at a location. An absent entry is not hidden.
     pub(crate) async fn is_secret_in(
         &self,
         path: &SandboxPath,
@@ -157,7 +154,7 @@ impl FileSandbox {
         }
     }
 
-    /// The same for a name in a directory of a mount, as its listing says.
+    /// Returns `true` if a rule hides an entry of a directory listing.
     pub(crate) async fn is_listed_secret(
         &self,
         mount: usize,
@@ -180,8 +177,8 @@ impl FileSandbox {
         }
     }
 
-    /// Returns `true` unless a link leads to a file that is not hidden, by its own name or by the
-    /// rule for that of the link.
+    /// Returns `true` if the target of a link is hidden, by the rule for its own name or by the rule
+    /// for the name of the link, or if the target is not a file.
     async fn leads_to_secret(
         &self,
         path: &SandboxPath,
@@ -208,8 +205,8 @@ impl FileSandbox {
         }
     }
 
-    /// Refuses to change a private key and what is hidden, and to make a directory where only a
-    /// file could be judged.
+    /// Refuses to change a private key or a hidden file, and to create a directory under a name
+    /// whose rule depends on content.
     pub(crate) async fn check_key(
         &self,
         path: &SandboxPath,

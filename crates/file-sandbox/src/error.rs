@@ -275,7 +275,7 @@ impl Verb {
         }
     }
 
-    /// Whether it is about what a caller must have seen before, so that what is hidden is absent.
+    /// `true` if the operation needs an existing entry, so that a hidden one is reported as absent.
     pub(crate) const fn sees(self) -> bool {
         matches!(self, Self::Delete | Self::Move | Self::Edit)
     }

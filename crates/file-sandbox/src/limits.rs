@@ -70,7 +70,7 @@ impl Limits {
     }
 
     /// Refuses to leave a file above this size, in bytes, by any operation; larger files can be
-    /// read. `setting` is what the refusal names.
+    /// read. The refusal names `setting`.
     #[must_use]
     pub fn max_write_bytes(mut self, max: u64, setting: &'static str) -> Self {
         self.max_write_bytes = Some((max, setting));
@@ -78,14 +78,14 @@ impl Limits {
     }
 
     /// Refuses writes that would make all files of the mount together larger than this. Counted
-    /// at each write that adds something. `setting` is what the refusal names.
+    /// at each write that adds something. The refusal names `setting`.
     #[must_use]
     pub fn max_total_bytes(mut self, max: u64, setting: &'static str) -> Self {
         self.quota_bytes = Some((max, setting));
         self
     }
 
-    /// Refuses to create a file when the mount holds this many. `setting` is what the refusal names.
+    /// Refuses to create a file when the mount holds this many. The refusal names `setting`.
     #[must_use]
     pub fn max_files(mut self, max: u64, setting: &'static str) -> Self {
         self.quota_files = Some((max, setting));

@@ -349,7 +349,7 @@ impl FileSandbox {
         }
     }
 
-    /// Checks what the names decide; returns the guard that is left to the content.
+    /// Refuses a change that the names alone forbid. Returns the guard that depends on the content.
     fn check_changeable(
         &self,
         path: &SandboxPath,

@@ -40,7 +40,7 @@ impl Rule {
         self.exempt.is_some_and(|exempt| exempt.is_template(name))
     }
 
-    /// As it is said of a path that falls under it.
+    /// Returns the match of a path; `is_last` if the last name of the path matched.
     fn matching(&self, is_last: bool, hides: bool) -> Match<'_> {
         let is_for_keys = self.exempt.is_some_and(Exemption::is_by_content);
         let spares_tracked = hides && self.exempt.is_some_and(Exemption::spares_tracked);
@@ -56,7 +56,7 @@ impl Rule {
     }
 }
 
-/// Which content a rule is for.
+/// Content on which a rule depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// A private key; to be hidden, one that git does not track.
@@ -69,7 +69,7 @@ pub(crate) enum Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Match<'r> {
     pub(crate) text: &'r str,
-    /// What the file must hold for the rule to hold. The path is not below what the rule names.
+    /// The content on which the rule depends; `None` if the names alone decide.
     pub(crate) by_content: Option<Content>,
 }
 

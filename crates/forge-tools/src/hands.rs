@@ -433,7 +433,7 @@ impl View<'_> {
     }
 }
 
-/// The settings that refusals name: of a large write, and of what a directory may hold.
+/// Settings that refusals name: the limit on a write, and the quotas of a directory.
 pub(crate) const MAX_WRITE: &str = "limits.max_file_write_mb";
 #[cfg(feature = "node")]
 pub(crate) const MAX_TOTAL: &str = "quota.max_bytes";

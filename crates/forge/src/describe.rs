@@ -114,7 +114,7 @@ fn arrange(rows: &[Vec<String>], indent: &str, layout: Layout, first: FirstColum
         .collect()
 }
 
-/// A [`table`] whose first column is one word in the colour of what it means.
+/// A [`table`] whose first column is a coloured word.
 pub(crate) fn verdict_table(rows: &[(Tone, Vec<String>)], indent: &str, layout: Layout) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|(_, cells)| cells.clone()).collect();
     let mut text = String::new();
@@ -769,11 +769,10 @@ pub(crate) fn mirror(grant: &Grant) -> Result<Option<FileSandbox>, file_sandbox:
     mirrored(grant, None, |mount| guards(grant, mount))
 }
 
-/// What a file holds at the path that is asked about: some names are guarded only where there is a
-/// private key.
+/// The content of a file that every rule for private keys protects.
 pub(crate) const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----";
 
-/// The same with a file at a path.
+/// Returns the mirror of a grant with a file at a path.
 pub(crate) fn mirror_with_file(
     grant: &Grant,
     path: &SandboxPath,
@@ -782,8 +781,8 @@ pub(crate) fn mirror_with_file(
     mirrored(grant, Some((path, content)), |mount| guards(grant, mount))
 }
 
-/// The same with a private key there, with these names protected and hidden, and no others: which
-/// of them it is.
+/// Returns a mirror with a private key at a path, in which only the given names are protected and
+/// hidden. It tells which of them guards the path.
 pub(crate) fn mirror_with(
     grant: &Grant,
     path: &SandboxPath,
@@ -830,7 +829,7 @@ fn mirrored(
             && !path.asked().ends_with('/')
         {
             let below = SandboxPath::parse(below)?;
-            // Where there can be no file, the name decides.
+            // No file can be created there: the name alone decides.
             mirror = mirror.clone().with_file(&below, content).unwrap_or(mirror);
         }
         mounts.push(mirror);

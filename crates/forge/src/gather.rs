@@ -207,7 +207,7 @@ fn sources(
     Ok(sources)
 }
 
-/// What you have not agreed to is told in full once, and in one line from then on.
+/// Warns of untrusted settings: in full the first time, then in one line.
 fn warn(project: &Project, global: &Global, ambient: &Ambient) {
     let ignored: Vec<&WideningKey> = project
         .widening()

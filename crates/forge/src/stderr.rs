@@ -24,10 +24,10 @@ pub(crate) fn say(text: impl Display) {
     }
 }
 
-/// `true` if what is said may be coloured.
+/// `true` if diagnostics are coloured.
 static COLOUR: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether what is said from now on may be coloured.
+/// Turns colours of diagnostics on or off.
 pub(crate) fn set_colour(colour: bool) {
     COLOUR.store(colour, Ordering::Relaxed);
 }

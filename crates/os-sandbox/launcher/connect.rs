@@ -1,6 +1,6 @@
-//! The connector: makes the target's connects for it, and changes modes (`modes.rs`). The target's filter turns each `connect`
-//! into a question to this process, which lies outside of every confinement and looks at copies of
-//! its own: of the address, which another thread could exchange after a look, and of the socket,
+//! The connector: makes the target's connects for it, and changes modes (`modes.rs`). The target's
+//! filter turns each `connect` into a question to this process, which is not confined and looks at
+//! copies of its own: of the address, which another thread could exchange after a look, and of the socket,
 //! whose number could be given to another one. What may be reached is connected here, by the path
 //! that the broker named, never by the target's bytes; everything else is an error. No call is ever
 //! told to go on.

@@ -39,7 +39,7 @@ pub struct Run<'a> {
     pub groups: &'a [i32],
     pub watch_bytes: u64,
     pub watch_threads: u64,
-    /// Where modes may be changed; `None` if the filter does not ask the supervisor.
+    /// Directories below which the supervisor changes modes; `None` if the filter does not ask it.
     pub places: Option<Strings<'a>>,
 }
 

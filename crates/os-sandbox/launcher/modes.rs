@@ -1,7 +1,8 @@
 //! Changes modes of files for a target that owns more than it may change: uid 0 under Landlock
 //! alone, which does not control modes. The target's filter turns each such call into a question to
-//! the connector, which opens the file itself, looks whether exactly that file is below a place that
-//! the target may write, and changes it by the handle that it found there. Names are only a hint: a
+//! the supervisor, or to the connector if there is one. That process opens the file itself, finds
+//! exactly that file below a directory that the target may write, and changes it by the handle that
+//! it found there. Names are only a hint: a
 //! file counts by its identity, opened below the place without any link.
 //!
 //! Entry point: [`Modes::change`].
@@ -30,7 +31,7 @@ pub struct Modes {
 struct Call {
     /// A descriptor of the target, or its working directory.
     at: i32,
-    /// Where the path is in the target's memory; `None` for `fchmod`.
+    /// Address of the path in the target's memory; `None` for `fchmod`.
     path: Option<u64>,
     mode: u32,
     flags: u64,
@@ -98,7 +99,7 @@ impl Modes {
                     true => start,
                     false => {
                         let nofollow = call.flags & AT_SYMLINK_NOFOLLOW != 0;
-                        // What /proc leads to is another file for us than for the target.
+                        // Why: links of /proc lead this process to other files than the target.
                         let resolve = notify::RESOLVE_NO_MAGICLINKS;
                         notify::open_place(start.0, path, nofollow, resolve)?
                     }
@@ -110,8 +111,7 @@ impl Modes {
         }
         let mut name = [0u8; MAX_PATH_BYTES];
         let name = notify::name_of(object.0, &mut name)?;
-        // Without a name there is nobody else to whom its mode means anything. Some file systems
-        // count no names at all.
+        // Why: no other program can open a file without a name. Some file systems count no names.
         let is_deleted = name.ends_with(b" (deleted)\0") && sys::links(object.0)? == 0;
         if call.path.is_none() && is_deleted {
             return set(object.0, call.mode);
@@ -222,7 +222,7 @@ fn working_directory(thread: i32) -> Result<Open, Errno> {
     sys::open(path, sys::O_PATH | sys::O_CLOEXEC, 0).map(Open)
 }
 
-/// By the handle: `/proc` leads to exactly what it is open for.
+/// Sets the mode of an open file through its link in `/proc`.
 fn set(number: i32, mode: u32) -> Result<(), Errno> {
     let mut path = [0u8; 32];
     let mut text = Text::new(&mut path);

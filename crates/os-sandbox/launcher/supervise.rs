@@ -308,7 +308,7 @@ struct Asks {
     targets: i32,
     /// Our end of it, until the listener has come.
     channel: i32,
-    /// -1 before the target has started, and when nobody is left who could ask.
+    /// -1 before the target has started, and after the last process that could ask has ended.
     listener: i32,
 }
 
@@ -325,8 +325,8 @@ impl Asks {
         })
     }
 
-    /// What is to be polled. A probe asks before it says that it was started; the exec of a program
-    /// wakes the supervisor anyway.
+    /// Returns the descriptor to poll. A probe asks before it reports its start, so its channel is
+    /// polled too; otherwise the exec wakes the supervisor.
     fn descriptor(&self, probes: bool) -> i32 {
         match probes && self.listener < 0 {
             true => self.channel,
@@ -356,7 +356,7 @@ impl Asks {
             self.listener = -1;
         } else if let Ok(request) = notify::receive(self.listener) {
             let result = self.modes.change(self.listener, &request);
-            // Fails if nobody waits any more.
+            // Fails if the caller has been interrupted or has ended.
             let _ = notify::answer(self.listener, request.id, result);
         }
     }

@@ -785,7 +785,7 @@ pub fn identity(number: i32) -> Result<(u64, u64, bool)> {
     Ok((data[17], data[4], data[1] & data[7] & MOUNT_ROOT != 0))
 }
 
-/// How many names an open file has.
+/// Returns the number of hard links of an open file.
 pub fn links(number: i32) -> Result<u32> {
     statx(number).map(|data| data[2] as u32)
 }

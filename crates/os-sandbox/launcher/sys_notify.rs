@@ -232,7 +232,7 @@ pub fn open_place(start: i32, path: CStr<'_>, nofollow: bool, resolve: u64) -> R
     .map(|number| Open(number as i32))
 }
 
-/// Where an open file is now, with a NUL behind it.
+/// Returns the present path of an open file, NUL-terminated.
 pub fn name_of(number: i32, buffer: &mut [u8]) -> Result<&[u8]> {
     let mut path = [0u8; 32];
     let mut text = Text::new(&mut path);
@@ -259,7 +259,7 @@ pub fn name_of(number: i32, buffer: &mut [u8]) -> Result<&[u8]> {
     Ok(&buffer[..=bytes])
 }
 
-/// Whether it is open for its place only (`O_PATH`).
+/// Returns `true` if a descriptor was opened with `O_PATH`.
 pub fn is_path_only(number: i32) -> Result<bool> {
     flags_of(number).map(|flags| flags & super::O_PATH as usize != 0)
 }

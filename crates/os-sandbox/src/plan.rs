@@ -380,7 +380,7 @@ impl Plan {
         kept::judges_modes(&self.policy, &self.support, self.backend)
     }
 
-    /// What holds the limit on memory.
+    /// Returns the mechanism that holds the limit on memory.
     pub(crate) fn memory_limiter(&self) -> MemoryLimiter {
         MemoryLimiter::new(&self.policy, &self.support, self.backend)
     }

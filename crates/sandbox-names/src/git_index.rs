@@ -1,11 +1,10 @@
-//! Files that git tracks with exactly the content that they have, by the index of their repository:
-//! such a content is in the object store, for whoever may read the repository. Bytes in, answer
-//! out.
+//! Tells whether git tracks a file with exactly its present content, by the index of the repository.
+//! Every reader of the repository can read such a content from the object store.
 //!
-//! The index may be hostile, as commands may write it. Who writes an entry that matches has known
-//! the hash of the content, and so the content. An index has one entry for a path, so that a guess
-//! costs one index: entries out of order are refused. A modified file, or one that a filter
-//! decrypts, does not match.
+//! The index can be hostile, because commands can write it. A program that writes a matching entry
+//! already knows the hash of the content. An index has one entry per path, and entries out of order
+//! are refused, so each index tests one guess. A modified file, or one that a filter decrypts, does
+//! not match.
 //!
 //! <https://git-scm.com/docs/index-format>
 
@@ -20,7 +19,7 @@ const OTHER_FORM: &str = "it is split, sparse, or has another extension that is 
 
 /// Bytes of an entry before its id.
 const STAT_BYTES: usize = 40;
-/// Where the mode is in them.
+/// Offset of the mode in these bytes.
 const MODE_AT: usize = 24;
 
 /// The regular files of an index whose paths were asked for, with the ids of their contents.
@@ -81,7 +80,7 @@ fn is_id_of(id: &[u8], content: &[u8]) -> bool {
     }
 }
 
-/// What is still to be read.
+/// The unread rest of an index.
 struct Reader<'b> {
     rest: &'b [u8],
 }

@@ -1,5 +1,4 @@
-//! Files that are secrets by their content: a `*.pem` file holds a private key or a certificate,
-//! and only its bytes tell. Bytes in, answer out.
+//! Recognises private keys by content: the name `*.pem` is common to keys and certificates.
 
 /// The largest file that is read to be judged. A larger one counts as a private key, and so does
 /// one that cannot be read.

@@ -312,7 +312,7 @@ impl<'a> World<'a> {
         self.scratch.file("bin/forge").display().to_string()
     }
 
-    /// What the user's own settings start.
+    /// The command in the user's own settings.
     fn command_line(&self) -> String {
         format!("{} -C {} mcp", self.forge(), self.project())
     }

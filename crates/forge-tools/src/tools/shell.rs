@@ -220,7 +220,7 @@ fn execute(
     let keys = ["limits.max_stdout_kb", "limits.max_stderr_kb"];
     let cut_by = [0, 1]
         .into_iter()
-        // What one result holds is no setting.
+        // The size of one result is not a setting.
         .filter(|&n| cut[n] && limits[n] == stated[n])
         .map(|n| keys[n])
         .collect();

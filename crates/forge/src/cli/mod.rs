@@ -94,7 +94,7 @@ impl Cli {
             return Ok(Cli { global, command });
         }
         Cli::try_parse_from(&arguments).map_err(|error| match error.kind() {
-            // Why: to lay out every command takes time that a command which only runs has not.
+            // Why: building the help of every command takes time, so only `--help` does it.
             ErrorKind::DisplayHelp => with_examples_first(Cli::command())
                 .try_get_matches_from(&arguments)
                 .err()

@@ -16,7 +16,7 @@ use crate::visible::{visible, visible_path};
 pub(crate) fn run(global: &Global, args: &Config, ambient: &Ambient) -> Result<Exit, Failure> {
     let loaded = gather::project(global, ambient, None, WithoutFile::DefaultZones);
     let project = match (loaded, &args.action) {
-        // Which files are read decides nothing: who looks for them may not have agreed yet.
+        // Why: the list of files gives no access, and helps a person decide whether to trust them.
         (Err(failure), ConfigAction::Path) if gather::is_untrusted(&failure) => {
             let (start, without_file) = (None, WithoutFile::DefaultZones);
             gather::project_trusting(global, ambient, start, without_file, Trust::Given)?

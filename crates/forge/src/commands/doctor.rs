@@ -113,7 +113,7 @@ fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value
     })
 }
 
-/// How the answer is shown to a person: the verdict, then what is missing; everything with `-v`.
+/// The answer for a person: the verdict, then the missing parts; with `-v` everything.
 struct View {
     layout: Layout,
     verbose: bool,
@@ -152,7 +152,7 @@ impl View {
         text
     }
 
-    /// What a plan keeps: without `-v` the promises that are not fully kept.
+    /// Returns the promises of a plan; without `-v` those that are not fully enforced.
     fn promises(&self, plan: &Plan) -> String {
         let entries = plan.entries();
         let is_kept = |entry: &&Entry| entry.state == State::Enforced;
@@ -171,11 +171,11 @@ impl View {
         text
     }
 
-    /// The mechanisms of the machine: without `-v` those that are missing.
+    /// Returns the mechanisms of the machine; without `-v` those that are missing.
     fn mechanisms(&self, support: &Support) -> String {
         let mechanisms = support.mechanisms().into_iter();
         let shown = mechanisms.filter(|row| self.verbose || !row.works);
-        // What would change it stands below.
+        // The lines below the reason say how to change it.
         let rows: Vec<(Tone, Vec<String>)> = shown
             .flat_map(|row| {
                 let (word, tone) = match row.works {
@@ -225,7 +225,7 @@ impl View {
         text
     }
 
-    /// What became of the checks: without `-v` those that failed.
+    /// Returns the results of the checks; without `-v` those that failed.
     fn attempts(&self, attempts: &[Attempt]) -> String {
         if attempts.is_empty() {
             return "Nothing to prove: no mechanism works on this machine.\n".to_owned();
@@ -253,7 +253,7 @@ impl View {
         text
     }
 
-    /// What is in the project's own mounts, and what of it nothing can be mounted over.
+    /// Returns the size of each mount, and the entries that cannot be covered by a mount.
     fn mounts(&self, surveys: &[Survey]) -> String {
         let mut text = String::new();
         for survey in surveys {

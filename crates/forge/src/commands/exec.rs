@@ -40,7 +40,7 @@ use receipt::Receipt;
 /// What a person can do about what was taken.
 const RESTORE_HINT: &str = "hint: look at it, and move it back: forge quarantine restore PATH";
 
-/// Whether that is why it failed, only the command can say.
+/// Names the attempt, not the cause of the failure: only the command knows that.
 const UNREACHABLE: &str = "note: the command tried to reach another host, and the network is off; \
                            `network: true` turns it on";
 

@@ -172,7 +172,7 @@ fn hints(global: &Global, args: &Install, scope: Scope, server: &Server, path: &
     }
 }
 
-/// Returns what a person has to know about an entry in a file that a team commits.
+/// Returns notes for a person about an entry in a file that a team commits.
 fn team_notes(client: Client, server: &Server, ambient: &Ambient) -> Result<Vec<String>, Failure> {
     let mut notes = Vec::new();
     if in_path(ambient)?.is_none() {

@@ -63,7 +63,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     done(global, &keys, |_| true)
 }
 
-/// Says what was done, and how to undo it.
+/// Prints the change that was made, and the command that undoes it.
 fn told(global: &Global, done: &str, keys: &[WideningKey], undo: &str) -> Result<(), Failure> {
     if global.json {
         return Ok(());

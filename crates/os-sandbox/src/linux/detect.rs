@@ -62,10 +62,10 @@ pub(crate) fn detect() -> Support {
 
 /// Answers without starting a process, if an earlier process of this boot has seen probes pass.
 fn detect_from_cache() -> Option<Support> {
-    // Why: the launcher reports three facts. Landlock's version and errata are asked of the kernel
-    // here as well. That filters work is the third: without an outer filter, which is what the key
-    // cannot tell from another one, it depends on the kernel alone, and an entry exists only where
-    // a launcher of this boot has installed one.
+    // Why: the launcher reports three facts. The kernel tells Landlock's version and errata here as
+    // well. The third, that filters work, depends on the kernel alone if no outer filter applies,
+    // and an entry exists only if a launcher of this boot has installed a filter. The key of the
+    // cache does not distinguish outer filters.
     if has_outer_filter() {
         return None;
     }
@@ -85,7 +85,7 @@ fn detect_from_cache() -> Option<Support> {
     Some(support)
 }
 
-/// `true` if a system call filter applies to this process, or nobody knows.
+/// Returns `true` if a system call filter applies to this process, or if that is unknown.
 fn has_outer_filter() -> bool {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let mode = status

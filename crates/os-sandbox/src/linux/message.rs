@@ -35,7 +35,7 @@ pub(crate) struct Run {
     pub(crate) groups: u64,
     pub(crate) watch_bytes: u64,
     pub(crate) watch_threads: u64,
-    /// Where the supervisor changes modes; empty if the filter does not ask it.
+    /// Directories below which the supervisor changes modes; empty if the filter does not ask it.
     pub(crate) places: Vec<PathBuf>,
 }
 

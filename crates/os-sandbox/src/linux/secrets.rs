@@ -1,6 +1,6 @@
-//! Which files are secrets, among those that patterns for secrets name: a `*.pem` file that holds a
-//! private key, and in general what git does not track with this very content. Whatever cannot be
-//! judged is one. The index of a repository is read once for a walk, and only if a file asks.
+//! Judges files by content: a `*.pem` file is a secret if it holds a private key, and a file is not a
+//! secret if git tracks exactly its content. A file that cannot be judged is a secret. A walk reads
+//! the index of a repository at most once, and only if a file needs it.
 
 use super::below;
 use super::view::HostMount;
@@ -23,9 +23,11 @@ use std::path::{Path, PathBuf};
 pub(super) struct Secrets<'a> {
     policy: &'a Policy,
     mount: &'a HostMount,
-    /// What git tracks is no secret. Not so after a command, which may have written the index.
+    /// `true` if files that git tracks are not secrets. `false` after a command, which may have
+    /// written the index.
     spares_tracked: bool,
-    /// By directory: what the repository there tracks, `Some(None)` if that is not known.
+    /// Tracked files by the top directory of a repository: `None` without a repository,
+    /// `Some(None)` if its index was not read.
     repositories: RefCell<HashMap<PathBuf, Option<Option<TrackedFiles>>>>,
     unread: RefCell<Vec<String>>,
 }
@@ -103,7 +105,7 @@ impl<'a> Secrets<'a> {
         false
     }
 
-    /// What the repository with this working tree tracks; `None` if there is no repository.
+    /// Returns the tracked files of the repository with this working tree; `None` without one.
     fn tracked_in(&self, top: &Path) -> Option<Option<TrackedFiles>> {
         let git = top.join(".git");
         let looked = below::directory(self.mount.handle.as_fd(), top)
@@ -111,10 +113,10 @@ impl<'a> Secrets<'a> {
         match looked {
             Err(Errno::ENOENT) => return None,
             Ok(stat) if below::kind(&stat) == SFlag::S_IFDIR => {}
-            // A repository elsewhere, or nobody knows.
+            // The repository is elsewhere, or cannot be looked at.
             Ok(_) | Err(_) => return Some(None),
         }
-        // Whoever cannot read the objects has no other way to the content.
+        // Why: a command that cannot read the objects cannot read the content there either.
         let objects = git.join("objects");
         let mut hide = self.policy.hide_patterns().iter();
         if hide.any(|pattern| pattern.covers(&objects)) || self.mount.is_covered(&objects) {
@@ -173,7 +175,7 @@ impl Candidate<'_> {
         })
     }
 
-    /// What a file holds, or one in the mount that a link leads to if it may be a key.
+    /// Reads the file; with `follows` also the target of a link, if it is in the mount.
     fn read(&self, follows: bool) -> Option<Vec<u8>> {
         let path = self.parent.join(self.name);
         let path = match self.kind.is_symlink() {

@@ -21,7 +21,7 @@ pub(crate) struct Connector {
     /// The name that the target uses, and where it leads without any link.
     sockets: Vec<(PathBuf, PathBuf)>,
     internet: bool,
-    /// Where modes may be changed.
+    /// Directories below which the connector changes modes.
     places: Vec<PathBuf>,
     /// The target's listener travels over it, and its end tells the supervisor that nobody
     /// answers any more.

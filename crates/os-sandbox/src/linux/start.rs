@@ -536,7 +536,7 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
     plan.places().filter(wanted).ok_or_else(none)
 }
 
-/// What the command may write, by the host's paths.
+/// Returns the host paths of the directories that the command may write.
 fn writable_places(mounts: &[HostMount], private: Option<&PrivateDir>) -> Vec<PathBuf> {
     let own = private.map(|private| [private.home(), private.tmp()]);
     mounts

@@ -292,8 +292,8 @@ pub(super) fn own_tracing(
     }
 }
 
-/// Whether a process of ours makes every change of a mode for the command: uid 0 owns most of the
-/// system, and Landlock does not control modes. A supervisor goes with it, which sees its end.
+/// Returns `true` if the supervisor or the connector changes modes for the command. Why: uid 0 owns
+/// most of the system, and Landlock does not control modes.
 pub(super) fn judges_modes(policy: &Policy, support: &Support, backend: Backend) -> bool {
     backend == Backend::Landlock
         && support.uid_zero
@@ -304,8 +304,8 @@ pub(super) fn judges_modes(policy: &Policy, support: &Support, backend: Backend)
         && policy.mounts().len() <= MAX_JUDGED_MOUNTS
 }
 
-/// What holds the limit on memory: one thing, so that nothing tighter than what was asked for is
-/// in its way.
+/// The one mechanism that holds the limit on memory, so that no second one is tighter than the limit
+/// that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryLimiter {
     /// The kernel, by what the tree uses.
@@ -328,7 +328,8 @@ impl MemoryLimiter {
     }
 }
 
-/// Survivors that are left have no supervisor who could look.
+/// Returns `true` if a supervisor watches the tree. A command that keeps background processes under
+/// Landlock alone has none.
 fn is_supervised(policy: &Policy, backend: Backend) -> bool {
     backend.has_mount_layer() || !policy.leaves()
 }

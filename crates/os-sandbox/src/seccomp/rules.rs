@@ -27,7 +27,7 @@ pub(crate) struct Wanted {
     /// Debuggers may trace processes of the command's own tree. The filter cannot tell whose a
     /// process is: only a Landlock domain of the command's own makes the kernel refuse all others.
     pub(crate) tracing: bool,
-    /// Somebody else decides about every change of a mode.
+    /// The filter notifies the supervisor or the connector of every change of a mode.
     pub(crate) ask_modes: bool,
 }
 

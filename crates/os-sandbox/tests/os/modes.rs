@@ -12,7 +12,7 @@ type Done = Result<(), String>;
 
 const SCRIPT: &str = include_str!("modes.py");
 
-/// What comes of each attempt of the script, in its order.
+/// The result of each attempt of the script, in order.
 const EXPECTED: &str = "\
 own file ok
 own directory ok

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Starts in each race.
 const STARTS: usize = 200;
-/// How many times as many starts are tried until one gets through.
+/// Factor by which [`STARTS`] grows until one start gets through.
 const MORE_STARTS: usize = 20;
 
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {

@@ -267,7 +267,7 @@ fn sanitized(world: &World, sanitizer: &str) -> Done {
     Ok(())
 }
 
-// What the probe does.
+// Attempts of the probe.
 
 /// `None`: not a word of this list.
 pub(crate) fn run(words: &[&str]) -> Option<io::Result<String>> {

@@ -104,7 +104,7 @@ impl Escalation {
         })
     }
 
-    /// The same of a worker that no worker calls: what it exceeds is the project.
+    /// Marks the escalation as that of the entry worker, which exceeds the project.
     pub(crate) fn of_entry(mut self) -> Escalation {
         self.of_entry = true;
         self

@@ -22,8 +22,8 @@ pub struct WideningRule {
     becomes: Option<&'static str>,
 }
 
-/// What happens to a widening key that you have not agreed to: ignored if that narrows, else the
-/// load fails.
+/// The treatment of a widening key without consent: it is ignored if that narrows, else loading
+/// fails.
 ///
 /// ```
 /// use sandbox_config::{Untrusted, WideningRule};

@@ -256,7 +256,7 @@ impl UnknownProvider {
         &self.help
     }
 
-    /// Whether the project names it, and you have not agreed to that.
+    /// `true` if the project names the provider and the user has not consented.
     #[must_use]
     pub fn is_untrusted(&self) -> bool {
         self.is_untrusted

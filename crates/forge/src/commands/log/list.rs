@@ -22,7 +22,7 @@ use crate::visible::{shortened, visible, visible_path};
 /// Characters of what was asked for; `--json` has more of it.
 const MAX_COMMAND_CHARS: usize = 60;
 
-/// Columns of a screen that everything but what was asked for takes, mostly.
+/// Typical width of all columns except the command.
 const OTHER_COLUMNS: usize = 75;
 
 /// Fewest characters of an id that a screen shows: the second, and the start of the rest.
@@ -164,8 +164,7 @@ fn object(run: &Run, about: Option<&About>, came: &Came, left: &Left) -> Value {
     object
 }
 
-/// Returns what a screen shows of every run: what came of it, when it began, and its id as far as
-/// it is needed.
+/// Returns the first cells of a run: outcome, start, short id and worker.
 fn row(run: &Run, runs: &Runs, came: &Came) -> (Tone, Vec<String>) {
     let tone = match came.outcome.as_str() {
         "done" | "answered" | "exit code 0" => Tone::Good,
@@ -185,7 +184,7 @@ fn project_name(about: &About) -> String {
     visible_path(name.map_or(&about.project, Path::new))
 }
 
-/// Counts without those that are zero, and what the models used.
+/// Returns the counts that are not zero, and the tokens and cost of the models.
 fn facts(came: &Came, left: &Left) -> String {
     let mut facts = vec![show::count(came.calls, "call")];
     for (count, what) in [(came.failed, "failed"), (came.denied, "denied")] {

@@ -9,7 +9,7 @@ use crate::support::{Ran, World};
 struct Row {
     limits: &'static str,
     command: &'static str,
-    /// What the person and the model are told.
+    /// The text for the person and the model.
     says: &'static str,
     /// The promise whose row in the plan names what holds the limit.
     promise: &'static str,
@@ -172,7 +172,7 @@ try: socket.create_connection(('192.0.2.1', 80), 1)
 except OSError: pass
 ";
 
-/// Where the kernel counts what had no route, it is named; elsewhere nothing is guessed.
+/// forge names the attempt if the kernel counts packets without a route, and guesses nothing else.
 #[test]
 fn a_refused_connection_is_named_after_a_failure() {
     let world = World::new(&[("silent.py", SILENT)]);

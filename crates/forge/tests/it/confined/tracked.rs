@@ -1,10 +1,10 @@
 //! A hidden name is shown where git tracks the file with the content that it has, and only there:
-//! an index that somebody else writes shows nothing.
+//! an index that another program writes shows nothing.
 
 use super::exec::mechanisms;
 use crate::support::World;
 
-/// What a person did in a repository with `.env` in it, and whether that is shown.
+/// Commands of a person in a repository with `.env`, and whether the file is shown afterwards.
 const ROWS: &[(&str, bool)] = &[
     ("git add .env", true),
     ("git add .env && git commit -qm env", true),
@@ -77,7 +77,7 @@ fn outside(world: &World, script: &str) {
     assert!(output.status.success(), "{script}: {output:?}");
 }
 
-/// What file tools and commands say.
+/// The answers of file tools and of commands.
 fn assert_shown(world: &World, mechanisms: &[&str], shown: bool, what: &str) {
     let ran = world.forge(&["tools", "call", "read_file", r#"{"path": "/.env"}"#]);
     assert_eq!(

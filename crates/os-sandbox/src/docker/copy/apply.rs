@@ -68,8 +68,8 @@ impl Protected {
         }
     }
 
-    /// Returns `true` if what is below `top` at the path is not to be changed. Where the content
-    /// decides, that of the file here does.
+    /// Returns `true` if the path below `top` is protected. A rule that depends on content is
+    /// applied to the file of this machine.
     fn keeps(&self, top: BorrowedFd<'_>, below: &Path) -> bool {
         let mut names = self.names.iter().filter(|name| name.covers(below));
         names.any(|name| {
