@@ -87,7 +87,7 @@ pub use project::{Project, load, project_dir};
 pub use provider::{ApiKey, Provider, TokenPrices, UnknownProvider, Wire};
 pub use review::Review;
 pub use review::tree::{Branch, Standing};
-pub use syntax::diagnostic::{Code, Diagnostic, Diagnostics};
+pub use syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
 pub use syntax::text::{Layer, Origin};
 pub use worker::attachments::AttachmentPolicy;
 pub use worker::schemas::{SchemaCheck, SchemaMistake};

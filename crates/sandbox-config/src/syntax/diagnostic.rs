@@ -610,8 +610,14 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// " (did you mean `x`?)" material: the nearest of the candidates, if near enough to be a typo.
-pub(crate) fn nearest<'a>(
+/// Returns the candidate nearest to a word, if it is near enough to be a typo.
+///
+/// ```
+/// assert_eq!(sandbox_config::nearest("rnu", ["run", "exec"]), Some("run"));
+/// assert_eq!(sandbox_config::nearest("deploy", ["run", "exec"]), None);
+/// ```
+#[must_use]
+pub fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
