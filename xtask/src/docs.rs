@@ -34,8 +34,8 @@ const README: &str = "README.md";
 /// The only page that may speak of what was and what will be.
 const CHANGELOG: &str = "CHANGELOG.md";
 
-/// The command by which readers of a fresh clone start forge. The check starts the forge that is built already,
-/// because a release build takes minutes and prints the same.
+/// The command by which readers of a fresh clone start forge. The check starts the forge that is
+/// built already, because a release build takes minutes and prints the same.
 const FROM_SOURCE: &str = "cargo run --release -- ";
 
 /// The picture of the README, the command whose output it shows, and the mechanism that the

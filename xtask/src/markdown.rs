@@ -1,5 +1,5 @@
 //! Reads a Markdown file for `cargo xtask docs`: files to write, commands to run, links, headings,
-//! stale phrases. The parser works line by line and knows no more of the language than these files use.
+//! stale phrases. The parser works line by line, and knows only the Markdown that these files use.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};

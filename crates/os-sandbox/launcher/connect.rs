@@ -1,9 +1,9 @@
 //! The connector: makes the target's connects for it, and changes modes (`modes.rs`). The target's
 //! filter turns each `connect` into a question to this process, which is not confined and looks at
-//! copies of its own: of the address, which another thread could exchange after a look, and of the socket,
-//! whose number could be given to another one. What may be reached is connected here, by the path
-//! that the broker named, never by the target's bytes; everything else is an error. No call is ever
-//! told to go on.
+//! copies of its own: of the address, which another thread could exchange after a look, and of the
+//! socket, whose number could be given to another one. What may be reached is connected here, by
+//! the path that the broker named, never by the target's bytes; everything else is an error. No
+//! call is ever told to go on.
 //!
 //! It is the parent of everything else of a run, because where Yama restricts tracing
 //! (`ptrace_scope` 1) only an ancestor may read a process's memory and take its descriptors. It has
