@@ -20,6 +20,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long ago a directory must have changed for its times to tell a later change: file systems
@@ -29,6 +31,11 @@ const SETTLED_AFTER: Duration = Duration::from_secs(3);
 const MAX_CLOCK_STEP: Duration = Duration::from_millis(500);
 /// Room for the entries of one `getdents64`.
 const BUFFER_BYTES: usize = 64 << 10;
+/// Fewest directories for which threads are started.
+const MIN_AHEAD: usize = 128;
+/// Bound on the directories that are listed ahead of the walk.
+const MAX_AHEAD: usize = 8192;
+const MAX_THREADS: usize = 4;
 
 /// File systems whose change times are this kernel's own (`linux/magic.h`): ext2 to ext4, XFS,
 /// Btrfs, tmpfs, overlayfs, F2FS, bcachefs, ZFS. A server's clock, or a program's, can say anything.
@@ -99,7 +106,23 @@ pub(super) struct Lister<'a> {
     mount: &'a HostMount,
     earlier: Option<&'a mut Memory>,
     pub(super) memory: Memory,
-    buffer: Box<[MaybeUninit<u8>]>,
+    buffer: Buffer,
+    /// Directories listed ahead of the walk.
+    ahead: HashMap<PathBuf, FreshListing>,
+    /// Directories that the walk reaches before listing ahead is due again.
+    considered: usize,
+}
+
+type Buffer = Box<[MaybeUninit<u8>]>;
+
+/// A directory that was just listed.
+struct FreshListing {
+    listing: Listing,
+    stamp: Stamp,
+    /// `true` if its last change is old enough for its times to tell a later one.
+    settled: bool,
+    /// `true` if its file system keeps reliable times.
+    keeps_times: bool,
 }
 
 impl<'a> Lister<'a> {
@@ -109,7 +132,72 @@ impl<'a> Lister<'a> {
             earlier: earlier.filter(|memory| !memory.clock.was_set()),
             memory: Memory::default(),
             buffer: Box::new_uninit_slice(BUFFER_BYTES),
+            ahead: HashMap::new(),
+            considered: 0,
         }
+    }
+
+    /// Counts a directory that the walk reaches. Returns `true` if listing ahead is due.
+    pub(super) fn is_due(&mut self) -> bool {
+        let rest = self.considered.checked_sub(1);
+        self.considered = rest.unwrap_or(0);
+        rest.is_none()
+    }
+
+    /// Lists directories that the walk will reach, on several threads, if there are enough of them.
+    /// [`Lister::list`] lists the others: those with an error, and those in the memory of an
+    /// earlier walk.
+    pub(super) fn list_ahead<'p>(
+        &mut self,
+        pending: impl Iterator<Item = &'p PathBuf>,
+        matters: &(dyn Fn(&[u8]) -> bool + Sync),
+    ) {
+        // Why: an unused listing is older than this call.
+        self.ahead.clear();
+        let is_new = |below: &&PathBuf| match &self.earlier {
+            Some(earlier) => !earlier.listed.contains_key(*below),
+            None => true,
+        };
+        let pending: Vec<&PathBuf> = pending.take(MAX_AHEAD).collect();
+        self.considered = pending.len().saturating_sub(1);
+        let pending: Vec<&PathBuf> = pending.into_iter().filter(is_new).collect();
+        let threads = available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
+        if pending.len() < MIN_AHEAD || threads == 1 {
+            return;
+        }
+        let (top, devices) = (self.mount.handle.as_fd(), &self.memory.devices);
+        let next = AtomicUsize::new(0);
+        let list_some = |buffer: &mut Buffer| {
+            let mut listed = Vec::new();
+            while let Some(below) = pending.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Ok(fresh) = list_fresh(top, below, false, matters, buffer, devices) {
+                    listed.push(((*below).clone(), fresh));
+                }
+            }
+            listed
+        };
+        let (list_some, own) = (&list_some, &mut self.buffer);
+        self.ahead = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads)
+                .filter_map(|_| {
+                    let work = || list_some(&mut Box::new_uninit_slice(BUFFER_BYTES));
+                    thread::Builder::new().spawn_scoped(scope, work).ok()
+                })
+                .collect();
+            let mut ahead: HashMap<_, _> = list_some(own).into_iter().collect();
+            // The directories of a thread that panicked are listed later.
+            ahead.extend(
+                others
+                    .into_iter()
+                    .flat_map(|one| one.join().unwrap_or_default()),
+            );
+            ahead
+        });
+    }
+
+    /// Drops the listings ahead, because directories have moved since.
+    pub(super) fn forget_ahead(&mut self) {
+        self.ahead.clear();
     }
 
     /// The listing of a directory, from memory if nothing has changed since. Directories, links and
@@ -123,16 +211,26 @@ impl<'a> Lister<'a> {
         if let Some(listing) = self.unchanged(below, whole) {
             return Ok(listing);
         }
-        let directory = open(self.mount.handle.as_fd(), below)?;
-        let now = SystemTime::now();
-        let stat = fstat(&directory).map_err(errno)?;
-        if stat.st_mode & 0o111 != 0o111 {
-            // Who may list it and not enter it knows nothing of what is in it.
-            statat(&directory, ".", AtFlags::empty()).map_err(errno)?;
-        }
-        let listing = Arc::new(self.read(directory.as_fd(), whole, matters)?);
-        if self.tells_changes(directory.as_fd(), &stat, now) {
-            let kept = (Stamp::of(&stat), Arc::clone(&listing));
+        let ahead = self.ahead.remove(below);
+        let fresh = match ahead.filter(|ahead| ahead.listing.whole || !whole) {
+            Some(ahead) => ahead,
+            None => list_fresh(
+                self.mount.handle.as_fd(),
+                below,
+                whole,
+                matters,
+                &mut self.buffer,
+                &self.memory.devices,
+            )?,
+        };
+        let device = fresh.stamp.file.0;
+        self.memory
+            .devices
+            .entry(device)
+            .or_insert(fresh.keeps_times);
+        let listing = Arc::new(fresh.listing);
+        if fresh.settled && fresh.keeps_times {
+            let kept = (fresh.stamp, Arc::clone(&listing));
             self.memory.listed.insert(below.to_owned(), kept);
         }
         Ok(listing)
@@ -159,59 +257,78 @@ impl<'a> Lister<'a> {
         self.memory.listed.insert(path, kept);
         Some(listing)
     }
+}
 
-    fn read(
-        &mut self,
-        directory: BorrowedFd<'_>,
-        whole: bool,
-        matters: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Listing, Errno> {
-        let mut listing = Listing {
-            whole,
-            ..Listing::default()
-        };
-        let mut raw = RawDir::new(directory, &mut self.buffer);
-        while let Some(entry) = raw.next() {
-            let entry = entry.map_err(errno)?;
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
-                continue;
-            }
-            listing.count += 1;
-            let kind = match entry.file_type() {
-                FileType::Unknown => {
-                    let looked = statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
-                    match looked {
-                        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                        // Gone by now.
-                        Err(_) => continue,
-                    }
-                }
-                kind => kind,
-            };
-            let kept = kind.is_dir() || kind.is_symlink() || kind == FileType::Socket;
-            if whole || kept || matters(name) {
-                let name = OsStr::from_bytes(name).to_owned();
-                listing.entries.push((name, kind));
-            }
-        }
-        Ok(listing)
+/// Lists a directory. `devices` tells which file systems keep reliable times.
+fn list_fresh(
+    top: BorrowedFd<'_>,
+    below: &Path,
+    whole: bool,
+    matters: &dyn Fn(&[u8]) -> bool,
+    buffer: &mut Buffer,
+    devices: &HashMap<u64, bool>,
+) -> Result<FreshListing, Errno> {
+    let directory = open(top, below)?;
+    let now = SystemTime::now();
+    let stat = fstat(&directory).map_err(errno)?;
+    if stat.st_mode & 0o111 != 0o111 {
+        // Why: a caller that can list a directory and not enter it cannot look at its entries.
+        statat(&directory, ".", AtFlags::empty()).map_err(errno)?;
     }
-
-    /// Whether a later change of this directory will show in its times.
-    fn tells_changes(&mut self, directory: BorrowedFd<'_>, stat: &Stat, now: SystemTime) -> bool {
-        let changed = u64::try_from(stat.st_ctime).unwrap_or(u64::MAX);
-        let changed = UNIX_EPOCH.checked_add(Duration::from_secs(changed));
-        let settled = changed.is_some_and(|changed| {
+    let listing = read(directory.as_fd(), whole, matters, buffer)?;
+    let changed = u64::try_from(stat.st_ctime).unwrap_or(u64::MAX);
+    let changed = UNIX_EPOCH.checked_add(Duration::from_secs(changed));
+    let keeps_times = devices.get(&stat.st_dev).copied().unwrap_or_else(|| {
+        let system = fstatfs(&directory);
+        system.is_ok_and(|system| KEEPS_TIMES.contains(&system.f_type))
+    });
+    Ok(FreshListing {
+        listing,
+        stamp: Stamp::of(&stat),
+        settled: changed.is_some_and(|changed| {
             now.duration_since(changed)
                 .is_ok_and(|age| age > SETTLED_AFTER)
-        });
-        settled
-            && *self.memory.devices.entry(stat.st_dev).or_insert_with(|| {
-                let system = fstatfs(directory);
-                system.is_ok_and(|system| KEEPS_TIMES.contains(&system.f_type))
-            })
+        }),
+        keeps_times,
+    })
+}
+
+fn read(
+    directory: BorrowedFd<'_>,
+    whole: bool,
+    matters: &dyn Fn(&[u8]) -> bool,
+    buffer: &mut Buffer,
+) -> Result<Listing, Errno> {
+    let mut listing = Listing {
+        whole,
+        ..Listing::default()
+    };
+    let mut raw = RawDir::new(directory, buffer);
+    while let Some(entry) = raw.next() {
+        let entry = entry.map_err(errno)?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        listing.count += 1;
+        let kind = match entry.file_type() {
+            FileType::Unknown => {
+                let looked = statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
+                match looked {
+                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                    // Gone by now.
+                    Err(_) => continue,
+                }
+            }
+            kind => kind,
+        };
+        let kept = kind.is_dir() || kind.is_symlink() || kind == FileType::Socket;
+        if whole || kept || matters(name) {
+            let name = OsStr::from_bytes(name).to_owned();
+            listing.entries.push((name, kind));
+        }
     }
+    Ok(listing)
 }
 
 impl Stamp {
@@ -243,4 +360,76 @@ fn open(top: BorrowedFd<'_>, below: &Path) -> Result<OwnedFd, Errno> {
 
 fn errno(errno: rustix::io::Errno) -> Errno {
     Errno::from_raw(errno.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Access;
+    use crate::backend::view::host_mounts;
+    use crate::policy::Policy;
+    use std::fs;
+
+    const DIRECTORIES: usize = 3 * MIN_AHEAD;
+
+    fn names(listing: &Listing) -> Vec<String> {
+        let shown = |(name, kind): &(OsString, FileType)| format!("{kind:?} {name:?}");
+        let mut names: Vec<String> = listing.entries.iter().map(shown).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn listed_ahead_is_what_is_listed_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let below: Vec<PathBuf> = (0..DIRECTORIES)
+            .map(|number| PathBuf::from(format!("d{number}")))
+            .collect();
+        for (number, below) in below.iter().enumerate() {
+            let made = dir.path().join(below);
+            fs::create_dir_all(made.join(format!("sub{number}"))).unwrap();
+            fs::write(made.join(".env"), "").unwrap();
+            fs::write(made.join("plain"), "").unwrap();
+        }
+        // A link is not followed, ahead or later.
+        let link = PathBuf::from("link");
+        std::os::unix::fs::symlink("d0", dir.path().join(&link)).unwrap();
+        let policy = Policy::builder().mount(dir.path(), "/", Access::ALL);
+        let policy = policy.build().unwrap();
+        let mounts = host_mounts(&policy).unwrap();
+        let matters = |name: &[u8]| name == b".env";
+        let mut ahead = Lister::new(&mounts[0], None);
+        ahead.list_ahead(below.iter().chain([&link]), &matters);
+        let threads = available_parallelism().map_or(1, std::num::NonZero::get);
+        let expected = if threads > 1 { DIRECTORIES } else { 0 };
+        assert_eq!(ahead.ahead.len(), expected);
+        // A file created after the listing ahead is not in it.
+        fs::write(dir.path().join("d1/.env2"), "").unwrap();
+        for (number, below) in below.iter().enumerate() {
+            let listing = ahead.list(below, false, &matters).unwrap();
+            let wanted = [
+                format!("{:?} \"sub{number}\"", FileType::Directory),
+                format!("{:?} \".env\"", FileType::RegularFile),
+            ];
+            let mut wanted = wanted.to_vec();
+            wanted.sort();
+            assert_eq!(
+                (names(&listing), listing.count),
+                (wanted, 3 + usize::from(number == 1 && threads == 1))
+            );
+        }
+        assert!(ahead.ahead.is_empty());
+        let refused = ahead.list(&link, false, &matters).unwrap_err();
+        assert!(
+            matches!(refused, Errno::ELOOP | Errno::ENOTDIR),
+            "{refused}"
+        );
+        // A request for all names is not answered by a listing of some.
+        ahead.list_ahead(below.iter(), &matters);
+        let whole = ahead.list(&below[2], true, &matters).unwrap();
+        assert_eq!((names(&whole).len(), whole.whole), (3, true));
+        // Listing ahead is due again after the last of them.
+        let dues = (0..DIRECTORIES).map(|_| ahead.is_due());
+        assert_eq!(dues.filter(|due| *due).count(), 1);
+    }
 }

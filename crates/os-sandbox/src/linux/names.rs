@@ -189,6 +189,10 @@ pub(crate) fn find_but(
     let mut guarded_links: Vec<PathBuf> = Vec::new();
     let mut attributes: Vec<PathBuf> = Vec::new();
     while let Some(below) = queue.pop_front() {
+        if lister.is_due() {
+            let pending = std::iter::once(&below).chain(&queue);
+            lister.list_ahead(pending, &|name| notable.may_have(name));
+        }
         let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
         let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
         let place = git_matters.then(|| repository::Place::of(mount, &below, &names.bare));
@@ -208,6 +212,7 @@ pub(crate) fn find_but(
             Err(errno) if moved(errno) && !below.as_os_str().is_empty() => {
                 // A directory a moment ago. It may have gone where nobody looks any more, so the
                 // one it was in is listed again.
+                lister.forget_ahead();
                 again += 1;
                 if again > MAX_AGAIN {
                     names.unsettled = true;

@@ -13,7 +13,36 @@ pub(super) struct LastNames {
     /// By first byte, whether a name without `*` starts so.
     starts: [bool; 256],
     exact: HashSet<Vec<u8>>,
-    wild: Vec<String>,
+    wild: Vec<WildName>,
+}
+
+/// A last name with a `*`, with the first and last byte of every name that fits it.
+struct WildName {
+    text: String,
+    /// `None` for any byte, and for a byte beyond ASCII, which folding could change.
+    first: Option<u8>,
+    last: Option<u8>,
+}
+
+impl WildName {
+    fn new(text: String) -> WildName {
+        let literal = |byte: Option<u8>| byte.filter(|byte| byte.is_ascii() && *byte != b'*');
+        WildName {
+            first: literal(text.bytes().next()),
+            last: literal(text.bytes().next_back()),
+            text,
+        }
+    }
+
+    /// Returns the same as [`fits`] for an ASCII name.
+    fn fits(&self, name: &[u8]) -> bool {
+        let agrees = |wanted: Option<u8>, byte: Option<&u8>| {
+            wanted.is_none_or(|wanted| byte.is_some_and(|byte| byte.eq_ignore_ascii_case(&wanted)))
+        };
+        agrees(self.first, name.first())
+            && agrees(self.last, name.last())
+            && fits(&self.text, OsStr::from_bytes(name))
+    }
 }
 
 impl LastNames {
@@ -30,8 +59,8 @@ impl LastNames {
         let patterns = patterns.map(|pattern| pattern.last_name().to_owned());
         for name in patterns.chain(more.map(sandbox_names::fold)) {
             if name.contains('*') {
-                if !names.wild.contains(&name) {
-                    names.wild.push(name);
+                if !names.wild.iter().any(|wild| wild.text == name) {
+                    names.wild.push(WildName::new(name));
                 }
             } else if let Some(first) = name.bytes().next() {
                 names.starts[usize::from(first)] = true;
@@ -51,7 +80,7 @@ impl LastNames {
             .first()
             .is_some_and(|byte| self.starts[usize::from(byte.to_ascii_lowercase())]);
         starts && self.exact.contains(&name.to_ascii_lowercase())
-            || (self.wild.iter()).any(|wild| fits(wild, OsStr::from_bytes(name)))
+            || self.wild.iter().any(|wild| wild.fits(name))
     }
 }
 

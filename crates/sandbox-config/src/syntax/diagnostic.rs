@@ -617,10 +617,7 @@ impl std::error::Error for Diagnostics {}
 /// assert_eq!(sandbox_config::nearest("deploy", ["run", "exec"]), None);
 /// ```
 #[must_use]
-pub fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A foreign word of any length must not cost a quadratic comparison.
     if word.len() > 64 {
         return None;
