@@ -125,7 +125,10 @@ impl Library {
             return unknown.help(format!("did you mean `{near}`?"));
         }
         if stems.is_empty() {
-            return unknown.help(format!("no worker files in: {}", dirs.join(", ")));
+            return unknown.help(format!(
+                "no worker files in: {}; run `forge init` or `forge worker new {name}` to create one",
+                dirs.join(", ")
+            ));
         }
         let shown: Vec<&str> = stems.iter().copied().take(20).collect();
         unknown.help(format!("workers are: {}", shown.join(", ")))

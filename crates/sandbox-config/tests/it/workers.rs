@@ -83,7 +83,7 @@ fn names_that_lead_nowhere() {
     let none = empty.load().unwrap().worker("main").unwrap_err();
     insta::assert_snapshot!(none, @r#"
     error[worker.unknown]: unknown worker `main`
-       = help: no worker files in: workers, .workers
+       = help: no worker files in: workers, .workers; run `forge init` or `forge worker new main` to create one
     "#);
 }
 
