@@ -24,6 +24,8 @@ mod delegate;
 mod docker;
 mod equip;
 mod gate;
+#[cfg(feature = "wire")]
+mod mock_provider;
 mod model;
 mod playbook;
 #[cfg(feature = "providers")]
@@ -35,8 +37,6 @@ mod schemas;
 mod session;
 mod shortened;
 pub mod transcript;
-#[cfg(feature = "wire")]
-mod wire;
 
 pub use delegate::CALL_WORKER;
 pub use docker::Docker;
@@ -44,6 +44,8 @@ pub use docker::Docker;
 pub use docker::{Containers, Unusable};
 pub use equip::{EquipError, Equipped, Isolation, OsSandbox, equip, hosts_not_kept, programs};
 pub use gate::GrantGate;
+#[cfg(feature = "wire")]
+pub use mock_provider::{WireError, Wired};
 pub use model::{
     Event, Message, Model, ModelError, Models, Prices, Request, Retry, Stop, Thinking, ToolCall,
     ToolDescription, ToolResult, Usage,
@@ -61,5 +63,3 @@ pub use repositories::{NoRepositories, Repositories};
 pub use retry::Retrying;
 pub use schemas::schema_mistakes;
 pub use session::{Attachment, Conversation, Session, SessionBuilder, Used};
-#[cfg(feature = "wire")]
-pub use wire::{WireError, Wired};

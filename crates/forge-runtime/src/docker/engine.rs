@@ -8,7 +8,7 @@ use os_sandbox::docker::{self, Address, Engine, ImageName, Settings};
 use sandbox_config::{ContainerNetwork, Reuse};
 
 use super::NODE;
-use super::running::{Containers, Ready};
+use super::node_containers::{Containers, Ready};
 use crate::containers::image::VERSION_LABEL;
 use crate::containers::{INSIDE, Program};
 

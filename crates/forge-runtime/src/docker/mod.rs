@@ -6,13 +6,13 @@
 //! ([`Program`](crate::containers::Program)).
 
 mod engine;
+mod node_containers;
 mod nodes;
-mod running;
 mod thread;
 
 pub use engine::{Docker, Unusable};
+pub use node_containers::Containers;
 pub(crate) use nodes::Nodes;
-pub use running::Containers;
 
 /// Where calls are said to run.
 const PLACE: &str = "docker";

@@ -12,7 +12,7 @@ use sandbox_config::{Grant, Reuse};
 
 use super::PLACE;
 use super::engine::Unusable;
-use super::running::Containers;
+use super::node_containers::Containers;
 use super::thread::{in_nodes, on_nodes};
 use crate::equip::{EquipError, hosts_not_kept, programs};
 

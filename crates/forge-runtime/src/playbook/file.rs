@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use super::complaints;
+use super::validation;
 use crate::model::{Stop, Usage};
 
 /// Largest accepted playbook, in bytes.
@@ -324,7 +324,7 @@ impl Playbook {
                 "there are neither `workers` nor `cases`".to_owned(),
             ));
         }
-        let complaints = complaints::of(&file);
+        let complaints = validation::of(&file);
         if !complaints.is_empty() {
             return Err(PlaybookError(complaints.join("\n")));
         }

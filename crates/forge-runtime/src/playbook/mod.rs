@@ -8,17 +8,17 @@
 //! show what happens when a model turns hostile.
 
 mod attempts;
-mod complaints;
 mod file;
-mod record;
+mod recorder;
 mod scripted;
 mod templates;
+mod validation;
 
 pub use attempts::{Attempt, Attempts};
 #[cfg(feature = "wire")]
 pub(crate) use file::StreamScript;
 pub use file::{Playbook, PlaybookError, PlaybookWire};
-pub use record::{RECORDED, Recording};
+pub use recorder::{RECORDED, Recording};
 #[cfg(feature = "wire")]
 pub(crate) use scripted::Played;
 pub use scripted::Scripted;

@@ -6,7 +6,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use regex_lite::Regex;
 
-use super::complaints::Source;
+use super::validation::Source;
 
 /// Steps one template may take; a playbook cannot hang a run.
 const FUEL: u64 = 5_000_000;

@@ -10,7 +10,7 @@ use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use tokio::time::timeout;
 
-use super::connection::silent;
+use super::http_model::silent;
 use crate::model::ModelError;
 
 /// Compressed bytes that are unpacked at once. Each of them can become a thousand.

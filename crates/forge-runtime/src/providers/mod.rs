@@ -12,20 +12,20 @@
 
 mod anthropic;
 mod body;
+mod bounded_list;
 mod chat;
-mod complaint;
-mod connection;
 mod http;
+mod http_model;
 mod key;
-mod list;
 mod openai;
 mod provider;
+mod provider_error;
 mod responses;
 mod sse;
 mod token_count;
-mod turn;
+mod turn_reader;
 
-pub use connection::Connection;
+pub use http_model::Connection;
 pub use key::{BadKey, Key};
 pub use provider::{Bounds, Provider, ProviderError, Wire};
 
@@ -33,7 +33,7 @@ pub use provider::{Bounds, Provider, ProviderError, Wire};
 /// last one again and again): for fuzzing, and for tests of recorded answers without a server.
 #[doc(hidden)]
 pub fn read_stream(wire: Wire, bytes: &[u8], pieces: &[usize]) -> Vec<crate::Event> {
-    let mut reader = turn::Reader::new(wire, &Bounds::default());
+    let mut reader = turn_reader::Reader::new(wire, &Bounds::default());
     let mut events = Vec::new();
     let mut rest = bytes;
     let mut pieces = pieces.iter().copied();
@@ -62,7 +62,7 @@ pub fn read_stream(wire: Wire, bytes: &[u8], pieces: &[usize]) -> Vec<crate::Eve
 #[doc(hidden)]
 pub fn read_whole(wire: Wire, bytes: &[u8]) -> Vec<crate::Event> {
     let mut events = Vec::new();
-    if let Err(error) = turn::whole(wire, bytes, &mut events) {
+    if let Err(error) = turn_reader::whole(wire, bytes, &mut events) {
         events.push(crate::Event::Failed(error));
     }
     events

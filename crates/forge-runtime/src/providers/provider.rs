@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use reqwest::Url;
 
-use super::connection::Connection;
 use super::http;
+use super::http_model::Connection;
 use super::key::Key;
 use crate::model::Prices;
 

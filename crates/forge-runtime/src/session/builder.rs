@@ -7,7 +7,7 @@ use sandbox_config::{Open, Worker};
 use serde_json::Value;
 
 use super::Session;
-use super::shared::Shared;
+use super::session_state::Shared;
 use crate::docker::Docker;
 use crate::equip::OsSandbox;
 use crate::model::{Model, Models};

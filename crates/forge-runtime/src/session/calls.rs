@@ -10,7 +10,7 @@ use forge_tools::{Call, CallResult, Code, Prepared, Risk, Toolbox};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::Session;
-use super::running::{Done, Running};
+use super::active_conversation::{Done, Running};
 use crate::model::{Message, ToolCall, ToolResult};
 use crate::report::RunEvent;
 

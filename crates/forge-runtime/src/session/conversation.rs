@@ -9,11 +9,11 @@ use sandbox_config::{Grant, Worker};
 use serde_json::Value;
 
 use super::Session;
-use super::answer::{Shape, repair};
-use super::attached::{self, Attachment};
+use super::active_conversation::Running;
+use super::answer_schema::{Shape, repair};
+use super::attachments::{self, Attachment};
 use super::calls::cut_short;
 use super::context::{is_too_long, make_room};
-use super::running::Running;
 use super::turn::receive;
 use crate::budget::{Repeated, Repeats};
 use crate::equip::EquipError;
@@ -111,7 +111,7 @@ impl Conversation {
         input: impl Into<String>,
         attachments: &[Attachment],
     ) -> Result<Conversation, String> {
-        let given = attached::give(worker, grant, redactor, input.into(), attachments)?;
+        let given = attachments::give(worker, grant, redactor, input.into(), attachments)?;
         let place = given.place;
         Ok(Conversation {
             place,
@@ -129,7 +129,7 @@ impl Conversation {
         grant: &Grant,
         attachments: &[Attachment],
     ) -> Result<Conversation, String> {
-        let place = attached::again(grant, attachments)?;
+        let place = attachments::again(grant, attachments)?;
         Ok(Conversation { place, ..self })
     }
 

@@ -1,18 +1,18 @@
 //! One run of a worker tree: the loop that takes a model's turns, makes its calls,
 //! and gives the results back until it has nothing more to call.
 //!
-//! [`builder`] puts a session together, [`shared`] is what a whole tree has in common,
-//! [`conversation`] is the loop of one worker, [`running`] what was said in it and what
+//! [`builder`] puts a session together, [`session_state`] is what a whole tree has in common,
+//! [`conversation`] is the loop of one worker, [`active_conversation`] what was said in it and what
 //! still lacks a result, [`turn`] receives a turn, [`calls`] makes its calls.
 
-mod answer;
-mod attached;
+mod active_conversation;
+mod answer_schema;
+mod attachments;
 mod builder;
 mod calls;
 mod context;
 mod conversation;
-mod running;
-mod shared;
+mod session_state;
 mod turn;
 
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::equip::{Beside, EquipError, Equipped, equip_beside};
 use crate::model::{Model, ModelError, Request};
 use crate::report::{End, RunEvent, RunReport, Time};
 
-pub(crate) use answer::Shape;
-pub use attached::Attachment;
+pub(crate) use active_conversation::CANCELLED;
+use active_conversation::Running;
+pub(crate) use answer_schema::Shape;
+pub use attachments::Attachment;
 pub use builder::SessionBuilder;
 pub use conversation::{Conversation, Used};
-pub(crate) use running::CANCELLED;
-use running::Running;
-use shared::Shared;
+use session_state::Shared;
 
 /// A run of a worker tree.
 ///

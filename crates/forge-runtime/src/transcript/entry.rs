@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::basis::{Basis, hex};
+use super::fingerprint::{Basis, hex};
 use crate::model::{Message, Retry, ToolDescription, ToolResult, Usage};
 use crate::report::{End, Time};
 use crate::session::Attachment;

@@ -1,14 +1,14 @@
 //! The transcript of a run: everything that its models saw and said, one JSON object a line, so
 //! that a person can read it and a later program go on from it.
 //!
-//! `entry` is the format, `basis` what a run rests upon (its model, what its workers hold and
+//! `entry` is the format, `fingerprint` what a run rests upon (its model, what its workers hold and
 //! are told), `write` keeps a transcript as a run goes on, `read` takes one apart
-//! again and trusts nothing in it, `past` makes of it where a run goes on. The format is
+//! again and trusts nothing in it, `history` makes of it where a run goes on. The format is
 //! described in `docs/runs.md`.
 
-mod basis;
 mod entry;
-mod past;
+mod fingerprint;
+mod history;
 mod read;
 mod write;
 
@@ -21,8 +21,8 @@ mod write;
 /// ```
 pub const SCHEMA: &str = include_str!("schema.json");
 
-pub use basis::{Basis, Change, WorkerBasis};
 pub use entry::{Attached, Begin, Entry, FORMAT, GoneOn, Line};
-pub use past::{CannotGoOn, Interrupted, Past};
+pub use fingerprint::{Basis, Change, WorkerBasis};
+pub use history::{CannotGoOn, Interrupted, Past};
 pub use read::{Damage, Problem, Transcript, WorkerRun, read};
 pub use write::{Guarded, MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, Writer};

@@ -14,6 +14,8 @@ mod precedence;
 #[cfg(unix)]
 mod rights;
 // Commands are confined on Linux only, so far.
+#[cfg(feature = "wire")]
+mod mock_provider;
 #[cfg(target_os = "linux")]
 mod rules;
 #[cfg(target_os = "linux")]
@@ -26,5 +28,3 @@ mod transcripts;
 mod trees;
 mod turns;
 mod watched;
-#[cfg(feature = "wire")]
-mod wire;

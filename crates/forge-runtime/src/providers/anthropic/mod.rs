@@ -1,10 +1,10 @@
 //! Anthropic Messages: `POST /v1/messages`.
 
-mod answer;
-mod ask;
+mod request;
+mod response;
 
-pub(super) use answer::{Answer, whole};
-pub(super) use ask::ask;
+pub(super) use request::ask;
+pub(super) use response::{Answer, whole};
 
 /// Begins the signature of a block that is nothing but its seal (`redacted_thinking`). No
 /// signature has a colon, they are base64.

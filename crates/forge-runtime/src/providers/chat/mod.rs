@@ -1,7 +1,7 @@
 //! OpenAI Chat Completions, as many speak it: `POST /v1/chat/completions`.
 
-mod answer;
-mod ask;
+mod request;
+mod response;
 
-pub(super) use answer::{Answer, whole};
-pub(super) use ask::{LimitName, ask};
+pub(super) use request::{LimitName, ask};
+pub(super) use response::{Answer, whole};

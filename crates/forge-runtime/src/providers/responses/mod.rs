@@ -1,8 +1,8 @@
 //! OpenAI Responses: `POST /v1/responses`. Nothing is stored there: every request carries the
 //! whole conversation, thinking included, sealed by the provider.
 
-mod answer;
-mod ask;
+mod request;
+mod response;
 
-pub(super) use answer::{Answer, whole};
-pub(super) use ask::{SealedThinking, ask};
+pub(super) use request::{SealedThinking, ask};
+pub(super) use response::{Answer, whole};

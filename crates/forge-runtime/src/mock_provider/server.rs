@@ -23,10 +23,10 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::answer::{self, Body};
-use super::asked::Asked;
-use super::desk::{Desk, Ticket};
-use super::{anthropic, beside, chat, responses, schemas};
+use super::parsed_request::Asked;
+use super::pending::{Desk, Ticket};
+use super::response::{self, Body};
+use super::{anthropic, chat, diff, responses, schemas};
 use crate::playbook::{PlaybookWire, Scripted};
 
 /// Largest request.
@@ -110,12 +110,12 @@ async fn respond(
 ) -> Response<Body> {
     let wire = shop.wire;
     let Some((id, ticket)) = ticket(&request, shop) else {
-        return answer::refusal(wire, 401, "the key is not one of a turn that is on its way");
+        return response::refusal(wire, 401, "the key is not one of a turn that is on its way");
     };
     known.store(true, Ordering::Relaxed);
     let asked = match asked(request, wire, &ticket).await {
         Ok(asked) => asked,
-        Err((status, why)) => return answer::refusal(wire, status, &why),
+        Err((status, why)) => return response::refusal(wire, status, &why),
     };
     let shop = Arc::clone(shop);
     // Templates can take their time.
@@ -124,9 +124,9 @@ async fn respond(
         tokio::task::spawn_blocking(move || ticket.play(&shop.scripted)).await
     };
     match played {
-        Ok(Ok(played)) => answer::answer(wire, &asked, &played, &id, ticket.next_try()),
-        Ok(Err(error)) => answer::unplayable(wire, &error),
-        Err(_) => answer::refusal(wire, 500, "the playbook could not be played"),
+        Ok(Ok(played)) => response::answer(wire, &asked, &played, &id, ticket.next_try()),
+        Ok(Err(error)) => response::unplayable(wire, &error),
+        Err(_) => response::refusal(wire, 500, "the playbook could not be played"),
     }
 }
 
@@ -182,7 +182,7 @@ async fn asked(
         PlaybookWire::OpenAiChat => chat::read(&body),
         PlaybookWire::OpenAiResponses => responses::read(&body),
     };
-    match beside::difference(&ticket.request, &asked, wire) {
+    match diff::difference(&ticket.request, &asked, wire) {
         None => Ok(asked),
         Some(what) => Err((400, format!("the request is not the conversation: {what}"))),
     }

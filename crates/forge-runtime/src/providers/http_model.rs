@@ -15,8 +15,8 @@ use super::chat::LimitName;
 use super::http::{Problem, causes, is_loopback, is_refused, problem};
 use super::provider::{Provider, Wire};
 use super::responses::SealedThinking;
-use super::turn::{Reader, Step, too_long, whole};
-use super::{anthropic, chat, complaint, responses};
+use super::turn_reader::{Reader, Step, too_long, whole};
+use super::{anthropic, chat, provider_error, responses};
 use crate::model::{Event, Model, ModelError, Prices, Request};
 
 /// Events that wait for whoever reads them; a server is read no faster than that.
@@ -115,7 +115,7 @@ impl Shared {
             Err(_) => Err(silent(format!("no end of its answer within {total_ms} ms"))),
         };
         if let Err(error) = outcome {
-            let error = complaint::presentable(error, self.provider.key.as_ref());
+            let error = provider_error::presentable(error, self.provider.key.as_ref());
             let _gone = events.send(Event::Failed(error)).await;
         }
     }
@@ -144,7 +144,7 @@ impl Shared {
             None => {
                 let kind = body.content_type();
                 let body = self.read(body, MAX_COMPLAINT_BYTES, Excess::Cut).await;
-                Err(complaint::other_type(
+                Err(provider_error::other_type(
                     &kind,
                     &body.unwrap_or_default(),
                     self.provider.key.as_ref(),
@@ -207,7 +207,7 @@ impl Shared {
             Ok(body) => self.read(body, MAX_COMPLAINT_BYTES, Excess::Cut).await,
             Err(error) => Err(error),
         };
-        Ok(Err(complaint::refused(
+        Ok(Err(provider_error::refused(
             status.as_u16(),
             &headers,
             // Its status says enough if its words do not come.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::desk::{Desk, Laid};
+use super::pending::{Desk, Laid};
 use super::schemas;
 use super::server::{Shop, serve};
 use crate::model::{Message, Request};

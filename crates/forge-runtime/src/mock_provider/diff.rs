@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::asked::Asked;
+use super::parsed_request::Asked;
 use crate::model::{Message, Request};
 use crate::playbook::PlaybookWire;
 

@@ -13,22 +13,22 @@
 //! ```
 //!
 //! The wire carries what a vendor would get, and nothing else. What templates need beyond it
-//! (the structured results, the worker's name) lies on the [`desk`] meanwhile, inside the
+//! (the structured results, the worker's name) lies on the [`pending`] meanwhile, inside the
 //! process; the key of the request is the ticket that fetches it, a fresh one for every turn.
 //! What arrives is held against what was sent: a client that loses something is told so.
 
-mod answer;
 mod anthropic;
-mod asked;
-mod beside;
 mod chat;
-mod desk;
-mod frames;
+mod diff;
+mod mock_model;
+mod parsed_request;
+mod pending;
+mod response;
 mod responses;
 mod schemas;
 mod server;
+mod stream_event;
 #[cfg(test)]
 mod tests;
-mod wired;
 
-pub use wired::{WireError, Wired};
+pub use mock_model::{WireError, Wired};

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::model::{Message, Request, Thinking, ToolCall};
-use crate::providers::turn::{arguments_back, name_back};
+use crate::providers::turn_reader::{arguments_back, name_back};
 
 /// Longest name of a call.
 const NAME_LETTERS: usize = 64;

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
-use crate::providers::complaint;
-use crate::providers::list::{List, room};
+use crate::providers::bounded_list::{List, room};
 use crate::providers::openai::{Details, PartialCall};
+use crate::providers::provider_error;
 use crate::providers::token_count::{Counts, TokenCount};
-use crate::providers::turn::{Step, arguments, conclude, parse};
+use crate::providers::turn_reader::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
 struct ItemEvent {
@@ -254,7 +254,7 @@ impl Answer {
                 let ErrorEvent { code, message, .. } = event;
                 let error = (event.error)
                     .unwrap_or_else(|| serde_json::json!({"code": code, "message": message}));
-                return Err(complaint::in_stream(&error));
+                return Err(provider_error::in_stream(&error));
             }
             // Everything that is said once more elsewhere, and what is added later.
             _ => {}
@@ -377,11 +377,11 @@ impl Answer {
             self.usage = tokens.usage();
         }
         if let Some(error) = response.error.filter(|error| !error.is_null()) {
-            return Err(complaint::in_stream(&error));
+            return Err(provider_error::in_stream(&error));
         }
         let reason = response.incomplete_details.and_then(|why| why.reason);
         let stop = match (response.status.as_deref(), reason.as_deref()) {
-            (Some("failed"), _) => return Err(complaint::in_stream(&Value::Null)),
+            (Some("failed"), _) => return Err(provider_error::in_stream(&Value::Null)),
             (Some("completed"), _) => Stop::Done,
             (Some("incomplete"), Some("max_output_tokens")) => Stop::OutOfTokens,
             (Some("incomplete"), Some("content_filter")) => Stop::Refused,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::REDACTED;
 use crate::model::{Message, Request, Thinking, ToolCall, ToolResult};
-use crate::providers::turn::{arguments_back, name_back};
+use crate::providers::turn_reader::{arguments_back, name_back};
 
 /// Stands for an input without a letter, which a worker may have and this wire refuses.
 const NO_INPUT: &str = "(no input)";

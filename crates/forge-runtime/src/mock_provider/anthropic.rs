@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::asked::{Asked, Talk, joined, text_at, tools};
-use super::frames::{Frame, pieces};
+use super::parsed_request::{Asked, Talk, joined, text_at, tools};
+use super::stream_event::{Frame, pieces};
 use crate::model::{Stop, Thinking, ToolCall, Usage};
 use crate::playbook::Played;
 

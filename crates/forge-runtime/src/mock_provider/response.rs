@@ -11,8 +11,8 @@ use hyper::body::Frame as BodyFrame;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
-use super::asked::Asked;
-use super::frames::Frame;
+use super::parsed_request::Asked;
+use super::stream_event::Frame;
 use super::{anthropic, chat, responses};
 use crate::model::{ModelError, Thinking};
 use crate::playbook::{PlaybookWire, Played, StreamScript};

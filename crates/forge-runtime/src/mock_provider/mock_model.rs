@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::desk::{Desk, Laid};
+use super::pending::{Desk, Laid};
 use super::server::{Shop, serve};
 use crate::model::{Event, Model, ModelError, Prices, Request};
 use crate::playbook::{Attempts, Playbook, PlaybookWire, Scripted};

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::REDACTED;
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
-use crate::providers::complaint;
-use crate::providers::list::{List, room};
+use crate::providers::bounded_list::{List, room};
+use crate::providers::provider_error;
 use crate::providers::token_count::{Counts, TokenCount};
-use crate::providers::turn::{Step, arguments, conclude, parse};
+use crate::providers::turn_reader::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -221,7 +221,7 @@ impl Answer {
                 self.end(events);
                 return Ok(Step::Over);
             }
-            Frame::Error { error } => return Err(complaint::in_stream(&error)),
+            Frame::Error { error } => return Err(provider_error::in_stream(&error)),
             Frame::Other => events.push(Event::Alive),
         }
         Ok(Step::More)
@@ -359,7 +359,7 @@ pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result
         Err(_) => {
             // Some gateways answer 200 with an error.
             if let Ok(Frame::Error { error }) = serde_json::from_str(body) {
-                return Err(complaint::in_stream(&error));
+                return Err(provider_error::in_stream(&error));
             }
             parse(body)?
         }

@@ -10,11 +10,11 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
-use crate::providers::complaint;
-use crate::providers::list::{List, room};
+use crate::providers::bounded_list::{List, room};
 use crate::providers::openai::{Details, PartialCall};
+use crate::providers::provider_error;
 use crate::providers::token_count::{Counts, TokenCount};
-use crate::providers::turn::{Step, arguments, conclude, parse};
+use crate::providers::turn_reader::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
 struct Chunk {
@@ -170,7 +170,7 @@ impl Answer {
 
     fn add(&mut self, chunk: Chunk, events: &mut Vec<Event>) -> Result<(), ModelError> {
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(complaint::in_stream(&error));
+            return Err(provider_error::in_stream(&error));
         }
         // Some count after every piece; the last count is the whole.
         if let Some(tokens) = chunk.usage.0 {
