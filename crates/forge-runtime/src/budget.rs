@@ -20,8 +20,8 @@ use crate::report::{End, Time};
 
 /// One run of one worker, seen as what it uses up.
 #[derive(Debug)]
-pub(crate) struct Budget {
-    above: Option<Arc<Budget>>,
+pub(crate) struct WorkerBudget {
+    above: Option<Arc<WorkerBudget>>,
     limits: Limits,
     tokens: AtomicU64,
     nano_usd: AtomicU64,
@@ -32,7 +32,7 @@ pub(crate) struct Budget {
     started: Instant,
     /// What other programs spent on it before.
     earlier: Time,
-    still: Still,
+    still: PauseClock,
     /// What ended it, where that is known before those below it have ended.
     over: OnceLock<End>,
 }
@@ -43,10 +43,14 @@ fn add(count: &AtomicU64, more: u64) {
     let _always = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
 }
 
-impl Budget {
+impl WorkerBudget {
     /// Its time begins, behind what was spent on it before.
-    pub(crate) fn new(above: Option<Arc<Budget>>, limits: Limits, earlier: Time) -> Arc<Budget> {
-        Arc::new(Budget {
+    pub(crate) fn new(
+        above: Option<Arc<WorkerBudget>>,
+        limits: Limits,
+        earlier: Time,
+    ) -> Arc<WorkerBudget> {
+        Arc::new(WorkerBudget {
             above,
             limits,
             tokens: AtomicU64::new(0),
@@ -56,13 +60,13 @@ impl Budget {
             at_work: watch::Sender::new(0),
             started: Instant::now(),
             earlier,
-            still: Still::default(),
+            still: PauseClock::default(),
             over: OnceLock::new(),
         })
     }
 
     /// This one and those above it.
-    fn chain(&self) -> impl Iterator<Item = &Budget> {
+    fn chain(&self) -> impl Iterator<Item = &WorkerBudget> {
         std::iter::successors(Some(self), |budget| budget.above.as_deref())
     }
 
@@ -130,9 +134,9 @@ impl Budget {
     }
 
     /// One worker is at work directly below, until what comes back is dropped.
-    pub(crate) fn at_work_below(self: &Arc<Self>) -> AtWork {
+    pub(crate) fn at_work_below(self: &Arc<Self>) -> ChildGuard {
         self.at_work.send_modify(|workers| *workers += 1);
-        AtWork(Arc::clone(self))
+        ChildGuard(Arc::clone(self))
     }
 
     /// Returns when those below have ended, after they were stopped: within
@@ -145,11 +149,11 @@ impl Budget {
 
     /// From now on nothing here is work, until what comes back is dropped: a person is
     /// asked, or a provider wants to be left alone. Whoever called the worker waits as well.
-    pub(crate) fn stand_still(self: &Arc<Self>) -> StandingStill {
+    pub(crate) fn stand_still(self: &Arc<Self>) -> PauseGuard {
         for budget in self.chain() {
             budget.still.begin();
         }
-        StandingStill(Arc::clone(self))
+        PauseGuard(Arc::clone(self))
     }
 
     /// Why a worker that was dropped half-way had to stop: somebody above it ran out of
@@ -171,7 +175,7 @@ impl Budget {
         earlier.saturating_add(now)
     }
 
-    fn time_left(&self) -> (Left, Left) {
+    fn time_left(&self) -> (TimeLeft, TimeLeft) {
         (
             left(self.limits.max_wall_s(), self.wall()),
             left(self.limits.max_working_s(), self.working()),
@@ -190,9 +194,9 @@ impl Budget {
     /// Whether its time was up when it went on.
     pub(crate) fn was_out_of_time(&self) -> Option<End> {
         match self.time_left() {
-            (Left::Nothing(seconds), _) => Some(End::WallLimit { seconds }),
-            (_, Left::Nothing(seconds)) => Some(End::WorkingLimit { seconds }),
-            (Left::Endless | Left::Some(_), Left::Endless | Left::Some(_)) => None,
+            (TimeLeft::Nothing(seconds), _) => Some(End::WallLimit { seconds }),
+            (_, TimeLeft::Nothing(seconds)) => Some(End::WorkingLimit { seconds }),
+            (TimeLeft::Endless | TimeLeft::Some(_), TimeLeft::Endless | TimeLeft::Some(_)) => None,
         }
     }
 
@@ -200,14 +204,15 @@ impl Budget {
     pub(crate) async fn time_up(&self) -> End {
         loop {
             let end = match self.time_left() {
-                (Left::Nothing(seconds), _) => End::WallLimit { seconds },
-                (_, Left::Nothing(seconds)) => End::WorkingLimit { seconds },
-                (Left::Endless, Left::Endless) => std::future::pending().await,
-                (Left::Some(time), Left::Endless) | (Left::Endless, Left::Some(time)) => {
+                (TimeLeft::Nothing(seconds), _) => End::WallLimit { seconds },
+                (_, TimeLeft::Nothing(seconds)) => End::WorkingLimit { seconds },
+                (TimeLeft::Endless, TimeLeft::Endless) => std::future::pending().await,
+                (TimeLeft::Some(time), TimeLeft::Endless)
+                | (TimeLeft::Endless, TimeLeft::Some(time)) => {
                     tokio::time::sleep(time.max(LOOK)).await;
                     continue;
                 }
-                (Left::Some(wall), Left::Some(work)) => {
+                (TimeLeft::Some(wall), TimeLeft::Some(work)) => {
                     tokio::time::sleep(wall.min(work).max(LOOK)).await;
                     continue;
                 }
@@ -223,9 +228,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A worker below at work.
 #[derive(Debug)]
-pub(crate) struct AtWork(Arc<Budget>);
+pub(crate) struct ChildGuard(Arc<WorkerBudget>);
 
-impl Drop for AtWork {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         (self.0.at_work).send_modify(|workers| *workers = workers.saturating_sub(1));
     }
@@ -234,37 +239,37 @@ impl Drop for AtWork {
 /// While time stands still, look again no more often than this.
 const LOOK: Duration = Duration::from_millis(20);
 
-enum Left {
+enum TimeLeft {
     Endless,
     Some(Duration),
     /// With the limit.
     Nothing(u64),
 }
 
-fn left(limit_s: Option<u64>, used: Duration) -> Left {
+fn left(limit_s: Option<u64>, used: Duration) -> TimeLeft {
     match limit_s {
-        None => Left::Endless,
+        None => TimeLeft::Endless,
         Some(limit_s) => match Duration::from_secs(limit_s).checked_sub(used) {
-            Some(time) if !time.is_zero() => Left::Some(time),
-            Some(_) | None => Left::Nothing(limit_s),
+            Some(time) if !time.is_zero() => TimeLeft::Some(time),
+            Some(_) | None => TimeLeft::Nothing(limit_s),
         },
     }
 }
 
 /// How long a worker's time stood still; two reasons at once count once.
 #[derive(Debug, Default)]
-struct Still {
-    state: Mutex<StillState>,
+struct PauseClock {
+    state: Mutex<PauseState>,
 }
 
 #[derive(Debug, Default)]
-struct StillState {
+struct PauseState {
     open: u64,
     since: Option<Instant>,
     closed: Duration,
 }
 
-impl Still {
+impl PauseClock {
     fn total(&self) -> Duration {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.closed + state.since.map_or(Duration::ZERO, |since| since.elapsed())
@@ -289,9 +294,9 @@ impl Still {
 
 /// While it lasts, time stands still for a worker and everybody above it.
 #[derive(Debug)]
-pub(crate) struct StandingStill(Arc<Budget>);
+pub(crate) struct PauseGuard(Arc<WorkerBudget>);
 
-impl Drop for StandingStill {
+impl Drop for PauseGuard {
     fn drop(&mut self) {
         for budget in self.0.chain() {
             budget.still.end();
@@ -301,13 +306,13 @@ impl Drop for StandingStill {
 
 /// An approver whose questions are no work of the worker that they are about. Workers that
 /// run side by side wait for each other here: a person is asked one thing at a time.
-pub(crate) struct Timed {
+pub(crate) struct PausingApprover {
     pub(crate) inner: Arc<dyn Approver>,
     pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) budget: Arc<WorkerBudget>,
 }
 
-impl Approver for Timed {
+impl Approver for PausingApprover {
     fn shows(&self) -> bool {
         self.inner.shows()
     }
@@ -323,14 +328,14 @@ impl Approver for Timed {
 
 /// Notices a worker that makes the same call again and again with the same result.
 #[derive(Debug, Default)]
-pub(crate) struct Repeats {
+pub(crate) struct RepeatDetector {
     last: Option<(String, String)>,
     times: u64,
 }
 
 /// What comes of one more call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Repeated {
+pub(crate) enum RepeatAction {
     No,
     /// Tell the model.
     Hint,
@@ -338,9 +343,14 @@ pub(crate) enum Repeated {
     Stop,
 }
 
-impl Repeats {
+impl RepeatDetector {
     /// Counts a call (tool and arguments) and what came of it.
-    pub(crate) fn count(&mut self, call: String, result: String, limit: Option<u64>) -> Repeated {
+    pub(crate) fn count(
+        &mut self,
+        call: String,
+        result: String,
+        limit: Option<u64>,
+    ) -> RepeatAction {
         let this = (call, result);
         if self.last.as_ref() == Some(&this) {
             self.times += 1;
@@ -349,9 +359,9 @@ impl Repeats {
             self.times = 1;
         }
         match limit {
-            Some(limit) if self.times >= limit.saturating_mul(2) => Repeated::Stop,
-            Some(limit) if self.times == limit => Repeated::Hint,
-            Some(_) | None => Repeated::No,
+            Some(limit) if self.times >= limit.saturating_mul(2) => RepeatAction::Stop,
+            Some(limit) if self.times == limit => RepeatAction::Hint,
+            Some(_) | None => RepeatAction::No,
         }
     }
 }

@@ -14,9 +14,9 @@ use forge_tools::{
 use sandbox_config::{Grant, Worker};
 use serde_json::{Value, json};
 
-use crate::budget::Budget;
+use crate::budget::WorkerBudget;
 use crate::report::End;
-use crate::session::{Attachment, CANCELLED, Conversation, Session, Shape};
+use crate::session::{AnswerSchema, Attachment, CANCELLED, Conversation, Session};
 
 /// The tool that names the worker to call.
 pub const CALL_WORKER: &str = "call_worker";
@@ -27,7 +27,7 @@ pub(crate) fn tools(
     worker: &Worker,
     grant: &Grant,
     caller: &Caller,
-    budget: &Arc<Budget>,
+    budget: &Arc<WorkerBudget>,
 ) -> Vec<Box<dyn Tool>> {
     let callable: Vec<&Worker> = session
         .workers()
@@ -38,8 +38,8 @@ pub(crate) fn tools(
     }
     // Without files there is nothing to attach.
     let attaches = grant.mounts().any(|mount| mount.usable());
-    let delegation = |target: Target, spec: Spec| -> Box<dyn Tool> {
-        Box::new(CallWorker {
+    let delegation = |target: Callee, spec: Spec| -> Box<dyn Tool> {
+        Box::new(DelegationTool {
             spec,
             target,
             session: session.clone(),
@@ -49,46 +49,46 @@ pub(crate) fn tools(
             budget: Arc::clone(budget),
         })
     };
-    let mut all = vec![delegation(Target::Named, general_spec(&callable, attaches))];
+    let mut all = vec![delegation(Callee::Named, general_spec(&callable, attaches))];
     for other in callable {
         all.push(delegation(
-            Target::Fixed(other.name().to_owned()),
+            Callee::Fixed(other.name().to_owned()),
             worker_spec(other, attaches),
         ));
     }
     all
 }
 
-struct CallWorker {
+struct DelegationTool {
     spec: Spec,
-    target: Target,
+    target: Callee,
     session: Session,
     from: Worker,
     grant: Grant,
     caller: Caller,
     /// The caller's own.
-    budget: Arc<Budget>,
+    budget: Arc<WorkerBudget>,
 }
 
-enum Target {
+enum Callee {
     /// The tool is the worker.
     Fixed(String),
     /// The call names it.
     Named,
 }
 
-impl CallWorker {
+impl DelegationTool {
     fn target<'a>(&'a self, args: &'a Arguments) -> &'a str {
         match &self.target {
-            Target::Fixed(name) => name,
-            Target::Named => args.text("worker").unwrap_or_default(),
+            Callee::Fixed(name) => name,
+            Callee::Named => args.text("worker").unwrap_or_default(),
         }
     }
 
     /// What the worker is to do: a text, or what its `input_schema` asks for as JSON.
     fn input(&self, worker: &Worker, args: &Arguments) -> Result<String, Failure> {
         let name = worker.name();
-        if let (Target::Fixed(_), Some(_)) = (&self.target, worker.input_schema()) {
+        if let (Callee::Fixed(_), Some(_)) = (&self.target, worker.input_schema()) {
             // Checked as the arguments of the tool.
             return Ok(args.to_json().to_string());
         }
@@ -107,10 +107,10 @@ impl CallWorker {
     /// Where the call names the worker, the input is a text that has to be what its `input_schema`
     /// says. Blocks; a call is looked at on a thread for that, and once.
     fn fits(&self, worker: &Worker, input: &str) -> Result<(), Failure> {
-        let (Target::Named, Some(schema)) = (&self.target, worker.input_schema()) else {
+        let (Callee::Named, Some(schema)) = (&self.target, worker.input_schema()) else {
             return Ok(());
         };
-        let fits = Shape::new(schema).map_err(|problem| vec![problem]);
+        let fits = AnswerSchema::new(schema).map_err(|problem| vec![problem]);
         let fits = fits.and_then(|shape| shape.check_now(input));
         fits.map_err(|problems| {
             Failure::new(
@@ -268,7 +268,7 @@ impl CallWorker {
     }
 }
 
-impl Tool for CallWorker {
+impl Tool for DelegationTool {
     fn spec(&self) -> &Spec {
         &self.spec
     }
@@ -347,13 +347,13 @@ impl Tool for CallWorker {
 /// A called worker in a task of its own: workers that call workers would otherwise be polled one
 /// inside the other, down a stack that ends. Dropped, it stops the worker.
 async fn aside(work: BoxFuture<'static, End>) -> End {
-    struct Stops(tokio::task::JoinHandle<End>);
-    impl Drop for Stops {
+    struct AbortOnDrop(tokio::task::JoinHandle<End>);
+    impl Drop for AbortOnDrop {
         fn drop(&mut self) {
             self.0.abort();
         }
     }
-    let mut task = Stops(tokio::spawn(work));
+    let mut task = AbortOnDrop(tokio::spawn(work));
     match (&mut task.0).await {
         Ok(end) => end,
         Err(stopped) => match stopped.try_into_panic() {
@@ -425,7 +425,7 @@ fn worker_spec(worker: &Worker, attaches: bool) -> Spec {
 
 /// The arguments are the worker's `input_schema`, which is about an object.
 fn shaped(schema: &Value) -> Params {
-    let shape = Shape::new(schema);
+    let shape = AnswerSchema::new(schema);
     Params::of_schema(schema.clone(), move |arguments| match &shape {
         Ok(shape) => shape.check_value(arguments),
         Err(problem) => Err(vec![format!("the input schema cannot be used: {problem}")]),

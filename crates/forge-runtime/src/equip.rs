@@ -13,8 +13,8 @@ use forge_tools::{
 use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
 use sandbox_config::{ExecutionMode, Grant, GrantError, Open, ShellRules};
 
-use crate::docker::{Containers, Docker, Nodes};
-use crate::gate::{Found, GrantGate};
+use crate::docker::{Containers, Docker, WorkerNodes};
+use crate::gate::{GrantGate, IsolationAvailability};
 use crate::repositories::{NoRepositories, Repositories};
 
 /// How commands are to be confined.
@@ -161,9 +161,9 @@ pub fn equip(
     redactor: Arc<Redactor>,
     extra: Vec<Box<dyn Tool>>,
 ) -> Result<Equipped, EquipError> {
-    let beside = Beside {
+    let beside = Extras {
         tools: extra,
-        ..Beside::default()
+        ..Extras::default()
     };
     equip_beside(
         grant, caller, isolation, approver, recorder, redactor, beside,
@@ -172,7 +172,7 @@ pub fn equip(
 
 /// What a worker is given that no grant gives.
 #[derive(Default)]
-pub(crate) struct Beside {
+pub(crate) struct Extras {
     /// Workers to call.
     pub(crate) tools: Vec<Box<dyn Tool>>,
     /// Copies that its caller hands over.
@@ -191,7 +191,7 @@ pub(crate) fn equip_beside(
     approver: Arc<dyn Approver>,
     recorder: Arc<dyn Recorder>,
     redactor: Arc<Redactor>,
-    beside: Beside,
+    beside: Extras,
 ) -> Result<Equipped, EquipError> {
     let mut warnings = Vec::new();
     let files = match &beside.open {
@@ -201,7 +201,7 @@ pub(crate) fn equip_beside(
     // A command sees the host, and with it other files than the tools.
     let on_host = beside.open.is_none();
     let commands = grant.shell().is_some() && on_host;
-    let place = Place::find(grant, isolation, commands, on_host, &mut warnings)?;
+    let place = ExecutionSite::find(grant, isolation, commands, on_host, &mut warnings)?;
     let mut builder: ToolboxBuilder = Toolbox::builder()
         .caller(caller)
         .gate(GrantGate::new(grant.clone()).knowing(place.found()))
@@ -216,17 +216,17 @@ pub(crate) fn equip_beside(
         .map(|files| files.writable_roots())
         .unwrap_or_default();
     let (processes, plan) = match place {
-        Place::Here { plan, .. } => (plan.clone().map(Processes::new), plan),
-        Place::Docker(docker, _) => {
-            let nodes = Nodes::of(&docker, grant, files.as_ref(), commands)?;
+        ExecutionSite::Here { plan, .. } => (plan.clone().map(Processes::new), plan),
+        ExecutionSite::Docker(docker, _) => {
+            let nodes = WorkerNodes::of(&docker, grant, files.as_ref(), commands)?;
             if grant.execution().mode() == ExecutionMode::DockerRequired {
                 builder = nodes.files(builder);
             }
             (Some(nodes.processes()), Some(nodes.plan().clone()))
         }
-        Place::Nowhere(_) => {
-            builder = builder.runner(Nowhere);
-            let processes = Processes::started_by(Nowhere, grant.policy()?);
+        ExecutionSite::NoRunner(_) => {
+            builder = builder.runner(NoRunner);
+            let processes = Processes::started_by(NoRunner, grant.policy()?);
             (Some(processes), None)
         }
     };
@@ -267,16 +267,19 @@ fn seconds(grant: &Grant, limit: u64) -> Duration {
 }
 
 /// Where the calls of a worker run that do not run in this process.
-enum Place {
+enum ExecutionSite {
     /// On this host, under a plan if there are commands.
-    Here { plan: Option<Plan>, found: Found },
+    Here {
+        plan: Option<Plan>,
+        found: IsolationAvailability,
+    },
     /// In containers.
-    Docker(Containers, Found),
+    Docker(Containers, IsolationAvailability),
     /// In containers, of which there are none.
-    Nowhere(Found),
+    NoRunner(IsolationAvailability),
 }
 
-impl Place {
+impl ExecutionSite {
     /// The same table as for a call decides, with what can be found out now.
     fn find(
         grant: &Grant,
@@ -308,9 +311,9 @@ impl Place {
         };
         let Some((planned, enough)) = tried else {
             let plan = here(warnings)?;
-            return Ok(Place::Here {
+            return Ok(ExecutionSite::Here {
                 plan,
-                found: Found::default(),
+                found: IsolationAvailability::default(),
             });
         };
         let docker = match execution.without_docker() {
@@ -324,17 +327,19 @@ impl Place {
             }),
         };
         match (docker, mode) {
-            (Ok(containers), _) => Ok(Place::Docker(
+            (Ok(containers), _) => Ok(ExecutionSite::Docker(
                 containers,
-                Found {
+                IsolationAvailability {
                     os: (mode == ExecutionMode::PreferLocal).then_some(false),
                     docker: Ok(()),
                 },
             )),
-            (Err(why), ExecutionMode::DockerRequired) => Ok(Place::Nowhere(Found {
-                os: None,
-                docker: Err(why),
-            })),
+            (Err(why), ExecutionMode::DockerRequired) => {
+                Ok(ExecutionSite::NoRunner(IsolationAvailability {
+                    os: None,
+                    docker: Err(why),
+                }))
+            }
             (Err(why), _) => {
                 let plan = match planned {
                     Some((plan, told)) => {
@@ -343,20 +348,20 @@ impl Place {
                     }
                     None => here(warnings)?,
                 };
-                let found = Found {
+                let found = IsolationAvailability {
                     os: None,
                     docker: Err(why),
                 };
-                Ok(Place::Here { plan, found })
+                Ok(ExecutionSite::Here { plan, found })
             }
         }
     }
 
-    fn found(&self) -> Found {
+    fn found(&self) -> IsolationAvailability {
         match self {
-            Place::Here { found, .. } | Place::Docker(_, found) | Place::Nowhere(found) => {
-                found.clone()
-            }
+            ExecutionSite::Here { found, .. }
+            | ExecutionSite::Docker(_, found)
+            | ExecutionSite::NoRunner(found) => found.clone(),
         }
     }
 }
@@ -364,9 +369,9 @@ impl Place {
 /// What must run in containers where there are none. The gate refuses such calls before they come
 /// here; nothing of them is done here whatever it says.
 #[derive(Debug)]
-struct Nowhere;
+struct NoRunner;
 
-impl Nowhere {
+impl NoRunner {
     fn refused() -> Failure {
         Failure::new(
             Code::IsolationUnavailable,
@@ -375,7 +380,7 @@ impl Nowhere {
     }
 }
 
-impl Runner for Nowhere {
+impl Runner for NoRunner {
     fn run<'a>(
         &'a self,
         tool: &'a dyn Tool,
@@ -386,12 +391,12 @@ impl Runner for Nowhere {
         // talks to repositories.
         match tool.spec().name == "read_output" || !tools::names().contains(&tool.spec().name) {
             true => tool.run(args, hands),
-            false => Box::pin(async { Err(Nowhere::refused()) }),
+            false => Box::pin(async { Err(NoRunner::refused()) }),
         }
     }
 }
 
-impl Starter for Nowhere {
+impl Starter for NoRunner {
     fn place(&self) -> &'static str {
         "docker"
     }
@@ -401,7 +406,7 @@ impl Starter for Nowhere {
     }
 
     fn start(&self, _: Start) -> Result<Box<dyn Started>, Failure> {
-        Err(Nowhere::refused())
+        Err(NoRunner::refused())
     }
 }
 

@@ -30,21 +30,21 @@ use crate::repositories::is_git;
 #[derive(Debug, Clone)]
 pub struct GrantGate {
     grant: Grant,
-    found: Found,
+    found: IsolationAvailability,
 }
 
 /// What was found out about where calls can run, before any was made.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct IsolationAvailability {
     /// Whether an OS sandbox can be enforced; none: as the call says.
     pub(crate) os: Option<bool>,
     /// Whether containers can be run, or why not.
     pub(crate) docker: Result<(), String>,
 }
 
-impl Default for Found {
+impl Default for IsolationAvailability {
     fn default() -> Self {
-        Found {
+        IsolationAvailability {
             os: None,
             docker: Err("nothing that runs containers is available".to_owned()),
         }
@@ -56,12 +56,12 @@ impl GrantGate {
     pub fn new(grant: Grant) -> Self {
         GrantGate {
             grant,
-            found: Found::default(),
+            found: IsolationAvailability::default(),
         }
     }
 
     /// The same, knowing where calls can run.
-    pub(crate) fn knowing(mut self, found: Found) -> Self {
+    pub(crate) fn knowing(mut self, found: IsolationAvailability) -> Self {
         self.found = found;
         self
     }

@@ -453,7 +453,7 @@ pub trait Models: Send + Sync + 'static {
 /// A whole turn, collected, for tests of models.
 #[cfg(test)]
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Turn {
+pub(crate) struct CollectedTurn {
     pub(crate) text: String,
     pub(crate) thinking: Vec<Thinking>,
     pub(crate) calls: Vec<ToolCall>,
@@ -466,7 +466,7 @@ pub(crate) struct Turn {
 pub(crate) async fn collect(
     mut events: mpsc::Receiver<Event>,
     mut watch: impl FnMut(&Event),
-) -> Result<Turn, ModelError> {
+) -> Result<CollectedTurn, ModelError> {
     let mut text = String::new();
     let mut thinking = Vec::new();
     let mut calls = Vec::new();
@@ -486,7 +486,7 @@ pub(crate) async fn collect(
             }
             Event::Usage(more) => usage = usage.plus(more),
             Event::End(stop) => {
-                return Ok(Turn {
+                return Ok(CollectedTurn {
                     text,
                     thinking,
                     calls,

@@ -24,7 +24,7 @@ pub struct Docker(());
 pub(crate) struct Containers(Infallible);
 
 /// There are none.
-pub(crate) struct Nodes(Infallible);
+pub(crate) struct WorkerNodes(Infallible);
 
 impl Docker {
     /// For a program before its own end: nothing of its containers is left, since there are none.
@@ -38,7 +38,7 @@ impl Docker {
     }
 }
 
-impl Nodes {
+impl WorkerNodes {
     pub(crate) fn of(
         containers: &Containers,
         _: &Grant,

@@ -14,7 +14,7 @@ use sandbox_config::{Grant, Mode};
 use crate::equip::{EquipError, OsSandbox};
 
 /// Opens what repositories are reached by.
-type Opener = dyn Fn(Support) -> Result<Arc<dyn GitBackend>, NoRepositories> + Send + Sync;
+type BackendOpener = dyn Fn(Support) -> Result<Arc<dyn GitBackend>, NoRepositories> + Send + Sync;
 
 /// What workers' repositories are reached by; by default nothing.
 ///
@@ -48,7 +48,7 @@ type Opener = dyn Fn(Support) -> Result<Arc<dyn GitBackend>, NoRepositories> + S
 /// ```
 #[derive(Clone, Default)]
 pub struct Repositories {
-    open: Option<Arc<Opener>>,
+    open: Option<Arc<BackendOpener>>,
     opened: Arc<Mutex<Option<Arc<dyn GitBackend>>>>,
 }
 

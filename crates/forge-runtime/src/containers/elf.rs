@@ -39,7 +39,7 @@ pub(super) struct Elf {
 }
 
 /// One part of the file.
-struct Segment {
+struct ElfSegment {
     kind: u32,
     offset: u64,
     address: u64,
@@ -84,8 +84,8 @@ impl Elf {
     fn links(
         &mut self,
         file: &File,
-        dynamic: &Segment,
-        segments: &[Segment],
+        dynamic: &ElfSegment,
+        segments: &[ElfSegment],
     ) -> Result<(), String> {
         let mut entries = Vec::new();
         for number in 0..(dynamic.bytes / DYNAMIC_BYTES as u64).min(MAX_DYNAMIC) {
@@ -119,7 +119,7 @@ impl Elf {
     }
 }
 
-fn segments(file: &File, head: &[u8]) -> Result<Vec<Segment>, String> {
+fn segments(file: &File, head: &[u8]) -> Result<Vec<ElfSegment>, String> {
     let (table, count) = (u64_at(head, 32), u16_at(head, 56));
     if usize::from(u16_at(head, 54)) != SEGMENT_BYTES || count > MAX_SEGMENTS {
         return Err("its table of segments is none".to_owned());
@@ -128,7 +128,7 @@ fn segments(file: &File, head: &[u8]) -> Result<Vec<Segment>, String> {
         .map(|number| {
             let place = table.saturating_add(number * SEGMENT_BYTES as u64);
             let entry: [u8; SEGMENT_BYTES] = at(file, place)?;
-            Ok(Segment {
+            Ok(ElfSegment {
                 kind: u32::from_le_bytes(bytes(&entry, 0)),
                 offset: u64_at(&entry, 8),
                 address: u64_at(&entry, 16),

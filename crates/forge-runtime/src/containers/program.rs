@@ -68,13 +68,13 @@ impl Part {
 pub struct Program {
     /// The program itself, then what it needs, by name.
     parts: Vec<Part>,
-    loader: Option<Loader>,
+    loader: Option<DynamicLoader>,
     architecture: &'static str,
 }
 
 /// What starts a program that does not start itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Loader {
+struct DynamicLoader {
     name: String,
     /// Where programs look for it.
     path: String,
@@ -123,7 +123,7 @@ impl Program {
                 name: name.clone(),
                 host: loader.to_owned(),
             });
-            program.loader = Some(Loader {
+            program.loader = Some(DynamicLoader {
                 name,
                 path: path.clone(),
             });

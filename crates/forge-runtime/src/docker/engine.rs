@@ -8,7 +8,7 @@ use os_sandbox::docker::{self, Address, Engine, ImageName, Settings};
 use sandbox_config::{ContainerNetwork, Reuse};
 
 use super::NODE;
-use super::node_containers::{Containers, Ready};
+use super::node_containers::{Containers, NodeContainersInner};
 use crate::containers::image::VERSION_LABEL;
 use crate::containers::{INSIDE, Program};
 
@@ -32,16 +32,16 @@ pub struct Docker {
     certificates: Option<PathBuf>,
     state_dir: Option<PathBuf>,
     program: Option<fn() -> Result<Program, String>>,
-    known: Arc<Mutex<Vec<Known>>>,
+    known: Arc<Mutex<Vec<ProbedEngine>>>,
 }
 
 /// What came of trying.
-type Tried = Result<Containers, Unusable>;
+type ProbeResult = Result<Containers, Unusable>;
 
 #[derive(Debug)]
-struct Known {
+struct ProbedEngine {
     asked: sandbox_config::Docker,
-    tried: Tried,
+    tried: ProbeResult,
 }
 
 /// Why no containers can be run, and what to do about it; for people.
@@ -149,14 +149,14 @@ impl Docker {
         if known.len() == MAX_KNOWN {
             known.remove(0);
         }
-        known.push(Known {
+        known.push(ProbedEngine {
             asked: asked.clone(),
             tried: tried.clone(),
         });
         tried
     }
 
-    fn look(&self, asked: &sandbox_config::Docker) -> Tried {
+    fn look(&self, asked: &sandbox_config::Docker) -> ProbeResult {
         if !self.reached {
             return Err(Unusable::new("nothing that runs containers is available"));
         }
@@ -211,7 +211,7 @@ impl Docker {
             }
         };
         let ready = |engine, settings| {
-            Ok::<_, Unusable>(Containers(Arc::new(Ready {
+            Ok::<_, Unusable>(Containers(Arc::new(NodeContainersInner {
                 containers: docker::Containers::new(engine, settings)?,
                 reuse: asked.reuse(),
                 state_dir: self.state_dir.clone(),

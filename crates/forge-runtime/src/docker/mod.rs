@@ -12,7 +12,7 @@ mod thread;
 
 pub use engine::{Docker, Unusable};
 pub use node_containers::Containers;
-pub(crate) use nodes::Nodes;
+pub(crate) use nodes::WorkerNodes;
 
 /// Where calls are said to run.
 const PLACE: &str = "docker";

@@ -32,10 +32,10 @@ const MAX_SAID_BYTES: usize = 4 * 1024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Containers(pub(super) Arc<Ready>);
+pub struct Containers(pub(super) Arc<NodeContainersInner>);
 
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct NodeContainersInner {
     pub(super) containers: docker::Containers,
     pub(super) reuse: Reuse,
     pub(super) state_dir: Option<PathBuf>,
@@ -145,7 +145,7 @@ impl Containers {
         let connect = Connect::new(PLACE)
             .enforcement(receipt)
             .within(READY_WITHIN);
-        let held = Held(Mutex::new(Some(child)));
+        let held = ContainerGuard(Mutex::new(Some(child)));
         let connected = Node::connect_keeping(stdout, stdin, setup, connect, held).await;
         connected.map_err(|error| {
             let words = heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,7 @@ impl Containers {
 }
 
 /// What holds a node's container, and ends it when it is dropped.
-struct Held(Mutex<Option<AsyncChild>>);
+struct ContainerGuard(Mutex<Option<AsyncChild>>);
 
 impl Containers {
     /// Nothing more is asked of this node: its container is waited for. Where files are copied,
@@ -169,7 +169,7 @@ impl Containers {
     /// What it changed is not here, or nobody knows; for people.
     pub async fn over(&self, node: Node) -> Result<Over, String> {
         on_nodes(async move {
-            let child = node.kept::<Held>().and_then(|held| {
+            let child = node.kept::<ContainerGuard>().and_then(|held| {
                 let mut child = held.0.lock().unwrap_or_else(PoisonError::into_inner);
                 child.take()
             });

@@ -17,12 +17,12 @@ use super::thread::{in_nodes, on_nodes};
 use crate::equip::{EquipError, hosts_not_kept, programs};
 
 /// Nodes that hold what one worker holds.
-pub(crate) struct Nodes {
-    source: Arc<Source>,
+pub(crate) struct WorkerNodes {
+    source: Arc<ContainerNodeSource>,
     policy: Policy,
 }
 
-struct Source {
+struct ContainerNodeSource {
     containers: Containers,
     plan: Plan,
     setup: Setup,
@@ -30,7 +30,7 @@ struct Source {
     kept: tokio::sync::Mutex<Option<Node>>,
 }
 
-impl Nodes {
+impl WorkerNodes {
     pub(crate) fn of(
         containers: &Containers,
         grant: &Grant,
@@ -60,8 +60,8 @@ impl Nodes {
                 .map_err(|error| isolation(error.to_string()))?
                 .programs(&programs(grant));
         }
-        Ok(Nodes {
-            source: Arc::new(Source {
+        Ok(WorkerNodes {
+            source: Arc::new(ContainerNodeSource {
                 containers: containers.clone(),
                 plan,
                 setup,
@@ -96,7 +96,7 @@ impl Containers {
     /// # Errors
     /// The grant cannot be kept in a container, or none could be started.
     pub async fn node(&self, grant: &Grant) -> Result<Node, EquipError> {
-        let Nodes { source, .. } = Nodes::of(self, grant, None, true)?;
+        let WorkerNodes { source, .. } = WorkerNodes::of(self, grant, None, true)?;
         let setup = source.setup.clone().programs(&[]);
         source
             .try_start(setup)
@@ -125,7 +125,7 @@ impl Containers {
     }
 }
 
-impl Source {
+impl ContainerNodeSource {
     async fn try_start(&self, setup: Setup) -> Result<Node, Unusable> {
         let (containers, plan) = (self.containers.clone(), self.plan.clone());
         let started = on_nodes(async move { containers.start(&plan, setup).await }).await;
@@ -151,7 +151,7 @@ impl Source {
     }
 }
 
-impl NodeSource for Source {
+impl NodeSource for ContainerNodeSource {
     fn place(&self) -> &'static str {
         PLACE
     }

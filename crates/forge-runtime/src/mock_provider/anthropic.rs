@@ -5,20 +5,20 @@
 
 use serde_json::{Value, json};
 
-use super::parsed_request::{Asked, Talk, joined, text_at, tools};
-use super::stream_event::{Frame, pieces};
+use super::parsed_request::{ConversationBuilder, ParsedRequest, joined, text_at, tools};
+use super::stream_event::{StreamEvent, pieces};
 use crate::model::{Stop, Thinking, ToolCall, Usage};
-use crate::playbook::Played;
+use crate::playbook::PlayedTurn;
 
-pub(super) fn read(body: &Value) -> Asked {
-    let mut talk = Talk::default();
+pub(super) fn read(body: &Value) -> ParsedRequest {
+    let mut talk = ConversationBuilder::default();
     for message in body["messages"].as_array().into_iter().flatten() {
         match message["role"].as_str() {
             Some("assistant") => said(message, &mut talk),
             Some(_) | None => heard(message, &mut talk),
         }
     }
-    Asked {
+    ParsedRequest {
         model: text_at(body, "model"),
         stream: body["stream"] == true,
         usage_in_stream: true,
@@ -28,7 +28,7 @@ pub(super) fn read(body: &Value) -> Asked {
     }
 }
 
-fn said(message: &Value, talk: &mut Talk) {
+fn said(message: &Value, talk: &mut ConversationBuilder) {
     talk.turn();
     let Some(blocks) = message["content"].as_array() else {
         return talk.text(&joined(&message["content"]));
@@ -49,7 +49,7 @@ fn said(message: &Value, talk: &mut Talk) {
     }
 }
 
-fn heard(message: &Value, talk: &mut Talk) {
+fn heard(message: &Value, talk: &mut ConversationBuilder) {
     let Some(blocks) = message["content"].as_array() else {
         return talk.input(joined(&message["content"]));
     };
@@ -68,7 +68,7 @@ fn heard(message: &Value, talk: &mut Talk) {
 }
 
 /// The stream of a turn.
-pub(super) fn stream(played: &Played, id: &str, model: &str) -> Vec<Frame> {
+pub(super) fn stream(played: &PlayedTurn, id: &str, model: &str) -> Vec<StreamEvent> {
     let mut message = envelope(played, id, model);
     message["content"] = json!([]);
     message["stop_reason"] = Value::Null;
@@ -99,7 +99,7 @@ pub(super) fn stream(played: &Played, id: &str, model: &str) -> Vec<Frame> {
 }
 
 /// The same turn in one piece.
-pub(super) fn whole(played: &Played, id: &str, model: &str) -> Value {
+pub(super) fn whole(played: &PlayedTurn, id: &str, model: &str) -> Value {
     let mut message = envelope(played, id, model);
     message["content"] = Value::Array(blocks(played));
     message
@@ -119,11 +119,11 @@ pub(super) fn failure(status: u16, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}})
 }
 
-pub(super) fn failure_in_stream(message: &str) -> Frame {
-    Frame::named("error", &failure(529, message))
+pub(super) fn failure_in_stream(message: &str) -> StreamEvent {
+    StreamEvent::named("error", &failure(529, message))
 }
 
-fn envelope(played: &Played, id: &str, model: &str) -> Value {
+fn envelope(played: &PlayedTurn, id: &str, model: &str) -> Value {
     json!({
         "id": format!("msg_{id}"),
         "type": "message",
@@ -148,7 +148,7 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-fn blocks(played: &Played) -> Vec<Value> {
+fn blocks(played: &PlayedTurn) -> Vec<Value> {
     let thinking = played.thinking.iter().map(
         |block| json!({"type": "thinking", "thinking": block.text, "signature": block.signature}),
     );
@@ -189,7 +189,7 @@ fn opened(block: &Value) -> (Value, Vec<Value>) {
     }
 }
 
-fn stop_reason(played: &Played) -> &'static str {
+fn stop_reason(played: &PlayedTurn) -> &'static str {
     match played.stop {
         Stop::Done if played.calls.is_empty() => "end_turn",
         Stop::Done => "tool_use",
@@ -200,7 +200,7 @@ fn stop_reason(played: &Played) -> &'static str {
 }
 
 /// Each event is named after its data's type.
-fn named(data: Value) -> Frame {
+fn named(data: Value) -> StreamEvent {
     let event = match data["type"].as_str() {
         Some("message_start") => "message_start",
         Some("content_block_start") => "content_block_start",
@@ -210,5 +210,5 @@ fn named(data: Value) -> Frame {
         Some("message_stop") => "message_stop",
         Some(_) | None => "ping",
     };
-    Frame::named(event, &data)
+    StreamEvent::named(event, &data)
 }

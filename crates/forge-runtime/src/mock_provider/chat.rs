@@ -5,14 +5,16 @@
 
 use serde_json::{Value, json};
 
-use super::parsed_request::{Asked, Talk, arguments, joined, text_at, tools};
-use super::stream_event::{Frame, interleaved, pieces};
+use super::parsed_request::{
+    ConversationBuilder, ParsedRequest, arguments, joined, text_at, tools,
+};
+use super::stream_event::{StreamEvent, interleaved, pieces};
 use crate::model::{Stop, Thinking, ToolCall, Usage};
-use crate::playbook::Played;
+use crate::playbook::PlayedTurn;
 
-pub(super) fn read(body: &Value) -> Asked {
+pub(super) fn read(body: &Value) -> ParsedRequest {
     let mut instructions = Vec::new();
-    let mut talk = Talk::default();
+    let mut talk = ConversationBuilder::default();
     for message in body["messages"].as_array().into_iter().flatten() {
         let content = joined(&message["content"]);
         match message["role"].as_str() {
@@ -22,7 +24,7 @@ pub(super) fn read(body: &Value) -> Asked {
             Some(_) | None => talk.input(content),
         }
     }
-    Asked {
+    ParsedRequest {
         model: text_at(body, "model"),
         stream: body["stream"] == true,
         usage_in_stream: body["stream_options"]["include_usage"] == true,
@@ -32,7 +34,7 @@ pub(super) fn read(body: &Value) -> Asked {
     }
 }
 
-fn said(message: &Value, content: &str, talk: &mut Talk) {
+fn said(message: &Value, content: &str, talk: &mut ConversationBuilder) {
     talk.turn();
     if let Some(text) = message["reasoning_content"].as_str() {
         talk.thinking(Thinking {
@@ -51,7 +53,12 @@ fn said(message: &Value, content: &str, talk: &mut Talk) {
 }
 
 /// The stream of a turn.
-pub(super) fn stream(played: &Played, id: &str, model: &str, with_usage: bool) -> Vec<Frame> {
+pub(super) fn stream(
+    played: &PlayedTurn,
+    id: &str,
+    model: &str,
+    with_usage: bool,
+) -> Vec<StreamEvent> {
     let chunk = |choices: Value| {
         json!({
             "id": format!("chatcmpl-{id}"),
@@ -62,7 +69,7 @@ pub(super) fn stream(played: &Played, id: &str, model: &str, with_usage: bool) -
         })
     };
     let delta = |delta: Value| {
-        Frame::plain(&chunk(
+        StreamEvent::plain(&chunk(
             json!([{"index": 0, "delta": delta, "finish_reason": null}]),
         ))
     };
@@ -95,13 +102,13 @@ pub(super) fn stream(played: &Played, id: &str, model: &str, with_usage: bool) -
         ));
     }
     let last = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(played)}]);
-    frames.push(Frame::plain(&chunk(last)));
+    frames.push(StreamEvent::plain(&chunk(last)));
     if with_usage {
         let mut last = chunk(json!([]));
         last["usage"] = usage(played.usage);
-        frames.push(Frame::plain(&last));
+        frames.push(StreamEvent::plain(&last));
     }
-    frames.push(Frame {
+    frames.push(StreamEvent {
         event: None,
         data: "[DONE]".to_owned(),
     });
@@ -109,7 +116,7 @@ pub(super) fn stream(played: &Played, id: &str, model: &str, with_usage: bool) -
 }
 
 /// The same turn in one piece.
-pub(super) fn whole(played: &Played, id: &str, model: &str) -> Value {
+pub(super) fn whole(played: &PlayedTurn, id: &str, model: &str) -> Value {
     let mut message = json!({"role": "assistant", "content": played.text, "refusal": null});
     if !played.thinking.is_empty() {
         let texts: String = played
@@ -150,8 +157,8 @@ pub(super) fn failure(status: u16, message: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
 }
 
-pub(super) fn failure_in_stream(message: &str) -> Frame {
-    Frame::plain(&failure(503, message))
+pub(super) fn failure_in_stream(message: &str) -> StreamEvent {
+    StreamEvent::plain(&failure(503, message))
 }
 
 fn usage(usage: Usage) -> Value {
@@ -163,7 +170,7 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-fn finish_reason(played: &Played) -> &'static str {
+fn finish_reason(played: &PlayedTurn) -> &'static str {
     match played.stop {
         Stop::Done if played.calls.is_empty() => "stop",
         Stop::Done => "tool_calls",

@@ -6,12 +6,16 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::parsed_request::Asked;
+use super::parsed_request::ParsedRequest;
 use crate::model::{Message, Request};
 use crate::playbook::PlaybookWire;
 
 /// The first difference, if there is one.
-pub(super) fn difference(sent: &Request, asked: &Asked, wire: PlaybookWire) -> Option<String> {
+pub(super) fn difference(
+    sent: &Request,
+    asked: &ParsedRequest,
+    wire: PlaybookWire,
+) -> Option<String> {
     if worded(&sent.instructions) != worded(&asked.instructions) {
         return Some("its instructions are not the worker's".to_owned());
     }
@@ -65,7 +69,7 @@ fn called(name: &str, wire: PlaybookWire) -> Cow<'_, str> {
 
 /// What every wire has to carry of a conversation.
 #[derive(PartialEq)]
-enum Entry<'a> {
+enum DiffEntry<'a> {
     Input(&'a str),
     Thinking(&'a str, &'a str),
     Text(&'a str),
@@ -73,28 +77,30 @@ enum Entry<'a> {
     Result(&'a str, &'a str),
 }
 
-impl fmt::Display for Entry<'_> {
+impl fmt::Display for DiffEntry<'_> {
     /// Which it is; not its text, which may be long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Entry::Input(text) => write!(f, "an input of {} bytes", text.len()),
-            Entry::Thinking(text, _) => write!(f, "thinking of {} bytes", text.len()),
-            Entry::Text(text) => write!(f, "a text of {} bytes", text.len()),
-            Entry::Call(id, tool) => write!(f, "the call {id:?} of {tool:?}"),
-            Entry::Result(id, text) => write!(f, "a result of {id:?} of {} bytes", text.len()),
+            DiffEntry::Input(text) => write!(f, "an input of {} bytes", text.len()),
+            DiffEntry::Thinking(text, _) => write!(f, "thinking of {} bytes", text.len()),
+            DiffEntry::Text(text) => write!(f, "a text of {} bytes", text.len()),
+            DiffEntry::Call(id, tool) => write!(f, "the call {id:?} of {tool:?}"),
+            DiffEntry::Result(id, text) => write!(f, "a result of {id:?} of {} bytes", text.len()),
         }
     }
 }
 
-fn entries(messages: &[Message], wire: PlaybookWire) -> Vec<Entry<'_>> {
+fn entries(messages: &[Message], wire: PlaybookWire) -> Vec<DiffEntry<'_>> {
     let mut found = Vec::new();
     for message in messages {
         match message {
-            Message::Input { text } => found.push(Entry::Input(match (wire, worded(text)) {
+            Message::Input { text } => found.push(DiffEntry::Input(match (wire, worded(text)) {
                 (PlaybookWire::Anthropic, "") => NO_INPUT,
                 (_, text) => text,
             })),
-            Message::ToolResult(result) => found.push(Entry::Result(&result.id, &result.content)),
+            Message::ToolResult(result) => {
+                found.push(DiffEntry::Result(&result.id, &result.content))
+            }
             Message::Model {
                 text,
                 thinking,
@@ -103,17 +109,17 @@ fn entries(messages: &[Message], wire: PlaybookWire) -> Vec<Entry<'_>> {
                 for block in thinking {
                     // Only here are blocks taken back as they were given, and only signed ones.
                     if let (PlaybookWire::Anthropic, Some(seal)) = (wire, &block.signature) {
-                        found.push(Entry::Thinking(&block.text, seal));
+                        found.push(DiffEntry::Thinking(&block.text, seal));
                     }
                 }
                 if !text.trim().is_empty() {
-                    found.push(Entry::Text(text));
+                    found.push(DiffEntry::Text(text));
                 }
                 // Not the arguments: the same number is written in more than one way.
                 found.extend(
                     calls
                         .iter()
-                        .map(|call| Entry::Call(&call.id, called(&call.tool, wire))),
+                        .map(|call| DiffEntry::Call(&call.id, called(&call.tool, wire))),
                 );
             }
         }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::pending::{Desk, Laid};
-use super::server::{Shop, serve};
+use super::pending::{PendingGuard, PendingTurns};
+use super::server::{ServerState, serve};
 use crate::model::{Event, Model, ModelError, Prices, Request};
 use crate::playbook::{Attempts, Playbook, PlaybookWire, Scripted};
 use crate::providers::{Key, Provider, ProviderError, Wire};
@@ -53,10 +53,10 @@ const QUEUE: usize = 64;
 #[derive(Debug)]
 pub struct Wired {
     name: String,
-    shop: Arc<Shop>,
+    shop: Arc<ServerState>,
     provider: Provider,
     attempts: Attempts,
-    server: Mutex<Server>,
+    server: Mutex<ServerTask>,
 }
 
 /// Why a playbook cannot be played over a wire.
@@ -77,16 +77,16 @@ pub enum WireError {
 }
 
 #[derive(Debug)]
-enum Server {
+enum ServerTask {
     /// Has its port, and begins with the first turn, in whose runtime it lives.
     Bound(std::net::TcpListener),
     Serving(AbortHandle),
     Failed,
 }
 
-impl Drop for Server {
+impl Drop for ServerTask {
     fn drop(&mut self) {
-        if let Server::Serving(task) = self {
+        if let ServerTask::Serving(task) = self {
             task.abort();
         }
     }
@@ -107,13 +107,13 @@ impl Wired {
         Ok(Wired {
             name: scripted.name(),
             attempts: scripted.attempts(),
-            shop: Arc::new(Shop {
+            shop: Arc::new(ServerState {
                 wire,
                 scripted,
-                desk: Arc::new(Desk::default()),
+                desk: Arc::new(PendingTurns::default()),
             }),
             provider,
-            server: Mutex::new(Server::Bound(listener)),
+            server: Mutex::new(ServerTask::Bound(listener)),
         })
     }
 
@@ -130,7 +130,10 @@ impl Wired {
     }
 
     /// Lays the request on the desk and asks the client for the turn.
-    fn ask(&self, request: &Arc<Request>) -> Result<(Laid, mpsc::Receiver<Event>), ModelError> {
+    fn ask(
+        &self,
+        request: &Arc<Request>,
+    ) -> Result<(PendingGuard, mpsc::Receiver<Event>), ModelError> {
         self.start()?;
         let key = fresh_key()?;
         let laid = self.shop.desk.lay(key.reveal(), Arc::clone(request));
@@ -144,11 +147,11 @@ impl Wired {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |why: &str| ModelError::Playbook(format!("its server cannot start: {why}"));
         match &*server {
-            Server::Serving(_) => return Ok(()),
-            Server::Failed => return Err(failed("it failed before")),
-            Server::Bound(_) => {}
+            ServerTask::Serving(_) => return Ok(()),
+            ServerTask::Failed => return Err(failed("it failed before")),
+            ServerTask::Bound(_) => {}
         }
-        let Server::Bound(listener) = &*server else {
+        let ServerTask::Bound(listener) = &*server else {
             return Ok(());
         };
         let listener = listener
@@ -157,11 +160,11 @@ impl Wired {
         match listener {
             Ok(listener) => {
                 let task = tokio::spawn(serve(listener, Arc::clone(&self.shop)));
-                *server = Server::Serving(task.abort_handle());
+                *server = ServerTask::Serving(task.abort_handle());
                 Ok(())
             }
             Err(error) => {
-                *server = Server::Failed;
+                *server = ServerTask::Failed;
                 Err(failed(&error.to_string()))
             }
         }

@@ -6,10 +6,10 @@
 //! built, the parser of streams, retries, budgets.
 //!
 //! ```text
-//! loop ── Request ──▶ Connection ── HTTP ──▶ server ── Asked ──▶ Scripted
+//! loop ── Request ──▶ Connection ── HTTP ──▶ server ── ParsedRequest ──▶ Scripted
 //!   │                     ▲                     │                    │
-//!   │                     └── bytes of a vendor ┴──── Played ◀───────┘
-//!   └── details of results, worker's name ──▶ Desk ──▶ server
+//!   │                     └── bytes of a vendor ┴──── PlayedTurn ◀───────┘
+//!   └── details of results, worker's name ──▶ PendingTurns ──▶ server
 //! ```
 //!
 //! The wire carries what a vendor would get, and nothing else. What templates need beyond it

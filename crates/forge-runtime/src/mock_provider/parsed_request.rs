@@ -6,7 +6,7 @@ use crate::model::{Message, Thinking, ToolCall, ToolDescription, ToolResult};
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct ParsedRequest {
     pub(super) model: String,
     /// Whether the answer is to come piece by piece.
     pub(super) stream: bool,
@@ -38,12 +38,12 @@ pub(super) fn tools(
 /// Puts entries together the way a conversation holds them: all that a model says between two
 /// entries of others is one turn.
 #[derive(Debug, Default)]
-pub(super) struct Talk {
+pub(super) struct ConversationBuilder {
     messages: Vec<Message>,
     open: bool,
 }
 
-impl Talk {
+impl ConversationBuilder {
     pub(super) fn input(&mut self, text: String) {
         self.open = false;
         self.messages.push(Message::Input { text });

@@ -5,65 +5,65 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::model::{ModelError, Request};
-use crate::playbook::{Played, Scripted};
+use crate::playbook::{PlayedTurn, Scripted};
 
 /// The turns that are on the wire, by their keys. A key that is not here is nobody's.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
-    tickets: Mutex<HashMap<String, Arc<Ticket>>>,
+pub(super) struct PendingTurns {
+    tickets: Mutex<HashMap<String, Arc<PendingTurn>>>,
 }
 
 /// One turn: what it was asked with, and what was played.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct PendingTurn {
     pub(super) request: Arc<Request>,
-    played: OnceLock<Result<Arc<Played>, ModelError>>,
+    played: OnceLock<Result<Arc<PlayedTurn>, ModelError>>,
     tries: AtomicU32,
 }
 
-impl Desk {
+impl PendingTurns {
     /// Lays `request` down under a fresh key, until the returned guard is dropped.
-    pub(super) fn lay(self: &Arc<Self>, key: &str, request: Arc<Request>) -> Laid {
-        let ticket = Arc::new(Ticket {
+    pub(super) fn lay(self: &Arc<Self>, key: &str, request: Arc<Request>) -> PendingGuard {
+        let ticket = Arc::new(PendingTurn {
             request,
             played: OnceLock::new(),
             tries: AtomicU32::new(0),
         });
         self.tickets().insert(key.to_owned(), Arc::clone(&ticket));
-        Laid {
+        PendingGuard {
             desk: Arc::clone(self),
             key: key.to_owned(),
             ticket,
         }
     }
 
-    pub(super) fn find(&self, key: &str) -> Option<Arc<Ticket>> {
+    pub(super) fn find(&self, key: &str) -> Option<Arc<PendingTurn>> {
         self.tickets().get(key).cloned()
     }
 
-    fn tickets(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Ticket>>> {
+    fn tickets(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<PendingTurn>>> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Takes its ticket off the desk when it is dropped.
 #[derive(Debug)]
-pub(super) struct Laid {
-    desk: Arc<Desk>,
+pub(super) struct PendingGuard {
+    desk: Arc<PendingTurns>,
     key: String,
-    pub(super) ticket: Arc<Ticket>,
+    pub(super) ticket: Arc<PendingTurn>,
 }
 
-impl Drop for Laid {
+impl Drop for PendingGuard {
     fn drop(&mut self) {
         self.desk.tickets().remove(&self.key);
     }
 }
 
-impl Ticket {
+impl PendingTurn {
     /// The turn, played once however often it is asked for: a retry gets the same one, and
     /// no attempt is judged twice.
-    pub(super) fn play(&self, scripted: &Scripted) -> Result<Arc<Played>, ModelError> {
+    pub(super) fn play(&self, scripted: &Scripted) -> Result<Arc<PlayedTurn>, ModelError> {
         self.played
             .get_or_init(|| scripted.play_aside(&self.request).map(Arc::new))
             .clone()

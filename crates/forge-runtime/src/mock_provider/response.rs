@@ -11,28 +11,28 @@ use hyper::body::Frame as BodyFrame;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
-use super::parsed_request::Asked;
-use super::stream_event::Frame;
+use super::parsed_request::ParsedRequest;
+use super::stream_event::StreamEvent;
 use super::{anthropic, chat, responses};
 use crate::model::{ModelError, Thinking};
-use crate::playbook::{PlaybookWire, Played, StreamScript};
+use crate::playbook::{PlaybookWire, PlayedTurn, StreamScript};
 
 /// A body, whole or in pieces, or cut.
-pub(super) type Body = UnsyncBoxBody<Bytes, Cut>;
+pub(super) type ResponseBody = UnsyncBoxBody<Bytes, ConnectionCut>;
 
 /// The connection ends here, in the middle of an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("cut, as the playbook says")]
-pub(super) struct Cut;
+pub(super) struct ConnectionCut;
 
 /// The answer to try number `tries` (from 0) of a turn.
 pub(super) fn answer(
     wire: PlaybookWire,
-    asked: &Asked,
-    played: &Played,
+    asked: &ParsedRequest,
+    played: &PlayedTurn,
     id: &str,
     tries: u32,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let failing = played.fail.as_ref().map_or(0, |fail| fail.times);
     if let Some(fail) = &played.fail
         && tries < failing
@@ -60,7 +60,7 @@ pub(super) fn answer(
 }
 
 /// The vendor's way to say no.
-pub(super) fn refusal(wire: PlaybookWire, status: u16, message: &str) -> Response<Body> {
+pub(super) fn refusal(wire: PlaybookWire, status: u16, message: &str) -> Response<ResponseBody> {
     let data = match wire {
         PlaybookWire::Anthropic => anthropic::failure(status, message),
         PlaybookWire::OpenAiChat => chat::failure(status, message),
@@ -73,12 +73,12 @@ pub(super) fn refusal(wire: PlaybookWire, status: u16, message: &str) -> Respons
 }
 
 /// What a turn is worth that cannot be played. The loop is told by other means why.
-pub(super) fn unplayable(wire: PlaybookWire, error: &ModelError) -> Response<Body> {
+pub(super) fn unplayable(wire: PlaybookWire, error: &ModelError) -> Response<ResponseBody> {
     refusal(wire, 400, &error.to_string())
 }
 
 /// Anthropic seals every block of thinking, and looks at the seal when it gets it back.
-fn sealed(wire: PlaybookWire, played: &Played) -> Played {
+fn sealed(wire: PlaybookWire, played: &PlayedTurn) -> PlayedTurn {
     let mut played = played.clone();
     if wire == PlaybookWire::Anthropic {
         for block in &mut played.thinking {
@@ -102,11 +102,11 @@ fn seal(block: &Thinking) -> String {
 
 fn streamed(
     wire: PlaybookWire,
-    asked: &Asked,
-    played: &Played,
+    asked: &ParsedRequest,
+    played: &PlayedTurn,
     id: &str,
     faults: &StreamScript,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let model = &asked.model;
     let mut frames = match wire {
         PlaybookWire::Anthropic => anthropic::stream(played, id, model),
@@ -145,11 +145,11 @@ fn streamed(
 
 fn in_one_piece(
     wire: PlaybookWire,
-    asked: &Asked,
-    played: &Played,
+    asked: &ParsedRequest,
+    played: &PlayedTurn,
     id: &str,
     faults: &StreamScript,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     if let Some(message) = &faults.in_stream_error {
         return refusal(wire, 503, message);
     }
@@ -171,7 +171,7 @@ fn in_one_piece(
     answer
 }
 
-fn json(data: Bytes) -> Response<Body> {
+fn json(data: Bytes) -> Response<ResponseBody> {
     let whole = Full::new(data).map_err(|never: Infallible| match never {});
     let mut answer = Response::new(whole.boxed_unsync());
     answer
@@ -181,8 +181,8 @@ fn json(data: Bytes) -> Response<Body> {
 }
 
 /// An event each, or pieces of `length` bytes.
-fn chunks(frames: &[Frame], length: Option<usize>) -> Vec<Bytes> {
-    let each = frames.iter().map(Frame::bytes);
+fn chunks(frames: &[StreamEvent], length: Option<usize>) -> Vec<Bytes> {
+    let each = frames.iter().map(StreamEvent::bytes);
     let Some(length) = length else {
         return each.collect();
     };
@@ -195,7 +195,7 @@ fn chunks(frames: &[Frame], length: Option<usize>) -> Vec<Bytes> {
         .collect()
 }
 
-fn body(chunks: Vec<Bytes>, slow_ms: u64, cut: bool) -> Body {
+fn body(chunks: Vec<Bytes>, slow_ms: u64, cut: bool) -> ResponseBody {
     StreamBody::new(paced(chunks, slow_ms, cut)).boxed_unsync()
 }
 
@@ -203,8 +203,11 @@ fn paced(
     chunks: Vec<Bytes>,
     slow_ms: u64,
     cut: bool,
-) -> impl Stream<Item = Result<BodyFrame<Bytes>, Cut>> {
-    let steps = chunks.into_iter().map(Ok).chain(cut.then_some(Err(Cut)));
+) -> impl Stream<Item = Result<BodyFrame<Bytes>, ConnectionCut>> {
+    let steps = chunks
+        .into_iter()
+        .map(Ok)
+        .chain(cut.then_some(Err(ConnectionCut)));
     stream::unfold(steps, move |mut steps| async move {
         let step = steps.next()?;
         if slow_ms > 0 {

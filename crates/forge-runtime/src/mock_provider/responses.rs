@@ -5,15 +5,17 @@
 
 use serde_json::{Value, json};
 
-use super::parsed_request::{Asked, Talk, arguments, joined, text_at, tools};
-use super::stream_event::{Frame, interleaved, pieces};
+use super::parsed_request::{
+    ConversationBuilder, ParsedRequest, arguments, joined, text_at, tools,
+};
+use super::stream_event::{StreamEvent, interleaved, pieces};
 use crate::model::{Stop, Thinking, ToolCall, Usage};
-use crate::playbook::Played;
+use crate::playbook::PlayedTurn;
 
-pub(super) fn read(body: &Value) -> Asked {
+pub(super) fn read(body: &Value) -> ParsedRequest {
     let mut instructions: Vec<String> = Vec::new();
     instructions.extend(body["instructions"].as_str().map(str::to_owned));
-    let mut talk = Talk::default();
+    let mut talk = ConversationBuilder::default();
     if let Some(text) = body["input"].as_str() {
         talk.input(text.to_owned());
     }
@@ -36,7 +38,7 @@ pub(super) fn read(body: &Value) -> Asked {
             (_, _) => talk.input(joined(&item["content"])),
         }
     }
-    Asked {
+    ParsedRequest {
         model: text_at(body, "model"),
         stream: body["stream"] == true,
         usage_in_stream: true,
@@ -47,8 +49,8 @@ pub(super) fn read(body: &Value) -> Asked {
 }
 
 /// The stream of a turn.
-pub(super) fn stream(played: &Played, id: &str, model: &str) -> Vec<Frame> {
-    let mut events = Events::default();
+pub(super) fn stream(played: &PlayedTurn, id: &str, model: &str) -> Vec<StreamEvent> {
+    let mut events = NumberedEvents::default();
     let mut begun = envelope(played, id, model);
     begun["status"] = json!("in_progress");
     begun["output"] = json!([]);
@@ -109,7 +111,7 @@ pub(super) fn stream(played: &Played, id: &str, model: &str) -> Vec<Frame> {
 }
 
 /// The same turn in one piece.
-pub(super) fn whole(played: &Played, id: &str, model: &str) -> Value {
+pub(super) fn whole(played: &PlayedTurn, id: &str, model: &str) -> Value {
     let mut done = envelope(played, id, model);
     done["output"] = Value::Array(items(played, id));
     done
@@ -119,7 +121,7 @@ pub(super) fn failure(status: u16, message: &str) -> Value {
     super::chat::failure(status, message)
 }
 
-pub(super) fn failure_in_stream(message: &str) -> Frame {
+pub(super) fn failure_in_stream(message: &str) -> StreamEvent {
     let data = json!({
         "type": "error",
         "code": "server_error",
@@ -127,20 +129,20 @@ pub(super) fn failure_in_stream(message: &str) -> Frame {
         "param": null,
         "sequence_number": 0,
     });
-    Frame::named("error", &data)
+    StreamEvent::named("error", &data)
 }
 
 /// Events are numbered.
 #[derive(Default)]
-struct Events {
-    frames: Vec<Frame>,
+struct NumberedEvents {
+    frames: Vec<StreamEvent>,
 }
 
-impl Events {
+impl NumberedEvents {
     fn push(&mut self, event: &'static str, mut data: Value) {
         data["type"] = json!(event);
         data["sequence_number"] = json!(self.frames.len());
-        self.frames.push(Frame::named(event, &data));
+        self.frames.push(StreamEvent::named(event, &data));
     }
 
     fn reasoning(&mut self, index: usize, item: &Value) {
@@ -210,7 +212,7 @@ impl Events {
     }
 }
 
-fn envelope(played: &Played, id: &str, model: &str) -> Value {
+fn envelope(played: &PlayedTurn, id: &str, model: &str) -> Value {
     let (status, reason) = ending(played.stop);
     json!({
         "id": format!("resp_{id}"),
@@ -234,7 +236,7 @@ fn ending(stop: Stop) -> (&'static str, Option<&'static str>) {
     }
 }
 
-fn items(played: &Played, id: &str) -> Vec<Value> {
+fn items(played: &PlayedTurn, id: &str) -> Vec<Value> {
     let thinking = played.thinking.iter().enumerate().map(|(nth, block)| {
         let summary = match block.text.as_str() {
             "" => json!([]),

@@ -23,9 +23,9 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::parsed_request::Asked;
-use super::pending::{Desk, Ticket};
-use super::response::{self, Body};
+use super::parsed_request::ParsedRequest;
+use super::pending::{PendingTurn, PendingTurns};
+use super::response::{self, ResponseBody};
 use super::{anthropic, chat, diff, responses, schemas};
 use crate::playbook::{PlaybookWire, Scripted};
 
@@ -46,21 +46,21 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// What the server serves.
 #[derive(Debug)]
-pub(super) struct Shop {
+pub(super) struct ServerState {
     pub(super) wire: PlaybookWire,
     pub(super) scripted: Scripted,
-    pub(super) desk: Arc<Desk>,
+    pub(super) desk: Arc<PendingTurns>,
 }
 
 /// Serves until it is dropped.
-pub(super) async fn serve(listener: TcpListener, shop: Arc<Shop>) {
+pub(super) async fn serve(listener: TcpListener, shop: Arc<ServerState>) {
     let mut connections = JoinSet::new();
-    let mut strangers: VecDeque<Stranger> = VecDeque::new();
+    let mut strangers: VecDeque<Unauthenticated> = VecDeque::new();
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, _)) => {
-                strangers.retain(Stranger::is_here);
+                strangers.retain(Unauthenticated::is_here);
                 if strangers.len() >= MAX_STRANGERS
                     && let Some(oldest) = strangers.pop_front()
                 {
@@ -68,7 +68,7 @@ pub(super) async fn serve(listener: TcpListener, shop: Arc<Shop>) {
                 }
                 let known = Arc::new(AtomicBool::new(false));
                 let task = connections.spawn(one(stream, Arc::clone(&shop), Arc::clone(&known)));
-                strangers.push_back(Stranger { task, known });
+                strangers.push_back(Unauthenticated { task, known });
             }
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
@@ -76,19 +76,19 @@ pub(super) async fn serve(listener: TcpListener, shop: Arc<Shop>) {
 }
 
 /// A connection, until it shows the key of a turn.
-struct Stranger {
+struct Unauthenticated {
     task: AbortHandle,
     known: Arc<AtomicBool>,
 }
 
-impl Stranger {
+impl Unauthenticated {
     fn is_here(&self) -> bool {
         !self.known.load(Ordering::Relaxed) && !self.task.is_finished()
     }
 }
 
 /// One request: a connection that is kept could be closed just when the next one is sent.
-async fn one(stream: TcpStream, shop: Arc<Shop>, known: Arc<AtomicBool>) {
+async fn one(stream: TcpStream, shop: Arc<ServerState>, known: Arc<AtomicBool>) {
     let service = service_fn(move |request| {
         let shop = Arc::clone(&shop);
         let known = Arc::clone(&known);
@@ -105,9 +105,9 @@ async fn one(stream: TcpStream, shop: Arc<Shop>, known: Arc<AtomicBool>) {
 
 async fn respond(
     request: Request<Incoming>,
-    shop: &Arc<Shop>,
+    shop: &Arc<ServerState>,
     known: &AtomicBool,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let wire = shop.wire;
     let Some((id, ticket)) = ticket(&request, shop) else {
         return response::refusal(wire, 401, "the key is not one of a turn that is on its way");
@@ -131,7 +131,7 @@ async fn respond(
 }
 
 /// The turn that the request's key opens. Its answer is named after the first letters of it.
-fn ticket(request: &Request<Incoming>, shop: &Shop) -> Option<(String, Arc<Ticket>)> {
+fn ticket(request: &Request<Incoming>, shop: &ServerState) -> Option<(String, Arc<PendingTurn>)> {
     let header = |name| request.headers().get(name)?.to_str().ok();
     let key = match shop.wire {
         PlaybookWire::Anthropic => header("x-api-key")?,
@@ -147,8 +147,8 @@ fn ticket(request: &Request<Incoming>, shop: &Shop) -> Option<(String, Arc<Ticke
 async fn asked(
     request: Request<Incoming>,
     wire: PlaybookWire,
-    ticket: &Ticket,
-) -> Result<Asked, (u16, String)> {
+    ticket: &PendingTurn,
+) -> Result<ParsedRequest, (u16, String)> {
     let path = match wire {
         PlaybookWire::Anthropic => "/v1/messages",
         PlaybookWire::OpenAiChat => "/v1/chat/completions",

@@ -8,16 +8,16 @@ const MAX_PIECES: usize = 4;
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Frame {
+pub(super) struct StreamEvent {
     /// Its name, for vendors that name theirs.
     pub(super) event: Option<&'static str>,
     pub(super) data: String,
 }
 
-impl Frame {
+impl StreamEvent {
     /// An event with a name, which stands in the data too.
     pub(super) fn named(event: &'static str, data: &Value) -> Self {
-        Frame {
+        StreamEvent {
             event: Some(event),
             data: data.to_string(),
         }
@@ -25,7 +25,7 @@ impl Frame {
 
     /// An event without.
     pub(super) fn plain(data: &Value) -> Self {
-        Frame {
+        StreamEvent {
             event: None,
             data: data.to_string(),
         }
@@ -33,7 +33,7 @@ impl Frame {
 
     /// The same, and nobody can read it.
     pub(super) fn garbled(&self) -> Self {
-        Frame {
+        StreamEvent {
             event: self.event,
             data: r#"{"type": "content_block_delta", "ind"#.to_owned(),
         }

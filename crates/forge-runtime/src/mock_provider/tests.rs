@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::pending::{Desk, Laid};
+use super::pending::{PendingGuard, PendingTurns};
 use super::schemas;
-use super::server::{Shop, serve};
+use super::server::{ServerState, serve};
 use crate::model::{Message, Request};
 use crate::playbook::{Playbook, PlaybookWire, Scripted};
 
@@ -21,12 +21,12 @@ const WIRES: [PlaybookWire; 3] = [
 ];
 
 /// A server with one turn on its way, whose key is `good`.
-async fn started(wire: PlaybookWire) -> (std::net::SocketAddr, Laid) {
+async fn started(wire: PlaybookWire) -> (std::net::SocketAddr, PendingGuard) {
     let playbook = Playbook::parse("version: 1\nworkers: {main: [{say: the answer}]}").unwrap();
-    let shop = Arc::new(Shop {
+    let shop = Arc::new(ServerState {
         wire,
         scripted: Scripted::new("test", playbook),
-        desk: Arc::new(Desk::default()),
+        desk: Arc::new(PendingTurns::default()),
     });
     let laid = shop.desk.lay(
         "good",

@@ -57,7 +57,7 @@ pub enum PlaybookWire {
 /// The file as it is written, with the places of its turns.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct PlaybookFile {
     pub(super) version: Spanned<u32>,
     #[serde(default)]
     pub(super) wire: PlaybookWire,
@@ -83,13 +83,13 @@ pub(super) struct CaseFile {
 /// The same, without places.
 #[derive(Debug, Clone)]
 pub(crate) struct CaseScript {
-    pub(crate) when: When,
+    pub(crate) when: CaseCondition,
     pub(crate) turns: Vec<TurnScript>,
 }
 
 /// Which conversations a case is for.
 #[derive(Debug, Clone)]
-pub(crate) enum When {
+pub(crate) enum CaseCondition {
     Input(String),
     True(String),
 }
@@ -311,7 +311,7 @@ impl Playbook {
                 "the playbook is larger than {MAX_BYTES} bytes"
             )));
         }
-        let file: File =
+        let file: PlaybookFile =
             serde_saphyr::from_str(text).map_err(|error| PlaybookError(error.to_string()))?;
         if file.version.value != 1 {
             return Err(PlaybookError(format!(
@@ -348,8 +348,8 @@ impl Playbook {
                 .map(|(worker, cases)| {
                     let cases = cases.into_iter().filter_map(|case| {
                         let when = match (case.value.input, case.value.when) {
-                            (Some(input), _) => When::Input(input),
-                            (None, Some(when)) => When::True(when),
+                            (Some(input), _) => CaseCondition::Input(input),
+                            (None, Some(when)) => CaseCondition::True(when),
                             // Complained of above.
                             (None, None) => return None,
                         };

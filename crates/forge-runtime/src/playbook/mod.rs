@@ -20,5 +20,5 @@ pub(crate) use file::StreamScript;
 pub use file::{Playbook, PlaybookError, PlaybookWire};
 pub use recorder::{RECORDED, Recording};
 #[cfg(feature = "wire")]
-pub(crate) use scripted::Played;
+pub(crate) use scripted::PlayedTurn;
 pub use scripted::Scripted;

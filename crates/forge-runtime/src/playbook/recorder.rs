@@ -55,15 +55,15 @@ pub struct Recording {
     redactor: Arc<Redactor>,
     wire: PlaybookWire,
     /// By the number of the worker's run.
-    talks: Mutex<BTreeMap<u64, Talk>>,
+    talks: Mutex<BTreeMap<u64, RecordedConversation>>,
 }
 
 /// One conversation of a worker.
 #[derive(Debug, Default)]
-struct Talk {
+struct RecordedConversation {
     worker: String,
     input: Option<String>,
-    turns: Vec<Turn>,
+    turns: Vec<RecordedTurn>,
     stop: Option<Stop>,
     usage: Usage,
     /// What gives the handles of results that were cut.
@@ -71,7 +71,7 @@ struct Talk {
 }
 
 #[derive(Debug)]
-struct Turn {
+struct RecordedTurn {
     text: String,
     thinking: Vec<Thinking>,
     calls: Vec<ToolCall>,
@@ -104,7 +104,7 @@ impl Recording {
     /// The playbook of what happened so far.
     pub fn playbook(&self) -> String {
         let talks = self.talks();
-        let mut by_worker: BTreeMap<&str, Vec<&Talk>> = BTreeMap::new();
+        let mut by_worker: BTreeMap<&str, Vec<&RecordedConversation>> = BTreeMap::new();
         for talk in talks.values() {
             by_worker.entry(&talk.worker).or_default().push(talk);
         }
@@ -150,7 +150,7 @@ impl Recording {
 
     fn write(
         &self,
-        turn: &Turn,
+        turn: &RecordedTurn,
         handles: &HashMap<String, String>,
         indent: &str,
         text: &mut String,
@@ -216,7 +216,7 @@ impl Recording {
         }
     }
 
-    fn talks(&self) -> MutexGuard<'_, BTreeMap<u64, Talk>> {
+    fn talks(&self) -> MutexGuard<'_, BTreeMap<u64, RecordedConversation>> {
         self.talks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -263,7 +263,7 @@ impl Observer for Recording {
     }
 }
 
-impl Talk {
+impl RecordedConversation {
     fn hear(&mut self, message: &Message) {
         match message {
             Message::Input { text } => {
@@ -278,7 +278,7 @@ impl Talk {
                     && fits(text)
                     && thinking.iter().all(|block| fits(&block.text))
                     && calls.iter().all(|call| fits(&call.arguments.to_string()));
-                self.turns.push(Turn {
+                self.turns.push(RecordedTurn {
                     text: text.clone(),
                     thinking: thinking.clone(),
                     calls: calls.clone(),

@@ -12,7 +12,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::attempts::{Attempt, Attempts, stopped_by};
-use super::file::{Binding, CallScript, FailScript, Playbook, StreamScript, TurnScript, When};
+use super::file::{
+    Binding, CallScript, CaseCondition, FailScript, Playbook, StreamScript, TurnScript,
+};
 use super::templates;
 use crate::model::{
     Event, Message, Model, ModelError, Prices, Request, Stop, Thinking, ToolCall, ToolResult, Usage,
@@ -51,9 +53,9 @@ impl Scripted {
         self.attempts.clone()
     }
 
-    fn play(&self, request: &Request) -> Result<Played, ModelError> {
+    fn play(&self, request: &Request) -> Result<PlayedTurn, ModelError> {
         let index = request.turns_so_far();
-        let play = Play {
+        let play = TurnPlayer {
             env: templates::environment(),
             worker: &request.worker,
             turn: index + 1,
@@ -95,7 +97,7 @@ impl Scripted {
                 signature: thought.signature.clone(),
             })
         });
-        Ok(Played {
+        Ok(PlayedTurn {
             thinking: thinking.collect::<Result<_, ModelError>>()?,
             text: said(&script.say)?,
             calls: play.calls(script, &known)?,
@@ -107,12 +109,12 @@ impl Scripted {
     }
 
     /// The turns of this conversation: of the first case that it fits, else the worker's.
-    fn turns(&self, play: &Play<'_>, request: &Request) -> Result<&[TurnScript], ModelError> {
+    fn turns(&self, play: &TurnPlayer<'_>, request: &Request) -> Result<&[TurnScript], ModelError> {
         let mut known = None;
         for case in self.playbook.cases(&request.worker) {
             let fits = match &case.when {
-                When::Input(input) => input == input_of(request),
-                When::True(condition) => {
+                CaseCondition::Input(input) => input == input_of(request),
+                CaseCondition::True(condition) => {
                     let context = known.get_or_insert_with(|| {
                         let mut known = play.basics(request);
                         known.insert("request".to_owned(), shown(request));
@@ -131,7 +133,7 @@ impl Scripted {
     }
 
     /// Plays on a stack of its own.
-    pub(crate) fn play_aside(&self, request: &Request) -> Result<Played, ModelError> {
+    pub(crate) fn play_aside(&self, request: &Request) -> Result<PlayedTurn, ModelError> {
         templates::aside(|| self.play(request)).unwrap_or_else(|| {
             Err(ModelError::Playbook(
                 "its template could not be evaluated".to_owned(),
@@ -142,7 +144,7 @@ impl Scripted {
     /// Whether each attempt of the turn before was stopped.
     fn judge_attempts(
         &self,
-        play: &Play<'_>,
+        play: &TurnPlayer<'_>,
         before: &TurnScript,
         request: &Request,
         known: &BTreeMap<String, Value>,
@@ -208,7 +210,7 @@ impl Model for Scripted {
 
 /// A turn as it was played.
 #[derive(Debug, Clone)]
-pub(crate) struct Played {
+pub(crate) struct PlayedTurn {
     pub(crate) thinking: Vec<Thinking>,
     pub(crate) text: String,
     pub(crate) calls: Vec<ToolCall>,
@@ -218,7 +220,7 @@ pub(crate) struct Played {
     pub(crate) stream: StreamScript,
 }
 
-impl Played {
+impl PlayedTurn {
     /// What it comes to without a wire, and so without a second try.
     fn events(self) -> Vec<Event> {
         if let Some(fail) = self.fail {
@@ -270,13 +272,13 @@ impl FailScript {
 }
 
 /// One turn being played.
-struct Play<'a> {
+struct TurnPlayer<'a> {
     env: Environment<'static>,
     worker: &'a str,
     turn: usize,
 }
 
-impl Play<'_> {
+impl TurnPlayer<'_> {
     /// What is known before any result.
     fn basics(&self, request: &Request) -> BTreeMap<String, Value> {
         BTreeMap::from([

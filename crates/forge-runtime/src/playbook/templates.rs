@@ -6,7 +6,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use regex_lite::Regex;
 
-use super::validation::Source;
+use super::validation::TemplateSource;
 
 /// Steps one template may take; a playbook cannot hang a run.
 const FUEL: u64 = 5_000_000;
@@ -144,15 +144,15 @@ pub(crate) fn render_text(
 }
 
 /// Whether it can be compiled. One that is too long for it is met when it is needed.
-pub(super) fn check(env: &Environment<'_>, source: &Source) -> Result<(), Error> {
+pub(super) fn check(env: &Environment<'_>, source: &TemplateSource) -> Result<(), Error> {
     match source {
-        Source::Expression(text) if text.len() <= MAX_TEMPLATE_BYTES => {
+        TemplateSource::Expression(text) if text.len() <= MAX_TEMPLATE_BYTES => {
             env.compile_expression(text).map(|_| ())
         }
-        Source::Template(text) if text.len() <= MAX_TEMPLATE_BYTES => {
+        TemplateSource::Template(text) if text.len() <= MAX_TEMPLATE_BYTES => {
             env.template_from_str(text).map(|_| ())
         }
-        Source::Expression(_) | Source::Template(_) => Ok(()),
+        TemplateSource::Expression(_) | TemplateSource::Template(_) => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use serde_saphyr::{Location, Spanned};
 
-use super::file::{CaseFile, File, TurnScript};
+use super::file::{CaseFile, PlaybookFile, TurnScript};
 use super::templates;
 
 /// Most complaints that are listed; a playbook with more is not a playbook.
@@ -16,8 +16,8 @@ const MAX_TOKENS: u64 = 1_000_000_000;
 const MAX_SLOW_MS: u64 = 60_000;
 
 /// Everything that is wrong with `file`.
-pub(super) fn of(file: &File) -> Vec<String> {
-    let mut found = Complaints::default();
+pub(super) fn of(file: &PlaybookFile) -> Vec<String> {
+    let mut found = PlaybookCheck::default();
     for (worker, turns) in file.workers.iter().flatten() {
         found.turns(worker, turns);
     }
@@ -42,18 +42,18 @@ pub(super) fn of(file: &File) -> Vec<String> {
 }
 
 /// A template or an expression, to be compiled.
-pub(super) enum Source {
+pub(super) enum TemplateSource {
     Template(String),
     Expression(String),
 }
 
 #[derive(Default)]
-struct Complaints {
+struct PlaybookCheck {
     list: Vec<String>,
-    templates: Vec<(String, Source)>,
+    templates: Vec<(String, TemplateSource)>,
 }
 
-impl Complaints {
+impl PlaybookCheck {
     fn case(&mut self, worker: &str, case: &Spanned<CaseFile>) {
         let at = place(case.referenced);
         if case.value.input.is_some() == case.value.when.is_some() {
@@ -62,7 +62,8 @@ impl Complaints {
             ));
         }
         if let Some(when) = &case.value.when {
-            self.templates.push((at, Source::Expression(when.clone())));
+            self.templates
+                .push((at, TemplateSource::Expression(when.clone())));
         }
         self.turns(worker, &case.value.turns);
     }
@@ -126,10 +127,10 @@ fn shape(turn: &TurnScript) -> Vec<String> {
 }
 
 /// Every template and expression of a turn.
-fn sources(turn: &TurnScript) -> Vec<Source> {
+fn sources(turn: &TurnScript) -> Vec<TemplateSource> {
     let mut found = Vec::new();
     let mut expression = |text: &Option<String>| {
-        found.extend(text.clone().map(Source::Expression));
+        found.extend(text.clone().map(TemplateSource::Expression));
     };
     for binding in &turn.set {
         expression(&binding.value);
@@ -139,29 +140,29 @@ fn sources(turn: &TurnScript) -> Vec<Source> {
         expression(&call.stopped);
     }
     for expectation in &turn.expect {
-        found.push(Source::Expression(expectation.that.clone()));
-        found.push(Source::Template(expectation.otherwise.clone()));
+        found.push(TemplateSource::Expression(expectation.that.clone()));
+        found.push(TemplateSource::Template(expectation.otherwise.clone()));
     }
     for binding in &turn.set {
-        found.extend(binding.text.clone().map(Source::Template));
+        found.extend(binding.text.clone().map(TemplateSource::Template));
     }
     if turn.verbatim {
         return found;
     }
-    found.push(Source::Template(turn.say.clone()));
+    found.push(TemplateSource::Template(turn.say.clone()));
     for thought in &turn.thinking.0 {
-        found.push(Source::Template(thought.text.clone()));
+        found.push(TemplateSource::Template(thought.text.clone()));
     }
     for call in &turn.calls {
-        found.extend(call.attempt.clone().map(Source::Template));
+        found.extend(call.attempt.clone().map(TemplateSource::Template));
         texts(&call.args, &mut found);
     }
     found
 }
 
-fn texts(value: &Value, found: &mut Vec<Source>) {
+fn texts(value: &Value, found: &mut Vec<TemplateSource>) {
     match value {
-        Value::String(text) => found.push(Source::Template(text.clone())),
+        Value::String(text) => found.push(TemplateSource::Template(text.clone())),
         Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
         Value::Object(fields) => fields.values().for_each(|field| texts(field, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -20,25 +20,25 @@ const MAX_BEGINNING: usize = 1024;
 
 /// Whether an answer comes in events or in one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum BodyFormat {
     Events,
     OnePiece,
 }
 
-impl Form {
+impl BodyFormat {
     /// Returns the form of a body that begins with `beginning`: what it says itself, and its type
     /// where that leaves it open. `None` if it is neither.
-    fn of(beginning: &[u8], content_type: &str, asked_for: Form) -> Option<Form> {
+    fn of(beginning: &[u8], content_type: &str, asked_for: BodyFormat) -> Option<BodyFormat> {
         const FIELDS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
         let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
         let text = text.trim_ascii_start();
         let is_field = |field: &[u8]| text.starts_with(field) || field.starts_with(text);
         match text.first() {
-            Some(b'{') => Some(Form::OnePiece),
-            Some(_) if FIELDS.into_iter().any(is_field) => Some(Form::Events),
+            Some(b'{') => Some(BodyFormat::OnePiece),
+            Some(_) if FIELDS.into_iter().any(is_field) => Some(BodyFormat::Events),
             Some(_) | None => match content_type {
-                "text/event-stream" => Some(Form::Events),
-                "application/json" => Some(Form::OnePiece),
+                "text/event-stream" => Some(BodyFormat::Events),
+                "application/json" => Some(BodyFormat::OnePiece),
                 "" => Some(asked_for),
                 _ => None,
             },
@@ -47,7 +47,7 @@ impl Form {
 }
 
 /// A body that is read piece by piece.
-pub(super) struct Body {
+pub(super) struct BodyReader {
     response: Response,
     unpacker: Option<GzDecoder<Vec<u8>>>,
     /// What came, and is not unpacked yet.
@@ -57,7 +57,7 @@ pub(super) struct Body {
     idle_ms: u64,
 }
 
-impl Body {
+impl BodyReader {
     pub(super) fn new(response: Response, idle_ms: u64) -> Result<Self, ModelError> {
         let encoding = header(response.headers(), CONTENT_ENCODING.as_str());
         let unpacker = match encoding.as_str() {
@@ -70,7 +70,7 @@ impl Body {
                 )));
             }
         };
-        Ok(Body {
+        Ok(BodyReader {
             response,
             unpacker,
             packed: Bytes::new(),
@@ -86,7 +86,10 @@ impl Body {
     }
 
     /// Looks at the beginning of the body. `None`: it is no answer.
-    pub(super) async fn form(&mut self, asked_for: Form) -> Result<Option<Form>, ModelError> {
+    pub(super) async fn form(
+        &mut self,
+        asked_for: BodyFormat,
+    ) -> Result<Option<BodyFormat>, ModelError> {
         let mut beginning = Vec::new();
         while beginning.trim_ascii().is_empty() && beginning.len() < MAX_BEGINNING {
             match self.chunk().await? {
@@ -94,7 +97,7 @@ impl Body {
                 None => break,
             }
         }
-        let form = Form::of(&beginning, &self.content_type(), asked_for);
+        let form = BodyFormat::of(&beginning, &self.content_type(), asked_for);
         self.beginning = beginning.into();
         Ok(form)
     }
@@ -182,21 +185,25 @@ mod tests {
     #[test]
     fn what_a_body_says_itself() {
         let rows = [
-            ("data: {}", "application/json", Some(Form::Events)),
-            ("event: ping", "application/json", Some(Form::Events)),
-            ("\n\n: hello", "text/plain", Some(Form::Events)),
-            ("d", "application/octet-stream", Some(Form::Events)),
-            (" {\"a\": 1}", "text/event-stream", Some(Form::OnePiece)),
-            ("\u{feff}{", "text/plain", Some(Form::OnePiece)),
-            ("", "text/event-stream", Some(Form::Events)),
-            ("", "application/json", Some(Form::OnePiece)),
-            ("nonsense", "application/json", Some(Form::OnePiece)),
-            ("nonsense", "", Some(Form::Events)),
+            ("data: {}", "application/json", Some(BodyFormat::Events)),
+            ("event: ping", "application/json", Some(BodyFormat::Events)),
+            ("\n\n: hello", "text/plain", Some(BodyFormat::Events)),
+            ("d", "application/octet-stream", Some(BodyFormat::Events)),
+            (
+                " {\"a\": 1}",
+                "text/event-stream",
+                Some(BodyFormat::OnePiece),
+            ),
+            ("\u{feff}{", "text/plain", Some(BodyFormat::OnePiece)),
+            ("", "text/event-stream", Some(BodyFormat::Events)),
+            ("", "application/json", Some(BodyFormat::OnePiece)),
+            ("nonsense", "application/json", Some(BodyFormat::OnePiece)),
+            ("nonsense", "", Some(BodyFormat::Events)),
             ("<!doctype html>", "text/html", None),
             ("database is down", "text/plain", None),
         ];
         for (beginning, content_type, form) in rows {
-            let found = Form::of(beginning.as_bytes(), content_type, Form::Events);
+            let found = BodyFormat::of(beginning.as_bytes(), content_type, BodyFormat::Events);
             assert_eq!(found, form, "{beginning:?} as {content_type}");
         }
     }

@@ -16,15 +16,15 @@ pub(super) const MAX_ITEMS: usize = 2_048;
 
 /// Items of a list that was not too long.
 #[derive(Debug)]
-pub(super) struct List<T>(Vec<T>);
+pub(super) struct BoundedList<T>(Vec<T>);
 
-impl<T> Default for List<T> {
+impl<T> Default for BoundedList<T> {
     fn default() -> Self {
-        List(Vec::new())
+        BoundedList(Vec::new())
     }
 }
 
-impl<T> List<T> {
+impl<T> BoundedList<T> {
     pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
         self.0.iter()
     }
@@ -34,7 +34,7 @@ impl<T> List<T> {
     }
 }
 
-impl<T> IntoIterator for List<T> {
+impl<T> IntoIterator for BoundedList<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
 
@@ -43,22 +43,22 @@ impl<T> IntoIterator for List<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for BoundedList<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_seq(Items(PhantomData))
+        from.deserialize_seq(BoundedListVisitor(PhantomData))
     }
 }
 
-struct Items<T>(PhantomData<T>);
+struct BoundedListVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
-    type Value = List<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedListVisitor<T> {
+    type Value = BoundedList<T>;
 
     fn expecting(&self, f: &mut Formatter<'_>) -> Written {
         f.write_str("a list")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<List<T>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<BoundedList<T>, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = from.next_element()? {
             if items.len() == MAX_ITEMS {
@@ -68,7 +68,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
             }
             items.push(item);
         }
-        Ok(List(items))
+        Ok(BoundedList(items))
     }
 }
 

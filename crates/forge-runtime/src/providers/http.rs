@@ -95,7 +95,7 @@ fn check_proxies(
 
 /// What kept a request from being answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum TransportFailure {
     /// There was an answer, but none of HTTP: a length that is none, bytes that no header has.
     NotHttp,
     /// It is the same again at the next attempt: a certificate that is not trusted, a server that
@@ -106,15 +106,15 @@ pub(super) enum Problem {
 }
 
 /// Finds out what an error of the client comes from.
-pub(super) fn problem(error: &reqwest::Error) -> Problem {
+pub(super) fn problem(error: &reqwest::Error) -> TransportFailure {
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {
         if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
-            return Problem::NotHttp;
+            return TransportFailure::NotHttp;
         }
         let wants_password = error.to_string() == "proxy authorization required";
         if error.is::<rustls::Error>() || wants_password {
-            return Problem::Lasting;
+            return TransportFailure::Lasting;
         }
         // Of what it holds, an I/O error names only the causes.
         let held = error.downcast_ref().and_then(std::io::Error::get_ref);
@@ -123,7 +123,7 @@ pub(super) fn problem(error: &reqwest::Error) -> Problem {
             None => error.source(),
         };
     }
-    Problem::Passing
+    TransportFailure::Passing
 }
 
 /// `true` if nothing listens at the address.

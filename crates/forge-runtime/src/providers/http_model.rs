@@ -10,12 +10,12 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use super::body::{Body, Form};
+use super::body::{BodyFormat, BodyReader};
 use super::chat::LimitName;
-use super::http::{Problem, causes, is_loopback, is_refused, problem};
+use super::http::{TransportFailure, causes, is_loopback, is_refused, problem};
 use super::provider::{Provider, Wire};
 use super::responses::SealedThinking;
-use super::turn_reader::{Reader, Step, too_long, whole};
+use super::turn_reader::{ReadState, TurnReader, too_long, whole};
 use super::{anthropic, chat, provider_error, responses};
 use crate::model::{Event, Model, ModelError, Prices, Request};
 
@@ -47,20 +47,20 @@ const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// ```
 #[derive(Debug, Clone)]
 pub struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<HttpModelInner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct HttpModelInner {
     provider: Provider,
     model: String,
     client: Client,
-    learned: Learned,
+    learned: LearnedLimits,
 }
 
 /// What the model has told of itself by refusing a request; said once, kept for all turns.
 #[derive(Debug, Default)]
-struct Learned {
+struct LearnedLimits {
     newer_limit: AtomicBool,
     no_sealed_thinking: AtomicBool,
 }
@@ -68,11 +68,11 @@ struct Learned {
 impl Connection {
     pub(super) fn new(provider: Provider, model: String, client: Client) -> Self {
         Connection {
-            shared: Arc::new(Shared {
+            shared: Arc::new(HttpModelInner {
                 provider,
                 model,
                 client,
-                learned: Learned::default(),
+                learned: LearnedLimits::default(),
             }),
         }
     }
@@ -106,7 +106,7 @@ impl Model for Connection {
     }
 }
 
-impl Shared {
+impl HttpModelInner {
     async fn speak(&self, request: &Request, events: &mpsc::Sender<Event>) {
         let total_ms = self.provider.bounds.total_ms;
         let limit = Duration::from_millis(total_ms);
@@ -132,18 +132,20 @@ impl Shared {
                 Err(error) => return Err(error),
             }
         };
-        let mut body = Body::new(response, self.provider.bounds.idle_ms)?;
+        let mut body = BodyReader::new(response, self.provider.bounds.idle_ms)?;
         // Some do not know streams, and answer in one piece whatever they are asked.
         let asked_for = match self.provider.stream {
-            true => Form::Events,
-            false => Form::OnePiece,
+            true => BodyFormat::Events,
+            false => BodyFormat::OnePiece,
         };
         match body.form(asked_for).await? {
-            Some(Form::Events) => self.read_stream(body, events).await,
-            Some(Form::OnePiece) => self.read_whole(body, events).await,
+            Some(BodyFormat::Events) => self.read_stream(body, events).await,
+            Some(BodyFormat::OnePiece) => self.read_whole(body, events).await,
             None => {
                 let kind = body.content_type();
-                let body = self.read(body, MAX_COMPLAINT_BYTES, Excess::Cut).await;
+                let body = self
+                    .read(body, MAX_COMPLAINT_BYTES, OversizePolicy::Cut)
+                    .await;
                 Err(provider_error::other_type(
                     &kind,
                     &body.unwrap_or_default(),
@@ -191,9 +193,9 @@ impl Shared {
                 }
                 let why = format!("{host}: {}", causes(&error));
                 return Err(match problem(&error) {
-                    Problem::NotHttp => ModelError::Malformed(why),
-                    Problem::Lasting => ModelError::NoConnection(why),
-                    Problem::Passing => ModelError::Unreachable(why),
+                    TransportFailure::NotHttp => ModelError::Malformed(why),
+                    TransportFailure::Lasting => ModelError::NoConnection(why),
+                    TransportFailure::Passing => ModelError::Unreachable(why),
                 });
             }
             Err(_) => return Err(silent(format!("no answer within {limit_ms} ms"))),
@@ -203,8 +205,11 @@ impl Shared {
             return Ok(Ok(response));
         }
         let headers = response.headers().clone();
-        let body = match Body::new(response, provider.bounds.idle_ms) {
-            Ok(body) => self.read(body, MAX_COMPLAINT_BYTES, Excess::Cut).await,
+        let body = match BodyReader::new(response, provider.bounds.idle_ms) {
+            Ok(body) => {
+                self.read(body, MAX_COMPLAINT_BYTES, OversizePolicy::Cut)
+                    .await
+            }
             Err(error) => Err(error),
         };
         Ok(Err(provider_error::refused(
@@ -289,11 +294,11 @@ impl Shared {
 
     async fn read_stream(
         &self,
-        mut body: Body,
+        mut body: BodyReader,
         events: &mpsc::Sender<Event>,
     ) -> Result<(), ModelError> {
         let bounds = &self.provider.bounds;
-        let mut reader = Reader::new(self.provider.wire, bounds);
+        let mut reader = TurnReader::new(self.provider.wire, bounds);
         let mut found = Vec::new();
         let mut progress = Instant::now();
         let outcome = loop {
@@ -302,7 +307,7 @@ impl Shared {
                 Err(error) => break Err(error),
             };
             let step = match &chunk {
-                Some(bytes) => reader.feed(bytes, &mut found).map(Step::is_over),
+                Some(bytes) => reader.feed(bytes, &mut found).map(ReadState::is_over),
                 None => reader.close(&mut found).map(|()| true),
             };
             if found.iter().any(|event| *event != Event::Alive) {
@@ -330,9 +335,13 @@ impl Shared {
         outcome
     }
 
-    async fn read_whole(&self, body: Body, events: &mpsc::Sender<Event>) -> Result<(), ModelError> {
+    async fn read_whole(
+        &self,
+        body: BodyReader,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<(), ModelError> {
         let max_bytes = self.provider.bounds.event_limit(self.provider.wire);
-        let body = self.read(body, max_bytes, Excess::Fail).await?;
+        let body = self.read(body, max_bytes, OversizePolicy::Fail).await?;
         let mut found = Vec::new();
         whole(self.provider.wire, &body, &mut found)?;
         for event in found {
@@ -345,9 +354,9 @@ impl Shared {
 
     async fn read(
         &self,
-        mut body: Body,
+        mut body: BodyReader,
         max_bytes: usize,
-        excess: Excess,
+        excess: OversizePolicy,
     ) -> Result<Vec<u8>, ModelError> {
         let mut bytes = Vec::new();
         while let Some(chunk) = body.chunk().await? {
@@ -355,13 +364,13 @@ impl Shared {
             bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if chunk.len() > room {
                 return match excess {
-                    Excess::Cut => {
+                    OversizePolicy::Cut => {
                         if let Some(key) = &self.provider.key {
                             key.cut_off(&mut bytes);
                         }
                         Ok(bytes)
                     }
-                    Excess::Fail => Err(too_long(max_bytes)),
+                    OversizePolicy::Fail => Err(too_long(max_bytes)),
                 };
             }
         }
@@ -370,7 +379,7 @@ impl Shared {
 }
 
 /// What becomes of a body that is longer than it may be.
-enum Excess {
+enum OversizePolicy {
     Cut,
     Fail,
 }

@@ -33,7 +33,7 @@ pub use provider::{Bounds, Provider, ProviderError, Wire};
 /// last one again and again): for fuzzing, and for tests of recorded answers without a server.
 #[doc(hidden)]
 pub fn read_stream(wire: Wire, bytes: &[u8], pieces: &[usize]) -> Vec<crate::Event> {
-    let mut reader = turn_reader::Reader::new(wire, &Bounds::default());
+    let mut reader = turn_reader::TurnReader::new(wire, &Bounds::default());
     let mut events = Vec::new();
     let mut rest = bytes;
     let mut pieces = pieces.iter().copied();

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::token_count::{Counts, TokenCount};
+use super::token_count::{OptionalCounts, TokenCount};
 
 /// A call of which more may come.
 #[derive(Debug, Default)]
@@ -15,13 +15,13 @@ pub(super) struct PartialCall {
 /// What tokens that were read came from.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Details {
+pub(super) struct InputTokenDetails {
     cached_tokens: TokenCount,
 }
 
-impl Details {
+impl InputTokenDetails {
     /// How many came from the cache; who does not say took none.
-    pub(super) fn cached(details: &Counts<Self>) -> u64 {
+    pub(super) fn cached(details: &OptionalCounts<Self>) -> u64 {
         let details = details.0.as_ref();
         details.map_or(0, |details| details.cached_tokens.or_zero())
     }

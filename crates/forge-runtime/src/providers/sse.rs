@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 /// What a stream of events holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum SseFrame {
     /// An event's data. Its name is not kept: on every wire the data say what they are.
     Data(String),
     /// A comment, or an event without data: somebody is there.
@@ -16,7 +16,7 @@ pub(super) enum Frame {
 
 /// Why there are no more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum SseError {
     /// An event is longer than this.
     TooLong(usize),
     /// Data that are not UTF-8.
@@ -25,7 +25,7 @@ pub(super) enum Broken {
 
 /// A reader of events.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(super) struct SseParser {
     max_bytes: usize,
     line: Vec<u8>,
     data: Vec<u8>,
@@ -36,9 +36,9 @@ pub(super) struct Frames {
     first_line: bool,
 }
 
-impl Frames {
+impl SseParser {
     pub(super) fn new(max_bytes: usize) -> Self {
-        Frames {
+        SseParser {
             max_bytes,
             line: Vec::new(),
             data: Vec::new(),
@@ -50,7 +50,11 @@ impl Frames {
     }
 
     /// Takes the next bytes, and adds what they complete to `frames`.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), Broken> {
+    pub(super) fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        frames: &mut Vec<SseFrame>,
+    ) -> Result<(), SseError> {
         while let Some(first) = bytes.first() {
             if std::mem::take(&mut self.after_return) && *first == b'\n' {
                 bytes = &bytes[1..];
@@ -59,7 +63,7 @@ impl Frames {
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let line = &bytes[..end.unwrap_or(bytes.len())];
             if self.line.len() + self.data.len() + line.len() > self.max_bytes {
-                return Err(Broken::TooLong(self.max_bytes));
+                return Err(SseError::TooLong(self.max_bytes));
             }
             self.line.extend_from_slice(line);
             let Some(end) = end else {
@@ -78,7 +82,7 @@ impl Frames {
     /// There are no more bytes. Some servers leave out the empty line after the last event, or its
     /// line end as well. Without a line end an event counts if its data are whole; otherwise it was
     /// cut.
-    pub(super) fn close(&mut self, frames: &mut Vec<Frame>) -> Result<(), Broken> {
+    pub(super) fn close(&mut self, frames: &mut Vec<SseFrame>) -> Result<(), SseError> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
             self.take(&line, frames)?;
@@ -93,7 +97,7 @@ impl Frames {
         Ok(())
     }
 
-    fn take(&mut self, line: &[u8], frames: &mut Vec<Frame>) -> Result<(), Broken> {
+    fn take(&mut self, line: &[u8], frames: &mut Vec<SseFrame>) -> Result<(), SseError> {
         let line = match std::mem::take(&mut self.first_line) {
             true => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
             false => line,
@@ -102,10 +106,10 @@ impl Frames {
             let named = std::mem::take(&mut self.has_name);
             if std::mem::take(&mut self.has_data) {
                 let data = std::mem::take(&mut self.data);
-                let data = String::from_utf8(data).map_err(|_| Broken::NotText)?;
-                frames.push(Frame::Data(data));
+                let data = String::from_utf8(data).map_err(|_| SseError::NotText)?;
+                frames.push(SseFrame::Data(data));
             } else if named {
-                frames.push(Frame::Comment);
+                frames.push(SseFrame::Comment);
             }
             return Ok(());
         }
@@ -115,7 +119,7 @@ impl Frames {
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
-            b"" => frames.push(Frame::Comment),
+            b"" => frames.push(SseFrame::Comment),
             b"data" => {
                 if std::mem::replace(&mut self.has_data, true) {
                     self.data.push(b'\n');
@@ -134,9 +138,9 @@ impl Frames {
 mod tests {
     use super::*;
 
-    fn read(pieces: &[&[u8]]) -> Result<Vec<Frame>, Broken> {
+    fn read(pieces: &[&[u8]]) -> Result<Vec<SseFrame>, SseError> {
         let mut frames = Vec::new();
-        let mut reader = Frames::new(64);
+        let mut reader = SseParser::new(64);
         for piece in pieces {
             reader.feed(piece, &mut frames)?;
         }
@@ -144,13 +148,13 @@ mod tests {
         Ok(frames)
     }
 
-    fn data(text: &str) -> Frame {
-        Frame::Data(text.to_owned())
+    fn data(text: &str) -> SseFrame {
+        SseFrame::Data(text.to_owned())
     }
 
     #[test]
     fn what_bytes_hold() {
-        let rows: &[(&[u8], Vec<Frame>)] = &[
+        let rows: &[(&[u8], Vec<SseFrame>)] = &[
             (b"data: a\n\ndata: b\n\n", vec![data("a"), data("b")]),
             (b"event: x\r\ndata: a\r\n\r\n", vec![data("a")]),
             (
@@ -160,7 +164,7 @@ mod tests {
             (b"data: a\ndata:  b\n\n", vec![data("a\n b")]),
             (
                 b": still here\n\nevent: ping\n\ndata\n\n",
-                vec![Frame::Comment, Frame::Comment, data("")],
+                vec![SseFrame::Comment, SseFrame::Comment, data("")],
             ),
             (b"\xef\xbb\xbfdata: a\n\n", vec![data("a")]),
             (b"id: 1\nretry: 2\nnonsense\n\n\n\n", vec![]),
@@ -192,9 +196,9 @@ mod tests {
 
     #[test]
     fn what_is_no_stream() {
-        assert_eq!(read(&[b"data: \xff\n\n"]), Err(Broken::NotText));
-        assert_eq!(read(&[&[b'x'; 65]]), Err(Broken::TooLong(64)));
+        assert_eq!(read(&[b"data: \xff\n\n"]), Err(SseError::NotText));
+        assert_eq!(read(&[&[b'x'; 65]]), Err(SseError::TooLong(64)));
         let lines: Vec<&[u8]> = vec![b"data: 0123456789\n"; 7];
-        assert_eq!(read(&lines), Err(Broken::TooLong(64)));
+        assert_eq!(read(&lines), Err(SseError::TooLong(64)));
     }
 }

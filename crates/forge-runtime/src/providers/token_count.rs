@@ -31,13 +31,13 @@ impl TokenCount {
 
 impl<'de> Deserialize<'de> for TokenCount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Count)
+        from.deserialize_any(TokenCountVisitor)
     }
 }
 
-struct Count;
+struct TokenCountVisitor;
 
-impl<'de> Visitor<'de> for Count {
+impl<'de> Visitor<'de> for TokenCountVisitor {
     type Value = TokenCount;
 
     fn expecting(&self, f: &mut Formatter<'_>) -> Written {
@@ -86,59 +86,61 @@ impl<'de> Visitor<'de> for Count {
 
 /// An object of counts; anything else in its place counts as missing.
 #[derive(Debug)]
-pub(super) struct Counts<T>(pub(super) Option<T>);
+pub(super) struct OptionalCounts<T>(pub(super) Option<T>);
 
-impl<T> Default for Counts<T> {
+impl<T> Default for OptionalCounts<T> {
     fn default() -> Self {
-        Counts(None)
+        OptionalCounts(None)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Counts<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OptionalCounts<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Object(PhantomData))
+        from.deserialize_any(OptionalCountsVisitor(PhantomData))
     }
 }
 
-struct Object<T>(PhantomData<T>);
+struct OptionalCountsVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
-    type Value = Counts<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OptionalCountsVisitor<T> {
+    type Value = OptionalCounts<T>;
 
     fn expecting(&self, f: &mut Formatter<'_>) -> Written {
         f.write_str("numbers of tokens")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, from: A) -> Result<Counts<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(from)).map(|counts| Counts(Some(counts)))
+    fn visit_map<A: MapAccess<'de>>(self, from: A) -> Result<OptionalCounts<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(from)).map(|counts| OptionalCounts(Some(counts)))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, from: A) -> Result<Counts<T>, A::Error> {
-        Count.visit_seq(from).map(|_| Counts(None))
+    fn visit_seq<A: SeqAccess<'de>>(self, from: A) -> Result<OptionalCounts<T>, A::Error> {
+        TokenCountVisitor
+            .visit_seq(from)
+            .map(|_| OptionalCounts(None))
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Counts<T>, E> {
-        Ok(Counts(None))
+    fn visit_u64<E: Error>(self, _: u64) -> Result<OptionalCounts<T>, E> {
+        Ok(OptionalCounts(None))
     }
 
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Counts<T>, E> {
-        Ok(Counts(None))
+    fn visit_i64<E: Error>(self, _: i64) -> Result<OptionalCounts<T>, E> {
+        Ok(OptionalCounts(None))
     }
 
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Counts<T>, E> {
-        Ok(Counts(None))
+    fn visit_f64<E: Error>(self, _: f64) -> Result<OptionalCounts<T>, E> {
+        Ok(OptionalCounts(None))
     }
 
-    fn visit_str<E: Error>(self, _: &str) -> Result<Counts<T>, E> {
-        Ok(Counts(None))
+    fn visit_str<E: Error>(self, _: &str) -> Result<OptionalCounts<T>, E> {
+        Ok(OptionalCounts(None))
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Counts<T>, E> {
-        Ok(Counts(None))
+    fn visit_bool<E: Error>(self, _: bool) -> Result<OptionalCounts<T>, E> {
+        Ok(OptionalCounts(None))
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Counts<T>, E> {
-        Ok(Counts(None))
+    fn visit_unit<E: Error>(self) -> Result<OptionalCounts<T>, E> {
+        Ok(OptionalCounts(None))
     }
 }
 

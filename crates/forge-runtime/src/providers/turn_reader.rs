@@ -5,50 +5,52 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::provider::{Bounds, Wire};
-use super::sse::{Broken, Frame, Frames};
+use super::sse::{SseError, SseFrame, SseParser};
 use super::{anthropic, chat, responses};
 use crate::model::{Event, ModelError, Stop, ToolCall, Usage};
 
 /// Whether there is more to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ReadState {
     More,
     Over,
 }
 
-impl Step {
+impl ReadState {
     pub(super) fn is_over(self) -> bool {
-        self == Step::Over
+        self == ReadState::Over
     }
 }
 
 /// What came of a turn so far, on one of the wires.
 #[derive(Debug)]
-enum Answer {
-    Anthropic(anthropic::Answer),
-    Chat(chat::Answer),
-    Responses(responses::Answer),
+enum WireParser {
+    Anthropic(anthropic::AnthropicParser),
+    Chat(chat::ChatParser),
+    Responses(responses::ResponsesParser),
 }
 
 /// Reads the streamed body of an answer.
 #[derive(Debug)]
-pub(super) struct Reader {
-    frames: Frames,
-    complete: Vec<Frame>,
-    answer: Answer,
+pub(super) struct TurnReader {
+    frames: SseParser,
+    complete: Vec<SseFrame>,
+    answer: WireParser,
     bytes: usize,
     max_bytes: usize,
 }
 
-impl Reader {
+impl TurnReader {
     pub(super) fn new(wire: Wire, bounds: &Bounds) -> Self {
-        Reader {
-            frames: Frames::new(bounds.event_limit(wire)),
+        TurnReader {
+            frames: SseParser::new(bounds.event_limit(wire)),
             complete: Vec::new(),
             answer: match wire {
-                Wire::Anthropic => Answer::Anthropic(anthropic::Answer::default()),
-                Wire::OpenAiChat => Answer::Chat(chat::Answer::default()),
-                Wire::OpenAiResponses => Answer::Responses(responses::Answer::default()),
+                Wire::Anthropic => WireParser::Anthropic(anthropic::AnthropicParser::default()),
+                Wire::OpenAiChat => WireParser::Chat(chat::ChatParser::default()),
+                Wire::OpenAiResponses => {
+                    WireParser::Responses(responses::ResponsesParser::default())
+                }
             },
             bytes: 0,
             max_bytes: bounds.answer_bytes,
@@ -60,7 +62,7 @@ impl Reader {
         &mut self,
         bytes: &[u8],
         events: &mut Vec<Event>,
-    ) -> Result<Step, ModelError> {
+    ) -> Result<ReadState, ModelError> {
         self.bytes = self.bytes.saturating_add(bytes.len());
         if self.bytes > self.max_bytes {
             return Err(too_long(self.max_bytes));
@@ -69,8 +71,8 @@ impl Reader {
         let step = self.take(events)?;
         // What was whole before it counts, and behind the end nothing does.
         match step {
-            Step::Over => Ok(Step::Over),
-            Step::More => read.map(|()| Step::More).map_err(broken),
+            ReadState::Over => Ok(ReadState::Over),
+            ReadState::More => read.map(|()| ReadState::More).map_err(broken),
         }
     }
 
@@ -81,48 +83,48 @@ impl Reader {
             return Ok(());
         }
         let closed = match &mut self.answer {
-            Answer::Anthropic(answer) => answer.close(events),
-            Answer::Chat(answer) => answer.close(events),
+            WireParser::Anthropic(answer) => answer.close(events),
+            WireParser::Chat(answer) => answer.close(events),
             // Its last event is the one with the reason to stop.
-            Answer::Responses(_) => Step::More,
+            WireParser::Responses(_) => ReadState::More,
         };
         match closed {
-            Step::Over => Ok(()),
-            Step::More => Err(ModelError::Cut),
+            ReadState::Over => Ok(()),
+            ReadState::More => Err(ModelError::Cut),
         }
     }
 
     /// What the turn has used, as far as the server said before it broke off.
     pub(super) fn used(&self) -> Option<Usage> {
         let usage = match &self.answer {
-            Answer::Anthropic(answer) => answer.usage(),
-            Answer::Chat(answer) => answer.usage(),
-            Answer::Responses(answer) => answer.usage(),
+            WireParser::Anthropic(answer) => answer.usage(),
+            WireParser::Chat(answer) => answer.usage(),
+            WireParser::Responses(answer) => answer.usage(),
         };
         (usage != Usage::default()).then_some(usage)
     }
 
-    fn take(&mut self, events: &mut Vec<Event>) -> Result<Step, ModelError> {
+    fn take(&mut self, events: &mut Vec<Event>) -> Result<ReadState, ModelError> {
         for frame in self.complete.drain(..) {
             let step = match frame {
-                Frame::Comment => {
+                SseFrame::Comment => {
                     // A hundred at once say no more than one.
                     if events.last() != Some(&Event::Alive) {
                         events.push(Event::Alive);
                     }
-                    Step::More
+                    ReadState::More
                 }
-                Frame::Data(data) => match &mut self.answer {
-                    Answer::Anthropic(answer) => answer.take(&data, events)?,
-                    Answer::Chat(answer) => answer.take(&data, events)?,
-                    Answer::Responses(answer) => answer.take(&data, events)?,
+                SseFrame::Data(data) => match &mut self.answer {
+                    WireParser::Anthropic(answer) => answer.take(&data, events)?,
+                    WireParser::Chat(answer) => answer.take(&data, events)?,
+                    WireParser::Responses(answer) => answer.take(&data, events)?,
                 },
             };
             if step.is_over() {
-                return Ok(Step::Over);
+                return Ok(ReadState::Over);
             }
         }
-        Ok(Step::More)
+        Ok(ReadState::More)
     }
 }
 
@@ -141,10 +143,10 @@ pub(super) fn too_long(max_bytes: usize) -> ModelError {
     ModelError::Malformed(format!("it is longer than {max_bytes} bytes"))
 }
 
-fn broken(broken: Broken) -> ModelError {
+fn broken(broken: SseError) -> ModelError {
     ModelError::Malformed(match broken {
-        Broken::TooLong(bytes) => format!("an event in it is longer than {bytes} bytes"),
-        Broken::NotText => "an event in it is not UTF-8".to_owned(),
+        SseError::TooLong(bytes) => format!("an event in it is longer than {bytes} bytes"),
+        SseError::NotText => "an event in it is not UTF-8".to_owned(),
     })
 }
 

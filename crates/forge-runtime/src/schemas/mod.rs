@@ -35,7 +35,7 @@ pub fn schema_mistakes(schema: &Value) -> Vec<SchemaMistake> {
 }
 
 /// A schema to check values with, and how large it is with every reference written out.
-pub(crate) struct Compiled {
+pub(crate) struct CompiledSchema {
     pub(crate) validator: Validator,
     pub(crate) size: u64,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Compiled {
 ///
 /// What fits the schema of schemas and still cannot be used: a pattern that does not parse, a
 /// reference to nothing, more work than is ever done.
-pub(crate) fn compiled(schema: &Value) -> Result<Compiled, SchemaMistake> {
+pub(crate) fn compiled(schema: &Value) -> Result<CompiledSchema, SchemaMistake> {
     let mistake = |problem: String| SchemaMistake {
         at: String::new(),
         problem,
@@ -66,7 +66,7 @@ pub(crate) fn compiled(schema: &Value) -> Result<Compiled, SchemaMistake> {
         let problem = "it has a reference that is not followed: write `#/$defs/…`";
         return Err(mistake(problem.to_owned()));
     }
-    Ok(Compiled {
+    Ok(CompiledSchema {
         validator,
         size: size.values,
     })

@@ -14,7 +14,7 @@ const MAX_HEIGHT: u64 = 128;
 
 /// A schema written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size {
+pub(crate) struct SchemaSize {
     /// Values in it.
     pub(crate) values: u64,
     height: u64,
@@ -22,15 +22,15 @@ pub(crate) struct Size {
     pub(super) is_open: bool,
 }
 
-impl Size {
-    const ONE: Size = Size {
+impl SchemaSize {
+    const ONE: SchemaSize = SchemaSize {
         values: 1,
         height: 1,
         is_open: false,
     };
 
-    fn with(self, part: Size) -> Size {
-        Size {
+    fn with(self, part: SchemaSize) -> SchemaSize {
+        SchemaSize {
             values: self.values.saturating_add(part.values),
             height: self.height.max(part.height.saturating_add(1)),
             is_open: self.is_open || part.is_open,
@@ -53,40 +53,40 @@ impl Size {
 }
 
 /// The size of a schema of draft 2020-12.
-pub(crate) fn size(schema: &Value) -> Size {
+pub(crate) fn size(schema: &Value) -> SchemaSize {
     let mut anchors = HashMap::new();
     find_anchors(schema, &mut anchors);
     let mut known = HashMap::new();
-    Walk {
+    SizeCounter {
         anchors,
         known: &mut known,
     }
     .schema(schema, schema, 0)
 }
 
-struct Walk<'s, 'k> {
+struct SizeCounter<'s, 'k> {
     /// With what their references begin at. A name may stand in several places.
     anchors: HashMap<&'s str, Vec<&'s Value>>,
     /// By address, since one place of one text is one schema; none: it is being counted.
-    known: &'k mut HashMap<*const Value, Option<Size>>,
+    known: &'k mut HashMap<*const Value, Option<SchemaSize>>,
 }
 
-impl<'s> Walk<'s, '_> {
+impl<'s> SizeCounter<'s, '_> {
     /// `base`: where references begin, the next schema around with an `$id`.
-    fn schema(&mut self, schema: &'s Value, base: &'s Value, depth: u64) -> Size {
+    fn schema(&mut self, schema: &'s Value, base: &'s Value, depth: u64) -> SchemaSize {
         let Value::Object(keywords) = schema else {
             return self.plain(schema, base, depth);
         };
         if depth > MAX_HEIGHT {
-            return Size {
+            return SchemaSize {
                 height: u64::MAX,
-                ..Size::ONE
+                ..SchemaSize::ONE
             };
         }
         let base = based(schema, base);
         match self.known.insert(schema, None) {
             None => {}
-            Some(None) => return Size::ONE,
+            Some(None) => return SchemaSize::ONE,
             Some(Some(size)) => {
                 self.known.insert(schema, Some(size));
                 return size;
@@ -97,16 +97,21 @@ impl<'s> Walk<'s, '_> {
         size
     }
 
-    fn keywords(&mut self, keywords: &'s Map<String, Value>, base: &'s Value, depth: u64) -> Size {
-        let mut size = Size::ONE;
+    fn keywords(
+        &mut self,
+        keywords: &'s Map<String, Value>,
+        base: &'s Value,
+        depth: u64,
+    ) -> SchemaSize {
+        let mut size = SchemaSize::ONE;
         for (keyword, value) in keywords {
             let part = match (keyword.as_str(), value) {
                 // Counted where they are referred to.
-                ("$defs" | "definitions", _) => Size::ONE,
+                ("$defs" | "definitions", _) => SchemaSize::ONE,
                 ("$ref" | "$dynamicRef", Value::String(to)) => self.reference(to, base, depth + 1),
                 // The keys are names, whatever they look like.
                 ("properties" | "patternProperties" | "dependentSchemas", Value::Object(named)) => {
-                    let mut all = Size::ONE;
+                    let mut all = SchemaSize::ONE;
                     for one in named.values() {
                         all = all.with(self.schema(one, base, depth + 1));
                     }
@@ -125,8 +130,8 @@ impl<'s> Walk<'s, '_> {
         size
     }
 
-    fn plain(&mut self, value: &'s Value, base: &'s Value, depth: u64) -> Size {
-        let mut size = Size::ONE;
+    fn plain(&mut self, value: &'s Value, base: &'s Value, depth: u64) -> SchemaSize {
+        let mut size = SchemaSize::ONE;
         if let Value::Array(items) = value {
             for item in items {
                 size = size.with(self.schema(item, base, depth));
@@ -135,10 +140,10 @@ impl<'s> Walk<'s, '_> {
         size
     }
 
-    fn reference(&mut self, to: &str, base: &'s Value, depth: u64) -> Size {
-        const NOWHERE: Size = Size {
+    fn reference(&mut self, to: &str, base: &'s Value, depth: u64) -> SchemaSize {
+        const NOWHERE: SchemaSize = SchemaSize {
             is_open: true,
-            ..Size::ONE
+            ..SchemaSize::ONE
         };
         let Some(fragment) = to.strip_prefix('#') else {
             return NOWHERE;
@@ -152,7 +157,7 @@ impl<'s> Walk<'s, '_> {
         let Some(places) = self.anchors.get(fragment).cloned() else {
             return NOWHERE;
         };
-        let mut size = Size::ONE;
+        let mut size = SchemaSize::ONE;
         for place in places {
             size = size.with(self.schema(place, base, depth));
         }

@@ -11,14 +11,14 @@ use forge_tools::{Caller, Code};
 use super::Session;
 use super::calls::failed;
 use super::context::bytes;
-use crate::budget::{AtWork, Budget};
+use crate::budget::{ChildGuard, WorkerBudget};
 use crate::model::{Message, Request, ToolCall, ToolResult};
 use crate::report::{End, RunEvent};
 
-pub(super) struct Running {
+pub(super) struct ActiveConversation {
     session: Session,
     pub(super) caller: Caller,
-    pub(super) budget: Arc<Budget>,
+    pub(super) budget: Arc<WorkerBudget>,
     request: Arc<Request>,
     /// What was said so far, left out or not.
     bytes: usize,
@@ -26,18 +26,18 @@ pub(super) struct Running {
     ids: HashSet<String>,
     /// Calls without a result, in order.
     open: VecDeque<(String, String)>,
-    done: Arc<Done>,
+    done: Arc<FinishedResults>,
     ended: bool,
     /// Whoever called it knows that it is at work; dropped after all else.
-    _at_work: Option<AtWork>,
+    _at_work: Option<ChildGuard>,
 }
 
 /// Results by id that are there and not said yet: those of calls that were faster than the
 /// ones before them.
 #[derive(Default)]
-pub(super) struct Done(Mutex<HashMap<String, ToolResult>>);
+pub(super) struct FinishedResults(Mutex<HashMap<String, ToolResult>>);
 
-impl Done {
+impl FinishedResults {
     pub(super) fn add(&self, result: ToolResult) {
         let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         results.insert(result.id.clone(), result);
@@ -49,14 +49,14 @@ impl Done {
     }
 }
 
-impl Running {
+impl ActiveConversation {
     /// With nothing said yet; what is in `request` is known already.
     pub(super) fn new(
         session: Session,
         caller: Caller,
-        budget: Arc<Budget>,
+        budget: Arc<WorkerBudget>,
         request: Request,
-        at_work: Option<AtWork>,
+        at_work: Option<ChildGuard>,
     ) -> Self {
         let mut ids = HashSet::new();
         for message in &request.messages {
@@ -68,7 +68,7 @@ impl Running {
             }
         }
         let bytes = request.messages.iter().map(bytes).sum();
-        Running {
+        ActiveConversation {
             bytes,
             session,
             caller,
@@ -93,7 +93,7 @@ impl Running {
         Arc::make_mut(&mut self.request)
     }
 
-    pub(super) fn done(&self) -> Arc<Done> {
+    pub(super) fn done(&self) -> Arc<FinishedResults> {
         Arc::clone(&self.done)
     }
 
@@ -168,7 +168,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ActiveConversation {
     fn drop(&mut self) {
         if !self.ended {
             let end = self.budget.stopped_by();

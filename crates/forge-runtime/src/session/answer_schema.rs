@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::schemas::{Compiled, compiled};
+use crate::schemas::{CompiledSchema, compiled};
 use crate::shortened::shortened;
 
 /// Most problems that are told at once.
@@ -39,21 +39,21 @@ const MAX_CHECKS: usize = 32;
 static CHECKS: AtomicUsize = AtomicUsize::new(0);
 
 /// A schema that answers are held against, compiled once.
-pub(crate) struct Shape {
-    compiled: Arc<Compiled>,
+pub(crate) struct AnswerSchema {
+    compiled: Arc<CompiledSchema>,
     text: String,
     /// A check took too long: there is no second one, since nothing ends the first.
     is_slow: AtomicBool,
 }
 
-impl Shape {
+impl AnswerSchema {
     /// # Errors
     ///
     /// It is no JSON Schema, or refers to one elsewhere, or is too much work.
-    pub(crate) fn new(schema: &Value) -> Result<Shape, String> {
+    pub(crate) fn new(schema: &Value) -> Result<AnswerSchema, String> {
         let compiled =
             compiled(schema).map_err(|mistake| shortened(&mistake.problem, MAX_PROBLEM_CHARS))?;
-        Ok(Shape {
+        Ok(AnswerSchema {
             compiled: Arc::new(compiled),
             text: schema.to_string(),
             is_slow: AtomicBool::new(false),
@@ -88,7 +88,7 @@ impl Shape {
         }
     }
 
-    /// For who cannot await: see [`Shape::check_value`].
+    /// For who cannot await: see [`AnswerSchema::check_value`].
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl Shape {
         if self.is_slow.load(Ordering::Relaxed) {
             return Err(vec![TOO_SLOW.to_owned()]);
         }
-        let counted = Counted::new().ok_or_else(|| vec![NOT_CHECKED.to_owned()])?;
+        let counted = CheckPermit::new().ok_or_else(|| vec![NOT_CHECKED.to_owned()])?;
         let compiled = Arc::clone(&self.compiled);
         std::thread::Builder::new()
             .name("schema".to_owned())
@@ -154,16 +154,16 @@ const TOO_SLOW: &str =
 const NOT_CHECKED: &str = "it could not be held against the schema";
 
 /// One of the checks at a time.
-struct Counted;
+struct CheckPermit;
 
-impl Counted {
-    fn new() -> Option<Counted> {
-        let counted = Counted;
+impl CheckPermit {
+    fn new() -> Option<CheckPermit> {
+        let counted = CheckPermit;
         (CHECKS.fetch_add(1, Ordering::Relaxed) < MAX_CHECKS).then_some(counted)
     }
 }
 
-impl Drop for Counted {
+impl Drop for CheckPermit {
     fn drop(&mut self) {
         CHECKS.fetch_sub(1, Ordering::Relaxed);
     }
@@ -203,7 +203,7 @@ fn too_long() -> String {
     )
 }
 
-fn problems(compiled: &Compiled, value: &Value, values: usize) -> Result<(), Vec<String>> {
+fn problems(compiled: &CompiledSchema, value: &Value, values: usize) -> Result<(), Vec<String>> {
     let values = u64::try_from(values).unwrap_or(u64::MAX);
     if compiled.size.saturating_mul(values) > MAX_FOR_ALL_PROBLEMS {
         let first = compiled.validator.validate(value);
@@ -293,7 +293,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_may_stand_in_one_fence() {
-        let shape = Shape::new(&json!({
+        let shape = AnswerSchema::new(&json!({
             "type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}},
             "additionalProperties": false,
         }));
@@ -331,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn problems_are_bounded() {
-        let shape = Shape::new(&json!({"items": {"type": "integer"}})).unwrap();
+        let shape = AnswerSchema::new(&json!({"items": {"type": "integer"}})).unwrap();
         let answer = json!(vec!["x".repeat(2_000); 100]).to_string();
         let problems = shape.check(&answer).await.unwrap_err();
         assert_eq!(problems.len(), MAX_PROBLEMS + 1);
@@ -340,13 +340,13 @@ mod tests {
 
     #[test]
     fn what_is_no_schema_is_said() {
-        assert!(Shape::new(&json!({"type": "nothing"})).is_err());
-        assert!(Shape::new(&json!({"$ref": "https://example.com/x.json"})).is_err());
+        assert!(AnswerSchema::new(&json!({"type": "nothing"})).is_err());
+        assert!(AnswerSchema::new(&json!({"$ref": "https://example.com/x.json"})).is_err());
     }
 
     #[tokio::test]
     async fn what_is_held_against_a_schema_is_bounded() {
-        let shape = Shape::new(&json!({"uniqueItems": true})).unwrap();
+        let shape = AnswerSchema::new(&json!({"uniqueItems": true})).unwrap();
         let most: Vec<usize> = (0..MAX_VALUES - 1).collect();
         assert_eq!(shape.check_value(&json!(most)), Ok(()));
         let many: Vec<usize> = (0..MAX_VALUES).collect();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     /// A check that takes longer than anybody waits.
-    fn slow() -> (Shape, Value) {
+    fn slow() -> (AnswerSchema, Value) {
         let schema = json!({"format": "slow"});
         let validator = jsonschema::options()
             .should_validate_formats(true)
@@ -372,8 +372,8 @@ mod tests {
                 true
             })
             .build(&schema);
-        let shape = Shape {
-            compiled: Arc::new(Compiled {
+        let shape = AnswerSchema {
+            compiled: Arc::new(CompiledSchema {
                 validator: validator.unwrap(),
                 size: 2,
             }),

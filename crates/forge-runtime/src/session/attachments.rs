@@ -55,7 +55,7 @@ impl Attachment {
 }
 
 /// What a worker is given.
-pub(super) struct Given {
+pub(super) struct AttachedInput {
     /// Its input, and what there is to say about attachments.
     pub(super) input: String,
     /// Where it finds them, if it can look.
@@ -105,9 +105,9 @@ pub(super) fn give(
     redactor: &Redactor,
     mut input: String,
     attachments: &[Attachment],
-) -> Result<Given, String> {
+) -> Result<AttachedInput, String> {
     if attachments.is_empty() {
-        return Ok(Given { input, place: None });
+        return Ok(AttachedInput { input, place: None });
     }
     let files = attachments.iter().map(|file| {
         let bytes = u64::try_from(file.bytes.len()).unwrap_or(u64::MAX);
@@ -132,7 +132,7 @@ pub(super) fn give(
         false => &said,
     };
     input.push_str(said);
-    Ok(Given { input, place })
+    Ok(AttachedInput { input, place })
 }
 
 /// A name at the root that no directory of the grant has.

@@ -7,7 +7,7 @@ use sandbox_config::{Open, Worker};
 use serde_json::Value;
 
 use super::Session;
-use super::session_state::Shared;
+use super::session_state::SessionState;
 use crate::docker::Docker;
 use crate::equip::OsSandbox;
 use crate::model::{Model, Models};
@@ -23,13 +23,13 @@ use crate::repositories::Repositories;
 /// # let _ = session;
 /// ```
 pub struct SessionBuilder {
-    shared: Shared,
+    shared: SessionState,
 }
 
 impl SessionBuilder {
     pub(super) fn new(model: impl Model) -> Self {
         SessionBuilder {
-            shared: Shared::new(Arc::new(model)),
+            shared: SessionState::new(Arc::new(model)),
         }
     }
 

@@ -10,7 +10,7 @@ use forge_tools::{Call, CallResult, Code, Prepared, Risk, Toolbox};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::Session;
-use super::active_conversation::{Done, Running};
+use super::active_conversation::{ActiveConversation, FinishedResults};
 use crate::model::{Message, ToolCall, ToolResult};
 use crate::report::RunEvent;
 
@@ -23,7 +23,7 @@ const PARALLEL_WORKERS: usize = 8;
 
 /// What a call may run beside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Company {
+enum Concurrency {
     /// Others that only read.
     Reads,
     /// Other workers.
@@ -32,12 +32,12 @@ enum Company {
     Alone,
 }
 
-impl Company {
+impl Concurrency {
     fn at_once(self) -> usize {
         match self {
-            Company::Reads => PARALLEL_READS,
-            Company::Workers => PARALLEL_WORKERS,
-            Company::Alone => 1,
+            Concurrency::Reads => PARALLEL_READS,
+            Concurrency::Workers => PARALLEL_WORKERS,
+            Concurrency::Alone => 1,
         }
     }
 }
@@ -47,7 +47,7 @@ impl Session {
     pub(super) async fn make_calls(
         &self,
         toolbox: &Toolbox,
-        running: &mut Running,
+        running: &mut ActiveConversation,
         calls: Vec<ToolCall>,
         mut heard: impl FnMut(&ToolCall, &mut ToolResult),
     ) {
@@ -80,19 +80,19 @@ impl Session {
         }
     }
 
-    fn company(&self, toolbox: &Toolbox, name: &str) -> Company {
+    fn company(&self, toolbox: &Toolbox, name: &str) -> Concurrency {
         let spec = toolbox.specs().find(|spec| spec.answers_to(name));
         match spec {
-            Some(spec) if spec.risk == Risk::ReadOnly => Company::Reads,
-            Some(spec) if self.is_delegation(&spec.name) => Company::Workers,
-            Some(_) | None => Company::Alone,
+            Some(spec) if spec.risk == Risk::ReadOnly => Concurrency::Reads,
+            Some(spec) if self.is_delegation(&spec.name) => Concurrency::Workers,
+            Some(_) | None => Concurrency::Alone,
         }
     }
 
     async fn make_call(
         &self,
         toolbox: &Toolbox,
-        done: &Done,
+        done: &FinishedResults,
         call: ToolCall,
         prepared: Prepared,
     ) -> ToolCall {

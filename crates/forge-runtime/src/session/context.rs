@@ -30,7 +30,7 @@ pub(super) fn is_too_long(said: usize) -> Result<(), End> {
 
 /// What was left out to make room.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct LeftOut {
+pub(super) struct TrimmedResults {
     /// The calls whose results it was.
     pub(super) calls: Vec<String>,
     /// How many tokens there were before.
@@ -47,7 +47,7 @@ pub(super) fn make_room(
     request: &mut Request,
     limit: u64,
     last: Usage,
-) -> Result<Option<LeftOut>, End> {
+) -> Result<Option<TrimmedResults>, End> {
     let newest = request
         .messages
         .iter()
@@ -89,7 +89,7 @@ pub(super) fn make_room(
     if now >= limit {
         return Err(End::ContextFull { tokens: limit });
     }
-    Ok((!calls.is_empty()).then_some(LeftOut { calls, tokens }))
+    Ok((!calls.is_empty()).then_some(TrimmedResults { calls, tokens }))
 }
 
 fn tokens_of(bytes: usize) -> u64 {

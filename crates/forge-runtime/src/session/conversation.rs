@@ -9,13 +9,13 @@ use sandbox_config::{Grant, Worker};
 use serde_json::Value;
 
 use super::Session;
-use super::active_conversation::Running;
-use super::answer_schema::{Shape, repair};
+use super::active_conversation::ActiveConversation;
+use super::answer_schema::{AnswerSchema, repair};
 use super::attachments::{self, Attachment};
 use super::calls::cut_short;
 use super::context::{is_too_long, make_room};
 use super::turn::receive;
-use crate::budget::{Repeated, Repeats};
+use crate::budget::{RepeatAction, RepeatDetector};
 use crate::equip::EquipError;
 use crate::model::{Event, Message, Model, Stop, ToolCall, ToolDescription, Usage};
 use crate::report::{End, RunEvent, Time};
@@ -173,9 +173,9 @@ impl Session {
         &self,
         worker: &Worker,
         grant: &Grant,
-        shape: Result<Option<Shape>, String>,
+        shape: Result<Option<AnswerSchema>, String>,
         place: Option<Mount>,
-        running: &mut Running,
+        running: &mut ActiveConversation,
     ) -> End {
         let model = match self.model_of(worker) {
             Ok(model) => model,
@@ -201,7 +201,7 @@ impl Session {
             tools: &running.request().tools,
         });
         let mut last = Usage::default();
-        let mut repeats = Repeats::default();
+        let mut repeats = RepeatDetector::default();
         let max_turns = grant.limits().max_turns();
         let mut so_far = u64::try_from(running.request().turns_so_far()).unwrap_or(u64::MAX);
         if let Some(end) = running.budget.was_out_of_time() {
@@ -232,7 +232,7 @@ impl Session {
                 Ok(taken) => taken,
                 Err(end) => return end,
             };
-            let Taken {
+            let CompletedTurn {
                 text,
                 calls,
                 stop,
@@ -270,9 +270,9 @@ impl Session {
             let heard = |call: &ToolCall, result: &mut crate::model::ToolResult| match repeats
                 .count(identity(call), result.content.clone(), limit)
             {
-                Repeated::No => {}
-                Repeated::Hint => result.content.push_str(SAME_AGAIN),
-                Repeated::Stop => stuck = limit.map(|limit| limit.saturating_mul(2)),
+                RepeatAction::No => {}
+                RepeatAction::Hint => result.content.push_str(SAME_AGAIN),
+                RepeatAction::Stop => stuck = limit.map(|limit| limit.saturating_mul(2)),
             };
             self.make_calls(&toolbox, running, calls, heard).await;
             if let Some(calls) = stuck {
@@ -287,8 +287,8 @@ impl Session {
         model: &dyn Model,
         name: &str,
         number: u64,
-        running: &mut Running,
-    ) -> Result<Taken, End> {
+        running: &mut ActiveConversation,
+    ) -> Result<CompletedTurn, End> {
         self.shared.counts.turn();
         let caller = running.caller.clone();
         self.tell(RunEvent::TurnStarted {
@@ -338,7 +338,7 @@ impl Session {
             thinking: turn.thinking,
             calls: turn.calls.clone(),
         });
-        Ok(Taken {
+        Ok(CompletedTurn {
             text: turn.text,
             calls: turn.calls,
             stop,
@@ -347,7 +347,12 @@ impl Session {
     }
 
     /// Before the next turn: see [`context`](super::context).
-    fn make_room(&self, running: &mut Running, limit: u64, last: Usage) -> Result<(), End> {
+    fn make_room(
+        &self,
+        running: &mut ActiveConversation,
+        limit: u64,
+        last: Usage,
+    ) -> Result<(), End> {
         let Some(left_out) = make_room(running.request_mut(), limit, last)? else {
             return Ok(());
         };
@@ -361,7 +366,7 @@ impl Session {
 }
 
 /// A turn that was taken.
-struct Taken {
+struct CompletedTurn {
     text: String,
     calls: Vec<ToolCall>,
     stop: Stop,
@@ -370,7 +375,11 @@ struct Taken {
 
 /// What becomes of an answer; none: it does not fit, and the model was asked once more. Such
 /// a question is the only input of a conversation beside the first.
-async fn answered(shape: Option<&Shape>, answer: String, running: &mut Running) -> Option<End> {
+async fn answered(
+    shape: Option<&AnswerSchema>,
+    answer: String,
+    running: &mut ActiveConversation,
+) -> Option<End> {
     let Some(shape) = shape else {
         return Some(End::Answered { answer });
     };
@@ -405,7 +414,7 @@ fn no_shape(worker: &Worker, problem: &str) -> End {
 }
 
 /// Whether the worker may run on the model, and within its limits.
-fn fits(worker: &Worker, model: &dyn Model, running: &Running) -> Result<(), End> {
+fn fits(worker: &Worker, model: &dyn Model, running: &ActiveConversation) -> Result<(), End> {
     let name = model.name();
     if !worker.runs_on(&name) {
         return Err(End::WrongModel { model: name });

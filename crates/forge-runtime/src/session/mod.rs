@@ -21,19 +21,19 @@ use file_sandbox::Mount;
 use forge_tools::{BoxFuture, Caller, Toolbox};
 use sandbox_config::{Grant, Worker};
 
-use crate::budget::{Budget, Timed};
+use crate::budget::{PausingApprover, WorkerBudget};
 use crate::delegate;
-use crate::equip::{Beside, EquipError, Equipped, equip_beside};
+use crate::equip::{EquipError, Equipped, Extras, equip_beside};
 use crate::model::{Model, ModelError, Request};
 use crate::report::{End, RunEvent, RunReport, Time};
 
+use active_conversation::ActiveConversation;
 pub(crate) use active_conversation::CANCELLED;
-use active_conversation::Running;
-pub(crate) use answer_schema::Shape;
+pub(crate) use answer_schema::AnswerSchema;
 pub use attachments::Attachment;
 pub use builder::SessionBuilder;
 pub use conversation::{Conversation, Used};
-use session_state::Shared;
+use session_state::SessionState;
 
 /// A run of a worker tree.
 ///
@@ -56,7 +56,7 @@ use session_state::Shared;
 /// ```
 #[derive(Clone)]
 pub struct Session {
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
 }
 
 impl Session {
@@ -178,7 +178,7 @@ impl Session {
         grant: Grant,
         caller: Caller,
         conversation: Conversation,
-        above: Option<Arc<Budget>>,
+        above: Option<Arc<WorkerBudget>>,
     ) -> BoxFuture<'static, End> {
         let caller = caller.numbered(match above {
             None => 1,
@@ -188,9 +188,9 @@ impl Session {
             caller: &caller,
             drawn_from: grant.drawn_from(),
         });
-        let at_work = above.as_ref().map(Budget::at_work_below);
+        let at_work = above.as_ref().map(WorkerBudget::at_work_below);
         let used = conversation.used();
-        let budget = Budget::new(above, *grant.limits(), used.time);
+        let budget = WorkerBudget::new(above, *grant.limits(), used.time);
         budget.spend(used.usage, used.cost_nano_usd);
         budget.count_calls(used.begun);
         for message in &conversation.messages[conversation.told..] {
@@ -212,7 +212,7 @@ impl Session {
             messages: conversation.messages,
         };
         let session = self.clone();
-        let mut running = Running::new(
+        let mut running = ActiveConversation::new(
             session.clone(),
             caller,
             Arc::clone(&budget),
@@ -234,11 +234,11 @@ impl Session {
 
     /// What the worker's answer must be like: its own word, and of the entry worker also
     /// that of whoever runs it.
-    fn shape_of(&self, worker: &Worker, caller: &Caller) -> Result<Option<Shape>, String> {
+    fn shape_of(&self, worker: &Worker, caller: &Caller) -> Result<Option<AnswerSchema>, String> {
         let of_run = (self.shared.output_schema.as_ref()).filter(|_| caller.chain().len() == 1);
         of_run
             .or(worker.output_schema())
-            .map(Shape::new)
+            .map(AnswerSchema::new)
             .transpose()
     }
 
@@ -248,7 +248,7 @@ impl Session {
         worker: &Worker,
         grant: &Grant,
         caller: &Caller,
-        budget: &Arc<Budget>,
+        budget: &Arc<WorkerBudget>,
         place: Option<Mount>,
     ) -> Result<Toolbox, EquipError> {
         let equipped = self.equip(worker, grant, caller, budget, place)?;
@@ -283,7 +283,7 @@ impl Session {
     /// ```
     pub fn tools_of(&self, worker: &Worker, grant: &Grant) -> Result<Equipped, EquipError> {
         let caller = Caller::new(worker.name()).numbered(self.shared.counts.worker_run());
-        let budget = Budget::new(None, *grant.limits(), Time::default());
+        let budget = WorkerBudget::new(None, *grant.limits(), Time::default());
         self.equip(worker, grant, &caller, &budget, None)
     }
 
@@ -292,7 +292,7 @@ impl Session {
         worker: &Worker,
         grant: &Grant,
         caller: &Caller,
-        budget: &Arc<Budget>,
+        budget: &Arc<WorkerBudget>,
         place: Option<Mount>,
     ) -> Result<Equipped, EquipError> {
         let delegates = delegate::tools(self, worker, grant, caller, budget);
@@ -300,14 +300,14 @@ impl Session {
             grant,
             caller.clone(),
             &self.shared.isolation,
-            Arc::new(Timed {
+            Arc::new(PausingApprover {
                 inner: Arc::clone(&self.shared.approver),
                 turn: Arc::clone(&self.shared.asking),
                 budget: Arc::clone(budget),
             }),
             Arc::clone(&self.shared.recorder),
             Arc::clone(&self.shared.redactor),
-            Beside {
+            Extras {
                 tools: delegates,
                 place,
                 open: self.shared.open.clone(),

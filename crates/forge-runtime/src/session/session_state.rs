@@ -14,7 +14,7 @@ use crate::equip::{Isolation, OsSandbox};
 use crate::model::{Model, ModelError, Models, Usage};
 use crate::report::{End, NoObserver, Observer, RunEvent, RunReport};
 
-pub(super) struct Shared {
+pub(super) struct SessionState {
     pub(super) model: Arc<dyn Model>,
     pub(super) models: Option<Arc<dyn Models>>,
     pub(super) workers: BTreeMap<String, Worker>,
@@ -33,14 +33,14 @@ pub(super) struct Shared {
     pub(super) recorder: Arc<dyn Recorder>,
     pub(super) redactor: Arc<Redactor>,
     pub(super) observer: Arc<dyn Observer>,
-    pub(super) counts: Counts,
+    pub(super) counts: RunCounters,
     warned: Mutex<Vec<String>>,
     stop: watch::Sender<bool>,
 }
 
-impl Shared {
-    pub(super) fn new(model: Arc<dyn Model>) -> Shared {
-        Shared {
+impl SessionState {
+    pub(super) fn new(model: Arc<dyn Model>) -> SessionState {
+        SessionState {
             model,
             models: None,
             workers: BTreeMap::new(),
@@ -55,7 +55,7 @@ impl Shared {
             recorder: Arc::new(NoRecord),
             redactor: Arc::default(),
             observer: Arc::new(NoObserver),
-            counts: Counts::default(),
+            counts: RunCounters::default(),
             warned: Mutex::new(Vec::new()),
             stop: watch::Sender::new(false),
         }
@@ -114,7 +114,7 @@ impl Shared {
 
 /// What the whole tree used up, for its report.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct RunCounters {
     worker_runs: AtomicU64,
     turns: AtomicU64,
     calls: AtomicU64,
@@ -123,7 +123,7 @@ pub(super) struct Counts {
     unanswered: Mutex<Vec<String>>,
 }
 
-impl Counts {
+impl RunCounters {
     /// What an earlier run used up counts as well.
     pub(super) fn start_from(&self, earlier: &Conversation) {
         let used = earlier.used();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::budget::Budget;
+use crate::budget::WorkerBudget;
 use crate::model::{Event, ModelError, Prices, Stop, Thinking, ToolCall, Usage};
 
 /// Most bytes of a turn: its text, its thinking, its calls.
@@ -18,14 +18,14 @@ const MAX_CALLS_HELD: usize = 100_000;
 
 /// A whole turn.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Turn {
+pub(super) struct ReceivedTurn {
     pub(super) text: String,
     pub(super) thinking: Vec<Thinking>,
     pub(super) calls: Vec<ToolCall>,
     bytes: usize,
 }
 
-impl Turn {
+impl ReceivedTurn {
     fn add(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.bytes = self.bytes.saturating_add(bytes);
         match self.bytes > MAX_TURN_BYTES || self.calls.len() > MAX_CALLS_HELD {
@@ -42,12 +42,12 @@ impl Turn {
 /// waits to try again, time stands still.
 pub(super) async fn receive(
     mut events: mpsc::Receiver<Event>,
-    budget: &Arc<Budget>,
+    budget: &Arc<WorkerBudget>,
     prices: Option<Prices>,
     used: &mut Usage,
     mut watch: impl FnMut(&Event),
-) -> Result<(Turn, Stop), ModelError> {
-    let mut turn = Turn::default();
+) -> Result<(ReceivedTurn, Stop), ModelError> {
+    let mut turn = ReceivedTurn::default();
     let mut waiting = None;
     loop {
         let event = match &waiting {
@@ -80,7 +80,7 @@ pub(super) async fn receive(
             }
             Event::Alive => {}
             Event::Again(retry) => {
-                turn = Turn::default();
+                turn = ReceivedTurn::default();
                 let wait = Duration::from_millis(retry.wait_ms).min(LONGEST_WAIT);
                 waiting = Some((budget.stand_still(), Instant::now() + wait));
             }

@@ -47,11 +47,11 @@ const TOO_DEEP: &str = "(too deep to be kept)";
 #[derive(Debug)]
 pub struct Writer<W> {
     redactor: Arc<Redactor>,
-    state: Mutex<State<W>>,
+    state: Mutex<WriterState<W>>,
 }
 
 #[derive(Debug)]
-struct State<W> {
+struct WriterState<W> {
     out: W,
     lines: u64,
     bytes: u64,
@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
     pub fn new(out: W, redactor: Arc<Redactor>) -> Self {
         Writer {
             redactor,
-            state: Mutex::new(State {
+            state: Mutex::new(WriterState {
                 out,
                 lines: 0,
                 bytes: 0,
@@ -123,7 +123,7 @@ impl<W: Write> Writer<W> {
         state.unwrap_or_else(PoisonError::into_inner).out
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
+    fn lock(&self) -> MutexGuard<'_, WriterState<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -184,7 +184,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write> State<W> {
+impl<W: Write> WriterState<W> {
     fn write(&mut self, line: std::io::Result<Vec<u8>>) -> std::io::Result<()> {
         if let Some(failure) = self.failure() {
             return Err(failure);

@@ -20,29 +20,29 @@ const LIBRARY: &str = "library";
 
 /// How the bytes of a layer are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Packed {
+pub(super) enum Compression {
     Plain,
     Gzip,
     Zstd,
 }
 
-impl Packed {
+impl Compression {
     /// By how they begin.
-    pub(super) fn of(head: &[u8]) -> Packed {
+    pub(super) fn of(head: &[u8]) -> Compression {
         if head.starts_with(&[0x1f, 0x8b]) {
-            Packed::Gzip
+            Compression::Gzip
         } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-            Packed::Zstd
+            Compression::Zstd
         } else {
-            Packed::Plain
+            Compression::Plain
         }
     }
 
     fn media_type(self) -> String {
         let end = match self {
-            Packed::Plain => "",
-            Packed::Gzip => "+gzip",
-            Packed::Zstd => "+zstd",
+            Compression::Plain => "",
+            Compression::Gzip => "+gzip",
+            Compression::Zstd => "+zstd",
         };
         format!("{LAYER}{end}")
     }
@@ -54,7 +54,7 @@ pub(super) struct Blob {
     /// With `sha256:` in front.
     pub(super) digest: String,
     pub(super) bytes: u64,
-    pub(super) packed: Packed,
+    pub(super) packed: Compression,
 }
 
 impl Blob {
@@ -80,16 +80,16 @@ fn place(digest: &str) -> String {
 }
 
 /// What goes through is counted and hashed.
-pub(super) struct Hashed<W> {
+pub(super) struct HashingWriter<W> {
     to: W,
     hash: Sha256,
     bytes: u64,
     head: Vec<u8>,
 }
 
-impl<W: Write> Hashed<W> {
+impl<W: Write> HashingWriter<W> {
     pub(super) fn new(to: W) -> Self {
-        Hashed {
+        HashingWriter {
             to,
             hash: Sha256::new(),
             bytes: 0,
@@ -102,12 +102,12 @@ impl<W: Write> Hashed<W> {
         Blob {
             digest: shown(self.hash.finalize().as_slice()),
             bytes: self.bytes,
-            packed: Packed::of(&self.head),
+            packed: Compression::of(&self.head),
         }
     }
 }
 
-impl<W: Write> Write for Hashed<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes)?;
         let seen = &bytes[..written];
@@ -144,15 +144,15 @@ pub(super) fn manifest(layers: &[&Blob], config: &[u8]) -> Vec<u8> {
 }
 
 /// An archive that is being written.
-pub(super) struct Archive<W: Write> {
+pub(super) struct ImageArchive<W: Write> {
     builder: Builder<W>,
     /// Two layers can be the same.
     written: BTreeSet<String>,
 }
 
-impl<W: Write> Archive<W> {
+impl<W: Write> ImageArchive<W> {
     pub(super) fn new(to: W) -> Self {
-        Archive {
+        ImageArchive {
             builder: Builder::new(to),
             written: BTreeSet::new(),
         }
@@ -215,7 +215,7 @@ impl<W: Write> Archive<W> {
         header.set_cksum();
         let to = self.builder.get_mut();
         to.write_all(header.as_bytes()).map_err(ImageError::Write)?;
-        let mut through = Hashed::new(&mut *to);
+        let mut through = HashingWriter::new(&mut *to);
         write(&mut through)?;
         let written = through.blob();
         if written.digest != blob.digest {
@@ -293,10 +293,10 @@ mod tests {
         let blob = |bytes: &[u8]| Blob {
             digest: digest(bytes),
             bytes: bytes.len() as u64,
-            packed: Packed::Plain,
+            packed: Compression::Plain,
         };
         let said = blob(b"one");
-        let mut archive = Archive::new(Vec::new());
+        let mut archive = ImageArchive::new(Vec::new());
         let error = archive
             .copied(&said, |to| to.write_all(b"two").map_err(ImageError::Write))
             .unwrap_err();

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tar::EntryType;
 
 use super::ImageError;
-use super::archive::{self, Blob, Hashed, Packed};
+use super::archive::{self, Blob, Compression, HashingWriter};
 
 /// Most names in the archive of an image.
 const MAX_ENTRIES: usize = 10_000;
@@ -45,13 +45,13 @@ pub struct Base {
     config: Map<String, Value>,
     layers: Vec<Blob>,
     /// Where they are in the archive.
-    places: BTreeMap<String, Span>,
+    places: BTreeMap<String, ArchiveSpan>,
     archive: File,
 }
 
 /// A piece of the archive.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct ArchiveSpan {
     at: u64,
     bytes: u64,
 }
@@ -63,7 +63,7 @@ impl Base {
     /// [`ImageError::Base`] if it is not that image, [`ImageError::Read`] if it cannot be read.
     pub fn read(id: &str, mut archive: File) -> Result<Base, ImageError> {
         archive.seek(SeekFrom::Start(0)).map_err(unread)?;
-        let names = Names::of(&archive)?;
+        let names = ArchiveIndex::of(&archive)?;
         let listed = names.value(&archive, "manifest.json")?;
         let listed = listed
             .get(0)
@@ -139,12 +139,12 @@ impl Base {
         }
     }
 
-    fn layer(&mut self, span: Span, said: &Value) -> Result<(), ImageError> {
-        let mut hashed = Hashed::new(io::sink());
+    fn layer(&mut self, span: ArchiveSpan, said: &Value) -> Result<(), ImageError> {
+        let mut hashed = HashingWriter::new(io::sink());
         copy(&self.archive, span, &mut hashed)?;
         let blob = hashed.blob();
         // Of a packed one the digest is that of what is in it: the engine compares.
-        if blob.packed == Packed::Plain && said.as_str() != Some(blob.digest.as_str()) {
+        if blob.packed == Compression::Plain && said.as_str() != Some(blob.digest.as_str()) {
             return Err(odd("one of its layers is not what it says"));
         }
         self.places.insert(blob.digest.clone(), span);
@@ -155,14 +155,14 @@ impl Base {
 
 /// What is in an archive.
 #[derive(Debug, Default)]
-struct Names {
-    files: BTreeMap<PathBuf, Span>,
+struct ArchiveIndex {
+    files: BTreeMap<PathBuf, ArchiveSpan>,
     links: BTreeMap<PathBuf, PathBuf>,
 }
 
-impl Names {
-    fn of(archive: &File) -> Result<Names, ImageError> {
-        let mut names = Names::default();
+impl ArchiveIndex {
+    fn of(archive: &File) -> Result<ArchiveIndex, ImageError> {
+        let mut names = ArchiveIndex::default();
         let mut reader = tar::Archive::new(archive);
         let entries = reader.entries_with_seek().map_err(unread)?;
         for (count, entry) in entries.enumerate() {
@@ -173,7 +173,7 @@ impl Names {
             let path = entry.path().map_err(unread)?.into_owned();
             match entry.header().entry_type() {
                 EntryType::Regular | EntryType::Continuous => {
-                    let span = Span {
+                    let span = ArchiveSpan {
                         at: entry.raw_file_position(),
                         bytes: entry.size(),
                     };
@@ -195,7 +195,7 @@ impl Names {
         Ok(names)
     }
 
-    fn span(&self, name: &str) -> Result<Span, ImageError> {
+    fn span(&self, name: &str) -> Result<ArchiveSpan, ImageError> {
         let mut path = plain(Path::new(name));
         for _ in 0..MAX_LINKS {
             if let Some(span) = self.files.get(&path) {
@@ -248,7 +248,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-fn copy(archive: &File, span: Span, to: &mut dyn Write) -> Result<(), ImageError> {
+fn copy(archive: &File, span: ArchiveSpan, to: &mut dyn Write) -> Result<(), ImageError> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut done = 0;
     while done < span.bytes {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tar::{Builder, EntryType, Header};
 
 use super::ImageError;
-use super::archive::{Blob, Hashed};
+use super::archive::{Blob, HashingWriter};
 
 /// One name of a layer.
 ///
@@ -75,7 +75,7 @@ impl Entry {
 
 /// What the layer will be, by making it once for nobody.
 pub(super) fn digest(entries: &[Entry]) -> Result<Blob, ImageError> {
-    let mut made = Hashed::new(io::sink());
+    let mut made = HashingWriter::new(io::sink());
     write(entries, &mut made)?;
     Ok(made.blob())
 }
@@ -108,15 +108,15 @@ fn append(builder: &mut Builder<&mut dyn Write>, entry: &Entry) -> Result<(), Im
         Content::Copied(file) => {
             let (bytes, opened) = open(file)?;
             header.set_size(bytes);
-            let mut exact = Exact {
+            let mut exact = ExactReader {
                 file: opened,
                 left: bytes,
                 failed: None,
             };
             let appended = builder.append_data(&mut header, &entry.path, &mut exact);
             match exact.failed {
-                Some(Failed::Short) => return Err(ImageError::Changed),
-                Some(Failed::Read(source)) => return Err(unread(file, source)),
+                Some(ExactReadError::Short) => return Err(ImageError::Changed),
+                Some(ExactReadError::Read(source)) => return Err(unread(file, source)),
                 None => appended,
             }
         }
@@ -151,19 +151,19 @@ fn unread(file: &Path, source: io::Error) -> ImageError {
 }
 
 /// As many bytes as were announced, from a file that may have become another one meanwhile.
-struct Exact {
+struct ExactReader {
     file: File,
     left: u64,
-    failed: Option<Failed>,
+    failed: Option<ExactReadError>,
 }
 
 /// Whose fault it is, which the writer of the archive does not tell apart.
-enum Failed {
+enum ExactReadError {
     Short,
     Read(io::Error),
 }
 
-impl Read for Exact {
+impl Read for ExactReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left)
             .unwrap_or(usize::MAX)
@@ -173,7 +173,7 @@ impl Read for Exact {
         }
         match self.file.read(&mut buffer[..most]) {
             Ok(0) => {
-                self.failed = Some(Failed::Short);
+                self.failed = Some(ExactReadError::Short);
                 Err(io::ErrorKind::UnexpectedEof.into())
             }
             Ok(read) => {
@@ -183,7 +183,7 @@ impl Read for Exact {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
             Err(error) => {
                 let kind = error.kind();
-                self.failed = Some(Failed::Read(error));
+                self.failed = Some(ExactReadError::Read(error));
                 Err(kind.into())
             }
         }

@@ -288,7 +288,7 @@ impl Planned<'_> {
     /// what is read now.
     pub fn write<W: Write>(&self, to: W) -> Result<W, ImageError> {
         let layers = self.build.layers(&self.layer);
-        let mut archive = archive::Archive::new(to);
+        let mut archive = archive::ImageArchive::new(to);
         archive.head(&self.name, &layers, &self.config, &self.manifest)?;
         if let Some(base) = &self.build.base {
             for blob in base.layers() {

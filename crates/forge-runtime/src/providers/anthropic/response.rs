@@ -8,32 +8,32 @@ use serde_json::Value;
 
 use super::REDACTED;
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
-use crate::providers::bounded_list::{List, room};
+use crate::providers::bounded_list::{BoundedList, room};
 use crate::providers::provider_error;
-use crate::providers::token_count::{Counts, TokenCount};
-use crate::providers::turn_reader::{Step, arguments, conclude, parse};
+use crate::providers::token_count::{OptionalCounts, TokenCount};
+use crate::providers::turn_reader::{ReadState, arguments, conclude, parse};
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Frame {
+enum AnthropicEvent {
     MessageStart {
-        message: Begun,
+        message: MessageHead,
     },
     ContentBlockStart {
         index: u64,
-        content_block: Block,
+        content_block: ContentBlock,
     },
     ContentBlockDelta {
         index: u64,
-        delta: Delta,
+        delta: BlockDelta,
     },
     ContentBlockStop {
         index: u64,
     },
     MessageDelta {
-        delta: Stopped,
+        delta: MessageTail,
         #[serde(default)]
-        usage: Counts<Tokens>,
+        usage: OptionalCounts<AnthropicUsage>,
     },
     MessageStop,
     Error {
@@ -46,19 +46,19 @@ enum Frame {
 }
 
 #[derive(Deserialize)]
-struct Begun {
+struct MessageHead {
     #[serde(default)]
-    usage: Counts<Tokens>,
+    usage: OptionalCounts<AnthropicUsage>,
 }
 
 #[derive(Deserialize)]
-struct Stopped {
+struct MessageTail {
     stop_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
+enum ContentBlock {
     Text {
         #[serde(default)]
         text: String,
@@ -85,7 +85,7 @@ enum Block {
 
 #[derive(Deserialize)]
 #[serde(tag = "type")]
-enum Delta {
+enum BlockDelta {
     #[serde(rename = "text_delta")]
     Text { text: String },
     #[serde(rename = "thinking_delta")]
@@ -100,16 +100,16 @@ enum Delta {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Tokens {
+struct AnthropicUsage {
     input_tokens: TokenCount,
     output_tokens: TokenCount,
     cache_read_input_tokens: TokenCount,
     cache_creation_input_tokens: TokenCount,
 }
 
-impl Tokens {
+impl AnthropicUsage {
     /// Later counts replace earlier ones; what is not repeated stays.
-    fn take(&mut self, later: Counts<Tokens>) {
+    fn take(&mut self, later: OptionalCounts<AnthropicUsage>) {
         fn replace(count: &mut TokenCount, later: TokenCount) {
             *count = later.or(*count);
         }
@@ -142,7 +142,7 @@ impl Tokens {
 
 /// A block that is not whole yet, or is only handed on at the end.
 #[derive(Debug)]
-enum Kept {
+enum PartialBlock {
     Text,
     Thinking(Thinking),
     Call {
@@ -155,10 +155,10 @@ enum Kept {
     Other,
 }
 
-impl Kept {
+impl PartialBlock {
     fn into_call(self) -> Option<ToolCall> {
         match self {
-            Kept::Call {
+            PartialBlock::Call {
                 id,
                 tool,
                 whole,
@@ -173,20 +173,20 @@ impl Kept {
                     _ => arguments(&pieces),
                 },
             }),
-            Kept::Text | Kept::Thinking(_) | Kept::Other => None,
+            PartialBlock::Text | PartialBlock::Thinking(_) | PartialBlock::Other => None,
         }
     }
 }
 
 /// What came of a turn so far.
 #[derive(Debug, Default)]
-pub(in crate::providers) struct Answer {
-    blocks: BTreeMap<u64, Kept>,
-    tokens: Tokens,
+pub(in crate::providers) struct AnthropicParser {
+    blocks: BTreeMap<u64, PartialBlock>,
+    tokens: AnthropicUsage,
     stop: Option<Stop>,
 }
 
-impl Answer {
+impl AnthropicParser {
     pub(in crate::providers) fn usage(&self) -> Usage {
         self.tokens.usage()
     }
@@ -195,85 +195,92 @@ impl Answer {
         &mut self,
         data: &str,
         events: &mut Vec<Event>,
-    ) -> Result<Step, ModelError> {
+    ) -> Result<ReadState, ModelError> {
         match parse(data)? {
-            Frame::MessageStart { message } => {
+            AnthropicEvent::MessageStart { message } => {
                 self.tokens.take(message.usage);
                 events.push(Event::Alive);
             }
-            Frame::ContentBlockStart {
+            AnthropicEvent::ContentBlockStart {
                 index,
                 content_block,
             } => self.begin(index, content_block, events)?,
-            Frame::ContentBlockDelta { index, delta } => self.go_on(index, delta, events)?,
-            Frame::ContentBlockStop { index } => {
+            AnthropicEvent::ContentBlockDelta { index, delta } => {
+                self.go_on(index, delta, events)?
+            }
+            AnthropicEvent::ContentBlockStop { index } => {
                 // A call stays until the turn is over; so does a block that is cut short.
-                if let Some(Kept::Thinking(block)) = self.blocks.get(&index) {
+                if let Some(PartialBlock::Thinking(block)) = self.blocks.get(&index) {
                     events.push(Event::Thinking(block.clone()));
-                    self.blocks.insert(index, Kept::Other);
+                    self.blocks.insert(index, PartialBlock::Other);
                 }
             }
-            Frame::MessageDelta { delta, usage } => {
+            AnthropicEvent::MessageDelta { delta, usage } => {
                 self.tokens.take(usage);
                 self.stop = delta.stop_reason.as_deref().map(stop).or(self.stop);
             }
-            Frame::MessageStop => {
+            AnthropicEvent::MessageStop => {
                 self.end(events);
-                return Ok(Step::Over);
+                return Ok(ReadState::Over);
             }
-            Frame::Error { error } => return Err(provider_error::in_stream(&error)),
-            Frame::Other => events.push(Event::Alive),
+            AnthropicEvent::Error { error } => return Err(provider_error::in_stream(&error)),
+            AnthropicEvent::Other => events.push(Event::Alive),
         }
-        Ok(Step::More)
+        Ok(ReadState::More)
     }
 
     /// Ends an answer whose last event is missing. What comes after the reason to stop says
     /// nothing more.
-    pub(in crate::providers) fn close(&mut self, events: &mut Vec<Event>) -> Step {
+    pub(in crate::providers) fn close(&mut self, events: &mut Vec<Event>) -> ReadState {
         if self.stop.is_none() {
-            return Step::More;
+            return ReadState::More;
         }
         self.end(events);
-        Step::Over
+        ReadState::Over
     }
 
     fn end(&mut self, events: &mut Vec<Event>) {
         let calls = std::mem::take(&mut self.blocks).into_values();
         let usage = self.usage();
         let stop = self.stop.unwrap_or(Stop::Unknown);
-        conclude(calls.filter_map(Kept::into_call), usage, stop, events);
+        conclude(
+            calls.filter_map(PartialBlock::into_call),
+            usage,
+            stop,
+            events,
+        );
     }
 
     fn begin(
         &mut self,
         index: u64,
-        block: Block,
+        block: ContentBlock,
         events: &mut Vec<Event>,
     ) -> Result<(), ModelError> {
         if !self.blocks.contains_key(&index) {
             room(self.blocks.len(), "blocks")?;
         }
         let kept = match block {
-            Block::Text { text } => {
+            ContentBlock::Text { text } => {
                 if !text.is_empty() {
                     events.push(Event::Text(text));
                 }
-                Kept::Text
+                PartialBlock::Text
             }
-            Block::Thinking {
+            ContentBlock::Thinking {
                 thinking,
                 signature,
-            } => Kept::Thinking(sealed(thinking, signature)),
-            Block::RedactedThinking { data } => Kept::Thinking(redacted(&data)),
-            Block::ToolUse { id, name, input } => Kept::Call {
+            } => PartialBlock::Thinking(sealed(thinking, signature)),
+            ContentBlock::RedactedThinking { data } => PartialBlock::Thinking(redacted(&data)),
+            ContentBlock::ToolUse { id, name, input } => PartialBlock::Call {
                 id,
                 tool: name,
                 whole: input,
                 pieces: String::new(),
             },
-            Block::Other => Kept::Other,
+            ContentBlock::Other => PartialBlock::Other,
         };
-        if !matches!(kept, Kept::Text) {
+        if !matches!(kept, PartialBlock::Text) {
             events.push(Event::Alive);
         }
         self.blocks.insert(index, kept);
@@ -283,33 +290,34 @@ impl Answer {
     fn go_on(
         &mut self,
         index: u64,
-        delta: Delta,
+        delta: BlockDelta,
         events: &mut Vec<Event>,
     ) -> Result<(), ModelError> {
         match (delta, self.blocks.get_mut(&index)) {
-            (Delta::Text { text }, Some(Kept::Text)) => {
+            (BlockDelta::Text { text }, Some(PartialBlock::Text)) => {
                 if !text.is_empty() {
                     events.push(Event::Text(text));
                 }
                 return Ok(());
             }
-            (Delta::Thinking { thinking }, Some(Kept::Thinking(block))) => {
+            (BlockDelta::Thinking { thinking }, Some(PartialBlock::Thinking(block))) => {
                 block.text.push_str(&thinking);
             }
-            (Delta::Signature { signature }, Some(Kept::Thinking(block))) => {
+            (BlockDelta::Signature { signature }, Some(PartialBlock::Thinking(block))) => {
                 block.signature.get_or_insert_default().push_str(&signature)
             }
-            (Delta::InputJson { partial_json }, Some(Kept::Call { pieces, .. })) => {
+            (BlockDelta::InputJson { partial_json }, Some(PartialBlock::Call { pieces, .. })) => {
                 pieces.push_str(&partial_json);
             }
             // Citations of a text, and the pieces of blocks that we do not know.
-            (Delta::Other, _) | (_, Some(Kept::Other)) => {}
+            (BlockDelta::Other, _) | (_, Some(PartialBlock::Other)) => {}
             (
-                Delta::Text { .. }
-                | Delta::Thinking { .. }
-                | Delta::Signature { .. }
-                | Delta::InputJson { .. },
-                Some(Kept::Text | Kept::Thinking(_) | Kept::Call { .. }) | None,
+                BlockDelta::Text { .. }
+                | BlockDelta::Thinking { .. }
+                | BlockDelta::Signature { .. }
+                | BlockDelta::InputJson { .. },
+                Some(PartialBlock::Text | PartialBlock::Thinking(_) | PartialBlock::Call { .. })
+                | None,
             ) => {
                 return Err(ModelError::Malformed(format!(
                     "a piece came of block {index}, which is of another kind or was never begun"
@@ -345,20 +353,20 @@ fn stop(reason: &str) -> Stop {
 }
 
 #[derive(Deserialize)]
-struct Whole {
-    content: List<Block>,
+struct AnthropicMessage {
+    content: BoundedList<ContentBlock>,
     stop_reason: Option<String>,
     #[serde(default)]
-    usage: Counts<Tokens>,
+    usage: OptionalCounts<AnthropicUsage>,
 }
 
 /// The same in one piece.
 pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
-    let whole: Whole = match serde_json::from_str(body) {
+    let whole: AnthropicMessage = match serde_json::from_str(body) {
         Ok(whole) => whole,
         Err(_) => {
             // Some gateways answer 200 with an error.
-            if let Ok(Frame::Error { error }) = serde_json::from_str(body) {
+            if let Ok(AnthropicEvent::Error { error }) = serde_json::from_str(body) {
                 return Err(provider_error::in_stream(&error));
             }
             parse(body)?
@@ -367,14 +375,16 @@ pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result
     let mut calls = Vec::new();
     for block in whole.content {
         match block {
-            Block::Text { text } if text.is_empty() => {}
-            Block::Text { text } => events.push(Event::Text(text)),
-            Block::Thinking {
+            ContentBlock::Text { text } if text.is_empty() => {}
+            ContentBlock::Text { text } => events.push(Event::Text(text)),
+            ContentBlock::Thinking {
                 thinking,
                 signature,
             } => events.push(Event::Thinking(sealed(thinking, signature))),
-            Block::RedactedThinking { data } => events.push(Event::Thinking(redacted(&data))),
-            Block::ToolUse { id, name, input } => calls.push(ToolCall {
+            ContentBlock::RedactedThinking { data } => {
+                events.push(Event::Thinking(redacted(&data)))
+            }
+            ContentBlock::ToolUse { id, name, input } => calls.push(ToolCall {
                 id,
                 tool: name,
                 arguments: match input {
@@ -386,7 +396,7 @@ pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result
                     }
                 },
             }),
-            Block::Other => {}
+            ContentBlock::Other => {}
         }
     }
     let stop = whole.stop_reason.as_deref().map_or(Stop::Unknown, stop);

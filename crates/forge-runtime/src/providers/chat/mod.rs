@@ -4,4 +4,4 @@ mod request;
 mod response;
 
 pub(super) use request::{LimitName, ask};
-pub(super) use response::{Answer, whole};
+pub(super) use response::{ChatParser, whole};

@@ -10,78 +10,78 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
-use crate::providers::bounded_list::{List, room};
-use crate::providers::openai::{Details, PartialCall};
+use crate::providers::bounded_list::{BoundedList, room};
+use crate::providers::openai::{InputTokenDetails, PartialCall};
 use crate::providers::provider_error;
-use crate::providers::token_count::{Counts, TokenCount};
-use crate::providers::turn_reader::{Step, arguments, conclude, parse};
+use crate::providers::token_count::{OptionalCounts, TokenCount};
+use crate::providers::turn_reader::{ReadState, arguments, conclude, parse};
 
 #[derive(Deserialize)]
-struct Chunk {
-    choices: Option<List<Choice>>,
+struct ChatChunk {
+    choices: Option<BoundedList<ChatChoice>>,
     #[serde(default)]
-    usage: Counts<Tokens>,
+    usage: OptionalCounts<ChatUsage>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct ChatChoice {
     #[serde(default)]
     index: u64,
     /// A piece of it, or all of it.
     #[serde(alias = "message")]
-    delta: Option<Delta>,
+    delta: Option<ChoiceDelta>,
     finish_reason: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Delta {
-    content: Option<Content>,
+struct ChoiceDelta {
+    content: Option<DeltaContent>,
     refusal: Option<String>,
     /// Two names for one thing.
     reasoning_content: Option<String>,
     reasoning: Option<String>,
-    tool_calls: Option<List<CallPiece>>,
+    tool_calls: Option<BoundedList<CallPiece>>,
 }
 
 /// A text, or parts that are one. They are put together as they are read: many small ones would
 /// take far more memory than they have bytes.
 #[derive(Default)]
-struct Content {
+struct DeltaContent {
     text: String,
     refused: bool,
 }
 
-impl<'de> Deserialize<'de> for Content {
+impl<'de> Deserialize<'de> for DeltaContent {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Contents)
+        from.deserialize_any(DeltaContentVisitor)
     }
 }
 
-struct Contents;
+struct DeltaContentVisitor;
 
-impl<'de> Visitor<'de> for Contents {
-    type Value = Content;
+impl<'de> Visitor<'de> for DeltaContentVisitor {
+    type Value = DeltaContent;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a text or its parts")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<DeltaContent, E> {
         self.visit_string(text.to_owned())
     }
 
-    fn visit_string<E: Error>(self, text: String) -> Result<Content, E> {
-        Ok(Content {
+    fn visit_string<E: Error>(self, text: String) -> Result<DeltaContent, E> {
+        Ok(DeltaContent {
             text,
             refused: false,
         })
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Content, A::Error> {
-        let mut content = Content::default();
-        while let Some(part) = from.next_element::<Part>()? {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<DeltaContent, A::Error> {
+        let mut content = DeltaContent::default();
+        while let Some(part) = from.next_element::<ContentPart>()? {
             content.refused |= part.refusal.is_some();
             for text in [part.text, part.refusal].into_iter().flatten() {
                 content.text.push_str(&text);
@@ -92,7 +92,7 @@ impl<'de> Visitor<'de> for Contents {
 }
 
 #[derive(Deserialize)]
-struct Part {
+struct ContentPart {
     text: Option<String>,
     refusal: Option<String>,
 }
@@ -112,18 +112,18 @@ struct FunctionPiece {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Tokens {
+struct ChatUsage {
     prompt_tokens: TokenCount,
     completion_tokens: TokenCount,
-    prompt_tokens_details: Counts<Details>,
+    prompt_tokens_details: OptionalCounts<InputTokenDetails>,
 }
 
-impl Tokens {
+impl ChatUsage {
     fn usage(&self) -> Usage {
         Usage {
             input_tokens: self.prompt_tokens.or_zero(),
             output_tokens: self.completion_tokens.or_zero(),
-            cache_read_tokens: Details::cached(&self.prompt_tokens_details),
+            cache_read_tokens: InputTokenDetails::cached(&self.prompt_tokens_details),
             cache_write_tokens: 0,
         }
     }
@@ -131,7 +131,7 @@ impl Tokens {
 
 /// What came of a turn so far.
 #[derive(Debug, Default)]
-pub(in crate::providers) struct Answer {
+pub(in crate::providers) struct ChatParser {
     thinking: String,
     calls: Vec<PartialCall>,
     /// The last call of each index.
@@ -141,7 +141,7 @@ pub(in crate::providers) struct Answer {
     stop: Option<Stop>,
 }
 
-impl Answer {
+impl ChatParser {
     pub(in crate::providers) fn usage(&self) -> Usage {
         self.usage
     }
@@ -150,25 +150,25 @@ impl Answer {
         &mut self,
         data: &str,
         events: &mut Vec<Event>,
-    ) -> Result<Step, ModelError> {
+    ) -> Result<ReadState, ModelError> {
         if data.trim() == "[DONE]" {
             self.end(events);
-            return Ok(Step::Over);
+            return Ok(ReadState::Over);
         }
         self.add(parse(data)?, events)?;
-        Ok(Step::More)
+        Ok(ReadState::More)
     }
 
     /// Ends an answer that came without `[DONE]`: the reason to stop was its last piece.
-    pub(in crate::providers) fn close(&mut self, events: &mut Vec<Event>) -> Step {
+    pub(in crate::providers) fn close(&mut self, events: &mut Vec<Event>) -> ReadState {
         if self.stop.is_none() {
-            return Step::More;
+            return ReadState::More;
         }
         self.end(events);
-        Step::Over
+        ReadState::Over
     }
 
-    fn add(&mut self, chunk: Chunk, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn add(&mut self, chunk: ChatChunk, events: &mut Vec<Event>) -> Result<(), ModelError> {
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(provider_error::in_stream(&error));
         }
@@ -194,7 +194,7 @@ impl Answer {
         Ok(())
     }
 
-    fn piece(&mut self, delta: Delta, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn piece(&mut self, delta: ChoiceDelta, events: &mut Vec<Event>) -> Result<(), ModelError> {
         if let Some(thought) = delta.reasoning_content.or(delta.reasoning) {
             self.thinking.push_str(&thought);
         }
@@ -307,11 +307,11 @@ fn stop(reason: &str) -> Stop {
 
 /// The same in one piece.
 pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
-    let chunk: Chunk = parse(body)?;
-    if chunk.error.is_none() && chunk.choices.as_ref().is_none_or(List::is_empty) {
+    let chunk: ChatChunk = parse(body)?;
+    if chunk.error.is_none() && chunk.choices.as_ref().is_none_or(BoundedList::is_empty) {
         return Err(ModelError::Malformed("it has no choices".to_owned()));
     }
-    let mut answer = Answer::default();
+    let mut answer = ChatParser::default();
     answer.add(chunk, events)?;
     answer.end(events);
     Ok(())

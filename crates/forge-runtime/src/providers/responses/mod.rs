@@ -5,4 +5,4 @@ mod request;
 mod response;
 
 pub(super) use request::{SealedThinking, ask};
-pub(super) use response::{Answer, whole};
+pub(super) use response::{ResponsesParser, whole};

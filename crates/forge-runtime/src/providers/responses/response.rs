@@ -8,17 +8,17 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
-use crate::providers::bounded_list::{List, room};
-use crate::providers::openai::{Details, PartialCall};
+use crate::providers::bounded_list::{BoundedList, room};
+use crate::providers::openai::{InputTokenDetails, PartialCall};
 use crate::providers::provider_error;
-use crate::providers::token_count::{Counts, TokenCount};
-use crate::providers::turn_reader::{Step, arguments, conclude, parse};
+use crate::providers::token_count::{OptionalCounts, TokenCount};
+use crate::providers::turn_reader::{ReadState, arguments, conclude, parse};
 
 #[derive(Deserialize)]
 struct ItemEvent {
     #[serde(default)]
     output_index: u64,
-    item: Item,
+    item: OutputItem,
 }
 
 #[derive(Deserialize)]
@@ -37,7 +37,7 @@ struct ArgumentsEvent {
 
 #[derive(Deserialize)]
 struct EndEvent {
-    response: Whole,
+    response: ResponseObject,
 }
 
 #[derive(Deserialize)]
@@ -50,16 +50,16 @@ struct ErrorEvent {
 /// The type of an event. Serde would keep the whole of a tagged one in a form that takes many times
 /// its bytes, and the last event holds the whole answer.
 #[derive(Deserialize)]
-struct Typed {
+struct EventType {
     #[serde(rename = "type")]
     kind: String,
 }
 
 #[derive(Deserialize)]
-#[serde(from = "ItemFields")]
-enum Item {
+#[serde(from = "OutputItemFields")]
+enum OutputItem {
     Message {
-        content: List<Part>,
+        content: BoundedList<OutputPart>,
     },
     FunctionCall {
         call_id: String,
@@ -67,8 +67,8 @@ enum Item {
         arguments: String,
     },
     Reasoning {
-        summary: List<Part>,
-        content: Option<List<Part>>,
+        summary: BoundedList<OutputPart>,
+        content: Option<BoundedList<OutputPart>>,
         encrypted_content: Option<String>,
     },
     /// Tools of the provider's own, which are never asked for.
@@ -77,105 +77,105 @@ enum Item {
 
 /// An item as it is written, whatever its type is.
 #[derive(Deserialize)]
-struct ItemFields {
+struct OutputItemFields {
     #[serde(rename = "type")]
     kind: String,
-    content: Option<List<Part>>,
+    content: Option<BoundedList<OutputPart>>,
     call_id: Option<String>,
     name: Option<String>,
     arguments: Option<String>,
-    summary: Option<List<Part>>,
+    summary: Option<BoundedList<OutputPart>>,
     encrypted_content: Option<String>,
 }
 
-impl From<ItemFields> for Item {
-    fn from(item: ItemFields) -> Self {
+impl From<OutputItemFields> for OutputItem {
+    fn from(item: OutputItemFields) -> Self {
         match item.kind.as_str() {
-            "message" => Item::Message {
+            "message" => OutputItem::Message {
                 content: item.content.unwrap_or_default(),
             },
-            "function_call" => Item::FunctionCall {
+            "function_call" => OutputItem::FunctionCall {
                 call_id: item.call_id.unwrap_or_default(),
                 name: item.name.unwrap_or_default(),
                 arguments: item.arguments.unwrap_or_default(),
             },
-            "reasoning" => Item::Reasoning {
+            "reasoning" => OutputItem::Reasoning {
                 summary: item.summary.unwrap_or_default(),
                 content: item.content,
                 encrypted_content: item.encrypted_content,
             },
-            _ => Item::Other,
+            _ => OutputItem::Other,
         }
     }
 }
 
 #[derive(Deserialize)]
-#[serde(from = "PartFields")]
-enum Part {
+#[serde(from = "OutputPartFields")]
+enum OutputPart {
     Text(String),
     Refusal(String),
     Other,
 }
 
 #[derive(Deserialize)]
-struct PartFields {
+struct OutputPartFields {
     #[serde(rename = "type")]
     kind: String,
     text: Option<String>,
     refusal: Option<String>,
 }
 
-impl From<PartFields> for Part {
-    fn from(part: PartFields) -> Self {
+impl From<OutputPartFields> for OutputPart {
+    fn from(part: OutputPartFields) -> Self {
         match part.kind.as_str() {
             "output_text" | "summary_text" | "reasoning_text" => {
-                Part::Text(part.text.unwrap_or_default())
+                OutputPart::Text(part.text.unwrap_or_default())
             }
-            "refusal" => Part::Refusal(part.refusal.unwrap_or_default()),
-            _ => Part::Other,
+            "refusal" => OutputPart::Refusal(part.refusal.unwrap_or_default()),
+            _ => OutputPart::Other,
         }
     }
 }
 
-impl Part {
+impl OutputPart {
     fn into_text(self) -> String {
         match self {
-            Part::Text(text) | Part::Refusal(text) => text,
-            Part::Other => String::new(),
+            OutputPart::Text(text) | OutputPart::Refusal(text) => text,
+            OutputPart::Other => String::new(),
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Whole {
+struct ResponseObject {
     #[serde(default)]
-    output: List<Item>,
+    output: BoundedList<OutputItem>,
     status: Option<String>,
-    incomplete_details: Option<Incomplete>,
+    incomplete_details: Option<IncompleteDetails>,
     error: Option<Value>,
     #[serde(default)]
-    usage: Counts<Tokens>,
+    usage: OptionalCounts<ResponsesUsage>,
 }
 
 #[derive(Deserialize)]
-struct Incomplete {
+struct IncompleteDetails {
     reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Tokens {
+struct ResponsesUsage {
     input_tokens: TokenCount,
     output_tokens: TokenCount,
-    input_tokens_details: Counts<Details>,
+    input_tokens_details: OptionalCounts<InputTokenDetails>,
 }
 
-impl Tokens {
+impl ResponsesUsage {
     fn usage(&self) -> Usage {
         Usage {
             input_tokens: self.input_tokens.or_zero(),
             output_tokens: self.output_tokens.or_zero(),
-            cache_read_tokens: Details::cached(&self.input_tokens_details),
+            cache_read_tokens: InputTokenDetails::cached(&self.input_tokens_details),
             cache_write_tokens: 0,
         }
     }
@@ -186,7 +186,7 @@ const ELSEWHERE: u64 = 1 << 63;
 
 /// What is known of one item.
 #[derive(Debug, Default)]
-struct Kept {
+struct PartialItem {
     /// Text of it that was handed on.
     told: String,
     call: Option<PartialCall>,
@@ -195,13 +195,13 @@ struct Kept {
 
 /// What came of a turn so far.
 #[derive(Debug, Default)]
-pub(in crate::providers) struct Answer {
-    items: BTreeMap<u64, Kept>,
+pub(in crate::providers) struct ResponsesParser {
+    items: BTreeMap<u64, PartialItem>,
     usage: Usage,
     refused: bool,
 }
 
-impl Answer {
+impl ResponsesParser {
     pub(in crate::providers) fn usage(&self) -> Usage {
         self.usage
     }
@@ -210,13 +210,13 @@ impl Answer {
         &mut self,
         data: &str,
         events: &mut Vec<Event>,
-    ) -> Result<Step, ModelError> {
+    ) -> Result<ReadState, ModelError> {
         // Some end as the older wire does, after the last event.
         if data.trim() == "[DONE]" {
             return Err(ModelError::Cut);
         }
         let before = events.len();
-        match parse::<Typed>(data)?.kind.as_str() {
+        match parse::<EventType>(data)?.kind.as_str() {
             "response.output_item.added" => {
                 let event: ItemEvent = parse(data)?;
                 self.add(event.output_index, event.item)?;
@@ -247,7 +247,7 @@ impl Answer {
             "response.completed" | "response.incomplete" | "response.failed" => {
                 let event: EndEvent = parse(data)?;
                 self.end(event.response, events)?;
-                return Ok(Step::Over);
+                return Ok(ReadState::Over);
             }
             "error" => {
                 let event: ErrorEvent = parse(data)?;
@@ -262,10 +262,10 @@ impl Answer {
         if events.len() == before {
             events.push(Event::Alive);
         }
-        Ok(Step::More)
+        Ok(ReadState::More)
     }
 
-    fn item(&mut self, index: u64) -> Result<&mut Kept, ModelError> {
+    fn item(&mut self, index: u64) -> Result<&mut PartialItem, ModelError> {
         if !self.items.contains_key(&index) {
             room(self.items.len(), "items")?;
         }
@@ -287,9 +287,9 @@ impl Answer {
         })
     }
 
-    fn add(&mut self, index: u64, item: Item) -> Result<(), ModelError> {
+    fn add(&mut self, index: u64, item: OutputItem) -> Result<(), ModelError> {
         match item {
-            Item::FunctionCall {
+            OutputItem::FunctionCall {
                 call_id,
                 name,
                 arguments,
@@ -300,14 +300,19 @@ impl Answer {
                     arguments,
                 });
             }
-            Item::Message { .. } | Item::Reasoning { .. } | Item::Other => {}
+            OutputItem::Message { .. } | OutputItem::Reasoning { .. } | OutputItem::Other => {}
         }
         Ok(())
     }
 
-    fn done(&mut self, index: u64, item: Item, events: &mut Vec<Event>) -> Result<(), ModelError> {
-        let is_refusal = |part: &Part| matches!(part, Part::Refusal(_));
-        if let Item::Message { content } = &item {
+    fn done(
+        &mut self,
+        index: u64,
+        item: OutputItem,
+        events: &mut Vec<Event>,
+    ) -> Result<(), ModelError> {
+        let is_refusal = |part: &OutputPart| matches!(part, OutputPart::Refusal(_));
+        if let OutputItem::Message { content } = &item {
             self.refused |= content.iter().any(is_refusal);
         }
         let kept = self.item(index)?;
@@ -315,8 +320,8 @@ impl Answer {
             return Ok(());
         }
         match item {
-            Item::Message { content } => {
-                let text: String = content.into_iter().map(Part::into_text).collect();
+            OutputItem::Message { content } => {
+                let text: String = content.into_iter().map(OutputPart::into_text).collect();
                 // What was not told piece by piece; a text that differs has been told already.
                 if let Some(rest) = text.strip_prefix(kept.told.as_str())
                     && !rest.is_empty()
@@ -324,7 +329,7 @@ impl Answer {
                     events.push(Event::Text(rest.to_owned()));
                 }
             }
-            Item::FunctionCall {
+            OutputItem::FunctionCall {
                 call_id,
                 name,
                 arguments,
@@ -348,16 +353,17 @@ impl Answer {
                     });
                 }
             },
-            Item::Reasoning {
+            OutputItem::Reasoning {
                 summary,
                 content,
                 encrypted_content,
             } => {
-                let mut parts: Vec<String> = summary.into_iter().map(Part::into_text).collect();
+                let mut parts: Vec<String> =
+                    summary.into_iter().map(OutputPart::into_text).collect();
                 if parts.is_empty() {
                     // Open models show what they think itself.
                     let content = content.into_iter().flatten();
-                    parts.extend(content.map(Part::into_text));
+                    parts.extend(content.map(OutputPart::into_text));
                 }
                 let block = Thinking {
                     text: parts.join("\n\n"),
@@ -367,12 +373,12 @@ impl Answer {
                     events.push(Event::Thinking(block));
                 }
             }
-            Item::Other => {}
+            OutputItem::Other => {}
         }
         Ok(())
     }
 
-    fn end(&mut self, response: Whole, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn end(&mut self, response: ResponseObject, events: &mut Vec<Event>) -> Result<(), ModelError> {
         if let Some(tokens) = &response.usage.0 {
             self.usage = tokens.usage();
         }
@@ -397,8 +403,10 @@ impl Answer {
         let mut rest = Vec::new();
         for (index, item) in (0..).zip(response.output) {
             let place = match &item {
-                Item::FunctionCall { call_id, .. } => places.get(call_id).copied(),
-                Item::Message { .. } | Item::Reasoning { .. } | Item::Other => None,
+                OutputItem::FunctionCall { call_id, .. } => places.get(call_id).copied(),
+                OutputItem::Message { .. } | OutputItem::Reasoning { .. } | OutputItem::Other => {
+                    None
+                }
             };
             match place {
                 Some(place) => self.done(place, item, events)?,
@@ -406,11 +414,13 @@ impl Answer {
             }
         }
         for (index, item) in rest {
-            let is_a_call = |kept: &Kept| kept.call.is_some();
+            let is_a_call = |kept: &PartialItem| kept.call.is_some();
             let is_taken = self.items.get(&index).is_some_and(is_a_call);
             let place = match item {
                 // Where a call came as events, something else is told to stand.
-                Item::Message { .. } | Item::Reasoning { .. } if is_taken => index | ELSEWHERE,
+                OutputItem::Message { .. } | OutputItem::Reasoning { .. } if is_taken => {
+                    index | ELSEWHERE
+                }
                 _ => index,
             };
             self.done(place, item, events)?;
@@ -436,9 +446,9 @@ impl Answer {
 
 /// The same in one piece.
 pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
-    let response: Whole = parse(body)?;
+    let response: ResponseObject = parse(body)?;
     if response.status.is_none() && response.error.is_none() {
         return Err(ModelError::Malformed("it has no status".to_owned()));
     }
-    Answer::default().end(response, events)
+    ResponsesParser::default().end(response, events)
 }
