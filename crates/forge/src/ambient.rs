@@ -10,7 +10,7 @@ use forge_tools::Redactor;
 use sandbox_config::OutOfReach;
 
 use crate::cli::Colors;
-use crate::describe::Layout;
+use crate::describe::TextLayout;
 use crate::exit::{Exit, Failure};
 use crate::queue::Place;
 
@@ -120,9 +120,9 @@ impl Ambient {
     }
 
     /// How the result is laid out.
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> TextLayout {
         let width = crate::stderr::stdout_width().filter(|_| self.stdout_terminal);
-        Layout {
+        TextLayout {
             width,
             colour: self.colour_of_result,
         }

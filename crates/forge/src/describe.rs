@@ -30,7 +30,7 @@ const WIDE: u16 = 100;
 
 /// How a result is laid out: for a screen, or as it is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Layout {
+pub(crate) struct TextLayout {
     /// Columns of the screen; `None` where the result goes elsewhere, and nothing is wrapped.
     pub(crate) width: Option<u16>,
     pub(crate) colour: bool,
@@ -54,7 +54,7 @@ impl Tone {
     }
 }
 
-impl Layout {
+impl TextLayout {
     /// Returns the text in the colour of what it means, where there are colours.
     pub(crate) fn paint(self, text: &str, tone: Tone) -> String {
         let code = match tone {
@@ -79,7 +79,7 @@ impl Layout {
 
 /// Columns wide enough for their longest cell, two blanks between. On a screen cells are wrapped at
 /// words. Cells hold what files say, so each is made visible here.
-pub(crate) fn table(rows: &[Vec<String>], indent: &str, layout: Layout) -> String {
+pub(crate) fn table(rows: &[Vec<String>], indent: &str, layout: TextLayout) -> String {
     arrange(rows, indent, layout, FirstColumn::Wrapped)
 }
 
@@ -90,7 +90,7 @@ enum FirstColumn {
     Whole,
 }
 
-fn arrange(rows: &[Vec<String>], indent: &str, layout: Layout, first: FirstColumn) -> String {
+fn arrange(rows: &[Vec<String>], indent: &str, layout: TextLayout, first: FirstColumn) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::NOTHING);
     let indent_width = u16::try_from(indent.len()).unwrap_or(0);
@@ -115,7 +115,11 @@ fn arrange(rows: &[Vec<String>], indent: &str, layout: Layout, first: FirstColum
 }
 
 /// A [`table`] whose first column is a coloured word.
-pub(crate) fn verdict_table(rows: &[(Tone, Vec<String>)], indent: &str, layout: Layout) -> String {
+pub(crate) fn verdict_table(
+    rows: &[(Tone, Vec<String>)],
+    indent: &str,
+    layout: TextLayout,
+) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|(_, cells)| cells.clone()).collect();
     let mut text = String::new();
     let mut rows = rows.iter().peekable();
@@ -142,7 +146,12 @@ pub(crate) fn verdict_table(rows: &[(Tone, Vec<String>)], indent: &str, layout: 
 }
 
 /// The mount table, with its heading.
-pub(crate) fn mount_table(grant: &Grant, indent: &str, layout: Layout, verbose: bool) -> String {
+pub(crate) fn mount_table(
+    grant: &Grant,
+    indent: &str,
+    layout: TextLayout,
+    verbose: bool,
+) -> String {
     let heading = [
         "NAME", "PATH", "MODE", "READ", "WRITE", "DELETE", "FILES", "HOST", "FROM",
     ];
@@ -491,7 +500,7 @@ fn names(held: &[String], everywhere: &[&str]) -> String {
 }
 
 /// The same as rows of a table.
-pub(crate) fn confinement_table(grant: &Grant, indent: &str, layout: Layout) -> String {
+pub(crate) fn confinement_table(grant: &Grant, indent: &str, layout: TextLayout) -> String {
     let rows: Vec<Vec<String>> = confinement(grant)
         .into_iter()
         .map(|(name, value)| vec![name.to_owned(), value])
@@ -543,7 +552,7 @@ pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
 }
 
 /// The delegation tree, one line a worker.
-pub(crate) fn tree(branches: &[Branch], entry: &str, layout: Layout) -> String {
+pub(crate) fn tree(branches: &[Branch], entry: &str, layout: TextLayout) -> String {
     let mut rows = Vec::new();
     for branch in branches {
         tree_rows(branch, None, 1, entry, &mut rows);

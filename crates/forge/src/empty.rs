@@ -17,13 +17,13 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fchmod, fstat, open
 use rustix::io::{Errno, Result};
 
 /// Open directories kept on the way.
-const KEPT: usize = 24;
+const MAX_OPEN_DIRS: usize = 24;
 /// Most things that are named one by one when they could not be removed.
 const NAMED: usize = 20;
 
 /// What was removed, or would be.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Removed {
+pub(crate) struct RemovalReport {
     pub(crate) files: u64,
     pub(crate) directories: u64,
     pub(crate) bytes: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Removed {
     pub(crate) left_count: u64,
 }
 
-impl Removed {
+impl RemovalReport {
     fn stays(&mut self, way: &[CString], name: Option<&CStr>, why: impl std::fmt::Display) {
         self.left_count += 1;
         if self.left.len() < NAMED {
@@ -66,14 +66,14 @@ pub(crate) fn open_below(base: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
 }
 
 /// Removes everything in `top`, which itself stays; or counts it.
-pub(crate) fn empty(top: &OwnedFd, dry_run: bool) -> Result<Removed> {
-    let mut work = Work {
+pub(crate) fn empty(top: &OwnedFd, dry_run: bool) -> Result<RemovalReport> {
+    let mut work = TreeRemoval {
         top,
         device: device(&fstat(top)?),
         dry_run,
         way: Vec::new(),
         kept: VecDeque::new(),
-        removed: Removed::default(),
+        removed: RemovalReport::default(),
     };
     let mut levels = vec![work.scan()?];
     while let Some(level) = levels.last_mut() {
@@ -97,7 +97,7 @@ pub(crate) fn empty(top: &OwnedFd, dry_run: bool) -> Result<Removed> {
     Ok(work.removed)
 }
 
-struct Work<'a> {
+struct TreeRemoval<'a> {
     top: &'a OwnedFd,
     /// Another file system that is mounted here is somebody else's.
     device: i128,
@@ -106,10 +106,10 @@ struct Work<'a> {
     way: Vec<CString>,
     /// Depth and directory, the deepest last.
     kept: VecDeque<(usize, OwnedFd)>,
-    removed: Removed,
+    removed: RemovalReport,
 }
 
-impl Work<'_> {
+impl TreeRemoval<'_> {
     /// The current directory.
     fn open(&mut self) -> Result<BorrowedFd<'_>> {
         let depth = self.way.len();
@@ -129,7 +129,7 @@ impl Work<'_> {
                 return Err(Errno::XDEV);
             }
             self.kept.push_back((depth, dir));
-            if self.kept.len() > KEPT {
+            if self.kept.len() > MAX_OPEN_DIRS {
                 self.kept.pop_front();
             }
         }
@@ -158,12 +158,12 @@ impl Work<'_> {
         for name in entries {
             let outcome = remove(self.open()?, &name, dry_run);
             match outcome {
-                Ok(Met::Directory) => directories.push(name),
-                Ok(Met::File { bytes }) => {
+                Ok(RemovedEntry::Directory) => directories.push(name),
+                Ok(RemovedEntry::File { bytes }) => {
                     self.removed.files += 1;
                     self.removed.bytes += bytes;
                 }
-                Ok(Met::Gone) => {}
+                Ok(RemovedEntry::Gone) => {}
                 Err(error) => self.removed.stays(&self.way, Some(&name), error),
             }
         }
@@ -184,12 +184,14 @@ impl Work<'_> {
             Err(Errno::NOENT) => {}
             // It was swapped for something else meanwhile, which is taken away as that.
             Err(Errno::NOTDIR) => match self.open().and_then(|dir| remove(dir, name, false)) {
-                Ok(Met::File { bytes }) => {
+                Ok(RemovedEntry::File { bytes }) => {
                     self.removed.files += 1;
                     self.removed.bytes += bytes;
                 }
-                Ok(Met::Gone) => {}
-                Ok(Met::Directory) => self.removed.stays(&self.way, Some(name), Errno::BUSY),
+                Ok(RemovedEntry::Gone) => {}
+                Ok(RemovedEntry::Directory) => {
+                    self.removed.stays(&self.way, Some(name), Errno::BUSY)
+                }
                 Err(error) => self.removed.stays(&self.way, Some(name), error),
             },
             // What stayed in it has been named already.
@@ -199,30 +201,30 @@ impl Work<'_> {
     }
 }
 
-enum Met {
+enum RemovedEntry {
     Directory,
     File { bytes: u64 },
     Gone,
 }
 
-fn remove(dir: BorrowedFd<'_>, name: &CStr, dry_run: bool) -> Result<Met> {
+fn remove(dir: BorrowedFd<'_>, name: &CStr, dry_run: bool) -> Result<RemovedEntry> {
     let stat = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
-        Err(Errno::NOENT) => return Ok(Met::Gone),
+        Err(Errno::NOENT) => return Ok(RemovedEntry::Gone),
         Err(error) => return Err(error),
     };
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-        return Ok(Met::Directory);
+        return Ok(RemovedEntry::Directory);
     }
     let bytes = bytes_of(&stat);
     if dry_run {
-        return Ok(Met::File { bytes });
+        return Ok(RemovedEntry::File { bytes });
     }
     match unlink(dir, name, AtFlags::empty()) {
-        Ok(()) => Ok(Met::File { bytes }),
-        Err(Errno::NOENT) => Ok(Met::Gone),
+        Ok(()) => Ok(RemovedEntry::File { bytes }),
+        Err(Errno::NOENT) => Ok(RemovedEntry::Gone),
         // A directory since the look.
-        Err(Errno::ISDIR | Errno::PERM) if is_directory(dir, name) => Ok(Met::Directory),
+        Err(Errno::ISDIR | Errno::PERM) if is_directory(dir, name) => Ok(RemovedEntry::Directory),
         Err(error) => Err(error),
     }
 }
@@ -274,11 +276,11 @@ mod tests {
         std::fs::write(zone.join("a/b/file"), "12345").unwrap();
         std::os::unix::fs::symlink(&kept, zone.join("a/link")).unwrap();
         std::os::unix::fs::symlink("nowhere", zone.join("dangling")).unwrap();
-        let expected = Removed {
+        let expected = RemovalReport {
             files: 3,
             directories: 2,
             bytes: 5,
-            ..Removed::default()
+            ..RemovalReport::default()
         };
         assert_eq!(empty(&open(&zone), true).unwrap(), expected);
         assert!(zone.join("a/b/file").exists());

@@ -15,21 +15,21 @@ use crate::stderr::say;
 
 /// What follows `--http`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum HttpEndpoint {
     /// An address that only this machine reaches.
     Loopback(SocketAddr),
     /// A socket that only this user opens.
     Unix(PathBuf),
 }
 
-impl FromStr for Place {
+impl FromStr for HttpEndpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             return match path {
                 "" => Err("a path is missing after unix:".to_owned()),
-                path => Ok(Place::Unix(PathBuf::from(path))),
+                path => Ok(HttpEndpoint::Unix(PathBuf::from(path))),
             };
         }
         let address = match text.strip_prefix("localhost:") {
@@ -40,7 +40,7 @@ impl FromStr for Place {
             .parse()
             .map_err(|_| "expected ADDRESS:PORT or unix:PATH".to_owned())?;
         if address.ip().is_loopback() {
-            Ok(Place::Loopback(address))
+            Ok(HttpEndpoint::Loopback(address))
         } else {
             Err(format!(
                 "{} can be reached from other machines; use 127.0.0.1 or [::1]",
@@ -52,16 +52,16 @@ impl FromStr for Place {
 
 /// A file that stands for the server, gone when this is.
 #[derive(Debug)]
-pub(crate) struct Removed(PathBuf);
+pub(crate) struct EndpointFile(PathBuf);
 
-impl Drop for Removed {
+impl Drop for EndpointFile {
     fn drop(&mut self) {
         // Whoever comes next is told that it exists.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-impl Place {
+impl HttpEndpoint {
     /// Listens there, and says on standard error how to connect. The token goes into a file
     /// that only this user reads: standard error often ends in a log.
     ///
@@ -70,9 +70,9 @@ impl Place {
     pub(crate) async fn listen(
         &self,
         ambient: &Ambient,
-    ) -> Result<(HttpListener, Removed), Failure> {
+    ) -> Result<(HttpListener, EndpointFile), Failure> {
         match self {
-            Place::Loopback(address) => {
+            HttpEndpoint::Loopback(address) => {
                 let failed = |error| cannot_listen(&address.to_string(), &error);
                 let socket = TcpListener::bind(address).await.map_err(failed)?;
                 let token = HttpToken::random().map_err(failed)?;
@@ -88,9 +88,9 @@ impl Place {
                     "forge: the token that clients send as `Authorization: Bearer …` is in {}",
                     file.display()
                 ));
-                Ok((listener, Removed(file)))
+                Ok((listener, EndpointFile(file)))
             }
-            Place::Unix(path) => {
+            HttpEndpoint::Unix(path) => {
                 let socket = bind(path)
                     .map_err(|error| cannot_listen(&format!("unix:{}", path.display()), &error))?;
                 say(format_args!(
@@ -98,7 +98,7 @@ impl Place {
                     path.display()
                 ));
                 let user = rustix::process::geteuid().as_raw();
-                Ok((HttpListener::unix(socket, user), Removed(path.clone())))
+                Ok((HttpListener::unix(socket, user), EndpointFile(path.clone())))
             }
         }
     }
@@ -149,7 +149,10 @@ mod tests {
             ("unix:", None),
             ("", None),
         ] {
-            let parsed = text.parse::<Place>().ok().map(|place| format!("{place:?}"));
+            let parsed = text
+                .parse::<HttpEndpoint>()
+                .ok()
+                .map(|place| format!("{place:?}"));
             assert_eq!(parsed.as_deref(), place, "{text}");
         }
     }

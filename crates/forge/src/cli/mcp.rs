@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::ApproverName;
 use crate::install::{Client, Scope};
-use crate::listen::Place;
+use crate::listen::HttpEndpoint;
 
 /// `forge mcp`
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Mcp {
     /// Serve over HTTP: on an address of this machine, to whoever has the token, or on a
     /// Unix socket (unix:PATH), to this user.
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) http: Option<Place>,
+    pub(crate) http: Option<HttpEndpoint>,
 }
 
 /// What to do beside serving.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Check, CheckFormat, Global};
-use crate::describe::{self, Layout, Tone};
+use crate::describe::{self, TextLayout, Tone};
 use crate::describe_git;
 use crate::exit::{Exit, Failure};
 use crate::findings;
@@ -208,7 +208,7 @@ fn belongs(project: &Project, path: &Path) -> bool {
 }
 
 /// What came of it, in a few words.
-fn verdict(shown: &[Diagnostic], layout: Layout) -> String {
+fn verdict(shown: &[Diagnostic], layout: TextLayout) -> String {
     let errors = shown.iter().filter(|one| one.is_error()).count();
     let warnings = shown.len() - errors;
     let count = |number: usize, noun: &str| crate::show::count(number as u64, noun);
@@ -228,7 +228,7 @@ fn as_text(
     review: &Review,
     shown: &[Diagnostic],
     global: &Global,
-    layout: Layout,
+    layout: TextLayout,
 ) -> String {
     let file = project
         .file()

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Clean, Global};
-use crate::empty::{Removed, empty, open_below};
+use crate::empty::{RemovalReport, empty, open_below};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::stderr::say;
@@ -171,7 +171,7 @@ fn zone(
     shown: &Path,
     mount: &Mount,
     dry_run: bool,
-) -> Result<Option<Removed>, Failure> {
+) -> Result<Option<RemovalReport>, Failure> {
     let refuse = |why: String| {
         Failure::new(
             Exit::Negative,
@@ -209,7 +209,7 @@ fn report(
     global: &Global,
     args: &Clean,
     root: &Path,
-    zones: &[(&Mount, Removed)],
+    zones: &[(&Mount, RemovalReport)],
 ) -> Result<Exit, Failure> {
     let verb = if args.dry_run {
         "would remove"

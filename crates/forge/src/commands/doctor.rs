@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Doctor, Global};
-use crate::describe::{self, Layout, Tone};
+use crate::describe::{self, TextLayout, Tone};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 
@@ -49,12 +49,12 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
     let text = if global.json {
         let mut facts = facts(&support, &plan);
         if let Some(proofs) = &proofs {
-            facts["proofs"] = proofs.iter().map(Attempt::to_json).collect();
+            facts["proofs"] = proofs.iter().map(SelfTest::to_json).collect();
             facts["mounts"] = json!(surveys);
         }
         json!({"sandbox": facts}).to_string()
     } else {
-        let view = View {
+        let view = DoctorReport {
             layout: ambient.layout(),
             verbose: global.verbose > 0,
         };
@@ -114,12 +114,12 @@ fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value
 }
 
 /// The answer for a person: the verdict, then the missing parts; with `-v` everything.
-struct View {
-    layout: Layout,
+struct DoctorReport {
+    layout: TextLayout,
     verbose: bool,
 }
 
-impl View {
+impl DoctorReport {
     fn machine(&self, support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> String {
         let layout = self.layout;
         let mut text = match plan {
@@ -206,7 +206,7 @@ impl View {
         format!("\n{heading}\n{table}")
     }
 
-    fn proved(&self, proofs: &[Attempt], surveys: &[Survey], support: &Support) -> String {
+    fn proved(&self, proofs: &[SelfTest], surveys: &[Survey], support: &Support) -> String {
         let verdict = match all_hold(proofs) && looked(surveys) {
             true => {
                 let text = "Everything that is promised here holds.";
@@ -226,25 +226,25 @@ impl View {
     }
 
     /// Returns the results of the checks; without `-v` those that failed.
-    fn attempts(&self, attempts: &[Attempt]) -> String {
+    fn attempts(&self, attempts: &[SelfTest]) -> String {
         if attempts.is_empty() {
             return "Nothing to prove: no mechanism works on this machine.\n".to_owned();
         }
         let mut text = String::new();
-        for Attempt { backend, outcome } in attempts {
+        for SelfTest { backend, outcome } in attempts {
             match outcome {
-                Outcome::Proved(proof) => {
+                SelfTestOutcome::Proved(proof) => {
                     text.push_str(&self.layout.wrap(&proof.summary(), ""));
                     let checks = proof.checks.iter();
                     let shown = checks.filter(|check| self.verbose || !check.ok);
                     let rows: Vec<(Tone, Vec<String>)> = shown.map(check_row).collect();
                     text.push_str(&describe::verdict_table(&rows, "  ", self.layout));
                 }
-                Outcome::Refused(why) => {
+                SelfTestOutcome::Refused(why) => {
                     let line = format!("{backend}: not used for this policy: {why}");
                     text.push_str(&self.layout.wrap(&line, ""));
                 }
-                Outcome::Failed(why) => {
+                SelfTestOutcome::Failed(why) => {
                     let line = format!("{backend}: the self-test did not run: {why}");
                     text.push_str(&self.layout.wrap(&line, ""));
                 }
@@ -320,12 +320,12 @@ fn check_row(check: &Check) -> (Tone, Vec<String>) {
 }
 
 /// What became of the self-test under one mechanism.
-struct Attempt {
+struct SelfTest {
     backend: Backend,
-    outcome: Outcome,
+    outcome: SelfTestOutcome,
 }
 
-enum Outcome {
+enum SelfTestOutcome {
     Proved(Box<Proof>),
     /// The mechanism cannot keep this policy, so no command would ever run under it.
     Refused(String),
@@ -333,7 +333,7 @@ enum Outcome {
     Failed(String),
 }
 
-fn prove(policy: &Policy, support: &Support) -> Vec<Attempt> {
+fn prove(policy: &Policy, support: &Support) -> Vec<SelfTest> {
     let usable = [
         (Backend::Bubblewrap, support.bubblewrap().is_some()),
         (Backend::Landlock, support.landlock_abi() > 0),
@@ -341,43 +341,45 @@ fn prove(policy: &Policy, support: &Support) -> Vec<Attempt> {
     usable
         .into_iter()
         .filter(|(_, usable)| *usable)
-        .map(|(backend, _)| Attempt {
+        .map(|(backend, _)| SelfTest {
             backend,
             outcome: attempt(policy, support, backend),
         })
         .collect()
 }
 
-fn attempt(policy: &Policy, support: &Support, backend: Backend) -> Outcome {
+fn attempt(policy: &Policy, support: &Support, backend: Backend) -> SelfTestOutcome {
     match Plan::with_mechanism(policy, support, Requirement::Enforce, backend) {
-        Err(error) => Outcome::Refused(error.to_string()),
+        Err(error) => SelfTestOutcome::Refused(error.to_string()),
         Ok(plan) => match Support::prove(&plan) {
-            Err(error) => Outcome::Failed(error.to_string()),
-            Ok(proof) => Outcome::Proved(Box::new(proof)),
+            Err(error) => SelfTestOutcome::Failed(error.to_string()),
+            Ok(proof) => SelfTestOutcome::Proved(Box::new(proof)),
         },
     }
 }
 
 /// Whether a command can run here, and everything that was tried came out as the plan says.
-fn all_hold(attempts: &[Attempt]) -> bool {
-    let holds = |attempt: &Attempt| match &attempt.outcome {
-        Outcome::Proved(proof) => Some(proof.holds()),
-        Outcome::Refused(_) => None,
-        Outcome::Failed(_) => Some(false),
+fn all_hold(attempts: &[SelfTest]) -> bool {
+    let holds = |attempt: &SelfTest| match &attempt.outcome {
+        SelfTestOutcome::Proved(proof) => Some(proof.holds()),
+        SelfTestOutcome::Refused(_) => None,
+        SelfTestOutcome::Failed(_) => Some(false),
     };
     let mut judged = attempts.iter().filter_map(holds).peekable();
     judged.peek().is_some() && judged.all(|holds| holds)
 }
 
-impl Attempt {
+impl SelfTest {
     fn to_json(&self) -> Value {
         let mechanism = self.backend.to_string();
         match &self.outcome {
-            Outcome::Proved(proof) => {
+            SelfTestOutcome::Proved(proof) => {
                 json!({"mechanism": mechanism, "holds": proof.holds(), "proof": proof})
             }
-            Outcome::Refused(why) => json!({"mechanism": mechanism, "refused": why}),
-            Outcome::Failed(why) => json!({"mechanism": mechanism, "holds": false, "error": why}),
+            SelfTestOutcome::Refused(why) => json!({"mechanism": mechanism, "refused": why}),
+            SelfTestOutcome::Failed(why) => {
+                json!({"mechanism": mechanism, "holds": false, "error": why})
+            }
         }
     }
 }
@@ -387,7 +389,7 @@ mod tests {
     use super::*;
     use os_sandbox::{Enforcement, Promise};
 
-    fn proved(checks: Vec<Check>) -> Attempt {
+    fn proved(checks: Vec<Check>) -> SelfTest {
         let enforcement = Enforcement {
             policy: "00".to_owned(),
             backend: Backend::Landlock,
@@ -402,9 +404,9 @@ mod tests {
             not_copied: Vec::new(),
             unreachable: 0,
         };
-        Attempt {
+        SelfTest {
             backend: Backend::Landlock,
-            outcome: Outcome::Proved(Box::new(Proof {
+            outcome: SelfTestOutcome::Proved(Box::new(Proof {
                 checks,
                 millis: 2,
                 enforcement,
@@ -412,10 +414,10 @@ mod tests {
         }
     }
 
-    fn refused() -> Attempt {
-        Attempt {
+    fn refused() -> SelfTest {
+        SelfTest {
             backend: Backend::Bubblewrap,
-            outcome: Outcome::Refused("this host cannot keep: signals (why)".to_owned()),
+            outcome: SelfTestOutcome::Refused("this host cannot keep: signals (why)".to_owned()),
         }
     }
 
@@ -433,8 +435,8 @@ mod tests {
         // Nothing ran, so nothing is proved.
         assert!(!all_hold(&[refused()]));
         assert!(!all_hold(&[]));
-        let view = |verbose| View {
-            layout: Layout::default(),
+        let view = |verbose| DoctorReport {
+            layout: TextLayout::default(),
             verbose,
         };
         let attempts = [refused(), listed(), bad()];

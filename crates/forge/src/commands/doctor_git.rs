@@ -19,12 +19,12 @@ use crate::gather;
 use crate::visible::visible_lines;
 
 /// One thing that was looked at.
-struct Check {
+struct GitCheck {
     what: String,
-    outcome: Outcome,
+    outcome: GitCheckOutcome,
 }
 
-enum Outcome {
+enum GitCheckOutcome {
     Ok(String),
     /// How things are, which may be meant so.
     Note(String),
@@ -32,9 +32,9 @@ enum Outcome {
     Failed(String, String),
 }
 
-impl Check {
-    fn new(what: impl Into<String>, outcome: Outcome) -> Check {
-        Check {
+impl GitCheck {
+    fn new(what: impl Into<String>, outcome: GitCheckOutcome) -> GitCheck {
+        GitCheck {
             what: what.into(),
             outcome,
         }
@@ -43,9 +43,9 @@ impl Check {
     /// Its state, what there is to say, and what to do.
     fn parts(&self) -> (&'static str, &str, Option<&str>) {
         match &self.outcome {
-            Outcome::Ok(detail) => ("ok", detail, None),
-            Outcome::Note(detail) => ("note", detail, None),
-            Outcome::Failed(detail, hint) => ("failed", detail, Some(hint)),
+            GitCheckOutcome::Ok(detail) => ("ok", detail, None),
+            GitCheckOutcome::Note(detail) => ("note", detail, None),
+            GitCheckOutcome::Failed(detail, hint) => ("failed", detail, Some(hint)),
         }
     }
 }
@@ -55,7 +55,7 @@ pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
     let checks = checks(&project, ambient)?;
     let failed = checks
         .iter()
-        .any(|check| matches!(check.outcome, Outcome::Failed(..)));
+        .any(|check| matches!(check.outcome, GitCheckOutcome::Failed(..)));
     let mut text = String::new();
     if global.json {
         let rows = checks.iter().map(|check| {
@@ -78,36 +78,39 @@ pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
     Ok(if failed { Exit::Negative } else { Exit::Done })
 }
 
-fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<Check>, Failure> {
-    let mut checks = vec![Check::new("git", program(ambient))];
-    let git_is_there = matches!(checks[0].outcome, Outcome::Ok(_));
+fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<GitCheck>, Failure> {
+    let mut checks = vec![GitCheck::new("git", program(ambient))];
+    let git_is_there = matches!(checks[0].outcome, GitCheckOutcome::Ok(_));
     if git_is_there {
-        checks.push(Check::new("confinement", confined()?));
+        checks.push(GitCheck::new("confinement", confined()?));
     }
     let repositories = project.ceiling().repositories();
     if repositories.is_empty() {
         let none = "none: no worker has a git tool (`git.repositories`)";
-        checks.push(Check::new("repositories", Outcome::Note(none.to_owned())));
+        checks.push(GitCheck::new(
+            "repositories",
+            GitCheckOutcome::Note(none.to_owned()),
+        ));
     }
     for one in repositories {
         let what = format!("repository {}", one.name());
-        checks.push(Check::new(what, repository(project, one)));
+        checks.push(GitCheck::new(what, repository(project, one)));
     }
     for one in project.git().credentials() {
-        checks.push(Check::new(one.server(), credential(one, ambient)));
+        checks.push(GitCheck::new(one.server(), credential(one, ambient)));
     }
     for server in project.git().untrusted() {
         let detail = "the project names credentials, and you have not agreed to that";
-        let failed = Outcome::Failed(detail.to_owned(), "forge trust".to_owned());
-        checks.push(Check::new(server, failed));
+        let failed = GitCheckOutcome::Failed(detail.to_owned(), "forge trust".to_owned());
+        checks.push(GitCheck::new(server, failed));
     }
     Ok(checks)
 }
 
-fn program(ambient: &Ambient) -> Outcome {
+fn program(ambient: &Ambient) -> GitCheckOutcome {
     let install = "install git (apt-get install git)";
     let Some(git) = found("git", ambient) else {
-        return Outcome::Failed("there is none on the PATH".to_owned(), install.to_owned());
+        return GitCheckOutcome::Failed("there is none on the PATH".to_owned(), install.to_owned());
     };
     let ran = Command::new(&git)
         .arg("--version")
@@ -118,18 +121,20 @@ fn program(ambient: &Ambient) -> Outcome {
     match ran {
         Ok(ran) if ran.status.success() => {
             let version = String::from_utf8_lossy(&ran.stdout);
-            Outcome::Ok(format!("{}, {}", version.trim(), git.display()))
+            GitCheckOutcome::Ok(format!("{}, {}", version.trim(), git.display()))
         }
-        Ok(ran) => Outcome::Failed(
+        Ok(ran) => GitCheckOutcome::Failed(
             format!("{} ends with {}", git.display(), ran.status),
             install.to_owned(),
         ),
-        Err(error) => Outcome::Failed(format!("{}: {error}", git.display()), install.to_owned()),
+        Err(error) => {
+            GitCheckOutcome::Failed(format!("{}: {error}", git.display()), install.to_owned())
+        }
     }
 }
 
 /// Runs it as a pull would, over an empty directory: that it is no repository says that git ran.
-fn confined() -> Result<Outcome, Failure> {
+fn confined() -> Result<GitCheckOutcome, Failure> {
     let place = tempfile::tempdir().map_err(|error| {
         let why = format!("cannot make a temporary directory: {error}");
         Failure::new(Exit::Negative, "state", why)
@@ -146,20 +151,20 @@ fn confined() -> Result<Outcome, Failure> {
     let asked = gather::until_stopped(async { program.head(&repo, &branch).await })?;
     Ok(match asked {
         Err(error) if error.kind() == GitErrorKind::Unavailable => {
-            Outcome::Failed(error.message().to_owned(), "forge doctor".to_owned())
+            GitCheckOutcome::Failed(error.message().to_owned(), "forge doctor".to_owned())
         }
-        Ok(_) | Err(_) => Outcome::Ok("git runs under the OS sandbox".to_owned()),
+        Ok(_) | Err(_) => GitCheckOutcome::Ok("git runs under the OS sandbox".to_owned()),
     })
 }
 
-fn repository(project: &Project, one: &Repository) -> Outcome {
+fn repository(project: &Project, one: &Repository) -> GitCheckOutcome {
     let access = one.access();
     if let Some(path) = one.address().strip_prefix("file://") {
         let path = Path::new(path);
         let is_one = path.join("HEAD").is_file() || path.join(".git").exists();
         return match is_one {
-            true => Outcome::Ok(format!("{access}, {}", path.display())),
-            false => Outcome::Failed(
+            true => GitCheckOutcome::Ok(format!("{access}, {}", path.display())),
+            false => GitCheckOutcome::Failed(
                 format!("{} is not a repository", path.display()),
                 format!("git init --bare {}", path.display()),
             ),
@@ -176,27 +181,27 @@ fn repository(project: &Project, one: &Repository) -> Outcome {
         .any(|known| known.server() == server)
         || git.untrusted().contains(&server);
     match said {
-        true => Outcome::Ok(format!("{access}, {}", one.address())),
-        false => Outcome::Note(format!(
+        true => GitCheckOutcome::Ok(format!("{access}, {}", one.address())),
+        false => GitCheckOutcome::Note(format!(
             "{access}, {}; no credentials for {server} (`git.credentials`)",
             one.address()
         )),
     }
 }
 
-fn credential(one: &GitCredential, ambient: &Ambient) -> Outcome {
+fn credential(one: &GitCredential, ambient: &Ambient) -> GitCheckOutcome {
     match one.source() {
         CredentialSource::Variable(name) => match ambient.var(name) {
-            Some(value) if !value.is_empty() => Outcome::Ok(format!("the token in {name}")),
+            Some(value) if !value.is_empty() => GitCheckOutcome::Ok(format!("the token in {name}")),
             Some(_) | None => {
-                Outcome::Failed(format!("{name} is not set"), format!("export {name}=…"))
+                GitCheckOutcome::Failed(format!("{name} is not set"), format!("export {name}=…"))
             }
         },
         CredentialSource::Helper(words) => {
             let name = words.first().map_or("", String::as_str);
             match found(name, ambient) {
-                Some(path) => Outcome::Ok(format!("the helper {}", path.display())),
-                None => Outcome::Failed(
+                Some(path) => GitCheckOutcome::Ok(format!("the helper {}", path.display())),
+                None => GitCheckOutcome::Failed(
                     format!("there is no `{name}` on the PATH"),
                     format!("command -v {name}"),
                 ),
@@ -206,19 +211,19 @@ fn credential(one: &GitCredential, ambient: &Ambient) -> Outcome {
     }
 }
 
-fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> Outcome {
+fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> GitCheckOutcome {
     let start = "eval \"$(ssh-agent)\" && ssh-add";
     let Some(socket) = ambient.var("SSH_AUTH_SOCK") else {
         let detail = "SSH_AUTH_SOCK is not set: no agent runs";
-        return Outcome::Failed(detail.to_owned(), start.to_owned());
+        return GitCheckOutcome::Failed(detail.to_owned(), start.to_owned());
     };
     if let Err(error) = UnixStream::connect(socket) {
         let detail = format!("no agent answers at {socket}: {error}");
-        return Outcome::Failed(detail, start.to_owned());
+        return GitCheckOutcome::Failed(detail, start.to_owned());
     }
     if found("ssh", ambient).is_none() {
         let detail = "there is no ssh on the PATH".to_owned();
-        return Outcome::Failed(
+        return GitCheckOutcome::Failed(
             detail,
             "install ssh (apt-get install openssh-client)".to_owned(),
         );
@@ -229,11 +234,11 @@ fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> 
         .map(|home| home.join(".ssh/known_hosts"));
     let file = known_hosts.map(Path::to_path_buf).or(own);
     match file.filter(|file| file.is_file()) {
-        Some(file) => Outcome::Ok(format!("your agent; hosts by {}", file.display())),
+        Some(file) => GitCheckOutcome::Ok(format!("your agent; hosts by {}", file.display())),
         None => {
             let host = one.server().trim_start_matches("ssh://");
             let detail = "missing known_hosts file, so forge trusts no host".to_owned();
-            Outcome::Failed(detail, format!("ssh -T ssh://{host}"))
+            GitCheckOutcome::Failed(detail, format!("ssh -T ssh://{host}"))
         }
     }
 }

@@ -22,19 +22,19 @@ use crate::visible::{shortened, visible, visible_lines};
 const TOOL: &str = "report_weather";
 const CITY: &str = "Reykjavik";
 /// Nobody waits longer for a small question; the first one may load the model.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Enough of what it said instead.
 const MAX_SAID_CHARS: usize = 200;
 
 /// How one question went.
-struct Probe {
+struct ModelProbe {
     stream: bool,
-    outcome: Outcome,
+    outcome: ProbeOutcome,
     took: Duration,
 }
 
-enum Outcome {
+enum ProbeOutcome {
     /// One call, as it was asked for.
     Called,
     /// It says what the call is instead of making it.
@@ -82,13 +82,13 @@ pub(super) fn run(
             .map_err(|error| live::unusable(provider, &error))?;
         let began = Instant::now();
         let outcome = gather::until_stopped(ask(&connected))?;
-        probes.push(Probe {
+        probes.push(ModelProbe {
             stream,
             outcome,
             took: began.elapsed(),
         });
     }
-    let answers = Answers {
+    let answers = ProbeReport {
         named: &named,
         provider,
         probes,
@@ -102,7 +102,7 @@ pub(super) fn run(
 }
 
 /// Asks for one call.
-async fn ask(model: &forge_runtime::Connection) -> Outcome {
+async fn ask(model: &forge_runtime::Connection) -> ProbeOutcome {
     let request = Arc::new(Request {
         worker: "doctor".to_owned(),
         instructions: "You test tools. Use the tool that you are asked to use.".to_owned(),
@@ -135,20 +135,22 @@ async fn ask(model: &forge_runtime::Connection) -> Outcome {
         }
         Err(ModelError::Cut)
     };
-    let stop = match tokio::time::timeout(PATIENCE, answer).await {
-        Err(_) => return Outcome::Silent,
-        Ok(Err(error)) => return Outcome::Failed(error),
+    let stop = match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+        Err(_) => return ProbeOutcome::Silent,
+        Ok(Err(error)) => return ProbeOutcome::Failed(error),
         Ok(Ok(stop)) => stop,
     };
     match calls.as_slice() {
-        [call] if call.tool == TOOL && call.arguments == json!({"city": CITY}) => Outcome::Called,
-        [] if text.contains(TOOL) => Outcome::CallAsText(short(&text)),
-        [] if stop == Stop::OutOfTokens => {
-            Outcome::NoCall("it ran out of tokens before it came to a call".to_owned())
+        [call] if call.tool == TOOL && call.arguments == json!({"city": CITY}) => {
+            ProbeOutcome::Called
         }
-        [] if text.trim().is_empty() => Outcome::NoCall("it said nothing at all".to_owned()),
-        [] => Outcome::NoCall(format!("it said: {}", short(&text))),
-        [call, ..] => Outcome::OtherCall(short(&format!(
+        [] if text.contains(TOOL) => ProbeOutcome::CallAsText(short(&text)),
+        [] if stop == Stop::OutOfTokens => {
+            ProbeOutcome::NoCall("it ran out of tokens before it came to a call".to_owned())
+        }
+        [] if text.trim().is_empty() => ProbeOutcome::NoCall("it said nothing at all".to_owned()),
+        [] => ProbeOutcome::NoCall(format!("it said: {}", short(&text))),
+        [call, ..] => ProbeOutcome::OtherCall(short(&format!(
             "{} calls; the first is {} {}",
             calls.len(),
             call.tool,
@@ -162,7 +164,7 @@ fn short(text: &str) -> String {
     shortened(visible(text.trim()), MAX_SAID_CHARS)
 }
 
-impl Probe {
+impl ModelProbe {
     fn what(&self) -> &'static str {
         match self.stream {
             true => "in a stream",
@@ -171,36 +173,36 @@ impl Probe {
     }
 
     fn is_ok(&self) -> bool {
-        matches!(self.outcome, Outcome::Called)
+        matches!(self.outcome, ProbeOutcome::Called)
     }
 
     fn detail(&self) -> String {
         match &self.outcome {
-            Outcome::Called => format!("one call, after {} ms", self.took.as_millis()),
-            Outcome::CallAsText(text) => format!("tool call returned as text: {text}"),
-            Outcome::NoCall(why) => format!("no call: {why}"),
-            Outcome::OtherCall(what) => format!("not the call that was asked for: {what}"),
-            Outcome::Failed(error) => error.to_string(),
-            Outcome::Silent => format!("no answer within {} s", PATIENCE.as_secs()),
+            ProbeOutcome::Called => format!("one call, after {} ms", self.took.as_millis()),
+            ProbeOutcome::CallAsText(text) => format!("tool call returned as text: {text}"),
+            ProbeOutcome::NoCall(why) => format!("no call: {why}"),
+            ProbeOutcome::OtherCall(what) => format!("not the call that was asked for: {what}"),
+            ProbeOutcome::Failed(error) => error.to_string(),
+            ProbeOutcome::Silent => format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()),
         }
     }
 }
 
-struct Answers<'a> {
+struct ProbeReport<'a> {
     named: &'a str,
     provider: &'a Provider,
-    probes: Vec<Probe>,
+    probes: Vec<ModelProbe>,
 }
 
-impl Answers<'_> {
+impl ProbeReport<'_> {
     /// Whether the way that runs use it works.
     fn works(&self) -> bool {
-        let used = |probe: &&Probe| probe.stream == self.provider.streams();
-        self.probes.iter().filter(used).all(Probe::is_ok)
+        let used = |probe: &&ModelProbe| probe.stream == self.provider.streams();
+        self.probes.iter().filter(used).all(ModelProbe::is_ok)
     }
 
     /// One command to type for what failed.
-    fn hint(&self, probe: &Probe) -> Option<String> {
+    fn hint(&self, probe: &ModelProbe) -> Option<String> {
         let name = self.provider.name();
         let other_works = self
             .probes
@@ -208,48 +210,48 @@ impl Answers<'_> {
             .any(|each| each.stream != probe.stream && each.is_ok());
         let again = |set: &str| format!("forge doctor --model {} -c {set}", self.named);
         Some(match &probe.outcome {
-            Outcome::Called => return None,
-            Outcome::CallAsText(_) | Outcome::NoCall(_) | Outcome::OtherCall(_)
+            ProbeOutcome::Called => return None,
+            ProbeOutcome::CallAsText(_) | ProbeOutcome::NoCall(_) | ProbeOutcome::OtherCall(_)
                 if other_works && probe.stream == self.provider.streams() =>
             {
                 again(&format!("providers.{name}.stream={}", !probe.stream))
             }
             // Its server has to know how this model writes a call.
-            Outcome::CallAsText(_) if self.provider.wire() == Wire::OpenAiChat => {
+            ProbeOutcome::CallAsText(_) if self.provider.wire() == Wire::OpenAiChat => {
                 "llama-server --jinja --model FILE".to_owned()
             }
-            Outcome::CallAsText(_) | Outcome::NoCall(_) | Outcome::OtherCall(_) => {
+            ProbeOutcome::CallAsText(_) | ProbeOutcome::NoCall(_) | ProbeOutcome::OtherCall(_) => {
                 format!("forge doctor --model {name}:ANOTHER")
             }
-            Outcome::Failed(ModelError::Credentials(_)) => match self.provider.key() {
+            ProbeOutcome::Failed(ModelError::Credentials(_)) => match self.provider.key() {
                 ApiKey::Variable(variable) => format!("export {variable}=…"),
                 ApiKey::Command(words) => words.join(" "),
                 ApiKey::None => again(&format!("providers.{name}.api_key_env=NAME")),
             },
-            Outcome::Failed(ModelError::Unreachable(_) | ModelError::NoConnection(_))
-            | Outcome::Silent => {
+            ProbeOutcome::Failed(ModelError::Unreachable(_) | ModelError::NoConnection(_))
+            | ProbeOutcome::Silent => {
                 format!("curl -v {}", self.provider.base_url())
             }
-            Outcome::Failed(_) => again(&format!("providers.{name}.base_url=URL")),
+            ProbeOutcome::Failed(_) => again(&format!("providers.{name}.base_url=URL")),
         })
     }
 
     fn exit(&self) -> Exit {
-        let used = |probe: &&Probe| probe.stream == self.provider.streams();
+        let used = |probe: &&ModelProbe| probe.stream == self.provider.streams();
         let failed = self.probes.iter().filter(used).find(|probe| !probe.is_ok());
         match failed.map(|probe| &probe.outcome) {
             None => Exit::Done,
-            Some(Outcome::Failed(ModelError::Credentials(_))) => Exit::Credentials,
+            Some(ProbeOutcome::Failed(ModelError::Credentials(_))) => Exit::Credentials,
             Some(
-                Outcome::Failed(ModelError::Unreachable(_) | ModelError::NoConnection(_))
-                | Outcome::Silent,
+                ProbeOutcome::Failed(ModelError::Unreachable(_) | ModelError::NoConnection(_))
+                | ProbeOutcome::Silent,
             ) => Exit::Unreachable,
             Some(_) => Exit::Negative,
         }
     }
 
     /// What is wrong in the way that is used is a failure, in the other one a warning.
-    fn state(&self, probe: &Probe) -> &'static str {
+    fn state(&self, probe: &ModelProbe) -> &'static str {
         match (probe.is_ok(), probe.stream == self.provider.streams()) {
             (true, _) => "ok",
             (false, true) => "failed",

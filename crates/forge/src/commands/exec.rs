@@ -34,7 +34,7 @@ use crate::gather;
 use crate::run_dir::RunDir;
 use crate::signals::{LeftToTheCommand, StopsTheCommand};
 use crate::stderr::say;
-use kept::{Ended, Kept};
+use kept::{ExecLog, ExecOutcome};
 use receipt::Receipt;
 
 /// What a person can do about what was taken.
@@ -50,7 +50,7 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
     let project =
         gather::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
     // Before anything runs: what cannot be recorded is not done.
-    let mut kept = Kept::open(&project, args, ambient).map_err(refused)?;
+    let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
     let prepared = caller_directory(global)
         .and_then(|here| prepare(args, &project, kept.dir(), ambient, &here));
     let (place, runner) = match prepared {
@@ -62,38 +62,38 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
     };
     kept.allowed(runner, args.no_os_sandbox).map_err(refused)?;
     match place {
-        Place::Here(first, of) => {
+        ExecSite::Here(first, of) => {
             let again = || plan(args, &of.grant, &of.policy);
-            let start = Start {
+            let start = PlannedStart {
                 plan: first,
                 again: &again,
                 directory: of.directory.clone(),
             };
             execute(global, args, start, ambient, kept)
         }
-        Place::Container(containers, grant, directory) => {
+        ExecSite::Container(containers, grant, directory) => {
             container::execute(global, args, &containers, &grant, &directory, kept)
         }
     }
 }
 
 /// Where the command runs.
-enum Place {
+enum ExecSite {
     /// Here, under this plan, with what another one would be made from.
-    Here(Plan, Box<Held>),
+    Here(Plan, Box<LocalContext>),
     /// In a container, with what is held, in this directory of it.
     Container(Containers, Box<Grant>, String),
 }
 
 /// What a command may do, and the directory that it starts in.
-struct Held {
+struct LocalContext {
     grant: Grant,
     policy: Policy,
     directory: String,
 }
 
 /// A command that is about to start, and how to plan it once more.
-struct Start<'a> {
+struct PlannedStart<'a> {
     plan: Plan,
     again: &'a dyn Fn() -> Result<Plan, Failure>,
     directory: String,
@@ -144,7 +144,7 @@ fn prepare(
     dir: &RunDir,
     ambient: &Ambient,
     here: &Path,
-) -> Result<(Place, String), Failure> {
+) -> Result<(ExecSite, String), Failure> {
     let mut grant: Grant = match &args.worker {
         // A person typed the command: without a worker it is the project's ceiling.
         None => project.ceiling().clone(),
@@ -216,19 +216,19 @@ fn prepare(
         RunnerChoice::Run(Runner::Docker) => match &containers {
             Ok(containers) => {
                 let directory = directory_inside(&by_name, here)?;
-                let place = Place::Container(containers.clone(), Box::new(grant), directory);
+                let place = ExecSite::Container(containers.clone(), Box::new(grant), directory);
                 Ok((place, why))
             }
             Err(_) => Err(nowhere()),
         },
         RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local) => {
             let plan = planned.unwrap_or_else(|| plan(args, &grant, &policy))?;
-            let held = Held {
+            let held = LocalContext {
                 grant,
                 policy,
                 directory,
             };
-            Ok((Place::Here(plan, Box::new(held)), why))
+            Ok((ExecSite::Here(plan, Box::new(held)), why))
         }
         RunnerChoice::Confirm(Runner::Docker) => Err(nowhere()),
         // That there is no sandbox here is the reason, in its own words.
@@ -304,9 +304,9 @@ fn isolation(error: &PlanError, hint: String) -> Failure {
 fn execute(
     global: &Global,
     args: &Exec,
-    start: Start<'_>,
+    start: PlannedStart<'_>,
     ambient: &Ambient,
-    kept: Kept,
+    kept: ExecLog,
 ) -> Result<Exit, Failure> {
     let mut kept = Some(kept);
     let outcome = run_it(global, args, start, ambient, &mut kept);
@@ -320,11 +320,11 @@ fn execute(
 fn run_it(
     global: &Global,
     args: &Exec,
-    start: Start<'_>,
+    start: PlannedStart<'_>,
     ambient: &Ambient,
-    kept: &mut Option<Kept>,
+    kept: &mut Option<ExecLog>,
 ) -> Result<Exit, Failure> {
-    let Start {
+    let PlannedStart {
         mut plan,
         again,
         directory,
@@ -404,7 +404,7 @@ fn run_it(
     }
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let started = child.enforcement().promises.clone();
-    let mut printed = Printed::new(plan.policy().limits());
+    let mut printed = CapturedOutput::new(plan.policy().limits());
     let ended = match global.json {
         true => child.wait_streaming(|stream, bytes| printed.push(stream, bytes)),
         false => child.wait(),
@@ -429,7 +429,7 @@ fn run_it(
         (Ok(exit), None) => exit,
         (Err(failure), None) => return Err(failure),
         (Ok(exit), Some(kept)) => {
-            kept.ended(&Ended {
+            kept.ended(&ExecOutcome {
                 exit: &exit,
                 exceeded: child.exceeded(),
                 enforcement: child.enforcement(),
@@ -494,14 +494,14 @@ fn as_text(enforcement: &Enforcement) -> String {
 }
 
 /// What a command printed, for `--json`: the beginning and the end of each stream.
-struct Printed {
+struct CapturedOutput {
     stdout: Captured,
     stderr: Captured,
 }
 
-impl Printed {
-    fn new(limits: &Limits) -> Printed {
-        Printed {
+impl CapturedOutput {
+    fn new(limits: &Limits) -> CapturedOutput {
+        CapturedOutput {
             stdout: Captured::new(limits.stdout_bytes),
             stderr: Captured::new(limits.stderr_bytes),
         }
@@ -520,7 +520,7 @@ impl Printed {
 fn report(
     exit: &os_sandbox::Exit,
     exceeded: Option<String>,
-    printed: &Printed,
+    printed: &CapturedOutput,
     enforcement: Value,
 ) -> Result<(), Failure> {
     let (kind, number) = match exit {

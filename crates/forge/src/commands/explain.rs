@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Explain, Global};
-use crate::describe::{self, Layout, Tone};
+use crate::describe::{self, TextLayout, Tone};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::repositories;
@@ -27,7 +27,7 @@ pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let (lineage, last) = lineage(&project, args)?;
     let subject = subject(&project, last, args)?;
-    let mut explained = Explained::of(&project, &lineage, subject)?;
+    let mut explained = Explanation::of(&project, &lineage, subject)?;
     if let Some(alone) = gather::project_alone(global, ambient)? {
         explained.under_own_file(&Lineage::of(&alone), &project);
     }
@@ -126,7 +126,7 @@ const NO_FILES: &str = "it needs files, and this worker holds none that it may u
 
 /// What is asked about.
 #[derive(Debug)]
-enum Subject {
+enum ExplainTarget {
     Path {
         path: SandboxPath,
         operation: Operation,
@@ -149,9 +149,13 @@ enum Subject {
     Command(CommandLine),
 }
 
-fn subject(project: &Project, last: Option<Worker>, args: &Explain) -> Result<Subject, Failure> {
+fn subject(
+    project: &Project,
+    last: Option<Worker>,
+    args: &Explain,
+) -> Result<ExplainTarget, Failure> {
     let Some(word) = args.subject.as_deref() else {
-        return command(&args.command).map(Subject::Command);
+        return command(&args.command).map(ExplainTarget::Command);
     };
     let operation = match (args.write, args.delete) {
         (true, _) => Operation::Write,
@@ -162,21 +166,21 @@ fn subject(project: &Project, last: Option<Worker>, args: &Explain) -> Result<Su
         return host_of(host).ok_or_else(|| Failure::usage(format!("`{host}` is not a host")));
     }
     if let Some(name) = word.strip_prefix("repo:") {
-        return Ok(Subject::Repository {
+        return Ok(ExplainTarget::Repository {
             name: name.to_owned(),
             staging: args.write,
         });
     }
     let tools = internal(describe::all_tools())?;
     if let Some(spec) = tools.iter().find(|spec| spec.answers_to(word)) {
-        return Ok(Subject::Tool(spec.clone()));
+        return Ok(ExplainTarget::Tool(spec.clone()));
     }
     if project
         .workers()?
         .iter()
         .any(|worker| worker.name() == word)
     {
-        return Ok(Subject::Worker {
+        return Ok(ExplainTarget::Worker {
             name: word.to_owned(),
             caller: last.map(Box::new),
         });
@@ -184,7 +188,7 @@ fn subject(project: &Project, last: Option<Worker>, args: &Explain) -> Result<Su
     if word.contains('/') {
         let path = SandboxPath::parse(word)
             .map_err(|error| Failure::usage(format!("`{word}` is not a sandbox path: {error}")))?;
-        return Ok(Subject::Path { path, operation });
+        return Ok(ExplainTarget::Path { path, operation });
     }
     if (word.contains(['.', ':']) || word == "localhost")
         && let Some(host) = host_of(word)
@@ -198,7 +202,7 @@ fn subject(project: &Project, last: Option<Worker>, args: &Explain) -> Result<Su
     )))
 }
 
-fn host_of(text: &str) -> Option<Subject> {
+fn host_of(text: &str) -> Option<ExplainTarget> {
     let (name, port) = match text.rsplit_once(':') {
         // An IPv6 address in brackets, or a name with a port.
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
@@ -221,7 +225,7 @@ fn host_of(text: &str) -> Option<Subject> {
         None => name.parse::<Ipv6Addr>().is_ok() || is_name(name),
     };
     let name = bare.unwrap_or(name);
-    is_host.then(|| Subject::Host {
+    is_host.then(|| ExplainTarget::Host {
         name: name.to_ascii_lowercase(),
         port,
     })
@@ -246,30 +250,30 @@ fn internal<T>(outcome: Result<T, String>) -> Result<T, Failure> {
 
 /// allow, ask, block, or outside: not among what is held at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Decision {
+enum ExplainedDecision {
     Judged(Verdict),
     Outside,
 }
 
-impl Decision {
+impl ExplainedDecision {
     fn word(self) -> &'static str {
         match self {
-            Decision::Judged(verdict) => describe::word(verdict),
-            Decision::Outside => "outside",
+            ExplainedDecision::Judged(verdict) => describe::word(verdict),
+            ExplainedDecision::Outside => "outside",
         }
     }
 
     fn tone(self) -> Tone {
         match self {
-            Decision::Judged(verdict) => Tone::of(verdict),
-            Decision::Outside => Tone::Bad,
+            ExplainedDecision::Judged(verdict) => Tone::of(verdict),
+            ExplainedDecision::Outside => Tone::Bad,
         }
     }
 }
 
 /// What decides, in words and with its place.
 #[derive(Debug, Clone)]
-struct Why {
+struct DecisionSource {
     verdict: Verdict,
     text: String,
     /// `file:line:column`.
@@ -277,17 +281,17 @@ struct Why {
     why: Option<String>,
 }
 
-struct Explained {
+struct Explanation {
     shown: String,
     kind: &'static str,
     who: Vec<String>,
-    decision: Decision,
-    why: Why,
+    decision: ExplainedDecision,
+    why: DecisionSource,
     /// From the project down.
     answers: Vec<Answer>,
     /// What each on the way holds less than the one before.
     narrowed: Vec<Vec<String>>,
-    enforcement: Option<Enforcement>,
+    enforcement: Option<ExpectedEnforcement>,
     question: Option<Question>,
     /// What the grant says besides: of the mount, or of every command.
     held_to: Vec<(&'static str, String)>,
@@ -298,13 +302,17 @@ struct Explained {
 }
 
 /// What would keep a command to the grant.
-enum Enforcement {
+enum ExpectedEnforcement {
     Planned(Box<Plan>),
     Impossible(String),
 }
 
-impl Explained {
-    fn of(project: &Project, lineage: &Lineage, subject: Subject) -> Result<Explained, Failure> {
+impl Explanation {
+    fn of(
+        project: &Project,
+        lineage: &Lineage,
+        subject: ExplainTarget,
+    ) -> Result<Explanation, Failure> {
         let grant = lineage.grant();
         let who = lineage.steps().skip(1).map(|step| step.who().to_owned());
         let steps: Vec<_> = lineage.steps().collect();
@@ -315,12 +323,12 @@ impl Explained {
                 _ => Vec::new(),
             })
             .collect();
-        let mut explained = Explained {
+        let mut explained = Explanation {
             shown: String::new(),
             kind: "",
             who: who.collect(),
-            decision: Decision::Judged(Verdict::Block),
-            why: Why::words(Verdict::Block, ""),
+            decision: ExplainedDecision::Judged(Verdict::Block),
+            why: DecisionSource::words(Verdict::Block, ""),
             answers: Vec::new(),
             narrowed,
             enforcement: None,
@@ -330,21 +338,23 @@ impl Explained {
             layers: &["project"],
         };
         match subject {
-            Subject::Path { path, operation } => {
+            ExplainTarget::Path { path, operation } => {
                 explained.path(project, lineage, &path, operation)?
             }
-            Subject::Host { name, port } => {
+            ExplainTarget::Host { name, port } => {
                 explained.shown = format!("connect to {name}:{port}");
                 explained.kind = "host";
                 let question = Question::Host { name, port };
                 explained.ask(lineage, &question);
             }
-            Subject::Repository { name, staging } => {
+            ExplainTarget::Repository { name, staging } => {
                 explained.repository(project, lineage, &name, staging)?;
             }
-            Subject::Tool(spec) => explained.tool(lineage, &spec)?,
-            Subject::Worker { name, caller } => explained.worker(lineage, &name, caller.as_deref()),
-            Subject::Command(line) => explained.command(lineage, &line, grant),
+            ExplainTarget::Tool(spec) => explained.tool(lineage, &spec)?,
+            ExplainTarget::Worker { name, caller } => {
+                explained.worker(lineage, &name, caller.as_deref())
+            }
+            ExplainTarget::Command(line) => explained.command(lineage, &line, grant),
         }
         Ok(explained)
     }
@@ -377,8 +387,8 @@ impl Explained {
     fn ask(&mut self, lineage: &Lineage, question: &Question) {
         self.answers = lineage.ask(question);
         self.question = Some(question.clone());
-        self.why = Why::from(lineage.decisive(question));
-        self.decision = Decision::Judged(self.why.verdict);
+        self.why = DecisionSource::from(lineage.decisive(question));
+        self.decision = ExplainedDecision::Judged(self.why.verdict);
     }
 
     fn path(
@@ -397,12 +407,12 @@ impl Explained {
                 && grant.mounts().any(|mount| mount.usable())
                 && operation == Operation::Read
             {
-                self.decide(Why::words(
+                self.decide(DecisionSource::words(
                     Verdict::Allow,
                     "listing the root shows the mounts' names",
                 ));
             } else {
-                self.decision = Decision::Outside;
+                self.decision = ExplainedDecision::Outside;
             }
             return Ok(());
         }
@@ -420,7 +430,7 @@ impl Explained {
         let tools = internal(describe::all_tools())?;
         if let Some(spec) = tools.iter().find(|spec| spec.name == name) {
             let judged = judge(grant, spec, &[intent], true);
-            self.stricter(Why::from(judged));
+            self.stricter(DecisionSource::from(judged));
         }
         Ok(())
     }
@@ -456,11 +466,11 @@ impl Explained {
         match offered.iter().find(|known| known.name == tool) {
             Some(spec) => {
                 let judged = judge(lineage.grant(), spec, &[], true);
-                self.stricter(Why::from(judged));
+                self.stricter(DecisionSource::from(judged));
             }
             None => {
                 let text = format!("it is not offered `{tool}`: {NO_FILES}");
-                self.decide(Why::words(Verdict::Block, &text));
+                self.decide(DecisionSource::words(Verdict::Block, &text));
             }
         }
         Ok(())
@@ -482,7 +492,7 @@ impl Explained {
                 } else {
                     NO_FILES
                 };
-                self.decide(Why::words(Verdict::Block, what));
+                self.decide(DecisionSource::words(Verdict::Block, what));
             }
             return Ok(());
         }
@@ -494,7 +504,7 @@ impl Explained {
             return Ok(());
         }
         let judged = judge(grant, spec, &[], true);
-        self.stricter(Why::from(judged));
+        self.stricter(DecisionSource::from(judged));
         Ok(())
     }
 
@@ -516,9 +526,12 @@ impl Explained {
             None => Some("no worker would call it: pass --worker CALLER".to_owned()),
         };
         if let Some(text) = refusal {
-            self.decide(Why::words(Verdict::Block, &text));
+            self.decide(DecisionSource::words(Verdict::Block, &text));
         } else if self.why.verdict != Verdict::Block {
-            self.decide(Why::from(describe::delegation(lineage.grant(), name)));
+            self.decide(DecisionSource::from(describe::delegation(
+                lineage.grant(),
+                name,
+            )));
         }
     }
 
@@ -544,18 +557,21 @@ impl Explained {
             return;
         }
         self.enforcement = Some(enforcement(grant));
-        let confined = matches!(self.enforcement, Some(Enforcement::Planned(_)));
+        let confined = matches!(self.enforcement, Some(ExpectedEnforcement::Planned(_)));
         let spec = forge_tools::tools::shell();
         let spec = forge_tools::Tool::spec(&spec);
         if !GrantGate::new(grant.clone()).offers("shell") {
-            self.decide(Why::words(Verdict::Block, "`tools` does not name shell"));
+            self.decide(DecisionSource::words(
+                Verdict::Block,
+                "`tools` does not name shell",
+            ));
             return;
         }
         if let Some((who, reason)) = lineage
             .steps()
             .find_map(|step| Some((step.who(), refusal(step.grant(), lineage, line)?)))
         {
-            self.decide(Why {
+            self.decide(DecisionSource {
                 verdict: Verdict::Block,
                 text: format!("{who}: {}", reason.text),
                 origin: reason.origin,
@@ -572,7 +588,7 @@ impl Explained {
         intents.extend(mounts.filter(asks).map(Intent::Read));
         let judged = judge(grant, spec, &intents, confined);
         // The gate sees the whole line, the mode and the confinement, so it has the last word.
-        let judged = Why::from(judged);
+        let judged = DecisionSource::from(judged);
         if judged.verdict != self.why.verdict {
             self.decide(judged);
         } else if judged.origin == self.why.origin {
@@ -580,18 +596,18 @@ impl Explained {
         }
     }
 
-    fn decide(&mut self, why: Why) {
-        self.decision = Decision::Judged(why.verdict);
+    fn decide(&mut self, why: DecisionSource) {
+        self.decision = ExplainedDecision::Judged(why.verdict);
         self.why = why;
     }
 
-    fn stricter(&mut self, why: Why) {
+    fn stricter(&mut self, why: DecisionSource) {
         if why.verdict > self.why.verdict {
             self.decide(why);
         }
     }
 
-    fn as_text(&self, verbose: bool, layout: Layout) -> String {
+    fn as_text(&self, verbose: bool, layout: TextLayout) -> String {
         let who = match self.who.as_slice() {
             [] => "the project".to_owned(),
             names => names.join(" > "),
@@ -632,7 +648,7 @@ impl Explained {
         text.push_str(&describe::table(&rows, "  ", layout));
         if !verbose {
             let more = !self.held_to.is_empty() || self.enforcement.is_some();
-            if let Some(Enforcement::Impossible(why)) = &self.enforcement {
+            if let Some(ExpectedEnforcement::Impossible(why)) = &self.enforcement {
                 text.push_str(&format!("\nnot enforced: {}\n", visible(why)));
             } else if more {
                 text.push_str("\n-v: the limits of this call, and what enforces them\n");
@@ -650,13 +666,13 @@ impl Explained {
         }
         match &self.enforcement {
             None => {}
-            Some(Enforcement::Planned(plan)) => {
+            Some(ExpectedEnforcement::Planned(plan)) => {
                 text.push_str("\nenforced by\n");
                 for line in plan.to_string().lines() {
                     text.push_str(&format!("  {}\n", visible(line)));
                 }
             }
-            Some(Enforcement::Impossible(why)) => {
+            Some(ExpectedEnforcement::Impossible(why)) => {
                 text.push_str(&format!("\nnot enforced: {}\n", visible(why)));
             }
         }
@@ -695,19 +711,19 @@ impl Explained {
         });
         object["enforced_by"] = match &self.enforcement {
             None => Value::Null,
-            Some(Enforcement::Planned(plan)) => json!({
+            Some(ExpectedEnforcement::Planned(plan)) => json!({
                 "mechanism": plan.backend().to_string(),
                 "lines": plan.to_string().lines().collect::<Vec<_>>(),
             }),
-            Some(Enforcement::Impossible(why)) => json!({ "mechanism": null, "why": why }),
+            Some(ExpectedEnforcement::Impossible(why)) => json!({ "mechanism": null, "why": why }),
         };
         object
     }
 }
 
-impl Why {
-    fn words(verdict: Verdict, text: &str) -> Why {
-        Why {
+impl DecisionSource {
+    fn words(verdict: Verdict, text: &str) -> DecisionSource {
+        DecisionSource {
             verdict,
             text: text.to_owned(),
             origin: None,
@@ -716,24 +732,24 @@ impl Why {
     }
 }
 
-impl Why {
+impl DecisionSource {
     /// By a name of `sandbox.protect` or `sandbox.hide`, and where that stands.
-    fn guard(project: &Project, text: &str, key: &str, name: Option<&String>) -> Why {
+    fn guard(project: &Project, text: &str, key: &str, name: Option<&String>) -> DecisionSource {
         let origin = name.and_then(|name| project.settings().item_at(key, name));
-        Why {
+        DecisionSource {
             origin: origin.as_ref().map(ToString::to_string),
             why: name.map(|name| match origin {
                 Some(_) => format!("the name is `{name}` of `{key}`"),
                 None => format!("the name is `{name}`, which every project keeps (`{key}`)"),
             }),
-            ..Why::words(Verdict::Block, text)
+            ..DecisionSource::words(Verdict::Block, text)
         }
     }
 }
 
-impl From<Answer> for Why {
-    fn from(answer: Answer) -> Why {
-        Why {
+impl From<Answer> for DecisionSource {
+    fn from(answer: Answer) -> DecisionSource {
+        DecisionSource {
             verdict: answer.verdict,
             text: format!("{}: {}", answer.who, answer.rule),
             origin: answer.origin.map(|origin| origin.to_string()),
@@ -742,8 +758,8 @@ impl From<Answer> for Why {
     }
 }
 
-impl From<Judgement> for Why {
-    fn from(judgement: Judgement) -> Why {
+impl From<Judgement> for DecisionSource {
+    fn from(judgement: Judgement) -> DecisionSource {
         let verdict = match judgement.verdict {
             forge_tools::Verdict::Allow => Verdict::Allow,
             forge_tools::Verdict::Ask => Verdict::Ask,
@@ -751,13 +767,13 @@ impl From<Judgement> for Why {
         };
         let decides = judgement.deciding().first().cloned();
         match decides.or_else(|| judgement.reasons.into_iter().next()) {
-            Some(reason) => Why {
+            Some(reason) => DecisionSource {
                 verdict,
                 text: reason.text,
                 origin: reason.origin,
                 why: reason.why,
             },
-            None => Why::words(verdict, "the rules"),
+            None => DecisionSource::words(verdict, "the rules"),
         }
     }
 }
@@ -809,7 +825,7 @@ fn guarded(
     grant: &Grant,
     path: &SandboxPath,
     operation: Operation,
-) -> Option<Why> {
+) -> Option<DecisionSource> {
     let files = describe::mirror_with_file(grant, path, describe::KEY)
         .ok()
         .flatten()?;
@@ -832,7 +848,7 @@ fn guarded(
             }
             false => "the name is hidden (`sandbox.hide`): it is shown as absent",
         };
-        return Some(Why::guard(project, text, "sandbox.hide", name));
+        return Some(DecisionSource::guard(project, text, "sandbox.hide", name));
     }
     let refused = |files: &FileSandbox| match operation {
         Operation::Read => None,
@@ -844,7 +860,7 @@ fn guarded(
     let unguarded = unguarded.ok().flatten()?;
     if refused(&unguarded).is_some_and(|other| other.kind() == error.kind()) {
         // Not a matter of the name.
-        return Some(Why::words(Verdict::Block, &error.to_string()));
+        return Some(DecisionSource::words(Verdict::Block, &error.to_string()));
     }
     let own = grant.mount_at(path.as_str()).into_iter();
     let own = own.flat_map(|mount| mount.own_files().iter().chain(mount.protected_paths()));
@@ -854,7 +870,7 @@ fn guarded(
             .flatten()
             .is_some_and(|only| refused(&only).is_some())
     });
-    Some(Why::guard(
+    Some(DecisionSource::guard(
         project,
         &error.to_string(),
         "sandbox.protect",
@@ -863,13 +879,13 @@ fn guarded(
 }
 
 /// How this host would keep the command to the grant. Detected, not tried with this command.
-fn enforcement(grant: &Grant) -> Enforcement {
+fn enforcement(grant: &Grant) -> ExpectedEnforcement {
     let policy = match grant.policy_as_written() {
         Ok(policy) => policy,
-        Err(error) => return Enforcement::Impossible(error.for_person()),
+        Err(error) => return ExpectedEnforcement::Impossible(error.for_person()),
     };
     match Plan::new(&policy, &Support::detect(), Requirement::Enforce) {
-        Ok(plan) => Enforcement::Planned(Box::new(plan)),
-        Err(error) => Enforcement::Impossible(error.to_string()),
+        Ok(plan) => ExpectedEnforcement::Planned(Box::new(plan)),
+        Err(error) => ExpectedEnforcement::Impossible(error.to_string()),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(global: &Global, args: &Image, ambient: &Ambient) -> Result<Ex
 }
 
 /// The base as a person named it, and what is known of it.
-struct Below {
+struct BaseImage {
     name: ImageName,
     image: os_sandbox::docker::Image,
 }
@@ -117,12 +117,12 @@ fn named(flag: &str, text: &str) -> Result<ImageName, Failure> {
     })
 }
 
-fn found(engine: &Engine, name: ImageName) -> Result<Below, Failure> {
+fn found(engine: &Engine, name: ImageName) -> Result<BaseImage, Failure> {
     match engine
         .image(&name)
         .map_err(|error| engine::failed(&error))?
     {
-        Some(image) => Ok(Below { name, image }),
+        Some(image) => Ok(BaseImage { name, image }),
         None => {
             let message = format!("the container engine has no image `{name}`");
             Err(Failure::new(Exit::Negative, "image.base", message).hint(
@@ -132,7 +132,7 @@ fn found(engine: &Engine, name: ImageName) -> Result<Below, Failure> {
     }
 }
 
-fn read(engine: &Engine, below: &Below) -> Result<Base, Failure> {
+fn read(engine: &Engine, below: &BaseImage) -> Result<Base, Failure> {
     let spool = tempfile::tempfile().map_err(|error| spooled(&error.to_string()))?;
     let spool = engine
         .save_image(&below.image, spool, MAX_BASE_BYTES)

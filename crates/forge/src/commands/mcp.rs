@@ -29,7 +29,7 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
     let wire = take_standard_output().map_err(Failure::stdout)?;
     let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
         .instructions("List the files of / first: it shows what there is.");
-    let server = Server::new(global, args, ambient);
+    let server = McpServer::new(global, args, ambient);
     let mut places = server.places();
     let mut seen = Look::default();
     let service = match server.toolbox(&mut places, &mut seen) {
@@ -102,28 +102,28 @@ fn failed(error: McpError) -> Failure {
 }
 
 /// What is the same for every state of the configuration.
-struct Server<'a> {
+struct McpServer<'a> {
     global: &'a Global,
     args: &'a Mcp,
     ambient: &'a Ambient,
     /// From the first configuration on that can be used, since that says where runs and
     /// questions are kept.
-    kept: OnceLock<Kept>,
+    kept: OnceLock<ServerRun>,
     isolation: Isolation,
     /// Nothing is served yet, since a directory of a mount is not there.
     waits: AtomicBool,
 }
 
 /// What lasts as long as the server does.
-struct Kept {
+struct ServerRun {
     dir: RunDir,
     audit: Arc<AuditLog>,
     approver: Arc<dyn Approver>,
 }
 
-impl<'a> Server<'a> {
+impl<'a> McpServer<'a> {
     fn new(global: &'a Global, args: &'a Mcp, ambient: &'a Ambient) -> Self {
-        Server {
+        McpServer {
             global,
             args,
             ambient,
@@ -166,7 +166,7 @@ impl<'a> Server<'a> {
         places.look_at_workers(seen);
         let (worker, grant) = gather::holder(&project, self.args.worker.as_deref())?;
         let name = worker.as_ref().map_or("", |worker| worker.name());
-        let Kept {
+        let ServerRun {
             dir,
             audit,
             approver,
@@ -189,14 +189,14 @@ impl<'a> Server<'a> {
         )
     }
 
-    fn keep(&self, project: &Project) -> Result<Kept, Failure> {
+    fn keep(&self, project: &Project) -> Result<ServerRun, Failure> {
         let queue = |absent| {
             let place = self.ambient.queue(project.dir());
             let patience = gather::patience(project);
             Arc::new(Queue::new(place, patience, absent, self.global.quiet))
         };
         let dir = RunDir::create(project, self.ambient, "mcp", None)?;
-        Ok(Kept {
+        Ok(ServerRun {
             audit: Arc::new(dir.audit(project.ceiling().is_durable())?),
             dir,
             approver: match self.args.approver {

@@ -40,7 +40,7 @@ const IGNORE: &str = ".gitignore";
 
 pub(crate) fn run(global: &Global, args: &Quarantine, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::RootAtStart)?;
-    let listing = Listing::of(&project)?;
+    let listing = QuarantineListing::of(&project)?;
     if listing.truncated {
         say(format_args!(
             "warning: more than {MAX_ENTRIES} entries: the rest is not listed"
@@ -54,13 +54,13 @@ pub(crate) fn run(global: &Global, args: &Quarantine, ambient: &Ambient) -> Resu
 
 /// What is in the quarantines of a project.
 #[derive(Default)]
-struct Listing {
-    entries: Vec<Entry>,
+struct QuarantineListing {
+    entries: Vec<QuarantinedItem>,
     truncated: bool,
 }
 
 /// One file or directory that was taken.
-struct Entry {
+struct QuarantinedItem {
     mount: PathBuf,
     /// The sweep's directory, relative to the mount.
     sweep: PathBuf,
@@ -74,7 +74,7 @@ struct Entry {
     occupied: bool,
 }
 
-impl Entry {
+impl QuarantinedItem {
     fn origin(&self) -> PathBuf {
         self.mount.join(&self.path)
     }
@@ -100,9 +100,9 @@ impl Entry {
     }
 }
 
-impl Listing {
-    fn of(project: &Project) -> Result<Listing, Failure> {
-        let mut listing = Listing::default();
+impl QuarantineListing {
+    fn of(project: &Project) -> Result<QuarantineListing, Failure> {
+        let mut listing = QuarantineListing::default();
         let mounts = project.ceiling().mounts().filter(|m| !m.awaits_run());
         for mount in mounts {
             let host = mount.host().canonicalize();
@@ -183,7 +183,7 @@ impl Listing {
                     false => u64::try_from(stat.st_size).unwrap_or_default(),
                 };
                 let again = statat(&there, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
-                self.entries.push(Entry {
+                self.entries.push(QuarantinedItem {
                     mount: host.to_owned(),
                     sweep: below.to_owned(),
                     path,
@@ -198,10 +198,14 @@ impl Listing {
     }
 }
 
-fn list(global: &Global, listing: &Listing) -> Result<Exit, Failure> {
+fn list(global: &Global, listing: &QuarantineListing) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     if global.json {
-        let entries: Vec<Value> = listing.entries.iter().map(Entry::to_json).collect();
+        let entries: Vec<Value> = listing
+            .entries
+            .iter()
+            .map(QuarantinedItem::to_json)
+            .collect();
         writeln!(out, "{}", json!({ "entries": entries })).map_err(Failure::stdout)?;
         return Ok(Exit::Done);
     }
@@ -229,11 +233,11 @@ fn list(global: &Global, listing: &Listing) -> Result<Exit, Failure> {
 
 fn restore(
     global: &Global,
-    listing: &Listing,
+    listing: &QuarantineListing,
     paths: &[PathBuf],
     all: bool,
 ) -> Result<Exit, Failure> {
-    let mut chosen: Vec<&Entry> = Vec::new();
+    let mut chosen: Vec<&QuarantinedItem> = Vec::new();
     if all {
         chosen.extend(&listing.entries);
     }
@@ -276,7 +280,7 @@ fn restore(
 }
 
 /// All of them can be moved, or none is.
-fn check(chosen: &[&Entry]) -> Result<(), Failure> {
+fn check(chosen: &[&QuarantinedItem]) -> Result<(), Failure> {
     let refused = |message: String| Failure::new(Exit::Negative, "quarantine.occupied", message);
     if let Some(entry) = chosen.iter().find(|entry| entry.occupied) {
         return Err(refused(format!(
@@ -307,7 +311,7 @@ fn check(chosen: &[&Entry]) -> Result<(), Failure> {
 }
 
 /// Moves it, and removes what is empty then.
-fn move_back(entry: &Entry) -> rustix::io::Result<()> {
+fn move_back(entry: &QuarantinedItem) -> rustix::io::Result<()> {
     let mount = rustix::fs::open(&entry.mount, directory_flags(), Mode::empty())?;
     let (Some(name), Some(parent)) = (entry.path.file_name(), entry.path.parent()) else {
         return Err(Errno::INVAL);
@@ -320,7 +324,7 @@ fn move_back(entry: &Entry) -> rustix::io::Result<()> {
 }
 
 /// Directories that hold something stay, and one that cannot be removed is harmless.
-fn remove_empty(mount: &OwnedFd, entry: &Entry) {
+fn remove_empty(mount: &OwnedFd, entry: &QuarantinedItem) {
     let left = entry.sweep.join(&entry.path);
     for path in left.ancestors().skip(1) {
         let (Some(name), Some(parent)) = (path.file_name(), path.parent()) else {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Approval, Global, Tools, ToolsAction};
-use crate::commands::run::model::{Chosen as Models, choose_for_call, missing};
+use crate::commands::run::model::{RunModels as Models, choose_for_call, missing};
 use crate::describe;
 use crate::exit::{Exit, Failure};
 use crate::gather;
@@ -30,7 +30,7 @@ pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Ex
             approval,
         } => call(
             global,
-            &Request {
+            &ToolRequest {
                 name,
                 arguments,
                 worker: worker.as_deref(),
@@ -50,7 +50,7 @@ fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit
         Failure::new(Exit::Negative, "state", why)
     })?;
     let run = RunDir::at(stand_in.path());
-    let holder = Holder::find(&project, worker)?;
+    let holder = ToolOwner::find(&project, worker)?;
     let toolbox = holder.toolbox(global, &no_approval(), ambient, &run, None, None)?;
     let mut out = std::io::stdout().lock();
     let written = if global.json {
@@ -69,7 +69,7 @@ fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit
     Ok(Exit::Done)
 }
 
-struct Request<'a> {
+struct ToolRequest<'a> {
     name: &'a str,
     arguments: &'a [String],
     worker: Option<&'a str>,
@@ -77,10 +77,10 @@ struct Request<'a> {
     approval: &'a Approval,
 }
 
-fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exit, Failure> {
+fn call(global: &Global, request: &ToolRequest<'_>, ambient: &Ambient) -> Result<Exit, Failure> {
     let arguments = arguments(request)?;
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let holder = Holder::find(&project, request.worker)?;
+    let holder = ToolOwner::find(&project, request.worker)?;
     let models = holder.models(request, &arguments, ambient)?;
     let run = RunDir::create(&project, ambient, "tools-call", Some(request.name))?;
     let audit = Arc::new(run.audit(project.ceiling().is_durable())?);
@@ -103,7 +103,7 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
 }
 
 /// Returns the arguments of a call as one object.
-fn arguments(request: &Request<'_>) -> Result<Value, Failure> {
+fn arguments(request: &ToolRequest<'_>) -> Result<Value, Failure> {
     let not_json = |error: serde_json::Error| {
         Failure::usage(format!(
             "the arguments of {} are not JSON: {error}",
@@ -201,16 +201,16 @@ fn no_approval() -> Approval {
 }
 
 /// Who holds the tools: a worker, or nobody in a project without an entry worker.
-struct Holder<'a> {
+struct ToolOwner<'a> {
     project: &'a Project,
     worker: Option<Worker>,
     grant: Grant,
 }
 
-impl<'a> Holder<'a> {
+impl<'a> ToolOwner<'a> {
     fn find(project: &'a Project, name: Option<&str>) -> Result<Self, Failure> {
         let (worker, grant) = gather::holder(project, name)?;
-        Ok(Holder {
+        Ok(ToolOwner {
             project,
             worker,
             grant,
@@ -221,7 +221,7 @@ impl<'a> Holder<'a> {
     /// holder may call.
     fn models(
         &self,
-        request: &Request<'_>,
+        request: &ToolRequest<'_>,
         arguments: &Value,
         ambient: &Ambient,
     ) -> Result<Option<Models>, Failure> {

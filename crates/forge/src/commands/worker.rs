@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, Worker as Args, WorkerAction};
-use crate::describe::{self, Layout};
+use crate::describe::{self, TextLayout};
 use crate::dirs::make_below;
 use crate::exit::{Exit, Failure};
 use crate::gather;
@@ -34,7 +34,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     Ok(Exit::Done)
 }
 
-fn list(project: &Project, layout: Layout) -> Result<(Value, String), Failure> {
+fn list(project: &Project, layout: TextLayout) -> Result<(Value, String), Failure> {
     let workers = project.workers()?;
     let mut rows = Vec::new();
     let mut objects = Vec::new();
@@ -84,7 +84,7 @@ fn show(
     name: &str,
     tree: bool,
     global: &Global,
-    layout: Layout,
+    layout: TextLayout,
 ) -> Result<(Value, String), Failure> {
     let worker = project.worker(name)?;
     let grant = gather::entry_grant(project, &worker)?;

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use crate::install::Server;
 
 /// How long one answer may take. Clients differ; none of them waits longer for a start.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the server may take to end once its input has ended.
-const FAREWELL: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest line that is read.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -23,32 +23,32 @@ const PASSED_ON: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"
 
 /// The two ways of opening a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
+pub(super) enum ProtocolEra {
     /// `initialize` first.
     Handshake,
     /// Version and capabilities with each request.
     Stateless,
 }
 
-impl Era {
+impl ProtocolEra {
     pub(super) fn word(self) -> &'static str {
         match self {
-            Era::Handshake => "handshake",
-            Era::Stateless => "stateless",
+            ProtocolEra::Handshake => "handshake",
+            ProtocolEra::Stateless => "stateless",
         }
     }
 
     pub(super) fn version(self) -> &'static str {
         match self {
-            Era::Handshake => "2025-11-25",
-            Era::Stateless => "2026-07-28",
+            ProtocolEra::Handshake => "2025-11-25",
+            ProtocolEra::Stateless => "2026-07-28",
         }
     }
 }
 
 /// What a conversation showed.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ServerSession {
     /// From the start of the program.
     pub(super) first_answer: Duration,
     /// As the server settled on.
@@ -62,11 +62,15 @@ pub(super) struct Talk {
 }
 
 /// Starts the server in `/` with next to no environment, opens, lists, reads, hangs up.
-pub(super) fn talk(server: &Server, era: Era, env: &[(String, String)]) -> Result<Talk, String> {
+pub(super) fn talk(
+    server: &Server,
+    era: ProtocolEra,
+    env: &[(String, String)],
+) -> Result<ServerSession, String> {
     let started = Instant::now();
-    let mut client = Client::start(server, era, env)?;
+    let mut client = ProbeClient::start(server, era, env)?;
     let hello = match era {
-        Era::Handshake => {
+        ProtocolEra::Handshake => {
             let params = json!({
                 "protocolVersion": era.version(),
                 "capabilities": {},
@@ -74,12 +78,12 @@ pub(super) fn talk(server: &Server, era: Era, env: &[(String, String)]) -> Resul
             });
             client.ask("initialize", params)?
         }
-        Era::Stateless => client.ask("server/discover", json!({}))?,
+        ProtocolEra::Stateless => client.ask("server/discover", json!({}))?,
     };
     let first_answer = started.elapsed();
     let version = match era {
-        Era::Handshake => hello["protocolVersion"].as_str(),
-        Era::Stateless => {
+        ProtocolEra::Handshake => hello["protocolVersion"].as_str(),
+        ProtocolEra::Stateless => {
             let versions = hello["supportedVersions"].as_array();
             let mut versions = versions.into_iter().flatten().filter_map(Value::as_str);
             versions.find(|version| *version == era.version())
@@ -88,7 +92,7 @@ pub(super) fn talk(server: &Server, era: Era, env: &[(String, String)]) -> Resul
     let version = version
         .ok_or_else(|| format!("it settled on no version: {hello}"))?
         .to_owned();
-    if era == Era::Handshake {
+    if era == ProtocolEra::Handshake {
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
     }
     let list = client.ask("tools/list", json!({}))?;
@@ -104,7 +108,7 @@ pub(super) fn talk(server: &Server, era: Era, env: &[(String, String)]) -> Resul
             Some((name, result))
         }
     };
-    Ok(Talk {
+    Ok(ServerSession {
         first_answer,
         version,
         instructions: hello["instructions"]
@@ -113,7 +117,7 @@ pub(super) fn talk(server: &Server, era: Era, env: &[(String, String)]) -> Resul
             .to_owned(),
         tools,
         called,
-        ended: client.hang_up()?,
+        ended: client.shutdown()?,
     })
 }
 
@@ -121,16 +125,16 @@ fn info() -> Value {
     json!({"name": "forge doctor", "version": env!("CARGO_PKG_VERSION")})
 }
 
-struct Client {
+struct ProbeClient {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<Result<String, String>>,
-    era: Era,
+    era: ProtocolEra,
     asked: u64,
 }
 
-impl Client {
-    fn start(server: &Server, era: Era, env: &[(String, String)]) -> Result<Self, String> {
+impl ProbeClient {
+    fn start(server: &Server, era: ProtocolEra, env: &[(String, String)]) -> Result<Self, String> {
         let passed_on = env
             .iter()
             .filter(|(name, _)| PASSED_ON.contains(&name.as_str()));
@@ -164,7 +168,7 @@ impl Client {
                 }
             });
         }
-        Ok(Client {
+        Ok(ProbeClient {
             input: child.stdin.take(),
             child,
             lines,
@@ -180,7 +184,7 @@ impl Client {
 
     /// The result of a request. Whatever else comes meanwhile must be a message, too.
     fn ask(&mut self, method: &str, mut params: Value) -> Result<Value, String> {
-        if self.era == Era::Stateless {
+        if self.era == ProtocolEra::Stateless {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": self.era.version(),
                 "io.modelcontextprotocol/clientInfo": info(),
@@ -190,13 +194,16 @@ impl Client {
         self.asked += 1;
         let id = self.asked;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + REQUEST_TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let line = match self.lines.recv_timeout(left) {
                 Ok(line) => line.map_err(|error| format!("{method}: {error}"))?,
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(format!("{method}: no answer in {} s", PATIENCE.as_secs()));
+                    return Err(format!(
+                        "{method}: no answer in {} s",
+                        REQUEST_TIMEOUT.as_secs()
+                    ));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(format!("{method}: the server ended instead of answering"));
@@ -216,9 +223,9 @@ impl Client {
         }
     }
 
-    fn hang_up(mut self) -> Result<ExitStatus, String> {
+    fn shutdown(mut self) -> Result<ExitStatus, String> {
         drop(self.input.take());
-        let until = Instant::now() + FAREWELL;
+        let until = Instant::now() + SHUTDOWN_TIMEOUT;
         while Instant::now() < until {
             match self.child.try_wait() {
                 Ok(Some(status)) => return Ok(status),
@@ -228,12 +235,12 @@ impl Client {
         }
         Err(format!(
             "it did not end within {} s after its input had",
-            FAREWELL.as_secs()
+            SHUTDOWN_TIMEOUT.as_secs()
         ))
     }
 }
 
-impl Drop for Client {
+impl Drop for ProbeClient {
     fn drop(&mut self) {
         // Ended already, unless something went wrong.
         let _ = self.child.kill();

@@ -21,7 +21,7 @@ use crate::install::{
 };
 use crate::runs::Runs;
 use crate::visible::{visible_lines, visible_path};
-use client::{Era, Talk, talk};
+use client::{ProtocolEra, ServerSession, talk};
 
 /// Runs of the server that are looked through for clients that refuse by themselves.
 const RUNS: usize = 20;
@@ -30,7 +30,7 @@ const LINES: usize = 20_000;
 
 /// How it looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CheckState {
     Ok,
     /// How things are, which is nobody's mistake.
     Note,
@@ -38,21 +38,21 @@ enum State {
     Failed,
 }
 
-impl State {
+impl CheckState {
     fn word(self) -> &'static str {
         match self {
-            State::Ok => "ok",
-            State::Note => "note",
-            State::Warning => "warning",
-            State::Failed => "failed",
+            CheckState::Ok => "ok",
+            CheckState::Note => "note",
+            CheckState::Warning => "warning",
+            CheckState::Failed => "failed",
         }
     }
 }
 
 /// One thing that was looked at.
-struct Finding {
+struct McpCheck {
     what: &'static str,
-    state: State,
+    state: CheckState,
     detail: String,
     /// One command, or one thing to do.
     hint: Option<String>,
@@ -60,11 +60,11 @@ struct Finding {
 
 /// All of them, in the order in which they are shown.
 #[derive(Default)]
-struct Findings(Vec<Finding>);
+struct McpChecks(Vec<McpCheck>);
 
-impl Findings {
-    fn add(&mut self, what: &'static str, state: State, detail: impl Into<String>) {
-        self.0.push(Finding {
+impl McpChecks {
+    fn add(&mut self, what: &'static str, state: CheckState, detail: impl Into<String>) {
+        self.0.push(McpCheck {
             what,
             state,
             detail: detail.into(),
@@ -81,23 +81,26 @@ impl Findings {
 
 pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
     let server = Server::here(global, ambient, "forge", None, None, Audience::ThisUser)?;
-    let mut findings = Findings::default();
-    let talks: Vec<Talk> = [Era::Handshake, Era::Stateless]
+    let mut findings = McpChecks::default();
+    let talks: Vec<ServerSession> = [ProtocolEra::Handshake, ProtocolEra::Stateless]
         .into_iter()
         .filter_map(|era| conversation(&server, era, ambient, &mut findings))
         .collect();
     if let [one, other] = talks.as_slice() {
         if names(&one.tools) == names(&other.tools) {
-            findings.add("same tools", State::Ok, "in both eras");
+            findings.add("same tools", CheckState::Ok, "in both eras");
         } else {
-            findings.add("same tools", State::Failed, "the two eras list others");
+            findings.add("same tools", CheckState::Failed, "the two eras list others");
         }
     }
     environment(global, ambient, &mut findings);
     project(&server, &mut findings);
     questions(global, ambient, &mut findings);
     settings(global, ambient, &server, &mut findings)?;
-    let failed = findings.0.iter().any(|each| each.state == State::Failed);
+    let failed = findings
+        .0
+        .iter()
+        .any(|each| each.state == CheckState::Failed);
     let tools = talks.first().map(|talk| names(&talk.tools));
     let text = if global.json {
         facts(&findings, !failed, tools.unwrap_or_default()).to_string()
@@ -111,15 +114,15 @@ pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
 /// Opens, lists, reads, hangs up; and says how that was.
 fn conversation(
     server: &Server,
-    era: Era,
+    era: ProtocolEra,
     ambient: &Ambient,
-    findings: &mut Findings,
-) -> Option<Talk> {
+    findings: &mut McpChecks,
+) -> Option<ServerSession> {
     let what = era.word();
     let talk = match talk(server, era, &ambient.env) {
         Ok(talk) => talk,
         Err(why) => {
-            findings.add(what, State::Failed, why);
+            findings.add(what, CheckState::Failed, why);
             findings.hint("`forge mcp < /dev/null` says why it does not start");
             return None;
         }
@@ -132,23 +135,31 @@ fn conversation(
     );
     match &talk.called {
         None if talk.tools.is_empty() => {
-            findings.add(what, State::Failed, talk.instructions.clone());
+            findings.add(what, CheckState::Failed, talk.instructions.clone());
             findings.hint("forge check");
         }
         None => findings.add(
             what,
-            State::Warning,
+            CheckState::Warning,
             format!("{opened}; none that only reads"),
         ),
         Some((name, result)) if result["isError"] == true => {
             let text = result["content"][0]["text"].as_str().unwrap_or_default();
-            findings.add(what, State::Failed, format!("{opened}; {name}: {text}"));
+            findings.add(
+                what,
+                CheckState::Failed,
+                format!("{opened}; {name}: {text}"),
+            );
             findings.hint(format!("forge tools call {name} '{{\"path\": \"/\"}}'"));
         }
-        Some((name, _)) => findings.add(what, State::Ok, format!("{opened}; {name} answers")),
+        Some((name, _)) => findings.add(what, CheckState::Ok, format!("{opened}; {name} answers")),
     }
     if !talk.ended.success() {
-        findings.add(what, State::Failed, format!("it ended with {}", talk.ended));
+        findings.add(
+            what,
+            CheckState::Failed,
+            format!("it ended with {}", talk.ended),
+        );
     }
     Some(talk)
 }
@@ -161,7 +172,7 @@ fn names(tools: &[Value]) -> Vec<&str> {
 }
 
 /// Clients pass on little of their environment, so what is set here is not set there.
-fn environment(global: &Global, ambient: &Ambient, findings: &mut Findings) {
+fn environment(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
     let is_lost = |name: &&str| {
         name.starts_with("FORGE_")
             && !OUR_PLACES.contains(name)
@@ -173,13 +184,13 @@ fn environment(global: &Global, ambient: &Ambient, findings: &mut Findings) {
     if lost.is_empty() {
         findings.add(
             "environment",
-            State::Note,
+            CheckState::Note,
             "clients pass on little of theirs: HOME, PATH and a few more",
         );
     } else {
         findings.add(
             "environment",
-            State::Warning,
+            CheckState::Warning,
             format!(
                 "set here, and not where a client starts it: {}",
                 lost.join(", ")
@@ -191,11 +202,11 @@ fn environment(global: &Global, ambient: &Ambient, findings: &mut Findings) {
 }
 
 /// Clients start servers in directories of their own choosing.
-fn project(server: &Server, findings: &mut Findings) {
+fn project(server: &Server, findings: &mut McpChecks) {
     let place = server.arguments.get(1).map_or("", String::as_str);
     findings.add(
         "directory",
-        State::Note,
+        CheckState::Note,
         format!(
             "clients start a person's servers anywhere: your own settings say -C {place}; those of \
              a project are started in it"
@@ -204,7 +215,7 @@ fn project(server: &Server, findings: &mut Findings) {
 }
 
 /// Who answers what is asked.
-fn questions(global: &Global, ambient: &Ambient, findings: &mut Findings) {
+fn questions(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
     let dir = gather::project_dir(global, ambient).ok();
     let queue = if dir.is_some_and(|dir| ambient.queue(&dir).is_watched()) {
         "a terminal with `forge approve --watch` answers now"
@@ -217,11 +228,11 @@ fn questions(global: &Global, ambient: &Ambient, findings: &mut Findings) {
             "a client refused {hasty} calls sooner than a person can read: it says that it can \
              ask, and does not; {queue}"
         );
-        findings.add("questions", State::Warning, detail);
+        findings.add("questions", CheckState::Warning, detail);
     } else {
         let detail =
             format!("some clients never show them (elicitation), so they are queued; {queue}");
-        findings.add("questions", State::Note, detail);
+        findings.add("questions", CheckState::Note, detail);
     }
     findings.hint("forge approve --watch");
 }
@@ -254,7 +265,7 @@ fn settings(
     global: &Global,
     ambient: &Ambient,
     server: &Server,
-    findings: &mut Findings,
+    findings: &mut McpChecks,
 ) -> Result<(), Failure> {
     let start = start(global)?;
     let places = Places::here(ambient.home.as_deref(), &ambient.env);
@@ -285,12 +296,12 @@ fn settings(
                 Ok(_) | Err(_) => first,
             };
             match outcome {
-                Ok(Edited::Unchanged) => findings.add("settings", State::Ok, shown),
+                Ok(Edited::Unchanged) => findings.add("settings", CheckState::Ok, shown),
                 // It knows other servers, and not this one.
                 Ok(Edited::New(_)) | Err(EditError::Shape(_)) => {}
                 Err(EditError::Other(command)) => findings.add(
                     "settings",
-                    State::Note,
+                    CheckState::Note,
                     format!("{shown}: `forge` starts something else: {command}"),
                 ),
                 Err(EditError::Syntax {
@@ -299,7 +310,7 @@ fn settings(
                     message,
                 }) => findings.add(
                     "settings",
-                    State::Warning,
+                    CheckState::Warning,
                     format!("{shown}:{line}:{column}: {message}"),
                 ),
             }
@@ -308,7 +319,7 @@ fn settings(
     if !findings.0.iter().any(|each| each.what == "settings") {
         findings.add(
             "settings",
-            State::Note,
+            CheckState::Note,
             "no client has been told of this server",
         );
         findings.hint("forge mcp install --help");
@@ -316,7 +327,7 @@ fn settings(
     Ok(())
 }
 
-fn facts(findings: &Findings, ok: bool, tools: Vec<&str>) -> Value {
+fn facts(findings: &McpChecks, ok: bool, tools: Vec<&str>) -> Value {
     let checks: Vec<Value> = findings
         .0
         .iter()
@@ -332,7 +343,7 @@ fn facts(findings: &Findings, ok: bool, tools: Vec<&str>) -> Value {
     json!({"mcp": {"ok": ok, "checks": checks, "tools": tools}})
 }
 
-fn table(findings: &Findings) -> String {
+fn table(findings: &McpChecks) -> String {
     let mut text = String::new();
     for each in &findings.0 {
         let (state, what) = (each.state.word(), each.what);

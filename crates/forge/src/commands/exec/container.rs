@@ -12,8 +12,8 @@ use sandbox_config::Grant;
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
-use super::Printed;
-use super::kept::Kept;
+use super::CapturedOutput;
+use super::kept::ExecLog;
 use super::receipt::Receipt;
 use crate::cli::{Exec, Global};
 use crate::exit::{Exit, Failure};
@@ -29,11 +29,11 @@ pub(super) fn execute(
     containers: &Containers,
     grant: &Grant,
     directory: &str,
-    kept: Kept,
+    kept: ExecLog,
 ) -> Result<Exit, Failure> {
     let start = start(args, directory)?;
     let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
-    let mut printed = Printed::new(&Limits::default());
+    let mut printed = CapturedOutput::new(&Limits::default());
     let collected = global.json.then_some(&mut printed);
     let ran = gather::until_stopped(run(containers, grant, start, collected));
     let ended = match ran.and_then(|ran| ran) {
@@ -94,7 +94,7 @@ async fn run(
     containers: &Containers,
     grant: &Grant,
     start: Start,
-    printed: Option<&mut Printed>,
+    printed: Option<&mut CapturedOutput>,
 ) -> Result<Ended, Failure> {
     let node = containers
         .node(grant)
@@ -150,7 +150,7 @@ async fn run(
 /// Its streams are ours until its end.
 async fn streams(
     mut command: NodeCommand,
-    mut kept: Option<&mut Printed>,
+    mut kept: Option<&mut CapturedOutput>,
 ) -> Result<Ended, Failure> {
     let mut input = tokio::io::stdin();
     let mut piece = vec![0; PIECE_BYTES];

@@ -20,7 +20,7 @@ use crate::run_dir::{self, RunDir};
 const TOOL: &str = "exec";
 
 /// The log of one command.
-pub(super) struct Kept {
+pub(super) struct ExecLog {
     dir: RunDir,
     audit: AuditLog,
     record: Record,
@@ -28,13 +28,13 @@ pub(super) struct Kept {
 }
 
 /// What came of a command.
-pub(super) struct Ended<'a> {
+pub(super) struct ExecOutcome<'a> {
     pub(super) exit: &'a os_sandbox::Exit,
     pub(super) exceeded: Option<Exceeded>,
     pub(super) enforcement: &'a Enforcement,
 }
 
-impl Kept {
+impl ExecLog {
     /// Opens the log. What cannot be recorded is not run.
     pub(super) fn open(project: &Project, args: &Exec, ambient: &Ambient) -> Result<Self, Failure> {
         let words: Vec<String> = args
@@ -50,7 +50,7 @@ impl Kept {
             .into_owned();
         let dir = RunDir::create(project, ambient, TOOL, intent.strip_prefix("run "))?;
         let audit = dir.audit(project.ceiling().is_durable())?;
-        Ok(Kept {
+        Ok(ExecLog {
             dir,
             audit,
             started: Instant::now(),
@@ -147,7 +147,7 @@ impl Kept {
         );
     }
 
-    pub(super) fn ended(mut self, ended: &Ended<'_>) -> Result<(), Failure> {
+    pub(super) fn ended(mut self, ended: &ExecOutcome<'_>) -> Result<(), Failure> {
         self.record.events.extend(
             ended
                 .exceeded

@@ -20,11 +20,11 @@ use crate::stderr::say;
 /// Where a receipt is written.
 pub(super) struct Receipt<'a> {
     path: &'a Path,
-    place: Place,
+    place: ReceiptDestination,
     last: Option<String>,
 }
 
-enum Place {
+enum ReceiptDestination {
     /// The person's own stream. What was written there has been read.
     Stream(File),
     File {
@@ -40,7 +40,10 @@ impl<'a> Receipt<'a> {
     pub(super) fn open(path: &'a Path) -> Result<Receipt<'a>, Failure> {
         let place = if path.starts_with("/dev") || path.starts_with("/proc") {
             // The person's own streams, which are links.
-            OpenOptions::new().write(true).open(path).map(Place::Stream)
+            OpenOptions::new()
+                .write(true)
+                .open(path)
+                .map(ReceiptDestination::Stream)
         } else {
             in_directory(path)
         };
@@ -57,9 +60,9 @@ impl<'a> Receipt<'a> {
     /// Writes what is true now. What was there before is told if somebody else wrote it.
     pub(super) fn write(&mut self, text: String) -> Result<(), Failure> {
         let written = match &mut self.place {
-            Place::Stream(_) if self.last.as_ref() == Some(&text) => Ok(()),
-            Place::Stream(out) => writeln!(out, "{text}"),
-            Place::File {
+            ReceiptDestination::Stream(_) if self.last.as_ref() == Some(&text) => Ok(()),
+            ReceiptDestination::Stream(out) => writeln!(out, "{text}"),
+            ReceiptDestination::File {
                 directory,
                 name,
                 written,
@@ -83,14 +86,14 @@ impl<'a> Receipt<'a> {
 
     /// After the last one: whether the path still leads to what was written.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        let Place::File { written, .. } = &self.place else {
+        let ReceiptDestination::File { written, .. } = &self.place else {
             return Ok(());
         };
         let there = in_directory(self.path).map(|place| match place {
-            Place::File {
+            ReceiptDestination::File {
                 directory, name, ..
             } => identity(&directory, &name),
-            Place::Stream(_) => None,
+            ReceiptDestination::Stream(_) => None,
         });
         match there {
             Ok(there) if there == *written => Ok(()),
@@ -104,7 +107,7 @@ impl<'a> Receipt<'a> {
 }
 
 /// The directory of a file, without a link that leads out of the one that we were started in.
-fn in_directory(path: &Path) -> std::io::Result<Place> {
+fn in_directory(path: &Path) -> std::io::Result<ReceiptDestination> {
     let name = path.file_name().map(OsStr::to_owned);
     let name = name.ok_or_else(|| Error::from(ErrorKind::InvalidInput))?;
     let around = match path.parent() {
@@ -134,7 +137,7 @@ fn in_directory(path: &Path) -> std::io::Result<Place> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    Ok(Place::File {
+    Ok(ReceiptDestination::File {
         directory,
         name,
         written: None,

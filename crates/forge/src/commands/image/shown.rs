@@ -8,7 +8,7 @@ use forge_runtime::containers::image::{Content, Entry, ImageBuild, Planned};
 use os_sandbox::docker::ImageName;
 use serde_json::{Value, json};
 
-use super::{Below, failed};
+use super::{BaseImage, failed};
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
 use crate::visible::{visible, visible_path};
@@ -18,7 +18,7 @@ pub(super) fn plan(
     global: &Global,
     build: &ImageBuild,
     name: &ImageName,
-    below: Option<&Below>,
+    below: Option<&BaseImage>,
 ) -> Result<Exit, Failure> {
     // What it will be called depends on a base that was not read.
     let planned = match below {
@@ -72,7 +72,7 @@ pub(super) fn built(
     build: &ImageBuild,
     planned: &Planned<'_>,
     name: &ImageName,
-    below: Option<&Below>,
+    below: Option<&BaseImage>,
     output: Option<&Path>,
 ) -> Result<Exit, Failure> {
     let place = match output {
@@ -101,14 +101,14 @@ pub(super) fn built(
     print(global, &object, &text)
 }
 
-fn of_base(below: Option<&Below>) -> String {
+fn of_base(below: Option<&BaseImage>) -> String {
     match below {
         Some(below) => format!("{}, which is {}", below.name, below.image.id()),
         None => "none (scratch)".to_owned(),
     }
 }
 
-fn base_json(below: Option<&Below>) -> Value {
+fn base_json(below: Option<&BaseImage>) -> Value {
     below.map_or(
         Value::Null,
         |below| json!({"name": below.name.as_str(), "id": below.image.id()}),

@@ -6,16 +6,16 @@ use crate::program_dirs::ProgramDirs;
 
 /// A tool chain, the file that gives it away, and what to say about its commands.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct Toolchain {
     pub(super) name: &'static str,
     /// Any of these.
     markers: &'static [&'static str],
-    pub(super) rules: &'static [Rule],
+    pub(super) rules: &'static [ShellRule],
 }
 
 /// A shell rule with examples that hold.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct ShellRule {
     pub(super) pattern: &'static str,
     pub(super) matches: &'static str,
     pub(super) differs: &'static str,
@@ -23,8 +23,8 @@ pub(super) struct Rule {
     pub(super) blocked: Option<&'static str>,
 }
 
-const fn asks(pattern: &'static str, matches: &'static str, differs: &'static str) -> Rule {
-    Rule {
+const fn asks(pattern: &'static str, matches: &'static str, differs: &'static str) -> ShellRule {
+    ShellRule {
         pattern,
         matches,
         differs,
@@ -37,8 +37,8 @@ const fn blocked(
     matches: &'static str,
     differs: &'static str,
     why: &'static str,
-) -> Rule {
-    Rule {
+) -> ShellRule {
+    ShellRule {
         pattern,
         matches,
         differs,
@@ -46,7 +46,7 @@ const fn blocked(
     }
 }
 
-pub(super) static GIT: Kind = Kind {
+pub(super) static GIT: Toolchain = Toolchain {
     name: "git",
     markers: &[".git"],
     rules: &[
@@ -66,8 +66,8 @@ pub(super) static GIT: Kind = Kind {
 
 const PUBLISHES: &str = "what is published is a person's decision";
 
-pub(super) static LANGUAGES: [Kind; 9] = [
-    Kind {
+pub(super) static LANGUAGES: [Toolchain; 9] = [
+    Toolchain {
         name: "Rust",
         markers: &["Cargo.toml"],
         rules: &[
@@ -84,7 +84,7 @@ pub(super) static LANGUAGES: [Kind; 9] = [
             ),
         ],
     },
-    Kind {
+    Toolchain {
         name: "pnpm",
         markers: &["pnpm-lock.yaml"],
         rules: &[
@@ -92,7 +92,7 @@ pub(super) static LANGUAGES: [Kind; 9] = [
             blocked("pnpm publish *", "pnpm publish", "pnpm test", PUBLISHES),
         ],
     },
-    Kind {
+    Toolchain {
         name: "yarn",
         markers: &["yarn.lock"],
         rules: &[
@@ -105,7 +105,7 @@ pub(super) static LANGUAGES: [Kind; 9] = [
             ),
         ],
     },
-    Kind {
+    Toolchain {
         name: "npm",
         markers: &["package.json"],
         rules: &[
@@ -118,7 +118,7 @@ pub(super) static LANGUAGES: [Kind; 9] = [
             ),
         ],
     },
-    Kind {
+    Toolchain {
         name: "Python",
         markers: &["pyproject.toml", "setup.py", "requirements.txt"],
         rules: &[
@@ -131,7 +131,7 @@ pub(super) static LANGUAGES: [Kind; 9] = [
             blocked("twine *", "twine upload dist/a", "pytest", PUBLISHES),
         ],
     },
-    Kind {
+    Toolchain {
         name: "Go",
         markers: &["go.mod"],
         rules: &[asks(
@@ -140,7 +140,7 @@ pub(super) static LANGUAGES: [Kind; 9] = [
             "go install x",
         )],
     },
-    Kind {
+    Toolchain {
         name: "Maven",
         markers: &["pom.xml"],
         rules: &[
@@ -153,7 +153,7 @@ pub(super) static LANGUAGES: [Kind; 9] = [
             ),
         ],
     },
-    Kind {
+    Toolchain {
         name: "Gradle",
         markers: &["build.gradle", "build.gradle.kts"],
         rules: &[asks(
@@ -162,7 +162,7 @@ pub(super) static LANGUAGES: [Kind; 9] = [
             "gradle publish",
         )],
     },
-    Kind {
+    Toolchain {
         name: "make",
         markers: &["Makefile", "GNUmakefile"],
         rules: &[asks("make *", "make test", "cmake .")],
@@ -183,21 +183,21 @@ const DIRECTORIES: [(&str, bool); 8] = [
 
 /// What was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct DetectedProject {
     /// The directory, or one above it, is a git repository.
     pub(super) git: bool,
-    pub(super) languages: Vec<&'static Kind>,
+    pub(super) languages: Vec<&'static Toolchain>,
     /// Name, and whether it is only read.
     pub(super) directories: Vec<(&'static str, bool)>,
     /// Programs of the person's.
     pub(super) programs: ProgramDirs,
 }
 
-impl Found {
+impl DetectedProject {
     /// Looks into a directory, which may be absent.
-    pub(super) fn look(dir: &Path, programs: ProgramDirs) -> Found {
-        let holds = |kind: &Kind| kind.markers.iter().any(|name| dir.join(name).exists());
-        let mut languages: Vec<&Kind> = LANGUAGES.iter().filter(|kind| holds(kind)).collect();
+    pub(super) fn look(dir: &Path, programs: ProgramDirs) -> DetectedProject {
+        let holds = |kind: &Toolchain| kind.markers.iter().any(|name| dir.join(name).exists());
+        let mut languages: Vec<&Toolchain> = LANGUAGES.iter().filter(|kind| holds(kind)).collect();
         // A lock file says which of the three runs the scripts of package.json.
         if languages
             .iter()
@@ -206,7 +206,7 @@ impl Found {
             languages.retain(|kind| kind.name != "npm");
         }
         let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
-        Found {
+        DetectedProject {
             git: absolute
                 .ancestors()
                 .any(|above| above.join(".git").exists()),

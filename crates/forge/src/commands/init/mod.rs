@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, Init as Args};
-use crate::commands::init::detect::Found;
-use crate::commands::init::plan::{Plan, Zone};
+use crate::commands::init::detect::DetectedProject;
+use crate::commands::init::plan::{InitPlan, InitZone};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::program_dirs::ProgramDirs;
@@ -32,13 +32,13 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
         (Some(path), Some(home)) => ProgramDirs::of_path(path, home),
         _ => ProgramDirs::default(),
     };
-    let found = Found::look(&dir, programs);
+    let found = DetectedProject::look(&dir, programs);
     let plan = if !zones.is_empty() {
-        Some(Plan::of_zones(&found, zones))
+        Some(InitPlan::of_zones(&found, zones))
     } else if args.minimal {
-        Some(Plan::minimal(&found))
+        Some(InitPlan::minimal(&found))
     } else if args.yes {
-        Some(Plan::proposed(&found))
+        Some(InitPlan::proposed(&found))
     } else {
         ask(global, ambient, &found)?
     };
@@ -91,7 +91,7 @@ fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), Failure
 }
 
 /// `NAME:PATH` or `NAME:PATH:MODE`.
-fn zones(texts: &[String]) -> Result<Vec<Zone>, Failure> {
+fn zones(texts: &[String]) -> Result<Vec<InitZone>, Failure> {
     let zone = |text: &String| {
         let parts: Vec<&str> = text.split(':').collect();
         let (name, path, mode) = match parts[..] {
@@ -102,7 +102,7 @@ fn zones(texts: &[String]) -> Result<Vec<Zone>, Failure> {
                 return Err(Failure::usage(message).hint("MODE is ro or rw: data:./data:ro"));
             }
         };
-        Ok(Zone {
+        Ok(InitZone {
             name: name.to_owned(),
             path: path.to_owned(),
             mode,
@@ -112,7 +112,11 @@ fn zones(texts: &[String]) -> Result<Vec<Zone>, Failure> {
 }
 
 /// Shows the proposal and asks. None: nothing is to be written.
-fn ask(global: &Global, ambient: &Ambient, found: &Found) -> Result<Option<Plan>, Failure> {
+fn ask(
+    global: &Global,
+    ambient: &Ambient,
+    found: &DetectedProject,
+) -> Result<Option<InitPlan>, Failure> {
     if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
         return Err(Failure::new(
             Exit::Usage,
@@ -121,7 +125,7 @@ fn ask(global: &Global, ambient: &Ambient, found: &Found) -> Result<Option<Plan>
         )
         .hint("pass --yes to write what is proposed, --minimal, or --zones NAME:PATH:MODE"));
     }
-    let proposed = Plan::proposed(found);
+    let proposed = InitPlan::proposed(found);
     say(format_args!(
         "Found: {}.\n\n{}\n{}",
         found.described(),
@@ -141,7 +145,7 @@ fn ask(global: &Global, ambient: &Ambient, found: &Found) -> Result<Option<Plan>
     })?;
     Ok(match answer.trim() {
         "y" | "Y" | "yes" => Some(proposed),
-        "m" | "M" => Some(Plan::minimal(found)),
+        "m" | "M" => Some(InitPlan::minimal(found)),
         _ => None,
     })
 }

@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 
 use sandbox_config::Mode;
 
-use crate::commands::init::detect::{Found, GIT, Kind};
+use crate::commands::init::detect::{DetectedProject, GIT, Toolchain};
 
 /// The files of a first project.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct InitPlan {
     pub(super) config: String,
     pub(super) worker: String,
 }
 
 /// A directory with a name.
 #[derive(Debug)]
-pub(super) struct Zone {
+pub(super) struct InitZone {
     pub(super) name: String,
     pub(super) path: String,
     pub(super) mode: Mode,
@@ -25,15 +25,15 @@ const HEAD: &str = "\
 # What workers may do here at most; `forge check` shows what it comes to.
 ";
 
-impl Plan {
+impl InitPlan {
     /// A project with sources is worked on as a whole, so that its tools find their files; others
     /// get a directory for each purpose.
-    pub(super) fn proposed(found: &Found) -> Plan {
+    pub(super) fn proposed(found: &DetectedProject) -> InitPlan {
         if found.languages.is_empty() {
-            let mut zones: Vec<Zone> = found
+            let mut zones: Vec<InitZone> = found
                 .directories
                 .iter()
-                .map(|(name, only_read)| Zone {
+                .map(|(name, only_read)| InitZone {
                     name: (*name).to_owned(),
                     path: format!("./{name}"),
                     mode: if *only_read {
@@ -44,10 +44,10 @@ impl Plan {
                 })
                 .collect();
             if zones.is_empty() {
-                return Plan::minimal(found);
+                return InitPlan::minimal(found);
             }
             zones.push(workspace("./workspace"));
-            return Plan::of_zones(found, zones);
+            return InitPlan::of_zones(found, zones);
         }
         let programs = match found.programs.is_empty() {
             true => String::new(),
@@ -67,11 +67,11 @@ sandbox:
   require_user_permission_by_risk: {{ writes_workspace: true }}
 "
         );
-        Plan::new(found, &sandbox, true)
+        InitPlan::new(found, &sandbox, true)
     }
 
     /// One empty directory to work in, and no commands.
-    pub(super) fn minimal(found: &Found) -> Plan {
+    pub(super) fn minimal(found: &DetectedProject) -> InitPlan {
         let sandbox = "\
 # One directory to work in: ./workspace, which workers see as /workspace.
 sandbox:
@@ -79,11 +79,11 @@ sandbox:
   zones:
     workspace: { path: ./workspace }
 ";
-        Plan::new(found, sandbox, false)
+        InitPlan::new(found, sandbox, false)
     }
 
     /// These directories.
-    pub(super) fn of_zones(found: &Found, zones: Vec<Zone>) -> Plan {
+    pub(super) fn of_zones(found: &DetectedProject, zones: Vec<InitZone>) -> InitPlan {
         let mut sandbox = "\
 # Directories that workers see as /NAME. Writing and deleting are asked about.
 sandbox:
@@ -101,27 +101,27 @@ sandbox:
                 zone.mode
             );
         }
-        Plan::new(found, &sandbox, true)
+        InitPlan::new(found, &sandbox, true)
     }
 
-    fn new(found: &Found, sandbox: &str, with_shell: bool) -> Plan {
+    fn new(found: &DetectedProject, sandbox: &str, with_shell: bool) -> InitPlan {
         let git = found.git.then_some(&GIT);
-        let kinds: Vec<&Kind> = found.languages.iter().copied().chain(git).collect();
+        let kinds: Vec<&Toolchain> = found.languages.iter().copied().chain(git).collect();
         let shell = if with_shell {
             shell(&kinds)
         } else {
             String::new()
         };
         let config = format!("{HEAD}{sandbox}{shell}");
-        Plan {
+        InitPlan {
             worker: worker(!shell.is_empty()),
             config,
         }
     }
 }
 
-fn workspace(path: &str) -> Zone {
-    Zone {
+fn workspace(path: &str) -> InitZone {
+    InitZone {
         name: "workspace".to_owned(),
         path: path.to_owned(),
         mode: Mode::ReadWrite,
@@ -129,7 +129,7 @@ fn workspace(path: &str) -> Zone {
 }
 
 /// Nothing runs unasked: that would need a yes, which is the reader's to give.
-fn shell(kinds: &[&Kind]) -> String {
+fn shell(kinds: &[&Toolchain]) -> String {
     if kinds.is_empty() {
         return String::new();
     }

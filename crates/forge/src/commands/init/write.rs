@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sandbox_config::{ConfigChoice, PROJECT_FILES, Sources, Trust, load};
 
 use crate::ambient::Ambient;
-use crate::commands::init::plan::Plan;
+use crate::commands::init::plan::InitPlan;
 use crate::dirs::make_below;
 use crate::exit::{Exit, Failure};
 
@@ -30,7 +30,7 @@ pub(super) fn nothing_there(dir: &Path) -> Result<(), Failure> {
 
 /// Writes all files and returns their names, relative to `dir`. If one cannot be written, those
 /// before it are taken back.
-pub(super) fn all(dir: &Path, plan: &Plan, ambient: &Ambient) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn all(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<Vec<PathBuf>, Failure> {
     let failed = |path: &Path, error: &std::io::Error| {
         let message = format!("cannot write {}: {error}", path.display());
         Failure::new(Exit::Negative, "init", message)
@@ -52,7 +52,7 @@ pub(super) fn all(dir: &Path, plan: &Plan, ambient: &Ambient) -> Result<Vec<Path
 }
 
 /// Reads the project as it would be. What a person typed may hold mistakes.
-fn check(dir: &Path, plan: &Plan, ambient: &Ambient) -> Result<(), Failure> {
+fn check(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<(), Failure> {
     let trial = dir.join(format!(".{CONFIG}.{}", std::process::id()));
     let failed = |error: std::io::Error| {
         // The name of the trial means nothing to a person.

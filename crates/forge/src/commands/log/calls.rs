@@ -18,9 +18,9 @@ const MAX_WAITING: usize = 4096;
 
 /// Something that a log says.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum LogItem {
     /// A call, as far as it is known.
-    Call(Call),
+    Call(LoggedCall),
     /// The log began again, ended, was sealed.
     Note(Value),
     /// A line that cannot be read.
@@ -29,13 +29,13 @@ pub(super) enum Item {
 
 /// A call: at least one of the two lines.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct LoggedCall {
     pub(super) decision: Option<Value>,
     pub(super) execution: Option<Value>,
 }
 
 /// Reads a run's log.
-pub(super) struct Calls<'a> {
+pub(super) struct CallReader<'a> {
     run: &'a Run,
     segment: u32,
     lines: Option<LineReader<BufReader<File>>>,
@@ -48,17 +48,17 @@ pub(super) struct Calls<'a> {
 }
 
 /// What stands next in the file.
-enum Read {
+enum LineRead {
     Line(Value),
     Unreadable(&'static str),
     Torn,
     Nothing,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> CallReader<'a> {
     pub(super) fn new(run: &'a Run) -> std::io::Result<Self> {
         let first = run.segment(0)?;
-        Ok(Calls {
+        Ok(CallReader {
             run,
             segment: 0,
             lines: first.map(|file| LineReader::new(BufReader::new(file))),
@@ -71,12 +71,12 @@ impl<'a> Calls<'a> {
 
     /// The next item, or none at the end of what is there now; `follow` says that more may come,
     /// so a torn line is not broken yet.
-    pub(super) fn next(&mut self, follow: bool) -> std::io::Result<Option<Item>> {
+    pub(super) fn next(&mut self, follow: bool) -> std::io::Result<Option<LogItem>> {
         loop {
             if self.waiting.len() > MAX_WAITING
                 && let Some((_, decision)) = self.waiting.pop_first()
             {
-                return Ok(Some(Item::Call(Call {
+                return Ok(Some(LogItem::Call(LoggedCall {
                     decision: Some(decision),
                     execution: None,
                 })));
@@ -89,31 +89,31 @@ impl<'a> Calls<'a> {
                 line: self.line + 1,
             };
             let read = match lines.next_line()? {
-                None => Read::Nothing,
-                Some(RawLine::Torn(_)) => Read::Torn,
-                Some(RawLine::TooLong(_)) => Read::Unreadable("longer than any that we write"),
+                None => LineRead::Nothing,
+                Some(RawLine::Torn(_)) => LineRead::Torn,
+                Some(RawLine::TooLong(_)) => LineRead::Unreadable("longer than any that we write"),
                 Some(RawLine::Whole(bytes)) => match serde_json::from_slice(bytes) {
-                    Ok(value @ Value::Object(_)) => Read::Line(value),
-                    Ok(_) | Err(_) => Read::Unreadable("no line of an audit log"),
+                    Ok(value @ Value::Object(_)) => LineRead::Line(value),
+                    Ok(_) | Err(_) => LineRead::Unreadable("no line of an audit log"),
                 },
             };
             let value = match read {
-                Read::Nothing if self.next_segment()? => continue,
-                Read::Nothing if self.torn && !follow => {
+                LineRead::Nothing if self.next_segment()? => continue,
+                LineRead::Nothing if self.torn && !follow => {
                     self.torn = false;
-                    return Ok(Some(Item::Broken(at, "the line is torn")));
+                    return Ok(Some(LogItem::Broken(at, "the line is torn")));
                 }
-                Read::Nothing => return Ok(None),
-                Read::Torn => {
+                LineRead::Nothing => return Ok(None),
+                LineRead::Torn => {
                     self.torn = true;
                     continue;
                 }
-                Read::Unreadable(why) => {
+                LineRead::Unreadable(why) => {
                     self.torn = false;
                     self.line += 1;
-                    return Ok(Some(Item::Broken(at, why)));
+                    return Ok(Some(LogItem::Broken(at, why)));
                 }
-                Read::Line(value) => {
+                LineRead::Line(value) => {
                     self.torn = false;
                     self.line += 1;
                     value
@@ -126,22 +126,22 @@ impl<'a> Calls<'a> {
     }
 
     /// What was decided and never heard of again.
-    pub(super) fn rest(self) -> impl Iterator<Item = Call> {
-        self.waiting.into_values().map(|decision| Call {
+    pub(super) fn rest(self) -> impl Iterator<Item = LoggedCall> {
+        self.waiting.into_values().map(|decision| LoggedCall {
             decision: Some(decision),
             execution: None,
         })
     }
 
-    fn item(&mut self, value: Value, at: Place) -> Option<Item> {
+    fn item(&mut self, value: Value, at: Place) -> Option<LogItem> {
         match value["kind"].as_str() {
             Some("decision") => {
                 let Some(seq) = value["seq"].as_u64() else {
-                    return Some(Item::Broken(at, "a decision without a number"));
+                    return Some(LogItem::Broken(at, "a decision without a number"));
                 };
                 let before = self.waiting.insert(seq, value);
                 before.map(|decision| {
-                    Item::Call(Call {
+                    LogItem::Call(LoggedCall {
                         decision: Some(decision),
                         execution: None,
                     })
@@ -151,13 +151,13 @@ impl<'a> Calls<'a> {
                 let decision = value["call"]
                     .as_u64()
                     .and_then(|call| self.waiting.remove(&call));
-                Some(Item::Call(Call {
+                Some(LogItem::Call(LoggedCall {
                     decision,
                     execution: Some(value),
                 }))
             }
-            Some("begin" | "resumed" | "end" | "seal") => Some(Item::Note(value)),
-            Some(_) | None => Some(Item::Broken(at, "no line of an audit log")),
+            Some("begin" | "resumed" | "end" | "seal") => Some(LogItem::Note(value)),
+            Some(_) | None => Some(LogItem::Broken(at, "no line of an audit log")),
         }
     }
 
@@ -182,7 +182,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-impl Call {
+impl LoggedCall {
     fn asked(&self) -> &Value {
         self.decision.as_ref().unwrap_or(&Value::Null)
     }
@@ -259,15 +259,15 @@ pub(super) fn text(value: &Value) -> String {
 }
 
 /// Which calls are wanted.
-pub(super) struct Wanted<'a> {
+pub(super) struct CallFilter<'a> {
     selection: &'a Selection,
     since_ms: Option<u64>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> CallFilter<'a> {
     pub(super) fn new(selection: &'a Selection) -> Result<Self, Failure> {
         let since_ms = selection.since.as_deref().map(since::parse).transpose()?;
-        Ok(Wanted {
+        Ok(CallFilter {
             selection,
             since_ms,
         })
@@ -284,7 +284,7 @@ impl<'a> Wanted<'a> {
         *denied || since.is_some() || tool.is_some() || worker.is_some()
     }
 
-    pub(super) fn has(&self, call: &Call) -> bool {
+    pub(super) fn has(&self, call: &LoggedCall) -> bool {
         let Selection {
             denied,
             since: _,

@@ -6,7 +6,7 @@
 use forge_tools::escape_controls;
 use serde_json::{Value, json};
 
-use super::calls::{Call, Calls, Item, Wanted, text};
+use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
 use super::{put, unreadable};
 use crate::cli::{LogFormat, Selection};
 use crate::exit::{Exit, Failure};
@@ -17,8 +17,8 @@ const COLUMNS: &str = "seq,at_ms,workers,tool,arguments,verdict,reason,rule,orig
                        runner,ok,code,duration_us,content_bytes,content_sha256";
 
 pub(super) fn export(run: &Run, format: LogFormat, selection: &Selection) -> Result<Exit, Failure> {
-    let wanted = Wanted::new(selection)?;
-    let write = |call: &Call| match format {
+    let wanted = CallFilter::new(selection)?;
+    let write = |call: &LoggedCall| match format {
         LogFormat::Csv => put(row(call)),
         LogFormat::Otel => put(span(run, call)),
     };
@@ -26,12 +26,12 @@ pub(super) fn export(run: &Run, format: LogFormat, selection: &Selection) -> Res
         put(COLUMNS)?;
     }
     let mut broken = false;
-    let mut calls = Calls::new(run).map_err(|error| unreadable(run, &error))?;
+    let mut calls = CallReader::new(run).map_err(|error| unreadable(run, &error))?;
     while let Some(item) = calls.next(false).map_err(|error| unreadable(run, &error))? {
         match item {
-            Item::Call(call) if wanted.has(&call) => write(&call)?,
-            Item::Call(_) | Item::Note(_) => {}
-            Item::Broken(at, why) => {
+            LogItem::Call(call) if wanted.has(&call) => write(&call)?,
+            LogItem::Call(_) | LogItem::Note(_) => {}
+            LogItem::Broken(at, why) => {
                 broken = true;
                 say(format_args!("broken: {at}: {why}"));
             }
@@ -43,7 +43,7 @@ pub(super) fn export(run: &Run, format: LogFormat, selection: &Selection) -> Res
     Ok(if broken { Exit::Negative } else { Exit::Done })
 }
 
-fn row(call: &Call) -> String {
+fn row(call: &LoggedCall) -> String {
     let decided = call.decided();
     let reason = &decided["reasons"][0];
     let came = call.came();
@@ -83,7 +83,7 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-fn span(run: &Run, call: &Call) -> Value {
+fn span(run: &Run, call: &LoggedCall) -> Value {
     let decided = call.decided();
     let came = call.came();
     let start = u128::from(call.at_ms()) * 1_000_000;

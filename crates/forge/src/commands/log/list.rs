@@ -7,11 +7,11 @@ use chrono::{DateTime, Local};
 use forge_tools::{escape_controls, rfc3339};
 use serde_json::{Value, json};
 
-use super::calls::{Calls, Item, text};
-use super::told::Left;
+use super::calls::{CallReader, LogItem, text};
+use super::told::RunUsage;
 use super::{put, unreadable};
 use crate::cli::Global;
-use crate::describe::{self, Layout, Tone};
+use crate::describe::{self, TextLayout, Tone};
 use crate::exit::{Exit, Failure};
 use crate::run_dir::About;
 use crate::runs::{Run, Runs};
@@ -29,7 +29,7 @@ const OTHER_COLUMNS: usize = 75;
 const MIN_ID_CHARS: usize = 15;
 
 /// What a run came to.
-struct Came {
+struct RunEnding {
     outcome: String,
     /// How many programs worked on it, one after another.
     programs: u64,
@@ -39,7 +39,7 @@ struct Came {
 }
 
 /// Which runs are listed.
-pub(super) struct Wanted<'a> {
+pub(super) struct RunFilter<'a> {
     pub(super) worker: Option<&'a str>,
     pub(super) since_ms: Option<u64>,
     /// None: those of all projects.
@@ -48,7 +48,7 @@ pub(super) struct Wanted<'a> {
     pub(super) limit: usize,
 }
 
-impl Wanted<'_> {
+impl RunFilter<'_> {
     fn is_of(&self, about: Option<&About>) -> bool {
         // One that does not say where it was is listed everywhere.
         match (self.project, about) {
@@ -61,8 +61,8 @@ impl Wanted<'_> {
 pub(super) fn list(
     global: &Global,
     runs: &Runs,
-    wanted: &Wanted<'_>,
-    layout: Layout,
+    wanted: &RunFilter<'_>,
+    layout: TextLayout,
 ) -> Result<Exit, Failure> {
     let mut objects = Vec::new();
     let mut rows = Vec::new();
@@ -86,14 +86,14 @@ pub(super) fn list(
             continue;
         }
         listed += 1;
-        let left = Left::briefly(run);
+        let left = RunUsage::briefly(run);
         let came = match came(run) {
             Ok(came) => came,
             // The runs behind it are listed all the same.
             Err(failure) => {
                 all_read = false;
                 say(format_args!("warning: {}", failure.message()));
-                Came::unreadable()
+                RunEnding::unreadable()
             }
         };
         match (global.json, layout.is_screen()) {
@@ -145,7 +145,7 @@ fn began(run: &Run) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(run.seconds.min(253_402_300_799))
 }
 
-fn object(run: &Run, about: Option<&About>, came: &Came, left: &Left) -> Value {
+fn object(run: &Run, about: Option<&About>, came: &RunEnding, left: &RunUsage) -> Value {
     let mut object = json!({
         "run": run.name,
         "worker": run.worker,
@@ -165,7 +165,7 @@ fn object(run: &Run, about: Option<&About>, came: &Came, left: &Left) -> Value {
 }
 
 /// Returns the first cells of a run: outcome, start, short id and worker.
-fn row(run: &Run, runs: &Runs, came: &Came) -> (Tone, Vec<String>) {
+fn row(run: &Run, runs: &Runs, came: &RunEnding) -> (Tone, Vec<String>) {
     let tone = match came.outcome.as_str() {
         "done" | "answered" | "exit code 0" => Tone::Good,
         "running" => Tone::Doubtful,
@@ -185,7 +185,7 @@ fn project_name(about: &About) -> String {
 }
 
 /// Returns the counts that are not zero, and the tokens and cost of the models.
-fn facts(came: &Came, left: &Left) -> String {
+fn facts(came: &RunEnding, left: &RunUsage) -> String {
     let mut facts = vec![show::count(came.calls, "call")];
     for (count, what) in [(came.failed, "failed"), (came.denied, "denied")] {
         facts.extend((count > 0).then(|| format!("{count} {what}")));
@@ -195,7 +195,13 @@ fn facts(came: &Came, left: &Left) -> String {
 }
 
 /// In the person's time, with its distance from UTC.
-fn line(run: &Run, about: Option<&About>, wanted: &Wanted<'_>, came: &Came, left: &Left) -> String {
+fn line(
+    run: &Run,
+    about: Option<&About>,
+    wanted: &RunFilter<'_>,
+    came: &RunEnding,
+    left: &RunUsage,
+) -> String {
     let at = DateTime::<Local>::from(began(run)).format("%Y-%m-%d %H:%M:%S %:z");
     let mut line = format!("{at}  {}  ", run.shown());
     if let (Some(about), None) = (about, wanted.project) {
@@ -220,9 +226,9 @@ fn line(run: &Run, about: Option<&About>, wanted: &Wanted<'_>, came: &Came, left
     line
 }
 
-impl Came {
+impl RunEnding {
     fn unreadable() -> Self {
-        Came {
+        RunEnding {
             outcome: "unreadable".to_owned(),
             programs: 0,
             calls: 0,
@@ -233,7 +239,7 @@ impl Came {
 }
 
 /// From the end of its log; of one that has no end, or that several programs wrote, by counting.
-fn came(run: &Run) -> Result<Came, Failure> {
+fn came(run: &Run) -> Result<RunEnding, Failure> {
     let end = run.end();
     if let Some(end) = &end {
         let count = |name: &str| end[name].as_u64().unwrap_or_default();
@@ -241,7 +247,7 @@ fn came(run: &Run) -> Result<Came, Failure> {
         // nothing before but the first line and two for each of them.
         let lines = count("calls").saturating_mul(2).saturating_add(1);
         if end["seq"].as_u64() == Some(lines) {
-            return Ok(Came {
+            return Ok(RunEnding {
                 outcome: text(&end["outcome"]),
                 programs: 1,
                 calls: count("calls"),
@@ -255,23 +261,23 @@ fn came(run: &Run) -> Result<Came, Failure> {
         None if run.is_locked() => "running".to_owned(),
         None => "not finished".to_owned(),
     };
-    let mut came = Came {
+    let mut came = RunEnding {
         outcome,
         programs: 1,
         calls: 0,
         failed: 0,
         denied: 0,
     };
-    let mut calls = Calls::new(run).map_err(|error| unreadable(run, &error))?;
+    let mut calls = CallReader::new(run).map_err(|error| unreadable(run, &error))?;
     while let Some(item) = calls.next(false).map_err(|error| unreadable(run, &error))? {
         match item {
-            Item::Call(call) => {
+            LogItem::Call(call) => {
                 came.calls += 1;
                 came.failed += u64::from(call.came()["ok"] == Value::Bool(false));
                 came.denied += u64::from(call.is_denied());
             }
-            Item::Broken(..) => came.outcome = "broken".to_owned(),
-            Item::Note(note) => came.programs += u64::from(note["kind"] == "resumed"),
+            LogItem::Broken(..) => came.outcome = "broken".to_owned(),
+            LogItem::Note(note) => came.programs += u64::from(note["kind"] == "resumed"),
         }
     }
     came.calls += u64::try_from(calls.rest().count()).unwrap_or(u64::MAX);

@@ -38,7 +38,7 @@ pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit
                 true => None,
                 false => gather::project_dir(global, ambient).ok(),
             };
-            let wanted = list::Wanted {
+            let wanted = list::RunFilter {
                 worker: worker.as_deref(),
                 since_ms: since.as_deref().map(since::parse).transpose()?,
                 project: project.as_deref(),

@@ -7,9 +7,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use forge_tools::{escape_controls, rfc3339};
 use serde_json::Value;
 
-use super::calls::{Call, Calls, Item, Wanted, text};
-use super::summary::Summary;
-use super::told::{self, Left};
+use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
+use super::summary::CallSummary;
+use super::told::{self, RunUsage};
 use super::{put, unreadable};
 use crate::cli::{Global, Selection};
 use crate::exit::{Exit, Failure};
@@ -27,16 +27,16 @@ pub(super) fn show(
     selection: &Selection,
     follow: bool,
 ) -> Result<Exit, Failure> {
-    let wanted = Wanted::new(selection)?;
-    let mut printer = Printer {
+    let wanted = CallFilter::new(selection)?;
+    let mut printer = CallPrinter {
         json: global.json,
         one_object: global.json && !follow,
         first: true,
         broken: false,
     };
     printer.begin(run)?;
-    let mut summary = Summary::default();
-    let mut calls = Calls::new(run).map_err(|error| unreadable(run, &error))?;
+    let mut summary = CallSummary::default();
+    let mut calls = CallReader::new(run).map_err(|error| unreadable(run, &error))?;
     loop {
         // Asked first: what was written until then is read after it.
         let running = follow && run.is_locked();
@@ -45,14 +45,14 @@ pub(super) fn show(
             .map_err(|error| unreadable(run, &error))?
         {
             match item {
-                Item::Call(call) => {
+                LogItem::Call(call) => {
                     summary.add(&call);
                     if wanted.has(&call) {
                         printer.call(&call)?;
                     }
                 }
-                Item::Note(note) => printer.note(&note)?,
-                Item::Broken(at, why) => {
+                LogItem::Note(note) => printer.note(&note)?,
+                LogItem::Broken(at, why) => {
                     printer.broken = true;
                     printer.line(&format!("broken: {at}: {why}"))?;
                 }
@@ -72,7 +72,7 @@ pub(super) fn show(
     // Asked first, as above.
     let at_work = run.is_locked();
     let told = run.told();
-    let left = Left::of(run, at_work, &told);
+    let left = RunUsage::of(run, at_work, &told);
     let worker = selection.worker.as_deref();
     if printer.one_object {
         let workers = told::workers(&told, worker);
@@ -100,14 +100,14 @@ pub(super) fn show(
 }
 
 /// To standard output: text, one object, or, for a log that is followed, one object a call.
-struct Printer {
+struct CallPrinter {
     json: bool,
     one_object: bool,
     first: bool,
     broken: bool,
 }
 
-impl Printer {
+impl CallPrinter {
     fn begin(&self, run: &Run) -> Result<(), Failure> {
         if self.one_object {
             let name = Value::from(run.name.as_str());
@@ -116,7 +116,7 @@ impl Printer {
         self.text(&format!("run {}", run.shown()))
     }
 
-    fn call(&mut self, call: &Call) -> Result<(), Failure> {
+    fn call(&mut self, call: &LoggedCall) -> Result<(), Failure> {
         if self.one_object {
             let comma = if self.first { "" } else { "," };
             self.first = false;
@@ -180,7 +180,7 @@ fn moment(at_ms: u64) -> String {
 }
 
 /// One call; every text of it escaped.
-fn rendered(call: &Call) -> String {
+fn rendered(call: &LoggedCall) -> String {
     let mut arguments = escape_controls(&call.arguments().to_string());
     if let Some((cut, _)) = arguments.char_indices().nth(MAX_ARGUMENTS_CHARS) {
         arguments.truncate(cut);

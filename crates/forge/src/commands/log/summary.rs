@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use forge_tools::escape_controls;
 use serde_json::{Value, json};
 
-use super::calls::{Call, Calls, Item, text};
+use super::calls::{CallReader, LogItem, LoggedCall, text};
 use crate::runs::Run;
 use crate::visible::shortened;
 
@@ -25,12 +25,12 @@ const MAX_SHOWN: usize = 50;
 
 /// Counts calls.
 #[derive(Debug, Default)]
-pub(crate) struct Summary {
-    tools: Counts,
-    runners: Counts,
-    why_there: Counts,
-    verdicts: Counts,
-    answers: Counts,
+pub(crate) struct CallSummary {
+    tools: CallTotals,
+    runners: CallTotals,
+    why_there: CallTotals,
+    verdicts: CallTotals,
+    answers: CallTotals,
     events: Vec<Value>,
     events_left_out: u64,
     artifacts: Vec<Value>,
@@ -43,9 +43,9 @@ pub(crate) struct Summary {
 
 /// How often each.
 #[derive(Debug, Default)]
-struct Counts(BTreeMap<String, u64>);
+struct CallTotals(BTreeMap<String, u64>);
 
-impl Counts {
+impl CallTotals {
     fn add(&mut self, what: String) {
         let known = self.0.len() < MAX_KINDS || self.0.contains_key(&what);
         let what = if known { what } else { "others".to_owned() };
@@ -58,13 +58,13 @@ impl Counts {
     }
 }
 
-impl Summary {
+impl CallSummary {
     /// Of everything that a run's log says; none where it cannot be read.
     pub(crate) fn of(run: &Run) -> Option<Self> {
-        let mut summary = Summary::default();
-        let mut calls = Calls::new(run).ok()?;
+        let mut summary = CallSummary::default();
+        let mut calls = CallReader::new(run).ok()?;
         while let Some(item) = calls.next(false).ok()? {
-            if let Item::Call(call) = item {
+            if let LogItem::Call(call) = item {
                 summary.add(&call);
             }
         }
@@ -73,7 +73,7 @@ impl Summary {
     }
 
     /// One more call.
-    pub(super) fn add(&mut self, call: &Call) {
+    pub(super) fn add(&mut self, call: &LoggedCall) {
         let (decided, came) = (call.decided(), call.came());
         self.calls += 1;
         self.tools.add(call.tool());
@@ -174,7 +174,7 @@ impl Summary {
 }
 
 /// What came of a call, and of which.
-fn of_call(call: &Call, mut what: Value) -> Value {
+fn of_call(call: &LoggedCall, mut what: Value) -> Value {
     if let Value::Object(fields) = &mut what {
         fields.insert("call".to_owned(), json!(call.seq()));
         fields.insert("worker".to_owned(), json!(call.workers().last()));

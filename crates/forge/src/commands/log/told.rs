@@ -13,32 +13,32 @@ use crate::visible::{shortened, visible};
 const MAX_END_CHARS: usize = 200;
 
 /// What a run left besides its log.
-pub(super) struct Left {
+pub(super) struct RunUsage {
     /// None: not known, or no model was asked anything.
-    used: Option<Used>,
-    state: State,
+    used: Option<ModelUsage>,
+    state: TranscriptState,
     /// It has no answer, its transcript is there, and nobody is at work on it.
     resumable: bool,
 }
 
 /// Whether there is a transcript.
-enum State {
+enum TranscriptState {
     Kept,
     Damaged(String),
     Nothing,
 }
 
 /// What all workers used, in all programs that worked on the run.
-struct Used {
+struct ModelUsage {
     turns: u64,
     tokens: u64,
     cost_nano_usd: u64,
 }
 
-impl Used {
+impl ModelUsage {
     fn reported(report: &Value) -> Self {
         let count = |name: &str| report[name].as_u64().unwrap_or_default();
-        Used {
+        ModelUsage {
             turns: count("turns"),
             tokens: count("tokens"),
             cost_nano_usd: count("cost_nano_usd"),
@@ -49,7 +49,7 @@ impl Used {
         let runs = || transcript.runs.values();
         let usage = runs().fold(Usage::default(), |sum, run| sum.plus(run.usage));
         let sum = |each: fn(&WorkerRun) -> u64| runs().map(each).fold(0, u64::saturating_add);
-        Used {
+        ModelUsage {
             turns: sum(|run| run.turns),
             tokens: usage.total(),
             cost_nano_usd: sum(|run| run.cost_nano_usd.unwrap_or(0)),
@@ -65,41 +65,44 @@ impl Used {
     }
 }
 
-impl Left {
+impl RunUsage {
     /// For a list. A run with an answer noted what it used, so its transcript is not read.
     pub(super) fn briefly(run: &Run) -> Self {
         match run.report().filter(|report| report["end"] == "answered") {
-            Some(report) => Left {
-                used: Some(Used::reported(&report)),
+            Some(report) => RunUsage {
+                used: Some(ModelUsage::reported(&report)),
                 state: match run.file("transcript.jsonl") {
-                    Ok(Some(_)) => State::Kept,
-                    Ok(None) => State::Nothing,
-                    Err(error) => State::Damaged(error.to_string()),
+                    Ok(Some(_)) => TranscriptState::Kept,
+                    Ok(None) => TranscriptState::Nothing,
+                    Err(error) => TranscriptState::Damaged(error.to_string()),
                 },
                 resumable: false,
             },
             // Asked first: a run that ends meanwhile is not taken for one that was stopped.
-            None => Left::of(run, run.is_locked(), &run.told()),
+            None => RunUsage::of(run, run.is_locked(), &run.told()),
         }
     }
 
     /// Of a run that somebody is at work on, or not.
     pub(super) fn of(run: &Run, at_work: bool, told: &Told) -> Self {
-        let reported = || run.newest_report().map(|report| Used::reported(&report));
+        let reported = || {
+            run.newest_report()
+                .map(|report| ModelUsage::reported(&report))
+        };
         match told {
-            Told::Kept(transcript) => Left {
-                used: Some(Used::kept(transcript)),
-                state: State::Kept,
+            Told::Kept(transcript) => RunUsage {
+                used: Some(ModelUsage::kept(transcript)),
+                state: TranscriptState::Kept,
                 resumable: !at_work && Past::of(transcript, true).is_ok(),
             },
-            Told::Damaged(why) => Left {
+            Told::Damaged(why) => RunUsage {
                 used: reported(),
-                state: State::Damaged(why.clone()),
+                state: TranscriptState::Damaged(why.clone()),
                 resumable: false,
             },
-            Told::Nothing => Left {
+            Told::Nothing => RunUsage {
                 used: reported(),
-                state: State::Nothing,
+                state: TranscriptState::Nothing,
                 resumable: false,
             },
         }
@@ -107,24 +110,28 @@ impl Left {
 
     /// For a person, if there is anything to say: no model was asked in calls of a client.
     pub(super) fn shown(&self) -> Option<String> {
-        let mut parts: Vec<String> = self.used.iter().map(Used::shown).collect();
+        let mut parts: Vec<String> = self.used.iter().map(ModelUsage::shown).collect();
         match &self.state {
-            State::Kept if self.resumable => parts.push("can be resumed".to_owned()),
-            State::Kept => {}
-            State::Damaged(why) => parts.push(format!("damaged transcript: {}", short(why))),
-            State::Nothing if self.used.is_some() => parts.push("no transcript".to_owned()),
-            State::Nothing => {}
+            TranscriptState::Kept if self.resumable => parts.push("can be resumed".to_owned()),
+            TranscriptState::Kept => {}
+            TranscriptState::Damaged(why) => {
+                parts.push(format!("damaged transcript: {}", short(why)))
+            }
+            TranscriptState::Nothing if self.used.is_some() => {
+                parts.push("no transcript".to_owned())
+            }
+            TranscriptState::Nothing => {}
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
     /// The fields for programs.
     pub(super) fn fields(&self) -> Vec<(&'static str, Value)> {
-        let used = |each: fn(&Used) -> u64| Value::from(self.used.as_ref().map(each));
+        let used = |each: fn(&ModelUsage) -> u64| Value::from(self.used.as_ref().map(each));
         let (state, damage) = match &self.state {
-            State::Kept => ("kept", None),
-            State::Damaged(why) => ("damaged", Some(why.as_str())),
-            State::Nothing => ("none", None),
+            TranscriptState::Kept => ("kept", None),
+            TranscriptState::Damaged(why) => ("damaged", Some(why.as_str())),
+            TranscriptState::Nothing => ("none", None),
         };
         vec![
             ("turns", used(|used| used.turns)),

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::runs::Run;
 
 /// One log and what is to be said about it.
-struct Finding {
+struct LogVerdict {
     word: &'static str,
     text: String,
     holds: bool,
@@ -25,7 +25,7 @@ pub(super) fn verify(global: &Global, runs: &[&Run]) -> Result<Exit, Failure> {
         let verified = run.verified();
         let finding = match &verified {
             Ok(verified) => finding(run, locked, verified),
-            Err(error) => Finding {
+            Err(error) => LogVerdict {
                 word: "unreadable",
                 text: format!("cannot be read: {error}"),
                 holds: false,
@@ -51,7 +51,7 @@ pub(super) fn verify(global: &Global, runs: &[&Run]) -> Result<Exit, Failure> {
     Ok(if hold { Exit::Done } else { Exit::Negative })
 }
 
-fn finding(run: &Run, locked: bool, verified: &Verified) -> Finding {
+fn finding(run: &Run, locked: bool, verified: &Verified) -> LogVerdict {
     let lines = verified.lines;
     let noted = run.noted_head();
     let (word, text) = match (&verified.integrity, noted) {
@@ -82,7 +82,7 @@ fn finding(run: &Run, locked: bool, verified: &Verified) -> Finding {
         (found @ Integrity::Torn { .. }, _) => ("torn", found.to_string()),
         (found @ Integrity::Broken(_), _) => ("broken", found.to_string()),
     };
-    Finding {
+    LogVerdict {
         word,
         text,
         holds: word == "whole",

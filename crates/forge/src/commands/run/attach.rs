@@ -20,7 +20,7 @@ use crate::visible::{visible, visible_path};
 /// Copies of what is attached.
 pub(super) fn read(files: &[PathBuf], chosen: &Chosen) -> Result<Vec<Attachment>, Failure> {
     let policy = chosen.worker.attachment_policy();
-    let mut sandbox = Sandbox {
+    let mut sandbox = AttachmentFiles {
         grant: &chosen.grant,
         opened: None,
     };
@@ -60,12 +60,12 @@ fn bytes(file: &Attachment) -> u64 {
 }
 
 /// What the entry worker may read, opened once it is needed.
-struct Sandbox<'a> {
+struct AttachmentFiles<'a> {
     grant: &'a Grant,
     opened: Option<FileSandbox>,
 }
 
-impl Sandbox<'_> {
+impl AttachmentFiles<'_> {
     fn read(&mut self, file: &Path, left: u64) -> Result<Vec<u8>, Failure> {
         let shown = visible_path(file);
         let cannot =

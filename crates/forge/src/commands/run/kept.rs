@@ -19,7 +19,7 @@ use crate::subject::Chosen;
 use crate::visible::visible;
 
 /// What a new run is given.
-pub(super) struct Asked {
+pub(super) struct RunInput {
     /// What the entry worker is asked.
     pub(super) input: String,
     /// Copies of files for it.
@@ -29,7 +29,7 @@ pub(super) struct Asked {
 }
 
 /// A run that nobody else can write to.
-pub(super) struct Kept {
+pub(super) struct RunRecord {
     pub(super) dir: RunDir,
     pub(super) audit: Arc<AuditLog>,
     /// None: the run keeps no transcript.
@@ -42,17 +42,17 @@ pub(super) struct Kept {
     pub(super) conversation: Conversation,
 }
 
-impl Kept {
+impl RunRecord {
     /// A new run.
     pub(super) fn begin(
         args: &Args,
         ambient: &Ambient,
         chosen: &mut Chosen,
-        asked: Asked,
+        asked: RunInput,
         model: &str,
         redactor: &Arc<Redactor>,
     ) -> Result<Self, Failure> {
-        let Asked {
+        let RunInput {
             input,
             attached,
             answer_schema,
@@ -96,7 +96,7 @@ impl Kept {
         } else {
             None
         };
-        Ok(Kept {
+        Ok(RunRecord {
             dir,
             audit,
             keeper,
@@ -118,7 +118,7 @@ impl Kept {
     /// Who is told what happens: the transcript first, then `shown`.
     pub(super) fn observer(&self, shown: Arc<dyn Observer>) -> Arc<dyn Observer> {
         match &self.keeper {
-            Some(keeper) => Arc::new(Both(Arc::clone(keeper), shown)),
+            Some(keeper) => Arc::new(ObserverPair(Arc::clone(keeper), shown)),
             None => shown,
         }
     }
@@ -143,9 +143,9 @@ impl Kept {
     }
 }
 
-struct Both(Arc<Keeper>, Arc<dyn Observer>);
+struct ObserverPair(Arc<Keeper>, Arc<dyn Observer>);
 
-impl Observer for Both {
+impl Observer for ObserverPair {
     fn observe(&self, event: RunEvent<'_>) {
         self.0.observe(event);
         self.1.observe(event);

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, Run};
-use crate::commands::log::summary::Summary;
+use crate::commands::log::summary::CallSummary;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::repositories;
@@ -30,11 +30,11 @@ use crate::run_dir;
 use crate::show::{Look, Watcher};
 use crate::signals::AfterTheRun;
 use crate::subject::{Chosen, chosen, with_sentence_as_input};
-use kept::{Asked, Kept};
-use resume::{Earlier, Found, Upon};
-use told::Told;
+use kept::{RunInput, RunRecord};
+use resume::{PreviousRun, ResumeContext, ResumeState};
+use told::EventOutput;
 
-use tally::{Tally, counted};
+use tally::{RefusalCounter, counted};
 
 pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
     let args = &with_sentence_as_input(global, args);
@@ -42,9 +42,9 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
         let Some(name) = &args.resume else {
             return go(global, args, ambient, None, told);
         };
-        let earlier = match Earlier::find(global, ambient, name)? {
-            Found::Open(earlier) => *earlier,
-            Found::Answered(answered) => return answered.tell(global, args, ambient, told),
+        let earlier = match PreviousRun::find(global, ambient, name)? {
+            ResumeState::Open(earlier) => *earlier,
+            ResumeState::Answered(answered) => return answered.tell(global, args, ambient, told),
         };
         let (global, args) = earlier.as_then(global, args);
         go(&global, &args, ambient, Some(earlier), told)
@@ -55,8 +55,8 @@ fn go(
     global: &Global,
     args: &Run,
     ambient: &Ambient,
-    earlier: Option<Earlier>,
-    told: &mut Told,
+    earlier: Option<PreviousRun>,
+    told: &mut EventOutput,
 ) -> Result<Exit, Failure> {
     let global = &flags::applied(global, args, ambient)?;
     answer_file::somewhere()?;
@@ -64,10 +64,10 @@ fn go(
     if args.dry_run {
         return plan::show(global, args, ambient, &chosen);
     }
-    let kept_schema = earlier.as_ref().and_then(Earlier::answer_schema);
+    let kept_schema = earlier.as_ref().and_then(PreviousRun::answer_schema);
     let flag = args.answer.json_schema.as_deref();
     let answer_schema = flags::answer_schema(&chosen.worker, flag, kept_schema)?;
-    let asked = Asked {
+    let asked = RunInput {
         input: input::input(args)?,
         attached: attach::read(&args.attach, &chosen)?,
         answer_schema,
@@ -94,20 +94,20 @@ fn go(
         )));
     }
     let attempts = models.attempts;
-    let mut record = record::Record::begin(args.record.as_deref())?;
+    let mut record = record::PlaybookRecording::begin(args.record.as_deref())?;
 
     let redactor =
         ambient.redactor(&[repositories::unseen(project, ambient), models.secrets].concat());
     let kept = match earlier {
         None => {
             let model = model.name();
-            Kept::begin(args, ambient, &mut chosen, asked, &model, &redactor)?
+            RunRecord::begin(args, ambient, &mut chosen, asked, &model, &redactor)?
         }
         Some(earlier) => {
             chosen.grant = earlier.dir().holds(chosen.grant.clone())?;
             let schema = asked.answer_schema;
             let basis = kept::basis(&chosen, &model.name(), schema.as_ref(), &redactor);
-            let upon = Upon {
+            let upon = ResumeContext {
                 basis,
                 grant: &chosen.grant,
                 answer_schema: schema,
@@ -137,7 +137,7 @@ fn go(
         answer_is_seen: ambient.stdout_terminal,
     };
     let (watcher, watching) = Watcher::start(look, &redactor, told.stream());
-    let (tally, refusals) = Tally::before(watcher);
+    let (tally, refusals) = RefusalCounter::before(watcher);
     let isolation = gather::isolation(args.approval.no_os_sandbox, ambient);
     let repositories = repositories::repositories(&project, ambient)?;
     let mut session = Session::builder(models.others).workers(workers);
@@ -202,9 +202,9 @@ fn go(
 }
 
 /// What its log says of all of it.
-fn summary(kept: &Kept) -> Option<serde_json::Value> {
+fn summary(kept: &RunRecord) -> Option<serde_json::Value> {
     let run = crate::runs::Run::at(kept.dir.path())?;
-    Some(Summary::of(&run)?.to_json())
+    Some(CallSummary::of(&run)?.to_json())
 }
 
 /// What a run came to, in one word.

@@ -60,7 +60,7 @@ pub(crate) fn ways_to_a_model(ambient: &Ambient) -> String {
 }
 
 /// The models of a run.
-pub(crate) struct Chosen {
+pub(crate) struct RunModels {
     /// Of the entry worker.
     pub(crate) entry: Arc<dyn Model>,
     /// Of the workers that name none.
@@ -80,7 +80,7 @@ pub(crate) fn choose(
     project: &Project,
     worker: &Worker,
     workers: &[Worker],
-) -> Result<Chosen, Failure> {
+) -> Result<RunModels, Failure> {
     let replayed = args.replay.as_ref().map(|file| format!("scripted:{file}"));
     let typed = replayed.as_deref().or(args.model.as_deref());
     choose_typed(typed, ambient, project, worker, workers)
@@ -94,7 +94,7 @@ pub(crate) fn choose_for_call(
     project: &Project,
     [caller, called]: [&Worker; 2],
     workers: &[Worker],
-) -> Result<Chosen, Failure> {
+) -> Result<RunModels, Failure> {
     let named = called.model().or(project.model());
     let entry = if named.is_some() { called } else { caller };
     choose_typed(typed, ambient, project, entry, workers)
@@ -106,16 +106,16 @@ fn choose_typed(
     project: &Project,
     worker: &Worker,
     workers: &[Worker],
-) -> Result<Chosen, Failure> {
+) -> Result<RunModels, Failure> {
     let mut keys = Keys::new(ambient, project);
     let typed = typed.or_else(|| ambient.var("FORGE_MODEL"));
     // A file named on the command line or in the environment is found from here, one named in a
     // project from the project.
     if let Some(named) = typed {
-        let mut finder = Finder::new(project, Path::new("."), &mut keys);
+        let mut finder = ModelFactory::new(project, Path::new("."), &mut keys);
         let entry = finder.find(named)?;
         let attempts = finder.attempts;
-        return Ok(Chosen {
+        return Ok(RunModels {
             others: Arc::clone(&entry),
             entry,
             own: None,
@@ -123,7 +123,7 @@ fn choose_typed(
             secrets: keys.secrets(),
         });
     }
-    let mut finder = Finder::new(project, project.dir(), &mut keys);
+    let mut finder = ModelFactory::new(project, project.dir(), &mut keys);
     let Some(named) = worker.model().or_else(|| project.model()) else {
         return Err(
             Failure::new(Exit::Usage, "model.missing", "no model is configured")
@@ -138,7 +138,7 @@ fn choose_typed(
         Some(name) => finder.find_for_others(name),
     };
     let called = called(project, worker);
-    let mut own = Own(BTreeMap::from([(named.to_owned(), Arc::clone(&entry))]));
+    let mut own = WorkerModels(BTreeMap::from([(named.to_owned(), Arc::clone(&entry))]));
     for name in workers
         .iter()
         .filter(|each| {
@@ -152,7 +152,7 @@ fn choose_typed(
             own.0.insert(name.to_owned(), finder.find_for_others(name));
         }
     }
-    Ok(Chosen {
+    Ok(RunModels {
         entry,
         others,
         own: Some(Arc::new(own)),
@@ -179,7 +179,7 @@ fn called(project: &Project, worker: &Worker) -> Option<BTreeSet<String>> {
 }
 
 /// Makes models of names.
-struct Finder<'a, 'k> {
+struct ModelFactory<'a, 'k> {
     project: &'a Project,
     /// Where playbooks are looked for.
     base: &'a Path,
@@ -187,9 +187,9 @@ struct Finder<'a, 'k> {
     attempts: Attempts,
 }
 
-impl<'a, 'k> Finder<'a, 'k> {
+impl<'a, 'k> ModelFactory<'a, 'k> {
     fn new(project: &'a Project, base: &'a Path, keys: &'a mut Keys<'k>) -> Self {
-        Finder {
+        ModelFactory {
             project,
             base,
             keys,
@@ -212,7 +212,7 @@ impl<'a, 'k> Finder<'a, 'k> {
     fn find_for_others(&mut self, named: &str) -> Arc<dyn Model> {
         self.find(named).unwrap_or_else(|failure| {
             let message = failure.message().to_owned();
-            Arc::new(Missing {
+            Arc::new(UnavailableModel {
                 name: named.to_owned(),
                 why: match failure.code() {
                     "model.credentials" => ModelError::Credentials(message),
@@ -252,9 +252,9 @@ impl<'a, 'k> Finder<'a, 'k> {
 }
 
 /// The models that workers name themselves.
-struct Own(BTreeMap<String, Arc<dyn Model>>);
+struct WorkerModels(BTreeMap<String, Arc<dyn Model>>);
 
-impl Models for Own {
+impl Models for WorkerModels {
     fn model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
         self.0
             .get(name)
@@ -268,19 +268,19 @@ impl Models for Own {
 
 /// Returns a model for a session in which no worker is to run: each turn of it fails.
 pub(crate) fn missing() -> Arc<dyn Model> {
-    Arc::new(Missing {
+    Arc::new(UnavailableModel {
         name: "none".to_owned(),
         why: ModelError::Credentials("no model is configured".to_owned()),
     })
 }
 
 /// A model that cannot be had.
-struct Missing {
+struct UnavailableModel {
     name: String,
     why: ModelError,
 }
 
-impl Model for Missing {
+impl Model for UnavailableModel {
     fn name(&self) -> String {
         self.name.clone()
     }

@@ -88,7 +88,7 @@ fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::
     let _ = writeln!(
         text,
         "{}",
-        describe::mount_table(grant, "  ", describe::Layout::default(), true).trim_end()
+        describe::mount_table(grant, "  ", describe::TextLayout::default(), true).trim_end()
     );
     let asks = match asked(grant).as_slice() {
         [] => "nothing".to_owned(),

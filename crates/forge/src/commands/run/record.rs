@@ -12,12 +12,12 @@ use crate::commands::exec::open_plain;
 use crate::exit::{Exit, Failure};
 
 /// A recording that is under way, if there is one.
-pub(super) struct Record {
+pub(super) struct PlaybookRecording {
     to: Option<(PathBuf, File)>,
     recording: Option<Arc<Recording>>,
 }
 
-impl Record {
+impl PlaybookRecording {
     /// Opens the file before the run begins: a run that cannot be kept is not paid for.
     pub(super) fn begin(file: Option<&Path>) -> Result<Self, Failure> {
         let to = match file {
@@ -28,7 +28,7 @@ impl Record {
                 Some((path.to_owned(), opened))
             }
         };
-        Ok(Record {
+        Ok(PlaybookRecording {
             to,
             recording: None,
         })

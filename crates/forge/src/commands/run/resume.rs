@@ -17,8 +17,8 @@ use forge_tools::{Redactor, escape_controls};
 use sandbox_config::{Grant, WithoutFile};
 use serde_json::Value;
 
-use super::kept::{self, Kept};
-use super::told::Told;
+use super::kept::{self, RunRecord};
+use super::told::EventOutput;
 use super::{attach, conclude};
 use crate::ambient::Ambient;
 use crate::cli::{Global, Run as Args};
@@ -30,34 +30,34 @@ use crate::stderr::say;
 use crate::visible::{visible, visible_path};
 
 /// What a run goes on upon.
-pub(super) struct Upon<'a> {
+pub(super) struct ResumeContext<'a> {
     pub(super) basis: Basis,
     pub(super) grant: &'a Grant,
     pub(super) answer_schema: Option<Value>,
 }
 
 /// What became of a run so far.
-pub(super) enum Found {
+pub(super) enum ResumeState {
     /// It can go on.
-    Open(Box<Earlier>),
+    Open(Box<PreviousRun>),
     /// It has its answer, which a program that was killed then may not have shown.
-    Answered(Answered),
+    Answered(AnsweredRun),
 }
 
 /// A run that ended with an answer.
-pub(super) struct Answered {
+pub(super) struct AnsweredRun {
     run: Run,
     report: RunReport,
 }
 
-impl Answered {
+impl AnsweredRun {
     /// Shows the answer again. Nothing is done.
     pub(super) fn tell(
         self,
         global: &Global,
         args: &Args,
         ambient: &Ambient,
-        told: &mut Told,
+        told: &mut EventOutput,
     ) -> Result<Exit, Failure> {
         if !global.quiet {
             say(format_args!(
@@ -79,14 +79,18 @@ impl Answered {
 }
 
 /// A run that is to go on, as it lies there.
-pub(super) struct Earlier {
+pub(super) struct PreviousRun {
     run: Run,
     transcript: Transcript,
 }
 
-impl Earlier {
+impl PreviousRun {
     /// Finds the run and reads what it left.
-    pub(super) fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<Found, Failure> {
+    pub(super) fn find(
+        global: &Global,
+        ambient: &Ambient,
+        name: &str,
+    ) -> Result<ResumeState, Failure> {
         let run = find(global, ambient, name)?;
         if run.is_locked() {
             return Err(held(&run));
@@ -94,9 +98,9 @@ impl Earlier {
         let transcript = transcript(&run)?;
         if let Err(CannotGoOn::Answered) = Past::of(&transcript, true) {
             let report = transcript.answered().ok_or_else(|| answered(&run))?;
-            return Ok(Found::Answered(Answered { run, report }));
+            return Ok(ResumeState::Answered(AnsweredRun { run, report }));
         }
-        Ok(Found::Open(Box::new(Earlier { run, transcript })))
+        Ok(ResumeState::Open(Box::new(PreviousRun { run, transcript })))
     }
 
     /// The same project and worker as then. Flags that changed what they may do have to be given
@@ -129,10 +133,10 @@ impl Earlier {
         self,
         global: &Global,
         args: &Args,
-        upon: Upon<'_>,
+        upon: ResumeContext<'_>,
         redactor: Arc<Redactor>,
-    ) -> Result<Kept, Failure> {
-        let Upon {
+    ) -> Result<RunRecord, Failure> {
+        let ResumeContext {
             basis,
             grant,
             answer_schema,
@@ -175,7 +179,7 @@ impl Earlier {
         if !global.quiet {
             tell(&self.run, &past);
         }
-        Ok(Kept {
+        Ok(RunRecord {
             dir,
             audit: Arc::new(audit),
             keeper: Some(Arc::new(keeper)),

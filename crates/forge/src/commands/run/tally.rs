@@ -13,7 +13,7 @@ pub(super) struct Refusals {
 }
 
 /// Counts, and hands on what it is told.
-pub(super) struct Tally {
+pub(super) struct RefusalCounter {
     next: Arc<dyn Observer>,
     refusals: Arc<Mutex<Refusals>>,
 }
@@ -21,10 +21,10 @@ pub(super) struct Tally {
 /// More are not listed; one is enough to fail.
 const MAX_LISTED: usize = 100;
 
-impl Tally {
+impl RefusalCounter {
     pub(super) fn before(next: Arc<dyn Observer>) -> (Self, Arc<Mutex<Refusals>>) {
         let refusals = Arc::default();
-        let tally = Tally {
+        let tally = RefusalCounter {
             next,
             refusals: Arc::clone(&refusals),
         };
@@ -40,7 +40,7 @@ pub(super) fn counted(refusals: &Mutex<Refusals>) -> Refusals {
         .clone()
 }
 
-impl Observer for Tally {
+impl Observer for RefusalCounter {
     fn observe(&self, event: RunEvent<'_>) {
         if let RunEvent::CallEnded { caller, result } = event {
             let code = result.detail.pointer("/error/code");

@@ -12,14 +12,14 @@ use crate::show::{Beginning, Outcome, Stream};
 
 /// What is known of a run so far.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct EventOutput {
     stream: Option<Arc<Stream>>,
     kept: Option<PathBuf>,
     pub(super) report: Option<RunReport>,
     pub(super) attempts: Vec<Attempt>,
 }
 
-impl Told {
+impl EventOutput {
     /// The run begins.
     pub(super) fn begins(
         &mut self,
@@ -50,9 +50,9 @@ impl Told {
 /// Does `work`, and tells how it ended, however it did.
 pub(super) fn telling(
     global: &Global,
-    work: impl FnOnce(&mut Told) -> Result<Exit, Failure>,
+    work: impl FnOnce(&mut EventOutput) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    let mut told = Told::default();
+    let mut told = EventOutput::default();
     if !global.streams() {
         return work(&mut told);
     }

@@ -3,8 +3,8 @@
 use forge_tools::git::{GitBackend as _, GitError};
 use serde_json::json;
 
-use super::kept::Kept;
-use super::{Meant, all, failed, meant, place, put, put_json};
+use super::kept::StageLog;
+use super::{StagedSelection, all, failed, meant, place, put, put_json};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
@@ -18,14 +18,14 @@ pub(super) fn discard(
     ids: &[String],
 ) -> Result<Exit, Failure> {
     let list = all(staging)?;
-    let mut named: Vec<Meant<'_>> = Vec::new();
+    let mut named: Vec<StagedSelection<'_>> = Vec::new();
     for id in ids {
         let one = meant(&list, Some(id))?;
         if !named.iter().any(|known| known.id() == one.id()) {
             named.push(one);
         }
     }
-    let mut log = Kept::open("stage_discard", &named, ambient, &[])?;
+    let mut log = StageLog::open("stage_discard", &named, ambient, &[])?;
     log.typed()?;
     match gather::until_stopped(thrown_away(staging, &named)) {
         Ok(Ok(())) => log.close("discarded", None)?,
@@ -46,7 +46,7 @@ pub(super) fn discard(
 }
 
 /// Not while one of them is being pushed.
-async fn thrown_away(staging: &Staging, named: &[Meant<'_>]) -> Result<(), Failure> {
+async fn thrown_away(staging: &Staging, named: &[StagedSelection<'_>]) -> Result<(), Failure> {
     let turn = staging.turn().await?;
     let done = async {
         if let Some(git) = place(staging)? {

@@ -9,7 +9,7 @@ use forge_tools::{DecisionRecord, Reason, Record, Recorder as _, Verdict};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::Meant;
+use super::StagedSelection;
 use crate::ambient::Ambient;
 use crate::exit::{Exit, Failure};
 use crate::run_dir::{self, RunDir};
@@ -18,18 +18,18 @@ use crate::run_dir::{self, RunDir};
 const RUN: &str = "stage";
 
 /// The log of one push, or of what is discarded at once.
-pub(super) struct Kept {
+pub(super) struct StageLog {
     dir: RunDir,
     audit: AuditLog,
     record: Record,
     started: Instant,
 }
 
-impl Kept {
+impl StageLog {
     /// Opens the log. What cannot be recorded is not done.
     pub(super) fn open(
         what: &str,
-        commits: &[Meant<'_>],
+        commits: &[StagedSelection<'_>],
         ambient: &Ambient,
         redacted: &[String],
     ) -> Result<Self, Failure> {
@@ -44,8 +44,8 @@ impl Kept {
         let facts = commits.iter().map(facts).collect::<Vec<Value>>();
         let mut arguments = json!({ "commits": facts });
         redactor.redact_json(&mut arguments);
-        let intent = |commit: &Meant<'_>| format!("{what} {}", commit.id());
-        Ok(Kept {
+        let intent = |commit: &StagedSelection<'_>| format!("{what} {}", commit.id());
+        Ok(StageLog {
             dir,
             audit,
             started: Instant::now(),
@@ -144,9 +144,9 @@ impl Kept {
 }
 
 /// What it was, so that it can be told from any other later on.
-fn facts(commit: &Meant<'_>) -> Value {
+fn facts(commit: &StagedSelection<'_>) -> Value {
     match commit {
-        Meant::Whole(commit) => json!({
+        StagedSelection::Whole(commit) => json!({
             "commitId": commit.id().as_str(),
             "repo": commit.repo().to_string(),
             "branch": commit.branch().as_str(),
@@ -154,7 +154,7 @@ fn facts(commit: &Meant<'_>) -> Value {
             "files": commit.files().len(),
             "digest": hex(&commit.digest()),
         }),
-        Meant::Damaged(damaged) => json!({
+        StagedSelection::Damaged(damaged) => json!({
             "commitId": damaged.id.as_str(),
             "damaged": damaged.why.message(),
         }),

@@ -55,29 +55,33 @@ fn all(staging: &Staging) -> Result<StagedList, Failure> {
 
 /// One that a person means.
 #[derive(Debug, Clone, Copy)]
-enum Meant<'a> {
+enum StagedSelection<'a> {
     Whole(&'a StagedCommit),
     /// It can only be discarded.
     Damaged(&'a DamagedCommit),
 }
 
-impl<'a> Meant<'a> {
+impl<'a> StagedSelection<'a> {
     fn id(self) -> &'a StagedId {
         match self {
-            Meant::Whole(commit) => commit.id(),
-            Meant::Damaged(damaged) => &damaged.id,
+            StagedSelection::Whole(commit) => commit.id(),
+            StagedSelection::Damaged(damaged) => &damaged.id,
         }
     }
 }
 
 /// The one whose id begins so; without an id, the only one there is.
-fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<Meant<'a>, Failure> {
-    let damaged = list.damaged.iter().map(Meant::Damaged);
-    let all = list.commits.iter().map(Meant::Whole).chain(damaged);
-    let begins = |meant: &Meant<'_>| {
+fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<StagedSelection<'a>, Failure> {
+    let damaged = list.damaged.iter().map(StagedSelection::Damaged);
+    let all = list
+        .commits
+        .iter()
+        .map(StagedSelection::Whole)
+        .chain(damaged);
+    let begins = |meant: &StagedSelection<'_>| {
         id.is_none_or(|id| !id.is_empty() && meant.id().as_str().starts_with(id))
     };
-    let found: Vec<Meant<'a>> = all.filter(begins).collect();
+    let found: Vec<StagedSelection<'a>> = all.filter(begins).collect();
     let unknown = |text: String| Err(Failure::new(Exit::Usage, "git.unknown", text));
     match (found.as_slice(), id) {
         ([one], _) => Ok(*one),
@@ -100,8 +104,8 @@ fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<Meant<'a>, Failur
 /// The same where it has to be whole.
 fn chosen<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedCommit, Failure> {
     match meant(list, id)? {
-        Meant::Whole(commit) => Ok(commit),
-        Meant::Damaged(damaged) => Err(failed(&damaged.why)),
+        StagedSelection::Whole(commit) => Ok(commit),
+        StagedSelection::Damaged(damaged) => Err(failed(&damaged.why)),
     }
 }
 

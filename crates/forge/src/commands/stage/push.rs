@@ -15,9 +15,9 @@ use os_sandbox::Support;
 use sandbox_config::{Project, WithoutFile};
 use serde_json::json;
 
-use super::kept::Kept;
+use super::kept::StageLog;
 use super::seen::{age, size};
-use super::{Meant, all, chosen, failed, put, put_json};
+use super::{StagedSelection, all, chosen, failed, put, put_json};
 use crate::ambient::Ambient;
 use crate::cli::{Global, Push};
 use crate::exit::{Exit, Failure};
@@ -47,7 +47,12 @@ pub(super) fn push(
     let commit = chosen(&list, args.id.as_deref())?;
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let unseen = repositories::unseen(&project, ambient);
-    let mut kept = Kept::open("stage_push", &[Meant::Whole(commit)], ambient, &unseen)?;
+    let mut kept = StageLog::open(
+        "stage_push",
+        &[StagedSelection::Whole(commit)],
+        ambient,
+        &unseen,
+    )?;
     if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
         let why = format!("a push is always asked, and nobody can be: {reason}");
         kept.answered("unanswered", reason)?;
@@ -65,7 +70,7 @@ pub(super) fn push(
             return Err(failure);
         }
     };
-    let question = Question::about(commit, &outlook, git.made_by(), ambient.colour);
+    let question = PushPrompt::about(commit, &outlook, git.made_by(), ambient.colour);
     let asked = gather::until_stopped(PushApproval::ask(commit, &question));
     let approval = match asked {
         Ok(Ok(approval)) => approval,
@@ -126,9 +131,9 @@ async fn carried_out(
 
 /// Why it stays staged.
 fn not_agreed(
-    mut kept: Kept,
+    mut kept: StageLog,
     commit: &StagedCommit,
-    question: &Question,
+    question: &PushPrompt,
     error: &GitError,
 ) -> Result<Failure, Failure> {
     let (answer, by, failure) = match question.answer() {
@@ -185,15 +190,15 @@ fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<Exi
 }
 
 /// The question, and what was answered.
-struct Question {
+struct PushPrompt {
     text: String,
     colour: bool,
     answered: Mutex<Option<Answer>>,
 }
 
-impl Question {
+impl PushPrompt {
     fn about(commit: &StagedCommit, outlook: &Outlook, author: &Author, colour: bool) -> Self {
-        Question {
+        PushPrompt {
             text: text_of(commit, outlook, author),
             colour,
             answered: Mutex::new(None),
@@ -206,7 +211,7 @@ impl Question {
     }
 }
 
-impl Approver for Question {
+impl Approver for PushPrompt {
     /// What is shown is made of the same commit as the request, which says less.
     fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         let (text, colour) = (self.text.clone(), self.colour);

@@ -11,18 +11,18 @@ const SHORT: usize = 12;
 
 /// Lines that come and go. None of what is no text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Lines {
+pub(super) struct LineCounts {
     pub(super) added: u64,
     pub(super) removed: u64,
 }
 
 /// Those of one file; none where it is no text, and has sizes instead of a difference.
-pub(super) fn lines(file: &StagedFile) -> Option<Lines> {
+pub(super) fn lines(file: &StagedFile) -> Option<LineCounts> {
     let count = |sign| {
         let rows = file.rows().filter(|row| row.starts_with(sign)).count();
         u64::try_from(rows).unwrap_or(u64::MAX)
     };
-    file.is_text().then(|| Lines {
+    file.is_text().then(|| LineCounts {
         added: count('+'),
         removed: count('-'),
     })
@@ -32,7 +32,7 @@ pub(super) fn lines(file: &StagedFile) -> Option<Lines> {
 pub(super) fn size<'a>(files: impl IntoIterator<Item = &'a StagedFile>) -> String {
     let files: Vec<&StagedFile> = files.into_iter().collect();
     let counted = files.iter().copied().filter_map(lines);
-    let sum = counted.fold(Lines::default(), |sum, lines| Lines {
+    let sum = counted.fold(LineCounts::default(), |sum, lines| LineCounts {
         added: sum.added + lines.added,
         removed: sum.removed + lines.removed,
     });
