@@ -12,7 +12,7 @@ use sandbox_config::OutOfReach;
 use crate::cli::Colors;
 use crate::describe::TextLayout;
 use crate::exit::{Exit, Failure};
-use crate::queue::Place;
+use crate::queue::QueueDirs;
 
 /// Our surroundings.
 #[derive(Debug)]
@@ -135,8 +135,8 @@ impl Ambient {
     }
 
     /// Where the requests of a project are answered from another terminal.
-    pub(crate) fn queue(&self, project: &Path) -> Place {
-        Place::of(project, self.runtime.as_deref(), self.state.as_deref())
+    pub(crate) fn queue(&self, project: &Path) -> QueueDirs {
+        QueueDirs::of(project, self.runtime.as_deref(), self.state.as_deref())
     }
 
     /// What no worker may reach, whatever a project shows it: who writes there could agree, answer

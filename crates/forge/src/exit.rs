@@ -127,11 +127,11 @@ pub(crate) struct Failure {
     diagnostics: Option<Diagnostics>,
     is_silent: bool,
     /// In a file that is not the configuration's.
-    place: Option<Box<Place>>,
+    place: Option<Box<FileLocation>>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct FileLocation {
     file: PathBuf,
     line: usize,
     column: usize,
@@ -191,7 +191,7 @@ impl Failure {
 
     /// Where in a file it is, for programs.
     pub(crate) fn at(mut self, file: &Path, line: usize, column: usize) -> Self {
-        self.place = Some(Box::new(Place {
+        self.place = Some(Box::new(FileLocation {
             file: file.to_owned(),
             line,
             column,

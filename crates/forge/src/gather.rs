@@ -22,10 +22,10 @@ use crate::cli::{Approval, ApproveAll, ApproverName, Global};
 use crate::commands::trust;
 use crate::engine;
 use crate::exit::{Exit, Failure};
-use crate::prompt::Terminal;
-use crate::queue::{Absent, Queue};
+use crate::prompt::TerminalApprover;
+use crate::queue::{Queue, WhenUnattended};
 use crate::repositories;
-use crate::signals::told_to_stop;
+use crate::signals::stop_signal;
 use crate::stderr::say;
 use crate::trust_store::TrustStore;
 use crate::visible::shell_word;
@@ -305,14 +305,14 @@ pub(crate) fn approver(
             AssumeYes::confined()
         });
     }
-    let patience = patience(project);
+    let approval_timeout = approval_timeout(project);
     let queue = |absent| {
         let place = ambient.queue(project.dir());
-        Arc::new(Queue::new(place, patience, absent, global.quiet))
+        Arc::new(Queue::new(place, approval_timeout, absent, global.quiet))
     };
     match approval.approver {
         Some(ApproverName::Host) => return Arc::new(HostAnswers),
-        Some(ApproverName::Queue) => return queue(Absent::Wait),
+        Some(ApproverName::Queue) => return queue(WhenUnattended::Wait),
         None => {}
     }
     match ambient.nobody_to_ask(global.no_input) {
@@ -320,12 +320,16 @@ pub(crate) fn approver(
             Arc::new(NobodyAnswers::because(reason))
         }
         // Whoever watches the queue has said so on purpose.
-        Some(reason) => queue(Absent::Refuse(format!(
+        Some(reason) => queue(WhenUnattended::Refuse(format!(
             "{reason}, and nobody watches with `forge approve --watch`"
         ))),
         None => {
             let command = (!global.quiet).then(|| allow_command(project.dir()));
-            Arc::new(Terminal::new(patience, ambient.colour, command))
+            Arc::new(TerminalApprover::new(
+                approval_timeout,
+                ambient.colour,
+                command,
+            ))
         }
     }
 }
@@ -348,7 +352,7 @@ pub(crate) fn allow_command(project: &Path) -> String {
 }
 
 /// How long a question waits.
-pub(crate) fn patience(project: &Project) -> Duration {
+pub(crate) fn approval_timeout(project: &Project) -> Duration {
     Duration::from_secs(project.ceiling().approval().timeout_s())
 }
 
@@ -434,7 +438,7 @@ pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, Failure> {
         tokio::select! {
             // Listens before the work begins, which may not wait for anything for a while.
             biased;
-            failure = told_to_stop() => Err(failure),
+            failure = stop_signal() => Err(failure),
             output = work => Ok(output),
         }
     })?
@@ -451,7 +455,7 @@ pub(crate) fn stopping<F: Future>(
         tokio::select! {
             // Listens before the work begins, which may not wait for anything for a while.
             biased;
-            failure = told_to_stop() => {
+            failure = stop_signal() => {
                 stop();
                 (work.await, Some(failure))
             }

@@ -25,21 +25,21 @@ const HELPER_PATIENCE: Duration = Duration::from_secs(60);
 const MAX_KEY_BYTES: u64 = 16 * 1024;
 
 /// The keys of one command, each fetched once.
-pub(crate) struct Keys<'a> {
+pub(crate) struct ApiKeys<'a> {
     ambient: &'a Ambient,
     /// Variables that hold keys: a helper gets none of them.
     variables: Vec<String>,
     found: BTreeMap<String, Option<Key>>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> ApiKeys<'a> {
     pub(crate) fn new(ambient: &'a Ambient, project: &Project) -> Self {
         let variables = project.providers().filter_map(|each| match each.key() {
             ApiKey::Variable(name) => Some(name.clone()),
             ApiKey::None | ApiKey::Command(_) => None,
         });
         let of_git = repositories::variables(project).map(str::to_owned);
-        Keys {
+        ApiKeys {
             ambient,
             variables: variables.chain(of_git).collect(),
             found: BTreeMap::new(),

@@ -7,13 +7,13 @@ use forge_runtime::{Key, Model, Prices, Retrying};
 use sandbox_config::{Project, Provider, UnknownProvider, Wire};
 
 use crate::exit::{Exit, Failure};
-use crate::keys::Keys;
+use crate::keys::ApiKeys;
 
 /// The model of a name, `provider:model`, with its key, tried again as the provider says.
 pub(crate) fn model(
     named: &str,
     project: &Project,
-    keys: &mut Keys<'_>,
+    keys: &mut ApiKeys<'_>,
 ) -> Result<Arc<dyn Model>, Failure> {
     let (provider, model) = find(project, named)?;
     let key = keys.of(provider)?;

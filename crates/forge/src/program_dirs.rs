@@ -6,9 +6,9 @@ use std::path::Path;
 
 /// Directories as `sandbox.programs` spells them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct ProgramDirs(BTreeSet<String>);
+pub(crate) struct PathDirs(BTreeSet<String>);
 
-impl ProgramDirs {
+impl PathDirs {
     /// What is needed for the programs in one directory of a `PATH`. A version manager needs all
     /// that it manages (`~/.nvm`); of other directories only the programs are shown, since keys
     /// and caches lie beside them (`~/.cargo/bin`, `~/.local/bin`).
@@ -65,7 +65,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let list = |directory: &str| {
             let directory = home.path().join(directory);
-            ProgramDirs::of(&directory, Some(home.path())).list()
+            PathDirs::of(&directory, Some(home.path())).list()
         };
         assert_eq!(list(".cargo/bin"), "~/.cargo/bin");
         std::fs::create_dir(home.path().join(".rustup")).unwrap();
@@ -81,7 +81,7 @@ mod tests {
         }
         std::fs::create_dir_all(home.path().join("bin")).unwrap();
         let path = format!("/usr/bin:{0}/bin:{0}/gone:{0}", home.path().display());
-        let found = ProgramDirs::of_path(&path, home.path());
+        let found = PathDirs::of_path(&path, home.path());
         assert_eq!(found.list(), "~/bin");
     }
 }

@@ -24,7 +24,7 @@ const CONTINUED: &str = "            ";
 
 /// What may be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Offered {
+pub(crate) enum PromptKind {
     /// A call, once or as often as it is asked until forge ends; and with it everything else that
     /// asks.
     Call,
@@ -34,12 +34,12 @@ pub(crate) enum Offered {
     Push,
 }
 
-impl Offered {
+impl PromptKind {
     fn keys(self) -> &'static str {
         match self {
-            Offered::Call => "[y] once  [r] this run  [a] everything that asks  [n] no  [?] > ",
-            Offered::Queued => "[y] once  [r] this run  [n] no  [?] > ",
-            Offered::Push => "[y] push it  [n] no  [?] > ",
+            PromptKind::Call => "[y] once  [r] this run  [a] everything that asks  [n] no  [?] > ",
+            PromptKind::Queued => "[y] once  [r] this run  [n] no  [?] > ",
+            PromptKind::Push => "[y] push it  [n] no  [?] > ",
         }
     }
 
@@ -51,9 +51,9 @@ impl Offered {
 
     fn help(self) -> &'static str {
         match self {
-            Offered::Call => HELP,
-            Offered::Queued => QUEUED_HELP,
-            Offered::Push => PUSH_HELP,
+            PromptKind::Call => HELP,
+            PromptKind::Queued => QUEUED_HELP,
+            PromptKind::Push => PUSH_HELP,
         }
     }
 }
@@ -82,8 +82,8 @@ n REASON  no, and the model is told why
 
 /// A person at the terminal that forge was started from.
 #[derive(Debug)]
-pub(crate) struct Terminal {
-    patience: Duration,
+pub(crate) struct TerminalApprover {
+    approval_timeout: Duration,
     colour: bool,
     /// The command that keeps a yes as a rule; `None` if it is not to be named.
     allow_command: Option<String>,
@@ -92,11 +92,15 @@ pub(crate) struct Terminal {
     turn: tokio::sync::Mutex<bool>,
 }
 
-impl Terminal {
-    /// A question waits as long as `patience`; then it counts as no.
-    pub(crate) fn new(patience: Duration, colour: bool, allow_command: Option<String>) -> Self {
-        Terminal {
-            patience,
+impl TerminalApprover {
+    /// A question waits as long as `approval_timeout`; then it counts as no.
+    pub(crate) fn new(
+        approval_timeout: Duration,
+        colour: bool,
+        allow_command: Option<String>,
+    ) -> Self {
+        TerminalApprover {
+            approval_timeout,
             colour,
             allow_command,
             turn: tokio::sync::Mutex::new(false),
@@ -121,10 +125,10 @@ pub(crate) fn allow_hint(command: &str, rules: &[String]) -> Option<String> {
 /// Who answered, where the person answered everything at once.
 const TO_ALL: &str = "a person at the terminal, by [a] everything that asks";
 
-impl Approver for Terminal {
+impl Approver for TerminalApprover {
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         let preview = request.question();
-        let (patience, colour) = (self.patience, self.colour);
+        let (approval_timeout, colour) = (self.approval_timeout, self.colour);
         Box::pin(async move {
             if let Some(reason) = too_long(&preview) {
                 return Answer::Unanswered { reason };
@@ -135,11 +139,12 @@ impl Approver for Terminal {
                     by: TO_ALL.to_owned(),
                 };
             }
-            let asked =
-                tokio::task::spawn_blocking(move || ask(&preview, patience, colour, Offered::Call))
-                    .await;
+            let asked = tokio::task::spawn_blocking(move || {
+                ask(&preview, approval_timeout, colour, PromptKind::Call)
+            })
+            .await;
             let by = || "a person at the terminal".to_owned();
-            let allows = matches!(asked, Ok(Ok(Typed::Once | Typed::Run)));
+            let allows = matches!(asked, Ok(Ok(PromptAnswer::Once | PromptAnswer::Run)));
             if allows
                 && let Some(command) = &self.allow_command
                 && let Some(hint) = allow_hint(command, &request.rules_to_allow)
@@ -147,23 +152,26 @@ impl Approver for Terminal {
                 say(hint);
             }
             match asked {
-                Ok(Ok(Typed::All)) => {
+                Ok(Ok(PromptAnswer::All)) => {
                     *to_all = true;
                     Answer::AllowOnce {
                         by: TO_ALL.to_owned(),
                     }
                 }
-                Ok(Ok(Typed::Once)) => Answer::AllowOnce { by: by() },
-                Ok(Ok(Typed::Run)) => Answer::AllowForRun { by: by() },
-                Ok(Ok(Typed::No { reason })) => Answer::Deny { by: by(), reason },
-                Ok(Ok(Typed::HungUp)) => Answer::Deny {
+                Ok(Ok(PromptAnswer::Once)) => Answer::AllowOnce { by: by() },
+                Ok(Ok(PromptAnswer::Run)) => Answer::AllowForRun { by: by() },
+                Ok(Ok(PromptAnswer::No { reason })) => Answer::Deny { by: by(), reason },
+                Ok(Ok(PromptAnswer::HungUp)) => Answer::Deny {
                     by: by(),
                     reason: None,
                 },
-                Ok(Ok(Typed::Nothing)) => {
+                Ok(Ok(PromptAnswer::Nothing)) => {
                     say("no answer: it counts as no");
                     Answer::Unanswered {
-                        reason: format!("nobody answered within {} seconds", patience.as_secs()),
+                        reason: format!(
+                            "nobody answered within {} seconds",
+                            approval_timeout.as_secs()
+                        ),
                     }
                 }
                 Ok(Err(_)) | Err(_) => Answer::Unanswered {
@@ -176,7 +184,7 @@ impl Approver for Terminal {
 
 /// What a person typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Typed {
+pub(crate) enum PromptAnswer {
     /// Yes, this call.
     Once,
     /// Yes, until the run ends.
@@ -208,13 +216,13 @@ pub(crate) fn too_long(text: &str) -> Option<String> {
 /// Shows the text and waits for an answer. Blocks.
 pub(crate) fn ask(
     text: &str,
-    patience: Duration,
+    approval_timeout: Duration,
     colour: bool,
-    offered: Offered,
-) -> std::io::Result<Typed> {
+    offered: PromptKind,
+) -> std::io::Result<PromptAnswer> {
     let _held = stderr::hold();
     // None: longer than a clock can say.
-    let until = Instant::now().checked_add(patience);
+    let until = Instant::now().checked_add(approval_timeout);
     let (columns, height) = size();
     let rows = rows(text, columns, colour);
     let page = height.saturating_sub(2).max(4);
@@ -228,19 +236,19 @@ pub(crate) fn ask(
         write(&format!(
             "-- {} more lines: {} --",
             left.len(),
-            Offered::turning()
+            PromptKind::turning()
         ))?;
         match typed(until)? {
-            Line::Text(line) if line.trim() == "e" => break,
+            InputLine::Text(line) if line.trim() == "e" => break,
             // Every other key only turns the page.
-            Line::Text(line) if line.trim().starts_with(['n', 'N']) => {
-                return Ok(Typed::No {
+            InputLine::Text(line) if line.trim().starts_with(['n', 'N']) => {
+                return Ok(PromptAnswer::No {
                     reason: reason_of(&line),
                 });
             }
-            Line::Text(_) => {}
-            Line::Silence => return Ok(Typed::Nothing),
-            Line::End => return Ok(Typed::HungUp),
+            InputLine::Text(_) => {}
+            InputLine::Silence => return Ok(PromptAnswer::Nothing),
+            InputLine::End => return Ok(PromptAnswer::HungUp),
         }
     }
     write(&lines(left))?;
@@ -249,20 +257,20 @@ pub(crate) fn ask(
         let _not_a_terminal = tcflush(std::io::stdin(), QueueSelector::IFlush);
         write(offered.keys())?;
         match typed(until)? {
-            Line::Text(line) => match answer_of(&line, offered) {
-                Answered::Once => return Ok(Typed::Once),
-                Answered::Run => return Ok(Typed::Run),
-                Answered::All => return Ok(Typed::All),
-                Answered::No(reason) => return Ok(Typed::No { reason }),
-                Answered::Help => write(offered.help())?,
+            InputLine::Text(line) => match answer_of(&line, offered) {
+                ParsedAnswer::Once => return Ok(PromptAnswer::Once),
+                ParsedAnswer::Run => return Ok(PromptAnswer::Run),
+                ParsedAnswer::All => return Ok(PromptAnswer::All),
+                ParsedAnswer::No(reason) => return Ok(PromptAnswer::No { reason }),
+                ParsedAnswer::Help => write(offered.help())?,
             },
-            Line::Silence => return Ok(Typed::Nothing),
-            Line::End => return Ok(Typed::HungUp),
+            InputLine::Silence => return Ok(PromptAnswer::Nothing),
+            InputLine::End => return Ok(PromptAnswer::HungUp),
         }
     }
 }
 
-enum Answered {
+enum ParsedAnswer {
     Once,
     Run,
     All,
@@ -270,13 +278,13 @@ enum Answered {
     Help,
 }
 
-fn answer_of(line: &str, offered: Offered) -> Answered {
+fn answer_of(line: &str, offered: PromptKind) -> ParsedAnswer {
     match line.trim() {
-        "y" | "Y" | "yes" => Answered::Once,
-        "r" | "R" if offered != Offered::Push => Answered::Run,
-        "a" if offered == Offered::Call => Answered::All,
-        "?" => Answered::Help,
-        word => Answered::No(reason_of(word)),
+        "y" | "Y" | "yes" => ParsedAnswer::Once,
+        "r" | "R" if offered != PromptKind::Push => ParsedAnswer::Run,
+        "a" if offered == PromptKind::Call => ParsedAnswer::All,
+        "?" => ParsedAnswer::Help,
+        word => ParsedAnswer::No(reason_of(word)),
     }
 }
 
@@ -365,25 +373,25 @@ fn write(text: &str) -> std::io::Result<()> {
     screen.flush()
 }
 
-enum Line {
+enum InputLine {
     Text(String),
     Silence,
     End,
 }
 
 /// One line, in time.
-fn typed(until: Option<Instant>) -> std::io::Result<Line> {
+fn typed(until: Option<Instant>) -> std::io::Result<InputLine> {
     // A terminal is ready when a line is; whoever reads earlier would take the next answer too.
     if !ready(until)? {
-        return Ok(Line::Silence);
+        return Ok(InputLine::Silence);
     }
     let mut line = Vec::new();
     let read = std::io::stdin().lock().read_until(b'\n', &mut line)?;
     if read == 0 {
-        return Ok(Line::End);
+        return Ok(InputLine::End);
     }
     // What is no text is unknown, and so it is a no.
-    Ok(Line::Text(String::from_utf8_lossy(&line).into_owned()))
+    Ok(InputLine::Text(String::from_utf8_lossy(&line).into_owned()))
 }
 
 /// Whether something was typed in time. Signals do not prolong it.
@@ -429,21 +437,21 @@ mod tests {
             ("y\u{fffd}", false),
         ] {
             let allowed = matches!(
-                answer_of(word, Offered::Call),
-                Answered::Once | Answered::Run | Answered::All
+                answer_of(word, PromptKind::Call),
+                ParsedAnswer::Once | ParsedAnswer::Run | ParsedAnswer::All
             );
             assert_eq!(allowed, allows, "{word:?}");
             // Another process's questions are answered one by one.
             let queued = matches!(
-                answer_of(word, Offered::Queued),
-                Answered::Once | Answered::Run
+                answer_of(word, PromptKind::Queued),
+                ParsedAnswer::Once | ParsedAnswer::Run
             );
             assert_eq!(queued, allows && word != "a", "{word:?}");
             // A push is agreed to once.
-            let pushed = match answer_of(word, Offered::Push) {
-                Answered::Once => true,
-                Answered::Run | Answered::All => panic!("{word:?}"),
-                Answered::No(_) | Answered::Help => false,
+            let pushed = match answer_of(word, PromptKind::Push) {
+                ParsedAnswer::Once => true,
+                ParsedAnswer::Run | ParsedAnswer::All => panic!("{word:?}"),
+                ParsedAnswer::No(_) | ParsedAnswer::Help => false,
             };
             assert_eq!(pushed, allows && !["r", "a"].contains(&word), "{word:?}");
         }
@@ -459,7 +467,7 @@ mod tests {
             ("n use git mv\n", Some("use git mv")),
             ("N\tlater", Some("later")),
         ] {
-            let Answered::No(found) = answer_of(line, Offered::Call) else {
+            let ParsedAnswer::No(found) = answer_of(line, PromptKind::Call) else {
                 panic!("{line:?} is no no");
             };
             assert_eq!(found.as_deref(), reason, "{line:?}");

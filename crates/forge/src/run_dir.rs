@@ -31,7 +31,7 @@ const END: &str = "run.json";
 const WORKSPACE: &str = "workspace";
 
 /// Keeps the transcript of a run.
-pub(crate) type Keeper = Writer<File>;
+pub(crate) type TranscriptWriter = Writer<File>;
 
 /// One run's directory.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ const MAX_COMMAND_CHARS: usize = 500;
 
 /// The content of [`ABOUT`].
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct About {
+pub(crate) struct RunDescription {
     /// The directory of its project.
     pub(crate) project: PathBuf,
     /// What was asked for, without secrets.
@@ -75,7 +75,7 @@ impl RunDir {
             }
         };
         let made = RunDir::under(&base, worker)?;
-        let about = About {
+        let about = RunDescription {
             project: project.dir().to_path_buf(),
             command: command.map(|text| text.chars().take(MAX_COMMAND_CHARS).collect()),
         };
@@ -162,7 +162,7 @@ impl RunDir {
     }
 
     /// The transcript of the run.
-    pub(crate) fn transcript(&self, redactor: Arc<Redactor>) -> Result<Keeper, Failure> {
+    pub(crate) fn transcript(&self, redactor: Arc<Redactor>) -> Result<TranscriptWriter, Failure> {
         Ok(Writer::new(self.open("transcript.jsonl")?, redactor))
     }
 
@@ -172,7 +172,7 @@ impl RunDir {
         &self,
         read: &Transcript,
         redactor: Arc<Redactor>,
-    ) -> Result<Keeper, Failure> {
+    ) -> Result<TranscriptWriter, Failure> {
         let path = self.path.join("transcript.jsonl");
         let goes_on = || {
             let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);

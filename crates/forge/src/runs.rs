@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::bounded::read_text;
 use crate::exit::{Exit, Failure};
-use crate::run_dir::{ABOUT, About};
+use crate::run_dir::{ABOUT, RunDescription};
 
 /// What `run.json` may hold.
 const MAX_RUN_JSON_BYTES: u64 = 4 * 1024 * 1024;
@@ -25,7 +25,7 @@ const TAIL_BYTES: u64 = 16 * 1024;
 
 /// One run.
 #[derive(Debug, Clone)]
-pub(crate) struct Run {
+pub(crate) struct StoredRun {
     path: PathBuf,
     /// `<worker>_<seconds>-<nanoseconds, random>`.
     pub(crate) name: String,
@@ -37,7 +37,7 @@ pub(crate) struct Run {
 
 /// What is kept of what its models saw and said.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum StoredTranscript {
     /// All of it, up to what a killed program tore.
     Kept(Box<Transcript>),
     /// Something that cannot be believed, and why.
@@ -48,19 +48,19 @@ pub(crate) enum Told {
 
 /// All of them, the newest first.
 #[derive(Debug, Default)]
-pub(crate) struct Runs(Vec<Run>);
+pub(crate) struct StoredRuns(Vec<StoredRun>);
 
-impl Runs {
+impl StoredRuns {
     /// Looks into the state directory.
     pub(crate) fn read(state: &Path) -> Result<Self, Failure> {
-        Runs::in_dir(&state.join("runs"))
+        StoredRuns::in_dir(&state.join("runs"))
     }
 
     /// Looks into one directory.
     pub(crate) fn in_dir(dir: &Path) -> Result<Self, Failure> {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Runs(Vec::new())),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(StoredRuns(Vec::new())),
             Err(error) => {
                 return Err(Failure::new(
                     Exit::Negative,
@@ -70,13 +70,13 @@ impl Runs {
             }
         };
         let runs = entries
-            .filter_map(|entry| Run::new(entry.ok()?.path()))
+            .filter_map(|entry| StoredRun::new(entry.ok()?.path()))
             .collect();
-        Ok(Runs(runs).sorted())
+        Ok(StoredRuns(runs).sorted())
     }
 
     /// These and those.
-    pub(crate) fn and(mut self, mut others: Runs) -> Self {
+    pub(crate) fn and(mut self, mut others: StoredRuns) -> Self {
         self.0.append(&mut others.0);
         self.sorted()
     }
@@ -88,12 +88,12 @@ impl Runs {
         self
     }
 
-    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Run> {
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &StoredRun> {
         self.0.iter()
     }
 
     /// Returns the start of the id of `run` that names no other run, of `min_chars` at least.
-    pub(crate) fn short_id<'a>(&self, run: &'a Run, min_chars: usize) -> &'a str {
+    pub(crate) fn short_id<'a>(&self, run: &'a StoredRun, min_chars: usize) -> &'a str {
         let id = run.id();
         let is_unique =
             |start: &str| self.0.iter().filter(|run| run.answers_to(start)).count() == 1;
@@ -103,7 +103,7 @@ impl Runs {
     }
 
     /// The run that is meant: `last`, or the beginning of its name or of its id.
-    pub(crate) fn find(&self, name: &str) -> Result<&Run, Failure> {
+    pub(crate) fn find(&self, name: &str) -> Result<&StoredRun, Failure> {
         let unknown = |text: String| Failure::new(Exit::Usage, "log.run", text);
         if name == "last" {
             return self
@@ -114,7 +114,7 @@ impl Runs {
         if let Some(exact) = self.0.iter().find(|run| run.name == name) {
             return Ok(exact);
         }
-        let meant: Vec<&Run> = self.0.iter().filter(|run| run.answers_to(name)).collect();
+        let meant: Vec<&StoredRun> = self.0.iter().filter(|run| run.answers_to(name)).collect();
         match meant.as_slice() {
             [one] => Ok(one),
             [] => Err(unknown(format!("unknown run `{}`", escape_controls(name)))
@@ -131,13 +131,13 @@ impl Runs {
     }
 }
 
-impl Run {
+impl StoredRun {
     fn new(path: PathBuf) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_owned();
         let (worker, id) = name.rsplit_once('_')?;
         let seconds = id.split_once('-')?.0.parse().ok()?;
         let worker = worker.to_owned();
-        Some(Run {
+        Some(StoredRun {
             path,
             worker,
             seconds,
@@ -148,7 +148,7 @@ impl Run {
     /// The run that is kept in this directory, if that is one.
     pub(crate) fn at(dir: &Path) -> Option<Self> {
         let dir = dir.canonicalize().ok().filter(|dir| dir.is_dir())?;
-        Run::new(dir)
+        StoredRun::new(dir)
     }
 
     /// Where it is kept.
@@ -279,19 +279,19 @@ impl Run {
     }
 
     /// What its models saw and said.
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> StoredTranscript {
         match self.file("transcript.jsonl") {
-            Ok(None) => Told::Nothing,
+            Ok(None) => StoredTranscript::Nothing,
             Ok(Some(file)) => match transcript::read(BufReader::new(file)) {
-                Ok(transcript) => Told::Kept(Box::new(transcript)),
-                Err(damage) => Told::Damaged(damage.to_string()),
+                Ok(transcript) => StoredTranscript::Kept(Box::new(transcript)),
+                Err(damage) => StoredTranscript::Damaged(damage.to_string()),
             },
-            Err(error) => Told::Damaged(error.to_string()),
+            Err(error) => StoredTranscript::Damaged(error.to_string()),
         }
     }
 
     /// What it said of itself when it began.
-    pub(crate) fn about(&self) -> Option<About> {
+    pub(crate) fn about(&self) -> Option<RunDescription> {
         let text = read_text(&self.path.join(ABOUT), MAX_RUN_JSON_BYTES).ok()?;
         serde_json::from_str(&text).ok()
     }

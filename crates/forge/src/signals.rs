@@ -15,17 +15,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::exit::{Exit, Failure};
 
 /// Waits until forge is told to stop, and gives the failure to end with.
-pub(crate) async fn told_to_stop() -> Failure {
+pub(crate) async fn stop_signal() -> Failure {
     let code = tokio::select! {
         () = arrival(SignalKind::interrupt()) => 130,
         () = arrival(SignalKind::quit()) => 131,
-        code = told_by_others() => code,
+        code = termination_signal() => code,
     };
     Failure::new(Exit::Command(code), "interrupted", "interrupted")
 }
 
 /// Waits for the signals that nobody types, and gives the code to end with.
-async fn told_by_others() -> u8 {
+async fn termination_signal() -> u8 {
     tokio::select! {
         () = arrival(SignalKind::terminate()) => 143,
         () = hangup() => 129,
@@ -64,11 +64,11 @@ async fn arrival(kind: SignalKind) {
 /// Being told to stop once a run is over. What takes signals while it goes on stays installed, and
 /// whoever should read the result may never do it: this ends the process, as soon as what has to
 /// be kept is kept and this is dropped.
-pub(crate) struct AfterTheRun {
+pub(crate) struct ExitOnSignal {
     _over: mpsc::Sender<()>,
 }
 
-impl AfterTheRun {
+impl ExitOnSignal {
     /// Begins to listen. Without a thread there is nobody who does.
     pub(crate) fn listen() -> Self {
         let (over, is_over) = mpsc::channel();
@@ -80,7 +80,7 @@ impl AfterTheRun {
             // Also where it could not be done: the other end is gone then.
             let _ = is_listening.recv();
         }
-        AfterTheRun { _over: over }
+        ExitOnSignal { _over: over }
     }
 }
 
@@ -90,7 +90,7 @@ fn end_by_signal(listens: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) {
         .build();
     let Ok(runtime) = runtime else { return };
     let failure = runtime.block_on(async {
-        let mut told = std::pin::pin!(told_to_stop());
+        let mut told = std::pin::pin!(stop_signal());
         // Listens before it says so.
         let now = std::future::poll_fn(|context| Poll::Ready(told.as_mut().poll(context))).await;
         let _ = listens.send(());
@@ -106,18 +106,18 @@ fn end_by_signal(listens: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) {
 
 /// Ends a command of `forge exec` when forge is told to stop, so that what it leaves behind is seen
 /// to, and its record has an end.
-pub(crate) struct StopsTheCommand(Arc<Mutex<Told>>);
+pub(crate) struct KillOnSignal(Arc<Mutex<SignalState>>);
 
 #[derive(Default)]
-struct Told {
+struct SignalState {
     code: Option<u8>,
     killer: Option<Killer>,
 }
 
-impl StopsTheCommand {
+impl KillOnSignal {
     /// Begins to listen: to Ctrl-C and Ctrl-\ as well if they are `ours`, and not the command's.
     pub(crate) fn listen(ours: bool) -> std::io::Result<Self> {
-        let stops = StopsTheCommand(Arc::default());
+        let stops = KillOnSignal(Arc::default());
         let told = Arc::clone(&stops.0);
         let (listens, is_listening) = mpsc::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -129,8 +129,8 @@ impl StopsTheCommand {
                 let code = runtime.block_on(async {
                     let mut code = std::pin::pin!(async {
                         match ours {
-                            true => told_to_stop().await.exit().code(),
-                            false => told_by_others().await,
+                            true => stop_signal().await.exit().code(),
+                            false => termination_signal().await,
                         }
                     });
                     // Listens before it says so.
@@ -170,12 +170,12 @@ impl StopsTheCommand {
 
 /// While this is held, Ctrl-C and Ctrl-\ do nothing to forge. A command started
 /// meanwhile still receives them: a handler, unlike *ignored*, does not outlive exec.
-pub(crate) struct LeftToTheCommand {
+pub(crate) struct IgnoredInterrupts {
     _signals: [Signal; 2],
     _runtime: Runtime,
 }
 
-impl LeftToTheCommand {
+impl IgnoredInterrupts {
     /// Takes the signals.
     pub(crate) fn take() -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -188,7 +188,7 @@ impl LeftToTheCommand {
                 signal(SignalKind::quit())?,
             ]
         };
-        Ok(LeftToTheCommand {
+        Ok(IgnoredInterrupts {
             _signals: signals,
             _runtime: runtime,
         })

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use rustix::termios::tcgetwinsize;
 
-use crate::show::Live;
+use crate::show::LiveView;
 
 /// The view that has the screen. There is one standard error, so this is one as well.
-static VIEW: Mutex<Option<Arc<Live>>> = Mutex::new(None);
+static VIEW: Mutex<Option<Arc<LiveView>>> = Mutex::new(None);
 
 /// Writes one line to standard error.
 pub(crate) fn say(text: impl Display) {
@@ -89,7 +89,7 @@ fn painted(text: &str) -> String {
 }
 
 /// From now on the screen is this view's.
-pub(crate) fn shown_by(live: &Arc<Live>) {
+pub(crate) fn shown_by(live: &Arc<LiveView>) {
     static PANICS: Once = Once::new();
     *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(live));
     // What a panic says would be written into the view.
@@ -99,7 +99,7 @@ pub(crate) fn shown_by(live: &Arc<Live>) {
             let view = VIEW.try_lock().ok().and_then(|view| view.clone());
             // The view's own thread cannot wait for itself.
             let shown = view.is_some_and(|live| {
-                std::thread::current().name() != Some(Live::THREAD)
+                std::thread::current().name() != Some(LiveView::THREAD)
                     && live.say_at_once(&crate::visible::visible_lines(&panic.to_string()))
             });
             if !shown {
@@ -116,18 +116,18 @@ pub(crate) fn shown_by_nobody() {
 
 /// While this is held nothing moves on the screen.
 #[must_use]
-pub(crate) struct Held(Option<Arc<Live>>);
+pub(crate) struct ScreenHold(Option<Arc<LiveView>>);
 
 /// Makes the view, if there is one, stand still and leave the screen.
-pub(crate) fn hold() -> Held {
+pub(crate) fn hold() -> ScreenHold {
     let view = view();
     if let Some(live) = &view {
         live.hold();
     }
-    Held(view)
+    ScreenHold(view)
 }
 
-impl Drop for Held {
+impl Drop for ScreenHold {
     fn drop(&mut self) {
         if let Some(live) = &self.0 {
             live.release();
@@ -151,7 +151,7 @@ pub(crate) fn stdout_width() -> Option<u16> {
     (size.ws_col > 0).then_some(size.ws_col)
 }
 
-fn view() -> Option<Arc<Live>> {
+fn view() -> Option<Arc<LiveView>> {
     VIEW.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 

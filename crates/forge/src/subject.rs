@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 
 /// Who runs, with what, and whom it may find.
-pub(crate) struct Chosen {
+pub(crate) struct RunTarget {
     pub(crate) project: Project,
     pub(crate) worker: Worker,
     pub(crate) grant: Grant,
@@ -21,24 +21,28 @@ pub(crate) struct Chosen {
     pub(crate) alone: Option<PathBuf>,
 }
 
-pub(crate) fn chosen(global: &Global, args: &Run, ambient: &Ambient) -> Result<Chosen, Failure> {
+pub(crate) fn run_target(
+    global: &Global,
+    args: &Run,
+    ambient: &Ambient,
+) -> Result<RunTarget, Failure> {
     let subject = subject(global, args.worker.as_deref());
     let start = match &subject {
-        Subject::Entry | Subject::Named(_) => None,
-        Subject::Project(dir) => Some(dir.clone()),
-        Subject::File(file) => file.parent().map(Path::to_path_buf),
+        TargetSpec::Entry | TargetSpec::Named(_) => None,
+        TargetSpec::Project(dir) => Some(dir.clone()),
+        TargetSpec::File(file) => file.parent().map(Path::to_path_buf),
     };
     let project = gather::project(global, ambient, start, WithoutFile::DefaultZones)?;
     let worker = match &subject {
-        Subject::File(file) => {
+        TargetSpec::File(file) => {
             let file = base(global).join(file);
             if project.file().is_none() {
                 return alone(project, &file);
             }
             of_project(&project, &file)?
         }
-        Subject::Entry | Subject::Project(_) => offer::entry(&project, global, ambient)?,
-        Subject::Named(name) => project.worker(name).map_err(|mistakes| {
+        TargetSpec::Entry | TargetSpec::Project(_) => offer::entry(&project, global, ambient)?,
+        TargetSpec::Named(name) => project.worker(name).map_err(|mistakes| {
             // A path that is no directory was meant as one.
             if name.ends_with(".worker") {
                 return Failure::new(
@@ -59,7 +63,7 @@ pub(crate) fn chosen(global: &Global, args: &Run, ambient: &Ambient) -> Result<C
             }
         })?,
     };
-    Ok(Chosen {
+    Ok(RunTarget {
         workers: project.workers()?,
         grant: gather::entry_grant(&project, &worker)?,
         worker,
@@ -69,9 +73,9 @@ pub(crate) fn chosen(global: &Global, args: &Run, ambient: &Ambient) -> Result<C
 }
 
 /// No project says what such a worker may touch, so it touches nothing.
-fn alone(project: Project, file: &Path) -> Result<Chosen, Failure> {
+fn alone(project: Project, file: &Path) -> Result<RunTarget, Failure> {
     let (worker, grant) = project.worker_alone(file)?;
-    Ok(Chosen {
+    Ok(RunTarget {
         project,
         worker,
         grant,
@@ -111,7 +115,7 @@ pub(crate) fn with_sentence_as_input(global: &Global, args: &Run) -> Run {
             || word
                 .chars()
                 .any(|c| !c.is_alphanumeric() && !"_-./".contains(c));
-        is_text && matches!(subject(global, Some(word)), Subject::Named(_))
+        is_text && matches!(subject(global, Some(word)), TargetSpec::Named(_))
     };
     if args.file.is_none()
         && let Some(sentence) = args.worker.take_if(|word| is_sentence(word))
@@ -122,7 +126,7 @@ pub(crate) fn with_sentence_as_input(global: &Global, args: &Run) -> Run {
 }
 
 /// What is to run.
-enum Subject {
+enum TargetSpec {
     Entry,
     /// The entry worker of the project there.
     Project(PathBuf),
@@ -132,17 +136,17 @@ enum Subject {
 }
 
 /// No worker's name holds a dot.
-fn subject(global: &Global, worker: Option<&str>) -> Subject {
+fn subject(global: &Global, worker: Option<&str>) -> TargetSpec {
     let Some(word) = worker else {
-        return Subject::Entry;
+        return TargetSpec::Entry;
     };
     let there = base(global).join(word);
     if there.is_dir() {
-        Subject::Project(PathBuf::from(word))
+        TargetSpec::Project(PathBuf::from(word))
     } else if word.ends_with(".worker") && there.exists() {
-        Subject::File(PathBuf::from(word))
+        TargetSpec::File(PathBuf::from(word))
     } else {
-        Subject::Named(word.to_owned())
+        TargetSpec::Named(word.to_owned())
     }
 }
 

@@ -16,7 +16,7 @@ const MAX_WORKERS: usize = 1024;
 
 /// Where to look.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Places {
+pub(crate) struct WatchedPaths {
     /// Single files, whether they exist or not.
     pub(crate) files: Vec<PathBuf>,
     /// The directory from which a project file is looked for, upwards.
@@ -27,18 +27,18 @@ pub(crate) struct Places {
 
 /// What the files looked like. Two looks at the same files are equal.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
-    files: BTreeMap<PathBuf, State>,
-    workers: BTreeMap<PathBuf, State>,
+pub(crate) struct FileSnapshot {
+    files: BTreeMap<PathBuf, FileStamp>,
+    workers: BTreeMap<PathBuf, FileStamp>,
 }
 
 /// Inode, size, and when it was written and changed: the last one cannot be set back.
-type State = [i64; 6];
+type FileStamp = [i64; 6];
 
-impl Places {
+impl WatchedPaths {
     /// Looks at all of them.
-    pub(crate) fn look(&self) -> Look {
-        let mut look = Look {
+    pub(crate) fn snapshot(&self) -> FileSnapshot {
+        let mut snapshot = FileSnapshot {
             files: BTreeMap::new(),
             workers: BTreeMap::new(),
         };
@@ -47,15 +47,15 @@ impl Places {
             .take(MAX_ABOVE)
             .flat_map(|dir| PROJECT_FILES.map(|name| dir.join(name)));
         for file in self.files.iter().cloned().chain(found) {
-            note(&mut look.files, file);
+            note(&mut snapshot.files, file);
         }
-        self.look_at_workers(&mut look);
-        look
+        self.snapshot_workers(&mut snapshot);
+        snapshot
     }
 
     /// Looks at the workers once more, and keeps what is known of the rest.
-    pub(crate) fn look_at_workers(&self, look: &mut Look) {
-        look.workers.clear();
+    pub(crate) fn snapshot_workers(&self, snapshot: &mut FileSnapshot) {
+        snapshot.workers.clear();
         for dir in &self.worker_dirs {
             let Ok(entries) = dir.read_dir() else {
                 continue;
@@ -63,7 +63,7 @@ impl Places {
             for entry in entries.take(MAX_WORKERS).flatten() {
                 let path = entry.path();
                 if path.extension().is_some_and(|end| end == "worker") {
-                    note(&mut look.workers, path);
+                    note(&mut snapshot.workers, path);
                 }
             }
         }
@@ -71,7 +71,7 @@ impl Places {
 }
 
 /// A file that is absent is in no look.
-fn note(look: &mut BTreeMap<PathBuf, State>, file: PathBuf) {
+fn note(snapshot: &mut BTreeMap<PathBuf, FileStamp>, file: PathBuf) {
     if let Ok(found) = std::fs::metadata(&file) {
         let state = [
             found.ino().cast_signed(),
@@ -81,7 +81,7 @@ fn note(look: &mut BTreeMap<PathBuf, State>, file: PathBuf) {
             found.ctime(),
             found.ctime_nsec(),
         ];
-        look.insert(file, state);
+        snapshot.insert(file, state);
     }
 }
 
@@ -96,14 +96,14 @@ mod tests {
         let path = |name: &str| dir.path().join(name);
         fs::create_dir_all(path("a/b")).unwrap();
         fs::create_dir_all(path("workers")).unwrap();
-        let places = Places {
+        let places = WatchedPaths {
             files: vec![path("user.yaml")],
             start: Some(path("a/b")),
             worker_dirs: vec![path("workers"), path("none")],
         };
-        let mut last = places.look();
+        let mut last = places.snapshot();
         let mut changes = |what: &str, expected: bool| {
-            let now = places.look();
+            let now = places.snapshot();
             assert_eq!(now != last, expected, "{what}");
             last = now;
         };

@@ -17,35 +17,35 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 /// What is read from, or written to.
-pub(crate) enum Wire {
+pub(crate) enum StdioStream {
     /// The runtime says when there is something to do.
-    Polled(AsyncFd<Channel>),
+    Polled(AsyncFd<NonBlockingFd>),
     /// Anything else, such as a file or a terminal: on a thread that may wait.
     Waited(tokio::fs::File),
 }
 
 /// A descriptor of ours that is never waited for.
 #[derive(Debug)]
-pub(crate) enum Channel {
+pub(crate) enum NonBlockingFd {
     Pipe(OwnedFd),
     Socket(OwnedFd),
 }
 
-impl Wire {
+impl StdioStream {
     /// To read from. Must be called on a runtime.
     pub(crate) fn reader(given: OwnedFd) -> Self {
-        Wire::new(given, OFlags::RDONLY, Interest::READABLE)
+        StdioStream::new(given, OFlags::RDONLY, Interest::READABLE)
     }
 
     /// To write to. Must be called on a runtime.
     pub(crate) fn writer(given: OwnedFd) -> Self {
-        Wire::new(given, OFlags::WRONLY, Interest::WRITABLE)
+        StdioStream::new(given, OFlags::WRONLY, Interest::WRITABLE)
     }
 
     fn new(given: OwnedFd, access: OFlags, interest: Interest) -> Self {
-        match Channel::of(&given, access).and_then(|channel| polled(channel, interest)) {
-            Ok(polled) => Wire::Polled(polled),
-            Err(_) => Wire::Waited(tokio::fs::File::from_std(File::from(given))),
+        match NonBlockingFd::of(&given, access).and_then(|channel| polled(channel, interest)) {
+            Ok(polled) => StdioStream::Polled(polled),
+            Err(_) => StdioStream::Waited(tokio::fs::File::from_std(File::from(given))),
         }
     }
 }
@@ -55,11 +55,11 @@ impl Wire {
     reason = "what comes in its place is unsafe, for types that might exchange their descriptor; \
               this one keeps it as long as it is there"
 )]
-fn polled(channel: Channel, interest: Interest) -> io::Result<AsyncFd<Channel>> {
+fn polled(channel: NonBlockingFd, interest: Interest) -> io::Result<AsyncFd<NonBlockingFd>> {
     AsyncFd::with_interest(channel, interest)
 }
 
-impl Channel {
+impl NonBlockingFd {
     fn of(given: &OwnedFd, access: OFlags) -> io::Result<Self> {
         match FileType::from_raw_mode(rustix::fs::fstat(given)?.st_mode) {
             FileType::Fifo => {
@@ -67,13 +67,13 @@ impl Channel {
                 // for.
                 let place = format!("/proc/self/fd/{}", given.as_raw_fd());
                 let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                Ok(Channel::Pipe(rustix::fs::open(
+                Ok(NonBlockingFd::Pipe(rustix::fs::open(
                     place,
                     flags,
                     Mode::empty(),
                 )?))
             }
-            FileType::Socket => Ok(Channel::Socket(given.try_clone()?)),
+            FileType::Socket => Ok(NonBlockingFd::Socket(given.try_clone()?)),
             FileType::RegularFile
             | FileType::Directory
             | FileType::Symlink
@@ -85,15 +85,17 @@ impl Channel {
 
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         Ok(match self {
-            Channel::Pipe(pipe) => rustix::io::read(pipe, into)?,
-            Channel::Socket(socket) => rustix::net::recv(socket, into, RecvFlags::DONTWAIT)?.0,
+            NonBlockingFd::Pipe(pipe) => rustix::io::read(pipe, into)?,
+            NonBlockingFd::Socket(socket) => {
+                rustix::net::recv(socket, into, RecvFlags::DONTWAIT)?.0
+            }
         })
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(match self {
-            Channel::Pipe(pipe) => rustix::io::write(pipe, bytes)?,
-            Channel::Socket(socket) => {
+            NonBlockingFd::Pipe(pipe) => rustix::io::write(pipe, bytes)?,
+            NonBlockingFd::Socket(socket) => {
                 // No signal comes of one that is closed: the standard library ignores it.
                 rustix::net::send(socket, bytes, SendFlags::DONTWAIT)?
             }
@@ -101,23 +103,23 @@ impl Channel {
     }
 }
 
-impl std::os::fd::AsRawFd for Channel {
+impl std::os::fd::AsRawFd for NonBlockingFd {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
         match self {
-            Channel::Pipe(fd) | Channel::Socket(fd) => fd.as_fd().as_raw_fd(),
+            NonBlockingFd::Pipe(fd) | NonBlockingFd::Socket(fd) => fd.as_fd().as_raw_fd(),
         }
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for StdioStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let polled = match self.get_mut() {
-            Wire::Polled(polled) => polled,
-            Wire::Waited(file) => return Pin::new(file).poll_read(context, into),
+            StdioStream::Polled(polled) => polled,
+            StdioStream::Waited(file) => return Pin::new(file).poll_read(context, into),
         };
         loop {
             let mut ready = ready!(polled.poll_read_ready(context))?;
@@ -139,15 +141,15 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for StdioStream {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = match self.get_mut() {
-            Wire::Polled(polled) => polled,
-            Wire::Waited(file) => return Pin::new(file).poll_write(context, bytes),
+            StdioStream::Polled(polled) => polled,
+            StdioStream::Waited(file) => return Pin::new(file).poll_write(context, bytes),
         };
         loop {
             let mut ready = ready!(polled.poll_write_ready(context))?;
@@ -161,16 +163,16 @@ impl AsyncWrite for Wire {
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Wire::Polled(_) => Poll::Ready(Ok(())),
-            Wire::Waited(file) => Pin::new(file).poll_flush(context),
+            StdioStream::Polled(_) => Poll::Ready(Ok(())),
+            StdioStream::Waited(file) => Pin::new(file).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             // The end of the process closes it, as it closes what we were given.
-            Wire::Polled(_) => Poll::Ready(Ok(())),
-            Wire::Waited(file) => Pin::new(file).poll_shutdown(context),
+            StdioStream::Polled(_) => Poll::Ready(Ok(())),
+            StdioStream::Waited(file) => Pin::new(file).poll_shutdown(context),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::cli::ApproverName;
-use crate::install::{Client, Scope};
+use crate::install::{McpClient, Scope};
 use crate::listen::HttpEndpoint;
 
 /// `forge mcp`
@@ -60,7 +60,7 @@ do not parse, and links, are left alone.")]
 pub(crate) struct Install {
     /// The client.
     #[arg(value_name = "CLIENT")]
-    pub(crate) client: Client,
+    pub(crate) client: McpClient,
     /// Put it into the client's settings.
     #[arg(long)]
     pub(crate) write: bool,

@@ -11,7 +11,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Allow as Args, Global};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::install::{Place, Scope, Target, TargetError};
+use crate::install::{Scope, SettingsFile, SettingsFileError, SettingsPath};
 use crate::stderr::say;
 use crate::visible::{visible, visible_lines, visible_path};
 
@@ -97,19 +97,19 @@ impl RulesFile {
     }
 
     fn write(&self, text: &str) -> Result<(), Failure> {
-        let place = Place {
+        let place = SettingsPath {
             base: self.dir.clone(),
             below: PathBuf::from(&self.name),
         };
-        let target = Target::new(place, Scope::User);
+        let target = SettingsFile::new(place, Scope::User);
         let target = target.ok_or_else(|| self.failed(&"it has no name"))?;
         let written = target
             .read()
             .and_then(|found| target.write(found.as_ref(), text));
         written.map_err(|error| match error {
-            TargetError::Link { .. } => self.failed(&"it is a link"),
-            TargetError::Changed => self.failed(&"it changed meanwhile"),
-            TargetError::Io(error) => self.failed(&error),
+            SettingsFileError::Link { .. } => self.failed(&"it is a link"),
+            SettingsFileError::Changed => self.failed(&"it changed meanwhile"),
+            SettingsFileError::Io(error) => self.failed(&error),
         })
     }
 

@@ -13,19 +13,19 @@ use crate::ambient::Ambient;
 use crate::cli::{Approve as Args, Global};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::prompt::{self, Offered, Typed};
-use crate::queue::client::{self, Found};
-use crate::queue::wire::{Ask, Said, Told};
-use crate::queue::{Place, is_id};
+use crate::prompt::{self, PromptAnswer, PromptKind};
+use crate::queue::client::{self, OpenQuestion};
+use crate::queue::wire::{ApprovalDecision, QueueRequest, QueueResponse};
+use crate::queue::{QueueDirs, is_id};
 use crate::stderr::say;
 
 /// How often it is looked whether there is something new.
-const LOOK_AGAIN: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
     // A project that this terminal would not trust has requests all the same.
     let project = gather::project_dir(global, ambient)?;
-    let desk = Desk {
+    let desk = ApprovalClient {
         global,
         place: ambient.queue(&project),
         allow_command: gather::allow_command(&project),
@@ -35,11 +35,11 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
         tty: terminal_name(),
     };
     let said = if args.deny {
-        Some(Said::Deny)
+        Some(ApprovalDecision::Deny)
     } else if args.run {
-        Some(Said::AllowRun)
+        Some(ApprovalDecision::AllowRun)
     } else if args.allow {
-        Some(Said::AllowOnce)
+        Some(ApprovalDecision::AllowOnce)
     } else {
         None
     };
@@ -54,9 +54,9 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
 }
 
 /// Where a person sits and answers.
-struct Desk<'a> {
+struct ApprovalClient<'a> {
     global: &'a Global,
-    place: Place,
+    place: QueueDirs,
     /// The command that keeps a yes as a rule.
     allow_command: String,
     asks: bool,
@@ -64,7 +64,7 @@ struct Desk<'a> {
     tty: Option<String>,
 }
 
-impl Desk<'_> {
+impl ApprovalClient<'_> {
     async fn list(&self) -> Result<Exit, Failure> {
         let found = self.found().await;
         if self.global.json {
@@ -108,8 +108,13 @@ impl Desk<'_> {
 
     /// An answer without a question: only to exactly what was listed, so only by the whole ID,
     /// which holds a digest of it.
-    async fn say(&self, id: &str, said: Said, reason: Option<String>) -> Result<Exit, Failure> {
-        if said != Said::Deny && !is_id(id) {
+    async fn say(
+        &self,
+        id: &str,
+        said: ApprovalDecision,
+        reason: Option<String>,
+    ) -> Result<Exit, Failure> {
+        if said != ApprovalDecision::Deny && !is_id(id) {
             return Err(Failure::usage(format!(
                 "`{}` is not a whole ID, and only a whole ID names exactly one request",
                 escape_controls(id)
@@ -158,44 +163,52 @@ impl Desk<'_> {
                     Err(error) => say(format_args!("warning: {error}")),
                 }
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Asks the person here. False: they hung up.
-    async fn ask(&self, found: &Found, text: &str) -> Result<bool, Failure> {
+    async fn ask(&self, found: &OpenQuestion, text: &str) -> Result<bool, Failure> {
         let shown = whole(found, text);
         let (left, colour) = (Duration::from_secs(found.request.left_s), self.colour);
-        let typed =
-            tokio::task::spawn_blocking(move || prompt::ask(&shown, left, colour, Offered::Queued))
-                .await
-                .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?
-                .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?;
+        let typed = tokio::task::spawn_blocking(move || {
+            prompt::ask(&shown, left, colour, PromptKind::Queued)
+        })
+        .await
+        .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?
+        .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?;
         match typed {
-            Typed::Once => self.answer(found, Said::AllowOnce, None).await?,
-            Typed::Run | Typed::All => self.answer(found, Said::AllowRun, None).await?,
-            Typed::No { reason } => self.answer(found, Said::Deny, reason).await?,
-            Typed::Nothing => return Err(gone(&found.request.id)),
-            Typed::HungUp => return Ok(false),
+            PromptAnswer::Once => {
+                self.answer(found, ApprovalDecision::AllowOnce, None)
+                    .await?
+            }
+            PromptAnswer::Run | PromptAnswer::All => {
+                self.answer(found, ApprovalDecision::AllowRun, None).await?
+            }
+            PromptAnswer::No { reason } => {
+                self.answer(found, ApprovalDecision::Deny, reason).await?
+            }
+            PromptAnswer::Nothing => return Err(gone(&found.request.id)),
+            PromptAnswer::HungUp => return Ok(false),
         }
         Ok(true)
     }
 
     async fn answer(
         &self,
-        found: &Found,
-        said: Said,
+        found: &OpenQuestion,
+        said: ApprovalDecision,
         reason: Option<String>,
     ) -> Result<(), Failure> {
         let id = &found.request.id;
-        let ask = Ask::Answer {
+        let ask = QueueRequest::Answer {
             id: id.clone(),
             said,
             reason,
             tty: self.tty.clone(),
         };
         match client::answer(found, &ask).await {
-            Ok(Told::Taken) => {
+            Ok(QueueResponse::Taken) => {
                 if !self.global.quiet {
                     let kept = if found.request.waiting {
                         ""
@@ -203,7 +216,10 @@ impl Desk<'_> {
                         "; it is kept for when the call is made again"
                     };
                     say(format_args!("answered: {}{kept}", said.as_str()));
-                    let allows = matches!(said, Said::AllowOnce | Said::AllowRun);
+                    let allows = matches!(
+                        said,
+                        ApprovalDecision::AllowOnce | ApprovalDecision::AllowRun
+                    );
                     let rules = &found.request.rules_to_allow;
                     if allows && let Some(hint) = prompt::allow_hint(&self.allow_command, rules) {
                         say(hint);
@@ -211,24 +227,24 @@ impl Desk<'_> {
                 }
                 Ok(())
             }
-            Ok(Told::Already { how }) => Err(Failure::new(
+            Ok(QueueResponse::Already { how }) => Err(Failure::new(
                 Exit::Negative,
                 "approve.answered",
                 format!("{id} was answered before: {}", escape_controls(&how)),
             )),
-            Ok(Told::Unknown) => Err(gone(id)),
-            Ok(Told::Unreadable { why }) => Err(Failure::usage(format!(
+            Ok(QueueResponse::Unknown) => Err(gone(id)),
+            Ok(QueueResponse::Unreadable { why }) => Err(Failure::usage(format!(
                 "the answer was not taken: {}",
                 escape_controls(&why)
             ))),
-            Ok(Told::Open { .. } | Told::Request { .. }) => {
+            Ok(QueueResponse::Open { .. } | QueueResponse::Request { .. }) => {
                 Err(queue_failed("no answer that makes sense"))
             }
             Err(error) => Err(queue_failed(&error)),
         }
     }
 
-    async fn found(&self) -> Vec<Found> {
+    async fn found(&self) -> Vec<OpenQuestion> {
         let (found, not_used) = client::list(&self.place).await;
         if !self.global.quiet {
             for why in not_used {
@@ -239,7 +255,7 @@ impl Desk<'_> {
     }
 
     /// The request of this ID, or of the only one that begins so.
-    async fn find(&self, id: &str) -> Result<Found, Failure> {
+    async fn find(&self, id: &str) -> Result<OpenQuestion, Failure> {
         let mut found = self.found().await;
         found.retain(|each| each.request.id.starts_with(id));
         match found.len() {
@@ -253,7 +269,7 @@ impl Desk<'_> {
     }
 
     /// An ID that nobody lists: perhaps it was answered, and whoever had it still knows how.
-    async fn closed(&self, id: &str) -> Result<Found, Failure> {
+    async fn closed(&self, id: &str) -> Result<OpenQuestion, Failure> {
         if is_id(id)
             && let Some(how) = client::how_closed(&self.place, id).await
         {
@@ -266,7 +282,7 @@ impl Desk<'_> {
         Err(gone(id))
     }
 
-    async fn text(&self, found: &Found) -> Result<String, Failure> {
+    async fn text(&self, found: &OpenQuestion) -> Result<String, Failure> {
         let text = client::show(found).await.map_err(not_shown)?;
         text.ok_or_else(|| gone(&found.request.id))
     }
@@ -298,7 +314,7 @@ fn print(text: &str) -> Result<(), Failure> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
 }
 
-fn in_short(found: &Found) -> String {
+fn in_short(found: &OpenQuestion) -> String {
     let request = &found.request;
     let left = if request.waiting {
         format!("waits {} s", request.left_s)
@@ -314,7 +330,7 @@ fn in_short(found: &Found) -> String {
 }
 
 /// A request as a person has to see it: nothing left out, nothing that moves the cursor.
-fn whole(found: &Found, text: &str) -> String {
+fn whole(found: &OpenQuestion, text: &str) -> String {
     let mut shown = format!("request   {}\n", found.request.id);
     if let Some(pid) = found.pid {
         shown.push_str(&format!("process   {pid}\n"));
@@ -326,7 +342,7 @@ fn whole(found: &Found, text: &str) -> String {
     shown
 }
 
-fn object(found: &Found, text: &str) -> Value {
+fn object(found: &OpenQuestion, text: &str) -> Value {
     let mut object = json!(found.request);
     object["pid"] = json!(found.pid);
     object["text"] = json!(text);

@@ -14,7 +14,7 @@ use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::keys::Keys;
+use crate::keys::ApiKeys;
 use crate::live;
 use crate::visible::{shortened, visible, visible_lines};
 
@@ -74,7 +74,7 @@ pub(super) fn run(
         )));
     }
     let (provider, model) = live::find(&project, &named)?;
-    let key = Keys::new(ambient, &project).of(provider)?;
+    let key = ApiKeys::new(ambient, &project).of(provider)?;
     let mut probes = Vec::new();
     for stream in [true, false] {
         let connected = live::provider_of(provider, model, key.clone(), stream)?

@@ -32,7 +32,7 @@ use crate::engine;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir::RunDir;
-use crate::signals::{LeftToTheCommand, StopsTheCommand};
+use crate::signals::{IgnoredInterrupts, KillOnSignal};
 use crate::stderr::say;
 use kept::{ExecLog, ExecOutcome};
 use receipt::Receipt;
@@ -366,11 +366,11 @@ fn run_it(
     // Without a terminal nobody types Ctrl-C, and being told to stop means both of us.
     let _left = ambient
         .any_terminal
-        .then(LeftToTheCommand::take)
+        .then(IgnoredInterrupts::take)
         .transpose()
         .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
-    let stops = StopsTheCommand::listen(!ambient.any_terminal)
+    let stops = KillOnSignal::listen(!ambient.any_terminal)
         .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
     let mut child = match command(&plan).spawn() {
         // What was remembered of this machine has been forgotten, so it is looked at once more.

@@ -10,8 +10,8 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, Install};
 use crate::exit::{Exit, Failure};
 use crate::install::{
-    Audience, Client, EditError, Edited, Entry, Place, Places, Scope, Server, Target, TargetError,
-    absolute, edit, in_path, own_places, start,
+    Audience, EditError, EditOutcome, McpClient, Scope, ServerCommand, ServerEntry, SettingsFile,
+    SettingsFileError, SettingsPath, SettingsRoots, absolute, edit, in_path, own_places, start,
 };
 use crate::stderr::say;
 use crate::visible::{shell_word, visible, visible_lines, visible_path};
@@ -23,7 +23,7 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
         Some(_) => Audience::ThisUser,
         None => Audience::of(args.client, scope),
     };
-    let server = Server::here(
+    let server = ServerCommand::here(
         global,
         ambient,
         &args.name,
@@ -31,7 +31,7 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
         args.approver,
         audience,
     )?;
-    let entry = Entry::new(args.client, &server);
+    let entry = ServerEntry::new(args.client, &server);
     let target = target(args, scope, &start, ambient)?;
     let path = target.path();
     let alone = alone(args.client, &entry)?;
@@ -62,7 +62,7 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
     let old = found.as_ref().map(|found| found.text.as_str());
     let new = match edit(args.client.format(), old, &entry, args.replace) {
         Err(error) => return Err(not_edited(&path, &server.name, error)),
-        Ok(Edited::Unchanged) => {
+        Ok(EditOutcome::Unchanged) => {
             facts["state"] = json!("unchanged");
             let text = format!(
                 "unchanged: {}: `{}` is there already",
@@ -72,7 +72,7 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
             print(global, &facts, &text)?;
             return Ok(show_notes(global, &notes));
         }
-        Ok(Edited::New(new)) => new,
+        Ok(EditOutcome::New(new)) => new,
     };
     target.write(found.as_ref(), &new).map_err(unusable)?;
     let diff = diff(&path, old, &new);
@@ -108,23 +108,23 @@ fn target(
     scope: Scope,
     start: &Path,
     ambient: &Ambient,
-) -> Result<Target, Failure> {
+) -> Result<SettingsFile, Failure> {
     let place = match &args.file {
         Some(file) => {
             let file = absolute(&start.join(file))?;
             let name = file.file_name().map(PathBuf::from);
-            name.zip(file.parent()).map(|(below, base)| Place {
+            name.zip(file.parent()).map(|(below, base)| SettingsPath {
                 base: base.to_owned(),
                 below,
             })
         }
         None => {
-            let places = Places::here(ambient.home.as_deref(), &ambient.env);
+            let places = SettingsRoots::here(ambient.home.as_deref(), &ambient.env);
             args.client.place(scope, start, &places)
         }
     };
     place
-        .and_then(|place| Target::new(place, scope))
+        .and_then(|place| SettingsFile::new(place, scope))
         .ok_or_else(|| {
             Failure::usage(format!(
                 "{} has no settings of scope {} here",
@@ -136,10 +136,10 @@ fn target(
 }
 
 /// The entry as it stands in a file of its own.
-fn alone(client: Client, entry: &Entry) -> Result<String, Failure> {
+fn alone(client: McpClient, entry: &ServerEntry) -> Result<String, Failure> {
     match edit(client.format(), None, entry, false) {
-        Ok(Edited::New(text)) => Ok(text),
-        Ok(Edited::Unchanged) | Err(_) => Err(Failure::new(
+        Ok(EditOutcome::New(text)) => Ok(text),
+        Ok(EditOutcome::Unchanged) | Err(_) => Err(Failure::new(
             Exit::Negative,
             "client.file",
             "the entry cannot be written in this format",
@@ -147,7 +147,7 @@ fn alone(client: Client, entry: &Entry) -> Result<String, Failure> {
     }
 }
 
-fn own_command(args: &Install, scope: Scope, server: &Server) -> Option<Vec<String>> {
+fn own_command(args: &Install, scope: Scope, server: &ServerCommand) -> Option<Vec<String>> {
     // Clients pass variables in different ways and know no other file: those are left to the file.
     if !server.env.is_empty() || args.file.is_some() {
         return None;
@@ -158,7 +158,7 @@ fn own_command(args: &Install, scope: Scope, server: &Server) -> Option<Vec<Stri
     Some(words)
 }
 
-fn hints(global: &Global, args: &Install, scope: Scope, server: &Server, path: &Path) {
+fn hints(global: &Global, args: &Install, scope: Scope, server: &ServerCommand, path: &Path) {
     if global.quiet {
         return;
     }
@@ -173,7 +173,11 @@ fn hints(global: &Global, args: &Install, scope: Scope, server: &Server, path: &
 }
 
 /// Returns notes for a person about an entry in a file that a team commits.
-fn team_notes(client: Client, server: &Server, ambient: &Ambient) -> Result<Vec<String>, Failure> {
+fn team_notes(
+    client: McpClient,
+    server: &ServerCommand,
+    ambient: &Ambient,
+) -> Result<Vec<String>, Failure> {
     let mut notes = Vec::new();
     if in_path(ambient)?.is_none() {
         notes.push(
@@ -207,20 +211,20 @@ fn show_notes(global: &Global, notes: &[String]) -> Exit {
     Exit::Done
 }
 
-fn not_used(path: &Path, error: TargetError) -> Failure {
+fn not_used(path: &Path, error: SettingsFileError) -> Failure {
     let shown = visible_path(path);
     let failure = |message: String| Failure::new(Exit::Negative, "client.file", message);
     match error {
-        TargetError::Link { at, to } => failure(format!(
+        SettingsFileError::Link { at, to } => failure(format!(
             "{} is a link to {}, and was left alone",
             visible_path(&at),
             visible_path(&to)
         ))
         .hint("if that is the file you mean, say so: `--file` with its own path"),
-        TargetError::Changed => {
+        SettingsFileError::Changed => {
             failure(format!("{shown} was changed meanwhile, and left alone")).hint("run it again")
         }
-        TargetError::Io(error) => {
+        SettingsFileError::Io(error) => {
             failure(format!("{shown}: {error}")).hint("without `--write` the settings are printed")
         }
     }

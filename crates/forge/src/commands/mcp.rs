@@ -16,14 +16,14 @@ use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global, Mcp};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::queue::{Absent, Queue};
+use crate::queue::{Queue, WhenUnattended};
 use crate::run_dir::{self, RunDir};
 use crate::stderr::say;
-use crate::watch::{Look, Places};
-use crate::wire::Wire;
+use crate::watch::{FileSnapshot, WatchedPaths};
+use crate::wire::StdioStream;
 
 /// How often the files of the project are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit, Failure> {
     let wire = take_standard_output().map_err(Failure::stdout)?;
@@ -31,7 +31,7 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
         .instructions("List the files of / first: it shows what there is.");
     let server = McpServer::new(global, args, ambient);
     let mut places = server.places();
-    let mut seen = Look::default();
+    let mut seen = FileSnapshot::default();
     let service = match server.toolbox(&mut places, &mut seen) {
         Ok(toolbox) => Service::Tools(toolbox),
         // A mistake in the configuration is told to whoever calls; a server that does
@@ -93,7 +93,7 @@ async fn one_client(
     input: OwnedFd,
     output: OwnedFd,
 ) -> Result<(), McpError> {
-    let (input, output) = (Wire::reader(input), Wire::writer(output));
+    let (input, output) = (StdioStream::reader(input), StdioStream::writer(output));
     serve_beside(&live, info, input, output, StandIn::on_this_runtime()).await
 }
 
@@ -135,7 +135,7 @@ impl<'a> McpServer<'a> {
 
     /// Everything that has a say in what is granted, as far as that is known without having read
     /// any of it.
-    fn places(&self) -> Places {
+    fn places(&self) -> WatchedPaths {
         let base = self.global.directory.clone().unwrap_or_default();
         let start = std::path::absolute(base.join(".")).ok();
         let named = self
@@ -150,7 +150,7 @@ impl<'a> McpServer<'a> {
             .as_ref()
             .map(|state| state.join("trusted"));
         let user = self.ambient.user_file.clone();
-        Places {
+        WatchedPaths {
             start: start.filter(|_| named.is_none() && !self.global.no_config),
             files: [named, user, trust].into_iter().flatten().collect(),
             worker_dirs: Vec::new(),
@@ -159,11 +159,15 @@ impl<'a> McpServer<'a> {
 
     /// The toolbox as the files have it now. Each is looked at before it is read, so that no
     /// change falls in between; what the project names joins `places`.
-    fn toolbox(&self, places: &mut Places, seen: &mut Look) -> Result<Toolbox, Failure> {
-        *seen = places.look();
+    fn toolbox(
+        &self,
+        places: &mut WatchedPaths,
+        seen: &mut FileSnapshot,
+    ) -> Result<Toolbox, Failure> {
+        *seen = places.snapshot();
         let project = gather::project(self.global, self.ambient, None, WithoutFile::DefaultZones)?;
         places.worker_dirs = project.worker_dirs().to_vec();
-        places.look_at_workers(seen);
+        places.snapshot_workers(seen);
         let (worker, grant) = gather::holder(&project, self.args.worker.as_deref())?;
         let name = worker.as_ref().map_or("", |worker| worker.name());
         let ServerRun {
@@ -192,8 +196,13 @@ impl<'a> McpServer<'a> {
     fn keep(&self, project: &Project) -> Result<ServerRun, Failure> {
         let queue = |absent| {
             let place = self.ambient.queue(project.dir());
-            let patience = gather::patience(project);
-            Arc::new(Queue::new(place, patience, absent, self.global.quiet))
+            let approval_timeout = gather::approval_timeout(project);
+            Arc::new(Queue::new(
+                place,
+                approval_timeout,
+                absent,
+                self.global.quiet,
+            ))
         };
         let dir = RunDir::create(project, self.ambient, "mcp", None)?;
         Ok(ServerRun {
@@ -203,18 +212,24 @@ impl<'a> McpServer<'a> {
                 Some(ApproverName::Host) => Arc::new(HostAnswers),
                 // Clients give up on a call before a person has looked, so it does not wait
                 // for one.
-                None => queue(Absent::Keep),
-                Some(ApproverName::Queue) => queue(Absent::Wait),
+                None => queue(WhenUnattended::Keep),
+                Some(ApproverName::Queue) => queue(WhenUnattended::Wait),
             },
         })
     }
 
     /// Reads the files again each time they have changed, until the other end of `until` is
     /// gone. A mistake in them changes nothing: half a policy is worse than the old one.
-    fn follow(&self, live: &Live, mut places: Places, mut seen: Look, until: Receiver<()>) {
-        while let Err(RecvTimeoutError::Timeout) = until.recv_timeout(LOOK_EVERY) {
+    fn follow(
+        &self,
+        live: &Live,
+        mut places: WatchedPaths,
+        mut seen: FileSnapshot,
+        until: Receiver<()>,
+    ) {
+        while let Err(RecvTimeoutError::Timeout) = until.recv_timeout(POLL_INTERVAL) {
             let waits = self.waits.load(Ordering::Relaxed);
-            if places.look() == seen && !waits {
+            if places.snapshot() == seen && !waits {
                 continue;
             }
             match self.toolbox(&mut places, &mut seen) {

@@ -10,7 +10,7 @@ use crate::cli::{Node, NodeAction};
 use crate::commands::mcp::take_standard_output;
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::wire::Wire;
+use crate::wire::StdioStream;
 
 /// What everything here uses together, where it has a control group of its own.
 const CONTROL_GROUP: &str = "/sys/fs/cgroup";
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Node) -> Result<Exit, Failure> {
         let input = std::io::stdin().as_fd().try_clone_to_owned();
         let input = input.map_err(|error| failed(&error))?;
         let inside = Inside::new(cap_std::ambient_authority()).control_group(CONTROL_GROUP);
-        let (input, output) = (Wire::reader(input), Wire::writer(output));
+        let (input, output) = (StdioStream::reader(input), StdioStream::writer(output));
         let served = serve(input, output, inside).await;
         served.map_err(|error| failed(&error))
     })?;

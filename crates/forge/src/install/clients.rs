@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 /// A program that speaks MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Client {
+pub(crate) enum McpClient {
     /// Claude Code.
     Claude,
     /// Codex.
@@ -55,61 +55,61 @@ impl Scope {
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum SettingsFormat {
     /// JSON; comments and trailing commas are left to the client to judge.
     Json,
     Toml,
     Yaml,
 }
 
-impl Format {
+impl SettingsFormat {
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Format::Json => "json",
-            Format::Toml => "toml",
-            Format::Yaml => "yaml",
+            SettingsFormat::Json => "json",
+            SettingsFormat::Toml => "toml",
+            SettingsFormat::Yaml => "yaml",
         }
     }
 }
 
 /// The systems whose customs differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum System {
+pub(crate) enum OsFamily {
     Linux,
     Macos,
     Windows,
 }
 
-impl System {
+impl OsFamily {
     fn here() -> Self {
         match std::env::consts::OS {
-            "macos" => System::Macos,
-            "windows" => System::Windows,
-            _ => System::Linux,
+            "macos" => OsFamily::Macos,
+            "windows" => OsFamily::Windows,
+            _ => OsFamily::Linux,
         }
     }
 }
 
 /// What places are made of.
 #[derive(Debug, Clone)]
-pub(crate) struct Places<'a> {
-    system: System,
+pub(crate) struct SettingsRoots<'a> {
+    system: OsFamily,
     home: Option<&'a Path>,
     env: &'a [(String, String)],
 }
 
 /// A file, and the directory below which it is found without following a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SettingsPath {
     pub(crate) base: PathBuf,
     pub(crate) below: PathBuf,
 }
 
-impl<'a> Places<'a> {
+impl<'a> SettingsRoots<'a> {
     /// On this machine.
     pub(crate) fn here(home: Option<&'a Path>, env: &'a [(String, String)]) -> Self {
-        Places {
-            system: System::here(),
+        SettingsRoots {
+            system: OsFamily::here(),
             home,
             env,
         }
@@ -124,12 +124,12 @@ impl<'a> Places<'a> {
             .filter(|dir| dir.is_absolute())
     }
 
-    fn home(&self, below: &str) -> Option<Place> {
+    fn home(&self, below: &str) -> Option<SettingsPath> {
         place(self.home?, below)
     }
 
     /// Below the directory of a variable, else below the home.
-    fn named(&self, name: &str, below: &str, at_home: &str) -> Option<Place> {
+    fn named(&self, name: &str, below: &str, at_home: &str) -> Option<SettingsPath> {
         match self.var(name) {
             Some(dir) => place(&dir, below),
             None => self.home(at_home),
@@ -137,91 +137,91 @@ impl<'a> Places<'a> {
     }
 
     /// Where programs keep settings: `%APPDATA%`, `~/Library/…` or XDG.
-    fn settings(&self, windows: &str, macos: &str, xdg: &str) -> Option<Place> {
+    fn settings(&self, windows: &str, macos: &str, xdg: &str) -> Option<SettingsPath> {
         match self.system {
-            System::Windows => place(&self.var("APPDATA")?, windows),
-            System::Macos => self.home(macos),
-            System::Linux => self.named("XDG_CONFIG_HOME", xdg, &format!(".config/{xdg}")),
+            OsFamily::Windows => place(&self.var("APPDATA")?, windows),
+            OsFamily::Macos => self.home(macos),
+            OsFamily::Linux => self.named("XDG_CONFIG_HOME", xdg, &format!(".config/{xdg}")),
         }
     }
 }
 
-fn place(base: &Path, below: &str) -> Option<Place> {
-    Some(Place {
+fn place(base: &Path, below: &str) -> Option<SettingsPath> {
+    Some(SettingsPath {
         base: base.to_owned(),
         below: below.into(),
     })
 }
 
-impl Client {
+impl McpClient {
     /// The name on our command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Client::Claude => "claude",
-            Client::Codex => "codex",
-            Client::Vscode => "vscode",
-            Client::Cursor => "cursor",
-            Client::Zed => "zed",
-            Client::Gemini => "gemini",
-            Client::Goose => "goose",
-            Client::ClaudeDesktop => "claude-desktop",
-            Client::Windsurf => "windsurf",
-            Client::Cline => "cline",
-            Client::Opencode => "opencode",
-            Client::McpJson => ".mcp.json",
+            McpClient::Claude => "claude",
+            McpClient::Codex => "codex",
+            McpClient::Vscode => "vscode",
+            McpClient::Cursor => "cursor",
+            McpClient::Zed => "zed",
+            McpClient::Gemini => "gemini",
+            McpClient::Goose => "goose",
+            McpClient::ClaudeDesktop => "claude-desktop",
+            McpClient::Windsurf => "windsurf",
+            McpClient::Cline => "cline",
+            McpClient::Opencode => "opencode",
+            McpClient::McpJson => ".mcp.json",
         }
     }
 
     /// Whom an entry is for if nobody says.
     pub(crate) fn usual_scope(self) -> Scope {
         match self {
-            Client::Claude
-            | Client::Vscode
-            | Client::Cursor
-            | Client::Gemini
-            | Client::Opencode
-            | Client::McpJson => Scope::Project,
-            Client::Codex
-            | Client::Zed
-            | Client::Goose
-            | Client::ClaudeDesktop
-            | Client::Windsurf
-            | Client::Cline => Scope::User,
+            McpClient::Claude
+            | McpClient::Vscode
+            | McpClient::Cursor
+            | McpClient::Gemini
+            | McpClient::Opencode
+            | McpClient::McpJson => Scope::Project,
+            McpClient::Codex
+            | McpClient::Zed
+            | McpClient::Goose
+            | McpClient::ClaudeDesktop
+            | McpClient::Windsurf
+            | McpClient::Cline => Scope::User,
         }
     }
 
-    pub(crate) fn format(self) -> Format {
+    pub(crate) fn format(self) -> SettingsFormat {
         match self {
-            Client::Codex => Format::Toml,
-            Client::Goose => Format::Yaml,
-            Client::Claude
-            | Client::Vscode
-            | Client::Cursor
-            | Client::Zed
-            | Client::Gemini
-            | Client::ClaudeDesktop
-            | Client::Windsurf
-            | Client::Cline
-            | Client::Opencode
-            | Client::McpJson => Format::Json,
+            McpClient::Codex => SettingsFormat::Toml,
+            McpClient::Goose => SettingsFormat::Yaml,
+            McpClient::Claude
+            | McpClient::Vscode
+            | McpClient::Cursor
+            | McpClient::Zed
+            | McpClient::Gemini
+            | McpClient::ClaudeDesktop
+            | McpClient::Windsurf
+            | McpClient::Cline
+            | McpClient::Opencode
+            | McpClient::McpJson => SettingsFormat::Json,
         }
     }
 
     /// The key under which servers stand.
     pub(crate) fn section(self) -> &'static str {
         match self {
-            Client::Codex => "mcp_servers",
-            Client::Vscode => "servers",
-            Client::Zed => "context_servers",
-            Client::Goose => "extensions",
-            Client::Opencode => "mcp",
-            Client::Claude
-            | Client::Cursor
-            | Client::Gemini
-            | Client::ClaudeDesktop
-            | Client::Windsurf
-            | Client::Cline
-            | Client::McpJson => "mcpServers",
+            McpClient::Codex => "mcp_servers",
+            McpClient::Vscode => "servers",
+            McpClient::Zed => "context_servers",
+            McpClient::Goose => "extensions",
+            McpClient::Opencode => "mcp",
+            McpClient::Claude
+            | McpClient::Cursor
+            | McpClient::Gemini
+            | McpClient::ClaudeDesktop
+            | McpClient::Windsurf
+            | McpClient::Cline
+            | McpClient::McpJson => "mcpServers",
         }
     }
 
@@ -229,45 +229,45 @@ impl Client {
     /// servers there anyway.
     pub(crate) fn project_variable(self) -> Option<&'static str> {
         match self {
-            Client::Vscode | Client::Cursor => Some("${workspaceFolder}"),
-            Client::Claude
-            | Client::Codex
-            | Client::Zed
-            | Client::Gemini
-            | Client::Goose
-            | Client::ClaudeDesktop
-            | Client::Windsurf
-            | Client::Cline
-            | Client::Opencode
-            | Client::McpJson => None,
+            McpClient::Vscode | McpClient::Cursor => Some("${workspaceFolder}"),
+            McpClient::Claude
+            | McpClient::Codex
+            | McpClient::Zed
+            | McpClient::Gemini
+            | McpClient::Goose
+            | McpClient::ClaudeDesktop
+            | McpClient::Windsurf
+            | McpClient::Cline
+            | McpClient::Opencode
+            | McpClient::McpJson => None,
         }
     }
 
     /// Returns how a person confirms servers of a project's file. `None` if the client does not ask.
     pub(crate) fn trust(self) -> Option<&'static str> {
         match self {
-            Client::Claude => Some(
+            McpClient::Claude => Some(
                 "Claude Code asks once whether to use the servers of this project: start `claude` in it",
             ),
-            Client::Codex => Some(
+            McpClient::Codex => Some(
                 "Codex reads this file in projects that it trusts only: start `codex` in it and agree",
             ),
-            Client::Vscode => Some(
+            McpClient::Vscode => Some(
                 "VS Code starts servers in trusted folders only, and asks before the first start",
             ),
-            Client::Cursor => {
+            McpClient::Cursor => {
                 Some("Cursor asks before it starts a server of a project: Settings, MCP")
             }
-            Client::Gemini => Some(
+            McpClient::Gemini => Some(
                 "Gemini CLI disables all servers in folders that it does not trust: `/permissions` in it",
             ),
-            Client::Zed
-            | Client::Goose
-            | Client::ClaudeDesktop
-            | Client::Windsurf
-            | Client::Cline
-            | Client::Opencode
-            | Client::McpJson => None,
+            McpClient::Zed
+            | McpClient::Goose
+            | McpClient::ClaudeDesktop
+            | McpClient::Windsurf
+            | McpClient::Cline
+            | McpClient::Opencode
+            | McpClient::McpJson => None,
         }
     }
 
@@ -276,82 +276,87 @@ impl Client {
     /// cannot set `tool_timeout_sec`.
     pub(crate) fn own_command(self, name: &str, scope: Scope) -> Option<Vec<String>> {
         let words: &[&str] = match self {
-            Client::Claude => &["claude", "mcp", "add", "--scope", scope.word(), name, "--"],
+            McpClient::Claude => &["claude", "mcp", "add", "--scope", scope.word(), name, "--"],
             // No `--`: Gemini CLI then misses the server's command (yargs ends its positionals there).
-            Client::Gemini => &["gemini", "mcp", "add", "--scope", scope.word(), name],
-            Client::Codex
-            | Client::Vscode
-            | Client::Cursor
-            | Client::Zed
-            | Client::Goose
-            | Client::ClaudeDesktop
-            | Client::Windsurf
-            | Client::Cline
-            | Client::Opencode
-            | Client::McpJson => return None,
+            McpClient::Gemini => &["gemini", "mcp", "add", "--scope", scope.word(), name],
+            McpClient::Codex
+            | McpClient::Vscode
+            | McpClient::Cursor
+            | McpClient::Zed
+            | McpClient::Goose
+            | McpClient::ClaudeDesktop
+            | McpClient::Windsurf
+            | McpClient::Cline
+            | McpClient::Opencode
+            | McpClient::McpJson => return None,
         };
         Some(words.iter().map(|word| (*word).to_owned()).collect())
     }
 
     /// The file; none if this client has no such, or no home is known.
-    pub(crate) fn place(self, scope: Scope, project: &Path, places: &Places<'_>) -> Option<Place> {
+    pub(crate) fn place(
+        self,
+        scope: Scope,
+        project: &Path,
+        places: &SettingsRoots<'_>,
+    ) -> Option<SettingsPath> {
         match (self, scope) {
-            (Client::Claude | Client::McpJson, Scope::Project) => place(project, ".mcp.json"),
-            (Client::Claude, Scope::User) => {
+            (McpClient::Claude | McpClient::McpJson, Scope::Project) => place(project, ".mcp.json"),
+            (McpClient::Claude, Scope::User) => {
                 places.named("CLAUDE_CONFIG_DIR", ".claude.json", ".claude.json")
             }
-            (Client::Codex, Scope::Project) => place(project, ".codex/config.toml"),
-            (Client::Codex, Scope::User) => {
+            (McpClient::Codex, Scope::Project) => place(project, ".codex/config.toml"),
+            (McpClient::Codex, Scope::User) => {
                 places.named("CODEX_HOME", "config.toml", ".codex/config.toml")
             }
-            (Client::Vscode, Scope::Project) => place(project, ".vscode/mcp.json"),
-            (Client::Vscode, Scope::User) => places.settings(
+            (McpClient::Vscode, Scope::Project) => place(project, ".vscode/mcp.json"),
+            (McpClient::Vscode, Scope::User) => places.settings(
                 "Code/User/mcp.json",
                 "Library/Application Support/Code/User/mcp.json",
                 "Code/User/mcp.json",
             ),
-            (Client::Cursor, Scope::Project) => place(project, ".cursor/mcp.json"),
-            (Client::Cursor, Scope::User) => places.home(".cursor/mcp.json"),
-            (Client::Zed, Scope::User) => places.settings(
+            (McpClient::Cursor, Scope::Project) => place(project, ".cursor/mcp.json"),
+            (McpClient::Cursor, Scope::User) => places.home(".cursor/mcp.json"),
+            (McpClient::Zed, Scope::User) => places.settings(
                 "Zed/settings.json",
                 ".config/zed/settings.json",
                 "zed/settings.json",
             ),
-            (Client::Gemini, Scope::Project) => place(project, ".gemini/settings.json"),
-            (Client::Gemini, Scope::User) => places.home(".gemini/settings.json"),
-            (Client::Goose, Scope::User) => places.settings(
+            (McpClient::Gemini, Scope::Project) => place(project, ".gemini/settings.json"),
+            (McpClient::Gemini, Scope::User) => places.home(".gemini/settings.json"),
+            (McpClient::Goose, Scope::User) => places.settings(
                 "Block/goose/config/config.yaml",
                 ".config/goose/config.yaml",
                 "goose/config.yaml",
             ),
             // No build for Linux is Anthropic's own; those that exist keep to its names.
-            (Client::ClaudeDesktop, Scope::User) => places.settings(
+            (McpClient::ClaudeDesktop, Scope::User) => places.settings(
                 "Claude/claude_desktop_config.json",
                 "Library/Application Support/Claude/claude_desktop_config.json",
                 "Claude/claude_desktop_config.json",
             ),
-            (Client::Windsurf, Scope::User) => places.home(".codeium/windsurf/mcp_config.json"),
-            (Client::Cline, Scope::User) => places.named(
+            (McpClient::Windsurf, Scope::User) => places.home(".codeium/windsurf/mcp_config.json"),
+            (McpClient::Cline, Scope::User) => places.named(
                 "CLINE_DATA_DIR",
                 "settings/cline_mcp_settings.json",
                 ".cline/data/settings/cline_mcp_settings.json",
             ),
-            (Client::Opencode, Scope::Project) => place(project, "opencode.json"),
+            (McpClient::Opencode, Scope::Project) => place(project, "opencode.json"),
             // On every system: it follows XDG on macOS and Windows, too.
-            (Client::Opencode, Scope::User) => places.named(
+            (McpClient::Opencode, Scope::User) => places.named(
                 "XDG_CONFIG_HOME",
                 "opencode/opencode.json",
                 ".config/opencode/opencode.json",
             ),
             (
-                Client::Zed
-                | Client::Goose
-                | Client::ClaudeDesktop
-                | Client::Windsurf
-                | Client::Cline,
+                McpClient::Zed
+                | McpClient::Goose
+                | McpClient::ClaudeDesktop
+                | McpClient::Windsurf
+                | McpClient::Cline,
                 Scope::Project,
             )
-            | (Client::McpJson, Scope::User) => None,
+            | (McpClient::McpJson, Scope::User) => None,
         }
     }
 }
@@ -407,17 +412,17 @@ opencode  user    /h/.config/opencode/opencode.json /x/opencode/opencode.json /h
         ]);
         let windows = pairs(&[("APPDATA", "/a")]);
         let columns = [
-            (System::Linux, &none),
-            (System::Linux, &set),
-            (System::Macos, &none),
-            (System::Windows, &windows),
+            (OsFamily::Linux, &none),
+            (OsFamily::Linux, &set),
+            (OsFamily::Macos, &none),
+            (OsFamily::Windows, &windows),
         ];
         let mut found = String::new();
-        for client in Client::value_variants() {
+        for client in McpClient::value_variants() {
             for scope in [Scope::Project, Scope::User] {
                 found.push_str(&format!("{} {}", client.word(), scope.word()));
                 for (system, env) in &columns {
-                    let places = Places {
+                    let places = SettingsRoots {
                         system: *system,
                         home: Some(Path::new("/h")),
                         env,
@@ -431,7 +436,7 @@ opencode  user    /h/.config/opencode/opencode.json /x/opencode/opencode.json /h
                 found.push('\n');
             }
             let usual = client.usual_scope();
-            let places = Places::here(Some(Path::new("/h")), &[]);
+            let places = SettingsRoots::here(Some(Path::new("/h")), &[]);
             assert!(client.place(usual, Path::new("/p"), &places).is_some());
         }
         let words = |text: &str| {
@@ -444,8 +449,8 @@ opencode  user    /h/.config/opencode/opencode.json /x/opencode/opencode.json /h
 
     #[test]
     fn without_a_home_there_is_no_file_in_it() {
-        let places = Places::here(None, &[]);
-        for client in Client::value_variants() {
+        let places = SettingsRoots::here(None, &[]);
+        for client in McpClient::value_variants() {
             assert_eq!(client.place(Scope::User, Path::new("/p"), &places), None);
         }
     }

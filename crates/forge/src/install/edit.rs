@@ -4,13 +4,13 @@
 
 use serde_json::{Map, Value};
 
-use super::clients::Format;
-use super::entry::Entry;
+use super::clients::SettingsFormat;
+use super::entry::ServerEntry;
 use super::{json, toml, yaml};
 
 /// What became of the file's text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Edited {
+pub(crate) enum EditOutcome {
     /// The entry is there already.
     Unchanged,
     /// The text that says it.
@@ -35,11 +35,11 @@ pub(crate) enum EditError {
 /// The text with the entry. An entry of that name that starts something else is replaced only
 /// where `replace` says so.
 pub(crate) fn edit(
-    format: Format,
+    format: SettingsFormat,
     old: Option<&str>,
-    entry: &Entry,
+    entry: &ServerEntry,
     replace: bool,
-) -> Result<Edited, EditError> {
+) -> Result<EditOutcome, EditError> {
     // An editor's mark at the beginning is no part of the text, and stays.
     let (mark, text) = match old {
         Some(text) => match text.strip_prefix('\u{feff}') {
@@ -60,14 +60,14 @@ pub(crate) fn edit(
         }
     };
     match there {
-        Some(there) if entry.is_like(there) => return Ok(Edited::Unchanged),
+        Some(there) if entry.is_like(there) => return Ok(EditOutcome::Unchanged),
         Some(there) if !replace => return Err(EditError::Other(command_line(there))),
         Some(_) | None => {}
     }
     let new = match format {
-        Format::Json => json::edit(text, entry),
-        Format::Toml => toml::edit(text, entry, there.is_some()),
-        Format::Yaml => yaml::edit(text, entry, there.is_some()),
+        SettingsFormat::Json => json::edit(text, entry),
+        SettingsFormat::Toml => toml::edit(text, entry, there.is_some()),
+        SettingsFormat::Yaml => yaml::edit(text, entry, there.is_some()),
     };
     let expected = with(&before, entry);
     match new {
@@ -75,7 +75,7 @@ pub(crate) fn edit(
             if parse(format, &new).is_ok_and(|after| after == expected)
                 && (there.is_some() || keeps(text, &new)) =>
         {
-            Ok(Edited::New(format!("{mark}{new}")))
+            Ok(EditOutcome::New(format!("{mark}{new}")))
         }
         Some(_) | None => Err(EditError::Shape(format!(
             "`{}` in it is written in a way that cannot be added to without touching the rest",
@@ -84,11 +84,11 @@ pub(crate) fn edit(
     }
 }
 
-fn parse(format: Format, text: &str) -> Result<Value, EditError> {
+fn parse(format: SettingsFormat, text: &str) -> Result<Value, EditError> {
     let value = match format {
-        Format::Json => json::parse(text),
-        Format::Toml => toml::parse(text),
-        Format::Yaml => yaml::parse(text),
+        SettingsFormat::Json => json::parse(text),
+        SettingsFormat::Toml => toml::parse(text),
+        SettingsFormat::Yaml => yaml::parse(text),
     }?;
     match value {
         Value::Null => Ok(Value::Object(Map::new())),
@@ -97,7 +97,7 @@ fn parse(format: Format, text: &str) -> Result<Value, EditError> {
     }
 }
 
-fn with(before: &Value, entry: &Entry) -> Value {
+fn with(before: &Value, entry: &ServerEntry) -> Value {
     let mut all = before.as_object().cloned().unwrap_or_default();
     let mut servers = match all.remove(entry.section) {
         Some(Value::Object(servers)) => servers,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::clients::Client;
+use super::clients::McpClient;
 
 /// Seconds that a client waits for a call: longer than a person has for an answer by default
 /// (`approval.timeout_s`, 300).
@@ -13,7 +13,7 @@ const PREFERENCES: [&str; 3] = ["enabled", "timeout", "tool_timeout_sec"];
 
 /// How our server is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Server {
+pub(crate) struct ServerCommand {
     pub(crate) name: String,
     pub(crate) program: String,
     pub(crate) arguments: Vec<String>,
@@ -24,32 +24,32 @@ pub(crate) struct Server {
 
 /// One server in the words of one client, in the order in which people read them.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct ServerEntry {
     pub(crate) section: &'static str,
     pub(crate) name: String,
     pub(crate) keys: Vec<(&'static str, Value)>,
 }
 
-impl Entry {
-    pub(crate) fn new(client: Client, server: &Server) -> Self {
+impl ServerEntry {
+    pub(crate) fn new(client: McpClient, server: &ServerCommand) -> Self {
         let program = json!(server.program);
         let arguments = json!(server.arguments);
         let mut keys = match client {
-            Client::Claude | Client::Vscode | Client::Cursor | Client::McpJson => vec![
+            McpClient::Claude | McpClient::Vscode | McpClient::Cursor | McpClient::McpJson => vec![
                 ("type", json!("stdio")),
                 ("command", program),
                 ("args", arguments),
             ],
-            Client::Zed | Client::Gemini | Client::ClaudeDesktop | Client::Windsurf => {
+            McpClient::Zed | McpClient::Gemini | McpClient::ClaudeDesktop | McpClient::Windsurf => {
                 vec![("command", program), ("args", arguments)]
             }
-            Client::Cline => vec![
+            McpClient::Cline => vec![
                 ("type", json!("stdio")),
                 ("command", program),
                 ("args", arguments),
                 ("timeout", json!(TOOL_TIMEOUT_S)),
             ],
-            Client::Opencode => {
+            McpClient::Opencode => {
                 let words = std::iter::once(&server.program).chain(&server.arguments);
                 vec![
                     ("type", json!("local")),
@@ -58,12 +58,12 @@ impl Entry {
                     ("timeout", json!(TOOL_TIMEOUT_S * 1000)),
                 ]
             }
-            Client::Codex => vec![
+            McpClient::Codex => vec![
                 ("command", program),
                 ("args", arguments),
                 ("tool_timeout_sec", json!(TOOL_TIMEOUT_S)),
             ],
-            Client::Goose => vec![
+            McpClient::Goose => vec![
                 ("enabled", json!(true)),
                 ("type", json!("stdio")),
                 ("name", json!(server.name)),
@@ -78,22 +78,22 @@ impl Entry {
                 .map(|(name, value)| (name.clone(), json!(value)))
                 .collect();
             let key = match client {
-                Client::Goose => "envs",
-                Client::Opencode => "environment",
-                Client::Claude
-                | Client::Codex
-                | Client::Vscode
-                | Client::Cursor
-                | Client::Zed
-                | Client::Gemini
-                | Client::ClaudeDesktop
-                | Client::Windsurf
-                | Client::Cline
-                | Client::McpJson => "env",
+                McpClient::Goose => "envs",
+                McpClient::Opencode => "environment",
+                McpClient::Claude
+                | McpClient::Codex
+                | McpClient::Vscode
+                | McpClient::Cursor
+                | McpClient::Zed
+                | McpClient::Gemini
+                | McpClient::ClaudeDesktop
+                | McpClient::Windsurf
+                | McpClient::Cline
+                | McpClient::McpJson => "env",
             };
             keys.push((key, Value::Object(env)));
         }
-        Entry {
+        ServerEntry {
             section: client.section(),
             name: server.name.clone(),
             keys,

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::clients::{Client, Scope};
-use super::entry::Server;
+use super::clients::{McpClient, Scope};
+use super::entry::ServerCommand;
 use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global};
 use crate::exit::{Exit, Failure};
@@ -25,12 +25,12 @@ pub(crate) enum Audience {
     ThisUser,
     /// A team that commits the file: the program by its name in PATH, paths relative to the project,
     /// and no variables. The client starts the server in the project or has a variable for it.
-    Team(Client),
+    Team(McpClient),
 }
 
 impl Audience {
     /// Returns the readers of a client's settings of this scope.
-    pub(crate) fn of(client: Client, scope: Scope) -> Self {
+    pub(crate) fn of(client: McpClient, scope: Scope) -> Self {
         match scope {
             Scope::Project => Audience::Team(client),
             Scope::User => Audience::ThisUser,
@@ -38,7 +38,7 @@ impl Audience {
     }
 }
 
-impl Server {
+impl ServerCommand {
     /// Returns the command line that starts the server with the settings of this directory.
     pub(crate) fn here(
         global: &Global,
@@ -47,7 +47,7 @@ impl Server {
         worker: Option<&str>,
         approver: Option<ApproverName>,
         audience: Audience,
-    ) -> Result<Server, Failure> {
+    ) -> Result<ServerCommand, Failure> {
         let start = &start(global)?;
         if global.trust {
             return Err(Failure::usage(
@@ -105,7 +105,7 @@ impl Server {
             Audience::ThisUser => (utf8(&program(ambient)?)?, own_places(ambient)),
             Audience::Team(_) => (PROGRAM.to_owned(), Vec::new()),
         };
-        Ok(Server {
+        Ok(ServerCommand {
             name: name.to_owned(),
             program,
             arguments,

@@ -5,7 +5,7 @@ use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use serde_json::Value;
 
 use super::edit::EditError;
-use super::entry::Entry;
+use super::entry::ServerEntry;
 
 /// What a client may accept, and no more: what is left is a mistake in any of them.
 fn options() -> ParseOptions {
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str) -> Result<Value, EditError> {
 }
 
 /// The text with the entry, in the style of the rest.
-pub(super) fn edit(text: &str, entry: &Entry) -> Option<String> {
+pub(super) fn edit(text: &str, entry: &ServerEntry) -> Option<String> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     let root = CstRootNode::parse(text, &options()).ok()?;
     let servers = root

@@ -10,8 +10,8 @@ mod target;
 mod toml;
 mod yaml;
 
-pub(crate) use clients::{Client, Place, Places, Scope};
-pub(crate) use edit::{EditError, Edited, edit};
-pub(crate) use entry::{Entry, Server};
+pub(crate) use clients::{McpClient, Scope, SettingsPath, SettingsRoots};
+pub(crate) use edit::{EditError, EditOutcome, edit};
+pub(crate) use entry::{ServerCommand, ServerEntry};
 pub(crate) use here::{Audience, OUR_PLACES, absolute, in_path, own_places, start};
-pub(crate) use target::{Target, TargetError};
+pub(crate) use target::{SettingsFile, SettingsFileError};

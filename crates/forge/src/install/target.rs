@@ -13,14 +13,14 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::clients::{Place, Scope};
+use super::clients::{Scope, SettingsPath};
 
 /// Settings that are larger are something else.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
 /// A file that may not be there yet.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct SettingsFile {
     base: PathBuf,
     dirs: Vec<OsString>,
     name: OsString,
@@ -30,14 +30,14 @@ pub(crate) struct Target {
 
 /// What is there now.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct SettingsText {
     pub(crate) text: String,
     mode: Mode,
 }
 
 /// Why a file is not read or written.
 #[derive(Debug)]
-pub(crate) enum TargetError {
+pub(crate) enum SettingsFileError {
     /// A link, and where it leads.
     Link {
         at: PathBuf,
@@ -48,28 +48,28 @@ pub(crate) enum TargetError {
     Io(Error),
 }
 
-impl From<Errno> for TargetError {
+impl From<Errno> for SettingsFileError {
     fn from(error: Errno) -> Self {
-        TargetError::Io(error.into())
+        SettingsFileError::Io(error.into())
     }
 }
 
-impl From<Error> for TargetError {
+impl From<Error> for SettingsFileError {
     fn from(error: Error) -> Self {
-        TargetError::Io(error)
+        SettingsFileError::Io(error)
     }
 }
 
-fn refused<T>(what: impl Into<String>) -> Result<T, TargetError> {
-    Err(TargetError::Io(Error::new(
+fn refused<T>(what: impl Into<String>) -> Result<T, SettingsFileError> {
+    Err(SettingsFileError::Io(Error::new(
         ErrorKind::InvalidInput,
         what.into(),
     )))
 }
 
-impl Target {
+impl SettingsFile {
     /// None: it is no path to a file below `base`.
-    pub(crate) fn new(place: Place, scope: Scope) -> Option<Self> {
+    pub(crate) fn new(place: SettingsPath, scope: Scope) -> Option<Self> {
         let mut dirs = Vec::new();
         for component in place.below.components() {
             match component {
@@ -79,7 +79,7 @@ impl Target {
             }
         }
         let name = dirs.pop()?;
-        Some(Target {
+        Some(SettingsFile {
             base: place.base,
             dirs,
             name,
@@ -95,7 +95,7 @@ impl Target {
     }
 
     /// The text that is there; none if there is no such file.
-    pub(crate) fn read(&self) -> Result<Option<Found>, TargetError> {
+    pub(crate) fn read(&self) -> Result<Option<SettingsText>, SettingsFileError> {
         match self.dir(false)? {
             Some(dir) => self.read_in(&dir),
             None => Ok(None),
@@ -103,7 +103,11 @@ impl Target {
     }
 
     /// Puts `text` in the place of what was `found` before, whole or not at all.
-    pub(crate) fn write(&self, found: Option<&Found>, text: &str) -> Result<(), TargetError> {
+    pub(crate) fn write(
+        &self,
+        found: Option<&SettingsText>,
+        text: &str,
+    ) -> Result<(), SettingsFileError> {
         let Some(dir) = self.dir(true)? else {
             return Err(Errno::NOENT.into());
         };
@@ -128,9 +132,9 @@ impl Target {
         dir: &OwnedFd,
         beside: &OsStr,
         mut file: File,
-        found: Option<&Found>,
+        found: Option<&SettingsText>,
         text: &str,
-    ) -> Result<(), TargetError> {
+    ) -> Result<(), SettingsFileError> {
         file.write_all(text.as_bytes())?;
         let mode = match (found, self.scope) {
             (Some(found), _) => found.mode,
@@ -142,13 +146,13 @@ impl Target {
         file.sync_all()?;
         match found {
             None => match linkat(dir, beside, dir, &self.name, AtFlags::empty()) {
-                Err(Errno::EXIST) => Err(TargetError::Changed),
+                Err(Errno::EXIST) => Err(SettingsFileError::Changed),
                 linked => Ok(linked?),
             },
             Some(found) => {
                 let now = self.read_in(dir)?;
                 if now.is_none_or(|now| now.text != found.text) {
-                    return Err(TargetError::Changed);
+                    return Err(SettingsFileError::Changed);
                 }
                 Ok(renameat(dir, beside, dir, &self.name)?)
             }
@@ -156,7 +160,7 @@ impl Target {
     }
 
     /// The directory that holds the file. None: it is not there, and was not to be made.
-    fn dir(&self, make: bool) -> Result<Option<OwnedFd>, TargetError> {
+    fn dir(&self, make: bool) -> Result<Option<OwnedFd>, SettingsFileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut dir = match open(&self.base, flags, Mode::empty()) {
             Err(Errno::NOENT) if !make => return Ok(None),
@@ -184,7 +188,7 @@ impl Target {
         Ok(Some(dir))
     }
 
-    fn read_in(&self, dir: &OwnedFd) -> Result<Option<Found>, TargetError> {
+    fn read_in(&self, dir: &OwnedFd) -> Result<Option<SettingsText>, SettingsFileError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = match openat(dir, &self.name, flags | OFlags::CLOEXEC, Mode::empty()) {
             Ok(file) => File::from(file),
@@ -205,17 +209,17 @@ impl Target {
             return refused(format!("it is larger than {MAX_BYTES} bytes"));
         }
         let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
-        Ok(Some(Found { text, mode }))
+        Ok(Some(SettingsText { text, mode }))
     }
 
     /// A link answers with one of several errors; it is told as what it is.
-    fn why(&self, dir: &OwnedFd, name: &OsStr, at: &Path, error: Errno) -> TargetError {
+    fn why(&self, dir: &OwnedFd, name: &OsStr, at: &Path, error: Errno) -> SettingsFileError {
         use std::os::unix::ffi::OsStringExt as _;
         match readlinkat(dir, name, Vec::new()) {
             Ok(to) => {
                 let to = PathBuf::from(OsString::from_vec(to.into_bytes()));
                 let from = at.parent().unwrap_or(&self.base);
-                TargetError::Link {
+                SettingsFileError::Link {
                     at: at.to_owned(),
                     to: from.join(to),
                 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use toml_edit::{DocumentMut, Item, TableLike};
 
 use super::edit::EditError;
-use super::entry::Entry;
+use super::entry::ServerEntry;
 
 pub(super) fn parse(text: &str) -> Result<Value, EditError> {
     let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<Value, EditError> {
 }
 
 /// The text with the entry.
-pub(super) fn edit(text: &str, entry: &Entry, is_there: bool) -> Option<String> {
+pub(super) fn edit(text: &str, entry: &ServerEntry, is_there: bool) -> Option<String> {
     let crlf = text.contains("\r\n");
     if is_there {
         let mut document: DocumentMut = text.parse().ok()?;

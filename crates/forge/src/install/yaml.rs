@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::edit::EditError;
-use super::entry::Entry;
+use super::entry::ServerEntry;
 
 pub(super) fn parse(text: &str) -> Result<Value, EditError> {
     if text.lines().all(|line| content(line).is_empty()) {
@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Value, EditError> {
 }
 
 /// The text with the entry.
-pub(super) fn edit(text: &str, entry: &Entry, is_there: bool) -> Option<String> {
+pub(super) fn edit(text: &str, entry: &ServerEntry, is_there: bool) -> Option<String> {
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     let head = format!("{}:", entry.section);
@@ -88,7 +88,7 @@ pub(super) fn edit(text: &str, entry: &Entry, is_there: bool) -> Option<String> 
     Some(lines.concat())
 }
 
-fn block(entry: &Entry, depth: &str, end: &str) -> Vec<String> {
+fn block(entry: &ServerEntry, depth: &str, end: &str) -> Vec<String> {
     let mut lines = vec![format!("{depth}{}:{end}", entry.name)];
     for (key, value) in &entry.keys {
         lines.push(format!("{depth}{depth}{key}: {}{end}", flow(value)));

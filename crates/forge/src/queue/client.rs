@@ -10,27 +10,27 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::server::remove_if_dead;
-use super::wire::{self, Ask, MAX_TOLD_BYTES, Summary, Told};
-use super::{Place, is_id, is_text_of, place};
+use super::wire::{self, MAX_RESPONSE_BYTES, QuestionSummary, QueueRequest, QueueResponse};
+use super::{QueueDirs, is_id, is_text_of, place};
 
 /// How long a process may take to say what it wants. One that is stopped says nothing.
-const SLOWEST: Duration = Duration::from_secs(5);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open request, and where it is answered.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct OpenQuestion {
     pub(crate) socket: PathBuf,
     pub(crate) pid: Option<i32>,
-    pub(crate) request: Summary,
+    pub(crate) request: QuestionSummary,
 }
 
 /// Everything that is open in a project, oldest first, and what could not be looked at.
-pub(crate) async fn list(place: &Place) -> (Vec<Found>, Vec<String>) {
+pub(crate) async fn list(place: &QueueDirs) -> (Vec<OpenQuestion>, Vec<String>) {
     let (dirs, mut not_used) = place.existing();
     let mut conversations = JoinSet::new();
     for socket in dirs.iter().flat_map(|dir| place::files(dir, "sock")) {
         conversations.spawn(async move {
-            let told = exchange(&socket, &Ask::List).await;
+            let told = exchange(&socket, &QueueRequest::List).await;
             (socket, told)
         });
     }
@@ -40,9 +40,9 @@ pub(crate) async fn list(place: &Place) -> (Vec<Found>, Vec<String>) {
             continue;
         };
         match told {
-            Ok((Told::Open { requests }, pid)) => {
+            Ok((QueueResponse::Open { requests }, pid)) => {
                 let good = requests.into_iter().filter(|request| is_id(&request.id));
-                found.extend(good.map(|request| Found {
+                found.extend(good.map(|request| OpenQuestion {
                     socket: socket.clone(),
                     pid,
                     request,
@@ -61,16 +61,19 @@ pub(crate) async fn list(place: &Place) -> (Vec<Found>, Vec<String>) {
 
 /// The whole text of a request; None if it is not open any more. A text that is not the one that
 /// the ID names is an error, not something to be shown.
-pub(crate) async fn show(found: &Found) -> Result<Option<String>> {
+pub(crate) async fn show(found: &OpenQuestion) -> Result<Option<String>> {
     let id = found.request.id.clone();
-    match exchange(&found.socket, &Ask::Show { id: id.clone() }).await {
-        Ok((Told::Request { text, .. }, _)) if is_text_of(&id, &text) => Ok(Some(text)),
-        Ok((Told::Request { .. }, _)) => Err(Error::new(
+    match exchange(&found.socket, &QueueRequest::Show { id: id.clone() }).await {
+        Ok((QueueResponse::Request { text, .. }, _)) if is_text_of(&id, &text) => Ok(Some(text)),
+        Ok((QueueResponse::Request { .. }, _)) => Err(Error::new(
             ErrorKind::InvalidData,
             "the text of the request is not the one that its ID names",
         )),
-        Ok((Told::Unknown | Told::Already { .. }, _)) => Ok(None),
-        Ok((Told::Open { .. } | Told::Taken | Told::Unreadable { .. }, _)) => Err(Error::new(
+        Ok((QueueResponse::Unknown | QueueResponse::Already { .. }, _)) => Ok(None),
+        Ok((
+            QueueResponse::Open { .. } | QueueResponse::Taken | QueueResponse::Unreadable { .. },
+            _,
+        )) => Err(Error::new(
             ErrorKind::InvalidData,
             "no answer that makes sense",
         )),
@@ -80,24 +83,24 @@ pub(crate) async fn show(found: &Found) -> Result<Option<String>> {
 }
 
 /// Answers, and says what became of it.
-pub(crate) async fn answer(found: &Found, ask: &Ask) -> Result<Told> {
+pub(crate) async fn answer(found: &OpenQuestion, ask: &QueueRequest) -> Result<QueueResponse> {
     match exchange(&found.socket, ask).await {
         Ok((told, _)) => Ok(told),
-        Err(error) if is_gone(&error) => Ok(Told::Unknown),
+        Err(error) if is_gone(&error) => Ok(QueueResponse::Unknown),
         Err(error) => Err(error),
     }
 }
 
 /// How a request that is not open any more was answered, if a process remembers.
-pub(crate) async fn how_closed(place: &Place, id: &str) -> Option<String> {
+pub(crate) async fn how_closed(place: &QueueDirs, id: &str) -> Option<String> {
     for socket in place
         .existing()
         .0
         .iter()
         .flat_map(|dir| place::files(dir, "sock"))
     {
-        let asked = exchange(&socket, &Ask::Show { id: id.to_owned() }).await;
-        if let Ok((Told::Already { how }, _)) = asked {
+        let asked = exchange(&socket, &QueueRequest::Show { id: id.to_owned() }).await;
+        if let Ok((QueueResponse::Already { how }, _)) = asked {
             return Some(how);
         }
     }
@@ -111,7 +114,7 @@ fn is_gone(error: &Error) -> bool {
     )
 }
 
-async fn exchange(socket: &Path, ask: &Ask) -> Result<(Told, Option<i32>)> {
+async fn exchange(socket: &Path, ask: &QueueRequest) -> Result<(QueueResponse, Option<i32>)> {
     let meta = std::fs::symlink_metadata(socket)?;
     if !meta.file_type().is_socket() {
         return Err(Error::new(ErrorKind::InvalidInput, "not a socket"));
@@ -126,10 +129,10 @@ async fn exchange(socket: &Path, ask: &Ask) -> Result<(Told, Option<i32>)> {
             ));
         }
         wire::write(&mut stream, ask).await?;
-        let told = wire::read(&mut stream, MAX_TOLD_BYTES).await?;
+        let told = wire::read(&mut stream, MAX_RESPONSE_BYTES).await?;
         Ok((told, peer.pid()))
     };
-    timeout(SLOWEST, conversation)
+    timeout(EXCHANGE_TIMEOUT, conversation)
         .await
         .unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, "it does not answer")))
 }

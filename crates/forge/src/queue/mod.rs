@@ -16,21 +16,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::place::Place;
-use self::server::Server;
-use self::table::{Question, Table};
+pub(crate) use self::place::QueueDirs;
+use self::server::QueueServer;
+use self::table::{QuestionTable, QueuedQuestion};
 use crate::prompt;
 use crate::stderr::say;
 
 /// How long an answer is kept for a call that did not wait for it, and a question for an answer.
-const KEPT: Duration = Duration::from_secs(30 * 60);
+const ANSWER_LIFETIME: Duration = Duration::from_secs(30 * 60);
 
 /// Most characters of a summary, which is to choose by and not to agree to.
 const MAX_WHAT_CHARS: usize = 160;
 
 /// What happens to a request when nobody watches the queue.
 #[derive(Debug, Clone)]
-pub(crate) enum Absent {
+pub(crate) enum WhenUnattended {
     /// Nobody is asked, for this reason.
     Refuse(String),
     /// The call waits all the same.
@@ -43,20 +43,25 @@ pub(crate) enum Absent {
 /// Asks whoever runs `forge approve` in this project.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    place: Place,
-    patience: Duration,
-    absent: Absent,
+    place: QueueDirs,
+    approval_timeout: Duration,
+    absent: WhenUnattended,
     quiet: bool,
-    table: Arc<Mutex<Table>>,
-    server: Mutex<Option<Server>>,
+    table: Arc<Mutex<QuestionTable>>,
+    server: Mutex<Option<QueueServer>>,
 }
 
 impl Queue {
     /// A queue in `place`. Nothing is made there before something has to be asked.
-    pub(crate) fn new(place: Place, patience: Duration, absent: Absent, quiet: bool) -> Self {
+    pub(crate) fn new(
+        place: QueueDirs,
+        approval_timeout: Duration,
+        absent: WhenUnattended,
+        quiet: bool,
+    ) -> Self {
         Queue {
             place,
-            patience,
+            approval_timeout,
             absent,
             quiet,
             table: Arc::default(),
@@ -80,7 +85,7 @@ impl Queue {
             return answer;
         }
         let watched = self.place.is_watched();
-        if !watched && let Absent::Refuse(reason) = &self.absent {
+        if !watched && let WhenUnattended::Refuse(reason) = &self.absent {
             return Answer::Unanswered {
                 reason: reason.clone(),
             };
@@ -91,9 +96,9 @@ impl Queue {
             };
         }
         match (&self.absent, watched) {
-            (Absent::Keep, false) => {
+            (WhenUnattended::Keep, false) => {
                 let asked = question.id.clone();
-                let opened = lock(&self.table).open(question, after(now, KEPT));
+                let opened = lock(&self.table).open(question, after(now, ANSWER_LIFETIME));
                 opened.map_or_else(too_many, |id| {
                     // One that was open before has been announced before.
                     if id == asked {
@@ -102,18 +107,20 @@ impl Queue {
                     later(&id)
                 })
             }
-            (Absent::Keep | Absent::Wait | Absent::Refuse(_), _) => self.wait(question, now).await,
+            (WhenUnattended::Keep | WhenUnattended::Wait | WhenUnattended::Refuse(_), _) => {
+                self.wait(question, now).await
+            }
         }
     }
 
-    async fn wait(&self, question: Question, now: Instant) -> Answer {
-        let opened = lock(&self.table).wait(question, after(now, self.patience));
+    async fn wait(&self, question: QueuedQuestion, now: Instant) -> Answer {
+        let opened = lock(&self.table).wait(question, after(now, self.approval_timeout));
         let Some((id, mut receiver)) = opened else {
             return too_many();
         };
         self.announce(&id);
-        let waiting = Waiting { queue: self, id };
-        match tokio::time::timeout(self.patience, &mut receiver).await {
+        let waiting = WaitingCall { queue: self, id };
+        match tokio::time::timeout(self.approval_timeout, &mut receiver).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => {
                 // Whoever answers from here on is told that it came too late; whoever was
@@ -121,13 +128,15 @@ impl Queue {
                 waiting.end();
                 match (receiver.try_recv(), &self.absent) {
                     (Ok(answer), _) => answer,
-                    (Err(_), Absent::Keep) => later(&waiting.id),
-                    (Err(_), Absent::Wait | Absent::Refuse(_)) => Answer::Unanswered {
-                        reason: format!(
-                            "nobody answered within {} seconds",
-                            self.patience.as_secs()
-                        ),
-                    },
+                    (Err(_), WhenUnattended::Keep) => later(&waiting.id),
+                    (Err(_), WhenUnattended::Wait | WhenUnattended::Refuse(_)) => {
+                        Answer::Unanswered {
+                            reason: format!(
+                                "nobody answered within {} seconds",
+                                self.approval_timeout.as_secs()
+                            ),
+                        }
+                    }
                 }
             }
         }
@@ -142,9 +151,12 @@ impl Queue {
     /// Opens the socket, or opens it again if something has swept it away.
     fn listen(&self) -> std::io::Result<()> {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-        if !server.as_ref().is_some_and(Server::is_there) {
+        if !server.as_ref().is_some_and(QueueServer::is_there) {
             *server = None;
-            *server = Some(Server::start(self.place.make()?, Arc::clone(&self.table))?);
+            *server = Some(QueueServer::start(
+                self.place.make()?,
+                Arc::clone(&self.table),
+            )?);
         }
         Ok(())
     }
@@ -158,28 +170,28 @@ impl Approver for Queue {
 
 /// A call that waits. One that is cancelled leaves nothing that could still be answered, except
 /// where answers are kept.
-struct Waiting<'a> {
+struct WaitingCall<'a> {
     queue: &'a Queue,
     id: String,
 }
 
-impl Waiting<'_> {
+impl WaitingCall<'_> {
     fn end(&self) {
         let keep = match self.queue.absent {
-            Absent::Keep => Some(after(Instant::now(), KEPT)),
-            Absent::Wait | Absent::Refuse(_) => None,
+            WhenUnattended::Keep => Some(after(Instant::now(), ANSWER_LIFETIME)),
+            WhenUnattended::Wait | WhenUnattended::Refuse(_) => None,
         };
         lock(&self.queue.table).withdraw(&self.id, keep);
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-fn question(request: &ApprovalRequest, text: String) -> Question {
+fn question(request: &ApprovalRequest, text: String) -> QueuedQuestion {
     let digest = call_digest(request, &text);
     let at_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -191,7 +203,7 @@ fn question(request: &ApprovalRequest, text: String) -> Question {
     if short.len() < what.len() {
         short.push('…');
     }
-    Question {
+    QueuedQuestion {
         // Sorts by time; cannot be guessed; names exactly this text.
         id: format!(
             "{at_ms:011x}-{:016x}-{}",
@@ -214,7 +226,7 @@ fn later(id: &str) -> Answer {
         hint: format!(
             "A person can answer with `forge approve {id}`. After that, repeat exactly the same \
              call: it goes ahead once, within {} minutes. Go on with other work meanwhile.",
-            KEPT.as_secs() / 60
+            ANSWER_LIFETIME.as_secs() / 60
         ),
     }
 }
@@ -270,7 +282,7 @@ fn after(now: Instant, span: Duration) -> Instant {
     now.checked_add(span.min(YEAR)).unwrap_or(now)
 }
 
-fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+fn lock(table: &Mutex<QuestionTable>) -> MutexGuard<'_, QuestionTable> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

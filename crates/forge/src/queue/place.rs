@@ -18,7 +18,7 @@ const HASH_CHARS: usize = 16;
 
 /// The directories of one project's queue, the preferred one first. None of them needs to exist.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct QueueDirs {
     own: Vec<PathBuf>,
     found_only: Vec<PathBuf>,
 }
@@ -26,12 +26,12 @@ pub(crate) struct Place {
 /// While it is held, forge processes of this project know that somebody waits for requests. A
 /// lock of the kernel's: whoever is killed holds nothing any more.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub(crate) struct ApproverLock {
     path: PathBuf,
     _lock: File,
 }
 
-impl Place {
+impl QueueDirs {
     /// The queue of `project`: below the user's runtime directory if there is a usable one, and
     /// below the state directory.
     pub(crate) fn of(project: &Path, runtime: Option<&Path>, state: Option<&Path>) -> Self {
@@ -57,7 +57,7 @@ impl Place {
         } else {
             vec![usual]
         };
-        Place { own, found_only }
+        QueueDirs { own, found_only }
     }
 
     /// Makes the first directory that can be used.
@@ -87,7 +87,7 @@ impl Place {
     }
 
     /// Says that somebody waits for requests, as long as the result lives.
-    pub(crate) fn watch(&self) -> Result<Watching> {
+    pub(crate) fn watch(&self) -> Result<ApproverLock> {
         // The last one is the one that every terminal of the user agrees on.
         let dir = self
             .own
@@ -105,7 +105,7 @@ impl Place {
         file.lock()?;
         let path = dir.join(format!("{name}.watch"));
         std::fs::rename(&new, &path)?;
-        Ok(Watching { path, _lock: file })
+        Ok(ApproverLock { path, _lock: file })
     }
 
     /// Whether somebody waits for requests.
@@ -136,7 +136,7 @@ impl Place {
     }
 }
 
-impl Drop for Watching {
+impl Drop for ApproverLock {
     fn drop(&mut self) {
         let _gone_already = std::fs::remove_file(&self.path);
     }
@@ -192,7 +192,7 @@ mod tests {
     fn only_a_private_directory_of_our_own_is_used() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
-        let place = Place::of(dir.path(), None, Some(&state));
+        let place = QueueDirs::of(dir.path(), None, Some(&state));
         let made = place.make().unwrap().to_owned();
         let base = made.parent().unwrap().to_owned();
         for path in [&base, &made] {
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_directory_of_somebody_else_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::of(dir.path(), None, Some(dir.path()));
+        let place = QueueDirs::of(dir.path(), None, Some(dir.path()));
         let made = place.make().unwrap().to_owned();
         if std::os::unix::fs::chown(&made, Some(65_534), None).is_err() {
             crate::stderr::say("skipped: only root can give a directory away");
@@ -241,7 +241,7 @@ mod tests {
         std::fs::create_dir(&runtime).unwrap();
         for (mode, used) in [(0o700, &runtime), (0o755, &state)] {
             set_mode(&runtime, mode);
-            let place = Place::of(dir.path(), Some(&runtime), Some(&state));
+            let place = QueueDirs::of(dir.path(), Some(&runtime), Some(&state));
             let made = place.make().unwrap();
             assert!(made.starts_with(used), "{mode:o}: {}", made.display());
         }
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn who_watches_is_seen_until_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::of(dir.path(), None, Some(dir.path()));
+        let place = QueueDirs::of(dir.path(), None, Some(dir.path()));
         assert!(!place.is_watched());
         let one = place.watch().unwrap();
         let other = place.watch().unwrap();
@@ -271,8 +271,8 @@ mod tests {
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
         let state = Some(dir.path());
         assert_ne!(
-            Place::of(&a, None, state).own,
-            Place::of(&b, None, state).own
+            QueueDirs::of(&a, None, state).own,
+            QueueDirs::of(&b, None, state).own
         );
     }
 }

@@ -13,12 +13,12 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::table::{NotTaken, Table};
-use super::wire::{self, Ask, MAX_ASK_BYTES, Said, Told};
-use super::{KEPT, after, lock, place, random};
+use super::table::{AnswerRejected, QuestionTable};
+use super::wire::{self, ApprovalDecision, MAX_REQUEST_BYTES, QueueRequest, QueueResponse};
+use super::{ANSWER_LIFETIME, after, lock, place, random};
 
 /// How long one side of a conversation may take.
-const SLOWEST: Duration = Duration::from_secs(5);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most conversations at once.
 const MAX_CONVERSATIONS: usize = 32;
@@ -28,7 +28,7 @@ const MAX_REASON_CHARS: usize = 2000;
 
 /// A socket that is being served; gone with this.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct QueueServer {
     path: PathBuf,
     task: JoinHandle<()>,
 }
@@ -39,9 +39,9 @@ struct Peer {
     pid: Option<i32>,
 }
 
-impl Server {
+impl QueueServer {
     /// Opens a socket in `dir`, and sweeps away what killed processes left there.
-    pub(super) fn start(dir: &Path, table: Arc<Mutex<Table>>) -> Result<Self> {
+    pub(super) fn start(dir: &Path, table: Arc<Mutex<QuestionTable>>) -> Result<Self> {
         sweep(dir);
         let name = format!("{:016x}", random());
         let new = dir.join(format!(".new-{name}"));
@@ -51,7 +51,7 @@ impl Server {
         let path = dir.join(format!("{name}.sock"));
         std::fs::rename(&new, &path)?;
         let task = tokio::spawn(accept(listener, table));
-        Ok(Server { path, task })
+        Ok(QueueServer { path, task })
     }
 
     /// Whether it can still be found.
@@ -60,7 +60,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for QueueServer {
     fn drop(&mut self) {
         self.task.abort();
         let _gone_already = std::fs::remove_file(&self.path);
@@ -108,7 +108,7 @@ fn connect_now(path: &Path) -> Result<()> {
     Ok(connect(&socket, &address)?)
 }
 
-async fn accept(listener: UnixListener, table: Arc<Mutex<Table>>) {
+async fn accept(listener: UnixListener, table: Arc<Mutex<QuestionTable>>) {
     let slots = Arc::new(Semaphore::new(MAX_CONVERSATIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -129,7 +129,7 @@ async fn accept(listener: UnixListener, table: Arc<Mutex<Table>>) {
     }
 }
 
-async fn converse(mut stream: UnixStream, table: &Mutex<Table>) -> Result<()> {
+async fn converse(mut stream: UnixStream, table: &Mutex<QuestionTable>) -> Result<()> {
     let credentials = stream.peer_cred()?;
     let peer = Peer {
         uid: credentials.uid(),
@@ -138,31 +138,36 @@ async fn converse(mut stream: UnixStream, table: &Mutex<Table>) -> Result<()> {
     if peer.uid != rustix::process::geteuid().as_raw() {
         return Ok(());
     }
-    let told = match timeout(SLOWEST, wire::read::<Ask>(&mut stream, MAX_ASK_BYTES)).await? {
+    let told = match timeout(
+        EXCHANGE_TIMEOUT,
+        wire::read::<QueueRequest>(&mut stream, MAX_REQUEST_BYTES),
+    )
+    .await?
+    {
         Ok(ask) => respond(table, ask, &peer),
-        Err(error) => Told::Unreadable {
+        Err(error) => QueueResponse::Unreadable {
             why: error.to_string(),
         },
     };
-    timeout(SLOWEST, wire::write(&mut stream, &told)).await?
+    timeout(EXCHANGE_TIMEOUT, wire::write(&mut stream, &told)).await?
 }
 
-fn respond(table: &Mutex<Table>, ask: Ask, peer: &Peer) -> Told {
+fn respond(table: &Mutex<QuestionTable>, ask: QueueRequest, peer: &Peer) -> QueueResponse {
     let now = Instant::now();
     let mut table = lock(table);
     table.expire(now);
     match ask {
-        Ask::List => Told::Open {
+        QueueRequest::List => QueueResponse::Open {
             requests: table.list(now),
         },
-        Ask::Show { id } => match table.show(&id, now) {
-            Some((request, text)) => Told::Request { request, text },
+        QueueRequest::Show { id } => match table.show(&id, now) {
+            Some((request, text)) => QueueResponse::Request { request, text },
             None => match table.how_closed(&id) {
-                Some(how) => Told::Already { how },
-                None => Told::Unknown,
+                Some(how) => QueueResponse::Already { how },
+                None => QueueResponse::Unknown,
             },
         },
-        Ask::Answer {
+        QueueRequest::Answer {
             id,
             said,
             reason,
@@ -171,21 +176,21 @@ fn respond(table: &Mutex<Table>, ask: Ask, peer: &Peer) -> Told {
             if let Some(reason) = &reason
                 && reason.chars().count() > MAX_REASON_CHARS
             {
-                return Told::Unreadable {
+                return QueueResponse::Unreadable {
                     why: format!("a reason has at most {MAX_REASON_CHARS} characters"),
                 };
             }
             let by = by(peer, tty.as_deref());
             let how = format!("{} by {by}", said.as_str());
             let answer = match said {
-                Said::AllowOnce => Answer::AllowOnce { by },
-                Said::AllowRun => Answer::AllowForRun { by },
-                Said::Deny => Answer::Deny { by, reason },
+                ApprovalDecision::AllowOnce => Answer::AllowOnce { by },
+                ApprovalDecision::AllowRun => Answer::AllowForRun { by },
+                ApprovalDecision::Deny => Answer::Deny { by, reason },
             };
-            match table.answer(&id, answer, how, after(now, KEPT)) {
-                Ok(()) => Told::Taken,
-                Err(NotTaken::Unknown) => Told::Unknown,
-                Err(NotTaken::Already(how)) => Told::Already { how },
+            match table.answer(&id, answer, how, after(now, ANSWER_LIFETIME)) {
+                Ok(()) => QueueResponse::Taken,
+                Err(AnswerRejected::Unknown) => QueueResponse::Unknown,
+                Err(AnswerRejected::Already(how)) => QueueResponse::Already { how },
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use forge_tools::Answer;
 use tokio::sync::oneshot;
 
-use super::wire::Summary;
+use super::wire::QuestionSummary;
 
 /// Most requests that are open at once.
 pub(super) const MAX_REQUESTS: usize = 256;
@@ -20,7 +20,7 @@ const MAX_CLOSED: usize = 256;
 
 /// A request as a person sees it.
 #[derive(Debug, Clone)]
-pub(super) struct Question {
+pub(super) struct QueuedQuestion {
     pub(super) id: String,
     pub(super) digest: String,
     pub(super) at_ms: u64,
@@ -32,7 +32,7 @@ pub(super) struct Question {
 }
 
 #[derive(Debug)]
-enum State {
+enum QuestionState {
     /// A call waits for it.
     Waiting(oneshot::Sender<Answer>),
     /// Nobody waits; the answer is kept for the call's return.
@@ -42,15 +42,15 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Entry {
-    question: Question,
+struct QuestionEntry {
+    question: QueuedQuestion,
     until: Instant,
-    state: State,
+    state: QuestionState,
 }
 
 /// Why an answer was not taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotTaken {
+pub(super) enum AnswerRejected {
     /// There is no such request, or not any more.
     Unknown,
     /// It was answered before.
@@ -59,65 +59,70 @@ pub(super) enum NotTaken {
 
 /// The open requests of one process.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    entries: Vec<Entry>,
+pub(super) struct QuestionTable {
+    entries: Vec<QuestionEntry>,
     closed: VecDeque<(String, String)>,
 }
 
-impl Table {
+impl QuestionTable {
     /// Forgets what nobody waits for and nobody came back to.
     pub(super) fn expire(&mut self, now: Instant) {
         self.entries.retain(|entry| match entry.state {
             // Whoever waits takes it away.
-            State::Waiting(_) => true,
-            State::Open | State::Answered(_) => entry.until > now,
+            QuestionState::Waiting(_) => true,
+            QuestionState::Open | QuestionState::Answered(_) => entry.until > now,
         });
     }
 
     /// What was answered meanwhile to exactly this question; gives it once.
     pub(super) fn take_answer(&mut self, digest: &str) -> Option<Answer> {
         let at = self.entries.iter().position(|entry| {
-            entry.question.digest == digest && matches!(entry.state, State::Answered(_))
+            entry.question.digest == digest && matches!(entry.state, QuestionState::Answered(_))
         })?;
         match self.entries.remove(at).state {
-            State::Answered(answer) => Some(answer),
-            State::Waiting(_) | State::Open => None,
+            QuestionState::Answered(answer) => Some(answer),
+            QuestionState::Waiting(_) | QuestionState::Open => None,
         }
     }
 
     /// Opens a question that nobody waits for, and gives its ID; an equal one keeps the ID that
     /// a person may have been told already. None: there are too many.
-    pub(super) fn open(&mut self, question: Question, until: Instant) -> Option<String> {
+    pub(super) fn open(&mut self, question: QueuedQuestion, until: Instant) -> Option<String> {
         let known = self.entries.iter_mut().find(|entry| {
-            entry.question.digest == question.digest && matches!(entry.state, State::Open)
+            entry.question.digest == question.digest && matches!(entry.state, QuestionState::Open)
         });
         if let Some(entry) = known {
             entry.until = until;
             return Some(entry.question.id.clone());
         }
-        self.push(question, until, State::Open)
+        self.push(question, until, QuestionState::Open)
     }
 
     /// Opens a question that a call waits for. None: there are too many.
     pub(super) fn wait(
         &mut self,
-        question: Question,
+        question: QueuedQuestion,
         until: Instant,
     ) -> Option<(String, oneshot::Receiver<Answer>)> {
         let (sender, receiver) = oneshot::channel();
         let known = self.entries.iter_mut().find(|entry| {
-            entry.question.digest == question.digest && matches!(entry.state, State::Open)
+            entry.question.digest == question.digest && matches!(entry.state, QuestionState::Open)
         });
         if let Some(entry) = known {
             entry.until = until;
-            entry.state = State::Waiting(sender);
+            entry.state = QuestionState::Waiting(sender);
             return Some((entry.question.id.clone(), receiver));
         }
-        let id = self.push(question, until, State::Waiting(sender))?;
+        let id = self.push(question, until, QuestionState::Waiting(sender))?;
         Some((id, receiver))
     }
 
-    fn push(&mut self, question: Question, until: Instant, state: State) -> Option<String> {
+    fn push(
+        &mut self,
+        question: QueuedQuestion,
+        until: Instant,
+        state: QuestionState,
+    ) -> Option<String> {
         let texts: usize = self
             .entries
             .iter()
@@ -127,7 +132,7 @@ impl Table {
             return None;
         }
         let id = question.id.clone();
-        self.entries.push(Entry {
+        self.entries.push(QuestionEntry {
             question,
             until,
             state,
@@ -137,15 +142,16 @@ impl Table {
 
     /// The call waits no longer. With `keep`, the question stays open until then.
     pub(super) fn withdraw(&mut self, id: &str, keep: Option<Instant>) {
-        let waiting =
-            |entry: &Entry| entry.question.id == id && matches!(entry.state, State::Waiting(_));
+        let waiting = |entry: &QuestionEntry| {
+            entry.question.id == id && matches!(entry.state, QuestionState::Waiting(_))
+        };
         let Some(at) = self.entries.iter().position(waiting) else {
             return;
         };
         match keep {
             Some(until) => {
                 self.entries[at].until = until;
-                self.entries[at].state = State::Open;
+                self.entries[at].state = QuestionState::Open;
             }
             None => drop(self.entries.remove(at)),
         }
@@ -158,27 +164,29 @@ impl Table {
         answer: Answer,
         how: String,
         keep: Instant,
-    ) -> Result<(), NotTaken> {
+    ) -> Result<(), AnswerRejected> {
         if let Some(how) = self.how_closed(id) {
-            return Err(NotTaken::Already(how));
+            return Err(AnswerRejected::Already(how));
         }
         let at = self
             .entries
             .iter()
             .position(|entry| entry.question.id == id)
-            .ok_or(NotTaken::Unknown)?;
+            .ok_or(AnswerRejected::Unknown)?;
         let mut entry = self.entries.remove(at);
         match entry.state {
-            State::Waiting(sender) => sender.send(answer).map_err(|_| NotTaken::Unknown)?,
-            State::Open => {
-                entry.state = State::Answered(answer);
+            QuestionState::Waiting(sender) => {
+                sender.send(answer).map_err(|_| AnswerRejected::Unknown)?
+            }
+            QuestionState::Open => {
+                entry.state = QuestionState::Answered(answer);
                 entry.until = keep;
                 self.entries.insert(at, entry);
             }
             // Closed when it was answered; only a long memory ago.
-            State::Answered(_) => {
+            QuestionState::Answered(_) => {
                 self.entries.insert(at, entry);
-                return Err(NotTaken::Already("answered before".to_owned()));
+                return Err(AnswerRejected::Already("answered before".to_owned()));
             }
         }
         if self.closed.len() >= MAX_CLOSED {
@@ -195,35 +203,35 @@ impl Table {
     }
 
     /// Everything that can be answered, oldest first.
-    pub(super) fn list(&self, now: Instant) -> Vec<Summary> {
+    pub(super) fn list(&self, now: Instant) -> Vec<QuestionSummary> {
         self.answerable().map(|entry| summary(entry, now)).collect()
     }
 
     /// One of them, with its text.
-    pub(super) fn show(&self, id: &str, now: Instant) -> Option<(Summary, String)> {
+    pub(super) fn show(&self, id: &str, now: Instant) -> Option<(QuestionSummary, String)> {
         self.answerable()
             .find(|entry| entry.question.id == id)
             .map(|entry| (summary(entry, now), entry.question.text.clone()))
     }
 
-    fn answerable(&self) -> impl Iterator<Item = &Entry> {
+    fn answerable(&self) -> impl Iterator<Item = &QuestionEntry> {
         self.entries.iter().filter(|entry| match entry.state {
-            State::Waiting(_) | State::Open => true,
-            State::Answered(_) => false,
+            QuestionState::Waiting(_) | QuestionState::Open => true,
+            QuestionState::Answered(_) => false,
         })
     }
 }
 
-fn summary(entry: &Entry, now: Instant) -> Summary {
+fn summary(entry: &QuestionEntry, now: Instant) -> QuestionSummary {
     let question = &entry.question;
     let left: Duration = entry.until.saturating_duration_since(now);
-    Summary {
+    QuestionSummary {
         id: question.id.clone(),
         at_ms: question.at_ms,
         worker: question.worker.clone(),
         tool: question.tool.clone(),
         what: question.what.clone(),
-        waiting: matches!(entry.state, State::Waiting(_)),
+        waiting: matches!(entry.state, QuestionState::Waiting(_)),
         left_s: left.as_secs(),
         rules_to_allow: question.rules_to_allow.clone(),
     }

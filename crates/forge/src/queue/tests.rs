@@ -8,8 +8,8 @@ use forge_tools::Caller;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::client::Found;
-use super::wire::{Ask, Said, Told};
+use super::client::OpenQuestion;
+use super::wire::{ApprovalDecision, QueueRequest, QueueResponse};
 use super::*;
 
 fn request(path: &str) -> ApprovalRequest {
@@ -39,20 +39,20 @@ impl World {
         }
     }
 
-    fn place(&self) -> Place {
-        Place::of(self.dir.path(), None, Some(self.dir.path()))
+    fn place(&self) -> QueueDirs {
+        QueueDirs::of(self.dir.path(), None, Some(self.dir.path()))
     }
 
-    fn queue(&self, absent: Absent) -> Arc<Queue> {
+    fn queue(&self, absent: WhenUnattended) -> Arc<Queue> {
         self.patient(absent, Duration::from_secs(600))
     }
 
-    fn patient(&self, absent: Absent, patience: Duration) -> Arc<Queue> {
-        Arc::new(Queue::new(self.place(), patience, absent, true))
+    fn patient(&self, absent: WhenUnattended, approval_timeout: Duration) -> Arc<Queue> {
+        Arc::new(Queue::new(self.place(), approval_timeout, absent, true))
     }
 
     /// Waits until `count` requests are open.
-    async fn open(&self, count: usize) -> Vec<Found> {
+    async fn open(&self, count: usize) -> Vec<OpenQuestion> {
         loop {
             let (found, _) = client::list(&self.place()).await;
             if found.len() == count {
@@ -83,11 +83,11 @@ impl World {
     }
 }
 
-fn saying(found: &Found, said: Said) -> Ask {
-    Ask::Answer {
+fn saying(found: &OpenQuestion, said: ApprovalDecision) -> QueueRequest {
+    QueueRequest::Answer {
         id: found.request.id.clone(),
         said,
-        reason: (said == Said::Deny).then(|| "not today".to_owned()),
+        reason: (said == ApprovalDecision::Deny).then(|| "not today".to_owned()),
         tty: Some("/dev/pts/7\u{1b}[2J".to_owned()),
     }
 }
@@ -100,20 +100,24 @@ fn spawn(queue: &Arc<Queue>, path: &str) -> tokio::task::JoinHandle<Answer> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_call_gets_the_first_answer_and_the_second_approver_is_told() {
     let world = World::new();
-    let queue = world.queue(Absent::Wait);
+    let queue = world.queue(WhenUnattended::Wait);
     let uid = rustix::process::geteuid().as_raw();
-    for said in [Said::AllowOnce, Said::AllowRun, Said::Deny] {
+    for said in [
+        ApprovalDecision::AllowOnce,
+        ApprovalDecision::AllowRun,
+        ApprovalDecision::Deny,
+    ] {
         let call = spawn(&queue, "/a");
         let found = world.open(1).await.remove(0);
         assert!(is_id(&found.request.id) && found.request.waiting);
         let text = client::show(&found).await.unwrap().unwrap();
         assert!(text.contains("path = /a"), "{text}");
         let told = client::answer(&found, &saying(&found, said)).await.unwrap();
-        assert!(matches!(told, Told::Taken), "{told:?}");
+        assert!(matches!(told, QueueResponse::Taken), "{told:?}");
         let by = match call.await.unwrap() {
-            Answer::AllowOnce { by } if said == Said::AllowOnce => by,
-            Answer::AllowForRun { by } if said == Said::AllowRun => by,
-            Answer::Deny { by, reason } if said == Said::Deny => {
+            Answer::AllowOnce { by } if said == ApprovalDecision::AllowOnce => by,
+            Answer::AllowForRun { by } if said == ApprovalDecision::AllowRun => by,
+            Answer::Deny { by, reason } if said == ApprovalDecision::Deny => {
                 assert_eq!(reason.as_deref(), Some("not today"));
                 by
             }
@@ -129,9 +133,9 @@ async fn a_waiting_call_gets_the_first_answer_and_the_second_approver_is_told() 
             "{by}"
         );
         // A replay, or another approver a moment later.
-        let told = client::answer(&found, &saying(&found, Said::AllowOnce)).await;
+        let told = client::answer(&found, &saying(&found, ApprovalDecision::AllowOnce)).await;
         match told.unwrap() {
-            Told::Already { how } => assert!(how.starts_with(said.as_str()), "{how}"),
+            QueueResponse::Already { how } => assert!(how.starts_with(said.as_str()), "{how}"),
             other => panic!("{other:?}"),
         }
         assert!(world.open(0).await.is_empty());
@@ -141,41 +145,44 @@ async fn a_waiting_call_gets_the_first_answer_and_the_second_approver_is_told() 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_who_answer_at_once_one_is_heard() {
     let world = World::new();
-    let queue = world.queue(Absent::Wait);
+    let queue = world.queue(WhenUnattended::Wait);
     let call = spawn(&queue, "/a");
     let found = world.open(1).await.remove(0);
     let mut answers = tokio::task::JoinSet::new();
     for n in 0..20 {
         let found = found.clone();
         let said = if n % 2 == 0 {
-            Said::Deny
+            ApprovalDecision::Deny
         } else {
-            Said::AllowOnce
+            ApprovalDecision::AllowOnce
         };
         answers.spawn(async move { (said, client::answer(&found, &saying(&found, said)).await) });
     }
     let mut taken = Vec::new();
     while let Some(answer) = answers.join_next().await {
         match answer.unwrap() {
-            (said, Ok(Told::Taken)) => taken.push(said),
-            (_, Ok(Told::Already { .. })) => {}
+            (said, Ok(QueueResponse::Taken)) => taken.push(said),
+            (_, Ok(QueueResponse::Already { .. })) => {}
             other => panic!("{other:?}"),
         }
     }
     assert_eq!(taken.len(), 1);
-    assert_eq!(call.await.unwrap().allows(), taken[0] == Said::AllowOnce);
+    assert_eq!(
+        call.await.unwrap().allows(),
+        taken[0] == ApprovalDecision::AllowOnce
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_requests_are_a_hundred_answers() {
     let world = World::new();
-    let queue = world.queue(Absent::Wait);
+    let queue = world.queue(WhenUnattended::Wait);
     let calls: Vec<_> = (0..100).map(|n| spawn(&queue, &format!("/{n}"))).collect();
     for (n, found) in world.open(100).await.iter().enumerate() {
         let said = if n % 3 == 0 {
-            Said::Deny
+            ApprovalDecision::Deny
         } else {
-            Said::AllowOnce
+            ApprovalDecision::AllowOnce
         };
         client::answer(found, &saying(found, said)).await.unwrap();
     }
@@ -189,7 +196,7 @@ async fn a_hundred_requests_are_a_hundred_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_watcher_it_depends() {
     let world = World::new();
-    let refuse = || Absent::Refuse("there is no terminal".to_owned());
+    let refuse = || WhenUnattended::Refuse("there is no terminal".to_owned());
     let answer = world.queue(refuse()).ask(&request("/a")).await;
     assert!(matches!(answer, Answer::Unanswered { .. }), "{answer:?}");
     assert!(place::files(world.place().make().unwrap(), "sock").is_empty());
@@ -198,7 +205,7 @@ async fn without_a_watcher_it_depends() {
     let queue = world.queue(refuse());
     let call = spawn(&queue, "/a");
     let found = world.open(1).await.remove(0);
-    client::answer(&found, &saying(&found, Said::AllowOnce))
+    client::answer(&found, &saying(&found, ApprovalDecision::AllowOnce))
         .await
         .unwrap();
     assert!(call.await.unwrap().allows());
@@ -209,7 +216,7 @@ async fn without_a_watcher_it_depends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kept_answer_holds_once_and_for_exactly_that_call() {
     let world = World::new();
-    let queue = world.queue(Absent::Keep);
+    let queue = world.queue(WhenUnattended::Keep);
     let later = |answer: Answer| match answer {
         Answer::Later { reason, hint } => (reason, hint),
         other => panic!("{other:?}"),
@@ -220,7 +227,7 @@ async fn a_kept_answer_holds_once_and_for_exactly_that_call() {
     assert!(reason.ends_with(&found.request.id) && hint.contains(&found.request.id));
     // The same call again is the same request.
     assert_eq!(later(queue.ask(&request("/a")).await).0, reason);
-    client::answer(&found, &saying(&found, Said::AllowOnce))
+    client::answer(&found, &saying(&found, ApprovalDecision::AllowOnce))
         .await
         .unwrap();
     assert!(world.open(0).await.is_empty());
@@ -265,10 +272,10 @@ async fn a_yes_is_for_one_call_whatever_its_text_looks_like() {
     ];
     for (agreed, other, same) in rows {
         let world = World::new();
-        let queue = world.queue(Absent::Keep);
+        let queue = world.queue(WhenUnattended::Keep);
         assert!(!queue.ask(&agreed).await.allows());
         let found = world.open(1).await.remove(0);
-        client::answer(&found, &saying(&found, Said::AllowOnce))
+        client::answer(&found, &saying(&found, ApprovalDecision::AllowOnce))
             .await
             .unwrap();
         assert_eq!(
@@ -287,14 +294,14 @@ async fn a_yes_is_for_one_call_whatever_its_text_looks_like() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_comes_too_late_is_told_so() {
     let world = World::new();
-    for (absent, kept) in [(Absent::Wait, false), (Absent::Keep, true)] {
+    for (absent, kept) in [(WhenUnattended::Wait, false), (WhenUnattended::Keep, true)] {
         let _watching = world.place().watch().unwrap();
         let queue = world.patient(absent, Duration::from_millis(300));
         let call = spawn(&queue, "/a");
         let found = world.open(1).await.remove(0);
         assert!(!call.await.unwrap().allows());
-        let told = client::answer(&found, &saying(&found, Said::AllowOnce)).await;
-        assert_eq!(matches!(told.unwrap(), Told::Taken), kept);
+        let told = client::answer(&found, &saying(&found, ApprovalDecision::AllowOnce)).await;
+        assert_eq!(matches!(told.unwrap(), QueueResponse::Taken), kept);
         assert_eq!(queue.ask(&request("/a")).await.allows(), kept);
     }
 }
@@ -302,13 +309,13 @@ async fn an_answer_that_comes_too_late_is_told_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_call_leaves_nothing_to_answer() {
     let world = World::new();
-    let queue = world.queue(Absent::Wait);
+    let queue = world.queue(WhenUnattended::Wait);
     let call = spawn(&queue, "/a");
     let found = world.open(1).await.remove(0);
     call.abort();
     assert!(world.open(0).await.is_empty());
-    let told = client::answer(&found, &saying(&found, Said::AllowOnce)).await;
-    assert!(matches!(told.unwrap(), Told::Unknown));
+    let told = client::answer(&found, &saying(&found, ApprovalDecision::AllowOnce)).await;
+    assert!(matches!(told.unwrap(), QueueResponse::Unknown));
     let _cancelled = call.await;
     drop(queue);
     assert!(place::files(world.place().make().unwrap(), "sock").is_empty());
@@ -317,7 +324,7 @@ async fn a_cancelled_call_leaves_nothing_to_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nonsense_is_answered_and_harms_nobody() {
     let world = World::new();
-    let queue = world.queue(Absent::Wait);
+    let queue = world.queue(WhenUnattended::Wait);
     let call = spawn(&queue, "/a");
     let found = world.open(1).await.remove(0);
     for (bytes, why) in [
@@ -333,22 +340,22 @@ async fn nonsense_is_answered_and_harms_nobody() {
         // A line that is cut off is not always heard: the other end is closed while it comes.
         assert!(heard.contains(why) || why == "longer than", "{heard:?}");
     }
-    let long = Ask::Answer {
+    let long = QueueRequest::Answer {
         id: found.request.id.clone(),
-        said: Said::Deny,
+        said: ApprovalDecision::Deny,
         reason: Some("x".repeat(3000)),
         tty: None,
     };
     let told = client::answer(&found, &long).await.unwrap();
-    assert!(matches!(told, Told::Unreadable { .. }), "{told:?}");
+    assert!(matches!(told, QueueResponse::Unreadable { .. }), "{told:?}");
 
     // Slow ones, as many as there are places but one, hold up nobody.
     let socket = world.socket();
     let slow: Vec<UnixStream> = (0..30)
         .map(|_| UnixStream::connect(&socket).unwrap())
         .collect();
-    let told = client::answer(&found, &saying(&found, Said::AllowOnce)).await;
-    assert!(matches!(told.unwrap(), Told::Taken));
+    let told = client::answer(&found, &saying(&found, ApprovalDecision::AllowOnce)).await;
+    assert!(matches!(told.unwrap(), QueueResponse::Taken));
     assert!(call.await.unwrap().allows());
     drop(slow);
 }
@@ -366,7 +373,7 @@ async fn leftovers_of_killed_processes_go_and_strangers_stay() {
     assert!(!dir.join("dead.sock").exists());
 
     drop(std::os::unix::net::UnixListener::bind(dir.join("dead.sock")).unwrap());
-    let queue = world.queue(Absent::Wait);
+    let queue = world.queue(WhenUnattended::Wait);
     let call = spawn(&queue, "/a");
     world.open(1).await;
     assert!(!dir.join("dead.sock").exists());
@@ -380,7 +387,7 @@ async fn a_text_that_is_not_the_ids_is_not_shown() {
     let dir = world.place().make().unwrap().to_owned();
     let listener = tokio::net::UnixListener::bind(dir.join("liar.sock")).unwrap();
     let id = format!("{:011x}-{:016x}-{:016x}", 1, 2, 3);
-    let summary = wire::Summary {
+    let summary = wire::QuestionSummary {
         id: id.clone(),
         at_ms: 1,
         worker: "w".into(),
@@ -411,7 +418,7 @@ async fn a_text_that_is_not_the_ids_is_not_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_shown_whole_is_not_asked() {
     let world = World::new();
-    let queue = world.queue(Absent::Keep);
+    let queue = world.queue(WhenUnattended::Keep);
     let mut huge = request("/a");
     huge.arguments = json!({"content": "x".repeat(prompt::MAX_SHOWN_BYTES)});
     match queue.ask(&huge).await {

@@ -8,15 +8,15 @@ use tokio::io::{
 };
 
 /// Most bytes of what is asked of a queue.
-pub(super) const MAX_ASK_BYTES: u64 = 16 * 1024;
+pub(super) const MAX_REQUEST_BYTES: u64 = 16 * 1024;
 
 /// Most bytes of what a queue says: the longest text, each character escaped, and some.
-pub(super) const MAX_TOLD_BYTES: u64 = 8 * 1024 * 1024;
+pub(super) const MAX_RESPONSE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// What an approver asks of a queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Ask {
+pub(crate) enum QueueRequest {
     /// What is open?
     List,
     /// One request, whole.
@@ -29,7 +29,7 @@ pub(crate) enum Ask {
         /// Which.
         id: String,
         /// Yes or no.
-        said: Said,
+        said: ApprovalDecision,
         /// Why not, in the person's words.
         reason: Option<String>,
         /// The terminal that it was typed on.
@@ -40,7 +40,7 @@ pub(crate) enum Ask {
 /// An answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Said {
+pub(crate) enum ApprovalDecision {
     /// Yes, this call.
     AllowOnce,
     /// Yes, and the same call again until the process ends.
@@ -49,13 +49,13 @@ pub(crate) enum Said {
     Deny,
 }
 
-impl Said {
+impl ApprovalDecision {
     /// The word for programs.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Said::AllowOnce => "allow_once",
-            Said::AllowRun => "allow_run",
-            Said::Deny => "deny",
+            ApprovalDecision::AllowOnce => "allow_once",
+            ApprovalDecision::AllowRun => "allow_run",
+            ApprovalDecision::Deny => "deny",
         }
     }
 }
@@ -63,16 +63,16 @@ impl Said {
 /// What a queue says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub(crate) enum Told {
+pub(crate) enum QueueResponse {
     /// What is open.
     Open {
         /// Oldest first.
-        requests: Vec<Summary>,
+        requests: Vec<QuestionSummary>,
     },
     /// One request.
     Request {
         /// In short.
-        request: Summary,
+        request: QuestionSummary,
         /// Exactly what a person has to be shown.
         text: String,
     },
@@ -94,7 +94,7 @@ pub(crate) enum Told {
 
 /// One open request in short: to choose by, not to agree to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Summary {
+pub(crate) struct QuestionSummary {
     /// Its name; holds a digest of its text.
     pub(crate) id: String,
     /// Milliseconds since 1970, when it was asked.

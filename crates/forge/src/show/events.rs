@@ -28,11 +28,11 @@ const VERSION: u64 = 1;
 /// What a reader may leave unread.
 const MAX_UNREAD_BYTES: usize = 64 * 1024 * 1024;
 /// How long a reader that stands still holds up the end of a run that was stopped.
-const PATIENCE: Duration = Duration::from_secs(2);
+const READER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Lines on their way to a reader.
-pub(crate) struct Stream {
-    state: Mutex<State>,
+pub(crate) struct EventStream {
+    state: Mutex<StreamState>,
     wake: Condvar,
     written: Condvar,
     redactor: Mutex<Arc<Redactor>>,
@@ -42,7 +42,7 @@ pub(crate) struct Stream {
 }
 
 #[derive(Default)]
-struct State {
+struct StreamState {
     unread: VecDeque<String>,
     bytes: usize,
     /// Pieces that were left out since the last line.
@@ -53,7 +53,7 @@ struct State {
 }
 
 /// What a run starts with.
-pub(crate) struct Beginning<'a> {
+pub(crate) struct RunStart<'a> {
     pub(crate) worker: &'a str,
     pub(crate) model: &'a str,
     pub(crate) input: &'a str,
@@ -62,7 +62,7 @@ pub(crate) struct Beginning<'a> {
 }
 
 /// What it came to.
-pub(crate) struct Outcome<'a> {
+pub(crate) struct RunResult<'a> {
     pub(crate) exit_code: u8,
     pub(crate) report: Option<&'a RunReport>,
     pub(crate) attempts: &'a [Attempt],
@@ -70,10 +70,10 @@ pub(crate) struct Outcome<'a> {
     pub(crate) error: Option<&'a Failure>,
 }
 
-impl Stream {
+impl EventStream {
     /// Begins to write. Without a thread there is no stream, and no run.
     pub(crate) fn start() -> std::io::Result<Arc<Self>> {
-        let stream = Arc::new(Stream {
+        let stream = Arc::new(EventStream {
             state: Mutex::default(),
             wake: Condvar::new(),
             written: Condvar::new(),
@@ -85,7 +85,7 @@ impl Stream {
         std::thread::Builder::new()
             .name("events".to_owned())
             .spawn(move || {
-                let _done = Done(&writer);
+                let _done = ThreadEnd(&writer);
                 writer.write();
             })?;
         Ok(stream)
@@ -97,7 +97,7 @@ impl Stream {
     }
 
     /// The run begins.
-    pub(crate) fn begin(&self, beginning: &Beginning<'_>) {
+    pub(crate) fn begin(&self, beginning: &RunStart<'_>) {
         self.push(json!({
             "type": "run_started",
             "version": VERSION,
@@ -166,7 +166,7 @@ impl Stream {
     /// # Errors
     ///
     /// What kept it from being written.
-    pub(crate) fn end(&self, outcome: &Outcome<'_>) -> std::io::Result<()> {
+    pub(crate) fn end(&self, outcome: &RunResult<'_>) -> std::io::Result<()> {
         self.push(result(outcome));
         let mut state = self.lock();
         state.ended = true;
@@ -174,7 +174,7 @@ impl Stream {
         let stopped = outcome
             .error
             .is_some_and(|failure| failure.code() == "interrupted");
-        let until = stopped.then(|| Instant::now() + PATIENCE);
+        let until = stopped.then(|| Instant::now() + READER_TIMEOUT);
         while !state.done {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             state = match left {
@@ -250,12 +250,12 @@ impl Stream {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl StreamState {
     fn put(&mut self, line: String) {
         self.bytes += line.len();
         self.unread.push_back(line);
@@ -263,9 +263,9 @@ impl State {
 }
 
 /// Says that the thread is gone, however it went.
-struct Done<'a>(&'a Stream);
+struct ThreadEnd<'a>(&'a EventStream);
 
-impl Drop for Done<'_> {
+impl Drop for ThreadEnd<'_> {
     fn drop(&mut self) {
         self.0.lock().done = true;
         self.0.written.notify_all();
@@ -274,7 +274,7 @@ impl Drop for Done<'_> {
 
 /// The stream of a run that could not even be started.
 pub(crate) fn failed(failure: &Failure) {
-    let outcome = Outcome {
+    let outcome = RunResult {
         exit_code: failure.exit().code(),
         report: None,
         attempts: &[],
@@ -285,7 +285,7 @@ pub(crate) fn failed(failure: &Failure) {
     let _ = writeln!(std::io::stdout().lock(), "{}", result(&outcome));
 }
 
-fn result(outcome: &Outcome<'_>) -> Value {
+fn result(outcome: &RunResult<'_>) -> Value {
     json!({
         "type": "result",
         "version": VERSION,

@@ -2,7 +2,7 @@
 //! workers take turns; what it is by a mark, so that no model's text can look like a line of ours.
 
 use super::cells::{cells, clean, fit, wrap};
-use super::run::{Line, Said};
+use super::run::{LineKind, ViewLine};
 use super::words::MAX_LINE_CHARS;
 
 /// Deeper workers are not indented any more.
@@ -12,7 +12,7 @@ const MAX_TEXT_LINES: usize = 5_000;
 
 /// One row, and how many cells it takes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Row {
+pub(super) struct ScreenRow {
     pub(super) text: String,
     pub(super) cells: usize,
 }
@@ -49,8 +49,8 @@ impl Style {
     }
 
     /// A row of these parts, each in its colour, cut to `width` cells.
-    pub(super) fn row(self, width: usize, parts: &[(Paint, &str)]) -> Row {
-        let mut row = Row::default();
+    pub(super) fn row(self, width: usize, parts: &[(Paint, &str)]) -> ScreenRow {
+        let mut row = ScreenRow::default();
         for (paint, text) in parts {
             let text = fit(text, width.saturating_sub(row.cells));
             row.cells += cells(&text);
@@ -69,22 +69,22 @@ pub(super) fn indent(runs: &[u64]) -> String {
 
 /// Puts lines one below the other.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineLayout {
     style: Style,
     /// Whose the last one was.
     last: Vec<u64>,
 }
 
-impl Lines {
+impl LineLayout {
     pub(super) fn new(style: Style) -> Self {
-        Lines {
+        LineLayout {
             style,
             last: Vec::new(),
         }
     }
 
     /// In rows of at most `width` cells, everything whole.
-    pub(super) fn rows(&mut self, line: &Line, width: usize) -> Vec<Row> {
+    pub(super) fn rows(&mut self, line: &ViewLine, width: usize) -> Vec<ScreenRow> {
         let mut rows = Vec::new();
         for part in self.parts(line) {
             let lead = cells(&part.lead);
@@ -105,9 +105,9 @@ impl Lines {
     }
 
     /// As lines for a file: of a text its first line, or with `whole` everything.
-    pub(super) fn plain(&mut self, line: &Line, whole: bool) -> Vec<String> {
+    pub(super) fn plain(&mut self, line: &ViewLine, whole: bool) -> Vec<String> {
         let parts = self.parts(line);
-        let is_text = matches!(line.said, Said::Text(_) | Said::Thought(_));
+        let is_text = matches!(line.said, LineKind::Text(_) | LineKind::Thought(_));
         let first = match whole || !is_text {
             true => parts.len(),
             // A name may stand before it.
@@ -131,17 +131,17 @@ impl Lines {
             .collect()
     }
 
-    fn parts(&mut self, line: &Line) -> Vec<Part> {
+    fn parts(&mut self, line: &ViewLine) -> Vec<LinePart> {
         let at = indent(&line.runs);
         let mut parts = Vec::new();
-        let begins = matches!(line.said, Said::Worker(_));
+        let begins = matches!(line.said, LineKind::Worker(_));
         if !begins && !line.runs.is_empty() && !self.last.starts_with(&line.runs) {
             parts.push(worker(&at, &line.label, ""));
         }
         if !line.runs.is_empty() {
             self.last.clone_from(&line.runs);
         }
-        let one = |mark: &str, lead_paint, paint, text: &str| Part {
+        let one = |mark: &str, lead_paint, paint, text: &str| LinePart {
             lead: format!("{at}  {mark}"),
             lead_paint,
             text: text.to_owned(),
@@ -149,20 +149,20 @@ impl Lines {
             repeats: false,
         };
         match &line.said {
-            Said::Worker(note) => parts.push(worker(&at, &line.label, note)),
-            Said::Text(text) => parts.extend(quoted(&at, text, "│ ", Paint::Plain)),
-            Said::Thought(text) => parts.extend(quoted(&at, text, "┆ ", Paint::Dim)),
-            Said::Call(text) => parts.push(one("→ ", Paint::Dim, Paint::Dim, text)),
-            Said::Done(text) => parts.push(one("✓ ", Paint::Good, Paint::Plain, text)),
-            Said::Failed(text) => parts.push(one("✗ ", Paint::Bad, Paint::Plain, text)),
-            Said::Warning(text) if line.runs.is_empty() => parts.push(Part {
+            LineKind::Worker(note) => parts.push(worker(&at, &line.label, note)),
+            LineKind::Text(text) => parts.extend(quoted(&at, text, "│ ", Paint::Plain)),
+            LineKind::Thought(text) => parts.extend(quoted(&at, text, "┆ ", Paint::Dim)),
+            LineKind::Call(text) => parts.push(one("→ ", Paint::Dim, Paint::Dim, text)),
+            LineKind::Done(text) => parts.push(one("✓ ", Paint::Good, Paint::Plain, text)),
+            LineKind::Failed(text) => parts.push(one("✗ ", Paint::Bad, Paint::Plain, text)),
+            LineKind::Warning(text) if line.runs.is_empty() => parts.push(LinePart {
                 lead: "warning: ".to_owned(),
                 ..one("", Paint::Warning, Paint::Plain, text)
             }),
-            Said::Warning(text) => parts.push(one("! ", Paint::Warning, Paint::Plain, text)),
-            Said::Ended(text) => parts.push(one("", Paint::Plain, Paint::Bad, text)),
-            Said::Note(text) => parts.push(one("· ", Paint::Dim, Paint::Dim, text)),
-            Said::Other(text) => parts.push(Part {
+            LineKind::Warning(text) => parts.push(one("! ", Paint::Warning, Paint::Plain, text)),
+            LineKind::Ended(text) => parts.push(one("", Paint::Plain, Paint::Bad, text)),
+            LineKind::Note(text) => parts.push(one("· ", Paint::Dim, Paint::Dim, text)),
+            LineKind::Other(text) => parts.push(LinePart {
                 lead: String::new(),
                 ..one("", Paint::Plain, Paint::Plain, text)
             }),
@@ -172,7 +172,7 @@ impl Lines {
 }
 
 /// One line, before it is known how wide it may be.
-struct Part {
+struct LinePart {
     lead: String,
     lead_paint: Paint,
     text: String,
@@ -181,12 +181,12 @@ struct Part {
     repeats: bool,
 }
 
-fn worker(at: &str, label: &str, note: &str) -> Part {
+fn worker(at: &str, label: &str, note: &str) -> LinePart {
     let note = match note {
         "" => String::new(),
         note => format!("  ({note})"),
     };
-    Part {
+    LinePart {
         lead: format!("{at}▸ "),
         lead_paint: Paint::Bold,
         text: format!("{label}{note}"),
@@ -195,8 +195,8 @@ fn worker(at: &str, label: &str, note: &str) -> Part {
     }
 }
 
-fn quoted(at: &str, text: &str, mark: &str, paint: Paint) -> Vec<Part> {
-    let part = |text: String| Part {
+fn quoted(at: &str, text: &str, mark: &str, paint: Paint) -> Vec<LinePart> {
+    let part = |text: String| LinePart {
         lead: format!("{at}  {mark}"),
         lead_paint: Paint::Dim,
         text,
@@ -204,7 +204,7 @@ fn quoted(at: &str, text: &str, mark: &str, paint: Paint) -> Vec<Part> {
         repeats: true,
     };
     let all = text.trim_end().lines();
-    let mut parts: Vec<Part> = all
+    let mut parts: Vec<LinePart> = all
         .clone()
         .take(MAX_TEXT_LINES)
         .map(|line| part(clean(line)))
@@ -223,16 +223,16 @@ fn quoted(at: &str, text: &str, mark: &str, paint: Paint) -> Vec<Part> {
 mod tests {
     use super::*;
 
-    fn line(runs: &[u64], label: &str, said: Said) -> Line {
-        Line {
+    fn line(runs: &[u64], label: &str, said: LineKind) -> ViewLine {
+        ViewLine {
             runs: runs.to_vec(),
             label: label.to_owned(),
             said,
         }
     }
 
-    fn shown(lines: &[Line], width: usize) -> String {
-        let mut all = Lines::new(Style { colour: false });
+    fn shown(lines: &[ViewLine], width: usize) -> String {
+        let mut all = LineLayout::new(Style { colour: false });
         let rows = lines.iter().flat_map(|line| all.rows(line, width));
         rows.map(|row| {
             assert!(
@@ -247,35 +247,35 @@ mod tests {
     #[test]
     fn whose_a_line_is_can_be_seen() {
         let lines = [
-            line(&[1], "main", Said::Worker("")),
+            line(&[1], "main", LineKind::Worker("")),
             line(
                 &[1],
                 "main",
-                Said::Text("I ask two workers.\n\n✓ not a result".into()),
+                LineKind::Text("I ask two workers.\n\n✓ not a result".into()),
             ),
-            line(&[1, 2], "reader", Said::Worker("")),
-            line(&[1, 3], "reader #2", Said::Worker("")),
+            line(&[1, 2], "reader", LineKind::Worker("")),
+            line(&[1, 3], "reader #2", LineKind::Worker("")),
             line(
                 &[1, 2],
                 "reader",
-                Said::Done("read_file /a: 12 lines".into()),
+                LineKind::Done("read_file /a: 12 lines".into()),
             ),
             line(
                 &[1, 2],
                 "reader",
-                Said::Failed("read_file /b: no such file".into()),
+                LineKind::Failed("read_file /b: no such file".into()),
             ),
-            line(&[1], "main", Said::Done("reader: well".into())),
+            line(&[1], "main", LineKind::Done("reader: well".into())),
             line(
                 &[1, 3],
                 "reader #2",
-                Said::Warning("busy, again in 3 s".into()),
+                LineKind::Warning("busy, again in 3 s".into()),
             ),
-            line(&[], "", Said::Warning("for everybody".into())),
+            line(&[], "", LineKind::Warning("for everybody".into())),
             line(
                 &[1, 3],
                 "reader #2",
-                Said::Ended("reader #2 ended: badly".into()),
+                LineKind::Ended("reader #2 ended: badly".into()),
             ),
         ];
         insta::assert_snapshot!(shown(&lines, 24), @r#"
@@ -301,8 +301,8 @@ mod tests {
 
     #[test]
     fn a_file_gets_the_first_line_of_a_text() {
-        let mut all = Lines::new(Style { colour: true });
-        let text = line(&[1], "main", Said::Text("\n one\u{1b}[2J\ntwo".into()));
+        let mut all = LineLayout::new(Style { colour: true });
+        let text = line(&[1], "main", LineKind::Text("\n one\u{1b}[2J\ntwo".into()));
         assert_eq!(
             all.plain(&text, false),
             [

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use forge_runtime::RunEvent;
 
-use super::lines::{Lines, Row, Style};
+use super::lines::{LineLayout, ScreenRow, Style};
 use super::region;
-use super::run::{Line, Run, Said};
+use super::run::{LineKind, RunView, ViewLine};
 use super::screen::Screen;
 
 /// How often what only time changes is drawn.
@@ -22,13 +22,13 @@ const TICK: Duration = Duration::from_millis(100);
 /// The shortest time between two drawings.
 const FRAME: Duration = Duration::from_millis(3);
 /// How long a terminal that stands still holds up the end.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TERMINAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Lines that wait for a terminal that stands still, or for a question to be answered.
 const MAX_WAITING: usize = 20_000;
 
 /// The view.
-pub(crate) struct Live {
-    state: Mutex<State>,
+pub(crate) struct LiveView {
+    state: Mutex<LiveState>,
     /// Something is to be drawn.
     wake: Condvar,
     /// The screen was let go of.
@@ -36,9 +36,9 @@ pub(crate) struct Live {
     style: Style,
 }
 
-struct State {
-    run: Run,
-    waiting: VecDeque<Line>,
+struct LiveState {
+    run: RunView,
+    waiting: VecDeque<ViewLine>,
     dropped: u64,
     dirty: bool,
     /// How many want the screen for themselves.
@@ -51,14 +51,14 @@ struct State {
     done: bool,
 }
 
-impl Live {
+impl LiveView {
     /// What the thread that draws is called.
     pub(crate) const THREAD: &str = "view";
 
     /// Begins to show a run.
-    pub(super) fn start(run: Run, colour: bool) -> std::io::Result<Arc<Self>> {
-        let live = Arc::new(Live {
-            state: Mutex::new(State {
+    pub(super) fn start(run: RunView, colour: bool) -> std::io::Result<Arc<Self>> {
+        let live = Arc::new(LiveView {
+            state: Mutex::new(LiveState {
                 run,
                 waiting: VecDeque::new(),
                 dropped: 0,
@@ -77,7 +77,7 @@ impl Live {
         std::thread::Builder::new()
             .name(Self::THREAD.to_owned())
             .spawn(move || {
-                let _done = Done(&painter);
+                let _done = ThreadEnd(&painter);
                 painter.paint();
             })?;
         Ok(live)
@@ -108,15 +108,15 @@ impl Live {
         }
     }
 
-    fn queue(&self, mut state: MutexGuard<'_, State>, text: &str) -> bool {
+    fn queue(&self, mut state: MutexGuard<'_, LiveState>, text: &str) -> bool {
         if state.ended || state.done {
             return false;
         }
         for line in text.split('\n') {
-            state.push(Line {
+            state.push(ViewLine {
                 runs: Vec::new(),
                 label: String::new(),
-                said: Said::Other(line.to_owned()),
+                said: LineKind::Other(line.to_owned()),
             });
         }
         state.dirty = true;
@@ -124,14 +124,14 @@ impl Live {
         true
     }
 
-    /// Takes everything that moves off the screen, and shows nothing until [`Live::release`].
+    /// Takes everything that moves off the screen, and shows nothing until [`LiveView::release`].
     pub(crate) fn hold(&self) {
         let mut state = self.lock();
         state.held += 1;
         state.first |= state.held == 1;
         state.dirty = true;
         self.wake.notify_one();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TERMINAL_TIMEOUT;
         while (state.first || !state.clear) && !state.done {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -145,7 +145,7 @@ impl Live {
         }
     }
 
-    /// Goes on after [`Live::hold`].
+    /// Goes on after [`LiveView::hold`].
     pub(crate) fn release(&self) {
         let mut state = self.lock();
         state.held = state.held.saturating_sub(1);
@@ -158,7 +158,7 @@ impl Live {
         let mut state = self.lock();
         state.ended = true;
         self.wake.notify_one();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TERMINAL_TIMEOUT;
         while !state.done {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -174,7 +174,7 @@ impl Live {
 
     /// Draws until the end.
     fn paint(&self) {
-        let mut lines = Lines::new(self.style);
+        let mut lines = LineLayout::new(self.style);
         let mut screen = Screen::default();
         loop {
             let (columns, height) = crate::stderr::size();
@@ -184,7 +184,7 @@ impl Live {
                 let mut state = self.lock();
                 state.dirty = false;
                 let (ended, held) = (state.ended, state.held > 0);
-                let above: Vec<Row> = if held && !state.first && !ended {
+                let above: Vec<ScreenRow> = if held && !state.first && !ended {
                     Vec::new()
                 } else {
                     state
@@ -239,13 +239,13 @@ impl Live {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn push(&mut self, line: Line) {
+impl LiveState {
+    fn push(&mut self, line: ViewLine) {
         if self.waiting.len() == MAX_WAITING {
             self.waiting.pop_front();
             self.dropped += 1;
@@ -253,21 +253,21 @@ impl State {
         self.waiting.push_back(line);
     }
 
-    fn take(&mut self) -> Vec<Line> {
+    fn take(&mut self) -> Vec<ViewLine> {
         let dropped = std::mem::take(&mut self.dropped);
-        let note = (dropped > 0).then(|| Line {
+        let note = (dropped > 0).then(|| ViewLine {
             runs: Vec::new(),
             label: String::new(),
-            said: Said::Other(format!("… {dropped} lines are not shown")),
+            said: LineKind::Other(format!("… {dropped} lines are not shown")),
         });
         note.into_iter().chain(self.waiting.drain(..)).collect()
     }
 }
 
 /// Says that the thread is gone, however it went.
-struct Done<'a>(&'a Live);
+struct ThreadEnd<'a>(&'a LiveView);
 
-impl Drop for Done<'_> {
+impl Drop for ThreadEnd<'_> {
     fn drop(&mut self) {
         self.0.lock().done = true;
         self.0.still.notify_all();

@@ -18,16 +18,16 @@ use forge_tools::Redactor;
 
 use crate::stderr;
 
-pub(crate) use events::{Beginning, Outcome, SCHEMA, Stream, failed};
-pub(crate) use live::Live;
+pub(crate) use events::{EventStream, RunResult, RunStart, SCHEMA, failed};
+pub(crate) use live::LiveView;
 pub(crate) use words::{count, tokens};
 
-use lines::{Lines, Style};
-use run::{Run, Wanted};
+use lines::{LineLayout, Style};
+use run::{DetailLevel, RunView};
 
 /// How a run is shown to the person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct ViewOptions {
     /// Not at all.
     pub(crate) quiet: bool,
     /// With all that is known.
@@ -40,65 +40,68 @@ pub(crate) struct Look {
 }
 
 /// Is told what happens, and passes it on.
-pub(crate) struct Watcher {
-    view: View,
-    stream: Option<Arc<Stream>>,
+pub(crate) struct RunWatcher {
+    view: ViewKind,
+    stream: Option<Arc<EventStream>>,
 }
 
-enum View {
+enum ViewKind {
     Nothing,
-    Plain { state: Mutex<Plain>, whole: bool },
-    Live(Arc<Live>),
+    Plain {
+        state: Mutex<PlainView>,
+        whole: bool,
+    },
+    Live(Arc<LiveView>),
 }
 
-struct Plain {
-    run: Run,
-    lines: Lines,
+struct PlainView {
+    run: RunView,
+    lines: LineLayout,
 }
 
-impl Watcher {
-    /// Begins to watch. Whoever holds what comes out has to [end](Watching) it.
+impl RunWatcher {
+    /// Begins to watch. Whoever holds what comes out has to [end](ViewGuard) it.
     pub(crate) fn start(
-        look: Look,
+        look: ViewOptions,
         redactor: &Arc<Redactor>,
-        stream: Option<Arc<Stream>>,
-    ) -> (Arc<Self>, Watching) {
-        let wanted = Wanted {
+        stream: Option<Arc<EventStream>>,
+    ) -> (Arc<Self>, ViewGuard) {
+        let wanted = DetailLevel {
             more: look.verbose,
             answer: look.moves && !look.answer_is_seen,
         };
-        let run = || Run::new(wanted, Arc::clone(redactor), Instant::now());
+        let run = || RunView::new(wanted, Arc::clone(redactor), Instant::now());
         let live = match look.moves && !look.quiet {
             // Without a thread there are lines.
-            true => Live::start(run(), look.colour).ok(),
+            true => LiveView::start(run(), look.colour).ok(),
             false => None,
         };
         let view = match (&live, look.quiet) {
             (Some(live), _) => {
                 stderr::shown_by(live);
-                View::Live(Arc::clone(live))
+                ViewKind::Live(Arc::clone(live))
             }
-            (None, true) => View::Nothing,
-            (None, false) => View::Plain {
-                state: Mutex::new(Plain {
+            (None, true) => ViewKind::Nothing,
+            (None, false) => ViewKind::Plain {
+                state: Mutex::new(PlainView {
                     run: run(),
-                    lines: Lines::new(Style {
+                    lines: LineLayout::new(Style {
                         colour: look.colour,
                     }),
                 }),
                 whole: look.verbose,
             },
         };
-        let watcher = Arc::new(Watcher { view, stream });
-        (watcher, Watching(live))
+        let watcher = Arc::new(RunWatcher { view, stream });
+        (watcher, ViewGuard(live))
     }
 }
 
 /// As long as this is there the screen is the view's.
 #[must_use]
-pub(crate) struct Watching(Option<Arc<Live>>);
+pub(crate) struct ViewGuard(Option<Arc<LiveView>>);
 
-impl Drop for Watching {
+impl Drop for ViewGuard {
     fn drop(&mut self) {
         if let Some(live) = &self.0 {
             live.finish();
@@ -107,11 +110,11 @@ impl Drop for Watching {
     }
 }
 
-impl Observer for Watcher {
+impl Observer for RunWatcher {
     fn observe(&self, event: RunEvent<'_>) {
         match &self.view {
-            View::Nothing => {}
-            View::Plain { state, whole } => {
+            ViewKind::Nothing => {}
+            ViewKind::Plain { state, whole } => {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                 for line in state.run.take(event, Instant::now()) {
                     for text in state.lines.plain(&line, *whole) {
@@ -119,7 +122,7 @@ impl Observer for Watcher {
                     }
                 }
             }
-            View::Live(live) => live.observe(event),
+            ViewKind::Live(live) => live.observe(event),
         }
         if let Some(stream) = &self.stream {
             stream.observe(event);

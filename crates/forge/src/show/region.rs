@@ -6,8 +6,8 @@ use std::time::Instant;
 use forge_runtime::Dollars;
 
 use super::cells::{cells, clean, wrap};
-use super::lines::{Paint, Row, Style, indent};
-use super::run::{AtWork, Doing, Run};
+use super::lines::{Paint, ScreenRow, Style, indent};
+use super::run::{ActiveWorker, Activity, RunView};
 use super::words;
 
 /// Most calls of one worker that are shown.
@@ -23,14 +23,20 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 const SPIN_MS: u128 = 100;
 
 /// The rows, as many as fit.
-pub(super) fn rows(run: &Run, now: Instant, width: usize, height: usize, style: Style) -> Vec<Row> {
+pub(super) fn rows(
+    run: &RunView,
+    now: Instant,
+    width: usize,
+    height: usize,
+    style: Style,
+) -> Vec<ScreenRow> {
     let at_work = run.at_work();
     if at_work.is_empty() {
         return Vec::new();
     }
     // The line between, and one above it.
     let room = height.saturating_sub(3).max(2);
-    let view = View {
+    let view = RegionLayout {
         now,
         width,
         style,
@@ -40,7 +46,7 @@ pub(super) fn rows(run: &Run, now: Instant, width: usize, height: usize, style: 
     let speaking = at_work.iter().filter(|worker| !worker.tail.is_empty());
     let speaking = speaking.count().max(1);
     let each = (room.saturating_sub(heads + 1) / speaking).clamp(1, MAX_TEXT_ROWS);
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<ScreenRow> = Vec::new();
     for worker in &at_work {
         let mut head = view.head(worker);
         let calls = head.split_off(1);
@@ -58,21 +64,21 @@ pub(super) fn rows(run: &Run, now: Instant, width: usize, height: usize, style: 
     rows
 }
 
-fn spinner(run: &Run, now: Instant) -> &'static str {
+fn spinner(run: &RunView, now: Instant) -> &'static str {
     let spins = now.saturating_duration_since(run.began).as_millis() / SPIN_MS;
     SPINNER[usize::try_from(spins % SPINNER.len() as u128).unwrap_or(0)]
 }
 
-struct View {
+struct RegionLayout {
     now: Instant,
     width: usize,
     style: Style,
     spinner: &'static str,
 }
 
-impl View {
+impl RegionLayout {
     /// Who it is and what they do, and the calls that are made, a row each.
-    fn head(&self, worker: &AtWork) -> Vec<Row> {
+    fn head(&self, worker: &ActiveWorker) -> Vec<ScreenRow> {
         let at = indent(&worker.runs);
         let doing = self.doing(worker);
         let name = format!("{at}▸ {}", worker.label);
@@ -106,18 +112,18 @@ impl View {
         rows
     }
 
-    fn doing(&self, worker: &AtWork) -> String {
+    fn doing(&self, worker: &ActiveWorker) -> String {
         let since = |since: &Instant| words::span(self.now.saturating_duration_since(*since));
         match &worker.doing {
-            Doing::Beginning | Doing::Speaking => String::new(),
-            Doing::Calling if worker.calls.is_empty() => String::new(),
-            Doing::Calling => match worker.calls.len() {
+            Activity::Beginning | Activity::Speaking => String::new(),
+            Activity::Calling if worker.calls.is_empty() => String::new(),
+            Activity::Calling => match worker.calls.len() {
                 1 => "  1 call".to_owned(),
                 calls => format!("  {calls} calls"),
             },
-            Doing::Asking { since: then } => format!("  waits for its model, {}", since(then)),
-            Doing::Thinking { since: then } => format!("  thinks, {}", since(then)),
-            Doing::Waiting { until, why } => {
+            Activity::Asking { since: then } => format!("  waits for its model, {}", since(then)),
+            Activity::Thinking { since: then } => format!("  thinks, {}", since(then)),
+            Activity::Waiting { until, why } => {
                 let left = until.saturating_duration_since(self.now);
                 format!("  {why}, again in {}", words::until(left))
             }
@@ -125,7 +131,7 @@ impl View {
     }
 
     /// The last `most` rows of what a model says.
-    fn tail(&self, run: &Run, worker: &AtWork, most: usize) -> Vec<Row> {
+    fn tail(&self, run: &RunView, worker: &ActiveWorker, most: usize) -> Vec<ScreenRow> {
         if worker.tail.trim().is_empty() {
             return Vec::new();
         }
@@ -155,7 +161,7 @@ impl View {
     }
 
     /// The run.
-    fn whole(&self, run: &Run) -> Row {
+    fn whole(&self, run: &RunView) -> ScreenRow {
         let mut parts = vec![words::span(self.now.saturating_duration_since(run.began))];
         parts.push(words::count(run.turns, "turn"));
         parts.push(words::count(run.calls, "call"));

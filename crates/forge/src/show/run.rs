@@ -19,17 +19,17 @@ const MAX_TAIL_BYTES: usize = 32 * 1024;
 
 /// What is said of something that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ViewLine {
     /// The numbers of the worker run and everybody above it.
     pub(super) runs: Vec<u64>,
     /// Who it is, to be said again where another one spoke in between.
     pub(super) label: String,
-    pub(super) said: Said,
+    pub(super) said: LineKind,
 }
 
 /// What kind of thing is said. Everything but a text is one line, and clean.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum LineKind {
     /// A worker began; with a note.
     Worker(&'static str),
     /// A model's words, as they came.
@@ -54,13 +54,13 @@ pub(super) enum Said {
 
 /// A worker that is at work.
 #[derive(Debug)]
-pub(super) struct AtWork {
+pub(super) struct ActiveWorker {
     pub(super) runs: Vec<u64>,
     pub(super) label: String,
-    pub(super) doing: Doing,
+    pub(super) doing: Activity,
     /// The end of what the model says, until its turn is over.
     pub(super) tail: String,
-    pub(super) calls: Vec<InFlight>,
+    pub(super) calls: Vec<ActiveCall>,
     /// Results of this turn.
     results: usize,
     /// What the last turn used.
@@ -71,7 +71,7 @@ pub(super) struct AtWork {
 
 /// What a worker does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Activity {
     /// Nothing yet.
     Beginning,
     /// Its model was asked, and has not said anything.
@@ -88,7 +88,7 @@ pub(super) enum Doing {
 
 /// A call that goes on.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(super) struct ActiveCall {
     id: String,
     /// In one line.
     pub(super) what: String,
@@ -97,7 +97,7 @@ pub(super) struct InFlight {
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct DetailLevel {
     /// Calls as they begin, thoughts, numbers, every result.
     pub(super) more: bool,
     /// The entry worker's answer, too: nobody sees it otherwise.
@@ -106,13 +106,13 @@ pub(super) struct Wanted {
 
 /// How things are said.
 #[derive(Debug, Clone)]
-struct Telling {
-    wanted: Wanted,
+struct LineWriter {
+    wanted: DetailLevel,
     /// What no text shows, before anything of it is cut.
     redactor: Arc<Redactor>,
 }
 
-impl Telling {
+impl LineWriter {
     fn call(&self, call: &ToolCall) -> ToolCall {
         let mut call = call.clone();
         call.tool = self.text(&call.tool).into_owned();
@@ -127,10 +127,10 @@ impl Telling {
 
 /// The run.
 #[derive(Debug)]
-pub(super) struct Run {
-    telling: Telling,
+pub(super) struct RunView {
+    telling: LineWriter,
     pub(super) began: Instant,
-    at_work: BTreeMap<u64, AtWork>,
+    at_work: BTreeMap<u64, ActiveWorker>,
     /// How many runs a worker of that name has had.
     names: BTreeMap<String, u64>,
     pub(super) turns: u64,
@@ -140,10 +140,10 @@ pub(super) struct Run {
     pub(super) cost_nano_usd: Option<u64>,
 }
 
-impl Run {
-    pub(super) fn new(wanted: Wanted, redactor: Arc<Redactor>, now: Instant) -> Self {
-        Run {
-            telling: Telling { wanted, redactor },
+impl RunView {
+    pub(super) fn new(wanted: DetailLevel, redactor: Arc<Redactor>, now: Instant) -> Self {
+        RunView {
+            telling: LineWriter { wanted, redactor },
             began: now,
             at_work: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -161,14 +161,14 @@ impl Run {
     }
 
     /// Everybody at work, callers before whom they called.
-    pub(super) fn at_work(&self) -> Vec<&AtWork> {
-        let mut all: Vec<&AtWork> = self.at_work.values().collect();
+    pub(super) fn at_work(&self) -> Vec<&ActiveWorker> {
+        let mut all: Vec<&ActiveWorker> = self.at_work.values().collect();
         all.sort_by(|a, b| a.runs.cmp(&b.runs));
         all
     }
 
     /// Takes an event, and gives what there is to say.
-    pub(super) fn take(&mut self, event: RunEvent<'_>, now: Instant) -> Vec<Line> {
+    pub(super) fn take(&mut self, event: RunEvent<'_>, now: Instant) -> Vec<ViewLine> {
         match event {
             RunEvent::Started { caller, drawn_from } => {
                 let seen = self.names.entry(caller.worker().to_owned()).or_default();
@@ -178,10 +178,10 @@ impl Run {
                     1 => name,
                     again => format!("{name} #{again}"),
                 };
-                let worker = AtWork {
+                let worker = ActiveWorker {
                     runs: caller.runs().to_vec(),
                     label,
-                    doing: Doing::Beginning,
+                    doing: Activity::Beginning,
                     tail: String::new(),
                     calls: Vec::new(),
                     results: 0,
@@ -194,27 +194,27 @@ impl Run {
                     }
                     DrawnFrom::Project | DrawnFrom::Caller => "",
                 };
-                let line = worker.says(Said::Worker(note));
+                let line = worker.says(LineKind::Worker(note));
                 self.at_work.insert(caller.run(), worker);
                 vec![line]
             }
             RunEvent::TurnStarted { caller, .. } => {
                 self.turns += 1;
                 self.of(caller.run(), |worker, _| {
-                    worker.doing = Doing::Asking { since: now };
+                    worker.doing = Activity::Asking { since: now };
                     worker.tail.clear();
                     worker.results = 0;
                     // They were not the answer after all.
                     worker
                         .last_words
                         .take()
-                        .map(Said::Text)
+                        .map(LineKind::Text)
                         .into_iter()
                         .collect()
                 })
             }
             RunEvent::Streamed { caller, event } => self.of(caller.run(), |worker, telling| {
-                worker.hears(event, now, telling)
+                worker.on_text(event, now, telling)
             }),
             RunEvent::Used {
                 caller,
@@ -226,7 +226,7 @@ impl Run {
                     self.cost_nano_usd = Some(self.cost_nano_usd.unwrap_or(0).saturating_add(cost));
                 }
                 self.of(caller.run(), |worker, telling| {
-                    worker.doing = Doing::Calling;
+                    worker.doing = Activity::Calling;
                     worker.used = (telling.wanted.more && usage.total() > 0).then(|| used(usage));
                     Vec::new()
                 })
@@ -235,27 +235,27 @@ impl Run {
                 self.calls += 1;
                 self.of(caller.run(), |worker, telling| {
                     let call = telling.call(call);
-                    worker.doing = Doing::Calling;
-                    worker.calls.push(InFlight {
+                    worker.doing = Activity::Calling;
+                    worker.calls.push(ActiveCall {
                         id: call.id.clone(),
                         what: words::call(&call),
                         since: now,
                     });
                     match telling.wanted.more {
-                        true => vec![Said::Call(words::call_whole(&call))],
+                        true => vec![LineKind::Call(words::call_whole(&call))],
                         false => Vec::new(),
                     }
                 })
             }
-            RunEvent::CallEnded { caller, result } => {
-                self.of(caller.run(), |worker, telling| worker.gets(result, telling))
-            }
+            RunEvent::CallEnded { caller, result } => self.of(caller.run(), |worker, telling| {
+                worker.on_result(result, telling)
+            }),
             RunEvent::Said { caller, message } => match message {
                 Message::Input { .. } | Message::ToolResult(_) => Vec::new(),
                 Message::Model { text, calls, .. } => {
                     let is_entry = caller.chain().len() == 1;
                     self.of(caller.run(), |worker, telling| {
-                        worker.spoke(&telling.text(text), calls, is_entry, telling.wanted)
+                        worker.on_turn(&telling.text(text), calls, is_entry, telling.wanted)
                     })
                 }
             },
@@ -265,7 +265,7 @@ impl Run {
                     "the context is nearly full: {} left out",
                     words::count(count, "old result")
                 );
-                self.of(caller.run(), |_, _| vec![Said::Warning(text)])
+                self.of(caller.run(), |_, _| vec![LineKind::Warning(text)])
             }
             RunEvent::Ended { caller, end, .. } => {
                 let Some(mut worker) = self.at_work.remove(&caller.run()) else {
@@ -275,19 +275,19 @@ impl Run {
                 let last = worker.last_words.take();
                 if let Some(text) = last.filter(|_| !end.is_answer() || self.telling.wanted.answer)
                 {
-                    said.push(Said::Text(text));
+                    said.push(LineKind::Text(text));
                 }
                 if !end.is_answer() {
                     let how = words::cut(&self.telling.text(&end.to_string()));
-                    said.push(Said::Ended(format!("{} ended: {how}", worker.label)));
+                    said.push(LineKind::Ended(format!("{} ended: {how}", worker.label)));
                 }
                 said.into_iter().map(|said| worker.says(said)).collect()
             }
             RunEvent::Prepared { .. } => Vec::new(),
-            RunEvent::Warning { text } => vec![Line {
+            RunEvent::Warning { text } => vec![ViewLine {
                 runs: Vec::new(),
                 label: String::new(),
-                said: Said::Warning(crate::visible::visible(&self.telling.text(text))),
+                said: LineKind::Warning(crate::visible::visible(&self.telling.text(text))),
             }],
         }
     }
@@ -295,8 +295,8 @@ impl Run {
     fn of(
         &mut self,
         run: u64,
-        takes: impl FnOnce(&mut AtWork, &Telling) -> Vec<Said>,
-    ) -> Vec<Line> {
+        takes: impl FnOnce(&mut ActiveWorker, &LineWriter) -> Vec<LineKind>,
+    ) -> Vec<ViewLine> {
         let Some(worker) = self.at_work.get_mut(&run) else {
             return Vec::new();
         };
@@ -305,9 +305,9 @@ impl Run {
     }
 }
 
-impl AtWork {
-    fn says(&self, said: Said) -> Line {
-        Line {
+impl ActiveWorker {
+    fn says(&self, said: LineKind) -> ViewLine {
+        ViewLine {
             runs: self.runs.clone(),
             label: self.label.clone(),
             said,
@@ -315,10 +315,10 @@ impl AtWork {
     }
 
     /// A piece of a turn.
-    fn hears(&mut self, event: &Event, now: Instant, telling: &Telling) -> Vec<Said> {
+    fn on_text(&mut self, event: &Event, now: Instant, telling: &LineWriter) -> Vec<LineKind> {
         match event {
             Event::Text(text) => {
-                self.doing = Doing::Speaking;
+                self.doing = Activity::Speaking;
                 self.tail.push_str(text);
                 if self.tail.len() > 2 * MAX_TAIL_BYTES {
                     let start = self
@@ -331,7 +331,7 @@ impl AtWork {
             Event::Thinking(block) => {
                 self.thinks(now);
                 match telling.wanted.more && !block.text.trim().is_empty() {
-                    true => vec![Said::Thought(telling.text(&block.text).into_owned())],
+                    true => vec![LineKind::Thought(telling.text(&block.text).into_owned())],
                     false => Vec::new(),
                 }
             }
@@ -346,11 +346,11 @@ impl AtWork {
                 let line = format!("{why}, again in {}", words::until(wait));
                 // Longer than a clock can say is as good as a day.
                 let day = Duration::from_secs(24 * 3600);
-                self.doing = Doing::Waiting {
+                self.doing = Activity::Waiting {
                     until: now + wait.min(day),
                     why,
                 };
-                vec![Said::Warning(line)]
+                vec![LineKind::Warning(line)]
             }
             Event::Call(_) | Event::Usage(_) | Event::End(_) | Event::Failed(_) => Vec::new(),
         }
@@ -358,35 +358,35 @@ impl AtWork {
 
     fn thinks(&mut self, now: Instant) {
         match &self.doing {
-            Doing::Asking { since } => self.doing = Doing::Thinking { since: *since },
-            Doing::Beginning | Doing::Waiting { .. } | Doing::Calling => {
-                self.doing = Doing::Thinking { since: now };
+            Activity::Asking { since } => self.doing = Activity::Thinking { since: *since },
+            Activity::Beginning | Activity::Waiting { .. } | Activity::Calling => {
+                self.doing = Activity::Thinking { since: now };
             }
-            Doing::Thinking { .. } | Doing::Speaking => {}
+            Activity::Thinking { .. } | Activity::Speaking => {}
         }
     }
 
     /// A whole turn.
-    fn spoke(
+    fn on_turn(
         &mut self,
         text: &str,
         calls: &[ToolCall],
         is_entry: bool,
-        wanted: Wanted,
-    ) -> Vec<Said> {
+        wanted: DetailLevel,
+    ) -> Vec<LineKind> {
         self.tail.clear();
-        self.doing = Doing::Calling;
+        self.doing = Activity::Calling;
         let mut said = Vec::new();
         if !text.trim().is_empty() {
             if calls.is_empty() && is_entry {
                 self.last_words = Some(text.to_owned());
             } else {
-                said.push(Said::Text(text.to_owned()));
+                said.push(LineKind::Text(text.to_owned()));
             }
         }
-        said.extend(self.used.take().map(Said::Note));
+        said.extend(self.used.take().map(LineKind::Note));
         if calls.len() > MAX_SHOWN_RESULTS && !wanted.more {
-            said.push(Said::Note(format!(
+            said.push(LineKind::Note(format!(
                 "{} calls, {MAX_SHOWN_RESULTS} of them shown",
                 calls.len()
             )));
@@ -395,7 +395,7 @@ impl AtWork {
     }
 
     /// The result of a call.
-    fn gets(&mut self, result: &ToolResult, telling: &Telling) -> Vec<Said> {
+    fn on_result(&mut self, result: &ToolResult, telling: &LineWriter) -> Vec<LineKind> {
         let found = self.calls.iter().position(|call| call.id == result.id);
         let what = match found {
             Some(index) => self.calls.remove(index).what,
@@ -412,8 +412,8 @@ impl AtWork {
             false => format!("{what}: {outcome}"),
         };
         vec![match result.is_error {
-            true => Said::Failed(line),
-            false => Said::Done(line),
+            true => LineKind::Failed(line),
+            false => LineKind::Done(line),
         }]
     }
 }

@@ -1,11 +1,11 @@
 //! What is on the terminal's last rows, and what has to be written so that something else is.
 
-use super::lines::Row;
+use super::lines::ScreenRow;
 
 /// The rows that are drawn anew, as they are on the screen. The cursor is in the last of them.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
-    drawn: Vec<Row>,
+    drawn: Vec<ScreenRow>,
     width: usize,
 }
 
@@ -14,8 +14,8 @@ impl Screen {
     /// terminal, less one; `elsewhere` says that the cursor is in a line of somebody else.
     pub(super) fn draw(
         &mut self,
-        above: &[Row],
-        rows: Vec<Row>,
+        above: &[ScreenRow],
+        rows: Vec<ScreenRow>,
         width: usize,
         elsewhere: bool,
     ) -> String {
@@ -60,7 +60,7 @@ impl Screen {
     }
 
     /// Writes the rows that are others now.
-    fn change(&self, rows: &[Row], text: &mut String) {
+    fn change(&self, rows: &[ScreenRow], text: &mut String) {
         let last = rows.len().saturating_sub(1);
         // Where the cursor is, counted from the last row upwards.
         let mut at = 0;
@@ -93,8 +93,8 @@ mod tests {
 
     use super::*;
 
-    fn rows(texts: &[String]) -> Vec<Row> {
-        let row = |text: &String| Row {
+    fn rows(texts: &[String]) -> Vec<ScreenRow> {
+        let row = |text: &String| ScreenRow {
             text: text.clone(),
             cells: text.len(),
         };

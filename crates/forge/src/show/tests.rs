@@ -10,15 +10,15 @@ use proptest::prelude::*;
 use sandbox_config::DrawnFrom;
 use serde_json::json;
 
-use super::lines::{Lines, Style};
+use super::lines::{LineLayout, Style};
 use super::region;
-use super::run::{Run, Wanted};
+use super::run::{DetailLevel, RunView};
 use super::screen::Screen;
 
 /// A view and the terminal that it is drawn on.
 struct Shown {
-    run: Run,
-    lines: Lines,
+    run: RunView,
+    lines: LineLayout,
     screen: Screen,
     terminal: vt100::Parser,
     begun: Instant,
@@ -31,13 +31,13 @@ impl Shown {
         let some = |number| NonZeroU16::new(number).unwrap();
         let now = Instant::now();
         let style = Style { colour: true };
-        let wanted = Wanted {
+        let wanted = DetailLevel {
             more: false,
             answer: true,
         };
         Shown {
-            run: Run::new(wanted, Arc::default(), now),
-            lines: Lines::new(style),
+            run: RunView::new(wanted, Arc::default(), now),
+            lines: LineLayout::new(style),
             screen: Screen::default(),
             terminal: vt100::Parser::new(some(rows), some(columns), 1000),
             begun: now,
@@ -81,12 +81,12 @@ impl Shown {
         })
     }
 
-    fn hears(&mut self, caller: &Caller, event: &Event) -> &mut Self {
+    fn on_text(&mut self, caller: &Caller, event: &Event) -> &mut Self {
         self.take(RunEvent::Streamed { caller, event })
     }
 
     fn says(&mut self, caller: &Caller, text: &str) -> &mut Self {
-        self.hears(caller, &Event::Text(text.to_owned()))
+        self.on_text(caller, &Event::Text(text.to_owned()))
     }
 
     fn calls(&mut self, caller: &Caller, id: &str, tool: &str, path: &str) -> &mut Self {
@@ -158,7 +158,7 @@ fn several(columns: u16) -> String {
     shown.calls(&main, "b", "reader", "second half");
     shown.begins(&one).begins(&two);
     shown.calls(&one, "c", "read_file", "/data/one.md");
-    shown.hears(
+    shown.on_text(
         &two,
         &Event::Thinking(Thinking {
             text: "hm".to_owned(),
@@ -170,7 +170,7 @@ fn several(columns: u16) -> String {
         &one,
         "The first half is about 日本語 and wide letters, and it goes on for longer than one row holds, so ",
     );
-    shown.at(4_200).hears(
+    shown.at(4_200).on_text(
         &two,
         &Event::Again(Retry {
             attempt: 2,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::install::Server;
+use crate::install::ServerCommand;
 
 /// How long one answer may take. Clients differ; none of them waits longer for a start.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ pub(super) struct ServerSession {
 
 /// Starts the server in `/` with next to no environment, opens, lists, reads, hangs up.
 pub(super) fn talk(
-    server: &Server,
+    server: &ServerCommand,
     era: ProtocolEra,
     env: &[(String, String)],
 ) -> Result<ServerSession, String> {
@@ -134,7 +134,11 @@ struct ProbeClient {
 }
 
 impl ProbeClient {
-    fn start(server: &Server, era: ProtocolEra, env: &[(String, String)]) -> Result<Self, String> {
+    fn start(
+        server: &ServerCommand,
+        era: ProtocolEra,
+        env: &[(String, String)],
+    ) -> Result<Self, String> {
         let passed_on = env
             .iter()
             .filter(|(name, _)| PASSED_ON.contains(&name.as_str()));

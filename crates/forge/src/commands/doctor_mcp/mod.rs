@@ -16,10 +16,10 @@ use crate::cli::Global;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::install::{
-    Audience, Client, EditError, Edited, Entry, OUR_PLACES, Places, Scope, Server, Target, edit,
-    start,
+    Audience, EditError, EditOutcome, McpClient, OUR_PLACES, Scope, ServerCommand, ServerEntry,
+    SettingsFile, SettingsRoots, edit, start,
 };
-use crate::runs::Runs;
+use crate::runs::StoredRuns;
 use crate::visible::{visible_lines, visible_path};
 use client::{ProtocolEra, ServerSession, talk};
 
@@ -80,7 +80,7 @@ impl McpChecks {
 }
 
 pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
-    let server = Server::here(global, ambient, "forge", None, None, Audience::ThisUser)?;
+    let server = ServerCommand::here(global, ambient, "forge", None, None, Audience::ThisUser)?;
     let mut findings = McpChecks::default();
     let talks: Vec<ServerSession> = [ProtocolEra::Handshake, ProtocolEra::Stateless]
         .into_iter()
@@ -113,7 +113,7 @@ pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
 
 /// Opens, lists, reads, hangs up; and says how that was.
 fn conversation(
-    server: &Server,
+    server: &ServerCommand,
     era: ProtocolEra,
     ambient: &Ambient,
     findings: &mut McpChecks,
@@ -202,7 +202,7 @@ fn environment(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
 }
 
 /// Clients start servers in directories of their own choosing.
-fn project(server: &Server, findings: &mut McpChecks) {
+fn project(server: &ServerCommand, findings: &mut McpChecks) {
     let place = server.arguments.get(1).map_or("", String::as_str);
     findings.add(
         "directory",
@@ -239,7 +239,7 @@ fn questions(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
 
 /// Questions that clients answered by themselves, in the latest runs of the server.
 fn refused_at_once(state: &std::path::Path) -> usize {
-    let Ok(runs) = Runs::read(state) else {
+    let Ok(runs) = StoredRuns::read(state) else {
         return 0;
     };
     let latest = runs.newest_first().filter(|run| run.worker == "mcp");
@@ -264,16 +264,16 @@ fn refused_at_once(state: &std::path::Path) -> usize {
 fn settings(
     global: &Global,
     ambient: &Ambient,
-    server: &Server,
+    server: &ServerCommand,
     findings: &mut McpChecks,
 ) -> Result<(), Failure> {
     let start = start(global)?;
-    let places = Places::here(ambient.home.as_deref(), &ambient.env);
+    let places = SettingsRoots::here(ambient.home.as_deref(), &ambient.env);
     let mut seen = Vec::new();
-    for client in Client::value_variants() {
+    for client in McpClient::value_variants() {
         for scope in [Scope::Project, Scope::User] {
             let place = client.place(scope, &start, &places);
-            let Some(target) = place.and_then(|place| Target::new(place, scope)) else {
+            let Some(target) = place.and_then(|place| SettingsFile::new(place, scope)) else {
                 continue;
             };
             let path = target.path();
@@ -284,21 +284,25 @@ fn settings(
                 continue;
             };
             let audience = Audience::of(*client, scope);
-            let for_scope = Server::here(global, ambient, &server.name, None, None, audience)?;
+            let for_scope =
+                ServerCommand::here(global, ambient, &server.name, None, None, audience)?;
             // A person's own entry in a project's file may name this machine.
-            let entries = [Entry::new(*client, &for_scope), Entry::new(*client, server)];
+            let entries = [
+                ServerEntry::new(*client, &for_scope),
+                ServerEntry::new(*client, server),
+            ];
             let shown = format!("{}: {}", client.word(), visible_path(&path));
             seen.push(path);
             let edits = entries.map(|each| edit(client.format(), Some(&found.text), &each, false));
             let [first, second] = edits;
             let outcome = match second {
-                Ok(Edited::Unchanged) => second,
+                Ok(EditOutcome::Unchanged) => second,
                 Ok(_) | Err(_) => first,
             };
             match outcome {
-                Ok(Edited::Unchanged) => findings.add("settings", CheckState::Ok, shown),
+                Ok(EditOutcome::Unchanged) => findings.add("settings", CheckState::Ok, shown),
                 // It knows other servers, and not this one.
-                Ok(Edited::New(_)) | Err(EditError::Shape(_)) => {}
+                Ok(EditOutcome::New(_)) | Err(EditError::Shape(_)) => {}
                 Err(EditError::Other(command)) => findings.add(
                     "settings",
                     CheckState::Note,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use os_sandbox::{Access, Policy};
 
 use crate::ambient::Ambient;
-use crate::program_dirs::ProgramDirs;
+use crate::program_dirs::PathDirs;
 use crate::visible::visible_path;
 
 /// Most that is read of a script's first line; the kernel reads 256 bytes (execve(2)).
@@ -74,7 +74,7 @@ fn unseen_interpreter(path: &Path, ambient: &Ambient) -> String {
 
 fn how_to_show(path: &Path, ambient: &Ambient) -> String {
     let directory = path.parent().unwrap_or(path);
-    let list = ProgramDirs::of(directory, ambient.home.as_deref()).list();
+    let list = PathDirs::of(directory, ambient.home.as_deref()).list();
     format!(
         "to show it: `sandbox: {{ programs: [{list}] }}` in the project file or in your own, or \
          for once: -c 'sandbox.programs=[{list}]'"

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::program_dirs::ProgramDirs;
+use crate::program_dirs::PathDirs;
 
 /// A tool chain, the file that gives it away, and what to say about its commands.
 #[derive(Debug)]
@@ -190,12 +190,12 @@ pub(super) struct DetectedProject {
     /// Name, and whether it is only read.
     pub(super) directories: Vec<(&'static str, bool)>,
     /// Programs of the person's.
-    pub(super) programs: ProgramDirs,
+    pub(super) programs: PathDirs,
 }
 
 impl DetectedProject {
     /// Looks into a directory, which may be absent.
-    pub(super) fn look(dir: &Path, programs: ProgramDirs) -> DetectedProject {
+    pub(super) fn look(dir: &Path, programs: PathDirs) -> DetectedProject {
         let holds = |kind: &Toolchain| kind.markers.iter().any(|name| dir.join(name).exists());
         let mut languages: Vec<&Toolchain> = LANGUAGES.iter().filter(|kind| holds(kind)).collect();
         // A lock file says which of the three runs the scripts of package.json.

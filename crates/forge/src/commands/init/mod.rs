@@ -17,7 +17,7 @@ use crate::commands::init::detect::DetectedProject;
 use crate::commands::init::plan::{InitPlan, InitZone};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::program_dirs::ProgramDirs;
+use crate::program_dirs::PathDirs;
 use crate::stderr::say;
 use crate::trust_store::TrustStore;
 
@@ -29,8 +29,8 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     let zones = zones(&args.zones)?;
     refuse_home(&dir, ambient)?;
     let programs = match (ambient.var("PATH"), &ambient.home) {
-        (Some(path), Some(home)) => ProgramDirs::of_path(path, home),
-        _ => ProgramDirs::default(),
+        (Some(path), Some(home)) => PathDirs::of_path(path, home),
+        _ => PathDirs::default(),
     };
     let found = DetectedProject::look(&dir, programs);
     let plan = if !zones.is_empty() {

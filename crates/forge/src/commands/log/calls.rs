@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cli::Selection;
 use crate::commands::log::since;
 use crate::exit::Failure;
-use crate::runs::Run;
+use crate::runs::StoredRun;
 
 /// Decisions that wait for what came of them; more are shown without it.
 const MAX_WAITING: usize = 4096;
@@ -36,7 +36,7 @@ pub(super) struct LoggedCall {
 
 /// Reads a run's log.
 pub(super) struct CallReader<'a> {
-    run: &'a Run,
+    run: &'a StoredRun,
     segment: u32,
     lines: Option<LineReader<BufReader<File>>>,
     line: u64,
@@ -56,7 +56,7 @@ enum LineRead {
 }
 
 impl<'a> CallReader<'a> {
-    pub(super) fn new(run: &'a Run) -> std::io::Result<Self> {
+    pub(super) fn new(run: &'a StoredRun) -> std::io::Result<Self> {
         let first = run.segment(0)?;
         Ok(CallReader {
             run,

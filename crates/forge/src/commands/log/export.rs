@@ -10,13 +10,17 @@ use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
 use super::{put, unreadable};
 use crate::cli::{LogFormat, Selection};
 use crate::exit::{Exit, Failure};
-use crate::runs::Run;
+use crate::runs::StoredRun;
 use crate::stderr::say;
 
 const COLUMNS: &str = "seq,at_ms,workers,tool,arguments,verdict,reason,rule,origin,answer,by,\
                        runner,ok,code,duration_us,content_bytes,content_sha256";
 
-pub(super) fn export(run: &Run, format: LogFormat, selection: &Selection) -> Result<Exit, Failure> {
+pub(super) fn export(
+    run: &StoredRun,
+    format: LogFormat,
+    selection: &Selection,
+) -> Result<Exit, Failure> {
     let wanted = CallFilter::new(selection)?;
     let write = |call: &LoggedCall| match format {
         LogFormat::Csv => put(row(call)),
@@ -83,7 +87,7 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-fn span(run: &Run, call: &LoggedCall) -> Value {
+fn span(run: &StoredRun, call: &LoggedCall) -> Value {
     let decided = call.decided();
     let came = call.came();
     let start = u128::from(call.at_ms()) * 1_000_000;
@@ -135,7 +139,7 @@ fn span(run: &Run, call: &LoggedCall) -> Value {
 }
 
 /// 32 hexadecimal digits that only this run has: its second and its random number.
-fn trace_id(run: &Run) -> String {
+fn trace_id(run: &StoredRun) -> String {
     let random = run.id().split_once('-').map_or("", |(_, random)| random);
     format!("{:016x}{random:0>16}", run.seconds)
 }

@@ -13,8 +13,8 @@ use super::{put, unreadable};
 use crate::cli::Global;
 use crate::describe::{self, TextLayout, Tone};
 use crate::exit::{Exit, Failure};
-use crate::run_dir::About;
-use crate::runs::{Run, Runs};
+use crate::run_dir::RunDescription;
+use crate::runs::{StoredRun, StoredRuns};
 use crate::show;
 use crate::stderr::say;
 use crate::visible::{shortened, visible, visible_path};
@@ -49,7 +49,7 @@ pub(super) struct RunFilter<'a> {
 }
 
 impl RunFilter<'_> {
-    fn is_of(&self, about: Option<&About>) -> bool {
+    fn is_of(&self, about: Option<&RunDescription>) -> bool {
         // One that does not say where it was is listed everywhere.
         match (self.project, about) {
             (Some(project), Some(about)) => about.project == project,
@@ -60,7 +60,7 @@ impl RunFilter<'_> {
 
 pub(super) fn list(
     global: &Global,
-    runs: &Runs,
+    runs: &StoredRuns,
     wanted: &RunFilter<'_>,
     layout: TextLayout,
 ) -> Result<Exit, Failure> {
@@ -141,11 +141,16 @@ pub(super) fn list(
     Ok(if all_read { Exit::Done } else { Exit::Negative })
 }
 
-fn began(run: &Run) -> SystemTime {
+fn began(run: &StoredRun) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(run.seconds.min(253_402_300_799))
 }
 
-fn object(run: &Run, about: Option<&About>, came: &RunEnding, left: &RunUsage) -> Value {
+fn object(
+    run: &StoredRun,
+    about: Option<&RunDescription>,
+    came: &RunEnding,
+    left: &RunUsage,
+) -> Value {
     let mut object = json!({
         "run": run.name,
         "worker": run.worker,
@@ -165,7 +170,7 @@ fn object(run: &Run, about: Option<&About>, came: &RunEnding, left: &RunUsage) -
 }
 
 /// Returns the first cells of a run: outcome, start, short id and worker.
-fn row(run: &Run, runs: &Runs, came: &RunEnding) -> (Tone, Vec<String>) {
+fn row(run: &StoredRun, runs: &StoredRuns, came: &RunEnding) -> (Tone, Vec<String>) {
     let tone = match came.outcome.as_str() {
         "done" | "answered" | "exit code 0" => Tone::Good,
         "running" => Tone::Doubtful,
@@ -179,7 +184,7 @@ fn row(run: &Run, runs: &Runs, came: &RunEnding) -> (Tone, Vec<String>) {
 }
 
 /// The last part of the project's path: all of it fits no screen.
-fn project_name(about: &About) -> String {
+fn project_name(about: &RunDescription) -> String {
     let name = about.project.file_name();
     visible_path(name.map_or(&about.project, Path::new))
 }
@@ -196,8 +201,8 @@ fn facts(came: &RunEnding, left: &RunUsage) -> String {
 
 /// In the person's time, with its distance from UTC.
 fn line(
-    run: &Run,
-    about: Option<&About>,
+    run: &StoredRun,
+    about: Option<&RunDescription>,
     wanted: &RunFilter<'_>,
     came: &RunEnding,
     left: &RunUsage,
@@ -239,7 +244,7 @@ impl RunEnding {
 }
 
 /// From the end of its log; of one that has no end, or that several programs wrote, by counting.
-fn came(run: &Run) -> Result<RunEnding, Failure> {
+fn came(run: &StoredRun) -> Result<RunEnding, Failure> {
     let end = run.end();
     if let Some(end) = &end {
         let count = |name: &str| end[name].as_u64().unwrap_or_default();

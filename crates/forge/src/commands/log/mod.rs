@@ -19,14 +19,14 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, Log, LogAction};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::runs::{Run, Runs};
+use crate::runs::{StoredRun, StoredRuns};
 
 pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit, Failure> {
     let state = ambient
         .state
         .as_deref()
         .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
-    let runs = Runs::read(state)?;
+    let runs = StoredRuns::read(state)?;
     match &args.action {
         LogAction::List {
             worker,
@@ -52,7 +52,7 @@ pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit
             follow,
         } => show::show(global, runs.find(run)?, selection, *follow),
         LogAction::Verify { run } => {
-            let chosen: Vec<&Run> = match run {
+            let chosen: Vec<&StoredRun> = match run {
                 Some(name) => vec![runs.find(name)?],
                 None => runs.newest_first().collect(),
             };
@@ -67,7 +67,7 @@ pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit
 }
 
 /// A log, or the terminal, failed.
-fn unreadable(run: &Run, error: &std::io::Error) -> Failure {
+fn unreadable(run: &StoredRun, error: &std::io::Error) -> Failure {
     Failure::new(
         Exit::Negative,
         "log.unreadable",

@@ -13,7 +13,7 @@ use super::told::{self, RunUsage};
 use super::{put, unreadable};
 use crate::cli::{Global, Selection};
 use crate::exit::{Exit, Failure};
-use crate::runs::Run;
+use crate::runs::StoredRun;
 use crate::stderr::say;
 
 /// Characters of arguments in the line of a call; `--json` has all of them.
@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) fn show(
     global: &Global,
-    run: &Run,
+    run: &StoredRun,
     selection: &Selection,
     follow: bool,
 ) -> Result<Exit, Failure> {
@@ -108,7 +108,7 @@ struct CallPrinter {
 }
 
 impl CallPrinter {
-    fn begin(&self, run: &Run) -> Result<(), Failure> {
+    fn begin(&self, run: &StoredRun) -> Result<(), Failure> {
         if self.one_object {
             let name = Value::from(run.name.as_str());
             return raw(&format!("{{\"run\":{name},\"calls\":["));

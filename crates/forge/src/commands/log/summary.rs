@@ -9,7 +9,7 @@ use forge_tools::escape_controls;
 use serde_json::{Value, json};
 
 use super::calls::{CallReader, LogItem, LoggedCall, text};
-use crate::runs::Run;
+use crate::runs::StoredRun;
 use crate::visible::shortened;
 
 /// Files that are listed; more are counted.
@@ -60,7 +60,7 @@ impl CallTotals {
 
 impl CallSummary {
     /// Of everything that a run's log says; none where it cannot be read.
-    pub(crate) fn of(run: &Run) -> Option<Self> {
+    pub(crate) fn of(run: &StoredRun) -> Option<Self> {
         let mut summary = CallSummary::default();
         let mut calls = CallReader::new(run).ok()?;
         while let Some(item) = calls.next(false).ok()? {

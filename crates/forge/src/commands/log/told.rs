@@ -5,7 +5,7 @@ use forge_runtime::transcript::{Past, Transcript, WorkerRun};
 use forge_runtime::{Dollars, Usage};
 use serde_json::{Value, json};
 
-use crate::runs::{Run, Told};
+use crate::runs::{StoredRun, StoredTranscript};
 use crate::show;
 use crate::visible::{shortened, visible};
 
@@ -67,7 +67,7 @@ impl ModelUsage {
 
 impl RunUsage {
     /// For a list. A run with an answer noted what it used, so its transcript is not read.
-    pub(super) fn briefly(run: &Run) -> Self {
+    pub(super) fn briefly(run: &StoredRun) -> Self {
         match run.report().filter(|report| report["end"] == "answered") {
             Some(report) => RunUsage {
                 used: Some(ModelUsage::reported(&report)),
@@ -84,23 +84,23 @@ impl RunUsage {
     }
 
     /// Of a run that somebody is at work on, or not.
-    pub(super) fn of(run: &Run, at_work: bool, told: &Told) -> Self {
+    pub(super) fn of(run: &StoredRun, at_work: bool, told: &StoredTranscript) -> Self {
         let reported = || {
             run.newest_report()
                 .map(|report| ModelUsage::reported(&report))
         };
         match told {
-            Told::Kept(transcript) => RunUsage {
+            StoredTranscript::Kept(transcript) => RunUsage {
                 used: Some(ModelUsage::kept(transcript)),
                 state: TranscriptState::Kept,
                 resumable: !at_work && Past::of(transcript, true).is_ok(),
             },
-            Told::Damaged(why) => RunUsage {
+            StoredTranscript::Damaged(why) => RunUsage {
                 used: reported(),
                 state: TranscriptState::Damaged(why.clone()),
                 resumable: false,
             },
-            Told::Nothing => RunUsage {
+            StoredTranscript::Nothing => RunUsage {
                 used: reported(),
                 state: TranscriptState::Nothing,
                 resumable: false,
@@ -146,12 +146,12 @@ impl RunUsage {
 
 /// The runs of workers in a transcript, those of `worker` if that is said.
 pub(super) fn workers<'a>(
-    told: &'a Told,
+    told: &'a StoredTranscript,
     worker: Option<&'a str>,
 ) -> impl Iterator<Item = (u64, &'a WorkerRun)> {
     let runs = match told {
-        Told::Kept(transcript) => Some(&transcript.runs),
-        Told::Damaged(_) | Told::Nothing => None,
+        StoredTranscript::Kept(transcript) => Some(&transcript.runs),
+        StoredTranscript::Damaged(_) | StoredTranscript::Nothing => None,
     };
     let wanted = move |run: &WorkerRun| {
         worker.is_none_or(|worker| run.workers.last().is_some_and(|last| last == worker))

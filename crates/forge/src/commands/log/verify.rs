@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::put;
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
-use crate::runs::Run;
+use crate::runs::StoredRun;
 
 /// One log and what is to be said about it.
 struct LogVerdict {
@@ -15,7 +15,7 @@ struct LogVerdict {
     holds: bool,
 }
 
-pub(super) fn verify(global: &Global, runs: &[&Run]) -> Result<Exit, Failure> {
+pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<Exit, Failure> {
     let mut rows: Vec<Value> = Vec::new();
     let mut hold = true;
     for run in runs {
@@ -51,7 +51,7 @@ pub(super) fn verify(global: &Global, runs: &[&Run]) -> Result<Exit, Failure> {
     Ok(if hold { Exit::Done } else { Exit::Negative })
 }
 
-fn finding(run: &Run, locked: bool, verified: &Verified) -> LogVerdict {
+fn finding(run: &StoredRun, locked: bool, verified: &Verified) -> LogVerdict {
     let lines = verified.lines;
     let noted = run.noted_head();
     let (word, text) = match (&verified.integrity, noted) {

@@ -14,11 +14,11 @@ use sandbox_config::Grant;
 use super::input::unreadable;
 use crate::bounded::read_bytes;
 use crate::exit::{Exit, Failure};
-use crate::subject::Chosen;
+use crate::subject::RunTarget;
 use crate::visible::{visible, visible_path};
 
 /// Copies of what is attached.
-pub(super) fn read(files: &[PathBuf], chosen: &Chosen) -> Result<Vec<Attachment>, Failure> {
+pub(super) fn read(files: &[PathBuf], chosen: &RunTarget) -> Result<Vec<Attachment>, Failure> {
     let policy = chosen.worker.attachment_policy();
     let mut sandbox = AttachmentFiles {
         grant: &chosen.grant,
@@ -41,12 +41,12 @@ pub(super) fn read(files: &[PathBuf], chosen: &Chosen) -> Result<Vec<Attachment>
 
 /// The conversation that begins with `input` and these files.
 pub(super) fn conversation(
-    chosen: &Chosen,
+    chosen: &RunTarget,
     input: &str,
     attached: &[Attachment],
     redactor: &Redactor,
 ) -> Result<Conversation, Failure> {
-    let Chosen { worker, grant, .. } = chosen;
+    let RunTarget { worker, grant, .. } = chosen;
     Conversation::attaching(worker, grant, redactor, input, attached).map_err(refused)
 }
 

@@ -10,7 +10,7 @@ use crate::ambient::Ambient;
 use crate::bounded::read_text;
 use crate::cli::{Global, Run};
 use crate::exit::{Exit, Failure};
-use crate::subject::chosen;
+use crate::subject::run_target;
 
 /// The global flags of this run, with what its own flags set.
 pub(super) fn applied(global: &Global, args: &Run, ambient: &Ambient) -> Result<Global, Failure> {
@@ -52,7 +52,7 @@ fn provider(global: &Global, args: &Run, ambient: &Ambient) -> Result<String, Fa
         None => {
             let mut silent = global.clone();
             silent.quiet = true;
-            let chosen = chosen(&silent, args, ambient)?;
+            let chosen = run_target(&silent, args, ambient)?;
             let own = chosen.worker.model().map(str::to_owned);
             own.or_else(|| chosen.project.model().map(str::to_owned))
         }

@@ -13,9 +13,9 @@ use super::attach;
 use crate::ambient::Ambient;
 use crate::cli::{Global, Run as Args};
 use crate::exit::Failure;
-use crate::run_dir::{self, Keeper, RunDir};
+use crate::run_dir::{self, RunDir, TranscriptWriter};
 use crate::stderr::say;
-use crate::subject::Chosen;
+use crate::subject::RunTarget;
 use crate::visible::visible;
 
 /// What a new run is given.
@@ -33,7 +33,7 @@ pub(super) struct RunRecord {
     pub(super) dir: RunDir,
     pub(super) audit: Arc<AuditLog>,
     /// None: the run keeps no transcript.
-    pub(super) keeper: Option<Arc<Keeper>>,
+    pub(super) keeper: Option<Arc<TranscriptWriter>>,
     /// What the entry worker was asked.
     pub(super) input: String,
     /// What its answer has to be in this run.
@@ -47,7 +47,7 @@ impl RunRecord {
     pub(super) fn begin(
         args: &Args,
         ambient: &Ambient,
-        chosen: &mut Chosen,
+        chosen: &mut RunTarget,
         asked: RunInput,
         model: &str,
         redactor: &Arc<Redactor>,
@@ -69,7 +69,7 @@ impl RunRecord {
         let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name(), shown)?;
         chosen.grant = dir.holds(chosen.grant.clone())?;
         let chosen = &*chosen;
-        let Chosen {
+        let RunTarget {
             project, worker, ..
         } = chosen;
         let audit = Arc::new(dir.audit(project.ceiling().is_durable())?);
@@ -143,7 +143,7 @@ impl RunRecord {
     }
 }
 
-struct ObserverPair(Arc<Keeper>, Arc<dyn Observer>);
+struct ObserverPair(Arc<TranscriptWriter>, Arc<dyn Observer>);
 
 impl Observer for ObserverPair {
     fn observe(&self, event: RunEvent<'_>) {
@@ -154,12 +154,12 @@ impl Observer for ObserverPair {
 
 /// What a run of `chosen` rests upon.
 pub(super) fn basis(
-    chosen: &Chosen,
+    chosen: &RunTarget,
     model: &str,
     answer_schema: Option<&Value>,
     redactor: &Redactor,
 ) -> Basis {
-    let Chosen {
+    let RunTarget {
         worker,
         grant,
         workers,

@@ -27,9 +27,9 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::repositories;
 use crate::run_dir;
-use crate::show::{Look, Watcher};
-use crate::signals::AfterTheRun;
-use crate::subject::{Chosen, chosen, with_sentence_as_input};
+use crate::show::{RunWatcher, ViewOptions};
+use crate::signals::ExitOnSignal;
+use crate::subject::{RunTarget, run_target, with_sentence_as_input};
 use kept::{RunInput, RunRecord};
 use resume::{PreviousRun, ResumeContext, ResumeState};
 use told::EventOutput;
@@ -60,23 +60,23 @@ fn go(
 ) -> Result<Exit, Failure> {
     let global = &flags::applied(global, args, ambient)?;
     answer_file::somewhere()?;
-    let mut chosen = chosen(global, args, ambient)?;
+    let mut target = run_target(global, args, ambient)?;
     if args.dry_run {
-        return plan::show(global, args, ambient, &chosen);
+        return plan::show(global, args, ambient, &target);
     }
     let kept_schema = earlier.as_ref().and_then(PreviousRun::answer_schema);
     let flag = args.answer.json_schema.as_deref();
-    let answer_schema = flags::answer_schema(&chosen.worker, flag, kept_schema)?;
+    let answer_schema = flags::answer_schema(&target.worker, flag, kept_schema)?;
     let asked = RunInput {
         input: input::input(args)?,
-        attached: attach::read(&args.attach, &chosen)?,
+        attached: attach::read(&args.attach, &target)?,
         answer_schema,
     };
     if let Some(file) = &args.answer.output_file {
         answer_file::check(file)?;
     }
-    let (project, worker) = (&chosen.project, &chosen.worker);
-    let models = model::choose(args, ambient, project, worker, &chosen.workers)?;
+    let (project, worker) = (&target.project, &target.worker);
+    let models = model::choose(args, ambient, project, worker, &target.workers)?;
     let model = &models.entry;
     if !worker.runs_on(&model.name()) {
         return Err(Failure::new(
@@ -101,27 +101,27 @@ fn go(
     let kept = match earlier {
         None => {
             let model = model.name();
-            RunRecord::begin(args, ambient, &mut chosen, asked, &model, &redactor)?
+            RunRecord::begin(args, ambient, &mut target, asked, &model, &redactor)?
         }
         Some(earlier) => {
-            chosen.grant = earlier.dir().holds(chosen.grant.clone())?;
+            target.grant = earlier.dir().holds(target.grant.clone())?;
             let schema = asked.answer_schema;
-            let basis = kept::basis(&chosen, &model.name(), schema.as_ref(), &redactor);
+            let basis = kept::basis(&target, &model.name(), schema.as_ref(), &redactor);
             let upon = ResumeContext {
                 basis,
-                grant: &chosen.grant,
+                grant: &target.grant,
                 answer_schema: schema,
             };
             earlier.take(global, args, upon, Arc::clone(&redactor))?
         }
     };
-    let Chosen {
+    let RunTarget {
         project,
         worker,
         grant,
         workers,
         alone: _,
-    } = chosen;
+    } = target;
     told.begins(
         worker.name(),
         &model.name(),
@@ -129,14 +129,14 @@ fn go(
         kept.dir.path(),
         &redactor,
     );
-    let look = Look {
+    let look = ViewOptions {
         quiet: global.quiet || global.streams() && ambient.stdout_terminal,
         verbose: global.verbose > 0,
         colour: ambient.colour,
         moves: ambient.moves,
         answer_is_seen: ambient.stdout_terminal,
     };
-    let (watcher, watching) = Watcher::start(look, &redactor, told.stream());
+    let (watcher, watching) = RunWatcher::start(look, &redactor, told.stream());
     let (tally, refusals) = RefusalCounter::before(watcher);
     let isolation = gather::isolation(args.approval.no_os_sandbox, ambient);
     let repositories = repositories::repositories(&project, ambient)?;
@@ -166,7 +166,7 @@ fn go(
         Err(failure) => (None, Some(failure)),
     };
     let report = report.map(|report| redacted::report(report, &redactor));
-    let after = AfterTheRun::listen();
+    let after = ExitOnSignal::listen();
     told.attempts = attempts.list();
     let sealed = run_dir::seal(&kept.audit, &ending(report.as_ref()))?;
     kept.dir.finish(&json!({
@@ -203,7 +203,7 @@ fn go(
 
 /// What its log says of all of it.
 fn summary(kept: &RunRecord) -> Option<serde_json::Value> {
-    let run = crate::runs::Run::at(kept.dir.path())?;
+    let run = crate::runs::StoredRun::at(kept.dir.path())?;
     Some(CallSummary::of(&run)?.to_json())
 }
 

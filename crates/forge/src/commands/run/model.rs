@@ -13,7 +13,7 @@ use crate::ambient::Ambient;
 use crate::bounded::read_text;
 use crate::cli::Run;
 use crate::exit::{Exit, Failure};
-use crate::keys::Keys;
+use crate::keys::ApiKeys;
 use crate::live;
 
 /// A playbook above this is refused when it is parsed; no need to read more.
@@ -107,7 +107,7 @@ fn choose_typed(
     worker: &Worker,
     workers: &[Worker],
 ) -> Result<RunModels, Failure> {
-    let mut keys = Keys::new(ambient, project);
+    let mut keys = ApiKeys::new(ambient, project);
     let typed = typed.or_else(|| ambient.var("FORGE_MODEL"));
     // A file named on the command line or in the environment is found from here, one named in a
     // project from the project.
@@ -183,12 +183,12 @@ struct ModelFactory<'a, 'k> {
     project: &'a Project,
     /// Where playbooks are looked for.
     base: &'a Path,
-    keys: &'a mut Keys<'k>,
+    keys: &'a mut ApiKeys<'k>,
     attempts: Attempts,
 }
 
 impl<'a, 'k> ModelFactory<'a, 'k> {
-    fn new(project: &'a Project, base: &'a Path, keys: &'a mut Keys<'k>) -> Self {
+    fn new(project: &'a Project, base: &'a Path, keys: &'a mut ApiKeys<'k>) -> Self {
         ModelFactory {
             project,
             base,

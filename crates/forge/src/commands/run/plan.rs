@@ -13,16 +13,16 @@ use crate::cli::{Global, Run};
 use crate::describe;
 use crate::describe_git;
 use crate::exit::{Exit, Failure};
-use crate::subject::Chosen;
+use crate::subject::RunTarget;
 use crate::visible::visible;
 
 pub(super) fn show(
     global: &Global,
     args: &Run,
     ambient: &Ambient,
-    chosen: &Chosen,
+    chosen: &RunTarget,
 ) -> Result<Exit, Failure> {
-    let Chosen {
+    let RunTarget {
         project, worker, ..
     } = chosen;
     if global.streams() {

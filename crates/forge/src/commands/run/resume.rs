@@ -25,7 +25,7 @@ use crate::cli::{Global, Run as Args};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir::{self, RunDir};
-use crate::runs::{Run, Runs};
+use crate::runs::{StoredRun, StoredRuns};
 use crate::stderr::say;
 use crate::visible::{visible, visible_path};
 
@@ -46,7 +46,7 @@ pub(super) enum ResumeState {
 
 /// A run that ended with an answer.
 pub(super) struct AnsweredRun {
-    run: Run,
+    run: StoredRun,
     report: RunReport,
 }
 
@@ -80,7 +80,7 @@ impl AnsweredRun {
 
 /// A run that is to go on, as it lies there.
 pub(super) struct PreviousRun {
-    run: Run,
+    run: StoredRun,
     transcript: Transcript,
 }
 
@@ -240,10 +240,10 @@ impl PreviousRun {
 }
 
 /// By name in the state directory or where the project here keeps its runs; or by its directory.
-fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<Run, Failure> {
+fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Failure> {
     if name.contains('/') {
         let dir = Path::new(name);
-        return Run::at(dir).ok_or_else(|| {
+        return StoredRun::at(dir).ok_or_else(|| {
             Failure::new(
                 Exit::Usage,
                 "log.run",
@@ -254,15 +254,15 @@ fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<Run, Failure> 
     let project = gather::project_silently(global, ambient, WithoutFile::DefaultZones).ok();
     let own = project.as_ref().and_then(|project| project.runs_dir());
     let state = ambient.state.as_ref().map(|state| state.join("runs"));
-    let mut runs = Runs::default();
+    let mut runs = StoredRuns::default();
     for dir in own.into_iter().chain(state.as_deref()) {
-        runs = runs.and(Runs::in_dir(dir)?);
+        runs = runs.and(StoredRuns::in_dir(dir)?);
     }
     runs.find(name).cloned()
 }
 
 /// What the models saw and said.
-fn transcript(run: &Run) -> Result<Transcript, Failure> {
+fn transcript(run: &StoredRun) -> Result<Transcript, Failure> {
     let opened = run.file("transcript.jsonl").map_err(|error| {
         Failure::new(
             Exit::Negative,
@@ -288,7 +288,7 @@ fn read_from(file: &File) -> Result<Transcript, Damage> {
     read(std::io::BufReader::new(file))
 }
 
-fn damaged(run: &Run, damage: &Damage) -> Failure {
+fn damaged(run: &StoredRun, damage: &Damage) -> Failure {
     let line = usize::try_from(damage.line).unwrap_or(usize::MAX);
     let failure = Failure::new(
         Exit::Negative,
@@ -312,7 +312,7 @@ fn damaged(run: &Run, damage: &Damage) -> Failure {
     }
 }
 
-fn answered(run: &Run) -> Failure {
+fn answered(run: &StoredRun) -> Failure {
     Failure::new(
         Exit::Usage,
         "run.answered",
@@ -327,7 +327,7 @@ fn answered(run: &Run) -> Failure {
     ))
 }
 
-fn held(run: &Run) -> Failure {
+fn held(run: &StoredRun) -> Failure {
     Failure::new(
         Exit::Usage,
         "run.held",
@@ -336,7 +336,7 @@ fn held(run: &Run) -> Failure {
     .hint("wait for it, or stop it first")
 }
 
-fn changed(run: &Run, changes: &[String]) -> Failure {
+fn changed(run: &StoredRun, changes: &[String]) -> Failure {
     let list: Vec<String> = changes
         .iter()
         .map(|change| format!("\n  {change}"))
@@ -353,7 +353,7 @@ fn changed(run: &Run, changes: &[String]) -> Failure {
     .hint("pass the flags that the run was started with, or pass --accept-changes to resume anyway")
 }
 
-fn tell(run: &Run, past: &Past) {
+fn tell(run: &StoredRun, past: &Past) {
     let used = past.used();
     say(format_args!(
         "going on with {}: {} turns and {} calls so far",

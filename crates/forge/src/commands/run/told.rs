@@ -8,12 +8,12 @@ use forge_tools::Redactor;
 
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
-use crate::show::{Beginning, Outcome, Stream};
+use crate::show::{EventStream, RunResult, RunStart};
 
 /// What is known of a run so far.
 #[derive(Default)]
 pub(super) struct EventOutput {
-    stream: Option<Arc<Stream>>,
+    stream: Option<Arc<EventStream>>,
     kept: Option<PathBuf>,
     pub(super) report: Option<RunReport>,
     pub(super) attempts: Vec<Attempt>,
@@ -32,7 +32,7 @@ impl EventOutput {
         self.kept = Some(run.to_owned());
         if let Some(stream) = &self.stream {
             stream.redact(Arc::clone(redactor));
-            stream.begin(&Beginning {
+            stream.begin(&RunStart {
                 worker,
                 model,
                 input,
@@ -42,7 +42,7 @@ impl EventOutput {
     }
 
     /// Where its events go.
-    pub(super) fn stream(&self) -> Option<Arc<Stream>> {
+    pub(super) fn stream(&self) -> Option<Arc<EventStream>> {
         self.stream.clone()
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn telling(
     if !global.streams() {
         return work(&mut told);
     }
-    let stream = Stream::start()
+    let stream = EventStream::start()
         .map_err(|error| Failure::new(Exit::Negative, "runtime", error.to_string()))?;
     told.stream = Some(Arc::clone(&stream));
     let outcome = work(&mut told);
@@ -64,7 +64,7 @@ pub(super) fn telling(
         Ok(exit) => (*exit, None),
         Err(failure) => (failure.exit(), Some(failure)),
     };
-    let written = stream.end(&Outcome {
+    let written = stream.end(&RunResult {
         exit_code: exit.code(),
         report: told.report.as_ref(),
         attempts: &told.attempts,

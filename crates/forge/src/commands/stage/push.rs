@@ -22,14 +22,14 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, Push};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::prompt::{self, Offered, Typed};
+use crate::prompt::{self, PromptAnswer, PromptKind};
 use crate::repositories::{self, ProjectGit};
 use crate::staging::Staging;
 use crate::stderr::say;
 use crate::visible::visible;
 
 /// How long the question waits: a large difference takes a while to be read.
-const PATIENCE: Duration = Duration::from_secs(60 * 60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 pub(super) fn push(
     global: &Global,
@@ -217,18 +217,21 @@ impl Approver for PushPrompt {
         let (text, colour) = (self.text.clone(), self.colour);
         Box::pin(async move {
             let asked = tokio::task::spawn_blocking(move || {
-                prompt::ask(&text, PATIENCE, colour, Offered::Push)
+                prompt::ask(&text, ANSWER_TIMEOUT, colour, PromptKind::Push)
             })
             .await;
             let by = "a person at the terminal".to_owned();
             let answer = match asked {
-                Ok(Ok(Typed::Once)) => Answer::AllowOnce { by },
-                Ok(Ok(Typed::No { reason })) => Answer::Deny { by, reason },
-                Ok(Ok(Typed::Run | Typed::All | Typed::HungUp)) => {
+                Ok(Ok(PromptAnswer::Once)) => Answer::AllowOnce { by },
+                Ok(Ok(PromptAnswer::No { reason })) => Answer::Deny { by, reason },
+                Ok(Ok(PromptAnswer::Run | PromptAnswer::All | PromptAnswer::HungUp)) => {
                     Answer::Deny { by, reason: None }
                 }
-                Ok(Ok(Typed::Nothing)) => Answer::Unanswered {
-                    reason: format!("nobody answered within {} minutes", PATIENCE.as_secs() / 60),
+                Ok(Ok(PromptAnswer::Nothing)) => Answer::Unanswered {
+                    reason: format!(
+                        "nobody answered within {} minutes",
+                        ANSWER_TIMEOUT.as_secs() / 60
+                    ),
                 },
                 Ok(Err(_)) | Err(_) => Answer::Unanswered {
                     reason: "the terminal could not be read".to_owned(),
