@@ -11,7 +11,7 @@ use sandbox_config::OutOfReach;
 
 use crate::cli::Colors;
 use crate::describe::TextLayout;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::queue::QueueDirs;
 
 /// Our surroundings.
@@ -32,7 +32,7 @@ pub(crate) struct Ambient {
     /// Whether the result may be coloured.
     pub(crate) colour_of_result: bool,
     /// Whether the screen that standard error is does what it is told.
-    pub(crate) moves: bool,
+    pub(crate) supports_cursor: bool,
     /// Whether the result is seen on a screen.
     pub(crate) stdout_terminal: bool,
     /// Whether somebody can see a question and type an answer.
@@ -47,7 +47,7 @@ pub(crate) struct Ambient {
 
 impl Ambient {
     /// Looks around.
-    pub(crate) fn take(colors: Option<Colors>) -> Self {
+    pub(crate) fn from_env(colors: Option<Colors>) -> Self {
         let env: Vec<(String, String)> = std::env::vars_os()
             .filter_map(|(name, value)| {
                 let name = name.into_string().ok()?;
@@ -75,7 +75,7 @@ impl Ambient {
             )
         });
         let dumb = named("TERM").is_some_and(|term| term.as_os_str() == "dumb");
-        let moves = std::io::stderr().is_terminal() && !dumb;
+        let supports_cursor = std::io::stderr().is_terminal() && !dumb;
         let colour = |screen: bool| match colors {
             Some(Colors::Always) => true,
             Some(Colors::Never) => false,
@@ -92,9 +92,9 @@ impl Ambient {
                 .map(|dirs| dirs.config_dir().join("forge").join("config.yaml")),
             state,
             runtime: named("XDG_RUNTIME_DIR"),
-            colour: colour(moves),
+            colour: colour(supports_cursor),
             colour_of_result: colour(std::io::stdout().is_terminal() && !dumb),
-            moves,
+            supports_cursor,
             stdout_terminal: std::io::stdout().is_terminal(),
             any_terminal: std::io::stdin().is_terminal()
                 || std::io::stdout().is_terminal()
@@ -186,13 +186,13 @@ impl Ambient {
 
     /// Refuses surroundings in which forge would keep its files where others can change them: a home
     /// that is no absolute path, and directories of its own that are links or not the person's alone.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), CliError> {
         for name in ["HOME", "FORGE_STATE_DIR"] {
             let value = self.var(name).map(Path::new);
             if let Some(path) = value.filter(|path| !path.is_absolute()) {
-                let shown = crate::visible::visible_path(path);
+                let shown = crate::visible::escape_path(path);
                 let failure = format!("invalid {name} `{shown}`: it must be an absolute path");
-                return Err(Failure::new(Exit::Usage, "state", failure));
+                return Err(CliError::new(ExitKind::Usage, "state", failure));
             }
         }
         let state = self.state.as_deref();
@@ -212,8 +212,8 @@ impl Ambient {
         let kept = self.sandbox_keeps.iter().cloned();
         for (dir, moved_by) in own.chain(settings).chain(kept) {
             crate::dirs::check_own(&dir).map_err(|error| {
-                Failure::new(
-                    Exit::Usage,
+                CliError::new(
+                    ExitKind::Usage,
                     "state",
                     format!("a directory that forge keeps files in cannot be used: {error}"),
                 )

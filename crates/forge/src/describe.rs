@@ -17,7 +17,7 @@ use sandbox_config::{
 use serde_json::{Value, json};
 
 use crate::describe_git;
-use crate::visible::{visible, visible_path};
+use crate::visible::{escape, escape_path};
 
 /// Narrower than this no table is readable.
 const MIN_WIDTH: u16 = 30;
@@ -101,7 +101,7 @@ fn arrange(rows: &[Vec<String>], indent: &str, layout: TextLayout, first: FirstC
             .set_width(width.saturating_sub(indent_width).max(MIN_WIDTH)),
     };
     for row in rows {
-        table.add_row(row.iter().map(|cell| visible(cell)));
+        table.add_row(row.iter().map(|cell| escape(cell)));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -124,7 +124,7 @@ pub(crate) fn verdict_table(
     let mut text = String::new();
     let mut rows = rows.iter().peekable();
     for line in arrange(&cells, indent, layout, FirstColumn::Whole).lines() {
-        let word = |row: &&(Tone, Vec<String>)| row.1.first().map(|word| visible(word));
+        let word = |row: &&(Tone, Vec<String>)| row.1.first().map(|word| escape(word));
         let painted = rows.peek().and_then(|row| {
             let word = word(row)?;
             if word.is_empty() {
@@ -215,7 +215,7 @@ fn runner(grant: &Grant) -> String {
 pub(crate) fn host(mount: &Mount) -> String {
     match mount.awaits_run() {
         true => "(made for each run)".to_owned(),
-        false => visible_path(mount.host()),
+        false => escape_path(mount.host()),
     }
 }
 
@@ -404,7 +404,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         UnixSockets::Closed => "closed".to_owned(),
         UnixSockets::Open => "open".to_owned(),
         UnixSockets::Named(paths) => {
-            let paths: Vec<String> = paths.iter().map(|path| visible_path(path)).collect();
+            let paths: Vec<String> = paths.iter().map(|path| escape_path(path)).collect();
             format!("only {}", paths.join(" "))
         }
     };
@@ -436,7 +436,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         (false, false) => "nothing; if the OS sandbox is unavailable: ask before each command",
     };
     let programs = confinement.programs().directories().iter();
-    let programs: Vec<String> = programs.map(|path| visible_path(path)).collect();
+    let programs: Vec<String> = programs.map(|path| escape_path(path)).collect();
     let mut rows = vec![
         ("network", network_of_commands(grant)),
         ("unix sockets", sockets),

@@ -28,7 +28,7 @@ pub(crate) fn make_below(base: &Path, below: &Path) -> Result<()> {
             } else {
                 "no directory"
             };
-            let name = crate::visible::visible_path(dir.strip_prefix(base).unwrap_or(&dir));
+            let name = crate::visible::escape_path(dir.strip_prefix(base).unwrap_or(&dir));
             let message = format!("`{name}` is {what}");
             return Err(Error::new(ErrorKind::NotADirectory, message));
         }

@@ -66,7 +66,7 @@ pub(crate) fn open_below(base: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
 }
 
 /// Removes everything in `top`, which itself stays; or counts it.
-pub(crate) fn empty(top: &OwnedFd, dry_run: bool) -> Result<RemovalReport> {
+pub(crate) fn remove_contents(top: &OwnedFd, dry_run: bool) -> Result<RemovalReport> {
     let mut work = TreeRemoval {
         top,
         device: device(&fstat(top)?),
@@ -282,9 +282,9 @@ mod tests {
             bytes: 5,
             ..RemovalReport::default()
         };
-        assert_eq!(empty(&open(&zone), true).unwrap(), expected);
+        assert_eq!(remove_contents(&open(&zone), true).unwrap(), expected);
         assert!(zone.join("a/b/file").exists());
-        assert_eq!(empty(&open(&zone), false).unwrap(), expected);
+        assert_eq!(remove_contents(&open(&zone), false).unwrap(), expected);
         assert_eq!(std::fs::read_dir(&zone).unwrap().count(), 0);
         assert!(kept.join("precious").exists());
     }
@@ -299,8 +299,8 @@ mod tests {
         }
         drop(at);
         let top = open(dir.path());
-        assert_eq!(empty(&top, true).unwrap().directories, 1100);
-        assert_eq!(empty(&top, false).unwrap().directories, 1100);
+        assert_eq!(remove_contents(&top, true).unwrap().directories, 1100);
+        assert_eq!(remove_contents(&top, false).unwrap().directories, 1100);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
@@ -351,7 +351,7 @@ mod tests {
             let top = open(&zone);
             let end = std::time::Instant::now() + std::time::Duration::from_millis(700);
             while std::time::Instant::now() < end {
-                let _ = empty(&top, false);
+                let _ = remove_contents(&top, false);
             }
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             swapper.join().unwrap()

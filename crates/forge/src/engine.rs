@@ -7,10 +7,10 @@ use os_sandbox::docker::{Address, Engine};
 
 use crate::ambient::Ambient;
 use crate::commands::image::own_program;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 
 /// Reaches it.
-pub(crate) fn reach(ambient: &Ambient) -> Result<Engine, Failure> {
+pub(crate) fn reach(ambient: &Ambient) -> Result<Engine, CliError> {
     let address = address(ambient).map_err(|error| failed(&error))?;
     Engine::at(address).map_err(|error| failed(&error))
 }
@@ -58,12 +58,12 @@ pub(crate) fn docker(ambient: &Ambient) -> Docker {
 }
 
 /// What an engine would not do.
-pub(crate) fn failed(error: &os_sandbox::Error) -> Failure {
+pub(crate) fn failed(error: &os_sandbox::Error) -> CliError {
     let exit = match error.kind() {
-        os_sandbox::ErrorKind::Invalid => Exit::Usage,
-        _ => Exit::Unreachable,
+        os_sandbox::ErrorKind::Invalid => ExitKind::Usage,
+        _ => ExitKind::Unreachable,
     };
-    let failure = Failure::new(exit, "engine", error.to_string());
+    let failure = CliError::new(exit, "engine", error.to_string());
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,

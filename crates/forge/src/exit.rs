@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use sandbox_config::Diagnostics;
 use serde_json::{Value, json};
 
-use crate::stderr::{say, say_diagnostic};
-use crate::visible::visible_lines;
+use crate::stderr;
+use crate::visible::escape_lines;
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum ExitKind {
     /// Done.
     Done,
     /// Done, with a negative result.
@@ -37,27 +37,27 @@ pub(crate) enum Exit {
     Command(u8),
 }
 
-impl Exit {
+impl ExitKind {
     /// As a number.
     pub(crate) fn code(self) -> u8 {
         match self {
-            Exit::Done => 0,
-            Exit::Negative => 1,
-            Exit::Usage => 2,
-            Exit::Unanswered => 3,
-            Exit::Credentials => 4,
-            Exit::Limit => 5,
-            Exit::Isolation => 6,
-            Exit::Unreachable => 7,
-            Exit::Quarantined => 123,
-            Exit::ExecRefused => 125,
-            Exit::Command(code) => code,
+            ExitKind::Done => 0,
+            ExitKind::Negative => 1,
+            ExitKind::Usage => 2,
+            ExitKind::Unanswered => 3,
+            ExitKind::Credentials => 4,
+            ExitKind::Limit => 5,
+            ExitKind::Isolation => 6,
+            ExitKind::Unreachable => 7,
+            ExitKind::Quarantined => 123,
+            ExitKind::ExecRefused => 125,
+            ExitKind::Command(code) => code,
         }
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
+impl From<ExitKind> for ExitCode {
+    fn from(exit: ExitKind) -> ExitCode {
         ExitCode::from(exit.code())
     }
 }
@@ -80,7 +80,7 @@ Exit codes:
 
 /// Arguments that cannot be used, or a request for help. Whoever asked for JSON gets it
 /// for this as well, though the flag is then only a word among the others.
-pub(crate) fn unusable(error: &clap::Error) -> Exit {
+pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
     let words = || std::env::args_os().skip(1).take_while(|word| word != "--");
     let output = |format: &str| {
         let mut pairs = words().zip(words().skip(1));
@@ -91,18 +91,18 @@ pub(crate) fn unusable(error: &clap::Error) -> Exit {
     let asked_for_json = streams || output("json") || words().any(|word| word == "--json");
     // For `exec` 2 could be the command's own; what stops forge before it is 125.
     let exit = if words().any(|word| word == "exec") {
-        Exit::ExecRefused
+        ExitKind::ExecRefused
     } else {
-        Exit::Usage
+        ExitKind::Usage
     };
     if !error.use_stderr() {
         // Help and version. A reader that is gone wants no more of it.
         let _ = error.print();
-        Exit::Done
+        ExitKind::Done
     } else if asked_for_json {
         let text = error.render().to_string();
         let message = text.trim().trim_start_matches("error: ");
-        let failure = Failure::usage(message).exits(exit);
+        let failure = CliError::usage(message).exits(exit);
         if streams {
             crate::show::failed(&failure);
         }
@@ -119,8 +119,8 @@ const MAX_CLIENT_ERRORS: usize = 5;
 /// Why a command could not be carried out, for people and, with `--json`, for
 /// programs.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    exit: Exit,
+pub(crate) struct CliError {
+    exit: ExitKind,
     code: &'static str,
     message: String,
     hint: Option<String>,
@@ -137,11 +137,11 @@ struct FileLocation {
     column: usize,
 }
 
-impl Failure {
+impl CliError {
     /// A failure with its exit code, its stable code and its message.
-    pub(crate) fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: ExitKind, code: &'static str, message: impl Into<String>) -> Self {
         debug_assert!(crate::topics::is_code(code), "{code} is not listed");
-        Failure {
+        CliError {
             exit,
             code,
             message: message.into(),
@@ -155,9 +155,9 @@ impl Failure {
     /// The result could not be written. A reader that wants no more (`| head`) is told nothing,
     /// as if the signal had ended forge: 128 + SIGPIPE.
     pub(crate) fn stdout(error: std::io::Error) -> Self {
-        let mut failure = Failure::new(Exit::Negative, "stdout", error.to_string());
+        let mut failure = CliError::new(ExitKind::Negative, "stdout", error.to_string());
         if error.kind() == std::io::ErrorKind::BrokenPipe {
-            failure.exit = Exit::Command(141);
+            failure.exit = ExitKind::Command(141);
             failure.is_silent = true;
         }
         failure
@@ -165,7 +165,7 @@ impl Failure {
 
     /// A mistake in the arguments.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Failure::new(Exit::Usage, "usage", message)
+        CliError::new(ExitKind::Usage, "usage", message)
     }
 
     /// What happened, in words.
@@ -200,7 +200,7 @@ impl Failure {
     }
 
     /// The same failure where a command promises other exit codes.
-    pub(crate) fn exits(mut self, exit: Exit) -> Self {
+    pub(crate) fn exits(mut self, exit: ExitKind) -> Self {
         self.exit = exit;
         self
     }
@@ -254,7 +254,7 @@ impl Failure {
     }
 
     /// How forge ends because of it.
-    pub(crate) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> ExitKind {
         self.exit
     }
 
@@ -274,25 +274,25 @@ impl Failure {
     }
 
     /// Prints it to standard error.
-    pub(crate) fn report(&self, as_json: bool) -> Exit {
+    pub(crate) fn report(&self, as_json: bool) -> ExitKind {
         if self.is_silent {
             return self.exit;
         }
         match (&self.diagnostics, as_json) {
-            (_, true) => say(self.to_json()),
+            (_, true) => stderr::print(self.to_json()),
             (Some(diagnostics), false) => {
-                say_diagnostic(&visible_lines(&diagnostics.to_string()));
+                stderr::print_diagnostic(&escape_lines(&diagnostics.to_string()));
             }
             (None, false) => {
                 // A mistake in a file says what it is by itself.
-                let message = visible_lines(&self.message);
+                let message = escape_lines(&self.message);
                 if message.starts_with("error[") {
-                    say_diagnostic(&message);
+                    stderr::print_diagnostic(&message);
                 } else {
-                    say_diagnostic(&format!("error: {message}"));
+                    stderr::print_diagnostic(&format!("error: {message}"));
                 }
                 if let Some(hint) = &self.hint {
-                    say_diagnostic(&format!("\nhint: {}", visible_lines(hint)));
+                    stderr::print_diagnostic(&format!("\nhint: {}", escape_lines(hint)));
                 }
             }
         }
@@ -300,10 +300,10 @@ impl Failure {
     }
 }
 
-impl From<Diagnostics> for Failure {
+impl From<Diagnostics> for CliError {
     fn from(diagnostics: Diagnostics) -> Self {
-        Failure {
-            exit: Exit::Usage,
+        CliError {
+            exit: ExitKind::Usage,
             code: "config",
             message: diagnostics.to_string(),
             hint: None,

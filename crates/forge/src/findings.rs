@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use sandbox_config::Diagnostic;
 use serde_json::{Value, json};
 
-use crate::visible::visible_lines;
+use crate::visible::escape_lines;
 
 /// SARIF 2.1.0, one run.
 /// <https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>
@@ -120,7 +120,7 @@ pub(crate) fn github(findings: &[Diagnostic]) -> String {
 
 /// What would end the line or the value is written as `%XX`, and what cannot be seen, in words.
 fn data(text: &str) -> String {
-    visible_lines(text).replace('%', "%25").replace('\n', "%0A")
+    escape_lines(text).replace('%', "%25").replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {

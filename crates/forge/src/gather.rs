@@ -18,15 +18,15 @@ use sha2::{Digest as _, Sha256};
 use serde_json::json;
 
 use crate::ambient::Ambient;
-use crate::cli::{Approval, ApproveAll, ApproverName, Global};
+use crate::cli::{ApprovalFlags, ApproveAll, ApproverName, Global};
 use crate::commands::trust;
 use crate::engine;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::prompt::TerminalApprover;
 use crate::queue::{Queue, WhenUnattended};
 use crate::repositories;
 use crate::signals::stop_signal;
-use crate::stderr::say;
+use crate::stderr;
 use crate::trust_store::TrustStore;
 use crate::visible::shell_word;
 
@@ -39,7 +39,7 @@ pub(crate) fn project(
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_file: WithoutFile,
-) -> Result<Project, Failure> {
+) -> Result<Project, CliError> {
     let project = match silently(global, ambient, start.clone(), without_file) {
         Err(failure)
             if is_untrusted(&failure) && ambient.nobody_to_ask(global.no_input).is_none() =>
@@ -59,7 +59,7 @@ pub(crate) fn project(
 }
 
 /// Whether all that is wrong is that nobody has agreed.
-pub(crate) fn is_untrusted(failure: &Failure) -> bool {
+pub(crate) fn is_untrusted(failure: &CliError) -> bool {
     failure.diagnostics().is_some_and(|all| {
         all.iter()
             .filter(|one| one.is_error())
@@ -68,7 +68,7 @@ pub(crate) fn is_untrusted(failure: &Failure) -> bool {
 }
 
 /// What workers write into a directory that was empty needs no yes afterwards.
-fn remember_empty_places(project: &Project, ambient: &Ambient) -> Result<(), Failure> {
+fn remember_empty_places(project: &Project, ambient: &Ambient) -> Result<(), CliError> {
     let new = project
         .empty_places()
         .iter()
@@ -87,7 +87,7 @@ pub(crate) fn project_silently(
     global: &Global,
     ambient: &Ambient,
     without_file: WithoutFile,
-) -> Result<Project, Failure> {
+) -> Result<Project, CliError> {
     silently(global, ambient, None, without_file)
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn project_silently(
 pub(crate) fn project_alone(
     global: &Global,
     ambient: &Ambient,
-) -> Result<Option<Project>, Failure> {
+) -> Result<Option<Project>, CliError> {
     if !ambient.user_file.as_deref().is_some_and(Path::exists) {
         return Ok(None);
     }
@@ -107,13 +107,13 @@ pub(crate) fn project_alone(
 }
 
 /// Where the project is, whether or not it can be loaded.
-pub(crate) fn project_dir(global: &Global, ambient: &Ambient) -> Result<PathBuf, Failure> {
+pub(crate) fn project_dir(global: &Global, ambient: &Ambient) -> Result<PathBuf, CliError> {
     let trust = Trust::Store(BTreeSet::new());
     let sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
     Ok(sandbox_config::project_dir(&sources)?)
 }
 
-fn trust(global: &Global, ambient: &Ambient) -> Result<Trust, Failure> {
+fn trust(global: &Global, ambient: &Ambient) -> Result<Trust, CliError> {
     Ok(match (&ambient.state, global.trust) {
         (_, true) => Trust::Given,
         (Some(state), false) => Trust::Store(TrustStore::in_state(state).read()?),
@@ -127,7 +127,7 @@ pub(crate) fn silently(
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_file: WithoutFile,
-) -> Result<Project, Failure> {
+) -> Result<Project, CliError> {
     let trust = trust(global, ambient)?;
     Ok(load(&sources(
         global,
@@ -145,7 +145,7 @@ pub(crate) fn project_trusting(
     start: Option<PathBuf>,
     without_file: WithoutFile,
     trust: Trust,
-) -> Result<Project, Failure> {
+) -> Result<Project, CliError> {
     Ok(load(&sources(
         global,
         ambient,
@@ -161,11 +161,11 @@ fn sources(
     start: Option<PathBuf>,
     without_file: WithoutFile,
     trust: Trust,
-) -> Result<Sources, Failure> {
+) -> Result<Sources, CliError> {
     let mut overrides = Vec::new();
     for pair in &global.set {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(Failure::usage(format!("-c {pair}: expected KEY=VALUE")));
+            return Err(CliError::usage(format!("-c {pair}: expected KEY=VALUE")));
         };
         overrides.push((key.to_owned(), value.to_owned()));
     }
@@ -217,13 +217,13 @@ fn warn(project: &Project, global: &Global, ambient: &Ambient) {
     let briefly = !ignored.is_empty() && global.verbose == 0 && were_told(&ignored, ambient);
     for warning in project.warnings() {
         if !(briefly && warning.code() == Code::Untrusted) {
-            say(crate::visible::visible_lines(&warning.to_string()));
+            stderr::print(crate::visible::escape_lines(&warning.to_string()));
         }
     }
     if briefly {
         let keys: Vec<&str> = ignored.iter().map(|key| key.key()).collect();
-        let keys = crate::visible::visible(&keys.join(", "));
-        say(format_args!(
+        let keys = crate::visible::escape(&keys.join(", "));
+        stderr::print(format_args!(
             "warning: you have not agreed to {keys}: see `forge trust`"
         ));
     }
@@ -259,7 +259,7 @@ fn were_told(keys: &[&WideningKey], ambient: &Ambient) -> bool {
 pub(crate) fn holder(
     project: &Project,
     name: Option<&str>,
-) -> Result<(Option<Worker>, Grant), Failure> {
+) -> Result<(Option<Worker>, Grant), CliError> {
     let worker = match name {
         Some(name) => Some(project.worker(name)?),
         None => project
@@ -277,10 +277,10 @@ pub(crate) fn holder(
 }
 
 /// What an entry worker holds.
-pub(crate) fn entry_grant(project: &Project, worker: &Worker) -> Result<Grant, Failure> {
+pub(crate) fn entry_grant(project: &Project, worker: &Worker) -> Result<Grant, CliError> {
     project.entry_grant(worker).map_err(|escalation| {
-        Failure::new(
-            Exit::Usage,
+        CliError::new(
+            ExitKind::Usage,
             "worker.exceeds_parent",
             escalation.for_person(),
         )
@@ -289,7 +289,7 @@ pub(crate) fn entry_grant(project: &Project, worker: &Worker) -> Result<Grant, F
 
 /// Who answers, and how commands are confined.
 pub(crate) fn approver(
-    approval: &Approval,
+    approval: &ApprovalFlags,
     global: &Global,
     ambient: &Ambient,
     project: &Project,
@@ -380,7 +380,7 @@ pub(crate) fn toolbox(
     isolation: &Isolation,
     approver: Arc<dyn Approver>,
     recorder: Option<Arc<dyn Recorder>>,
-) -> Result<Toolbox, Failure> {
+) -> Result<Toolbox, CliError> {
     let recorder = recorder.unwrap_or_else(|| Arc::new(NoRecord));
     let isolation = Isolation {
         repositories: repositories::repositories(project, ambient)?,
@@ -403,37 +403,37 @@ pub(crate) fn toolbox(
 /// Tells a person what is wrong with how a worker was equipped.
 pub(crate) fn say_warnings(global: &Global, warnings: &[String]) {
     for warning in warnings.iter().filter(|_| !global.quiet) {
-        say(format_args!(
+        stderr::print(format_args!(
             "warning: {}",
-            crate::visible::visible_lines(warning)
+            crate::visible::escape_lines(warning)
         ));
     }
 }
 
-pub(crate) fn not_equipped(error: EquipError) -> Failure {
+pub(crate) fn not_equipped(error: EquipError) -> CliError {
     let message = error.to_string();
     match error {
         EquipError::Isolation { hint, .. } | EquipError::Container { hint, .. } => {
-            let failure = Failure::new(Exit::Isolation, "isolation.unavailable", message);
+            let failure = CliError::new(ExitKind::Isolation, "isolation.unavailable", message);
             match hint {
                 Some(hint) => failure.hint(hint),
                 None => failure,
             }
         }
-        EquipError::Grant(_) => Failure::new(Exit::Negative, "mount.unavailable", message),
+        EquipError::Grant(_) => CliError::new(ExitKind::Negative, "mount.unavailable", message),
         EquipError::Repositories(none) => {
-            let failure = Failure::new(Exit::Negative, "git", message);
+            let failure = CliError::new(ExitKind::Negative, "git", message);
             match none.hint {
                 Some(hint) => failure.hint(hint),
                 None => failure,
             }
         }
-        EquipError::Tools(_) => Failure::new(Exit::Usage, "config.tool_name", message),
+        EquipError::Tools(_) => CliError::new(ExitKind::Usage, "config.tool_name", message),
     }
 }
 
 /// Runs `work` until it ends or forge is told to stop.
-pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, Failure> {
+pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, CliError> {
     block_on(async {
         tokio::select! {
             // Listens before the work begins, which may not wait for anything for a while.
@@ -449,7 +449,7 @@ pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, Failure> {
 pub(crate) fn stopping<F: Future>(
     work: F,
     stop: impl FnOnce(),
-) -> Result<(F::Output, Option<Failure>), Failure> {
+) -> Result<(F::Output, Option<CliError>), CliError> {
     block_on(async {
         let mut work = std::pin::pin!(work);
         tokio::select! {
@@ -465,12 +465,12 @@ pub(crate) fn stopping<F: Future>(
 }
 
 /// Runs one future to its end on a runtime of our own.
-fn block_on<F: Future>(work: F) -> Result<F::Output, Failure> {
+fn block_on<F: Future>(work: F) -> Result<F::Output, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Negative, "runtime", error.to_string()))?;
+        .map_err(|error| CliError::new(ExitKind::Negative, "runtime", error.to_string()))?;
     let output = runtime.block_on(work);
     // Calls still under way are dropped here, and record themselves. A blocking read
     // of the terminal must not hold up our exit.

@@ -16,7 +16,7 @@ use forge_runtime::Key;
 use sandbox_config::{ApiKey, Project, Provider};
 
 use crate::ambient::Ambient;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::repositories;
 
 /// How long a program may take to print a key; a person may have to unlock something.
@@ -47,7 +47,7 @@ impl<'a> ApiKeys<'a> {
     }
 
     /// The key of a provider, if it wants one.
-    pub(crate) fn of(&mut self, provider: &Provider) -> Result<Option<Key>, Failure> {
+    pub(crate) fn of(&mut self, provider: &Provider) -> Result<Option<Key>, CliError> {
         if let Some(key) = self.found.get(provider.name()) {
             return Ok(key.clone());
         }
@@ -74,7 +74,7 @@ impl<'a> ApiKeys<'a> {
         secrets
     }
 
-    fn variable(&self, provider: &Provider, name: &str) -> Result<Key, Failure> {
+    fn variable(&self, provider: &Provider, name: &str) -> Result<Key, CliError> {
         let Some(value) = self.ambient.var(name) else {
             let failure = missing(provider, &format!("{name} is not set"));
             return Err(failure.hint(format!("export {name}=…")));
@@ -83,7 +83,7 @@ impl<'a> ApiKeys<'a> {
         Key::new(value).map_err(|why| missing(provider, &format!("{name}: {why}")))
     }
 
-    fn helper(&self, provider: &Provider, words: &[String]) -> Result<Key, Failure> {
+    fn helper(&self, provider: &Provider, words: &[String]) -> Result<Key, CliError> {
         shield()?;
         let shown = format!("`{}`", words.join(" "));
         let printed = self
@@ -153,9 +153,9 @@ fn read(child: &mut Child) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it prints what no key holds".to_owned())
 }
 
-fn missing(provider: &Provider, why: &str) -> Failure {
-    Failure::new(
-        Exit::Credentials,
+fn missing(provider: &Provider, why: &str) -> CliError {
+    CliError::new(
+        ExitKind::Credentials,
         "model.credentials",
         format!("missing key for the provider `{}`: {why}", provider.name()),
     )
@@ -164,11 +164,11 @@ fn missing(provider: &Provider, why: &str) -> Failure {
 /// From now on nobody but the system's own administrator reads our memory or our environment,
 /// processes of the same person included.
 #[cfg(target_os = "linux")]
-pub(crate) fn shield() -> Result<(), Failure> {
+pub(crate) fn shield() -> Result<(), CliError> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| {
-        Failure::new(
-            Exit::Credentials,
+        CliError::new(
+            ExitKind::Credentials,
             "model.credentials",
             format!("keys cannot be kept from other processes: {error}"),
         )
@@ -177,6 +177,6 @@ pub(crate) fn shield() -> Result<(), Failure> {
 
 /// Other systems do not let a process read another one's environment, or have no such switch.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn shield() -> Result<(), Failure> {
+pub(crate) fn shield() -> Result<(), CliError> {
     Ok(())
 }

@@ -9,9 +9,9 @@ use forge_tools::mcp::{HttpListener, HttpToken};
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::ambient::Ambient;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::run_dir::RunDir;
-use crate::stderr::say;
+use crate::stderr;
 
 /// What follows `--http`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,21 +70,21 @@ impl HttpEndpoint {
     pub(crate) async fn listen(
         &self,
         ambient: &Ambient,
-    ) -> Result<(HttpListener, EndpointFile), Failure> {
+    ) -> Result<(HttpListener, EndpointFile), CliError> {
         match self {
             HttpEndpoint::Loopback(address) => {
                 let failed = |error| cannot_listen(&address.to_string(), &error);
                 let socket = TcpListener::bind(address).await.map_err(failed)?;
                 let token = HttpToken::random().map_err(failed)?;
                 let state = ambient.state.as_deref().ok_or_else(|| {
-                    Failure::new(Exit::Negative, "state", "missing home directory")
+                    CliError::new(ExitKind::Negative, "state", "missing home directory")
                 })?;
                 let file =
                     RunDir::under(&state.join("http"), "mcp")?.keep("token", token.reveal())?;
                 let listener = HttpListener::loopback(socket, token).map_err(failed)?;
                 let address = listener.address().unwrap_or(*address);
-                say(format_args!("forge: serving http://{address}/mcp"));
-                say(format_args!(
+                stderr::print(format_args!("forge: serving http://{address}/mcp"));
+                stderr::print(format_args!(
                     "forge: the token that clients send as `Authorization: Bearer …` is in {}",
                     file.display()
                 ));
@@ -93,7 +93,7 @@ impl HttpEndpoint {
             HttpEndpoint::Unix(path) => {
                 let socket = bind(path)
                     .map_err(|error| cannot_listen(&format!("unix:{}", path.display()), &error))?;
-                say(format_args!(
+                stderr::print(format_args!(
                     "forge: serving unix:{} at /mcp",
                     path.display()
                 ));
@@ -112,9 +112,9 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
     Ok(socket)
 }
 
-fn cannot_listen(place: &str, error: &std::io::Error) -> Failure {
-    let failure = Failure::new(
-        Exit::Negative,
+fn cannot_listen(place: &str, error: &std::io::Error) -> CliError {
+    let failure = CliError::new(
+        ExitKind::Negative,
         "mcp",
         format!("cannot listen on {place}: {error}"),
     );

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forge_runtime::{Key, Model, Prices, Retrying};
 use sandbox_config::{Project, Provider, UnknownProvider, Wire};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::keys::ApiKeys;
 
 /// The model of a name, `provider:model`, with its key, tried again as the provider says.
@@ -14,7 +14,7 @@ pub(crate) fn model(
     named: &str,
     project: &Project,
     keys: &mut ApiKeys<'_>,
-) -> Result<Arc<dyn Model>, Failure> {
+) -> Result<Arc<dyn Model>, CliError> {
     let (provider, model) = find(project, named)?;
     let key = keys.of(provider)?;
     let connected = provider_of(provider, model, key, provider.streams())?
@@ -28,11 +28,12 @@ pub(crate) fn model(
 pub(crate) fn find<'p, 'm>(
     project: &'p Project,
     named: &'m str,
-) -> Result<(&'p Provider, &'m str), Failure> {
+) -> Result<(&'p Provider, &'m str), CliError> {
     project
         .provider_of(named)
         .map_err(|unknown: UnknownProvider| {
-            Failure::new(Exit::Usage, "model.unknown", unknown.to_string()).hint(unknown.help())
+            CliError::new(ExitKind::Usage, "model.unknown", unknown.to_string())
+                .hint(unknown.help())
         })
 }
 
@@ -42,7 +43,7 @@ pub(crate) fn provider_of(
     model: &str,
     key: Option<Key>,
     stream: bool,
-) -> Result<forge_runtime::Provider, Failure> {
+) -> Result<forge_runtime::Provider, CliError> {
     let wire = match provider.wire() {
         Wire::Anthropic => forge_runtime::Wire::Anthropic,
         Wire::OpenAiChat => forge_runtime::Wire::OpenAiChat,
@@ -70,9 +71,9 @@ pub(crate) fn provider_of(
     Ok(made)
 }
 
-pub(crate) fn unusable(provider: &Provider, error: &forge_runtime::ProviderError) -> Failure {
-    Failure::new(
-        Exit::Usage,
+pub(crate) fn unusable(provider: &Provider, error: &forge_runtime::ProviderError) -> CliError {
+    CliError::new(
+        ExitKind::Usage,
         "model.unknown",
         format!("the provider `{}` cannot be used: {error}", provider.name()),
     )

@@ -39,57 +39,59 @@ mod wire;
 const SETTLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(45);
 
 fn main() -> std::process::ExitCode {
-    let mut cli = match cli::Cli::of_process() {
+    let mut cli = match cli::Cli::from_process() {
         Ok(cli) => cli,
         Err(error) => return exit::unusable(&error).into(),
     };
     if let Err(failure) = cli.settle() {
         return failure.report(true).into();
     }
-    let ambient = ambient::Ambient::take(cli.global.color);
+    let ambient = ambient::Ambient::from_env(cli.global.color);
     stderr::set_colour(ambient.colour);
     if cli.command.keeps_files()
         && let Err(failure) = ambient.check()
     {
         let failure = match &cli.command {
-            cli::Command::Exec(_) => failure.exits(exit::Exit::ExecRefused),
+            cli::ForgeCommand::Exec(_) => failure.exits(exit::ExitKind::ExecRefused),
             _ => failure,
         };
         return failure.report(cli.wants_json()).into();
     }
     let outcome = match &cli.command {
-        cli::Command::Allow(args) => commands::allow::run(&cli.global, args, &ambient),
-        cli::Command::Approve(args) => commands::approve::run(&cli.global, args, &ambient),
-        cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),
-        cli::Command::Clean(args) => commands::clean::run(&cli.global, args, &ambient),
-        cli::Command::Completions(args) => commands::pages::completions(args),
-        cli::Command::Config(args) => commands::config::run(&cli.global, args, &ambient),
-        cli::Command::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
-        cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
-        cli::Command::Explain(args) => commands::explain::run(&cli.global, args, &ambient),
-        cli::Command::Help(args) => commands::help::run(&cli.global, args),
-        cli::Command::Image(args) => commands::image::run(&cli.global, args, &ambient),
-        cli::Command::Init(args) => commands::init::run(&cli.global, args, &ambient),
-        cli::Command::Log(args) => commands::log::run(&cli.global, args, &ambient),
-        cli::Command::Man(args) => commands::pages::man(&cli.global, args),
-        cli::Command::Mcp(args) => match &args.action {
+        cli::ForgeCommand::Allow(args) => commands::allow::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Approve(args) => commands::approve::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Check(args) => commands::check::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Clean(args) => commands::clean::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Completions(args) => commands::pages::completions(args),
+        cli::ForgeCommand::Config(args) => commands::config::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Explain(args) => commands::explain::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Help(args) => commands::help::run(&cli.global, args),
+        cli::ForgeCommand::Image(args) => commands::image::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Init(args) => commands::init::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Log(args) => commands::log::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Man(args) => commands::pages::man(&cli.global, args),
+        cli::ForgeCommand::Mcp(args) => match &args.action {
             None => commands::mcp::run(&cli.global, args, &ambient),
             Some(cli::McpAction::Install(args)) => {
                 commands::install::run(&cli.global, args, &ambient)
             }
         },
-        cli::Command::Node(args) => commands::node::run(args),
-        cli::Command::Quarantine(args) => commands::quarantine::run(&cli.global, args, &ambient),
-        cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
-        cli::Command::Schema(args) => commands::schema::run(args),
-        cli::Command::Stage(args) => commands::stage::run(&cli.global, args, &ambient),
-        cli::Command::Tools(args) => commands::tools::run(&cli.global, args, &ambient),
-        cli::Command::Trust(args) => commands::trust::run(&cli.global, args, &ambient),
-        cli::Command::Worker(args) => commands::worker::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Node(args) => commands::node::run(args),
+        cli::ForgeCommand::Quarantine(args) => {
+            commands::quarantine::run(&cli.global, args, &ambient)
+        }
+        cli::ForgeCommand::Run(args) => commands::run::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Schema(args) => commands::schema::run(args),
+        cli::ForgeCommand::Stage(args) => commands::stage::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Tools(args) => commands::tools::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Trust(args) => commands::trust::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Worker(args) => commands::worker::run(&cli.global, args, &ambient),
     };
     // Nothing that was started outlives us, and what it left is seen to.
     for found in forge_runtime::Docker::settle(SETTLED_WITHIN) {
-        stderr::say(format!("quarantined: {found}"));
+        stderr::print(format!("quarantined: {found}"));
     }
     match outcome {
         Ok(code) => code.into(),

@@ -11,7 +11,7 @@ use rustix::termios::{QueueSelector, tcflush};
 
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 
-use crate::stderr::{self, say};
+use crate::stderr;
 use crate::visible::shell_word;
 
 /// More than this nobody reads, so nobody is asked to agree to it: the longest difference, with
@@ -149,7 +149,7 @@ impl Approver for TerminalApprover {
                 && let Some(command) = &self.allow_command
                 && let Some(hint) = allow_hint(command, &request.rules_to_allow)
             {
-                say(hint);
+                stderr::print(hint);
             }
             match asked {
                 Ok(Ok(PromptAnswer::All)) => {
@@ -166,7 +166,7 @@ impl Approver for TerminalApprover {
                     reason: None,
                 },
                 Ok(Ok(PromptAnswer::Nothing)) => {
-                    say("no answer: it counts as no");
+                    stderr::print("no answer: it counts as no");
                     Answer::Unanswered {
                         reason: format!(
                             "nobody answered within {} seconds",

@@ -15,7 +15,7 @@ use os_sandbox::Support;
 use sandbox_config::{CredentialSource, GitCredential, Project};
 
 use crate::ambient::Ambient;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::keys::shield;
 use crate::staging::Staging;
 
@@ -47,7 +47,7 @@ pub(crate) struct ProjectGit {
 
 impl ProjectGit {
     /// Nothing is opened for it yet.
-    pub(crate) fn of(project: &Project, ambient: &Ambient) -> Result<Self, Failure> {
+    pub(crate) fn of(project: &Project, ambient: &Ambient) -> Result<Self, CliError> {
         let settings = project.git();
         Ok(ProjectGit {
             staging: Staging::of(project.dir(), ambient)?,
@@ -61,7 +61,7 @@ impl ProjectGit {
     }
 
     /// Ready to be used, confined with what this host can enforce.
-    pub(crate) fn open(&self, support: Support) -> Result<Git<GitProgram>, Failure> {
+    pub(crate) fn open(&self, support: Support) -> Result<Git<GitProgram>, CliError> {
         let program = self.staging.program(support)?;
         let mut program = program.credentials(self.credentials.clone());
         if let Some(file) = &self.certificates {
@@ -79,7 +79,7 @@ impl ProjectGit {
 }
 
 /// What the workers of a project reach repositories by.
-pub(crate) fn repositories(project: &Project, ambient: &Ambient) -> Result<Repositories, Failure> {
+pub(crate) fn repositories(project: &Project, ambient: &Ambient) -> Result<Repositories, CliError> {
     if project.ceiling().repositories().is_empty() {
         return Ok(Repositories::default());
     }
@@ -110,7 +110,7 @@ pub(crate) fn variables(project: &Project) -> impl Iterator<Item = &str> {
     })
 }
 
-fn credentials(project: &Project, ambient: &Ambient) -> Result<Credentials, Failure> {
+fn credentials(project: &Project, ambient: &Ambient) -> Result<Credentials, CliError> {
     let mut all = Credentials::new();
     for one in project.git().credentials() {
         let credential = credential(one, ambient, variables(project).collect())?;
@@ -131,7 +131,7 @@ fn credential(
     one: &GitCredential,
     ambient: &Ambient,
     tokens: Vec<&str>,
-) -> Result<Credential, Failure> {
+) -> Result<Credential, CliError> {
     match one.source() {
         CredentialSource::Variable(name) => match ambient.var(name) {
             None => Ok(Credential::absent(format!("{name} is not set"))),
@@ -175,8 +175,8 @@ fn certificates(ambient: &Ambient) -> Option<PathBuf> {
     std::path::absolute(file).ok()
 }
 
-fn unfit(error: &GitError) -> Failure {
-    let failure = Failure::new(Exit::Usage, "config.bad_value", error.message());
+fn unfit(error: &GitError) -> CliError {
+    let failure = CliError::new(ExitKind::Usage, "config.bad_value", error.message());
     match error.advice() {
         Some(hint) => failure.hint(hint),
         None => failure,

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ambient::Ambient;
 use crate::bounded::read_bytes;
-use crate::exit::{Exit, Failure};
-use crate::visible::visible;
+use crate::exit::{CliError, ExitKind};
+use crate::visible::escape;
 
 /// What a run came to.
 const END: &str = "run.json";
@@ -62,13 +62,13 @@ impl RunDir {
         ambient: &Ambient,
         worker: &str,
         command: Option<&str>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliError> {
         let base = match (project.runs_dir(), &ambient.state) {
             (Some(dir), _) => dir.to_path_buf(),
             (None, Some(state)) => state.join("runs"),
             (None, None) => {
-                return Err(Failure::new(
-                    Exit::Negative,
+                return Err(CliError::new(
+                    ExitKind::Negative,
                     "state",
                     "missing home directory",
                 ));
@@ -86,7 +86,7 @@ impl RunDir {
     }
 
     /// The same in a place that no project has a say in.
-    pub(crate) fn under(base: &Path, worker: &str) -> Result<Self, Failure> {
+    pub(crate) fn under(base: &Path, worker: &str) -> Result<Self, CliError> {
         check_runs_dir(base).map_err(|error| not_kept(base, &error))?;
         DirBuilder::new()
             .recursive(true)
@@ -128,7 +128,7 @@ impl RunDir {
     }
 
     /// `grant` in this run: where it shows the run's own directory, that is made and named.
-    pub(crate) fn holds(&self, grant: Grant) -> Result<Grant, Failure> {
+    pub(crate) fn holds(&self, grant: Grant) -> Result<Grant, CliError> {
         if !grant.awaits_run() {
             return Ok(grant);
         }
@@ -151,7 +151,7 @@ impl RunDir {
     }
 
     /// The audit log of the run. With `durable` a decision is on the disk before its call is made.
-    pub(crate) fn audit(&self, durable: bool) -> Result<AuditLog, Failure> {
+    pub(crate) fn audit(&self, durable: bool) -> Result<AuditLog, CliError> {
         let options = LogOptions {
             durable,
             ..LogOptions::default()
@@ -162,7 +162,7 @@ impl RunDir {
     }
 
     /// The transcript of the run.
-    pub(crate) fn transcript(&self, redactor: Arc<Redactor>) -> Result<TranscriptWriter, Failure> {
+    pub(crate) fn transcript(&self, redactor: Arc<Redactor>) -> Result<TranscriptWriter, CliError> {
         Ok(Writer::new(self.open("transcript.jsonl")?, redactor))
     }
 
@@ -172,7 +172,7 @@ impl RunDir {
         &self,
         read: &Transcript,
         redactor: Arc<Redactor>,
-    ) -> Result<TranscriptWriter, Failure> {
+    ) -> Result<TranscriptWriter, CliError> {
         let path = self.path.join("transcript.jsonl");
         let goes_on = || {
             let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
@@ -206,7 +206,7 @@ impl RunDir {
 
     /// A run that goes on has not come to its end: what was noted as that is kept as `run.1.json`
     /// and so on, so that it is not taken for the end of the whole.
-    pub(crate) fn set_aside_the_end(&self) -> Result<(), Failure> {
+    pub(crate) fn set_aside_the_end(&self) -> Result<(), CliError> {
         let end = self.path.join(END);
         let mut number = 1;
         while self.path.join(format!("run.{number}.json")).exists() {
@@ -219,9 +219,9 @@ impl RunDir {
     }
 
     /// Writes what the run came to.
-    pub(crate) fn finish(&self, facts: &impl Serialize) -> Result<(), Failure> {
+    pub(crate) fn finish(&self, facts: &impl Serialize) -> Result<(), CliError> {
         let text = serde_json::to_string_pretty(facts)
-            .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
+            .map_err(|error| CliError::new(ExitKind::Negative, "state", error.to_string()))?;
         let mut file = self.open(END)?;
         writeln!(file, "{text}").map_err(|error| not_kept(&self.path.join(END), &error))
     }
@@ -232,7 +232,7 @@ impl RunDir {
         &self,
         files: &[Attachment],
         redactor: &Redactor,
-    ) -> Result<Vec<Attachment>, Failure> {
+    ) -> Result<Vec<Attachment>, CliError> {
         let mut kept = Vec::new();
         for (number, file) in (1_usize..).zip(files) {
             let copy = match std::str::from_utf8(file.bytes()) {
@@ -249,17 +249,17 @@ impl RunDir {
     }
 
     /// Reads them again; each is still what the transcript says.
-    pub(crate) fn attached(&self, files: &[Attached]) -> Result<Vec<Attachment>, Failure> {
+    pub(crate) fn attached(&self, files: &[Attached]) -> Result<Vec<Attachment>, CliError> {
         let mut found = Vec::new();
         for (number, file) in (1_usize..).zip(files) {
             let path = self.path.join(attached(number));
             let changed = |why: &str| {
-                Failure::new(
-                    Exit::Negative,
+                CliError::new(
+                    ExitKind::Negative,
                     "run.transcript",
                     format!(
                         "the copy of the attached file {} cannot be used: {} {why}",
-                        visible(&file.name),
+                        escape(&file.name),
                         path.display()
                     ),
                 )
@@ -277,7 +277,7 @@ impl RunDir {
     }
 
     /// Writes a file that only the person reads, and says where it is.
-    pub(crate) fn keep(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+    pub(crate) fn keep(&self, name: &str, text: &str) -> Result<PathBuf, CliError> {
         let path = self.path.join(name);
         self.open(name)?
             .write_all(text.as_bytes())
@@ -285,7 +285,7 @@ impl RunDir {
         Ok(path)
     }
 
-    fn open(&self, name: &str) -> Result<File, Failure> {
+    fn open(&self, name: &str) -> Result<File, CliError> {
         let path = self.path.join(name);
         OpenOptions::new()
             .append(true)
@@ -318,9 +318,9 @@ fn attached(number: usize) -> String {
     format!("attached.{number}")
 }
 
-pub(crate) fn not_kept(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(
-        Exit::Negative,
+pub(crate) fn not_kept(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::new(
+        ExitKind::Negative,
         "state",
         format!("cannot keep the run in {}: {error}", path.display()),
     )
@@ -328,10 +328,10 @@ pub(crate) fn not_kept(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Ends a run's audit log, so that a cut shows.
-pub(crate) fn seal(audit: &AuditLog, outcome: &str) -> Result<Sealed, Failure> {
+pub(crate) fn seal(audit: &AuditLog, outcome: &str) -> Result<Sealed, CliError> {
     audit.seal(outcome).map_err(|error| {
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "state",
             format!("cannot end the audit log: {error}"),
         )

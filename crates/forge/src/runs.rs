@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::bounded::read_text;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::run_dir::{ABOUT, RunDescription};
 
 /// What `run.json` may hold.
@@ -52,18 +52,18 @@ pub(crate) struct StoredRuns(Vec<StoredRun>);
 
 impl StoredRuns {
     /// Looks into the state directory.
-    pub(crate) fn read(state: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(state: &Path) -> Result<Self, CliError> {
         StoredRuns::in_dir(&state.join("runs"))
     }
 
     /// Looks into one directory.
-    pub(crate) fn in_dir(dir: &Path) -> Result<Self, Failure> {
+    pub(crate) fn in_dir(dir: &Path) -> Result<Self, CliError> {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(StoredRuns(Vec::new())),
             Err(error) => {
-                return Err(Failure::new(
-                    Exit::Negative,
+                return Err(CliError::new(
+                    ExitKind::Negative,
                     "state",
                     format!("cannot look into {}: {error}", dir.display()),
                 ));
@@ -103,8 +103,8 @@ impl StoredRuns {
     }
 
     /// The run that is meant: `last`, or the beginning of its name or of its id.
-    pub(crate) fn find(&self, name: &str) -> Result<&StoredRun, Failure> {
-        let unknown = |text: String| Failure::new(Exit::Usage, "log.run", text);
+    pub(crate) fn find(&self, name: &str) -> Result<&StoredRun, CliError> {
+        let unknown = |text: String| CliError::new(ExitKind::Usage, "log.run", text);
         if name == "last" {
             return self
                 .0

@@ -12,16 +12,16 @@ use os_sandbox::Killer;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 
 /// Waits until forge is told to stop, and gives the failure to end with.
-pub(crate) async fn stop_signal() -> Failure {
+pub(crate) async fn stop_signal() -> CliError {
     let code = tokio::select! {
         () = arrival(SignalKind::interrupt()) => 130,
         () = arrival(SignalKind::quit()) => 131,
         code = termination_signal() => code,
     };
-    Failure::new(Exit::Command(code), "interrupted", "interrupted")
+    CliError::new(ExitKind::Command(code), "interrupted", "interrupted")
 }
 
 /// Waits for the signals that nobody types, and gives the code to end with.

@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
 use crate::dirs::{check_private, make_private};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 
 /// Enough of a hash to keep projects apart.
 const KEY_BYTES: usize = 16;
@@ -33,11 +33,11 @@ pub(crate) struct Staging {
 
 impl Staging {
     /// Those of the project in this directory.
-    pub(crate) fn of(project: &Path, ambient: &Ambient) -> Result<Self, Failure> {
+    pub(crate) fn of(project: &Path, ambient: &Ambient) -> Result<Self, CliError> {
         let state = ambient
             .state
             .as_deref()
-            .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
+            .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
         let whole = project
             .canonicalize()
             .unwrap_or_else(|_| project.to_owned());
@@ -54,13 +54,13 @@ impl Staging {
     }
 
     /// What is staged, to add to it; makes the place for it.
-    pub(crate) fn open(&self) -> Result<StagedStore, Failure> {
+    pub(crate) fn open(&self) -> Result<StagedStore, CliError> {
         let dir = self.made(&self.staged())?;
         self.store(&dir)
     }
 
     /// What is staged; nothing where nothing ever was.
-    pub(crate) fn existing(&self) -> Result<Option<StagedStore>, Failure> {
+    pub(crate) fn existing(&self) -> Result<Option<StagedStore>, CliError> {
         let below = self.staged();
         match check_private(&self.state, &below) {
             Ok(dir) => self.store(&dir).map(Some),
@@ -70,14 +70,14 @@ impl Staging {
     }
 
     /// The git program, with its cache; what it is confined with is `support`.
-    pub(crate) fn program(&self, support: Support) -> Result<GitProgram, Failure> {
+    pub(crate) fn program(&self, support: Support) -> Result<GitProgram, CliError> {
         let cache = self.made(&Path::new("git").join("cache"))?;
         Ok(GitProgram::new(cache, support))
     }
 
     /// Waits until no other forge pushes or discards in this project, and keeps others from it as
     /// long as the result lives.
-    pub(crate) async fn turn(&self) -> Result<File, Failure> {
+    pub(crate) async fn turn(&self) -> Result<File, CliError> {
         let dir = self.made(&self.project)?;
         let waited = tokio::task::spawn_blocking(move || {
             let file = OpenOptions::new()
@@ -100,11 +100,11 @@ impl Staging {
         self.project.join("staged")
     }
 
-    fn made(&self, below: &Path) -> Result<PathBuf, Failure> {
+    fn made(&self, below: &Path) -> Result<PathBuf, CliError> {
         make_private(&self.state, below).map_err(|error| self.failed(below, &error))
     }
 
-    fn store(&self, dir: &Path) -> Result<StagedStore, Failure> {
+    fn store(&self, dir: &Path) -> Result<StagedStore, CliError> {
         let opened = Mount::open_ambient(
             SandboxPath::root(),
             dir,
@@ -116,10 +116,10 @@ impl Staging {
             .map_err(|error| self.failed(&self.staged(), &Error::other(error.to_string())))
     }
 
-    fn failed(&self, below: &Path, error: &Error) -> Failure {
+    fn failed(&self, below: &Path, error: &Error) -> CliError {
         let shown = self.state.join(below);
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "state",
             format!(
                 "what is staged cannot be kept in {}: {error}",

@@ -18,8 +18,8 @@ use crate::show::LiveView;
 static VIEW: Mutex<Option<Arc<LiveView>>> = Mutex::new(None);
 
 /// Writes one line to standard error.
-pub(crate) fn say(text: impl Display) {
-    if !view().is_some_and(|live| live.say(&text.to_string())) {
+pub(crate) fn print(text: impl Display) {
+    if !view().is_some_and(|live| live.print(&text.to_string())) {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
 }
@@ -33,10 +33,10 @@ pub(crate) fn set_colour(colour: bool) {
 }
 
 /// Writes an error, a warning or a hint of one or more lines, in colours where there are any.
-pub(crate) fn say_diagnostic(text: &str) {
+pub(crate) fn print_diagnostic(text: &str) {
     match COLOUR.load(Ordering::Relaxed) {
-        true => say(painted(text)),
-        false => say(text),
+        true => print(painted(text)),
+        false => print(text),
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn shown_by(live: &Arc<LiveView>) {
             // The view's own thread cannot wait for itself.
             let shown = view.is_some_and(|live| {
                 std::thread::current().name() != Some(LiveView::THREAD)
-                    && live.say_at_once(&crate::visible::visible_lines(&panic.to_string()))
+                    && live.try_print(&crate::visible::escape_lines(&panic.to_string()))
             });
             if !shown {
                 usual(panic);

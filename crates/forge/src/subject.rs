@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use sandbox_config::{Grant, Project, WithoutFile, Worker};
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Run};
+use crate::cli::{Global, RunArgs};
 use crate::commands::run::offer;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 
 /// Who runs, with what, and whom it may find.
@@ -23,9 +23,9 @@ pub(crate) struct RunTarget {
 
 pub(crate) fn run_target(
     global: &Global,
-    args: &Run,
+    args: &RunArgs,
     ambient: &Ambient,
-) -> Result<RunTarget, Failure> {
+) -> Result<RunTarget, CliError> {
     let subject = subject(global, args.worker.as_deref());
     let start = match &subject {
         TargetSpec::Entry | TargetSpec::Named(_) => None,
@@ -45,16 +45,16 @@ pub(crate) fn run_target(
         TargetSpec::Named(name) => project.worker(name).map_err(|mistakes| {
             // A path that is no directory was meant as one.
             if name.ends_with(".worker") {
-                return Failure::new(
-                    Exit::Usage,
+                return CliError::new(
+                    ExitKind::Usage,
                     "run.subject",
-                    format!("cannot find the worker file `{}`", crate::visible::visible(name)),
+                    format!("cannot find the worker file `{}`", crate::visible::escape(name)),
                 )
                 .hint("`forge worker list` shows the workers here");
             }
             match name.contains('/') {
-                true => Failure::new(
-                    Exit::Usage,
+                true => CliError::new(
+                    ExitKind::Usage,
                     "run.subject",
                     format!("there is neither a directory `{name}` nor a worker of that name"),
                 )
@@ -73,7 +73,7 @@ pub(crate) fn run_target(
 }
 
 /// No project says what such a worker may touch, so it touches nothing.
-fn alone(project: Project, file: &Path) -> Result<RunTarget, Failure> {
+fn alone(project: Project, file: &Path) -> Result<RunTarget, CliError> {
     let (worker, grant) = project.worker_alone(file)?;
     Ok(RunTarget {
         project,
@@ -85,15 +85,15 @@ fn alone(project: Project, file: &Path) -> Result<RunTarget, Failure> {
 }
 
 /// The worker of a project that is in this file.
-fn of_project(project: &Project, file: &Path) -> Result<Worker, Failure> {
+fn of_project(project: &Project, file: &Path) -> Result<Worker, CliError> {
     let same = file.canonicalize().ok();
     let found = project.workers()?.into_iter().find(|worker| {
         let own = worker.file().canonicalize().ok();
         own.is_some() && own == same
     });
     found.ok_or_else(|| {
-        Failure::new(
-            Exit::Usage,
+        CliError::new(
+            ExitKind::Usage,
             "run.subject",
             format!(
                 "`{}` is not a worker of the project in {}",
@@ -107,7 +107,7 @@ fn of_project(project: &Project, file: &Path) -> Result<Worker, Failure> {
 
 /// Takes a first argument that reads as a sentence as the input of the entry worker:
 /// `forge run "fix the failing test"`, `forge run Report.`. A directory or a file may be called so.
-pub(crate) fn with_sentence_as_input(global: &Global, args: &Run) -> Run {
+pub(crate) fn with_sentence_as_input(global: &Global, args: &RunArgs) -> RunArgs {
     let mut args = args.clone();
     let is_sentence = |word: &String| {
         let is_text = word.contains(char::is_whitespace)

@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::bounded::read_text;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 
 /// Room for some ten thousand hashes.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -39,7 +39,7 @@ impl TrustStore {
     }
 
     /// The hashes; none if there is no store yet.
-    pub(crate) fn read(&self) -> Result<BTreeSet<String>, Failure> {
+    pub(crate) fn read(&self) -> Result<BTreeSet<String>, CliError> {
         for path in [self.file.parent(), Some(&*self.file)]
             .into_iter()
             .flatten()
@@ -81,7 +81,10 @@ impl TrustStore {
 
     /// Changes the hashes under a lock, so that two who agree at once are both heard: the old
     /// file or the new one, never half of it, whenever forge is stopped.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut BTreeSet<String>)) -> Result<(), Failure> {
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&mut BTreeSet<String>),
+    ) -> Result<(), CliError> {
         let dir = self.file.parent().unwrap_or(Path::new("."));
         let lock = crate::dirs::lock(dir, &self.file.with_extension("lock"));
         let lock = lock.map_err(|error| self.failed(&error))?;
@@ -112,7 +115,7 @@ impl TrustStore {
     }
 
     /// The directory and the file are the person's own, and nobody else writes them.
-    fn check_own(&self, path: &Path, meta: &std::fs::Metadata) -> Result<(), Failure> {
+    fn check_own(&self, path: &Path, meta: &std::fs::Metadata) -> Result<(), CliError> {
         let shown = path.display();
         if meta.file_type().is_symlink() && path == self.file {
             return Err(self.refused(format!("{shown} is a link")));
@@ -127,17 +130,17 @@ impl TrustStore {
         Ok(())
     }
 
-    fn refused(&self, why: String) -> Failure {
+    fn refused(&self, why: String) -> CliError {
         let shown = self.file.display();
         let message = format!("what was agreed to cannot be read from {shown}: {why}");
-        Failure::new(Exit::Usage, "trust.store", message).hint(format!(
+        CliError::new(ExitKind::Usage, "trust.store", message).hint(format!(
             "look at it, remove it (`rm {shown}`), and agree again with `forge trust`"
         ))
     }
 
-    fn failed(&self, error: &std::io::Error) -> Failure {
-        Failure::new(
-            Exit::Negative,
+    fn failed(&self, error: &std::io::Error) -> CliError {
+        CliError::new(
+            ExitKind::Negative,
             "state",
             format!("cannot use {}: {error}", self.file.display()),
         )

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 /// One line, in which everything is seen.
-pub(crate) fn visible(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     // The older form of workflow commands counts anywhere in a line.
     forge_tools::escape_controls(text).replace("##[", "#\\x23[")
 }
@@ -28,14 +28,14 @@ pub(crate) fn shortened(shown: String, max_chars: usize) -> String {
 }
 
 /// One line of a name of the file system, which need not be text.
-pub(crate) fn visible_path(path: &Path) -> String {
-    visible(&path.to_string_lossy())
+pub(crate) fn escape_path(path: &Path) -> String {
+    escape(&path.to_string_lossy())
 }
 
 /// A text of several lines, which stay; tabs as well, since carets below them count on it.
-pub(crate) fn visible_lines(text: &str) -> String {
+pub(crate) fn escape_lines(text: &str) -> String {
     let line = |line: &str| {
-        let cells: Vec<String> = line.split('\t').map(visible).collect();
+        let cells: Vec<String> = line.split('\t').map(escape).collect();
         cells.join("\t")
     };
     let lines: Vec<String> = text.split('\n').map(line).collect();
@@ -43,7 +43,7 @@ pub(crate) fn visible_lines(text: &str) -> String {
 }
 
 /// JSON on its way to a terminal, which means what it meant.
-pub(crate) fn visible_json(json: &str) -> String {
+pub(crate) fn escape_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
         // Control characters below these are written out by JSON, or stand between its parts.
@@ -69,14 +69,14 @@ mod tests {
     #[test]
     fn nothing_is_hidden() {
         assert_eq!(
-            visible("a\u{1b}[2J\n\u{ad}é\u{2800}\u{fe0f}"),
+            escape("a\u{1b}[2J\n\u{ad}é\u{2800}\u{fe0f}"),
             "a\\x1b[2J\\n\\u{ad}é\\u{2800}\\u{fe0f}"
         );
-        assert_eq!(visible("a ##[error]b # c"), "a #\\x23[error]b # c");
-        assert_eq!(visible_lines("a\n\tb\r\u{7}"), "a\n\tb\\r\\x07");
+        assert_eq!(escape("a ##[error]b # c"), "a #\\x23[error]b # c");
+        assert_eq!(escape_lines("a\n\tb\r\u{7}"), "a\n\tb\\r\\x07");
         let text = "é語\u{7f}\u{9b}\u{202e}\u{e0041}\u{1b}\n";
         let json = serde_json::json!({"a": text}).to_string();
-        let shown = visible_json(&json);
+        let shown = escape_json(&json);
         assert!(shown.starts_with("{\"a\":\"é語\\u007f\\u009b\\u202e\\udb40\\udc41\\u001b\\n"));
         let meant: serde_json::Value = serde_json::from_str(&shown).unwrap();
         assert_eq!(meant["a"], text);

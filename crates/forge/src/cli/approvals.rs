@@ -15,7 +15,7 @@ Requests come from every forge process of yours in this project. Without an ID t
 listed; with one, the request is shown whole and asked about, or only shown where there is
 no terminal. The first answer counts. A yes on the command line needs the whole ID, which
 ends in a digest of what is agreed to.")]
-pub(crate) struct Approve {
+pub(crate) struct ApproveArgs {
     /// The request, or how its ID begins.
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
@@ -50,7 +50,7 @@ unasked. It holds for you, in the directory of this project, and is kept in your
 configuration directory, which workers cannot reach. What the project blocks stays
 blocked, and a worker gets no right that it does not have. The file and the change are
 shown before anything is written. `*` is one word, or at the end any rest.")]
-pub(crate) struct Allow {
+pub(crate) struct AllowArgs {
     /// The commands, as in `shell.rules` of a project file.
     #[arg(value_name = "RULE", required_unless_present_any = ["list", "remove"])]
     pub(crate) rules: Vec<String>,
@@ -68,7 +68,7 @@ pub(crate) struct Allow {
 /// How calls are approved; shared by `run` and `tools call`.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Approval")]
-pub(crate) struct Approval {
+pub(crate) struct ApprovalFlags {
     /// Answer every question with yes. Never lifts a block.
     #[arg(long, value_name = "WHAT")]
     pub(crate) approve: Option<ApproveAll>,

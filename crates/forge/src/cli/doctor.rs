@@ -23,7 +23,7 @@ the model that `forge run` would take. The exit code is 0 if the way that runs u
 
 With --prove the exit code is 0 if everything held, and 6 if something got through
 or nothing could be proved.")]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// Try to break each promise from inside, as a command of this project would.
     #[arg(long)]
     pub(crate) prove: bool,

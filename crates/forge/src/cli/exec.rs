@@ -18,7 +18,7 @@ The exit code is the command's own; 124 to 127 as env and docker use them. With 
 standard output has one object: how the command ended, what it printed, what was enforced.
 Files that git, shells or editors obey are moved to a quarantine if the command creates them:
 see `forge quarantine list`.")]
-pub(crate) struct Exec {
+pub(crate) struct ExecArgs {
     /// Run under what this worker holds instead of what the project holds.
     #[arg(long, value_name = "WORKER")]
     pub(crate) worker: Option<String>,

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 /// `forge image`
 #[derive(Debug, Args)]
-pub(crate) struct Image {
+pub(crate) struct ImageArgs {
     #[command(subcommand)]
     pub(crate) action: ImageAction,
 }
@@ -15,7 +15,7 @@ pub(crate) struct Image {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageAction {
     /// Make an image that holds this forge, and give it to the container engine.
-    Build(Build),
+    Build(BuildArgs),
 }
 
 /// `forge image build`
@@ -31,7 +31,7 @@ The image holds this program, and its loader and libraries unless it is static; 
 --base there is nothing else in it, which is enough for file tools and not for a shell. The
 same forge on the same base is the same image, to the last byte. No registry is asked: the
 base must be one that the engine has. Which engine is said by DOCKER_HOST.")]
-pub(crate) struct Build {
+pub(crate) struct BuildArgs {
     /// What the image is called.
     #[arg(long, value_name = "NAME", default_value = "forge-sandbox:1")]
     pub(crate) tag: String,

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 /// `forge log`
 #[derive(Debug, Args)]
-pub(crate) struct Log {
+pub(crate) struct LogArgs {
     #[command(subcommand)]
     pub(crate) action: LogAction,
 }

@@ -23,7 +23,7 @@ Examples:
 A project file that does not validate still starts the server; every call then
 answers with the mistake."
 )]
-pub(crate) struct Mcp {
+pub(crate) struct McpArgs {
     #[command(subcommand)]
     pub(crate) action: Option<McpAction>,
     /// Serve what this worker holds instead of what the entry worker holds.
@@ -42,7 +42,7 @@ pub(crate) struct Mcp {
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpAction {
     /// Print, or with --write put into its settings, what a client needs to start this server.
-    Install(Install),
+    Install(InstallArgs),
 }
 
 /// `forge mcp install`
@@ -57,7 +57,7 @@ The server is started for the project of this directory, from wherever the clien
 -C, --config, -c and --sandbox-root are kept. With --write the settings are replaced as a
 whole, everything else in them stays as it was, and the difference is printed. Settings that
 do not parse, and links, are left alone.")]
-pub(crate) struct Install {
+pub(crate) struct InstallArgs {
     /// The client.
     #[arg(value_name = "CLIENT")]
     pub(crate) client: McpClient,

@@ -20,23 +20,24 @@ use std::path::{Path, PathBuf};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::exit::{self, Failure};
+use crate::exit::{self, CliError};
 
-pub(crate) use approvals::{Allow, Approval, Approve, ApproveAll, ApproverName};
-pub(crate) use doctor::Doctor;
-pub(crate) use exec::{Exec, MechanismName, RunnerName};
-pub(crate) use image::{Build, Image, ImageAction};
-pub(crate) use log::{Log, LogAction, LogFormat, Selection};
-pub(crate) use mcp::{Install, Mcp, McpAction};
-pub(crate) use node::{Node, NodeAction};
-pub(crate) use pages::{Completions, Help, Man, Schema, SchemaOf};
+pub(crate) use approvals::{AllowArgs, ApprovalFlags, ApproveAll, ApproveArgs, ApproverName};
+pub(crate) use doctor::DoctorArgs;
+pub(crate) use exec::{ExecArgs, MechanismName, RunnerName};
+pub(crate) use image::{BuildArgs, ImageAction, ImageArgs};
+pub(crate) use log::{LogAction, LogArgs, LogFormat, Selection};
+pub(crate) use mcp::{InstallArgs, McpAction, McpArgs};
+pub(crate) use node::{NodeAction, NodeArgs};
+pub(crate) use pages::{CompletionsArgs, HelpArgs, ManArgs, SchemaArgs, SchemaKind};
 pub(crate) use project::{
-    Check, CheckFormat, Clean, Config, ConfigAction, Explain, Init, Trust, Worker, WorkerAction,
+    CheckArgs, CheckFormat, CleanArgs, ConfigAction, ConfigArgs, ExplainArgs, InitArgs, TrustArgs,
+    WorkerAction, WorkerArgs,
 };
-pub(crate) use quarantine::{Quarantine, QuarantineAction};
-pub(crate) use run::{FailOn, Run};
-pub(crate) use stage::{Push, Stage, StageAction};
-pub(crate) use tools::{Tools, ToolsAction};
+pub(crate) use quarantine::{QuarantineAction, QuarantineArgs};
+pub(crate) use run::{FailOn, RunArgs};
+pub(crate) use stage::{PushArgs, StageAction, StageArgs};
+pub(crate) use tools::{ToolsAction, ToolsArgs};
 
 /// Tools for AI workers, fenced.
 #[derive(Debug, Parser)]
@@ -52,7 +53,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: ForgeCommand,
 }
 
 /// The same with the commands that other programs start: to set up all of them takes most of the time until a client has
@@ -63,7 +64,7 @@ pub(crate) struct Cli {
     subcommand_required = true,
     disable_help_subcommand = true
 )]
-struct Serving {
+struct ServingCli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
@@ -72,24 +73,24 @@ struct Serving {
 
 #[derive(Debug, Subcommand)]
 enum ServingCommand {
-    Mcp(Mcp),
-    Node(Node),
+    Mcp(McpArgs),
+    Node(NodeArgs),
 }
 
 impl Cli {
     /// What the arguments of this process mean.
-    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+    pub(crate) fn from_process() -> Result<Self, clap::Error> {
         Cli::of(std::env::args_os().collect())
     }
 
     fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         // Whatever is not understood is said by who knows all commands.
         if arguments.iter().any(|word| word == "mcp" || word == "node")
-            && let Ok(Serving { global, command }) = Serving::try_parse_from(&arguments)
+            && let Ok(ServingCli { global, command }) = ServingCli::try_parse_from(&arguments)
         {
             let command = match command {
-                ServingCommand::Mcp(mcp) => Command::Mcp(mcp),
-                ServingCommand::Node(node) => Command::Node(node),
+                ServingCommand::Mcp(mcp) => ForgeCommand::Mcp(mcp),
+                ServingCommand::Node(node) => ForgeCommand::Node(node),
             };
             return Ok(Cli { global, command });
         }
@@ -106,7 +107,7 @@ impl Cli {
 
     /// Whether failures are for programs.
     pub(crate) fn wants_json(&self) -> bool {
-        let by_format = if let Command::Check(check) = &self.command {
+        let by_format = if let ForgeCommand::Check(check) = &self.command {
             check.format == Some(CheckFormat::Json)
         } else {
             false
@@ -115,26 +116,26 @@ impl Cli {
     }
 
     /// Makes one of what can be said in two ways, and refuses what the command does not do.
-    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+    pub(crate) fn settle(&mut self) -> Result<(), CliError> {
         match self.global.output {
-            Some(Output::Json) => self.global.json = true,
-            Some(Output::StreamJson) if !matches!(self.command, Command::Run(_)) => {
-                return Err(Failure::usage(
+            Some(OutputFormat::Json) => self.global.json = true,
+            Some(OutputFormat::StreamJson) if !matches!(self.command, ForgeCommand::Run(_)) => {
+                return Err(CliError::usage(
                     "--output stream-json is for `forge run` only",
                 ));
             }
-            Some(Output::StreamJson | Output::Text) | None => {}
+            Some(OutputFormat::StreamJson | OutputFormat::Text) | None => {}
         }
-        if let Command::Exec(exec) = &mut self.command
+        if let ForgeCommand::Exec(exec) = &mut self.command
             && exec.receipt.as_deref() == Some(Path::new("-"))
         {
             exec.receipt = None;
             self.global.json = true;
         }
         let mut runner = None;
-        if let Command::Run(run) = &self.command {
+        if let ForgeCommand::Run(run) = &self.command {
             runner = run.runner;
-        } else if let Command::Exec(exec) = &self.command {
+        } else if let ForgeCommand::Exec(exec) = &self.command {
             runner = exec.runner;
         }
         let settings = runner.map_or(&[][..], RunnerName::settings);
@@ -208,7 +209,7 @@ pub(crate) struct Global {
     pub(crate) json: bool,
     /// How the result is printed.
     #[arg(long, value_name = "FORMAT", global = true)]
-    pub(crate) output: Option<Output>,
+    pub(crate) output: Option<OutputFormat>,
     /// Whether there are colours; by default on a terminal, and as NO_COLOR and CLICOLOR_FORCE say.
     #[arg(long, value_name = "WHEN", global = true)]
     pub(crate) color: Option<Colors>,
@@ -223,13 +224,13 @@ pub(crate) struct Global {
 impl Global {
     /// Whether what happens is written as it happens, for programs.
     pub(crate) fn streams(&self) -> bool {
-        self.output == Some(Output::StreamJson)
+        self.output == Some(OutputFormat::StreamJson)
     }
 }
 
 /// How a result is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum OutputFormat {
     /// For people.
     Text,
     /// One object.
@@ -251,66 +252,66 @@ pub(crate) enum Colors {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum ForgeCommand {
     /// Run commands of this project unasked: rules of your own, outside the project.
-    Allow(Allow),
+    Allow(AllowArgs),
     /// List, show and answer what waits for approval in this project.
-    Approve(Approve),
+    Approve(ApproveArgs),
     /// Check the project file and every worker; run nothing.
-    Check(Check),
+    Check(CheckArgs),
     /// Empty the ephemeral zones.
-    Clean(Clean),
+    Clean(CleanArgs),
     /// Print what completes forge's command line in a shell.
-    Completions(Completions),
+    Completions(CompletionsArgs),
     /// Show what holds, key by key, and who said it.
-    Config(Config),
+    Config(ConfigArgs),
     /// Say what this machine can enforce, and how to get what is missing.
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Run one command, confined as the project says.
-    Exec(Exec),
+    Exec(ExecArgs),
     /// Say what would be decided about a path, a host, a tool or a command, and by which rule.
-    Explain(Explain),
+    Explain(ExplainArgs),
     /// Explain a command or a topic: exit-codes, errors, paths, approvals, security.
-    Help(Help),
+    Help(HelpArgs),
     /// Make images for containers.
-    Image(Image),
+    Image(ImageArgs),
     /// Write a first project file and a first worker.
-    Init(Init),
+    Init(InitArgs),
     /// Show the runs that are kept: what was asked, what was decided and why.
-    Log(Log),
+    Log(LogArgs),
     /// Write the manual pages into a directory.
-    Man(Man),
+    Man(ManArgs),
     /// Serve the tools to any MCP client, on standard input and output.
-    Mcp(Mcp),
+    Mcp(McpArgs),
     /// Do the work of another forge's calls where this one is: in a container.
     #[command(hide = true)]
-    Node(Node),
+    Node(NodeArgs),
     /// List and restore files that commands created under protected names.
-    Quarantine(Quarantine),
+    Quarantine(QuarantineArgs),
     /// Run a worker, and the workers that it calls.
-    Run(Box<Run>),
+    Run(Box<RunArgs>),
     /// Print the JSON Schema of project, worker or playbook files, of audit records, transcripts or events.
-    Schema(Schema),
+    Schema(SchemaArgs),
     /// Look at what workers have staged for git repositories; push it, or discard it.
-    Stage(Stage),
+    Stage(StageArgs),
     /// List or call the tools, as a worker sees them.
-    Tools(Tools),
+    Tools(ToolsArgs),
     /// Agree to the keys of this project that widen what its workers may do.
-    Trust(Trust),
+    Trust(TrustArgs),
     /// List the workers, show one with all that it holds, or begin a new one.
-    Worker(Worker),
+    Worker(WorkerArgs),
 }
 
-impl Command {
+impl ForgeCommand {
     /// Whether it reads or writes files of forge's own.
     pub(crate) fn keeps_files(&self) -> bool {
         !matches!(
             self,
-            Command::Completions(_)
-                | Command::Help(_)
-                | Command::Man(_)
-                | Command::Node(_)
-                | Command::Schema(_)
+            ForgeCommand::Completions(_)
+                | ForgeCommand::Help(_)
+                | ForgeCommand::Man(_)
+                | ForgeCommand::Node(_)
+                | ForgeCommand::Schema(_)
         )
     }
 }

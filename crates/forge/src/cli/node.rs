@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 /// `forge node`.
 #[derive(Debug, Args)]
-pub(crate) struct Node {
+pub(crate) struct NodeArgs {
     #[command(subcommand)]
     pub(crate) action: NodeAction,
 }

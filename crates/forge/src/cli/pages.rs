@@ -11,7 +11,7 @@ Examples:
   forge help exit-codes
   forge help errors
   forge help tools call")]
-pub(crate) struct Help {
+pub(crate) struct HelpArgs {
     /// A topic (exit-codes, errors, paths, approvals, security), or a command.
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: Vec<String>,
@@ -26,15 +26,15 @@ Examples:
 
 Draft 2020-12. A schema knows keys, types and words; what depends on directories,
 other files or trust only `forge check` finds.")]
-pub(crate) struct Schema {
+pub(crate) struct SchemaArgs {
     /// Whose schema.
     #[arg(value_name = "FILE")]
-    pub(crate) of: SchemaOf,
+    pub(crate) of: SchemaKind,
 }
 
 /// A kind of file that has a schema.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum SchemaOf {
+pub(crate) enum SchemaKind {
     /// One line of an audit log.
     Audit,
     /// The project file, forge.yaml.
@@ -56,7 +56,7 @@ Examples:
   forge completions bash > ~/.local/share/bash-completion/completions/forge
   forge completions zsh > ~/.zfunc/_forge
   forge completions fish > ~/.config/fish/completions/forge.fish")]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// The shell.
     #[arg(value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
@@ -70,7 +70,7 @@ Examples:
 
 One page a command, forge.1 and forge-COMMAND.1. The directory is made if it is not there;
 pages of these names in it are replaced.")]
-pub(crate) struct Man {
+pub(crate) struct ManArgs {
     /// Where the pages go.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,

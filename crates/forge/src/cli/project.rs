@@ -13,7 +13,7 @@ Examples:
   forge init --zones data:./data:ro,reports:./reports
 
 On a terminal the proposal is shown and asked about. Nothing is overwritten.")]
-pub(crate) struct Init {
+pub(crate) struct InitArgs {
     /// The project's directory; the working directory if left out.
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
@@ -41,7 +41,7 @@ The mount table and the delegation tree go to standard output, findings to stand
 error; with json, sarif and github everything is on standard output. The exit code is 0
 without mistakes (warnings do not count), 1 with mistakes in what was loaded, and 2 if a
 file could not be loaded.")]
-pub(crate) struct Check {
+pub(crate) struct CheckArgs {
     /// Report what is found in these files only; the whole project is looked at anyway.
     #[arg(value_name = "FILES")]
     pub(crate) files: Vec<PathBuf>,
@@ -79,7 +79,7 @@ Examples:
 The decision is one of allow, ask, block and outside. Nothing is run and nothing is made.
 A command in one word, as in -- 'git log | wc -l', is a whole line, as a model writes it."
 )]
-pub(crate) struct Explain {
+pub(crate) struct ExplainArgs {
     /// A sandbox path, a host (`host:NAME[:PORT]`, or a name with a dot or a port), a repository
     /// (`repo:NAME`), a tool, or a worker that would be called.
     #[arg(value_name = "SUBJECT")]
@@ -103,7 +103,7 @@ pub(crate) struct Explain {
 
 /// `forge config`
 #[derive(Debug, Args)]
-pub(crate) struct Config {
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     pub(crate) action: ConfigAction,
 }
@@ -142,7 +142,7 @@ Examples:
 
 /// `forge worker`
 #[derive(Debug, Args)]
-pub(crate) struct Worker {
+pub(crate) struct WorkerArgs {
     #[command(subcommand)]
     pub(crate) action: WorkerAction,
 }
@@ -191,7 +191,7 @@ Examples:
 
 What is agreed to is bound to exactly the keys and values shown; if one changes, forge
 asks again. It is kept in the state directory, outside the project.")]
-pub(crate) struct Trust {
+pub(crate) struct TrustArgs {
     /// Show the keys and change nothing.
     #[arg(long, conflicts_with_all = ["revoke", "yes"])]
     pub(crate) show: bool,
@@ -215,7 +215,7 @@ What lies in the zones below `sandbox.root` is removed; the zones' own directori
 everything else, stay. A root that is not `.sandbox` must be typed as well, since anybody
 may have written the project file. Links are removed, never followed. Projects in direct mode, and
 those that are not made of zones, have nothing ephemeral.")]
-pub(crate) struct Clean {
+pub(crate) struct CleanArgs {
     /// Count, and remove nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 /// `forge quarantine`
 #[derive(Debug, Args)]
-pub(crate) struct Quarantine {
+pub(crate) struct QuarantineArgs {
     #[command(subcommand)]
     pub(crate) action: QuarantineAction,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::{Approval, RunnerName};
+use crate::cli::{ApprovalFlags, RunnerName};
 
 /// `forge run`
 #[derive(Debug, Clone, Args)]
@@ -22,7 +22,7 @@ Examples:
 WORKER is a name; a directory runs the entry worker of the project in it. Words with a space
 between them are the entry worker's input. A worker file that belongs to no project runs without
 files and commands.")]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// A worker's name, a worker file, or a project's directory.
     #[arg(value_name = "WORKER")]
     pub(crate) worker: Option<String>,
@@ -68,7 +68,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) limits: LimitFlags,
     #[command(flatten)]
-    pub(crate) approval: Approval,
+    pub(crate) approval: ApprovalFlags,
 }
 
 /// What becomes of the answer.

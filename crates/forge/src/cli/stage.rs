@@ -13,7 +13,7 @@ Examples:
 Workers put files aside for a branch of a repository; the repository is not touched until
 a person pushes them. Each command takes the beginning of an ID, as long as no other one
 begins so.")]
-pub(crate) struct Stage {
+pub(crate) struct StageArgs {
     #[command(subcommand)]
     pub(crate) action: Option<StageAction>,
 }
@@ -49,7 +49,7 @@ a terminal gives it: there is no --yes for a push, and no tool. A branch that ha
 since is refused, with what moved there; --rebase puts the commit on top of it if nobody
 has changed the same files. Whatever goes wrong, the branch is as it was and the commit
 stays staged.")]
-    Push(Push),
+    Push(PushArgs),
     /// Throw staged commits away.
     Discard {
         /// The commits.
@@ -60,7 +60,7 @@ stays staged.")]
 
 /// `forge stage push`
 #[derive(Debug, Args)]
-pub(crate) struct Push {
+pub(crate) struct PushArgs {
     /// The commit; may be left out where there is one only.
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,

@@ -2,11 +2,11 @@
 
 use clap::{Args, Subcommand};
 
-use crate::cli::Approval;
+use crate::cli::ApprovalFlags;
 
 /// `forge tools`
 #[derive(Debug, Args)]
-pub(crate) struct Tools {
+pub(crate) struct ToolsArgs {
     #[command(subcommand)]
     pub(crate) action: ToolsAction,
 }
@@ -41,6 +41,6 @@ Examples:
         #[arg(short, long, value_name = "MODEL")]
         model: Option<String>,
         #[command(flatten)]
-        approval: Approval,
+        approval: ApprovalFlags,
     },
 }

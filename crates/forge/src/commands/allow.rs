@@ -8,14 +8,18 @@ use sandbox_config::{Diagnostic, PersonalRules, Trust, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Allow as Args, Global};
-use crate::exit::{Exit, Failure};
+use crate::cli::{AllowArgs, Global};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::install::{Scope, SettingsFile, SettingsFileError, SettingsPath};
-use crate::stderr::say;
-use crate::visible::{visible, visible_lines, visible_path};
+use crate::stderr;
+use crate::visible::{escape, escape_lines, escape_path};
 
-pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &AllowArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let file = RulesFile::of_project(global, ambient)?;
     if args.list {
         let rules = file.read()?;
@@ -68,11 +72,11 @@ struct RulesFile {
 }
 
 impl RulesFile {
-    fn of_project(global: &Global, ambient: &Ambient) -> Result<Self, Failure> {
+    fn of_project(global: &Global, ambient: &Ambient) -> Result<Self, CliError> {
         let project = gather::project_dir(global, ambient)?;
         let dir = ambient
             .personal_rules()
-            .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
+            .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
         let name = PersonalRules::file_name(&project);
         Ok(RulesFile { project, dir, name })
     }
@@ -82,21 +86,21 @@ impl RulesFile {
     }
 
     fn shown(&self) -> String {
-        visible_path(&self.path())
+        escape_path(&self.path())
     }
 
-    fn read(&self) -> Result<PersonalRules, Failure> {
+    fn read(&self) -> Result<PersonalRules, CliError> {
         Ok(PersonalRules::read(
             &self.path(),
             &self.path().to_string_lossy(),
         )?)
     }
 
-    fn lock(&self) -> Result<std::fs::File, Failure> {
+    fn lock(&self) -> Result<std::fs::File, CliError> {
         crate::dirs::lock(&self.dir, &self.dir.join(".lock")).map_err(|error| self.failed(&error))
     }
 
-    fn write(&self, text: &str) -> Result<(), Failure> {
+    fn write(&self, text: &str) -> Result<(), CliError> {
         let place = SettingsPath {
             base: self.dir.clone(),
             below: PathBuf::from(&self.name),
@@ -113,9 +117,9 @@ impl RulesFile {
         })
     }
 
-    fn failed(&self, why: &dyn std::fmt::Display) -> Failure {
+    fn failed(&self, why: &dyn std::fmt::Display) -> CliError {
         let message = format!("cannot use {}: {why}", self.shown());
-        Failure::new(Exit::Negative, "state", message)
+        CliError::new(ExitKind::Negative, "state", message)
     }
 
     /// Returns what is odd about the rules that are new: that they run anything, that the project
@@ -126,7 +130,7 @@ impl RulesFile {
         ambient: &Ambient,
         old: &str,
         new: &str,
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<String>, CliError> {
         let project = gather::project_trusting(
             global,
             ambient,
@@ -156,7 +160,7 @@ impl RulesFile {
         let from = if old.is_empty() { "(new file)" } else { &*path };
         let diff = similar::TextDiff::from_lines(old, new);
         let diff = diff.unified_diff().header(from, &path).to_string();
-        visible_lines(&diff)
+        escape_lines(&diff)
     }
 
     /// Shows the change and asks. An error is how the command ends without it.
@@ -166,14 +170,14 @@ impl RulesFile {
         ambient: &Ambient,
         diff: &str,
         notes: &[String],
-    ) -> Result<(), Result<Exit, Failure>> {
-        say(diff.trim_end());
+    ) -> Result<(), Result<ExitKind, CliError>> {
+        stderr::print(diff.trim_end());
         for note in notes {
-            say(format_args!("warning: {}", visible(note)));
+            stderr::print(format_args!("warning: {}", escape(note)));
         }
         if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
-            return Err(Err(Failure::new(
-                Exit::Unanswered,
+            return Err(Err(CliError::new(
+                ExitKind::Unanswered,
                 "approval.unanswered",
                 format!("nobody can be asked whether to write this: {reason}"),
             )
@@ -192,8 +196,8 @@ impl RulesFile {
             Ok(false) => Err(self.done(global, "refused", None, &[])),
             Err(error) => {
                 let error: std::io::Error = error;
-                Err(Err(Failure::new(
-                    Exit::Negative,
+                Err(Err(CliError::new(
+                    ExitKind::Negative,
                     "terminal",
                     error.to_string(),
                 )))
@@ -206,7 +210,7 @@ impl RulesFile {
         global: &Global,
         ambient: &Ambient,
         rules: &PersonalRules,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<ExitKind, CliError> {
         let text = if global.json {
             let rules: Vec<Value> = rules
                 .iter()
@@ -216,18 +220,18 @@ impl RulesFile {
             json!({ "project": project, "file": file.to_string_lossy(), "rules": rules })
                 .to_string()
         } else if rules.iter().next().is_none() {
-            format!("you have no rules for {}", visible_path(&self.project))
+            format!("you have no rules for {}", escape_path(&self.project))
         } else {
             let rows: Vec<Vec<String>> = rules
                 .iter()
-                .map(|(rule, origin)| vec![visible(rule), visible(&origin.to_string())])
+                .map(|(rule, origin)| vec![escape(rule), escape(&origin.to_string())])
                 .collect();
             crate::describe::table(&rows, "", ambient.layout())
                 .trim_end()
                 .to_owned()
         };
         print(&text)?;
-        Ok(Exit::Done)
+        Ok(ExitKind::Done)
     }
 
     fn done(
@@ -236,7 +240,7 @@ impl RulesFile {
         state: &str,
         diff: Option<&str>,
         notes: &[String],
-    ) -> Result<Exit, Failure> {
+    ) -> Result<ExitKind, CliError> {
         if global.json {
             let file = self.path();
             print(
@@ -257,12 +261,12 @@ impl RulesFile {
             }
             print(&text)?;
             for note in notes {
-                say(format_args!("warning: {}", visible(note)));
+                stderr::print(format_args!("warning: {}", escape(note)));
             }
         }
         Ok(match state {
-            "refused" => Exit::Negative,
-            _ => Exit::Done,
+            "refused" => ExitKind::Negative,
+            _ => ExitKind::Done,
         })
     }
 }
@@ -271,15 +275,15 @@ fn note(finding: &Diagnostic) -> String {
     finding.message().to_owned()
 }
 
-fn no_rule(rule: &str) -> Failure {
-    Failure::new(
-        Exit::Usage,
+fn no_rule(rule: &str) -> CliError {
+    CliError::new(
+        ExitKind::Usage,
         "usage",
-        format!("you have no rule `{}` for this project", visible(rule)),
+        format!("you have no rule `{}` for this project", escape(rule)),
     )
     .hint("`forge allow --list` lists them")
 }
 
-fn print(text: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
+fn print(text: &str) -> Result<(), CliError> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }

@@ -10,19 +10,23 @@ use forge_tools::escape_controls;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Approve as Args, Global};
-use crate::exit::{Exit, Failure};
+use crate::cli::{ApproveArgs, Global};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::prompt::{self, PromptAnswer, PromptKind};
 use crate::queue::client::{self, OpenQuestion};
 use crate::queue::wire::{ApprovalDecision, QueueRequest, QueueResponse};
 use crate::queue::{QueueDirs, is_id};
-use crate::stderr::say;
+use crate::stderr;
 
 /// How often it is looked whether there is something new.
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &ApproveArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     // A project that this terminal would not trust has requests all the same.
     let project = gather::project_dir(global, ambient)?;
     let desk = ApprovalClient {
@@ -48,7 +52,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
             (None, None) if args.watch => desk.watch().await,
             (None, _) => desk.list().await,
             (Some(id), None) => desk.show(id).await,
-            (Some(id), Some(said)) => desk.say(id, said, args.reason.clone()).await,
+            (Some(id), Some(said)) => desk.answer_unasked(id, said, args.reason.clone()).await,
         }
     })?
 }
@@ -65,7 +69,7 @@ struct ApprovalClient<'a> {
 }
 
 impl ApprovalClient<'_> {
-    async fn list(&self) -> Result<Exit, Failure> {
+    async fn list(&self) -> Result<ExitKind, CliError> {
         let found = self.found().await;
         if self.global.json {
             let mut pending = Vec::new();
@@ -75,47 +79,47 @@ impl ApprovalClient<'_> {
                 }
             }
             print(&json!({ "pending": pending }).to_string())?;
-            return Ok(Exit::Done);
+            return Ok(ExitKind::Done);
         }
         if found.is_empty() {
             print("nothing waits for approval")?;
-            return Ok(Exit::Done);
+            return Ok(ExitKind::Done);
         }
         for each in &found {
             print(&in_short(each))?;
         }
         if !self.global.quiet {
-            say("\neach is shown whole, and answered, by `forge approve ID`");
+            stderr::print("\neach is shown whole, and answered, by `forge approve ID`");
         }
-        Ok(Exit::Done)
+        Ok(ExitKind::Done)
     }
 
-    async fn show(&self, id: &str) -> Result<Exit, Failure> {
+    async fn show(&self, id: &str) -> Result<ExitKind, CliError> {
         let found = self.find(id).await?;
         let text = self.text(&found).await?;
         if self.asks {
             // Whoever hung up has answered nothing; the request stays open.
             if !self.ask(&found, &text).await? {
-                return Ok(Exit::Negative);
+                return Ok(ExitKind::Negative);
             }
         } else if self.global.json {
             print(&object(&found, &text).to_string())?;
         } else {
             print(&whole(&found, &text))?;
         }
-        Ok(Exit::Done)
+        Ok(ExitKind::Done)
     }
 
     /// An answer without a question: only to exactly what was listed, so only by the whole ID,
     /// which holds a digest of it.
-    async fn say(
+    async fn answer_unasked(
         &self,
         id: &str,
         said: ApprovalDecision,
         reason: Option<String>,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<ExitKind, CliError> {
         if said != ApprovalDecision::Deny && !is_id(id) {
-            return Err(Failure::usage(format!(
+            return Err(CliError::usage(format!(
                 "`{}` is not a whole ID, and only a whole ID names exactly one request",
                 escape_controls(id)
             ))
@@ -124,19 +128,19 @@ impl ApprovalClient<'_> {
         let found = self.find(id).await?;
         let text = self.text(&found).await?;
         if !self.global.quiet {
-            say(whole(&found, &text));
+            stderr::print(whole(&found, &text));
         }
         self.answer(&found, said, reason).await?;
         if self.global.json {
             print(&json!({ "id": found.request.id, "answer": said.as_str() }).to_string())?;
         }
-        Ok(Exit::Done)
+        Ok(ExitKind::Done)
     }
 
-    async fn watch(&self) -> Result<Exit, Failure> {
+    async fn watch(&self) -> Result<ExitKind, CliError> {
         let _watching = self.place.watch().map_err(|error| queue_failed(&error))?;
         if !self.global.quiet {
-            say("waiting for requests; Ctrl-C ends it");
+            stderr::print("waiting for requests; Ctrl-C ends it");
         }
         let mut seen = HashSet::new();
         loop {
@@ -151,7 +155,7 @@ impl ApprovalClient<'_> {
                 match client::show(&each).await {
                     Ok(Some(text)) if self.asks => match self.ask(&each, &text).await {
                         Ok(true) => {}
-                        Ok(false) => return Ok(Exit::Done),
+                        Ok(false) => return Ok(ExitKind::Done),
                         // Somebody else was faster, or the call ended: on to the next.
                         Err(failure) => drop(failure.report(false)),
                     },
@@ -160,7 +164,7 @@ impl ApprovalClient<'_> {
                     }
                     Ok(Some(text)) => print(&whole(&each, &text))?,
                     Ok(None) => {}
-                    Err(error) => say(format_args!("warning: {error}")),
+                    Err(error) => stderr::print(format_args!("warning: {error}")),
                 }
             }
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -168,15 +172,15 @@ impl ApprovalClient<'_> {
     }
 
     /// Asks the person here. False: they hung up.
-    async fn ask(&self, found: &OpenQuestion, text: &str) -> Result<bool, Failure> {
+    async fn ask(&self, found: &OpenQuestion, text: &str) -> Result<bool, CliError> {
         let shown = whole(found, text);
         let (left, colour) = (Duration::from_secs(found.request.left_s), self.colour);
         let typed = tokio::task::spawn_blocking(move || {
             prompt::ask(&shown, left, colour, PromptKind::Queued)
         })
         .await
-        .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?
-        .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?;
+        .map_err(|error| CliError::new(ExitKind::Negative, "terminal", error.to_string()))?
+        .map_err(|error| CliError::new(ExitKind::Negative, "terminal", error.to_string()))?;
         match typed {
             PromptAnswer::Once => {
                 self.answer(found, ApprovalDecision::AllowOnce, None)
@@ -199,7 +203,7 @@ impl ApprovalClient<'_> {
         found: &OpenQuestion,
         said: ApprovalDecision,
         reason: Option<String>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let id = &found.request.id;
         let ask = QueueRequest::Answer {
             id: id.clone(),
@@ -215,25 +219,25 @@ impl ApprovalClient<'_> {
                     } else {
                         "; it is kept for when the call is made again"
                     };
-                    say(format_args!("answered: {}{kept}", said.as_str()));
+                    stderr::print(format_args!("answered: {}{kept}", said.as_str()));
                     let allows = matches!(
                         said,
                         ApprovalDecision::AllowOnce | ApprovalDecision::AllowRun
                     );
                     let rules = &found.request.rules_to_allow;
                     if allows && let Some(hint) = prompt::allow_hint(&self.allow_command, rules) {
-                        say(hint);
+                        stderr::print(hint);
                     }
                 }
                 Ok(())
             }
-            Ok(QueueResponse::Already { how }) => Err(Failure::new(
-                Exit::Negative,
+            Ok(QueueResponse::Already { how }) => Err(CliError::new(
+                ExitKind::Negative,
                 "approve.answered",
                 format!("{id} was answered before: {}", escape_controls(&how)),
             )),
             Ok(QueueResponse::Unknown) => Err(gone(id)),
-            Ok(QueueResponse::Unreadable { why }) => Err(Failure::usage(format!(
+            Ok(QueueResponse::Unreadable { why }) => Err(CliError::usage(format!(
                 "the answer was not taken: {}",
                 escape_controls(&why)
             ))),
@@ -248,20 +252,20 @@ impl ApprovalClient<'_> {
         let (found, not_used) = client::list(&self.place).await;
         if !self.global.quiet {
             for why in not_used {
-                say(format_args!("warning: {}", escape_controls(&why)));
+                stderr::print(format_args!("warning: {}", escape_controls(&why)));
             }
         }
         found
     }
 
     /// The request of this ID, or of the only one that begins so.
-    async fn find(&self, id: &str) -> Result<OpenQuestion, Failure> {
+    async fn find(&self, id: &str) -> Result<OpenQuestion, CliError> {
         let mut found = self.found().await;
         found.retain(|each| each.request.id.starts_with(id));
         match found.len() {
             1 => Ok(found.remove(0)),
             0 => self.closed(id).await,
-            _ => Err(Failure::usage(format!(
+            _ => Err(CliError::usage(format!(
                 "several requests begin with `{}`",
                 escape_controls(id)
             ))),
@@ -269,12 +273,12 @@ impl ApprovalClient<'_> {
     }
 
     /// An ID that nobody lists: perhaps it was answered, and whoever had it still knows how.
-    async fn closed(&self, id: &str) -> Result<OpenQuestion, Failure> {
+    async fn closed(&self, id: &str) -> Result<OpenQuestion, CliError> {
         if is_id(id)
             && let Some(how) = client::how_closed(&self.place, id).await
         {
-            return Err(Failure::new(
-                Exit::Negative,
+            return Err(CliError::new(
+                ExitKind::Negative,
                 "approve.answered",
                 format!("{id} was answered before: {}", escape_controls(&how)),
             ));
@@ -282,36 +286,36 @@ impl ApprovalClient<'_> {
         Err(gone(id))
     }
 
-    async fn text(&self, found: &OpenQuestion) -> Result<String, Failure> {
+    async fn text(&self, found: &OpenQuestion) -> Result<String, CliError> {
         let text = client::show(found).await.map_err(not_shown)?;
         text.ok_or_else(|| gone(&found.request.id))
     }
 }
 
-fn gone(id: &str) -> Failure {
-    Failure::new(
-        Exit::Negative,
+fn gone(id: &str) -> CliError {
+    CliError::new(
+        ExitKind::Negative,
         "approve.unknown",
         format!("no request {} waits in this project", escape_controls(id)),
     )
     .hint("it was withdrawn, ran out of time or ended with its process; `forge approve` lists what is open")
 }
 
-fn not_shown(error: std::io::Error) -> Failure {
+fn not_shown(error: std::io::Error) -> CliError {
     queue_failed(&error).hint("what cannot be shown whole cannot be approved")
 }
 
-fn queue_failed(why: impl std::fmt::Display) -> Failure {
+fn queue_failed(why: impl std::fmt::Display) -> CliError {
     let why = escape_controls(&why.to_string());
-    Failure::new(
-        Exit::Negative,
+    CliError::new(
+        ExitKind::Negative,
         "approve.queue",
         format!("the queue cannot be used: {why}"),
     )
 }
 
-fn print(text: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
+fn print(text: &str) -> Result<(), CliError> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }
 
 fn in_short(found: &OpenQuestion) -> String {

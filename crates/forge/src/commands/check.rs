@@ -9,16 +9,20 @@ use sandbox_config::{Diagnostic, Diagnostics, Project, Review, Trust, WithoutFil
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Check, CheckFormat, Global};
+use crate::cli::{CheckArgs, CheckFormat, Global};
 use crate::describe::{self, TextLayout, Tone};
 use crate::describe_git;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::findings;
 use crate::gather;
-use crate::stderr::{say, say_diagnostic};
-use crate::visible::{visible, visible_lines, visible_path};
+use crate::stderr;
+use crate::visible::{escape, escape_lines, escape_path};
 
-pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &CheckArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let format = format(global, args)?;
     let loaded = gather::project_silently(global, ambient, WithoutFile::DefaultZones);
     let project = match loaded {
@@ -61,32 +65,32 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
         if let Some(diagnostics) = Diagnostics::of(shown) {
             return Err(diagnostics.into());
         }
-        return Ok(Exit::Usage);
+        return Ok(ExitKind::Usage);
     }
     print(&text)?;
     if matches!(format, CheckFormat::Text) && !global.quiet {
         for told in ahead(&project) {
-            say_diagnostic(&format!("warning: {told}"));
+            stderr::print_diagnostic(&format!("warning: {told}"));
         }
     }
     let bad = shown.iter().any(Diagnostic::is_error);
     match format {
         CheckFormat::Text => {
             for finding in shown.iter().filter(|one| one.is_error() || !global.quiet) {
-                say_diagnostic(&format!("{}\n", visible_lines(&finding.to_string())));
+                stderr::print_diagnostic(&format!("{}\n", escape_lines(&finding.to_string())));
             }
         }
         CheckFormat::Json => {
             if let Some(diagnostics) = Diagnostics::of(shown) {
-                say(diagnostics.to_json());
+                stderr::print(diagnostics.to_json());
             }
         }
         CheckFormat::Sarif | CheckFormat::Github => {}
     }
     Ok(match (review.is_readable(), bad) {
-        (false, true) => Exit::Usage,
-        (true, true) => Exit::Negative,
-        (_, false) => Exit::Done,
+        (false, true) => ExitKind::Usage,
+        (true, true) => ExitKind::Negative,
+        (_, false) => ExitKind::Done,
     })
 }
 
@@ -123,12 +127,12 @@ pub(super) fn told(survey: &Survey) -> Vec<String> {
     out
 }
 
-fn format(global: &Global, args: &Check) -> Result<CheckFormat, Failure> {
+fn format(global: &Global, args: &CheckArgs) -> Result<CheckFormat, CliError> {
     match (global.json, args.format) {
         (false, None) => Ok(CheckFormat::Text),
         (false, Some(format)) => Ok(format),
         (true, None | Some(CheckFormat::Json)) => Ok(CheckFormat::Json),
-        (true, Some(_)) => Err(Failure::usage("--json is --format json: give one of them")),
+        (true, Some(_)) => Err(CliError::usage("--json is --format json: give one of them")),
     }
 }
 
@@ -148,7 +152,7 @@ fn written(format: CheckFormat, list: &[Diagnostic]) -> String {
     }
 }
 
-fn print(text: &str) -> Result<(), Failure> {
+fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     let text = text.trim_end();
     let written = if text.is_empty() {
@@ -156,16 +160,16 @@ fn print(text: &str) -> Result<(), Failure> {
     } else {
         writeln!(out, "{text}")
     };
-    written.map_err(Failure::stdout)
+    written.map_err(CliError::stdout)
 }
 
 /// The findings of the files that were named; of all, if none was.
 fn restricted(
     global: &Global,
-    args: &Check,
+    args: &CheckArgs,
     project: &Project,
     review: &Review,
-) -> Result<Vec<Diagnostic>, Failure> {
+) -> Result<Vec<Diagnostic>, CliError> {
     if args.files.is_empty() {
         return Ok(review.findings().to_vec());
     }
@@ -174,7 +178,7 @@ fn restricted(
     for file in &args.files {
         let path = base.join(file);
         let unusable = |why: &str| {
-            Failure::usage(format!("{}: {why}", visible_path(file)))
+            CliError::usage(format!("{}: {why}", escape_path(file)))
                 .hint("name the project file or worker files; -C DIR starts in another project")
         };
         let path = path
@@ -233,11 +237,11 @@ fn as_text(
     let file = project
         .file()
         .map_or("no project file, defaults".to_owned(), |file| {
-            visible_path(file)
+            escape_path(file)
         });
     let ceiling = project.ceiling();
     let mut text = format!("{}\n", verdict(shown, layout));
-    let project_line = format!("project {} ({file})", visible(project.name()));
+    let project_line = format!("project {} ({file})", escape(project.name()));
     text.push_str(&layout.wrap(&project_line, ""));
     text.push('\n');
     text.push_str(&describe::mount_table(
@@ -248,7 +252,7 @@ fn as_text(
     ));
     let line = format!(
         "network {} · shell {} · approval mode {} · delegation up to {} deep",
-        visible(&describe::network(ceiling)),
+        escape(&describe::network(ceiling)),
         describe::shell(ceiling),
         ceiling.approval().mode(),
         project.max_depth()

@@ -16,17 +16,21 @@ use sandbox_config::{Mount, PROJECT_FILES, Project, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Clean, Global};
-use crate::empty::{RemovalReport, empty, open_below};
-use crate::exit::{Exit, Failure};
+use crate::cli::{CleanArgs, Global};
+use crate::empty::{RemovalReport, open_below, remove_contents};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
-use crate::stderr::say;
-use crate::visible::{visible, visible_path};
+use crate::stderr;
+use crate::visible::{escape, escape_path};
 
 /// The root that a project has without a word.
 const DEFAULT_ROOT: &str = ".sandbox";
 
-pub(crate) fn run(global: &Global, args: &Clean, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &CleanArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let Some(root) = project.ephemeral_root() else {
         print(
@@ -34,15 +38,15 @@ pub(crate) fn run(global: &Global, args: &Clean, ambient: &Ambient) -> Result<Ex
             &json!({"root": null, "dry_run": args.dry_run, "zones": []}),
             "Nothing is ephemeral here: the mounts of this project are directories of yours.",
         )?;
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     };
     let Some(dir) = open_root(global, args, &project, root)? else {
         print(
             global,
             &json!({"root": root.to_string_lossy(), "dry_run": args.dry_run, "zones": []}),
-            &format!("Nothing to remove: {} does not exist.", visible_path(root)),
+            &format!("Nothing to remove: {} does not exist.", escape_path(root)),
         )?;
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     };
     let mut zones = Vec::new();
     // What a run has of its own is kept with the run.
@@ -57,15 +61,15 @@ pub(crate) fn run(global: &Global, args: &Clean, ambient: &Ambient) -> Result<Ex
 /// The sandbox root, if it is there and may be emptied.
 fn open_root(
     global: &Global,
-    args: &Clean,
+    args: &CleanArgs,
     project: &Project,
     root: &Path,
-) -> Result<Option<OwnedFd>, Failure> {
+) -> Result<Option<OwnedFd>, CliError> {
     let refused = |why: String| {
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "clean.refused",
-            format!("{} is not emptied: {why}", visible_path(root)),
+            format!("{} is not emptied: {why}", escape_path(root)),
         )
     };
     let refuse = |why: String| Err(refused(why));
@@ -125,14 +129,14 @@ fn open_root(
                 format!("it is not `{DEFAULT_ROOT}`, and only the project says that it may be");
             return Err(refused(why).hint(format!(
                 "look at what is in it; to empty its zones name it yourself: `forge clean --root {}`",
-                visible_path(below)
+                escape_path(below)
             )));
         }
         Some(typed) if is_same(&dir, &typed) => {}
         Some(typed) => {
             return refuse(format!(
                 "`--root {}` is another directory",
-                visible_path(&typed)
+                escape_path(&typed)
             ));
         }
     }
@@ -171,19 +175,19 @@ fn zone(
     shown: &Path,
     mount: &Mount,
     dry_run: bool,
-) -> Result<Option<RemovalReport>, Failure> {
+) -> Result<Option<RemovalReport>, CliError> {
     let refuse = |why: String| {
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "clean.refused",
-            format!("zone `{}` is not emptied: {why}", visible(mount.name())),
+            format!("zone `{}` is not emptied: {why}", escape(mount.name())),
         )
     };
     let below = mount.host().strip_prefix(shown).map_err(|_| {
         refuse(format!(
             "{} is not below {}",
-            visible_path(mount.host()),
-            visible_path(shown)
+            escape_path(mount.host()),
+            escape_path(shown)
         ))
     })?;
     if in_repository(below) {
@@ -200,17 +204,17 @@ fn zone(
         }
         Err(error) => return Err(refuse(error.to_string())),
     };
-    empty(&dir, dry_run)
+    remove_contents(&dir, dry_run)
         .map(Some)
         .map_err(|error| refuse(error.to_string()))
 }
 
 fn report(
     global: &Global,
-    args: &Clean,
+    args: &CleanArgs,
     root: &Path,
     zones: &[(&Mount, RemovalReport)],
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let verb = if args.dry_run {
         "would remove"
     } else {
@@ -221,7 +225,7 @@ fn report(
         .map(|(mount, removed)| {
             format!(
                 "{}: {verb} {} and {} ({})",
-                visible(mount.target()),
+                escape(mount.target()),
                 count(removed.files, "file", "files"),
                 count(removed.directories, "directory", "directories"),
                 count(removed.bytes, "byte", "bytes"),
@@ -229,7 +233,7 @@ fn report(
         })
         .collect();
     if lines.is_empty() {
-        lines.push(format!("Nothing to remove below {}.", visible_path(root)));
+        lines.push(format!("Nothing to remove below {}.", escape_path(root)));
     }
     let object = json!({
         "root": root.to_string_lossy(),
@@ -249,21 +253,21 @@ fn report(
         left += removed.left_count;
         if !global.json {
             for (path, why) in &removed.left {
-                say(format_args!(
+                stderr::print(format_args!(
                     "{}: {why}",
-                    visible_path(&mount.host().join(path))
+                    escape_path(&mount.host().join(path))
                 ));
             }
         }
     }
     if left > 0 {
-        return Err(Failure::new(
-            Exit::Negative,
+        return Err(CliError::new(
+            ExitKind::Negative,
             "clean.incomplete",
             format!("{left} things could not be removed"),
         ));
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 fn count(number: u64, one: &str, many: &str) -> String {
@@ -271,12 +275,12 @@ fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {noun}")
 }
 
-fn print(global: &Global, object: &Value, text: &str) -> Result<(), Failure> {
+fn print(global: &Global, object: &Value, text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     let written = if global.json {
         writeln!(out, "{object}")
     } else {
         writeln!(out, "{text}")
     };
-    written.map_err(Failure::stdout)
+    written.map_err(CliError::stdout)
 }

@@ -7,13 +7,17 @@ use sandbox_config::{Origin, Project, Settings, Trust, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Config, ConfigAction, Global};
+use crate::cli::{ConfigAction, ConfigArgs, Global};
 use crate::describe;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
-use crate::visible::{visible, visible_path};
+use crate::visible::{escape, escape_path};
 
-pub(crate) fn run(global: &Global, args: &Config, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &ConfigArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let loaded = gather::project(global, ambient, None, WithoutFile::DefaultZones);
     let project = match (loaded, &args.action) {
         // Why: the list of files gives no access, and helps a person decide whether to trust them.
@@ -30,13 +34,13 @@ pub(crate) fn run(global: &Global, args: &Config, ambient: &Ambient) -> Result<E
         ConfigAction::Path => paths(global, &project, ambient),
         ConfigAction::Get { key } => value(global, &settings, key)?,
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }
 
-fn value(global: &Global, settings: &Settings, key: &str) -> Result<String, Failure> {
+fn value(global: &Global, settings: &Settings, key: &str) -> Result<String, CliError> {
     let value = settings.get(key).map_err(|unknown| {
-        let failure = Failure::new(Exit::Usage, "config.unknown_key", unknown.to_string());
+        let failure = CliError::new(ExitKind::Usage, "config.unknown_key", unknown.to_string());
         match unknown.nearest() {
             Some(near) => failure.hint(format!("did you mean `{near}`?")),
             None => failure.hint("`forge config show` lists what holds"),
@@ -44,7 +48,7 @@ fn value(global: &Global, settings: &Settings, key: &str) -> Result<String, Fail
     })?;
     Ok(match value {
         // As a script wants it.
-        Value::String(text) if !global.json => visible(&text),
+        Value::String(text) if !global.json => escape(&text),
         other => other.to_string(),
     })
 }
@@ -62,12 +66,12 @@ fn paths(global: &Global, project: &Project, ambient: &Ambient) -> String {
     }
     let mut lines = Vec::new();
     match project.file() {
-        Some(file) => lines.push(visible_path(file)),
+        Some(file) => lines.push(escape_path(file)),
         None => lines.push("no project file".to_owned()),
     }
     if let Some(file) = user {
         let mark = if file.exists() { "" } else { "  (absent)" };
-        lines.push(format!("{}{mark}", visible_path(file)));
+        lines.push(format!("{}{mark}", escape_path(file)));
     }
     lines.join("\n")
 }

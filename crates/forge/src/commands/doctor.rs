@@ -10,15 +10,19 @@ use sandbox_config::WithoutFile;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Doctor, Global};
+use crate::cli::{DoctorArgs, Global};
 use crate::describe::{self, TextLayout, Tone};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 
 /// Bound on the links, and on the files of git, that are shown for a mount.
 const MAX_SHOWN: usize = 20;
 
-pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &DoctorArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     if args.mcp {
         return super::doctor_mcp::run(global, ambient);
     }
@@ -43,7 +47,7 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
     let surveys = match &here {
         None => Vec::new(),
         Some(policy) => Survey::of(policy).map_err(|error| {
-            Failure::new(Exit::Negative, "mount.unavailable", error.to_string())
+            CliError::new(ExitKind::Negative, "mount.unavailable", error.to_string())
         })?,
     };
     let text = if global.json {
@@ -63,12 +67,12 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
             Some(proofs) => view.proved(proofs, &surveys, &support),
         }
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
     Ok(match (&proofs, &plan) {
-        (Some(proofs), _) if all_hold(proofs) && looked(&surveys) => Exit::Done,
-        (Some(_), _) => Exit::Isolation,
-        (None, Ok(_)) => Exit::Done,
-        (None, Err(_)) => Exit::Negative,
+        (Some(proofs), _) if all_hold(proofs) && looked(&surveys) => ExitKind::Done,
+        (Some(_), _) => ExitKind::Isolation,
+        (None, Ok(_)) => ExitKind::Done,
+        (None, Err(_)) => ExitKind::Negative,
     })
 }
 
@@ -77,18 +81,18 @@ fn looked(surveys: &[Survey]) -> bool {
     surveys.iter().all(|one| one.incomplete.is_none())
 }
 
-fn default_policy() -> Result<Policy, Failure> {
+fn default_policy() -> Result<Policy, CliError> {
     Policy::builder()
         .build()
-        .map_err(|error| Failure::new(Exit::Negative, "policy", error.to_string()))
+        .map_err(|error| CliError::new(ExitKind::Negative, "policy", error.to_string()))
 }
 
 /// The policy that `forge exec` would use here: the project's, or this directory's.
-fn policy_here(global: &Global, ambient: &Ambient) -> Result<Policy, Failure> {
+fn policy_here(global: &Global, ambient: &Ambient) -> Result<Policy, CliError> {
     gather::project(global, ambient, None, WithoutFile::RootAtStart)?
         .ceiling()
         .policy()
-        .map_err(|error| Failure::new(Exit::Negative, "mount.unavailable", error.to_string()))
+        .map_err(|error| CliError::new(ExitKind::Negative, "mount.unavailable", error.to_string()))
 }
 
 fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value {

@@ -9,19 +9,19 @@ use serde_json::json;
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::engine;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
-use crate::visible::{visible, visible_lines};
+use crate::visible::{escape, escape_lines};
 
-pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let project = gather::project(global, ambient, None, WithoutFile::RootAtStart)?;
     let execution = project.ceiling().execution();
     let docker = execution.docker();
     let tried = engine::docker(ambient).try_out(docker);
     // A directory of each run is one like any other.
     let scratch = tempfile::tempdir().map_err(|error| {
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "docker",
             format!("cannot make a directory: {error}"),
         )
@@ -62,16 +62,16 @@ pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
                 "Containers work: Docker {}, image {} ({}).\nA container of it was started with the \
                  directories and the network of this project, and forge in it read a file of this \
                  machine.",
-                visible(found.engine_version()),
-                visible(docker.image()),
-                visible(found.digest()),
+                escape(found.engine_version()),
+                escape(docker.image()),
+                escape(found.digest()),
             ),
             Err((why, hint)) => {
                 let hint = hint.as_deref().unwrap_or("look at the engine's own log");
                 format!(
                     "Containers do not work: {}\n\nto do: {}",
-                    visible_lines(why),
-                    visible_lines(hint)
+                    escape_lines(why),
+                    escape_lines(hint)
                 )
             }
         };
@@ -86,9 +86,9 @@ pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
         };
         format!("{found}\n{network}{used}")
     };
-    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)?;
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
     Ok(match tried {
-        Ok(_) => Exit::Done,
-        Err(_) => Exit::Negative,
+        Ok(_) => ExitKind::Done,
+        Err(_) => ExitKind::Negative,
     })
 }

@@ -14,9 +14,9 @@ use serde_json::json;
 
 use crate::ambient::Ambient;
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
-use crate::visible::visible_lines;
+use crate::visible::escape_lines;
 
 /// One thing that was looked at.
 struct GitCheck {
@@ -50,7 +50,7 @@ impl GitCheck {
     }
 }
 
-pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let checks = checks(&project, ambient)?;
     let failed = checks
@@ -67,18 +67,22 @@ pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
     } else {
         for check in &checks {
             let (state, detail, hint) = check.parts();
-            let (what, detail) = (visible_lines(&check.what), visible_lines(detail));
+            let (what, detail) = (escape_lines(&check.what), escape_lines(detail));
             let _ = writeln!(text, "{state:<7} {what}: {detail}");
             if let Some(hint) = hint {
-                let _ = writeln!(text, "        try: {}", visible_lines(hint));
+                let _ = writeln!(text, "        try: {}", escape_lines(hint));
             }
         }
     }
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
-    Ok(if failed { Exit::Negative } else { Exit::Done })
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    Ok(if failed {
+        ExitKind::Negative
+    } else {
+        ExitKind::Done
+    })
 }
 
-fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<GitCheck>, Failure> {
+fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<GitCheck>, CliError> {
     let mut checks = vec![GitCheck::new("git", program(ambient))];
     let git_is_there = matches!(checks[0].outcome, GitCheckOutcome::Ok(_));
     if git_is_there {
@@ -134,19 +138,19 @@ fn program(ambient: &Ambient) -> GitCheckOutcome {
 }
 
 /// Runs it as a pull would, over an empty directory: that it is no repository says that git ran.
-fn confined() -> Result<GitCheckOutcome, Failure> {
+fn confined() -> Result<GitCheckOutcome, CliError> {
     let place = tempfile::tempdir().map_err(|error| {
         let why = format!("cannot make a temporary directory: {error}");
-        Failure::new(Exit::Negative, "state", why)
+        CliError::new(ExitKind::Negative, "state", why)
     })?;
     let (cache, empty) = (place.path().join("cache"), place.path().join("empty"));
     for dir in [&cache, &empty] {
         std::fs::create_dir(dir)
-            .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
+            .map_err(|error| CliError::new(ExitKind::Negative, "state", error.to_string()))?;
     }
     let program = GitProgram::new(&cache, Support::detect());
     let repo = Repo::parse(&empty.to_string_lossy());
-    let repo = repo.map_err(|error| Failure::new(Exit::Negative, "git", error.message()))?;
+    let repo = repo.map_err(|error| CliError::new(ExitKind::Negative, "git", error.message()))?;
     let branch = Branch::default();
     let asked = gather::until_stopped(async { program.head(&repo, &branch).await })?;
     Ok(match asked {

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::keys::ApiKeys;
 use crate::live;
-use crate::visible::{shortened, visible, visible_lines};
+use crate::visible::{escape, escape_lines, shortened};
 
 /// The tool that the model is offered, and what it is to be given.
 const TOOL: &str = "report_weather";
@@ -51,7 +51,7 @@ pub(super) fn run(
     global: &Global,
     ambient: &Ambient,
     named: Option<&str>,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let own = || {
         let entry = project.worker(project.entry()).ok();
@@ -64,12 +64,12 @@ pub(super) fn run(
         .or_else(|| project.model().map(str::to_owned));
     let Some(named) = named else {
         return Err(
-            Failure::new(Exit::Usage, "model.missing", "no model is configured")
+            CliError::new(ExitKind::Usage, "model.missing", "no model is configured")
                 .hint("forge doctor --model provider:model"),
         );
     };
     if named.starts_with("scripted:") {
-        return Err(Failure::usage(format!(
+        return Err(CliError::usage(format!(
             "`{named}` is a playbook: there is no endpoint to probe"
         )));
     }
@@ -97,7 +97,7 @@ pub(super) fn run(
         true => answers.facts().to_string(),
         false => answers.table(),
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
     Ok(answers.exit())
 }
 
@@ -161,7 +161,7 @@ async fn ask(model: &forge_runtime::Connection) -> ProbeOutcome {
 
 /// What a model said, in a line that ends.
 fn short(text: &str) -> String {
-    shortened(visible(text.trim()), MAX_SAID_CHARS)
+    shortened(escape(text.trim()), MAX_SAID_CHARS)
 }
 
 impl ModelProbe {
@@ -236,17 +236,17 @@ impl ProbeReport<'_> {
         })
     }
 
-    fn exit(&self) -> Exit {
+    fn exit(&self) -> ExitKind {
         let used = |probe: &&ModelProbe| probe.stream == self.provider.streams();
         let failed = self.probes.iter().filter(used).find(|probe| !probe.is_ok());
         match failed.map(|probe| &probe.outcome) {
-            None => Exit::Done,
-            Some(ProbeOutcome::Failed(ModelError::Credentials(_))) => Exit::Credentials,
+            None => ExitKind::Done,
+            Some(ProbeOutcome::Failed(ModelError::Credentials(_))) => ExitKind::Credentials,
             Some(
                 ProbeOutcome::Failed(ModelError::Unreachable(_) | ModelError::NoConnection(_))
                 | ProbeOutcome::Silent,
-            ) => Exit::Unreachable,
-            Some(_) => Exit::Negative,
+            ) => ExitKind::Unreachable,
+            Some(_) => ExitKind::Negative,
         }
     }
 
@@ -284,18 +284,18 @@ impl ProbeReport<'_> {
     fn table(&self) -> String {
         let mut text = format!(
             "{} at {}, {}\n",
-            visible(self.named),
-            visible(self.provider.base_url()),
+            escape(self.named),
+            escape(self.provider.base_url()),
             self.provider.wire()
         );
         for probe in &self.probes {
             let (state, what) = (self.state(probe), probe.what());
             let detail = probe.detail();
-            let detail = visible_lines(&detail);
+            let detail = escape_lines(&detail);
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{state:<8} {what:<13} {detail}");
             if let Some(hint) = self.hint(probe) {
-                let _ = writeln!(text, "{:<22} try: {}", "", visible_lines(&hint));
+                let _ = writeln!(text, "{:<22} try: {}", "", escape_lines(&hint));
             }
         }
         text

@@ -27,13 +27,13 @@ use sandbox_config::{
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Exec, Global, MechanismName};
+use crate::cli::{ExecArgs, Global, MechanismName};
 use crate::engine;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::run_dir::RunDir;
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
-use crate::stderr::say;
+use crate::stderr;
 use kept::{ExecLog, ExecOutcome};
 use receipt::Receipt;
 
@@ -44,9 +44,13 @@ const RESTORE_HINT: &str = "hint: look at it, and move it back: forge quarantine
 const UNREACHABLE: &str = "note: the command tried to reach another host, and the network is off; \
                            `network: true` turns it on";
 
-pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &ExecArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     // Whatever goes wrong before the command runs is 125, configuration included.
-    let refused = |failure: Failure| failure.exits(Exit::ExecRefused);
+    let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let project =
         gather::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
     // Before anything runs: what cannot be recorded is not done.
@@ -95,21 +99,21 @@ struct LocalContext {
 /// A command that is about to start, and how to plan it once more.
 struct PlannedStart<'a> {
     plan: Plan,
-    again: &'a dyn Fn() -> Result<Plan, Failure>,
+    again: &'a dyn Fn() -> Result<Plan, CliError>,
     directory: String,
 }
 
 /// Where the person stands, as the kernel names it.
-fn caller_directory(global: &Global) -> Result<PathBuf, Failure> {
+fn caller_directory(global: &Global) -> Result<PathBuf, CliError> {
     let start = global.directory.as_deref().unwrap_or(Path::new("."));
     start.canonicalize().map_err(|error| {
         let text = format!("{}: {error}", start.display());
-        Failure::new(Exit::ExecRefused, "exec", text)
+        CliError::new(ExitKind::ExecRefused, "exec", text)
     })
 }
 
 /// What commands see the directory as in which the person stands.
-fn directory_inside(policy: &Policy, here: &Path) -> Result<String, Failure> {
+fn directory_inside(policy: &Policy, here: &Path) -> Result<String, CliError> {
     policy.directory_inside(here).ok_or_else(|| {
         let shown: Vec<String> = policy
             .mounts()
@@ -125,8 +129,8 @@ fn directory_inside(policy: &Policy, here: &Path) -> Result<String, Failure> {
                 several.join(", ")
             ),
         };
-        Failure::new(
-            Exit::ExecRefused,
+        CliError::new(
+            ExitKind::ExecRefused,
             "mount.unavailable",
             format!(
                 "the command cannot start here: {} is in no directory that the project shows",
@@ -139,12 +143,12 @@ fn directory_inside(policy: &Policy, here: &Path) -> Result<String, Failure> {
 
 /// How the command would be confined, and where it runs.
 fn prepare(
-    args: &Exec,
+    args: &ExecArgs,
     project: &Project,
     dir: &RunDir,
     ambient: &Ambient,
     here: &Path,
-) -> Result<(ExecSite, String), Failure> {
+) -> Result<(ExecSite, String), CliError> {
     let mut grant: Grant = match &args.worker {
         // A person typed the command: without a worker it is the project's ceiling.
         None => project.ceiling().clone(),
@@ -154,7 +158,8 @@ fn prepare(
         grant = grant.read_only();
     }
     let grant = dir.holds(grant)?;
-    let unavailable = |error: String| Failure::new(Exit::ExecRefused, "mount.unavailable", error);
+    let unavailable =
+        |error: String| CliError::new(ExitKind::ExecRefused, "mount.unavailable", error);
     let by_name = grant
         .policy()
         .map_err(|error| unavailable(error.to_string()))?;
@@ -205,8 +210,8 @@ fn prepare(
                 )
             }
         };
-        Failure::new(
-            Exit::ExecRefused,
+        CliError::new(
+            ExitKind::ExecRefused,
             "isolation.unavailable",
             format!("no runner is available for the command: {why}"),
         )
@@ -239,11 +244,11 @@ fn prepare(
     }
 }
 
-fn plan(args: &Exec, grant: &Grant, policy: &Policy) -> Result<Plan, Failure> {
+fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliError> {
     if args.no_os_sandbox {
         if grant.require_os_sandbox() {
-            return Err(Failure::new(
-                Exit::ExecRefused,
+            return Err(CliError::new(
+                ExitKind::ExecRefused,
                 "isolation.unavailable",
                 "the project requires an OS sandbox, and --no-os-sandbox turns it off",
             ));
@@ -281,10 +286,10 @@ fn plan(args: &Exec, grant: &Grant, policy: &Policy) -> Result<Plan, Failure> {
 }
 
 fn warn_unconfined() {
-    say("warning: no OS sandbox: the command can do whatever you can");
+    stderr::print("warning: no OS sandbox: the command can do whatever you can");
 }
 
-fn refused(error: &PlanError, may_be_turned_off: bool) -> Failure {
+fn refused(error: &PlanError, may_be_turned_off: bool) -> CliError {
     let mut hint = error.hint();
     if may_be_turned_off {
         hint.push_str("\nor run it without any confinement: forge exec --no-os-sandbox -- …");
@@ -292,9 +297,9 @@ fn refused(error: &PlanError, may_be_turned_off: bool) -> Failure {
     isolation(error, hint)
 }
 
-fn isolation(error: &PlanError, hint: String) -> Failure {
-    Failure::new(
-        Exit::ExecRefused,
+fn isolation(error: &PlanError, hint: String) -> CliError {
+    CliError::new(
+        ExitKind::ExecRefused,
         "isolation.unavailable",
         format!("OS sandbox required but unavailable: {error}"),
     )
@@ -303,11 +308,11 @@ fn isolation(error: &PlanError, hint: String) -> Failure {
 
 fn execute(
     global: &Global,
-    args: &Exec,
+    args: &ExecArgs,
     start: PlannedStart<'_>,
     ambient: &Ambient,
     kept: ExecLog,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let mut kept = Some(kept);
     let outcome = run_it(global, args, start, ambient, &mut kept);
     // It did not get so far as to have ended.
@@ -319,18 +324,18 @@ fn execute(
 
 fn run_it(
     global: &Global,
-    args: &Exec,
+    args: &ExecArgs,
     start: PlannedStart<'_>,
     ambient: &Ambient,
     kept: &mut Option<ExecLog>,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let PlannedStart {
         mut plan,
         again,
         directory,
     } = start;
     let Some((program, rest)) = args.command.split_first() else {
-        return Err(Failure::usage("missing command"));
+        return Err(CliError::usage("missing command"));
     };
     let here = caller_directory(global)?;
     let said = plan.policy().environment().variables();
@@ -343,7 +348,7 @@ fn run_it(
             && args.mechanism.is_none()
             && !global.quiet
         {
-            say(format!("warning: {told}"));
+            stderr::print(format!("warning: {told}"));
         }
         let command = Command::new(plan, program)
             .args(rest)
@@ -368,10 +373,10 @@ fn run_it(
         .any_terminal
         .then(IgnoredInterrupts::take)
         .transpose()
-        .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
+        .map_err(|error| CliError::new(ExitKind::ExecRefused, "signals", error.to_string()))?;
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let stops = KillOnSignal::listen(!ambient.any_terminal)
-        .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
+        .map_err(|error| CliError::new(ExitKind::ExecRefused, "signals", error.to_string()))?;
     let mut child = match command(&plan).spawn() {
         // What was remembered of this machine has been forgotten, so it is looked at once more.
         Err(error) if error.kind() == ErrorKind::Enforcement && !args.no_os_sandbox => {
@@ -416,10 +421,10 @@ fn run_it(
     }
     if !global.json {
         for found in child.quarantined() {
-            say(format!("quarantined: {found}"));
+            stderr::print(format!("quarantined: {found}"));
         }
         if !child.quarantined().is_empty() && !quiet {
-            say(RESTORE_HINT);
+            stderr::print(RESTORE_HINT);
         }
     }
     if !quiet {
@@ -445,10 +450,10 @@ fn run_it(
     let code = stops.told().unwrap_or(code);
     if let Some(exceeded) = child.exceeded().filter(|_| !global.json) {
         // The exit code alone (137, or the command's own) does not say why.
-        say(format!("limit: the command used {}", met(&exceeded)));
+        stderr::print(format!("limit: the command used {}", met(&exceeded)));
     }
     if !exit.success() && !quiet && child.enforcement().unreachable > 0 {
-        say(UNREACHABLE);
+        stderr::print(UNREACHABLE);
     }
     if global.json {
         let exceeded = child.exceeded().as_ref().map(met);
@@ -456,9 +461,9 @@ fn run_it(
         report(&exit, exceeded, &printed, enforcement)?;
     }
     if args.fail_on_quarantine && !child.quarantined().is_empty() {
-        return Ok(Exit::Quarantined);
+        return Ok(ExitKind::Quarantined);
     }
-    Ok(Exit::Command(code))
+    Ok(ExitKind::Command(code))
 }
 
 /// The limit that a command met, with what sets it.
@@ -481,9 +486,9 @@ fn notes(before: &[Entry], now: &Enforcement) {
         let new = reason.strip_prefix(said).unwrap_or(reason);
         let new = new.strip_prefix("; ").unwrap_or(new);
         if before.state != now.state {
-            say(format!("warning: {}: {}: {new}", now.promise, now.state));
+            stderr::print(format!("warning: {}: {}: {new}", now.promise, now.state));
         } else if now.promise.rank() == Rank::Guard {
-            say(format!("note: {}: {new}", now.promise));
+            stderr::print(format!("note: {}: {new}", now.promise));
         }
     }
 }
@@ -522,7 +527,7 @@ fn report(
     exceeded: Option<String>,
     printed: &CapturedOutput,
     enforcement: Value,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let (kind, number) = match exit {
         os_sandbox::Exit::Code(code) => ("exit", Some(*code)),
         os_sandbox::Exit::Signal(signal) => ("signal", Some(*signal)),
@@ -543,7 +548,7 @@ fn report(
         "stderr": stream(&printed.stderr),
         "enforcement": enforcement,
     });
-    writeln!(std::io::stdout().lock(), "{object}").map_err(Failure::stdout)
+    writeln!(std::io::stdout().lock(), "{object}").map_err(CliError::stdout)
 }
 
 /// Opens a file that we write in a person's name, without following a link out of here.
@@ -578,12 +583,16 @@ pub(crate) fn open_plain(file: &Path) -> std::io::Result<File> {
     Ok(opened)
 }
 
-fn not_started(error: &Error) -> Failure {
+fn not_started(error: &Error) -> CliError {
     let code = match error.kind() {
         ErrorKind::Unguarded => "guards.incomplete",
         _ => "exec",
     };
-    let failure = Failure::new(Exit::Command(error.exit_code()), code, error.to_string());
+    let failure = CliError::new(
+        ExitKind::Command(error.exit_code()),
+        code,
+        error.to_string(),
+    );
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,

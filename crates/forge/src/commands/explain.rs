@@ -16,14 +16,18 @@ use sandbox_config::{
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Explain, Global};
+use crate::cli::{ExplainArgs, Global};
 use crate::describe::{self, TextLayout, Tone};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::repositories;
-use crate::visible::{shell_word, visible};
+use crate::visible::{escape, shell_word};
 
-pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &ExplainArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let (lineage, last) = lineage(&project, args)?;
     let subject = subject(&project, last, args)?;
@@ -43,13 +47,13 @@ pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<
                 .trim_end()
         )
     };
-    written.map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }
 
 /// Whose rights are asked about: `--as`, `--worker`, the entry worker, or the project's. With the
 /// last worker.
-fn lineage(project: &Project, args: &Explain) -> Result<(Lineage, Option<Worker>), Failure> {
+fn lineage(project: &Project, args: &ExplainArgs) -> Result<(Lineage, Option<Worker>), CliError> {
     let names: Vec<&str> = match (&args.chain, &args.worker) {
         (Some(chain), _) => chain.split('>').map(str::trim).collect(),
         (None, Some(worker)) => vec![worker],
@@ -79,10 +83,14 @@ fn lineage(project: &Project, args: &Explain) -> Result<(Lineage, Option<Worker>
     Ok((lineage, Some(caller)))
 }
 
-fn exceeds(escalation: sandbox_config::Escalation) -> Failure {
+fn exceeds(escalation: sandbox_config::Escalation) -> CliError {
     match escalation.diagnostics() {
         Some(diagnostics) => diagnostics.into(),
-        None => Failure::new(Exit::Usage, "worker.exceeds_parent", escalation.to_string()),
+        None => CliError::new(
+            ExitKind::Usage,
+            "worker.exceeds_parent",
+            escalation.to_string(),
+        ),
     }
 }
 
@@ -92,10 +100,10 @@ fn allowed(
     caller: &Worker,
     worker: &Worker,
     chain: &[String],
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let name = worker.name();
     let refuse = |code, message: String| {
-        Failure::new(Exit::Usage, code, message).hint(format!(
+        CliError::new(ExitKind::Usage, code, message).hint(format!(
             "{} ({}) may call: {}",
             caller.name(),
             caller.shown(),
@@ -152,8 +160,8 @@ enum ExplainTarget {
 fn subject(
     project: &Project,
     last: Option<Worker>,
-    args: &Explain,
-) -> Result<ExplainTarget, Failure> {
+    args: &ExplainArgs,
+) -> Result<ExplainTarget, CliError> {
     let Some(word) = args.subject.as_deref() else {
         return command(&args.command).map(ExplainTarget::Command);
     };
@@ -163,7 +171,7 @@ fn subject(
         (false, false) => Operation::Read,
     };
     if let Some(host) = word.strip_prefix("host:") {
-        return host_of(host).ok_or_else(|| Failure::usage(format!("`{host}` is not a host")));
+        return host_of(host).ok_or_else(|| CliError::usage(format!("`{host}` is not a host")));
     }
     if let Some(name) = word.strip_prefix("repo:") {
         return Ok(ExplainTarget::Repository {
@@ -187,7 +195,7 @@ fn subject(
     }
     if word.contains('/') {
         let path = SandboxPath::parse(word)
-            .map_err(|error| Failure::usage(format!("`{word}` is not a sandbox path: {error}")))?;
+            .map_err(|error| CliError::usage(format!("`{word}` is not a sandbox path: {error}")))?;
         return Ok(ExplainTarget::Path { path, operation });
     }
     if (word.contains(['.', ':']) || word == "localhost")
@@ -196,7 +204,7 @@ fn subject(
         return Ok(host);
     }
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
-    Err(Failure::usage(format!("`{word}` is not a sandbox path, host, tool or worker")).hint(format!(
+    Err(CliError::usage(format!("`{word}` is not a sandbox path, host, tool or worker")).hint(format!(
         "a path begins with `/`, a host with `host:`, a repository with `repo:`, a command comes after `--`; tools are: {}",
         names.join(", ")
     )))
@@ -232,7 +240,7 @@ fn host_of(text: &str) -> Option<ExplainTarget> {
 }
 
 /// One word is a whole line, as a model writes it; several are the words of one command.
-fn command(words: &[String]) -> Result<CommandLine, Failure> {
+fn command(words: &[String]) -> Result<CommandLine, CliError> {
     let line = match words {
         [line] => line.clone(),
         words => words
@@ -241,11 +249,11 @@ fn command(words: &[String]) -> Result<CommandLine, Failure> {
             .collect::<Vec<_>>()
             .join(" "),
     };
-    CommandLine::parse(&line).map_err(|error| Failure::usage(format!("the command: {error}")))
+    CommandLine::parse(&line).map_err(|error| CliError::usage(format!("the command: {error}")))
 }
 
-fn internal<T>(outcome: Result<T, String>) -> Result<T, Failure> {
-    outcome.map_err(|error| Failure::new(Exit::Negative, "config.tool_name", error))
+fn internal<T>(outcome: Result<T, String>) -> Result<T, CliError> {
+    outcome.map_err(|error| CliError::new(ExitKind::Negative, "config.tool_name", error))
 }
 
 /// allow, ask, block, or outside: not among what is held at all.
@@ -312,7 +320,7 @@ impl Explanation {
         project: &Project,
         lineage: &Lineage,
         subject: ExplainTarget,
-    ) -> Result<Explanation, Failure> {
+    ) -> Result<Explanation, CliError> {
         let grant = lineage.grant();
         let who = lineage.steps().skip(1).map(|step| step.who().to_owned());
         let steps: Vec<_> = lineage.steps().collect();
@@ -397,7 +405,7 @@ impl Explanation {
         lineage: &Lineage,
         path: &SandboxPath,
         operation: Operation,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         self.shown = format!("{operation} {}", path.as_str());
         self.kind = "path";
         let grant = lineage.grant();
@@ -441,13 +449,13 @@ impl Explanation {
         lineage: &Lineage,
         name: &str,
         staging: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let mut known = project.ceiling().repositories().iter();
         let known = known.find(|known| known.name() == name);
         let address = match known {
             Some(known) => known.address().to_owned(),
             None => repositories::address(name)
-                .map_err(|why| Failure::usage(format!("invalid repository `{name}`: {why}")))?,
+                .map_err(|why| CliError::usage(format!("invalid repository `{name}`: {why}")))?,
         };
         self.shown = match staging {
             true => format!("stage for {name}"),
@@ -476,7 +484,7 @@ impl Explanation {
         Ok(())
     }
 
-    fn tool(&mut self, lineage: &Lineage, spec: &Spec) -> Result<(), Failure> {
+    fn tool(&mut self, lineage: &Lineage, spec: &Spec) -> Result<(), CliError> {
         self.shown = format!("offer {}", spec.name);
         self.kind = "tool";
         let grant = lineage.grant();
@@ -613,7 +621,7 @@ impl Explanation {
             names => names.join(" > "),
         };
         let word = self.decision.word();
-        let line = format!("{} for {}: {word}", visible(&self.shown), visible(&who));
+        let line = format!("{} for {}: {word}", escape(&self.shown), escape(&who));
         let line = layout.wrap(&line, "");
         // The decision ends the line.
         let mut text = match line.trim_end().strip_suffix(word) {
@@ -649,7 +657,7 @@ impl Explanation {
         if !verbose {
             let more = !self.held_to.is_empty() || self.enforcement.is_some();
             if let Some(ExpectedEnforcement::Impossible(why)) = &self.enforcement {
-                text.push_str(&format!("\nnot enforced: {}\n", visible(why)));
+                text.push_str(&format!("\nnot enforced: {}\n", escape(why)));
             } else if more {
                 text.push_str("\n-v: the limits of this call, and what enforces them\n");
             }
@@ -669,11 +677,11 @@ impl Explanation {
             Some(ExpectedEnforcement::Planned(plan)) => {
                 text.push_str("\nenforced by\n");
                 for line in plan.to_string().lines() {
-                    text.push_str(&format!("  {}\n", visible(line)));
+                    text.push_str(&format!("  {}\n", escape(line)));
                 }
             }
             Some(ExpectedEnforcement::Impossible(why)) => {
-                text.push_str(&format!("\nnot enforced: {}\n", visible(why)));
+                text.push_str(&format!("\nnot enforced: {}\n", escape(why)));
             }
         }
         text

@@ -6,11 +6,11 @@ use clap::CommandFactory as _;
 
 use serde_json::json;
 
-use crate::cli::{Cli, Global, Help};
-use crate::exit::{Exit, Failure};
+use crate::cli::{Cli, Global, HelpArgs};
+use crate::exit::{CliError, ExitKind};
 use crate::topics;
 
-pub(crate) fn run(global: &Global, args: &Help) -> Result<Exit, Failure> {
+pub(crate) fn run(global: &Global, args: &HelpArgs) -> Result<ExitKind, CliError> {
     let text = match args.topic.as_slice() {
         [] => overview(),
         [word] if let Some(text) = topics::text(word) => text,
@@ -20,8 +20,8 @@ pub(crate) fn run(global: &Global, args: &Help) -> Result<Exit, Failure> {
         true => json!({ "text": text.trim_end() }).to_string(),
         false => text.trim_end().to_owned(),
     };
-    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }
 
 fn overview() -> String {
@@ -33,7 +33,7 @@ fn overview() -> String {
     text
 }
 
-fn of_command(words: &[String]) -> Result<String, Failure> {
+fn of_command(words: &[String]) -> Result<String, CliError> {
     let mut command = Cli::command();
     command.build();
     let mut at = &mut command;
@@ -45,7 +45,7 @@ fn of_command(words: &[String]) -> Result<String, Failure> {
         at = at.find_subcommand_mut(word).ok_or_else(|| {
             let topics = topics::TOPICS.iter().map(|(name, _)| (*name).to_owned());
             let names: Vec<String> = known.into_iter().chain(topics).collect();
-            Failure::usage(format!("unknown command or topic `{word}`"))
+            CliError::usage(format!("unknown command or topic `{word}`"))
                 .hint(format!("there are: {}", names.join(", ")))
         })?;
     }

@@ -12,10 +12,10 @@ use forge_tools::node::PROTOCOL;
 use os_sandbox::docker::{Engine, ImageName};
 
 use crate::ambient::Ambient;
-use crate::cli::{Build, Global, Image, ImageAction};
+use crate::cli::{BuildArgs, Global, ImageAction, ImageArgs};
 use crate::engine;
-use crate::exit::{Exit, Failure};
-use crate::stderr::say;
+use crate::exit::{CliError, ExitKind};
+use crate::stderr;
 
 /// What a container of the image starts.
 const NODE: [&str; 3] = ["node", "serve", "--stdio"];
@@ -24,7 +24,11 @@ const MAX_BASE_BYTES: u64 = 32 << 30;
 /// Where what is running says what it has mapped.
 const MAPS: &str = "/proc/self/maps";
 
-pub(crate) fn run(global: &Global, args: &Image, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &ImageArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let ImageAction::Build(args) = &args.action;
     build(global, args, ambient)
 }
@@ -35,12 +39,12 @@ struct BaseImage {
     image: os_sandbox::docker::Image,
 }
 
-fn build(global: &Global, args: &Build, ambient: &Ambient) -> Result<Exit, Failure> {
+fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let name = named("--tag", &args.tag)?;
     if name.tagged().is_none() {
         let message =
             format!("--tag: `{name}` says which image it is, and cannot be given to another");
-        return Err(Failure::usage(message).hint("write NAME:TAG"));
+        return Err(CliError::usage(message).hint("write NAME:TAG"));
     }
     let base = args.base.as_deref().map(|base| named("--base", base));
     let base = base.transpose()?;
@@ -70,7 +74,7 @@ fn build(global: &Global, args: &Build, ambient: &Ambient) -> Result<Exit, Failu
     let build = match (&engine, &below) {
         (Some(engine), Some(below)) => {
             if !global.quiet && !global.json {
-                say(format_args!(
+                stderr::print(format_args!(
                     "reading {} ({})",
                     below.name,
                     below.image.id()
@@ -98,18 +102,22 @@ fn build(global: &Global, args: &Build, ambient: &Ambient) -> Result<Exit, Failu
 }
 
 /// This program, with what it needs.
-pub(crate) fn own_program() -> Result<Program, Failure> {
+pub(crate) fn own_program() -> Result<Program, CliError> {
     let own = std::env::current_exe().map_err(|error| {
-        Failure::new(Exit::Negative, "image", format!("where is forge? {error}"))
+        CliError::new(
+            ExitKind::Negative,
+            "image",
+            format!("where is forge? {error}"),
+        )
     })?;
     // Elsewhere than on Linux there is none, and what runs there goes into no container.
     let maps = std::fs::read_to_string(MAPS).unwrap_or_default();
     Program::of(&own, &maps).map_err(|error| failed(&error.into()))
 }
 
-fn named(flag: &str, text: &str) -> Result<ImageName, Failure> {
+fn named(flag: &str, text: &str) -> Result<ImageName, CliError> {
     ImageName::parse(text).map_err(|error| {
-        let failure = Failure::usage(format!("{flag}: {error}"));
+        let failure = CliError::usage(format!("{flag}: {error}"));
         match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
@@ -117,7 +125,7 @@ fn named(flag: &str, text: &str) -> Result<ImageName, Failure> {
     })
 }
 
-fn found(engine: &Engine, name: ImageName) -> Result<BaseImage, Failure> {
+fn found(engine: &Engine, name: ImageName) -> Result<BaseImage, CliError> {
     match engine
         .image(&name)
         .map_err(|error| engine::failed(&error))?
@@ -125,14 +133,14 @@ fn found(engine: &Engine, name: ImageName) -> Result<BaseImage, Failure> {
         Some(image) => Ok(BaseImage { name, image }),
         None => {
             let message = format!("the container engine has no image `{name}`");
-            Err(Failure::new(Exit::Negative, "image.base", message).hint(
+            Err(CliError::new(ExitKind::Negative, "image.base", message).hint(
                 "bring it there first (`docker pull`, `docker load`, `docker import`); forge fetches none",
             ))
         }
     }
 }
 
-fn read(engine: &Engine, below: &BaseImage) -> Result<Base, Failure> {
+fn read(engine: &Engine, below: &BaseImage) -> Result<Base, CliError> {
     let spool = tempfile::tempfile().map_err(|error| spooled(&error.to_string()))?;
     let spool = engine
         .save_image(&below.image, spool, MAX_BASE_BYTES)
@@ -143,14 +151,14 @@ fn read(engine: &Engine, below: &BaseImage) -> Result<Base, Failure> {
     Base::read(below.image.id(), spool).map_err(|error| failed(&error))
 }
 
-fn spooled(why: &str) -> Failure {
+fn spooled(why: &str) -> CliError {
     let message = format!("the base cannot be kept while it is read: {why}");
-    Failure::new(Exit::Negative, "image", message)
+    CliError::new(ExitKind::Negative, "image", message)
         .hint("TMPDIR names the directory for it, which needs room for the whole image")
 }
 
 /// Gives the image to the engine, and sees what it made of it.
-fn load(engine: &Engine, name: &ImageName, planned: &Planned<'_>) -> Result<(), Failure> {
+fn load(engine: &Engine, name: &ImageName, planned: &Planned<'_>) -> Result<(), CliError> {
     let (reader, writer) = std::io::pipe().map_err(|error| failed(&ImageError::Write(error)))?;
     let (loaded, written) = std::thread::scope(|scope| {
         let writing = scope.spawn(|| planned.write(std::io::BufWriter::new(writer)).map(drop));
@@ -162,8 +170,8 @@ fn load(engine: &Engine, name: &ImageName, planned: &Planned<'_>) -> Result<(), 
         Ok(Ok(()) | Err(ImageError::Write(_))) => {}
         Ok(Err(error)) => return Err(failed(&error)),
         Err(_) => {
-            return Err(Failure::new(
-                Exit::Negative,
+            return Err(CliError::new(
+                ExitKind::Negative,
                 "image",
                 "the image was not written",
             ));
@@ -178,16 +186,16 @@ fn load(engine: &Engine, name: &ImageName, planned: &Planned<'_>) -> Result<(), 
     } else {
         let message =
             format!("the container engine took the image, and `{name}` is another one there");
-        Err(Failure::new(Exit::Negative, "image", message))
+        Err(CliError::new(ExitKind::Negative, "image", message))
     }
 }
 
-fn failed(error: &ImageError) -> Failure {
+fn failed(error: &ImageError) -> CliError {
     let code = match error {
         ImageError::Base(_) => "image.base",
         _ => "image",
     };
-    let failure = Failure::new(Exit::Negative, code, error.to_string());
+    let failure = CliError::new(ExitKind::Negative, code, error.to_string());
     match error {
         ImageError::Program(_) => failure.hint(
             "an image is made of a forge for Linux: run `forge image build -o FILE` there, and \

@@ -7,16 +7,20 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Install};
-use crate::exit::{Exit, Failure};
+use crate::cli::{Global, InstallArgs};
+use crate::exit::{CliError, ExitKind};
 use crate::install::{
     Audience, EditError, EditOutcome, McpClient, Scope, ServerCommand, ServerEntry, SettingsFile,
     SettingsFileError, SettingsPath, SettingsRoots, absolute, edit, in_path, own_places, start,
 };
-use crate::stderr::say;
-use crate::visible::{shell_word, visible, visible_lines, visible_path};
+use crate::stderr;
+use crate::visible::{escape, escape_lines, escape_path, shell_word};
 
-pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &InstallArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let start = start(global)?;
     let scope = args.scope.unwrap_or(args.client.usual_scope());
     let audience = match args.file {
@@ -66,7 +70,7 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
             facts["state"] = json!("unchanged");
             let text = format!(
                 "unchanged: {}: `{}` is there already",
-                visible_path(&path),
+                escape_path(&path),
                 server.name
             );
             print(global, &facts, &text)?;
@@ -78,7 +82,7 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
     let diff = diff(&path, old, &new);
     facts["state"] = json!("written");
     facts["diff"] = json!(diff);
-    let text = format!("written: {}\n{}", visible_path(&path), visible_lines(&diff));
+    let text = format!("written: {}\n{}", escape_path(&path), escape_lines(&diff));
     print(global, &facts, text.trim_end())?;
     Ok(show_notes(global, &notes))
 }
@@ -94,21 +98,21 @@ fn diff(path: &Path, old: Option<&str>, new: &str) -> String {
         .to_string()
 }
 
-fn print(global: &Global, facts: &Value, text: &str) -> Result<(), Failure> {
+fn print(global: &Global, facts: &Value, text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     match global.json {
         true => writeln!(out, "{facts}"),
         false => writeln!(out, "{text}"),
     }
-    .map_err(Failure::stdout)
+    .map_err(CliError::stdout)
 }
 
 fn target(
-    args: &Install,
+    args: &InstallArgs,
     scope: Scope,
     start: &Path,
     ambient: &Ambient,
-) -> Result<SettingsFile, Failure> {
+) -> Result<SettingsFile, CliError> {
     let place = match &args.file {
         Some(file) => {
             let file = absolute(&start.join(file))?;
@@ -126,7 +130,7 @@ fn target(
     place
         .and_then(|place| SettingsFile::new(place, scope))
         .ok_or_else(|| {
-            Failure::usage(format!(
+            CliError::usage(format!(
                 "{} has no settings of scope {} here",
                 args.client.word(),
                 scope.word()
@@ -136,18 +140,18 @@ fn target(
 }
 
 /// The entry as it stands in a file of its own.
-fn alone(client: McpClient, entry: &ServerEntry) -> Result<String, Failure> {
+fn alone(client: McpClient, entry: &ServerEntry) -> Result<String, CliError> {
     match edit(client.format(), None, entry, false) {
         Ok(EditOutcome::New(text)) => Ok(text),
-        Ok(EditOutcome::Unchanged) | Err(_) => Err(Failure::new(
-            Exit::Negative,
+        Ok(EditOutcome::Unchanged) | Err(_) => Err(CliError::new(
+            ExitKind::Negative,
             "client.file",
             "the entry cannot be written in this format",
         )),
     }
 }
 
-fn own_command(args: &Install, scope: Scope, server: &ServerCommand) -> Option<Vec<String>> {
+fn own_command(args: &InstallArgs, scope: Scope, server: &ServerCommand) -> Option<Vec<String>> {
     // Clients pass variables in different ways and know no other file: those are left to the file.
     if !server.env.is_empty() || args.file.is_some() {
         return None;
@@ -158,17 +162,17 @@ fn own_command(args: &Install, scope: Scope, server: &ServerCommand) -> Option<V
     Some(words)
 }
 
-fn hints(global: &Global, args: &Install, scope: Scope, server: &ServerCommand, path: &Path) {
+fn hints(global: &Global, args: &InstallArgs, scope: Scope, server: &ServerCommand, path: &Path) {
     if global.quiet {
         return;
     }
-    say(format_args!(
+    stderr::print(format_args!(
         "goes into {}; `--write` puts it there",
-        visible_path(path)
+        escape_path(path)
     ));
     if let Some(words) = own_command(args, scope, server) {
         let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
-        say(format_args!("or: {}", visible(&words.join(" "))));
+        stderr::print(format_args!("or: {}", escape(&words.join(" "))));
     }
 }
 
@@ -177,7 +181,7 @@ fn team_notes(
     client: McpClient,
     server: &ServerCommand,
     ambient: &Ambient,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>, CliError> {
     let mut notes = Vec::new();
     if in_path(ambient)?.is_none() {
         notes.push(
@@ -190,7 +194,7 @@ fn team_notes(
     for word in server.arguments.iter().filter(has_host_path) {
         notes.push(format!(
             "the file is the project's, and `{}` is a path of this machine",
-            visible(word)
+            escape(word)
         ));
     }
     for (name, _) in own_places(ambient) {
@@ -203,22 +207,22 @@ fn team_notes(
     Ok(notes)
 }
 
-fn show_notes(global: &Global, notes: &[String]) -> Exit {
+fn show_notes(global: &Global, notes: &[String]) -> ExitKind {
     let shown = if global.quiet { &[] } else { notes };
     for note in shown {
-        say(format_args!("note: {note}"));
+        stderr::print(format_args!("note: {note}"));
     }
-    Exit::Done
+    ExitKind::Done
 }
 
-fn not_used(path: &Path, error: SettingsFileError) -> Failure {
-    let shown = visible_path(path);
-    let failure = |message: String| Failure::new(Exit::Negative, "client.file", message);
+fn not_used(path: &Path, error: SettingsFileError) -> CliError {
+    let shown = escape_path(path);
+    let failure = |message: String| CliError::new(ExitKind::Negative, "client.file", message);
     match error {
         SettingsFileError::Link { at, to } => failure(format!(
             "{} is a link to {}, and was left alone",
-            visible_path(&at),
-            visible_path(&to)
+            escape_path(&at),
+            escape_path(&to)
         ))
         .hint("if that is the file you mean, say so: `--file` with its own path"),
         SettingsFileError::Changed => {
@@ -230,26 +234,28 @@ fn not_used(path: &Path, error: SettingsFileError) -> Failure {
     }
 }
 
-fn not_edited(path: &Path, name: &str, error: EditError) -> Failure {
-    let shown = visible_path(path);
+fn not_edited(path: &Path, name: &str, error: EditError) -> CliError {
+    let shown = escape_path(path);
     match error {
         EditError::Syntax {
             line,
             column,
             message,
-        } => Failure::new(
-            Exit::Usage,
+        } => CliError::new(
+            ExitKind::Usage,
             "client.syntax",
             format!("{shown}:{line}:{column}: {message}"),
         )
         .at(path, line, column)
         .hint("the file was left alone; correct it first"),
-        EditError::Shape(what) => {
-            Failure::new(Exit::Negative, "client.file", format!("{shown}: {what}"))
-                .hint("it was left alone; without `--write` the settings are printed")
-        }
-        EditError::Other(command) => Failure::new(
-            Exit::Negative,
+        EditError::Shape(what) => CliError::new(
+            ExitKind::Negative,
+            "client.file",
+            format!("{shown}: {what}"),
+        )
+        .hint("it was left alone; without `--write` the settings are printed"),
+        EditError::Other(command) => CliError::new(
+            ExitKind::Negative,
             "client.exists",
             format!("{shown}: `{name}` is there already, and starts: {command}"),
         )

@@ -13,20 +13,24 @@ use forge_tools::{Approver, AuditLog, Caller, HostAnswers, Recorder, StandIn, To
 use sandbox_config::{Project, WithoutFile};
 
 use crate::ambient::Ambient;
-use crate::cli::{ApproverName, Global, Mcp};
-use crate::exit::{Exit, Failure};
+use crate::cli::{ApproverName, Global, McpArgs};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::queue::{Queue, WhenUnattended};
 use crate::run_dir::{self, RunDir};
-use crate::stderr::say;
+use crate::stderr;
 use crate::watch::{FileSnapshot, WatchedPaths};
 use crate::wire::StdioStream;
 
 /// How often the files of the project are looked at.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit, Failure> {
-    let wire = take_standard_output().map_err(Failure::stdout)?;
+pub(crate) fn run(
+    global: &Global,
+    args: &McpArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let wire = take_standard_output().map_err(CliError::stdout)?;
     let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
         .instructions("List the files of / first: it shows what there is.");
     let server = McpServer::new(global, args, ambient);
@@ -82,7 +86,7 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
         run_dir::seal(&kept.audit, ending)?;
     }
     outcome??;
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// One client is one conversation, of which one thread reads and writes the messages, and makes the
@@ -97,14 +101,14 @@ async fn one_client(
     serve_beside(&live, info, input, output, StandIn::on_this_runtime()).await
 }
 
-fn failed(error: McpError) -> Failure {
-    Failure::new(Exit::Negative, "mcp", error.to_string())
+fn failed(error: McpError) -> CliError {
+    CliError::new(ExitKind::Negative, "mcp", error.to_string())
 }
 
 /// What is the same for every state of the configuration.
 struct McpServer<'a> {
     global: &'a Global,
-    args: &'a Mcp,
+    args: &'a McpArgs,
     ambient: &'a Ambient,
     /// From the first configuration on that can be used, since that says where runs and
     /// questions are kept.
@@ -122,7 +126,7 @@ struct ServerRun {
 }
 
 impl<'a> McpServer<'a> {
-    fn new(global: &'a Global, args: &'a Mcp, ambient: &'a Ambient) -> Self {
+    fn new(global: &'a Global, args: &'a McpArgs, ambient: &'a Ambient) -> Self {
         McpServer {
             global,
             args,
@@ -163,7 +167,7 @@ impl<'a> McpServer<'a> {
         &self,
         places: &mut WatchedPaths,
         seen: &mut FileSnapshot,
-    ) -> Result<Toolbox, Failure> {
+    ) -> Result<Toolbox, CliError> {
         *seen = places.snapshot();
         let project = gather::project(self.global, self.ambient, None, WithoutFile::DefaultZones)?;
         places.worker_dirs = project.worker_dirs().to_vec();
@@ -193,7 +197,7 @@ impl<'a> McpServer<'a> {
         )
     }
 
-    fn keep(&self, project: &Project) -> Result<ServerRun, Failure> {
+    fn keep(&self, project: &Project) -> Result<ServerRun, CliError> {
         let queue = |absent| {
             let place = self.ambient.queue(project.dir());
             let approval_timeout = gather::approval_timeout(project);
@@ -236,13 +240,13 @@ impl<'a> McpServer<'a> {
                 Ok(toolbox) => {
                     self.waits.store(false, Ordering::Relaxed);
                     live.replace(toolbox);
-                    say("forge: the configuration changed and is in force");
+                    stderr::print("forge: the configuration changed and is in force");
                 }
                 // Said before.
                 Err(failure) if waits && failure.is_mount() => {}
                 Err(failure) => {
                     failure.report(self.global.json);
-                    say(
+                    stderr::print(
                         "forge: the configuration changed and cannot be used, so the one before \
                          stays",
                     );

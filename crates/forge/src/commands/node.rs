@@ -6,19 +6,19 @@ use std::os::fd::AsFd as _;
 
 use forge_tools::node::{Inside, serve};
 
-use crate::cli::{Node, NodeAction};
+use crate::cli::{NodeAction, NodeArgs};
 use crate::commands::mcp::take_standard_output;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::wire::StdioStream;
 
 /// What everything here uses together, where it has a control group of its own.
 const CONTROL_GROUP: &str = "/sys/fs/cgroup";
 
-pub(crate) fn run(args: &Node) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &NodeArgs) -> Result<ExitKind, CliError> {
     let NodeAction::Serve(serving) = &args.action;
     debug_assert!(serving.stdio, "the only way there is so far");
-    let output = take_standard_output().map_err(Failure::stdout)?;
+    let output = take_standard_output().map_err(CliError::stdout)?;
     let served = gather::until_stopped(async {
         let input = std::io::stdin().as_fd().try_clone_to_owned();
         let input = input.map_err(|error| failed(&error))?;
@@ -28,9 +28,9 @@ pub(crate) fn run(args: &Node) -> Result<Exit, Failure> {
         served.map_err(|error| failed(&error))
     })?;
     // Threads that still wait for something end with this process, and commands with it.
-    served.map(|()| Exit::Done)
+    served.map(|()| ExitKind::Done)
 }
 
-fn failed(error: &dyn std::error::Error) -> Failure {
-    Failure::new(Exit::Negative, "node", error.to_string())
+fn failed(error: &dyn std::error::Error) -> CliError {
+    CliError::new(ExitKind::Negative, "node", error.to_string())
 }

@@ -6,31 +6,31 @@ use std::path::Path;
 use clap::{Arg, Command, CommandFactory as _};
 use serde_json::json;
 
-use crate::cli::{Cli, Completions, Global, Man};
-use crate::exit::{Exit, Failure};
-use crate::visible::visible_path;
+use crate::cli::{Cli, CompletionsArgs, Global, ManArgs};
+use crate::exit::{CliError, ExitKind};
+use crate::visible::escape_path;
 
 const NAME: &str = "forge";
 
-pub(crate) fn completions(args: &Completions) -> Result<Exit, Failure> {
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitKind, CliError> {
     // Written to memory first: the library panics if its output fails.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), NAME, &mut script);
     std::io::stdout()
         .lock()
         .write_all(&script)
-        .map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+        .map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }
 
-pub(crate) fn man(global: &Global, args: &Man) -> Result<Exit, Failure> {
+pub(crate) fn man(global: &Global, args: &ManArgs) -> Result<ExitKind, CliError> {
     let base = global.directory.clone().unwrap_or_default();
     let dir = base.join(&args.directory);
     let failed = |path: &Path, error: std::io::Error| {
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "man",
-            format!("cannot write {}: {error}", visible_path(path)),
+            format!("cannot write {}: {error}", escape_path(path)),
         )
     };
     std::fs::create_dir_all(&dir).map_err(|error| failed(&dir, error))?;
@@ -38,7 +38,7 @@ pub(crate) fn man(global: &Global, args: &Man) -> Result<Exit, Failure> {
     command.build();
     let mut pages = Vec::new();
     page(&command, &mut pages)
-        .map_err(|error| Failure::new(Exit::Negative, "man", error.to_string()))?;
+        .map_err(|error| CliError::new(ExitKind::Negative, "man", error.to_string()))?;
     let mut names = Vec::new();
     for (name, text) in pages {
         let path = dir.join(&name);
@@ -50,8 +50,8 @@ pub(crate) fn man(global: &Global, args: &Man) -> Result<Exit, Failure> {
     } else {
         names.join("\n")
     };
-    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }
 
 /// The page of a command, and those of the commands below it.

@@ -25,12 +25,12 @@ use sandbox_config::{Project, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Quarantine, QuarantineAction};
-use crate::empty::{empty, open_below};
-use crate::exit::{Exit, Failure};
+use crate::cli::{Global, QuarantineAction, QuarantineArgs};
+use crate::empty::{open_below, remove_contents};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
-use crate::stderr::say;
-use crate::visible::visible_path;
+use crate::stderr;
+use crate::visible::escape_path;
 
 /// Most entries that are listed.
 const MAX_ENTRIES: usize = 10_000;
@@ -38,11 +38,15 @@ const MAX_ENTRIES: usize = 10_000;
 /// What git is told about the quarantine, in it.
 const IGNORE: &str = ".gitignore";
 
-pub(crate) fn run(global: &Global, args: &Quarantine, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &QuarantineArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let project = gather::project(global, ambient, None, WithoutFile::RootAtStart)?;
     let listing = QuarantineListing::of(&project)?;
     if listing.truncated {
-        say(format_args!(
+        stderr::print(format_args!(
             "warning: more than {MAX_ENTRIES} entries: the rest is not listed"
         ));
     }
@@ -101,7 +105,7 @@ impl QuarantinedItem {
 }
 
 impl QuarantineListing {
-    fn of(project: &Project) -> Result<QuarantineListing, Failure> {
+    fn of(project: &Project) -> Result<QuarantineListing, CliError> {
         let mut listing = QuarantineListing::default();
         let mounts = project.ceiling().mounts().filter(|m| !m.awaits_run());
         for mount in mounts {
@@ -178,7 +182,7 @@ impl QuarantineListing {
                 }
                 let bytes = match is_dir {
                     true => open(&taken)
-                        .and_then(|dir| empty(&dir, true))
+                        .and_then(|dir| remove_contents(&dir, true))
                         .map_or(0, |all| all.bytes),
                     false => u64::try_from(stat.st_size).unwrap_or_default(),
                 };
@@ -198,7 +202,7 @@ impl QuarantineListing {
     }
 }
 
-fn list(global: &Global, listing: &QuarantineListing) -> Result<Exit, Failure> {
+fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliError> {
     let mut out = std::io::stdout().lock();
     if global.json {
         let entries: Vec<Value> = listing
@@ -206,11 +210,11 @@ fn list(global: &Global, listing: &QuarantineListing) -> Result<Exit, Failure> {
             .iter()
             .map(QuarantinedItem::to_json)
             .collect();
-        writeln!(out, "{}", json!({ "entries": entries })).map_err(Failure::stdout)?;
-        return Ok(Exit::Done);
+        writeln!(out, "{}", json!({ "entries": entries })).map_err(CliError::stdout)?;
+        return Ok(ExitKind::Done);
     }
     if listing.entries.is_empty() {
-        writeln!(out, "The quarantine is empty.").map_err(Failure::stdout)?;
+        writeln!(out, "The quarantine is empty.").map_err(CliError::stdout)?;
     }
     for entry in &listing.entries {
         let slash = if entry.is_dir { "/" } else { "" };
@@ -223,12 +227,12 @@ fn list(global: &Global, listing: &QuarantineListing) -> Result<Exit, Failure> {
             "{}  {:>9} bytes  {}{slash}{again}\n  now {}",
             entry.taken_at(),
             entry.bytes,
-            visible_path(&entry.origin()),
-            visible_path(&entry.quarantined()),
+            escape_path(&entry.origin()),
+            escape_path(&entry.quarantined()),
         )
-        .map_err(Failure::stdout)?;
+        .map_err(CliError::stdout)?;
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 fn restore(
@@ -236,7 +240,7 @@ fn restore(
     listing: &QuarantineListing,
     paths: &[PathBuf],
     all: bool,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let mut chosen: Vec<&QuarantinedItem> = Vec::new();
     if all {
         chosen.extend(&listing.entries);
@@ -248,12 +252,12 @@ fn restore(
             entry.origin().starts_with(&path) || entry.quarantined().starts_with(&path)
         }));
         if chosen.len() == before {
-            return Err(Failure::new(
-                Exit::Negative,
+            return Err(CliError::new(
+                ExitKind::Negative,
                 "quarantine.unknown",
                 format!(
                     "nothing in the quarantine was taken from {}",
-                    visible_path(&path)
+                    escape_path(&path)
                 ),
             )
             .hint("see what there is: forge quarantine list"));
@@ -265,7 +269,7 @@ fn restore(
         move_back(entry).map_err(|error| failed(&entry.quarantined(), error))?;
         if !global.json {
             let mut out = std::io::stdout().lock();
-            writeln!(out, "restored {}", visible_path(&entry.origin())).map_err(Failure::stdout)?;
+            writeln!(out, "restored {}", escape_path(&entry.origin())).map_err(CliError::stdout)?;
         }
         restored.push(entry.origin().to_string_lossy().into_owned());
     }
@@ -275,21 +279,22 @@ fn restore(
         (false, true) => writeln!(out, "The quarantine is empty."),
         (false, false) => Ok(()),
     }
-    .map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    .map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }
 
 /// All of them can be moved, or none is.
-fn check(chosen: &[&QuarantinedItem]) -> Result<(), Failure> {
-    let refused = |message: String| Failure::new(Exit::Negative, "quarantine.occupied", message);
+fn check(chosen: &[&QuarantinedItem]) -> Result<(), CliError> {
+    let refused =
+        |message: String| CliError::new(ExitKind::Negative, "quarantine.occupied", message);
     if let Some(entry) = chosen.iter().find(|entry| entry.occupied) {
         return Err(refused(format!(
             "{} exists again: nothing was moved",
-            visible_path(&entry.origin())
+            escape_path(&entry.origin())
         ))
         .hint(format!(
             "compare it with {}",
-            visible_path(&entry.quarantined())
+            escape_path(&entry.quarantined())
         )));
     }
     for (index, entry) in chosen.iter().enumerate() {
@@ -298,12 +303,12 @@ fn check(chosen: &[&QuarantinedItem]) -> Result<(), Failure> {
         if let Some(other) = same.next() {
             return Err(refused(format!(
                 "{} was taken more than once: nothing was moved",
-                visible_path(&entry.origin())
+                escape_path(&entry.origin())
             ))
             .hint(format!(
                 "name one of them: {} or {}",
-                visible_path(&entry.quarantined()),
-                visible_path(&other.quarantined())
+                escape_path(&entry.quarantined()),
+                escape_path(&other.quarantined())
             )));
         }
     }
@@ -351,10 +356,10 @@ fn remove_empty(mount: &OwnedFd, entry: &QuarantinedItem) {
 }
 
 /// What a person typed, from where they stand. The last name may not exist.
-fn absolute(global: &Global, path: &Path) -> Result<PathBuf, Failure> {
+fn absolute(global: &Global, path: &Path) -> Result<PathBuf, CliError> {
     let base = global.directory.as_deref().unwrap_or(Path::new("."));
     let typed = std::path::absolute(base.join(path))
-        .map_err(|error| Failure::usage(format!("{}: {error}", visible_path(path))))?;
+        .map_err(|error| CliError::usage(format!("{}: {error}", escape_path(path))))?;
     let mut known = typed.as_path();
     loop {
         if let Ok(real) = known.canonicalize() {
@@ -392,10 +397,10 @@ fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-fn failed(path: &Path, error: Errno) -> Failure {
-    Failure::new(
-        Exit::Negative,
+fn failed(path: &Path, error: Errno) -> CliError {
+    CliError::new(
+        ExitKind::Negative,
         "quarantine",
-        format!("{}: {error}", visible_path(path)),
+        format!("{}: {error}", escape_path(path)),
     )
 }

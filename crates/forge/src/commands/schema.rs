@@ -5,21 +5,21 @@ use std::io::Write as _;
 
 use sandbox_config::schema;
 
-use crate::cli::{Schema as Args, SchemaOf};
-use crate::exit::{Exit, Failure};
+use crate::cli::{SchemaArgs, SchemaKind};
+use crate::exit::{CliError, ExitKind};
 
-pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &SchemaArgs) -> Result<ExitKind, CliError> {
     let text = match args.of {
-        SchemaOf::Audit => forge_tools::audit::SCHEMA.to_owned(),
-        SchemaOf::Config => schema::project(),
-        SchemaOf::Events => crate::show::SCHEMA.to_owned(),
-        SchemaOf::Playbook => forge_runtime::Playbook::SCHEMA.to_owned(),
-        SchemaOf::Transcript => forge_runtime::transcript::SCHEMA.to_owned(),
-        SchemaOf::Worker => schema::worker(),
+        SchemaKind::Audit => forge_tools::audit::SCHEMA.to_owned(),
+        SchemaKind::Config => schema::project(),
+        SchemaKind::Events => crate::show::SCHEMA.to_owned(),
+        SchemaKind::Playbook => forge_runtime::Playbook::SCHEMA.to_owned(),
+        SchemaKind::Transcript => forge_runtime::transcript::SCHEMA.to_owned(),
+        SchemaKind::Worker => schema::worker(),
     };
     std::io::stdout()
         .lock()
         .write_all(text.as_bytes())
-        .map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+        .map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }

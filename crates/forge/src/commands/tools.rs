@@ -9,17 +9,21 @@ use sandbox_config::{Grant, Project, WithoutFile, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Approval, Global, Tools, ToolsAction};
+use crate::cli::{ApprovalFlags, Global, ToolsAction, ToolsArgs};
 use crate::commands::run::model::{RunModels as Models, choose_for_call, missing};
 use crate::describe;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::repositories;
 use crate::run_dir::{self, RunDir};
-use crate::stderr::say;
-use crate::visible::visible_lines;
+use crate::stderr;
+use crate::visible::escape_lines;
 
-pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &ToolsArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     match &args.action {
         ToolsAction::List { worker } => list(global, worker.as_deref(), ambient),
         ToolsAction::Call {
@@ -42,12 +46,12 @@ pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Ex
     }
 }
 
-fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit, Failure> {
+fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     // Nothing is done there: what a worker holds is opened to say which tools it has.
     let stand_in = tempfile::tempdir().map_err(|error| {
         let why = format!("cannot make a temporary directory: {error}");
-        Failure::new(Exit::Negative, "state", why)
+        CliError::new(ExitKind::Negative, "state", why)
     })?;
     let run = RunDir::at(stand_in.path());
     let holder = ToolOwner::find(&project, worker)?;
@@ -65,8 +69,8 @@ fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit
             )
         })
     };
-    written.map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }
 
 struct ToolRequest<'a> {
@@ -74,10 +78,14 @@ struct ToolRequest<'a> {
     arguments: &'a [String],
     worker: Option<&'a str>,
     model: Option<&'a str>,
-    approval: &'a Approval,
+    approval: &'a ApprovalFlags,
 }
 
-fn call(global: &Global, request: &ToolRequest<'_>, ambient: &Ambient) -> Result<Exit, Failure> {
+fn call(
+    global: &Global,
+    request: &ToolRequest<'_>,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let arguments = arguments(request)?;
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let holder = ToolOwner::find(&project, request.worker)?;
@@ -103,9 +111,9 @@ fn call(global: &Global, request: &ToolRequest<'_>, ambient: &Ambient) -> Result
 }
 
 /// Returns the arguments of a call as one object.
-fn arguments(request: &ToolRequest<'_>) -> Result<Value, Failure> {
+fn arguments(request: &ToolRequest<'_>) -> Result<Value, CliError> {
     let not_json = |error: serde_json::Error| {
-        Failure::usage(format!(
+        CliError::usage(format!(
             "the arguments of {} are not JSON: {error}",
             request.name
         ))
@@ -122,17 +130,17 @@ fn arguments(request: &ToolRequest<'_>) -> Result<Value, Failure> {
         _ => {}
     }
     let tools = describe::all_tools()
-        .map_err(|error| Failure::new(Exit::Negative, "config.tool_name", error))?;
+        .map_err(|error| CliError::new(ExitKind::Negative, "config.tool_name", error))?;
     let spec = tools.iter().find(|spec| spec.answers_to(request.name));
     let mut object = serde_json::Map::new();
     for word in request.arguments {
         let Some((name, value)) = pair(word) else {
-            let word = visible_lines(word);
+            let word = escape_lines(word);
             let message = format!(
                 "invalid argument `{word}` of {}: not NAME=VALUE",
                 request.name
             );
-            return Err(Failure::usage(message).hint("or pass one JSON object"));
+            return Err(CliError::usage(message).hint("or pass one JSON object"));
         };
         let kind =
             spec.map(|spec| spec.to_json()["input_schema"]["properties"][&name]["type"].clone());
@@ -147,52 +155,52 @@ fn arguments(request: &ToolRequest<'_>) -> Result<Value, Failure> {
             .is_some()
         {
             let message = format!("`{name}` is given twice");
-            return Err(Failure::usage(message));
+            return Err(CliError::usage(message));
         }
     }
     Ok(Value::Object(object))
 }
 
-fn tell(global: &Global, result: &CallResult) -> Result<Exit, Failure> {
+fn tell(global: &Global, result: &CallResult) -> Result<ExitKind, CliError> {
     let mut out = std::io::stdout().lock();
     if global.json {
-        writeln!(out, "{}", result.to_json()).map_err(Failure::stdout)?;
+        writeln!(out, "{}", result.to_json()).map_err(CliError::stdout)?;
     } else if result.ok {
-        writeln!(out, "{}", result.content).map_err(Failure::stdout)?;
+        writeln!(out, "{}", result.content).map_err(CliError::stdout)?;
     }
     if result.ok {
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     }
     if global.json {
-        return Err(Failure::new(
+        return Err(CliError::new(
             exit_of(result),
             "tool.failed",
             &result.content,
         ));
     }
     // A refusal is not the result that stdout promises.
-    say(&result.content);
+    stderr::print(&result.content);
     if result.code == Some(Code::IsolationUnavailable) {
         let events = result.events.iter();
         for event in events.filter(|event| !result.content.contains(&event.detail)) {
-            say(format_args!("note: {}", visible_lines(&event.detail)));
+            stderr::print(format_args!("note: {}", escape_lines(&event.detail)));
         }
     }
     Ok(exit_of(result))
 }
 
-fn exit_of(result: &CallResult) -> Exit {
+fn exit_of(result: &CallResult) -> ExitKind {
     match result.code {
-        None => Exit::Done,
-        Some(code) if code.is_usage() => Exit::Usage,
-        Some(Code::ApprovalRequired) => Exit::Unanswered,
-        Some(Code::IsolationUnavailable) => Exit::Isolation,
-        Some(_) => Exit::Negative,
+        None => ExitKind::Done,
+        Some(code) if code.is_usage() => ExitKind::Usage,
+        Some(Code::ApprovalRequired) => ExitKind::Unanswered,
+        Some(Code::IsolationUnavailable) => ExitKind::Isolation,
+        Some(_) => ExitKind::Negative,
     }
 }
 
-fn no_approval() -> Approval {
-    Approval {
+fn no_approval() -> ApprovalFlags {
+    ApprovalFlags {
         approve: None,
         yes: false,
         approver: None,
@@ -208,7 +216,7 @@ struct ToolOwner<'a> {
 }
 
 impl<'a> ToolOwner<'a> {
-    fn find(project: &'a Project, name: Option<&str>) -> Result<Self, Failure> {
+    fn find(project: &'a Project, name: Option<&str>) -> Result<Self, CliError> {
         let (worker, grant) = gather::holder(project, name)?;
         Ok(ToolOwner {
             project,
@@ -224,7 +232,7 @@ impl<'a> ToolOwner<'a> {
         request: &ToolRequest<'_>,
         arguments: &Value,
         ambient: &Ambient,
-    ) -> Result<Option<Models>, Failure> {
+    ) -> Result<Option<Models>, CliError> {
         let Some(caller) = &self.worker else {
             return Ok(None);
         };
@@ -248,12 +256,12 @@ impl<'a> ToolOwner<'a> {
     fn toolbox(
         &self,
         global: &Global,
-        approval: &Approval,
+        approval: &ApprovalFlags,
         ambient: &Ambient,
         run: &RunDir,
         recorder: Option<Arc<dyn Recorder>>,
         models: Option<Models>,
-    ) -> Result<Toolbox, Failure> {
+    ) -> Result<Toolbox, CliError> {
         let grant = run.holds(self.grant.clone())?;
         let isolation = gather::isolation(approval.no_os_sandbox, ambient);
         let approver = gather::approver(approval, global, ambient, self.project);

@@ -7,13 +7,17 @@ use sandbox_config::{Project, Trust, Untrusted, WideningKey, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Trust as Args};
-use crate::exit::{Exit, Failure};
+use crate::cli::{Global, TrustArgs};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::trust_store::TrustStore;
-use crate::visible::visible;
+use crate::visible::escape;
 
-pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &TrustArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     // Read as if everything were agreed to, so that all keys can be shown.
     let project = gather::project_trusting(
         global,
@@ -26,13 +30,13 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     let state = ambient
         .state
         .as_deref()
-        .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
+        .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
     let store = TrustStore::in_state(state);
     let hashes = store.read()?;
     let before = |key: &WideningKey| hashes.contains(key.hash());
     let asks = !(args.show || args.revoke || args.yes || keys.is_empty());
     match global.json {
-        false => show(&mut std::io::stdout().lock(), &keys, before).map_err(Failure::stdout)?,
+        false => show(&mut std::io::stdout().lock(), &keys, before).map_err(CliError::stdout)?,
         // Standard output is for the object; who is asked sees the keys all the same.
         true if asks => show(&mut std::io::stderr().lock(), &keys, before).map_err(terminal)?,
         true => {}
@@ -51,7 +55,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     }
     if !args.yes && !agreed(global, ambient)? {
         done(global, &keys, before)?;
-        return Ok(Exit::Negative);
+        return Ok(ExitKind::Negative);
     }
     store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
     told(
@@ -64,13 +68,13 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
 }
 
 /// Prints the change that was made, and the command that undoes it.
-fn told(global: &Global, done: &str, keys: &[WideningKey], undo: &str) -> Result<(), Failure> {
+fn told(global: &Global, done: &str, keys: &[WideningKey], undo: &str) -> Result<(), CliError> {
     if global.json {
         return Ok(());
     }
     let count = crate::show::count(keys.len() as u64, "setting");
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{done} {count}; {undo}.").map_err(Failure::stdout)
+    writeln!(out, "{done} {count}; {undo}.").map_err(CliError::stdout)
 }
 
 /// Asks about what the project cannot be used without, and stores a yes. Whether there was one.
@@ -79,7 +83,7 @@ pub(crate) fn ask_now(
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_file: WithoutFile,
-) -> Result<bool, Failure> {
+) -> Result<bool, CliError> {
     let project = gather::project_trusting(global, ambient, start, without_file, Trust::Given)?;
     let Some(state) = &ambient.state else {
         return Ok(false);
@@ -106,7 +110,7 @@ fn done(
     global: &Global,
     keys: &[WideningKey],
     is_trusted: impl Fn(&WideningKey) -> bool,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     if global.json {
         let keys: Vec<Value> = keys
             .iter()
@@ -121,12 +125,12 @@ fn done(
             })
             .collect();
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", json!({ "widening": keys })).map_err(Failure::stdout)?;
+        writeln!(out, "{}", json!({ "widening": keys })).map_err(CliError::stdout)?;
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
-fn widening(project: &Project) -> Result<Vec<WideningKey>, Failure> {
+fn widening(project: &Project) -> Result<Vec<WideningKey>, CliError> {
     let mut keys = project.widening().to_vec();
     for worker in project.workers()? {
         keys.extend_from_slice(worker.widening());
@@ -151,18 +155,18 @@ fn show(
         writeln!(
             out,
             "{}: {}  ({}, {mark})\n  {}",
-            visible(key.key()),
-            visible(key.value()),
-            visible(&key.origin().to_string()),
+            escape(key.key()),
+            escape(key.value()),
+            escape(&key.origin().to_string()),
             key.rule().why()
         )
     })
 }
 
-fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, Failure> {
+fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, CliError> {
     if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
-        return Err(Failure::new(
-            Exit::Unanswered,
+        return Err(CliError::new(
+            ExitKind::Unanswered,
             "approval.unanswered",
             format!("nobody can be asked: {reason}"),
         )
@@ -179,6 +183,6 @@ fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, Failure> {
     asked.map_err(terminal)
 }
 
-fn terminal(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Negative, "terminal", error.to_string())
+fn terminal(error: std::io::Error) -> CliError {
+    CliError::new(ExitKind::Negative, "terminal", error.to_string())
 }

@@ -8,14 +8,18 @@ use sandbox_config::{Branch, Project, WithoutFile, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Worker as Args, WorkerAction};
+use crate::cli::{Global, WorkerAction, WorkerArgs};
 use crate::describe::{self, TextLayout};
 use crate::dirs::make_below;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
-use crate::visible::{visible, visible_path};
+use crate::visible::{escape, escape_path};
 
-pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &WorkerArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let (object, text) = match &args.action {
         WorkerAction::List => list(&project, ambient.layout())?,
@@ -30,11 +34,11 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     } else {
         writeln!(out, "{}", text.trim_end())
     };
-    written.map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }
 
-fn list(project: &Project, layout: TextLayout) -> Result<(Value, String), Failure> {
+fn list(project: &Project, layout: TextLayout) -> Result<(Value, String), CliError> {
     let workers = project.workers()?;
     let mut rows = Vec::new();
     let mut objects = Vec::new();
@@ -85,18 +89,18 @@ fn show(
     tree: bool,
     global: &Global,
     layout: TextLayout,
-) -> Result<(Value, String), Failure> {
+) -> Result<(Value, String), CliError> {
     let worker = project.worker(name)?;
     let grant = gather::entry_grant(project, &worker)?;
     let tools = describe::tools(&grant)
-        .map_err(|error| Failure::new(Exit::Usage, "config.tool_name", error))?;
+        .map_err(|error| CliError::new(ExitKind::Usage, "config.tool_name", error))?;
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
     let narrowed = project.ceiling().beyond(&grant);
 
     let mut text = format!(
         "worker {} ({})\n",
-        visible(worker.name()),
-        visible(worker.shown())
+        escape(worker.name()),
+        escape(worker.shown())
     );
     if let Some(description) = worker.description() {
         text.push_str(&layout.wrap(&format!("description: {description}"), "  "));
@@ -174,8 +178,8 @@ fn new(
     project: &Project,
     name: &str,
     description: Option<&str>,
-) -> Result<(Value, String), Failure> {
-    let usage = |message: String| Failure::new(Exit::Usage, "usage", message);
+) -> Result<(Value, String), CliError> {
+    let usage = |message: String| CliError::new(ExitKind::Usage, "usage", message);
     if !sandbox_config::is_worker_name(name) {
         return Err(usage(format!("`{name}` cannot be a worker's name")).hint(
             "lower-case letters, digits, `_` and `-`, a letter first, at most 64 of them: it becomes a tool's name",
@@ -205,15 +209,15 @@ fn new(
     };
     Ok((
         json!({ "name": name, "file": path.to_string_lossy() }),
-        visible_path(&shown),
+        escape_path(&shown),
     ))
 }
 
-fn exists(path: &Path) -> Failure {
-    Failure::new(
-        Exit::Negative,
+fn exists(path: &Path) -> CliError {
+    CliError::new(
+        ExitKind::Negative,
         "worker.exists",
-        format!("{} is there already", visible_path(path)),
+        format!("{} is there already", escape_path(path)),
     )
     .hint("choose another name; nothing was written")
 }
@@ -241,20 +245,20 @@ Say here what {name} is to do, and when it is done.
 
 /// The file appears whole or not at all, and never in the place of another: written beside it
 /// and linked (link(2) fails where something is).
-fn write(project: &Path, dir: &Path, name: &str, text: &str) -> Result<PathBuf, Failure> {
+fn write(project: &Path, dir: &Path, name: &str, text: &str) -> Result<PathBuf, CliError> {
     let path = dir.join(name);
     let failed = |error: &std::io::Error| {
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "worker.not_written",
-            format!("cannot write {}: {error}", visible_path(&path)),
+            format!("cannot write {}: {error}", escape_path(&path)),
         )
     };
     let outside = || {
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "worker.not_written",
-            format!("{} leads out of the project", visible_path(dir)),
+            format!("{} leads out of the project", escape_path(dir)),
         )
     };
     // What is there already may be a link within the project.

@@ -6,8 +6,8 @@ use super::clients::{McpClient, Scope};
 use super::entry::ServerCommand;
 use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global};
-use crate::exit::{Exit, Failure};
-use crate::visible::{visible, visible_path};
+use crate::exit::{CliError, ExitKind};
+use crate::visible::{escape, escape_path};
 
 /// What says where our own files are. Clients pass on little of their environment, so what is
 /// set where a person types this has to be told to them.
@@ -47,19 +47,19 @@ impl ServerCommand {
         worker: Option<&str>,
         approver: Option<ApproverName>,
         audience: Audience,
-    ) -> Result<ServerCommand, Failure> {
+    ) -> Result<ServerCommand, CliError> {
         let start = &start(global)?;
         if global.trust {
-            return Err(Failure::usage(
+            return Err(CliError::usage(
                 "--trust is for one run, and a client's settings are for many",
             )
             .hint("`forge trust` agrees to what the project's file says now"));
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if name.is_empty() || name.len() > MAX_NAME_CHARS || !name.chars().all(is_plain) {
-            return Err(Failure::usage(format!(
+            return Err(CliError::usage(format!(
                 "--name {}: expected up to {MAX_NAME_CHARS} letters, digits, `-` and `_`",
-                visible(name)
+                escape(name)
             )));
         }
         let directory = match audience {
@@ -124,18 +124,18 @@ pub(crate) fn own_places(ambient: &Ambient) -> Vec<(String, String)> {
 }
 
 /// The directory that forge was started for.
-pub(crate) fn start(global: &Global) -> Result<PathBuf, Failure> {
+pub(crate) fn start(global: &Global) -> Result<PathBuf, CliError> {
     absolute(global.directory.as_deref().unwrap_or(Path::new("")))
 }
 
 /// Returns the path of this program by the name that stays when it is updated: the one in PATH, if
 /// that is this program.
-fn program(ambient: &Ambient) -> Result<PathBuf, Failure> {
+fn program(ambient: &Ambient) -> Result<PathBuf, CliError> {
     Ok(in_path(ambient)?.unwrap_or(own()?))
 }
 
 /// Returns the path of this program in PATH. `None` if PATH has no `forge` or another one.
-pub(crate) fn in_path(ambient: &Ambient) -> Result<Option<PathBuf>, Failure> {
+pub(crate) fn in_path(ambient: &Ambient) -> Result<Option<PathBuf>, CliError> {
     let own = own()?;
     let dirs = std::env::split_paths(ambient.var("PATH").unwrap_or_default());
     let first = dirs
@@ -145,10 +145,10 @@ pub(crate) fn in_path(ambient: &Ambient) -> Result<Option<PathBuf>, Failure> {
     Ok(first)
 }
 
-fn own() -> Result<PathBuf, Failure> {
+fn own() -> Result<PathBuf, CliError> {
     std::env::current_exe().map_err(|error| {
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "client.file",
             format!("cannot tell where this program is: {error}"),
         )
@@ -156,7 +156,7 @@ fn own() -> Result<PathBuf, Failure> {
 }
 
 /// As the person who typed it means it.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     // With nothing after it, the dot keeps an empty path from being a mistake.
     let path = if path.as_os_str().is_empty() {
         Path::new(".")
@@ -164,14 +164,14 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
         path
     };
     std::path::absolute(path)
-        .map_err(|error| Failure::usage(format!("{}: {error}", visible_path(path))))
+        .map_err(|error| CliError::usage(format!("{}: {error}", escape_path(path))))
 }
 
-fn utf8(path: &Path) -> Result<String, Failure> {
+fn utf8(path: &Path) -> Result<String, CliError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        Failure::usage(format!(
+        CliError::usage(format!(
             "{}: settings of clients cannot hold a path that is not UTF-8",
-            visible_path(path)
+            escape_path(path)
         ))
     })
 }

@@ -20,7 +20,7 @@ pub(crate) use self::place::QueueDirs;
 use self::server::QueueServer;
 use self::table::{QuestionTable, QueuedQuestion};
 use crate::prompt;
-use crate::stderr::say;
+use crate::stderr;
 
 /// How long an answer is kept for a call that did not wait for it, and a question for an answer.
 const ANSWER_LIFETIME: Duration = Duration::from_secs(30 * 60);
@@ -144,7 +144,7 @@ impl Queue {
 
     fn announce(&self, id: &str) {
         if !self.quiet {
-            say(format_args!("waiting for approval: forge approve {id}"));
+            stderr::print(format_args!("waiting for approval: forge approve {id}"));
         }
     }
 

@@ -226,7 +226,7 @@ mod tests {
         let place = QueueDirs::of(dir.path(), None, Some(dir.path()));
         let made = place.make().unwrap().to_owned();
         if std::os::unix::fs::chown(&made, Some(65_534), None).is_err() {
-            crate::stderr::say("skipped: only root can give a directory away");
+            crate::stderr::print("skipped: only root can give a directory away");
             return;
         }
         let error = place.make().unwrap_err();

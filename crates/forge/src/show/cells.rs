@@ -3,7 +3,7 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::visible::visible;
+use crate::visible::escape;
 
 /// One line of somebody else's text, in which everything is seen. What ordinary text holds beside
 /// letters (a tab, a space that does not break, the selector behind an emoji) is shown as plainly
@@ -18,7 +18,7 @@ pub(super) fn clean(line: &str) -> String {
             c => plain.push(c),
         }
     }
-    visible(&plain)
+    escape(&plain)
 }
 
 /// How many cells a cleaned text takes.

@@ -17,8 +17,8 @@ use forge_runtime::{Attempt, Event, Message, RunEvent, RunReport};
 use forge_tools::{Caller, Redactor};
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
-use crate::visible::visible_json;
+use crate::exit::CliError;
+use crate::visible::escape_json;
 
 /// The JSON Schema of one line.
 pub(crate) const SCHEMA: &str = include_str!("events.schema.json");
@@ -67,7 +67,7 @@ pub(crate) struct RunResult<'a> {
     pub(crate) report: Option<&'a RunReport>,
     pub(crate) attempts: &'a [Attempt],
     pub(crate) run: Option<&'a Path>,
-    pub(crate) error: Option<&'a Failure>,
+    pub(crate) error: Option<&'a CliError>,
 }
 
 impl EventStream {
@@ -200,7 +200,7 @@ impl EventStream {
         redactor.redact_json(&mut line);
         let mut line = format!("{line}\n");
         if self.on_terminal {
-            line = visible_json(&line);
+            line = escape_json(&line);
         }
         let mut state = self.lock();
         if state.error.is_some() {
@@ -273,7 +273,7 @@ impl Drop for ThreadEnd<'_> {
 }
 
 /// The stream of a run that could not even be started.
-pub(crate) fn failed(failure: &Failure) {
+pub(crate) fn failed(failure: &CliError) {
     let outcome = RunResult {
         exit_code: failure.exit().code(),
         report: None,

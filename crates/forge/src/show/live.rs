@@ -95,12 +95,12 @@ impl LiveView {
     }
 
     /// Shows lines of somebody else in forge. False: the view has ended.
-    pub(crate) fn say(&self, text: &str) -> bool {
+    pub(crate) fn print(&self, text: &str) -> bool {
         self.queue(self.lock(), text)
     }
 
     /// The same for a thread that panics, whatever it holds.
-    pub(crate) fn say_at_once(&self, text: &str) -> bool {
+    pub(crate) fn try_print(&self, text: &str) -> bool {
         match self.state.try_lock() {
             Ok(state) => self.queue(state, text),
             Err(TryLockError::Poisoned(state)) => self.queue(state.into_inner(), text),

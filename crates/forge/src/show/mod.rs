@@ -34,7 +34,7 @@ pub(crate) struct ViewOptions {
     pub(crate) verbose: bool,
     pub(crate) colour: bool,
     /// On a terminal that moves the cursor when it is told to.
-    pub(crate) moves: bool,
+    pub(crate) supports_cursor: bool,
     /// Whether the answer is seen on the same screen anyway.
     pub(crate) answer_is_seen: bool,
 }
@@ -68,10 +68,10 @@ impl RunWatcher {
     ) -> (Arc<Self>, ViewGuard) {
         let wanted = DetailLevel {
             more: look.verbose,
-            answer: look.moves && !look.answer_is_seen,
+            answer: look.supports_cursor && !look.answer_is_seen,
         };
         let run = || RunView::new(wanted, Arc::clone(redactor), Instant::now());
-        let live = match look.moves && !look.quiet {
+        let live = match look.supports_cursor && !look.quiet {
             // Without a thread there are lines.
             true => LiveView::start(run(), look.colour).ok(),
             false => None,
@@ -118,7 +118,7 @@ impl Observer for RunWatcher {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                 for line in state.run.take(event, Instant::now()) {
                     for text in state.lines.plain(&line, *whole) {
-                        stderr::say(text);
+                        stderr::print(text);
                     }
                 }
             }

@@ -287,7 +287,7 @@ impl RunView {
             RunEvent::Warning { text } => vec![ViewLine {
                 runs: Vec::new(),
                 label: String::new(),
-                said: LineKind::Warning(crate::visible::visible(&self.telling.text(text))),
+                said: LineKind::Warning(crate::visible::escape(&self.telling.text(text))),
             }],
         }
     }

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::install::{
     Audience, EditError, EditOutcome, McpClient, OUR_PLACES, Scope, ServerCommand, ServerEntry,
     SettingsFile, SettingsRoots, edit, start,
 };
 use crate::runs::StoredRuns;
-use crate::visible::{visible_lines, visible_path};
+use crate::visible::{escape_lines, escape_path};
 use client::{ProtocolEra, ServerSession, talk};
 
 /// Runs of the server that are looked through for clients that refuse by themselves.
@@ -79,7 +79,7 @@ impl McpChecks {
     }
 }
 
-pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let server = ServerCommand::here(global, ambient, "forge", None, None, Audience::ThisUser)?;
     let mut findings = McpChecks::default();
     let talks: Vec<ServerSession> = [ProtocolEra::Handshake, ProtocolEra::Stateless]
@@ -107,8 +107,12 @@ pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
     } else {
         table(&findings)
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
-    Ok(if failed { Exit::Negative } else { Exit::Done })
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    Ok(if failed {
+        ExitKind::Negative
+    } else {
+        ExitKind::Done
+    })
 }
 
 /// Opens, lists, reads, hangs up; and says how that was.
@@ -266,7 +270,7 @@ fn settings(
     ambient: &Ambient,
     server: &ServerCommand,
     findings: &mut McpChecks,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let start = start(global)?;
     let places = SettingsRoots::here(ambient.home.as_deref(), &ambient.env);
     let mut seen = Vec::new();
@@ -291,7 +295,7 @@ fn settings(
                 ServerEntry::new(*client, &for_scope),
                 ServerEntry::new(*client, server),
             ];
-            let shown = format!("{}: {}", client.word(), visible_path(&path));
+            let shown = format!("{}: {}", client.word(), escape_path(&path));
             seen.push(path);
             let edits = entries.map(|each| edit(client.format(), Some(&found.text), &each, false));
             let [first, second] = edits;
@@ -351,11 +355,11 @@ fn table(findings: &McpChecks) -> String {
     let mut text = String::new();
     for each in &findings.0 {
         let (state, what) = (each.state.word(), each.what);
-        let detail = visible_lines(&each.detail).replace('\n', "\n                     ");
+        let detail = escape_lines(&each.detail).replace('\n', "\n                     ");
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{state:<8} {what:<11} {detail}");
         if let Some(hint) = &each.hint {
-            let _ = writeln!(text, "{:<20} try: {}", "", visible_lines(hint));
+            let _ = writeln!(text, "{:<20} try: {}", "", escape_lines(hint));
         }
     }
     text

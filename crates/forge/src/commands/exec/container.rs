@@ -15,22 +15,22 @@ use tokio::io::AsyncReadExt as _;
 use super::CapturedOutput;
 use super::kept::ExecLog;
 use super::receipt::Receipt;
-use crate::cli::{Exec, Global};
-use crate::exit::{Exit, Failure};
+use crate::cli::{ExecArgs, Global};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
-use crate::stderr::say;
+use crate::stderr;
 
 /// What is read of standard input at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
 pub(super) fn execute(
     global: &Global,
-    args: &Exec,
+    args: &ExecArgs,
     containers: &Containers,
     grant: &Grant,
     directory: &str,
     kept: ExecLog,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let start = start(args, directory)?;
     let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let mut printed = CapturedOutput::new(&Limits::default());
@@ -53,37 +53,37 @@ pub(super) fn execute(
         super::report(&ended.exit, ended.exceeded.clone(), &printed, enforcement)?;
     } else {
         for path in &ended.quarantined {
-            say(format!("quarantined: {path}"));
+            stderr::print(format!("quarantined: {path}"));
         }
         if !ended.quarantined.is_empty() && !global.quiet {
-            say(super::RESTORE_HINT);
+            stderr::print(super::RESTORE_HINT);
         }
         if let Some(exceeded) = &ended.exceeded {
-            say(format!("limit: the command used {exceeded}"));
+            stderr::print(format!("limit: the command used {exceeded}"));
         }
     }
     if args.fail_on_quarantine && !ended.quarantined.is_empty() {
-        return Ok(Exit::Quarantined);
+        return Ok(ExitKind::Quarantined);
     }
-    Ok(Exit::Command(
+    Ok(ExitKind::Command(
         u8::try_from(ended.exit.code()).unwrap_or(255),
     ))
 }
 
-fn start(args: &Exec, directory: &str) -> Result<Start, Failure> {
+fn start(args: &ExecArgs, directory: &str) -> Result<Start, CliError> {
     let mut words = Vec::with_capacity(args.command.len());
     for word in &args.command {
         // What is spoken with a container is text.
         let word = word.to_str().ok_or_else(|| {
             let text = "an argument that is not text cannot be given to a command in a container";
-            Failure::new(Exit::ExecRefused, "exec", text)
+            CliError::new(ExitKind::ExecRefused, "exec", text)
         })?;
         words.push(word.to_owned());
     }
     let mut words = words.into_iter();
     let program = words
         .next()
-        .ok_or_else(|| Failure::usage("missing command"))?;
+        .ok_or_else(|| CliError::usage("missing command"))?;
     let mut start = Start::new(program, words);
     start.directory = Some(directory.to_owned());
     start.timeout = args.timeout.map(Duration::from_secs);
@@ -95,19 +95,19 @@ async fn run(
     grant: &Grant,
     start: Start,
     printed: Option<&mut CapturedOutput>,
-) -> Result<Ended, Failure> {
+) -> Result<Ended, CliError> {
     let node = containers
         .node(grant)
         .await
-        .map_err(|error| gather::not_equipped(error).exits(Exit::ExecRefused))?;
+        .map_err(|error| gather::not_equipped(error).exits(ExitKind::ExecRefused))?;
     let command = node.start(start, true).await;
     let command = command.map_err(|failure| {
         let exit = match failure.code {
-            Code::CommandNotFound => Exit::Command(127),
-            Code::CommandNotExecutable => Exit::Command(126),
-            _ => Exit::ExecRefused,
+            Code::CommandNotFound => ExitKind::Command(127),
+            Code::CommandNotExecutable => ExitKind::Command(126),
+            _ => ExitKind::ExecRefused,
         };
-        let refused = Failure::new(exit, "exec", failure.message);
+        let refused = CliError::new(exit, "exec", failure.message);
         match failure.code {
             Code::CommandNotFound => refused.hint(format!(
                 "the image {} does not have it: name another one in `docker.image`, or build one \
@@ -126,13 +126,13 @@ async fn run(
             "the command ended with {}, and what it changed may not be here: {why}",
             ended.exit
         );
-        Failure::new(Exit::ExecRefused, "exec", text)
+        CliError::new(ExitKind::ExecRefused, "exec", text)
     })?;
     ended.quarantined.extend(over.quarantined);
     if let Some(Value::Object(mut receipt)) = over.receipt {
         let not_copied = receipt.get("not_copied").and_then(Value::as_array);
         for path in not_copied.into_iter().flatten() {
-            say(format!(
+            stderr::print(format!(
                 "not copied back: {}",
                 path.as_str().unwrap_or_default()
             ));
@@ -151,7 +151,7 @@ async fn run(
 async fn streams(
     mut command: NodeCommand,
     mut kept: Option<&mut CapturedOutput>,
-) -> Result<Ended, Failure> {
+) -> Result<Ended, CliError> {
     let mut input = tokio::io::stdin();
     let mut piece = vec![0; PIECE_BYTES];
     let mut open = true;
@@ -172,8 +172,8 @@ async fn streams(
                 continue;
             }
         };
-        let printed =
-            printed.map_err(|failure| Failure::new(Exit::ExecRefused, "exec", failure.message))?;
+        let printed = printed
+            .map_err(|failure| CliError::new(ExitKind::ExecRefused, "exec", failure.message))?;
         match printed {
             FromNode::Some(stream, bytes) => {
                 if let Some(kept) = &mut kept {

@@ -11,8 +11,8 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
-use crate::cli::Exec;
-use crate::exit::{Exit, Failure};
+use crate::cli::ExecArgs;
+use crate::exit::{CliError, ExitKind};
 use crate::repositories;
 use crate::run_dir::{self, RunDir};
 
@@ -36,7 +36,11 @@ pub(super) struct ExecOutcome<'a> {
 
 impl ExecLog {
     /// Opens the log. What cannot be recorded is not run.
-    pub(super) fn open(project: &Project, args: &Exec, ambient: &Ambient) -> Result<Self, Failure> {
+    pub(super) fn open(
+        project: &Project,
+        args: &ExecArgs,
+        ambient: &Ambient,
+    ) -> Result<Self, CliError> {
         let words: Vec<String> = args
             .command
             .iter()
@@ -86,7 +90,7 @@ impl ExecLog {
     }
 
     /// It goes ahead: whoever types a command has agreed to it.
-    pub(super) fn allowed(&mut self, runner: String, unconfined: bool) -> Result<(), Failure> {
+    pub(super) fn allowed(&mut self, runner: String, unconfined: bool) -> Result<(), CliError> {
         let typed = if unconfined {
             "a person typed it, with --no-os-sandbox"
         } else {
@@ -102,7 +106,7 @@ impl ExecLog {
     }
 
     /// It does not.
-    pub(super) fn refused(mut self, why: &Failure) -> Result<(), Failure> {
+    pub(super) fn refused(mut self, why: &CliError) -> Result<(), CliError> {
         self.decided(DecisionRecord {
             verdict: Some(Verdict::Block),
             reasons: vec![Reason::new(why.message())],
@@ -116,16 +120,16 @@ impl ExecLog {
     }
 
     /// It went ahead, and could not be started.
-    pub(super) fn not_started(self, why: &Failure) -> Result<(), Failure> {
+    pub(super) fn not_started(self, why: &CliError) -> Result<(), CliError> {
         self.close("not started", Some(why.code()))
     }
 
     /// It ran, and what came of it is not vouched for.
     pub(super) fn failed(
         mut self,
-        why: &Failure,
+        why: &CliError,
         enforcement: &Enforcement,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         self.enforced(enforcement);
         let event = PolicyEvent::new(EventKind::Refused, why.message());
         self.record.events.push(event);
@@ -147,7 +151,7 @@ impl ExecLog {
         );
     }
 
-    pub(super) fn ended(mut self, ended: &ExecOutcome<'_>) -> Result<(), Failure> {
+    pub(super) fn ended(mut self, ended: &ExecOutcome<'_>) -> Result<(), CliError> {
         self.record.events.extend(
             ended
                 .exceeded
@@ -162,7 +166,7 @@ impl ExecLog {
     }
 
     /// The same of one that ran in a container.
-    pub(super) fn ended_there(mut self, ended: &forge_tools::Ended) -> Result<(), Failure> {
+    pub(super) fn ended_there(mut self, ended: &forge_tools::Ended) -> Result<(), CliError> {
         self.record.runner = "docker";
         self.record.enforcement.clone_from(&ended.enforcement);
         let events = &mut self.record.events;
@@ -177,14 +181,14 @@ impl ExecLog {
         self.close(&ended.exit.to_string(), code)
     }
 
-    fn decided(&mut self, decision: DecisionRecord) -> Result<(), Failure> {
+    fn decided(&mut self, decision: DecisionRecord) -> Result<(), CliError> {
         self.record.decision = decision;
         let asked: Asked<'_> = self.record.asked();
         self.record.call = self.audit.decided(&asked).map_err(not_recorded)?;
         Ok(())
     }
 
-    fn close(mut self, outcome: &str, code: Option<&str>) -> Result<(), Failure> {
+    fn close(mut self, outcome: &str, code: Option<&str>) -> Result<(), CliError> {
         self.record.ok = code.is_none();
         self.record.code = code.map(str::to_owned);
         let took = self.started.elapsed();
@@ -194,9 +198,9 @@ impl ExecLog {
     }
 }
 
-fn not_recorded(error: std::io::Error) -> Failure {
-    Failure::new(
-        Exit::ExecRefused,
+fn not_recorded(error: std::io::Error) -> CliError {
+    CliError::new(
+        ExitKind::ExecRefused,
         "state",
         format!("the command cannot be recorded: {error}"),
     )

@@ -11,7 +11,7 @@ use os_sandbox::{Access, Policy};
 
 use crate::ambient::Ambient;
 use crate::program_dirs::PathDirs;
-use crate::visible::visible_path;
+use crate::visible::escape_path;
 
 /// Most that is read of a script's first line; the kernel reads 256 bytes (execve(2)).
 const MAX_FIRST_LINE: u64 = 256;
@@ -29,7 +29,7 @@ pub(super) fn hint(
         return Some(match sees(&outside) {
             true => match interpreter(&outside).filter(|path| !sees(path)) {
                 Some(path) => unseen_interpreter(&path, ambient),
-                None => format!("it is at {}", visible_path(&outside)),
+                None => format!("it is at {}", escape_path(&outside)),
             },
             false => unseen(&outside, ambient),
         });
@@ -42,7 +42,7 @@ pub(super) fn hint(
         _ if !sees(&path) => Some(unseen(&path, ambient)),
         Some(path) if !path.exists() => Some(format!(
             "its first line names {}, which does not exist",
-            visible_path(&path)
+            escape_path(&path)
         )),
         // A link that leads out of what commands see.
         Some(path) => {
@@ -59,7 +59,7 @@ pub(super) fn hint(
 fn unseen(path: &Path, ambient: &Ambient) -> String {
     format!(
         "it is at {}, which commands do not see; {}",
-        visible_path(path),
+        escape_path(path),
         how_to_show(path, ambient)
     )
 }
@@ -67,7 +67,7 @@ fn unseen(path: &Path, ambient: &Ambient) -> String {
 fn unseen_interpreter(path: &Path, ambient: &Ambient) -> String {
     format!(
         "it runs with {}, which commands do not see; {}",
-        visible_path(path),
+        escape_path(path),
         how_to_show(path, ambient)
     )
 }

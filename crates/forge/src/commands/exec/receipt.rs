@@ -14,8 +14,8 @@ use file_sandbox::cap_std::fs::MetadataExt as _;
 use file_sandbox::cap_std::{ambient_authority, fs as cap};
 use rustix::fs::OFlags;
 
-use crate::exit::{Exit, Failure};
-use crate::stderr::say;
+use crate::exit::{CliError, ExitKind};
+use crate::stderr;
 
 /// Where a receipt is written.
 pub(super) struct Receipt<'a> {
@@ -37,7 +37,7 @@ enum ReceiptDestination {
 
 impl<'a> Receipt<'a> {
     /// Before anything runs: what cannot be written to is a refusal, not a failure.
-    pub(super) fn open(path: &'a Path) -> Result<Receipt<'a>, Failure> {
+    pub(super) fn open(path: &'a Path) -> Result<Receipt<'a>, CliError> {
         let place = if path.starts_with("/dev") || path.starts_with("/proc") {
             // The person's own streams, which are links.
             OpenOptions::new()
@@ -58,7 +58,7 @@ impl<'a> Receipt<'a> {
     }
 
     /// Writes what is true now. What was there before is told if somebody else wrote it.
-    pub(super) fn write(&mut self, text: String) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, text: String) -> Result<(), CliError> {
         let written = match &mut self.place {
             ReceiptDestination::Stream(_) if self.last.as_ref() == Some(&text) => Ok(()),
             ReceiptDestination::Stream(out) => writeln!(out, "{text}"),
@@ -71,9 +71,9 @@ impl<'a> Receipt<'a> {
                     *written == identity(directory, name) && holds(directory, name, last)
                 };
                 if self.last.as_ref().is_some_and(|last| !ours(last)) {
-                    say(format!(
+                    stderr::print(format!(
                         "warning: the receipt {} was changed while the command ran; it is written anew",
-                        crate::visible::visible_path(self.path)
+                        crate::visible::escape_path(self.path)
                     ));
                 }
                 replace(directory, name, &text).map(|identity| *written = Some(identity))
@@ -85,7 +85,7 @@ impl<'a> Receipt<'a> {
     }
 
     /// After the last one: whether the path still leads to what was written.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    pub(super) fn check(&self) -> Result<(), CliError> {
         let ReceiptDestination::File { written, .. } = &self.place else {
             return Ok(());
         };
@@ -182,9 +182,9 @@ fn identity(directory: &cap::Dir, name: &OsStr) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-fn not_written(file: &Path, error: &Error) -> Failure {
-    Failure::new(
-        Exit::ExecRefused,
+fn not_written(file: &Path, error: &Error) -> CliError {
+    CliError::new(
+        ExitKind::ExecRefused,
         "receipt",
         format!("cannot write the receipt to {}: {error}", file.display()),
     )

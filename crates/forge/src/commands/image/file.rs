@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use forge_runtime::containers::image::{ImageError, Planned};
 
-use crate::exit::{Exit, Failure};
-use crate::visible::visible_path;
+use crate::exit::{CliError, ExitKind};
+use crate::visible::escape_path;
 
 /// Fails before anything is read if the file cannot come about.
-pub(super) fn check(file: &Path) -> Result<(), Failure> {
+pub(super) fn check(file: &Path) -> Result<(), CliError> {
     let refuse = |why: &str| {
-        let message = format!("cannot write {}: {why}", visible_path(file));
-        Err(Failure::new(Exit::Usage, "image.output", message))
+        let message = format!("cannot write {}: {why}", escape_path(file));
+        Err(CliError::new(ExitKind::Usage, "image.output", message))
     };
     match file.file_name() {
         None => return refuse("it names no file"),
@@ -31,13 +31,13 @@ pub(super) fn check(file: &Path) -> Result<(), Failure> {
     let above = directory(file);
     match std::fs::metadata(above) {
         Ok(facts) if facts.is_dir() => Ok(()),
-        Ok(_) => refuse(&format!("{} is not a directory", visible_path(above))),
-        Err(error) => refuse(&format!("{}: {error}", visible_path(above))),
+        Ok(_) => refuse(&format!("{} is not a directory", escape_path(above))),
+        Err(error) => refuse(&format!("{}: {error}", escape_path(above))),
     }
 }
 
 /// Writes it.
-pub(super) fn write(file: &Path, planned: &Planned<'_>) -> Result<(), Failure> {
+pub(super) fn write(file: &Path, planned: &Planned<'_>) -> Result<(), CliError> {
     let beside = beside(file);
     let written = into(&beside, planned)
         .and_then(|()| std::fs::rename(&beside, file).map_err(ImageError::Write));
@@ -46,8 +46,8 @@ pub(super) fn write(file: &Path, planned: &Planned<'_>) -> Result<(), Failure> {
     }
     written.map_err(|error| match error {
         ImageError::Write(error) => {
-            let message = format!("cannot write {}: {error}", visible_path(file));
-            Failure::new(Exit::Negative, "image.output", message).hint("nothing is left of it")
+            let message = format!("cannot write {}: {error}", escape_path(file));
+            CliError::new(ExitKind::Negative, "image.output", message).hint("nothing is left of it")
         }
         other => super::failed(&other),
     })

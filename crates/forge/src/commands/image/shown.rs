@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::{BaseImage, failed};
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
-use crate::visible::{visible, visible_path};
+use crate::exit::{CliError, ExitKind};
+use crate::visible::{escape, escape_path};
 
 /// `--dry-run`: everything but the bytes.
 pub(super) fn plan(
@@ -19,7 +19,7 @@ pub(super) fn plan(
     build: &ImageBuild,
     name: &ImageName,
     below: Option<&BaseImage>,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     // What it will be called depends on a base that was not read.
     let planned = match below {
         None => Some(build.plan(name).map_err(|error| failed(&error))?),
@@ -32,7 +32,7 @@ pub(super) fn plan(
     let _ = writeln!(
         text,
         "entry point  {}",
-        visible(&build.entrypoint().join(" "))
+        escape(&build.entrypoint().join(" "))
     );
     for (label, value) in build.labels() {
         let _ = writeln!(text, "label        {label}={value}");
@@ -49,7 +49,7 @@ pub(super) fn plan(
             text,
             "{:04o}  /{}{}",
             entry.mode(),
-            visible(entry.path()),
+            escape(entry.path()),
             of_content(entry)
         );
     }
@@ -74,9 +74,9 @@ pub(super) fn built(
     name: &ImageName,
     below: Option<&BaseImage>,
     output: Option<&Path>,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let place = match output {
-        Some(file) => format!("written to {}", visible_path(file)),
+        Some(file) => format!("written to {}", escape_path(file)),
         None => "loaded".to_owned(),
     };
     let text = format!(
@@ -119,8 +119,8 @@ fn of_content(entry: &Entry) -> String {
     match entry.content() {
         Content::Directory => "/".to_owned(),
         Content::Text(text) => format!("  ({} bytes)", text.len()),
-        Content::Copied(file) => format!("  from {}", visible_path(file)),
-        Content::Link(target) => format!("  -> {}", visible(target)),
+        Content::Copied(file) => format!("  from {}", escape_path(file)),
+        Content::Link(target) => format!("  -> {}", escape(target)),
     }
 }
 
@@ -135,12 +135,12 @@ fn entry_json(entry: &Entry) -> Value {
     json!({"path": format!("/{}", entry.path()), "mode": mode, "kind": kind, "from": from})
 }
 
-fn print(global: &Global, object: &Value, text: &str) -> Result<Exit, Failure> {
+fn print(global: &Global, object: &Value, text: &str) -> Result<ExitKind, CliError> {
     let mut out = std::io::stdout().lock();
     let written = match global.json {
         true => writeln!(out, "{object}"),
         false => writeln!(out, "{text}"),
     };
-    written.map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }

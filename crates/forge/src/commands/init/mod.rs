@@ -12,16 +12,20 @@ use sandbox_config::{Mode, Trust, WithoutFile};
 use serde_json::json;
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Init as Args};
+use crate::cli::{Global, InitArgs};
 use crate::commands::init::detect::DetectedProject;
 use crate::commands::init::plan::{InitPlan, InitZone};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::program_dirs::PathDirs;
-use crate::stderr::say;
+use crate::stderr;
 use crate::trust_store::TrustStore;
 
-pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &InitArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let base = global.directory.clone().unwrap_or_else(|| ".".into());
     let shown = args.directory.clone().unwrap_or_default();
     let dir = base.join(&shown);
@@ -43,17 +47,17 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
         ask(global, ambient, &found)?
     };
     let Some(plan) = plan else {
-        say("Nothing was written.");
-        return Ok(Exit::Negative);
+        stderr::print("Nothing was written.");
+        return Ok(ExitKind::Negative);
     };
     let written = write::all(&dir, &plan, ambient)?;
     trust(global, ambient, &shown)?;
     report(global, ambient, &shown, &written)?;
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// A project there would hold everything that the person has, and govern every directory below.
-fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), Failure> {
+fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), CliError> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let what = match &ambient.home {
         _ if real(dir).parent().is_none() => "the root of the file system",
@@ -61,8 +65,8 @@ fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), Failure> {
         Some(home) if real(home).starts_with(real(dir)) => "a directory around your home directory",
         _ => return Ok(()),
     };
-    Err(Failure::new(
-        Exit::Usage,
+    Err(CliError::new(
+        ExitKind::Usage,
         "init",
         format!("{} is {what}: a project cannot be there", dir.display()),
     )
@@ -70,7 +74,7 @@ fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), Failure> {
 }
 
 /// Whoever agrees to a project that they are shown agrees to what it says.
-fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), Failure> {
+fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), CliError> {
     let Some(state) = &ambient.state else {
         return Ok(());
     };
@@ -91,7 +95,7 @@ fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), Failure
 }
 
 /// `NAME:PATH` or `NAME:PATH:MODE`.
-fn zones(texts: &[String]) -> Result<Vec<InitZone>, Failure> {
+fn zones(texts: &[String]) -> Result<Vec<InitZone>, CliError> {
     let zone = |text: &String| {
         let parts: Vec<&str> = text.split(':').collect();
         let (name, path, mode) = match parts[..] {
@@ -99,7 +103,7 @@ fn zones(texts: &[String]) -> Result<Vec<InitZone>, Failure> {
             [name, path, "ro"] => (name, path, Mode::ReadOnly),
             _ => {
                 let message = format!("--zones {text}: expected NAME:PATH or NAME:PATH:MODE");
-                return Err(Failure::usage(message).hint("MODE is ro or rw: data:./data:ro"));
+                return Err(CliError::usage(message).hint("MODE is ro or rw: data:./data:ro"));
             }
         };
         Ok(InitZone {
@@ -116,17 +120,17 @@ fn ask(
     global: &Global,
     ambient: &Ambient,
     found: &DetectedProject,
-) -> Result<Option<InitPlan>, Failure> {
+) -> Result<Option<InitPlan>, CliError> {
     if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
-        return Err(Failure::new(
-            Exit::Usage,
+        return Err(CliError::new(
+            ExitKind::Usage,
             "usage",
             format!("nobody can be asked what to write: {reason}"),
         )
         .hint("pass --yes to write what is proposed, --minimal, or --zones NAME:PATH:MODE"));
     }
     let proposed = InitPlan::proposed(found);
-    say(format_args!(
+    stderr::print(format_args!(
         "Found: {}.\n\n{}\n{}",
         found.described(),
         proposed.config,
@@ -141,7 +145,7 @@ fn ask(
         Ok(line)
     })();
     let answer = answer.map_err(|error: std::io::Error| {
-        Failure::new(Exit::Negative, "terminal", error.to_string())
+        CliError::new(ExitKind::Negative, "terminal", error.to_string())
     })?;
     Ok(match answer.trim() {
         "y" | "Y" | "yes" => Some(proposed),
@@ -155,7 +159,7 @@ fn report(
     ambient: &Ambient,
     shown: &Path,
     written: &[PathBuf],
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let forge = match shown.as_os_str().is_empty() {
         true => "forge".to_owned(),
         false => format!("forge -C {}", shown.display()),
@@ -184,5 +188,5 @@ fn report(
         }
         text.trim_end().to_owned()
     };
-    writeln!(out, "{text}").map_err(Failure::stdout)
+    writeln!(out, "{text}").map_err(CliError::stdout)
 }

@@ -9,19 +9,19 @@ use sandbox_config::{ConfigChoice, PROJECT_FILES, Sources, Trust, load};
 use crate::ambient::Ambient;
 use crate::commands::init::plan::InitPlan;
 use crate::dirs::make_below;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 
 const CONFIG: &str = PROJECT_FILES[0];
 const WORKER: &str = "workers/main.worker";
 
 /// Fails if anything is there that would be overwritten, or that a second project file would
 /// contradict.
-pub(super) fn nothing_there(dir: &Path) -> Result<(), Failure> {
+pub(super) fn nothing_there(dir: &Path) -> Result<(), CliError> {
     for name in PROJECT_FILES.into_iter().chain([WORKER]) {
         let path = dir.join(name);
         if std::fs::symlink_metadata(&path).is_ok() {
             let message = format!("{} is there already", path.display());
-            return Err(Failure::new(Exit::Negative, "init.exists", message)
+            return Err(CliError::new(ExitKind::Negative, "init.exists", message)
                 .hint("nothing was written; remove it or start in another directory"));
         }
     }
@@ -30,10 +30,14 @@ pub(super) fn nothing_there(dir: &Path) -> Result<(), Failure> {
 
 /// Writes all files and returns their names, relative to `dir`. If one cannot be written, those
 /// before it are taken back.
-pub(super) fn all(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn all(
+    dir: &Path,
+    plan: &InitPlan,
+    ambient: &Ambient,
+) -> Result<Vec<PathBuf>, CliError> {
     let failed = |path: &Path, error: &std::io::Error| {
         let message = format!("cannot write {}: {error}", path.display());
-        Failure::new(Exit::Negative, "init", message)
+        CliError::new(ExitKind::Negative, "init", message)
     };
     std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
     check(dir, plan, ambient)?;
@@ -52,12 +56,12 @@ pub(super) fn all(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<Vec<
 }
 
 /// Reads the project as it would be. What a person typed may hold mistakes.
-fn check(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<(), Failure> {
+fn check(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<(), CliError> {
     let trial = dir.join(format!(".{CONFIG}.{}", std::process::id()));
     let failed = |error: std::io::Error| {
         // The name of the trial means nothing to a person.
         let message = format!("cannot write {}: {error}", dir.join(CONFIG).display());
-        Failure::new(Exit::Negative, "init", message)
+        CliError::new(ExitKind::Negative, "init", message)
     };
     fresh(&trial, &plan.config).map_err(failed)?;
     let sources = Sources {

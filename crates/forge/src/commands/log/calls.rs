@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cli::Selection;
 use crate::commands::log::since;
-use crate::exit::Failure;
+use crate::exit::CliError;
 use crate::runs::StoredRun;
 
 /// Decisions that wait for what came of them; more are shown without it.
@@ -265,7 +265,7 @@ pub(super) struct CallFilter<'a> {
 }
 
 impl<'a> CallFilter<'a> {
-    pub(super) fn new(selection: &'a Selection) -> Result<Self, Failure> {
+    pub(super) fn new(selection: &'a Selection) -> Result<Self, CliError> {
         let since_ms = selection.since.as_deref().map(since::parse).transpose()?;
         Ok(CallFilter {
             selection,

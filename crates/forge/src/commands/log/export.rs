@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
 use super::{put, unreadable};
 use crate::cli::{LogFormat, Selection};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::runs::StoredRun;
-use crate::stderr::say;
+use crate::stderr;
 
 const COLUMNS: &str = "seq,at_ms,workers,tool,arguments,verdict,reason,rule,origin,answer,by,\
                        runner,ok,code,duration_us,content_bytes,content_sha256";
@@ -20,7 +20,7 @@ pub(super) fn export(
     run: &StoredRun,
     format: LogFormat,
     selection: &Selection,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let wanted = CallFilter::new(selection)?;
     let write = |call: &LoggedCall| match format {
         LogFormat::Csv => put(row(call)),
@@ -37,14 +37,18 @@ pub(super) fn export(
             LogItem::Call(_) | LogItem::Note(_) => {}
             LogItem::Broken(at, why) => {
                 broken = true;
-                say(format_args!("broken: {at}: {why}"));
+                stderr::print(format_args!("broken: {at}: {why}"));
             }
         }
     }
     for call in calls.rest().filter(|call| wanted.has(call)) {
         write(&call)?;
     }
-    Ok(if broken { Exit::Negative } else { Exit::Done })
+    Ok(if broken {
+        ExitKind::Negative
+    } else {
+        ExitKind::Done
+    })
 }
 
 fn row(call: &LoggedCall) -> String {

@@ -12,12 +12,12 @@ use super::told::RunUsage;
 use super::{put, unreadable};
 use crate::cli::Global;
 use crate::describe::{self, TextLayout, Tone};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::run_dir::RunDescription;
 use crate::runs::{StoredRun, StoredRuns};
 use crate::show;
-use crate::stderr::say;
-use crate::visible::{shortened, visible, visible_path};
+use crate::stderr;
+use crate::visible::{escape, escape_path, shortened};
 
 /// Characters of what was asked for; `--json` has more of it.
 const MAX_COMMAND_CHARS: usize = 60;
@@ -63,7 +63,7 @@ pub(super) fn list(
     runs: &StoredRuns,
     wanted: &RunFilter<'_>,
     layout: TextLayout,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let mut objects = Vec::new();
     let mut rows = Vec::new();
     let (mut listed, mut elsewhere, mut left_out) = (0, 0_u64, 0_u64);
@@ -92,7 +92,7 @@ pub(super) fn list(
             // The runs behind it are listed all the same.
             Err(failure) => {
                 all_read = false;
-                say(format_args!("warning: {}", failure.message()));
+                stderr::print(format_args!("warning: {}", failure.message()));
                 RunEnding::unreadable()
             }
         };
@@ -110,7 +110,7 @@ pub(super) fn list(
                 let chars = columns
                     .saturating_sub(OTHER_COLUMNS)
                     .clamp(20, MAX_COMMAND_CHARS);
-                let command = shortened(visible(command.unwrap_or("")), chars);
+                let command = shortened(escape(command.unwrap_or("")), chars);
                 cells.extend([command, facts]);
                 rows.push((tone, cells));
             }
@@ -126,19 +126,23 @@ pub(super) fn list(
     if !global.json && !global.quiet {
         if left_out > 0 {
             let limit = wanted.limit;
-            say(format_args!(
+            stderr::print(format_args!(
                 "note: the newest {limit} of {} runs; pass --limit to see more",
                 left_out.saturating_add(limit as u64)
             ));
         }
         if elsewhere > 0 && listed == 0 {
             let runs = show::count(elsewhere, "run");
-            say(format_args!(
+            stderr::print(format_args!(
                 "note: no run of this project, {runs} of others: --all"
             ));
         }
     }
-    Ok(if all_read { Exit::Done } else { Exit::Negative })
+    Ok(if all_read {
+        ExitKind::Done
+    } else {
+        ExitKind::Negative
+    })
 }
 
 fn began(run: &StoredRun) -> SystemTime {
@@ -186,7 +190,7 @@ fn row(run: &StoredRun, runs: &StoredRuns, came: &RunEnding) -> (Tone, Vec<Strin
 /// The last part of the project's path: all of it fits no screen.
 fn project_name(about: &RunDescription) -> String {
     let name = about.project.file_name();
-    visible_path(name.map_or(&about.project, Path::new))
+    escape_path(name.map_or(&about.project, Path::new))
 }
 
 /// Returns the counts that are not zero, and the tokens and cost of the models.
@@ -210,12 +214,12 @@ fn line(
     let at = DateTime::<Local>::from(began(run)).format("%Y-%m-%d %H:%M:%S %:z");
     let mut line = format!("{at}  {}  ", run.shown());
     if let (Some(about), None) = (about, wanted.project) {
-        line.push_str(&format!("{}  ", visible_path(&about.project)));
+        line.push_str(&format!("{}  ", escape_path(&about.project)));
     }
     if let Some(command) = about.and_then(|about| about.command.as_deref()) {
         line.push_str(&format!(
             "{}  ",
-            shortened(visible(command), MAX_COMMAND_CHARS)
+            shortened(escape(command), MAX_COMMAND_CHARS)
         ));
     }
     line.push_str(&format!(
@@ -244,7 +248,7 @@ impl RunEnding {
 }
 
 /// From the end of its log; of one that has no end, or that several programs wrote, by counting.
-fn came(run: &StoredRun) -> Result<RunEnding, Failure> {
+fn came(run: &StoredRun) -> Result<RunEnding, CliError> {
     let end = run.end();
     if let Some(end) = &end {
         let count = |name: &str| end[name].as_u64().unwrap_or_default();

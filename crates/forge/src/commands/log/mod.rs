@@ -16,16 +16,20 @@ use std::fmt::Display;
 use std::io::Write as _;
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Log, LogAction};
-use crate::exit::{Exit, Failure};
+use crate::cli::{Global, LogAction, LogArgs};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::runs::{StoredRun, StoredRuns};
 
-pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &LogArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let state = ambient
         .state
         .as_deref()
-        .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
+        .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
     let runs = StoredRuns::read(state)?;
     match &args.action {
         LogAction::List {
@@ -67,15 +71,15 @@ pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit
 }
 
 /// A log, or the terminal, failed.
-fn unreadable(run: &StoredRun, error: &std::io::Error) -> Failure {
-    Failure::new(
-        Exit::Negative,
+fn unreadable(run: &StoredRun, error: &std::io::Error) -> CliError {
+    CliError::new(
+        ExitKind::Negative,
         "log.unreadable",
         format!("cannot read the log of {}: {error}", run.shown()),
     )
 }
 
 /// One line of the result. A reader that is gone wants no more of it.
-fn put(text: impl Display) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
+fn put(text: impl Display) -> Result<(), CliError> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }

@@ -12,9 +12,9 @@ use super::summary::CallSummary;
 use super::told::{self, RunUsage};
 use super::{put, unreadable};
 use crate::cli::{Global, Selection};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::runs::StoredRun;
-use crate::stderr::say;
+use crate::stderr;
 
 /// Characters of arguments in the line of a call; `--json` has all of them.
 const MAX_ARGUMENTS_CHARS: usize = 100;
@@ -26,7 +26,7 @@ pub(super) fn show(
     run: &StoredRun,
     selection: &Selection,
     follow: bool,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let wanted = CallFilter::new(selection)?;
     let mut printer = CallPrinter {
         json: global.json,
@@ -93,9 +93,9 @@ pub(super) fn show(
         }
     }
     Ok(if printer.broken {
-        Exit::Negative
+        ExitKind::Negative
     } else {
-        Exit::Done
+        ExitKind::Done
     })
 }
 
@@ -108,7 +108,7 @@ struct CallPrinter {
 }
 
 impl CallPrinter {
-    fn begin(&self, run: &StoredRun) -> Result<(), Failure> {
+    fn begin(&self, run: &StoredRun) -> Result<(), CliError> {
         if self.one_object {
             let name = Value::from(run.name.as_str());
             return raw(&format!("{{\"run\":{name},\"calls\":["));
@@ -116,7 +116,7 @@ impl CallPrinter {
         self.text(&format!("run {}", run.shown()))
     }
 
-    fn call(&mut self, call: &LoggedCall) -> Result<(), Failure> {
+    fn call(&mut self, call: &LoggedCall) -> Result<(), CliError> {
         if self.one_object {
             let comma = if self.first { "" } else { "," };
             self.first = false;
@@ -128,7 +128,7 @@ impl CallPrinter {
         put(rendered(call).trim_end())
     }
 
-    fn note(&self, note: &Value) -> Result<(), Failure> {
+    fn note(&self, note: &Value) -> Result<(), CliError> {
         let at = moment(note["at_ms"].as_u64().unwrap_or_default());
         match note["kind"].as_str() {
             Some("resumed") => {
@@ -147,20 +147,20 @@ impl CallPrinter {
     }
 
     /// What must be seen; beside the objects if the result is for programs.
-    fn line(&self, line: &str) -> Result<(), Failure> {
+    fn line(&self, line: &str) -> Result<(), CliError> {
         if self.json {
-            say(line);
+            stderr::print(line);
             return Ok(());
         }
         put(line)
     }
 
-    fn text(&self, line: &str) -> Result<(), Failure> {
+    fn text(&self, line: &str) -> Result<(), CliError> {
         if self.json { Ok(()) } else { put(line) }
     }
 
     /// The rest of the one object.
-    fn end(&self, more: Vec<(&'static str, Value)>) -> Result<(), Failure> {
+    fn end(&self, more: Vec<(&'static str, Value)>) -> Result<(), CliError> {
         let more: String = more
             .into_iter()
             .map(|(name, value)| format!(",\"{name}\":{value}"))
@@ -169,8 +169,8 @@ impl CallPrinter {
     }
 }
 
-fn raw(text: &str) -> Result<(), Failure> {
-    write!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
+fn raw(text: &str) -> Result<(), CliError> {
+    write!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }
 
 fn moment(at_ms: u64) -> String {

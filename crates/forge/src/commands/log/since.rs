@@ -2,10 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::exit::Failure;
+use crate::exit::CliError;
 
 /// Milliseconds since 1970.
-pub(super) fn parse(text: &str) -> Result<u64, Failure> {
+pub(super) fn parse(text: &str) -> Result<u64, CliError> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
@@ -14,7 +14,7 @@ pub(super) fn parse(text: &str) -> Result<u64, Failure> {
         .or_else(|| moment(text));
     match seconds {
         Some(seconds) => Ok(seconds.saturating_mul(1000)),
-        None => Err(Failure::usage(format!(
+        None => Err(CliError::usage(format!(
             "invalid time `{}`",
             forge_tools::escape_controls(text)
         ))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::runs::{StoredRun, StoredTranscript};
 use crate::show;
-use crate::visible::{shortened, visible};
+use crate::visible::{escape, shortened};
 
 /// Characters of how a worker ended, and of what is wrong with a transcript; `--json` has them all.
 const MAX_END_CHARS: usize = 200;
@@ -179,8 +179,8 @@ pub(super) fn worker_shown(number: u64, run: &WorkerRun, at_work: bool) -> Strin
     };
     format!(
         "worker {number}  {}  {}  {}  {end}",
-        visible(&run.workers.join(" > ")),
-        visible(run.model.as_deref().unwrap_or("no model yet")),
+        escape(&run.workers.join(" > ")),
+        escape(run.model.as_deref().unwrap_or("no model yet")),
         used.join(", "),
     )
 }
@@ -204,5 +204,5 @@ pub(super) fn worker_object(number: u64, run: &WorkerRun) -> Value {
 
 /// What a model or an edited file says, in a line that ends.
 fn short(text: &str) -> String {
-    shortened(visible(text), MAX_END_CHARS)
+    shortened(escape(text), MAX_END_CHARS)
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::put;
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::runs::StoredRun;
 
 /// One log and what is to be said about it.
@@ -15,7 +15,7 @@ struct LogVerdict {
     holds: bool,
 }
 
-pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<Exit, Failure> {
+pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<ExitKind, CliError> {
     let mut rows: Vec<Value> = Vec::new();
     let mut hold = true;
     for run in runs {
@@ -48,7 +48,11 @@ pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<Exit, Failu
     if global.json {
         put(json!({ "runs": rows }))?;
     }
-    Ok(if hold { Exit::Done } else { Exit::Negative })
+    Ok(if hold {
+        ExitKind::Done
+    } else {
+        ExitKind::Negative
+    })
 }
 
 fn finding(run: &StoredRun, locked: bool, verified: &Verified) -> LogVerdict {

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 
 /// Writes it. Whoever asked for a file wants the answer, so a failure names where it still is.
-pub(super) fn write(file: &Path, answer: &str) -> std::result::Result<(), Failure> {
+pub(super) fn write(file: &Path, answer: &str) -> std::result::Result<(), CliError> {
     replace(file, answer).map_err(|error| {
         let message = format!("cannot write the answer into {}: {error}", file.display());
-        Failure::new(Exit::Negative, "run.output", message)
+        CliError::new(ExitKind::Negative, "run.output", message)
             .hint("the answer is on standard output instead")
     })
 }
@@ -23,19 +23,19 @@ pub(super) fn write(file: &Path, answer: &str) -> std::result::Result<(), Failur
 /// Fails early if standard output is open for reading only. What is written there goes nowhere, and
 /// Rust's standard library takes that for success. (One that was closed before forge began is not
 /// to be told from `/dev/null`: the same library has put that in its place.)
-pub(super) fn somewhere() -> std::result::Result<(), Failure> {
+pub(super) fn somewhere() -> std::result::Result<(), CliError> {
     let flags = rustix::fs::fcntl_getfl(std::io::stdout().as_fd());
     match flags {
         Ok(flags) if flags & OFlags::ACCMODE == OFlags::RDONLY => {
             let why = "standard output is not open for writing";
-            Err(Failure::stdout(std::io::Error::other(why)))
+            Err(CliError::stdout(std::io::Error::other(why)))
         }
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
 /// Fails early if the file cannot come about: a run costs time and money.
-pub(super) fn check(file: &Path) -> std::result::Result<(), Failure> {
+pub(super) fn check(file: &Path) -> std::result::Result<(), CliError> {
     let above = directory(file);
     let problem = if file.is_dir() {
         Some("it is a directory".to_owned())
@@ -52,7 +52,7 @@ pub(super) fn check(file: &Path) -> std::result::Result<(), Failure> {
         None => Ok(()),
         Some(problem) => {
             let message = format!("cannot write {}: {problem}", file.display());
-            Err(Failure::new(Exit::Usage, "run.output", message))
+            Err(CliError::new(ExitKind::Usage, "run.output", message))
         }
     }
 }

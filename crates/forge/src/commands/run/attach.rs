@@ -13,12 +13,12 @@ use sandbox_config::Grant;
 
 use super::input::unreadable;
 use crate::bounded::read_bytes;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::subject::RunTarget;
-use crate::visible::{visible, visible_path};
+use crate::visible::{escape, escape_path};
 
 /// Copies of what is attached.
-pub(super) fn read(files: &[PathBuf], chosen: &RunTarget) -> Result<Vec<Attachment>, Failure> {
+pub(super) fn read(files: &[PathBuf], chosen: &RunTarget) -> Result<Vec<Attachment>, CliError> {
     let policy = chosen.worker.attachment_policy();
     let mut sandbox = AttachmentFiles {
         grant: &chosen.grant,
@@ -45,13 +45,13 @@ pub(super) fn conversation(
     input: &str,
     attached: &[Attachment],
     redactor: &Redactor,
-) -> Result<Conversation, Failure> {
+) -> Result<Conversation, CliError> {
     let RunTarget { worker, grant, .. } = chosen;
     Conversation::attaching(worker, grant, redactor, input, attached).map_err(refused)
 }
 
-pub(super) fn refused(why: String) -> Failure {
-    Failure::new(Exit::Usage, "run.attachment", why)
+pub(super) fn refused(why: String) -> CliError {
+    CliError::new(ExitKind::Usage, "run.attachment", why)
         .hint("`attachment_policy` of the worker says what may be attached")
 }
 
@@ -66,8 +66,8 @@ struct AttachmentFiles<'a> {
 }
 
 impl AttachmentFiles<'_> {
-    fn read(&mut self, file: &Path, left: u64) -> Result<Vec<u8>, Failure> {
-        let shown = visible_path(file);
+    fn read(&mut self, file: &Path, left: u64) -> Result<Vec<u8>, CliError> {
+        let shown = escape_path(file);
         let cannot =
             |why: &dyn std::fmt::Display| unreadable(format!("cannot read {shown}: {why}"));
         let too_large = || {
@@ -89,10 +89,10 @@ impl AttachmentFiles<'_> {
             });
         };
         let denied = |why: &dyn std::fmt::Display| {
-            Failure::new(
-                Exit::Usage,
+            CliError::new(
+                ExitKind::Usage,
                 "run.attachment",
-                format!("cannot attach {shown}: {}", visible(&why.to_string())),
+                format!("cannot attach {shown}: {}", escape(&why.to_string())),
             )
             .hint("it lies in a directory of the worker's, and what the worker may not read is not attached from there")
         };

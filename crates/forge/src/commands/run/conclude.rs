@@ -9,10 +9,10 @@ use serde_json::json;
 use crate::cli::{FailOn, Global};
 use crate::commands::run::answer_file;
 use crate::commands::run::tally::Refusals;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::show;
-use crate::stderr::say;
-use crate::visible::{visible_json, visible_lines, visible_path};
+use crate::stderr;
+use crate::visible::{escape_json, escape_lines, escape_path};
 
 /// Prints the answer, or the report; or puts the answer into `output`. `on_terminal`: standard
 /// output is one.
@@ -23,15 +23,15 @@ pub(crate) fn tell(
     kept: &Path,
     output: Option<&Path>,
     on_terminal: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     if !attempts.list().is_empty() && !global.quiet {
-        say(format_args!("\n{}", visible_lines(&attempts.to_string())));
+        stderr::print(format_args!("\n{}", escape_lines(&attempts.to_string())));
     }
     if !global.quiet {
-        say(format_args!(
+        stderr::print(format_args!(
             "{}; kept in {}",
             used(report),
-            visible_path(kept)
+            escape_path(kept)
         ));
     }
     let answer = match &report.end {
@@ -42,7 +42,7 @@ pub(crate) fn tell(
         .as_ref()
         .is_some_and(|answer| answer.trim().is_empty());
     if is_empty && !global.quiet {
-        say("warning: the model ended with an empty answer");
+        stderr::print("warning: the model ended with an empty answer");
     }
     let unwritten = match (output, &answer) {
         (Some(file), Some(answer)) => answer_file::write(file, answer).err(),
@@ -57,7 +57,7 @@ pub(crate) fn tell(
     let written = if global.json {
         let line = json!({"report": report, "attempts": attempts.list(), "run": kept}).to_string();
         match on_terminal {
-            true => writeln!(out, "{}", visible_json(&line)),
+            true => writeln!(out, "{}", escape_json(&line)),
             false => writeln!(out, "{line}"),
         }
     } else if let Some(answer) = answer
@@ -65,13 +65,13 @@ pub(crate) fn tell(
     {
         // What a model says is text there, and nothing that moves the cursor or types an answer.
         match on_terminal {
-            true => write!(out, "{}", visible_lines(&answer)),
+            true => write!(out, "{}", escape_lines(&answer)),
             false => write!(out, "{answer}"),
         }
     } else {
         Ok(())
     };
-    written.map_err(Failure::stdout)?;
+    written.map_err(CliError::stdout)?;
     unwritten.map_or(Ok(()), Err)
 }
 
@@ -95,16 +95,16 @@ pub(crate) fn exit(
     report: &RunReport,
     refusals: &Refusals,
     fail_on: &[FailOn],
-) -> Result<Exit, Failure> {
-    let failed = |exit, code| Failure::new(exit, code, report.end.to_string());
+) -> Result<ExitKind, CliError> {
+    let failed = |exit, code| CliError::new(exit, code, report.end.to_string());
     Err(match &report.end {
         End::Answered { .. } => return answered(report, refusals, fail_on),
         End::NotEquipped {
             hint, isolation, ..
         } => {
             let failure = match isolation {
-                true => failed(Exit::Isolation, "isolation.unavailable"),
-                false => failed(Exit::Negative, "mount.unavailable"),
+                true => failed(ExitKind::Isolation, "isolation.unavailable"),
+                false => failed(ExitKind::Negative, "mount.unavailable"),
             };
             match hint {
                 Some(hint) => failure.hint(hint.clone()),
@@ -118,7 +118,7 @@ pub(crate) fn exit(
         | End::WorkingLimit { .. }
         | End::CostLimit { .. }
         | End::Repeated { .. } => {
-            let failure = failed(Exit::Limit, "limit");
+            let failure = failed(ExitKind::Limit, "limit");
             match report.end.limit_key() {
                 Some(key) => {
                     failure.hint(format!("`{key}` sets it, in the project and the worker"))
@@ -126,34 +126,38 @@ pub(crate) fn exit(
                 None => failure,
             }
         }
-        End::ContextFull { .. } => failed(Exit::Limit, "limit")
+        End::ContextFull { .. } => failed(ExitKind::Limit, "limit")
             .hint("`providers.NAME.context_tokens` says how much fits into the model"),
-        End::OutOfTokens => failed(Exit::Negative, "model.out_of_tokens")
+        End::OutOfTokens => failed(ExitKind::Negative, "model.out_of_tokens")
             .hint("`providers.NAME.max_tokens` says how long one answer may be"),
-        End::Refused { .. } => failed(Exit::Negative, "model.refused"),
-        End::UnfitAnswer { .. } => failed(Exit::Negative, "answer.unfit")
+        End::Refused { .. } => failed(ExitKind::Negative, "model.refused"),
+        End::UnfitAnswer { .. } => failed(ExitKind::Negative, "answer.unfit")
             .hint("the answer itself is in the report: --json, or `forge log show`"),
         // As by the signal that does the same.
-        End::Cancelled => failed(Exit::Command(130), "interrupted"),
-        End::NoPrices { .. } => failed(Exit::Usage, "model.no_prices").hint(
+        End::Cancelled => failed(ExitKind::Command(130), "interrupted"),
+        End::NoPrices { .. } => failed(ExitKind::Usage, "model.no_prices").hint(
             "name them in your own file, `providers.NAME.prices`, or drop the limit on money",
         ),
-        End::WrongModel { .. } => failed(Exit::Usage, "model.incompatible"),
+        End::WrongModel { .. } => failed(ExitKind::Usage, "model.incompatible"),
         End::ModelFailed { cause, .. } => match cause {
-            ModelFailure::Playbook => failed(Exit::Negative, "run.failed"),
-            ModelFailure::Rejected => failed(Exit::Negative, "model.rejected"),
-            ModelFailure::Credentials => failed(Exit::Credentials, "model.credentials"),
-            ModelFailure::Unreachable => failed(Exit::Unreachable, "model.unreachable"),
+            ModelFailure::Playbook => failed(ExitKind::Negative, "run.failed"),
+            ModelFailure::Rejected => failed(ExitKind::Negative, "model.rejected"),
+            ModelFailure::Credentials => failed(ExitKind::Credentials, "model.credentials"),
+            ModelFailure::Unreachable => failed(ExitKind::Unreachable, "model.unreachable"),
         },
     })
 }
 
 /// An answer is a success unless calls came to what nobody wants to overlook.
-fn answered(report: &RunReport, refusals: &Refusals, fail_on: &[FailOn]) -> Result<Exit, Failure> {
+fn answered(
+    report: &RunReport,
+    refusals: &Refusals,
+    fail_on: &[FailOn],
+) -> Result<ExitKind, CliError> {
     let on = |what: FailOn, list: &[String]| fail_on.contains(&what) && !list.is_empty();
     let refused = |code, text: &str, list: &[String]| {
-        Failure::new(
-            Exit::Unanswered,
+        CliError::new(
+            ExitKind::Unanswered,
             code,
             format!("{text}: {}", list.join(", ")),
         )
@@ -174,5 +178,5 @@ fn answered(report: &RunReport, refusals: &Refusals, fail_on: &[FailOn]) -> Resu
         let text = "calls were blocked by a rule";
         return Err(refused("approval.blocked", text, &refusals.blocked));
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }

@@ -8,12 +8,16 @@ use serde_json::Value;
 
 use crate::ambient::Ambient;
 use crate::bounded::read_text;
-use crate::cli::{Global, Run};
-use crate::exit::{Exit, Failure};
+use crate::cli::{Global, RunArgs};
+use crate::exit::{CliError, ExitKind};
 use crate::subject::run_target;
 
 /// The global flags of this run, with what its own flags set.
-pub(super) fn applied(global: &Global, args: &Run, ambient: &Ambient) -> Result<Global, Failure> {
+pub(super) fn applied(
+    global: &Global,
+    args: &RunArgs,
+    ambient: &Ambient,
+) -> Result<Global, CliError> {
     let mut global = global.clone();
     let limits = &args.limits;
     let numbers = [
@@ -42,9 +46,9 @@ pub(super) fn applied(global: &Global, args: &Run, ambient: &Ambient) -> Result<
 }
 
 /// Whose endpoint `--base-url` is.
-fn provider(global: &Global, args: &Run, ambient: &Ambient) -> Result<String, Failure> {
+fn provider(global: &Global, args: &RunArgs, ambient: &Ambient) -> Result<String, CliError> {
     if args.replay.is_some() {
-        return Err(Failure::usage("--base-url: a playbook has no address"));
+        return Err(CliError::usage("--base-url: a playbook has no address"));
     }
     let typed = args.model.as_deref().or_else(|| ambient.var("FORGE_MODEL"));
     let model = match typed {
@@ -62,9 +66,9 @@ fn provider(global: &Global, args: &Run, ambient: &Ambient) -> Result<String, Fa
         .and_then(|model| model.split_once(':'))
         .map(|(provider, _)| provider);
     match provider {
-        Some("scripted") => Err(Failure::usage("--base-url: a playbook has no address")),
+        Some("scripted") => Err(CliError::usage("--base-url: a playbook has no address")),
         Some(provider) => Ok(provider.to_owned()),
-        None => Err(Failure::usage(
+        None => Err(CliError::usage(
             "--base-url: no model names a provider; pass --model provider:model",
         )),
     }
@@ -78,8 +82,8 @@ pub(super) fn answer_schema(
     worker: &Worker,
     flag: Option<&Path>,
     kept: Option<&Value>,
-) -> Result<Option<Value>, Failure> {
-    let unfit = |message: String| Failure::new(Exit::Usage, "run.schema", message);
+) -> Result<Option<Value>, CliError> {
+    let unfit = |message: String| CliError::new(ExitKind::Usage, "run.schema", message);
     let (schema, shown) = match (flag, kept) {
         (None, None) => return Ok(None),
         (None, Some(kept)) => (kept.clone(), "what the run keeps".to_owned()),

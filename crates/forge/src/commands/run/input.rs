@@ -4,14 +4,14 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::bounded::read_text;
-use crate::cli::Run;
-use crate::exit::{Exit, Failure};
+use crate::cli::RunArgs;
+use crate::exit::{CliError, ExitKind};
 
 /// More than any model reads.
 const MAX_INPUT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The input of the entry worker.
-pub(super) fn input(args: &Run) -> Result<String, Failure> {
+pub(super) fn input(args: &RunArgs) -> Result<String, CliError> {
     match args.file.as_deref() {
         None => Ok(args.input.join(" ")),
         Some(file) if file == Path::new("-") => standard_input(),
@@ -20,7 +20,7 @@ pub(super) fn input(args: &Run) -> Result<String, Failure> {
     }
 }
 
-fn standard_input() -> Result<String, Failure> {
+fn standard_input() -> Result<String, CliError> {
     let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
@@ -34,6 +34,6 @@ fn standard_input() -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| unreadable("standard input is not UTF-8".to_owned()))
 }
 
-pub(super) fn unreadable(message: String) -> Failure {
-    Failure::new(Exit::Usage, "run.input", message)
+pub(super) fn unreadable(message: String) -> CliError {
+    CliError::new(ExitKind::Usage, "run.input", message)
 }

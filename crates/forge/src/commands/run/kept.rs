@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::attach;
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Run as Args};
-use crate::exit::Failure;
+use crate::cli::{Global, RunArgs};
+use crate::exit::CliError;
 use crate::run_dir::{self, RunDir, TranscriptWriter};
-use crate::stderr::say;
+use crate::stderr;
 use crate::subject::RunTarget;
-use crate::visible::visible;
+use crate::visible::escape;
 
 /// What a new run is given.
 pub(super) struct RunInput {
@@ -45,13 +45,13 @@ pub(super) struct RunRecord {
 impl RunRecord {
     /// A new run.
     pub(super) fn begin(
-        args: &Args,
+        args: &RunArgs,
         ambient: &Ambient,
         chosen: &mut RunTarget,
         asked: RunInput,
         model: &str,
         redactor: &Arc<Redactor>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliError> {
         let RunInput {
             input,
             attached,
@@ -130,14 +130,14 @@ impl RunRecord {
             return;
         };
         if let Some(failure) = keeper.failure() {
-            say(format_args!(
+            stderr::print(format_args!(
                 "warning: the transcript is not whole: {}",
-                visible(&failure.to_string())
+                escape(&failure.to_string())
             ));
         } else if !answered {
-            say(format_args!(
+            stderr::print(format_args!(
                 "it goes on with: forge run --resume {}",
-                visible(&self.dir.name())
+                escape(&self.dir.name())
             ));
         }
     }
@@ -173,7 +173,7 @@ pub(super) fn basis(
 }
 
 /// The model, if the command line names one.
-pub(super) fn model_flag(args: &Args) -> Option<String> {
+pub(super) fn model_flag(args: &RunArgs) -> Option<String> {
     let replayed = args.replay.as_ref();
     let replayed = replayed.map(|file| format!("scripted:{file}"));
     args.model.clone().or(replayed)

@@ -21,9 +21,9 @@ use forge_runtime::{Model as _, RunReport, Session};
 use serde_json::json;
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Run};
+use crate::cli::{Global, RunArgs};
 use crate::commands::log::summary::CallSummary;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::repositories;
 use crate::run_dir;
@@ -36,28 +36,32 @@ use told::EventOutput;
 
 use tally::{RefusalCounter, counted};
 
-pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &RunArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     let args = &with_sentence_as_input(global, args);
     told::telling(global, |told| {
         let Some(name) = &args.resume else {
-            return go(global, args, ambient, None, told);
+            return run_worker(global, args, ambient, None, told);
         };
         let earlier = match PreviousRun::find(global, ambient, name)? {
             ResumeState::Open(earlier) => *earlier,
             ResumeState::Answered(answered) => return answered.tell(global, args, ambient, told),
         };
         let (global, args) = earlier.as_then(global, args);
-        go(&global, &args, ambient, Some(earlier), told)
+        run_worker(&global, &args, ambient, Some(earlier), told)
     })
 }
 
-fn go(
+fn run_worker(
     global: &Global,
-    args: &Run,
+    args: &RunArgs,
     ambient: &Ambient,
     earlier: Option<PreviousRun>,
     told: &mut EventOutput,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let global = &flags::applied(global, args, ambient)?;
     answer_file::somewhere()?;
     let mut target = run_target(global, args, ambient)?;
@@ -79,8 +83,8 @@ fn go(
     let models = model::choose(args, ambient, project, worker, &target.workers)?;
     let model = &models.entry;
     if !worker.runs_on(&model.name()) {
-        return Err(Failure::new(
-            Exit::Usage,
+        return Err(CliError::new(
+            ExitKind::Usage,
             "model.incompatible",
             format!(
                 "the worker `{}` does not run on the model `{}`",
@@ -133,7 +137,7 @@ fn go(
         quiet: global.quiet || global.streams() && ambient.stdout_terminal,
         verbose: global.verbose > 0,
         colour: ambient.colour,
-        moves: ambient.moves,
+        supports_cursor: ambient.supports_cursor,
         answer_is_seen: ambient.stdout_terminal,
     };
     let (watcher, watching) = RunWatcher::start(look, &redactor, told.stream());
@@ -197,7 +201,7 @@ fn go(
     match (stopped, &told.report) {
         (None, Some(report)) => conclude::exit(report, &counted(&refusals), &args.answer.fail_on),
         (Some(failure), _) => Err(failure),
-        (None, None) => Ok(Exit::Negative),
+        (None, None) => Ok(ExitKind::Negative),
     }
 }
 

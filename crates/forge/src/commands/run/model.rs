@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 
 use crate::ambient::Ambient;
 use crate::bounded::read_text;
-use crate::cli::Run;
-use crate::exit::{Exit, Failure};
+use crate::cli::RunArgs;
+use crate::exit::{CliError, ExitKind};
 use crate::keys::ApiKeys;
 use crate::live;
 
@@ -75,12 +75,12 @@ pub(crate) struct RunModels {
 
 /// The models of this run.
 pub(crate) fn choose(
-    args: &Run,
+    args: &RunArgs,
     ambient: &Ambient,
     project: &Project,
     worker: &Worker,
     workers: &[Worker],
-) -> Result<RunModels, Failure> {
+) -> Result<RunModels, CliError> {
     let replayed = args.replay.as_ref().map(|file| format!("scripted:{file}"));
     let typed = replayed.as_deref().or(args.model.as_deref());
     choose_typed(typed, ambient, project, worker, workers)
@@ -94,7 +94,7 @@ pub(crate) fn choose_for_call(
     project: &Project,
     [caller, called]: [&Worker; 2],
     workers: &[Worker],
-) -> Result<RunModels, Failure> {
+) -> Result<RunModels, CliError> {
     let named = called.model().or(project.model());
     let entry = if named.is_some() { called } else { caller };
     choose_typed(typed, ambient, project, entry, workers)
@@ -106,7 +106,7 @@ fn choose_typed(
     project: &Project,
     worker: &Worker,
     workers: &[Worker],
-) -> Result<RunModels, Failure> {
+) -> Result<RunModels, CliError> {
     let mut keys = ApiKeys::new(ambient, project);
     let typed = typed.or_else(|| ambient.var("FORGE_MODEL"));
     // A file named on the command line or in the environment is found from here, one named in a
@@ -126,7 +126,7 @@ fn choose_typed(
     let mut finder = ModelFactory::new(project, project.dir(), &mut keys);
     let Some(named) = worker.model().or_else(|| project.model()) else {
         return Err(
-            Failure::new(Exit::Usage, "model.missing", "no model is configured")
+            CliError::new(ExitKind::Usage, "model.missing", "no model is configured")
                 .hint(ways_to_a_model(ambient)),
         );
     };
@@ -197,7 +197,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         }
     }
 
-    fn find(&mut self, named: &str) -> Result<Arc<dyn Model>, Failure> {
+    fn find(&mut self, named: &str) -> Result<Arc<dyn Model>, CliError> {
         match named.strip_prefix("scripted:") {
             None => live::model(named, self.project, self.keys),
             Some(file) => {
@@ -225,8 +225,8 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         })
     }
 
-    fn play(&self, file: &str) -> Result<Wired, Failure> {
-        let unusable = |why: String| Failure::new(Exit::Usage, "model.playbook", why);
+    fn play(&self, file: &str) -> Result<Wired, CliError> {
+        let unusable = |why: String| CliError::new(ExitKind::Usage, "model.playbook", why);
         // A file that came with a repository does not point forge at the person's others.
         let climbs = Path::new(file)
             .components()
@@ -247,7 +247,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         let playbook = Playbook::parse(&text)
             .map_err(|error| unusable(format!("{}: {error}", path.display())))?;
         Wired::new(file, playbook)
-            .map_err(|error| Failure::new(Exit::Negative, "model.playbook", error.to_string()))
+            .map_err(|error| CliError::new(ExitKind::Negative, "model.playbook", error.to_string()))
     }
 }
 

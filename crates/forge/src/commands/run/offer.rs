@@ -7,16 +7,16 @@ use sandbox_config::{Code, Diagnostics, Project, Worker};
 
 use crate::ambient::Ambient;
 use crate::cli::Global;
-use crate::exit::Failure;
-use crate::stderr::say;
-use crate::visible::visible;
+use crate::exit::CliError;
+use crate::stderr;
+use crate::visible::escape;
 
 /// The entry worker, or the one that is chosen in its place.
 pub(crate) fn entry(
     project: &Project,
     global: &Global,
     ambient: &Ambient,
-) -> Result<Worker, Failure> {
+) -> Result<Worker, CliError> {
     let missing = match project.worker(project.entry()) {
         Ok(worker) => return Ok(worker),
         Err(mistakes) => mistakes,
@@ -28,16 +28,16 @@ pub(crate) fn entry(
     {
         return Err(missing.into());
     }
-    say(format_args!(
+    stderr::print(format_args!(
         "Unknown worker `{}`; the others are:",
-        visible(project.entry())
+        escape(project.entry())
     ));
     for (index, worker) in others.iter().enumerate() {
         let about = worker.description().unwrap_or("");
-        let (name, about) = (visible(worker.name()), visible(about));
-        say(format_args!("{:>4}  {name}  {about}", index + 1));
+        let (name, about) = (escape(worker.name()), escape(about));
+        stderr::print(format_args!("{:>4}  {name}  {about}", index + 1));
     }
-    say("Which one? Its number or name; Enter: none");
+    stderr::print("Which one? Its number or name; Enter: none");
     let chosen = line().and_then(|line| pick(&others, line.trim()));
     chosen.ok_or_else(|| missing.into())
 }

@@ -9,24 +9,24 @@ use sandbox_config::{Branch, Operation, Verdict};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Run};
+use crate::cli::{Global, RunArgs};
 use crate::describe;
 use crate::describe_git;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::subject::RunTarget;
-use crate::visible::visible;
+use crate::visible::escape;
 
 pub(super) fn show(
     global: &Global,
-    args: &Run,
+    args: &RunArgs,
     ambient: &Ambient,
     chosen: &RunTarget,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let RunTarget {
         project, worker, ..
     } = chosen;
     if global.streams() {
-        return Err(Failure::usage(
+        return Err(CliError::usage(
             "--dry-run has no events to stream; pass --json",
         ));
     }
@@ -61,8 +61,8 @@ pub(super) fn show(
     } else {
         writeln!(out, "{}\ncalls model: no", blocks.join("\n"))
     };
-    written.map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }
 
 /// Everybody who comes to be called, once for each caller.
@@ -82,8 +82,8 @@ fn below<'b>(
 
 fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::Grant) -> String {
     let mut text = match caller {
-        "" => format!("worker {}\n", visible(name)),
-        caller => format!("worker {} (called by {})\n", visible(name), visible(caller)),
+        "" => format!("worker {}\n", escape(name)),
+        caller => format!("worker {} (called by {})\n", escape(name), escape(caller)),
     };
     let _ = writeln!(
         text,
@@ -102,7 +102,7 @@ fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::
     rows.extend(describe_git::repositories(grant));
     rows.push(("asked", asks));
     for (name, value) in rows {
-        let _ = writeln!(text, "  {name}: {}", visible(&value));
+        let _ = writeln!(text, "  {name}: {}", escape(&value));
     }
     text
 }

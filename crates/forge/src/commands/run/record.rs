@@ -9,7 +9,7 @@ use forge_runtime::{Observer, Recording};
 use forge_tools::Redactor;
 
 use crate::commands::exec::open_plain;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 
 /// A recording that is under way, if there is one.
 pub(super) struct PlaybookRecording {
@@ -19,7 +19,7 @@ pub(super) struct PlaybookRecording {
 
 impl PlaybookRecording {
     /// Opens the file before the run begins: a run that cannot be kept is not paid for.
-    pub(super) fn begin(file: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn begin(file: Option<&Path>) -> Result<Self, CliError> {
         let to = match file {
             None => None,
             Some(path) => {
@@ -49,7 +49,7 @@ impl PlaybookRecording {
     }
 
     /// Writes the playbook.
-    pub(super) fn finish(self) -> Result<(), Failure> {
+    pub(super) fn finish(self) -> Result<(), CliError> {
         let (Some((path, mut file)), Some(recording)) = (self.to, self.recording) else {
             return Ok(());
         };
@@ -59,7 +59,7 @@ impl PlaybookRecording {
 }
 
 /// Nothing but an earlier recording is overwritten: a slip of the fingers is not to cost a file.
-fn check(path: &Path) -> Result<(), Failure> {
+fn check(path: &Path) -> Result<(), CliError> {
     let refused = |why: &str| {
         let why = std::io::Error::other(why);
         Err(failed(path, &why).hint("name a file that is not there yet, or an earlier recording"))
@@ -88,9 +88,9 @@ fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(
-        Exit::Negative,
+fn failed(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::new(
+        ExitKind::Negative,
         "record",
         format!("cannot record the run in {}: {error}", path.display()),
     )

@@ -21,13 +21,13 @@ use super::kept::{self, RunRecord};
 use super::told::EventOutput;
 use super::{attach, conclude};
 use crate::ambient::Ambient;
-use crate::cli::{Global, Run as Args};
-use crate::exit::{Exit, Failure};
+use crate::cli::{Global, RunArgs};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::run_dir::{self, RunDir};
 use crate::runs::{StoredRun, StoredRuns};
-use crate::stderr::say;
-use crate::visible::{visible, visible_path};
+use crate::stderr;
+use crate::visible::{escape, escape_path};
 
 /// What a run goes on upon.
 pub(super) struct ResumeContext<'a> {
@@ -55,12 +55,12 @@ impl AnsweredRun {
     pub(super) fn tell(
         self,
         global: &Global,
-        args: &Args,
+        args: &RunArgs,
         ambient: &Ambient,
         told: &mut EventOutput,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<ExitKind, CliError> {
         if !global.quiet {
-            say(format_args!(
+            stderr::print(format_args!(
                 "{} ended with this answer before; nothing was done now",
                 self.run.shown()
             ));
@@ -74,7 +74,7 @@ impl AnsweredRun {
             ambient.stdout_terminal,
         )?;
         told.report = Some(self.report);
-        Ok(Exit::Done)
+        Ok(ExitKind::Done)
     }
 }
 
@@ -90,7 +90,7 @@ impl PreviousRun {
         global: &Global,
         ambient: &Ambient,
         name: &str,
-    ) -> Result<ResumeState, Failure> {
+    ) -> Result<ResumeState, CliError> {
         let run = find(global, ambient, name)?;
         if run.is_locked() {
             return Err(held(&run));
@@ -105,7 +105,7 @@ impl PreviousRun {
 
     /// The same project and worker as then. Flags that changed what they may do have to be given
     /// again.
-    pub(super) fn as_then(&self, global: &Global, args: &Args) -> (Global, Args) {
+    pub(super) fn as_then(&self, global: &Global, args: &RunArgs) -> (Global, RunArgs) {
         let (mut global, mut args) = (global.clone(), args.clone());
         let begin = &self.transcript.begin;
         if global.directory.is_none() {
@@ -132,10 +132,10 @@ impl PreviousRun {
     pub(super) fn take(
         self,
         global: &Global,
-        args: &Args,
+        args: &RunArgs,
         upon: ResumeContext<'_>,
         redactor: Arc<Redactor>,
-    ) -> Result<RunRecord, Failure> {
+    ) -> Result<RunRecord, CliError> {
         let ResumeContext {
             basis,
             grant,
@@ -190,10 +190,10 @@ impl PreviousRun {
     }
 
     /// The audit log is what was written, and knows of no call that the transcript does not.
-    fn audit_fits(&self) -> Result<(), Failure> {
+    fn audit_fits(&self) -> Result<(), CliError> {
         let unreadable = |error: &std::io::Error| {
-            Failure::new(
-                Exit::Negative,
+            CliError::new(
+                ExitKind::Negative,
                 "log.unreadable",
                 format!("cannot read the log of {}: {error}", self.run.shown()),
             )
@@ -211,8 +211,8 @@ impl PreviousRun {
             (Integrity::Whole | Integrity::Unsealed | Integrity::Torn { .. }, _) => None,
         };
         if let Some(wrong) = wrong {
-            return Err(Failure::new(
-                Exit::Negative,
+            return Err(CliError::new(
+                ExitKind::Negative,
                 "log.unreadable",
                 format!(
                     "the audit log of {} does not hold: {wrong}",
@@ -224,8 +224,8 @@ impl PreviousRun {
         let decided = self.run.decisions().map_err(|error| unreadable(&error))?;
         let known = self.transcript.runs.values().map(|run| run.calls).sum();
         if decided > known {
-            return Err(Failure::new(
-                Exit::Negative,
+            return Err(CliError::new(
+                ExitKind::Negative,
                 "run.transcript",
                 format!(
                     "the transcript of {} has lost its end: the audit log has {decided} calls, the \
@@ -240,14 +240,14 @@ impl PreviousRun {
 }
 
 /// By name in the state directory or where the project here keeps its runs; or by its directory.
-fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Failure> {
+fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, CliError> {
     if name.contains('/') {
         let dir = Path::new(name);
         return StoredRun::at(dir).ok_or_else(|| {
-            Failure::new(
-                Exit::Usage,
+            CliError::new(
+                ExitKind::Usage,
                 "log.run",
-                format!("there is no run in {}", visible(name)),
+                format!("there is no run in {}", escape(name)),
             )
         });
     }
@@ -262,18 +262,18 @@ fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Fai
 }
 
 /// What the models saw and said.
-fn transcript(run: &StoredRun) -> Result<Transcript, Failure> {
+fn transcript(run: &StoredRun) -> Result<Transcript, CliError> {
     let opened = run.file("transcript.jsonl").map_err(|error| {
-        Failure::new(
-            Exit::Negative,
+        CliError::new(
+            ExitKind::Negative,
             "run.transcript",
             format!("cannot read the transcript of {}: {error}", run.shown()),
         )
     })?;
     let file =
         opened.ok_or_else(|| {
-            Failure::new(
-            Exit::Usage,
+            CliError::new(
+            ExitKind::Usage,
             "run.transcript",
             format!("{} has no transcript, so nothing can go on from it", run.shown()),
         )
@@ -288,10 +288,10 @@ fn read_from(file: &File) -> Result<Transcript, Damage> {
     read(std::io::BufReader::new(file))
 }
 
-fn damaged(run: &StoredRun, damage: &Damage) -> Failure {
+fn damaged(run: &StoredRun, damage: &Damage) -> CliError {
     let line = usize::try_from(damage.line).unwrap_or(usize::MAX);
-    let failure = Failure::new(
-        Exit::Negative,
+    let failure = CliError::new(
+        ExitKind::Negative,
         "run.transcript",
         format!(
             "the transcript of {} cannot be gone on from: {}",
@@ -312,9 +312,9 @@ fn damaged(run: &StoredRun, damage: &Damage) -> Failure {
     }
 }
 
-fn answered(run: &StoredRun) -> Failure {
-    Failure::new(
-        Exit::Usage,
+fn answered(run: &StoredRun) -> CliError {
+    CliError::new(
+        ExitKind::Usage,
         "run.answered",
         format!(
             "{} ended with an answer: there is nothing to go on with",
@@ -323,26 +323,26 @@ fn answered(run: &StoredRun) -> Failure {
     )
     .hint(format!(
         "it stands at the end of {}",
-        visible_path(&run.path().join("transcript.jsonl"))
+        escape_path(&run.path().join("transcript.jsonl"))
     ))
 }
 
-fn held(run: &StoredRun) -> Failure {
-    Failure::new(
-        Exit::Usage,
+fn held(run: &StoredRun) -> CliError {
+    CliError::new(
+        ExitKind::Usage,
         "run.held",
         format!("another program still works on {}", run.shown()),
     )
     .hint("wait for it, or stop it first")
 }
 
-fn changed(run: &StoredRun, changes: &[String]) -> Failure {
+fn changed(run: &StoredRun, changes: &[String]) -> CliError {
     let list: Vec<String> = changes
         .iter()
         .map(|change| format!("\n  {change}"))
         .collect();
-    Failure::new(
-        Exit::Usage,
+    CliError::new(
+        ExitKind::Usage,
         "run.changed",
         format!(
             "{} cannot be resumed as it was, because its configuration has changed since it started:{}",
@@ -355,13 +355,13 @@ fn changed(run: &StoredRun, changes: &[String]) -> Failure {
 
 fn tell(run: &StoredRun, past: &Past) {
     let used = past.used();
-    say(format_args!(
+    stderr::print(format_args!(
         "going on with {}: {} turns and {} calls so far",
         run.shown(),
         used.turns,
         used.calls
     ));
     for call in past.interrupted() {
-        say(format_args!("interrupted: {}", visible(&call.to_string())));
+        stderr::print(format_args!("interrupted: {}", escape(&call.to_string())));
     }
 }

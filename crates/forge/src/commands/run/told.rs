@@ -7,7 +7,7 @@ use forge_runtime::{Attempt, RunReport};
 use forge_tools::Redactor;
 
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::show::{EventStream, RunResult, RunStart};
 
 /// What is known of a run so far.
@@ -50,14 +50,14 @@ impl EventOutput {
 /// Does `work`, and tells how it ended, however it did.
 pub(super) fn telling(
     global: &Global,
-    work: impl FnOnce(&mut EventOutput) -> Result<Exit, Failure>,
-) -> Result<Exit, Failure> {
+    work: impl FnOnce(&mut EventOutput) -> Result<ExitKind, CliError>,
+) -> Result<ExitKind, CliError> {
     let mut told = EventOutput::default();
     if !global.streams() {
         return work(&mut told);
     }
     let stream = EventStream::start()
-        .map_err(|error| Failure::new(Exit::Negative, "runtime", error.to_string()))?;
+        .map_err(|error| CliError::new(ExitKind::Negative, "runtime", error.to_string()))?;
     told.stream = Some(Arc::clone(&stream));
     let outcome = work(&mut told);
     let (exit, error) = match &outcome {
@@ -73,7 +73,7 @@ pub(super) fn telling(
     });
     match written {
         // A run that failed says why, whoever reads the rest.
-        Err(error) if outcome.is_ok() => Err(Failure::stdout(error)),
+        Err(error) if outcome.is_ok() => Err(CliError::stdout(error)),
         Ok(()) | Err(_) => outcome,
     }
 }

@@ -7,7 +7,7 @@ use super::kept::StageLog;
 use super::{StagedSelection, all, failed, meant, place, put, put_json};
 use crate::ambient::Ambient;
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::staging::Staging;
 
@@ -16,7 +16,7 @@ pub(super) fn discard(
     ambient: &Ambient,
     staging: &Staging,
     ids: &[String],
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let list = all(staging)?;
     let mut named: Vec<StagedSelection<'_>> = Vec::new();
     for id in ids {
@@ -42,11 +42,11 @@ pub(super) fn discard(
             put(format_args!("discarded {}", one.id()))?;
         }
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// Not while one of them is being pushed.
-async fn thrown_away(staging: &Staging, named: &[StagedSelection<'_>]) -> Result<(), Failure> {
+async fn thrown_away(staging: &Staging, named: &[StagedSelection<'_>]) -> Result<(), CliError> {
     let turn = staging.turn().await?;
     let done = async {
         if let Some(git) = place(staging)? {

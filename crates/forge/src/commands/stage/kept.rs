@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::StagedSelection;
 use crate::ambient::Ambient;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::run_dir::{self, RunDir};
 
 /// The name of such a run, beside those of workers.
@@ -32,11 +32,11 @@ impl StageLog {
         commits: &[StagedSelection<'_>],
         ambient: &Ambient,
         redacted: &[String],
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliError> {
         let state = ambient
             .state
             .as_deref()
-            .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
+            .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
         // Not where a project keeps its runs: it has no say in what is kept of a person.
         let dir = RunDir::under(&state.join("runs"), RUN)?;
         let audit = dir.audit(true)?;
@@ -75,7 +75,7 @@ impl StageLog {
     }
 
     /// What a person said who was asked, or why nobody was.
-    pub(super) fn answered(&mut self, answer: &'static str, by: &str) -> Result<(), Failure> {
+    pub(super) fn answered(&mut self, answer: &'static str, by: &str) -> Result<(), CliError> {
         if answer == "denied" {
             let event = PolicyEvent::new(EventKind::Denied, by);
             self.record.events.push(event);
@@ -90,13 +90,13 @@ impl StageLog {
     }
 
     /// It cannot be, so nobody was asked.
-    pub(super) fn not_asked(mut self, why: &Failure) -> Result<(), Failure> {
+    pub(super) fn not_asked(mut self, why: &CliError) -> Result<(), CliError> {
         self.decided(DecisionRecord::not_reached(why.message()))?;
         self.close(why.code(), Some(why.code()))
     }
 
     /// A person typed it, and that is all it needs.
-    pub(super) fn typed(&mut self) -> Result<(), Failure> {
+    pub(super) fn typed(&mut self) -> Result<(), CliError> {
         self.decided(DecisionRecord {
             verdict: Some(Verdict::Allow),
             reasons: vec![Reason::new("a person typed it")],
@@ -107,7 +107,7 @@ impl StageLog {
     }
 
     /// It is there.
-    pub(super) fn pushed(self, pushed: &Pushed) -> Result<(), Failure> {
+    pub(super) fn pushed(self, pushed: &Pushed) -> Result<(), CliError> {
         let facts = json!({ "commitSha": pushed.commit.as_str(), "url": pushed.url });
         let outcome = match pushed.already_there {
             true => format!("{} was there already", pushed.commit),
@@ -117,18 +117,18 @@ impl StageLog {
     }
 
     /// It came to something else.
-    pub(super) fn close(self, outcome: &str, code: Option<&str>) -> Result<(), Failure> {
+    pub(super) fn close(self, outcome: &str, code: Option<&str>) -> Result<(), CliError> {
         self.end(outcome, code, Value::Null)
     }
 
-    fn decided(&mut self, decision: DecisionRecord) -> Result<(), Failure> {
+    fn decided(&mut self, decision: DecisionRecord) -> Result<(), CliError> {
         self.record.decision = decision;
         let asked = self.record.asked();
         self.record.call = self.audit.decided(&asked).map_err(not_recorded)?;
         Ok(())
     }
 
-    fn end(mut self, outcome: &str, code: Option<&str>, facts: Value) -> Result<(), Failure> {
+    fn end(mut self, outcome: &str, code: Option<&str>, facts: Value) -> Result<(), CliError> {
         self.record.ok = code.is_none();
         self.record.code = code.map(str::to_owned);
         let took = self.started.elapsed();
@@ -161,9 +161,9 @@ fn facts(commit: &StagedSelection<'_>) -> Value {
     }
 }
 
-fn not_recorded(error: std::io::Error) -> Failure {
-    Failure::new(
-        Exit::Negative,
+fn not_recorded(error: std::io::Error) -> CliError {
+    CliError::new(
+        ExitKind::Negative,
         "state",
         format!("it cannot be recorded: {error}"),
     )

@@ -19,13 +19,17 @@ use forge_tools::git::{
 use serde_json::Value;
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, Stage, StageAction};
-use crate::exit::{Exit, Failure};
+use crate::cli::{Global, StageAction, StageArgs};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::staging::Staging;
-use crate::visible::{visible, visible_json};
+use crate::visible::{escape, escape_json};
 
-pub(crate) fn run(global: &Global, args: &Stage, ambient: &Ambient) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &StageArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
     // A project that does not load has its staged commits all the same.
     let project = gather::project_dir(global, ambient)?;
     let staging = Staging::of(&project, ambient)?;
@@ -39,13 +43,13 @@ pub(crate) fn run(global: &Global, args: &Stage, ambient: &Ambient) -> Result<Ex
 }
 
 /// The place of what is staged, without any repository: none is asked. None: nothing ever was.
-fn place(staging: &Staging) -> Result<Option<Git<MemoryRepositories>>, Failure> {
+fn place(staging: &Staging) -> Result<Option<Git<MemoryRepositories>>, CliError> {
     let store = staging.existing()?;
     Ok(store.map(|store| Git::new(MemoryRepositories::new(), store)))
 }
 
 /// All that is staged, the oldest first, and what of it cannot be read.
-fn all(staging: &Staging) -> Result<StagedList, Failure> {
+fn all(staging: &Staging) -> Result<StagedList, CliError> {
     let Some(git) = place(staging)? else {
         return Ok(StagedList::default());
     };
@@ -71,7 +75,7 @@ impl<'a> StagedSelection<'a> {
 }
 
 /// The one whose id begins so; without an id, the only one there is.
-fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<StagedSelection<'a>, Failure> {
+fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<StagedSelection<'a>, CliError> {
     let damaged = list.damaged.iter().map(StagedSelection::Damaged);
     let all = list
         .commits
@@ -82,17 +86,17 @@ fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<StagedSelection<'
         id.is_none_or(|id| !id.is_empty() && meant.id().as_str().starts_with(id))
     };
     let found: Vec<StagedSelection<'a>> = all.filter(begins).collect();
-    let unknown = |text: String| Err(Failure::new(Exit::Usage, "git.unknown", text));
+    let unknown = |text: String| Err(CliError::new(ExitKind::Usage, "git.unknown", text));
     match (found.as_slice(), id) {
         ([one], _) => Ok(*one),
         ([], None) => unknown("nothing is staged".to_owned()),
-        ([], Some(id)) => unknown(format!("nothing is staged as `{}`", visible(id)))
+        ([], Some(id)) => unknown(format!("nothing is staged as `{}`", escape(id)))
             .map_err(|failure| failure.hint("`forge stage` shows what is")),
         ([..], None) => unknown(format!("{} commits are staged", found.len()))
             .map_err(|failure| failure.hint("`forge stage` shows them; name one by its ID")),
         ([first, second, ..], Some(id)) => unknown(format!(
             "`{}` is the beginning of {} ids, {} and {} among them",
-            visible(id),
+            escape(id),
             found.len(),
             first.id(),
             second.id()
@@ -102,7 +106,7 @@ fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<StagedSelection<'
 }
 
 /// The same where it has to be whole.
-fn chosen<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedCommit, Failure> {
+fn chosen<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedCommit, CliError> {
     match meant(list, id)? {
         StagedSelection::Whole(commit) => Ok(commit),
         StagedSelection::Damaged(damaged) => Err(failed(&damaged.why)),
@@ -110,24 +114,24 @@ fn chosen<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedCommit
 }
 
 /// How forge ends where git does not do what it was asked.
-fn failed(error: &GitError) -> Failure {
+fn failed(error: &GitError) -> CliError {
     let (exit, code) = match error.kind() {
-        GitErrorKind::NotFound => (Exit::Negative, "git.not_found"),
-        GitErrorKind::Moved => (Exit::Negative, "git.moved"),
-        GitErrorKind::Rejected => (Exit::Negative, "git.rejected"),
-        GitErrorKind::Authentication => (Exit::Credentials, "git.credentials"),
-        GitErrorKind::Unreachable => (Exit::Unreachable, "git.unreachable"),
-        GitErrorKind::NotAgreed => (Exit::Negative, "git.not_agreed"),
-        GitErrorKind::Unavailable => (Exit::Isolation, "isolation.unavailable"),
-        GitErrorKind::Damaged => (Exit::Negative, "git.damaged"),
-        GitErrorKind::TimeLimit | GitErrorKind::TooLarge => (Exit::Negative, "git.limit"),
+        GitErrorKind::NotFound => (ExitKind::Negative, "git.not_found"),
+        GitErrorKind::Moved => (ExitKind::Negative, "git.moved"),
+        GitErrorKind::Rejected => (ExitKind::Negative, "git.rejected"),
+        GitErrorKind::Authentication => (ExitKind::Credentials, "git.credentials"),
+        GitErrorKind::Unreachable => (ExitKind::Unreachable, "git.unreachable"),
+        GitErrorKind::NotAgreed => (ExitKind::Negative, "git.not_agreed"),
+        GitErrorKind::Unavailable => (ExitKind::Isolation, "isolation.unavailable"),
+        GitErrorKind::Damaged => (ExitKind::Negative, "git.damaged"),
+        GitErrorKind::TimeLimit | GitErrorKind::TooLarge => (ExitKind::Negative, "git.limit"),
         GitErrorKind::Invalid
         | GitErrorKind::Refused
         | GitErrorKind::Secrets
         | GitErrorKind::File(_)
-        | GitErrorKind::Failed => (Exit::Negative, "git"),
+        | GitErrorKind::Failed => (ExitKind::Negative, "git"),
     };
-    let failure = Failure::new(exit, code, error.message());
+    let failure = CliError::new(exit, code, error.message());
     match error.advice() {
         Some(hint) => failure.hint(hint),
         None => failure,
@@ -135,11 +139,11 @@ fn failed(error: &GitError) -> Failure {
 }
 
 /// One line of the result.
-fn put(text: impl Display) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
+fn put(text: impl Display) -> Result<(), CliError> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }
 
 /// One object, which means what it meant on a terminal as well.
-fn put_json(object: &Value) -> Result<(), Failure> {
-    put(visible_json(&object.to_string()))
+fn put_json(object: &Value) -> Result<(), CliError> {
+    put(escape_json(&object.to_string()))
 }

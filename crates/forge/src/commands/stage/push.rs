@@ -19,27 +19,27 @@ use super::kept::StageLog;
 use super::seen::{age, size};
 use super::{StagedSelection, all, chosen, failed, put, put_json};
 use crate::ambient::Ambient;
-use crate::cli::{Global, Push};
-use crate::exit::{Exit, Failure};
+use crate::cli::{Global, PushArgs};
+use crate::exit::{CliError, ExitKind};
 use crate::gather;
 use crate::prompt::{self, PromptAnswer, PromptKind};
 use crate::repositories::{self, ProjectGit};
 use crate::staging::Staging;
-use crate::stderr::say;
-use crate::visible::visible;
+use crate::stderr;
+use crate::visible::escape;
 
 /// How long the question waits: a large difference takes a while to be read.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 pub(super) fn push(
     global: &Global,
-    args: &Push,
+    args: &PushArgs,
     ambient: &Ambient,
     staging: &Staging,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     if args.yes {
         return Err(
-            Failure::usage("there is no --yes for a push: what leaves is looked at")
+            CliError::usage("there is no --yes for a push: what leaves is looked at")
                 .hint("type the command at a terminal: it shows the difference and asks"),
         );
     }
@@ -97,7 +97,9 @@ pub(super) fn push(
         }
         Err(stopped) => {
             kept.close("stopped", Some(stopped.code()))?;
-            say("It is still staged, unless the repository has it by now: `forge stage` tells.");
+            stderr::print(
+                "It is still staged, unless the repository has it by now: `forge stage` tells.",
+            );
             Err(stopped)
         }
     }
@@ -109,7 +111,7 @@ fn ready(
     ambient: &Ambient,
     commit: &StagedCommit,
     if_moved: IfMoved,
-) -> Result<(Git<GitProgram>, Outlook), Failure> {
+) -> Result<(Git<GitProgram>, Outlook), CliError> {
     let git = ProjectGit::of(project, ambient)?.open(Support::detect())?;
     let outlook = gather::until_stopped(git.outlook(commit, if_moved))?;
     let outlook = outlook.map_err(|error| failed(&error))?;
@@ -122,7 +124,7 @@ async fn carried_out(
     staging: &Staging,
     approval: PushApproval,
     if_moved: IfMoved,
-) -> Result<Pushed, Failure> {
+) -> Result<Pushed, CliError> {
     let turn = staging.turn().await?;
     let pushed = git.push(approval, if_moved).await;
     drop(turn);
@@ -135,7 +137,7 @@ fn not_agreed(
     commit: &StagedCommit,
     question: &PushPrompt,
     error: &GitError,
-) -> Result<Failure, Failure> {
+) -> Result<CliError, CliError> {
     let (answer, by, failure) = match question.answer() {
         Some(Answer::Deny { by, .. }) => ("denied", by, failed(error)),
         Some(Answer::Unanswered { reason } | Answer::Later { reason, .. }) => {
@@ -156,14 +158,14 @@ fn not_agreed(
     Ok(failure)
 }
 
-fn unanswered(commit: &StagedCommit, why: String) -> Failure {
+fn unanswered(commit: &StagedCommit, why: String) -> CliError {
     let id = commit.id();
-    Failure::new(Exit::Unanswered, "approval.unanswered", why).hint(format!(
+    CliError::new(ExitKind::Unanswered, "approval.unanswered", why).hint(format!(
         "it stays staged; type `forge stage push {id}` at a terminal"
     ))
 }
 
-fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<Exit, Failure> {
+fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<ExitKind, CliError> {
     if global.json {
         put_json(&json!({
             "commitId": commit.id().as_str(),
@@ -177,8 +179,8 @@ fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<Exi
         put(format_args!(
             "{}  {}  {}{}",
             pushed.commit,
-            visible(commit.branch().as_str()),
-            visible(&pushed.url),
+            escape(commit.branch().as_str()),
+            escape(&pushed.url),
             if pushed.already_there {
                 "  (it was there already)"
             } else {
@@ -186,7 +188,7 @@ fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<Exi
             },
         ))?;
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
 
 /// The question, and what was answered.

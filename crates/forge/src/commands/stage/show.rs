@@ -11,9 +11,9 @@ use super::seen::{age, lines, size};
 use super::{all, chosen, put_json, seen};
 use crate::ambient::Ambient;
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::staging::Staging;
-use crate::visible::{visible, visible_lines};
+use crate::visible::{escape, escape_lines};
 
 const RED: u8 = 31;
 const GREEN: u8 = 32;
@@ -26,16 +26,16 @@ pub(super) fn show(
     ambient: &Ambient,
     staging: &Staging,
     id: Option<&str>,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let list = all(staging)?;
     let commit = chosen(&list, id)?;
     if global.json {
         put_json(&seen::json(commit, true))?;
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     }
     let mut text = String::new();
     let mut row = |label: &str, value: &str| {
-        text.push_str(&format!("{label:<9}{}\n", visible(value)));
+        text.push_str(&format!("{label:<9}{}\n", escape(value)));
     };
     row("id", commit.id().as_str());
     row("repo", &commit.repo().to_string());
@@ -52,7 +52,7 @@ pub(super) fn show(
     row("files", &size(commit.files()));
     text.push_str("\nmessage\n");
     for line in commit.message().split_terminator('\n') {
-        let line = format!("    {}", visible_lines(line));
+        let line = format!("    {}", escape_lines(line));
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -71,7 +71,7 @@ pub(super) fn diff(
     ambient: &Ambient,
     staging: &Staging,
     id: Option<&str>,
-) -> Result<Exit, Failure> {
+) -> Result<ExitKind, CliError> {
     let list = all(staging)?;
     let wanted: Vec<&StagedCommit> = match id {
         Some(_) => vec![chosen(&list, id)?],
@@ -82,7 +82,7 @@ pub(super) fn diff(
             .iter()
             .map(|commit| json!({ "commitId": commit.id().as_str(), "diff": commit.diff() }));
         put_json(&json!({ "diffs": diffs.collect::<Vec<_>>() }))?;
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     }
     let all: String = wanted
         .into_iter()
@@ -104,7 +104,7 @@ fn listed(file: &StagedFile) -> String {
     let operation = file.operation().as_str();
     format!(
         "{operation}  {}  {size}{mode}",
-        visible(file.path().as_str())
+        escape(file.path().as_str())
     )
 }
 
@@ -123,7 +123,7 @@ fn diff_of(commit: &StagedCommit, colour: bool) -> String {
                 Some(b'@') => Some(CYAN),
                 Some(_) | None => None,
             };
-            let row = visible_lines(row);
+            let row = escape_lines(row);
             match paint.filter(|_| colour) {
                 Some(paint) => text.push_str(&format!("\u{1b}[{paint}m{row}\u{1b}[0m\n")),
                 None => text.push_str(&format!("{row}\n")),
@@ -133,8 +133,8 @@ fn diff_of(commit: &StagedCommit, colour: bool) -> String {
     text
 }
 
-fn print(text: &str) -> Result<Exit, Failure> {
+fn print(text: &str) -> Result<ExitKind, CliError> {
     let written = std::io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
 }

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use super::seen::{age, short_ids, size};
 use super::{all, put, put_json, seen};
 use crate::cli::Global;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::staging::Staging;
-use crate::stderr::say;
-use crate::visible::{shortened, visible};
+use crate::stderr;
+use crate::visible::{escape, shortened};
 
 /// Longest first line of a message.
 const MAX_MESSAGE_CHARS: usize = 72;
 
-pub(super) fn status(global: &Global, staging: &Staging) -> Result<Exit, Failure> {
+pub(super) fn status(global: &Global, staging: &Staging) -> Result<ExitKind, CliError> {
     let StagedList { commits, damaged } = all(staging)?;
     if global.json {
         let rows: Vec<Value> = commits
@@ -28,11 +28,11 @@ pub(super) fn status(global: &Global, staging: &Staging) -> Result<Exit, Failure
             .map(|damaged| json!({ "commitId": damaged.id.as_str(), "why": damaged.why.message() }))
             .collect();
         put_json(&json!({ "staged": rows, "damaged": damaged }))?;
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     }
     if commits.is_empty() && damaged.is_empty() {
         put("Nothing is staged.")?;
-        return Ok(Exit::Done);
+        return Ok(ExitKind::Done);
     }
     let now = SystemTime::now();
     for (commit, id) in commits.iter().zip(short_ids(&commits)) {
@@ -40,24 +40,24 @@ pub(super) fn status(global: &Global, staging: &Staging) -> Result<Exit, Failure
         put(format_args!(
             "{id}  {}  {} {}  {}  {}",
             age(commit, now),
-            visible(&commit.repo().to_string()),
-            visible(commit.branch().as_str()),
+            escape(&commit.repo().to_string()),
+            escape(commit.branch().as_str()),
             size(commit.files()),
-            shortened(visible(first), MAX_MESSAGE_CHARS),
+            shortened(escape(first), MAX_MESSAGE_CHARS),
         ))?;
     }
     for damaged in damaged {
         put(format_args!(
             "{}  damaged  {}",
             damaged.id,
-            visible(damaged.why.message())
+            escape(damaged.why.message())
         ))?;
     }
     if !global.quiet {
-        say(
+        stderr::print(
             "`forge stage show ID` shows one whole, `forge stage push ID` asks and pushes it, \
              `forge stage discard ID` throws it away",
         );
     }
-    Ok(Exit::Done)
+    Ok(ExitKind::Done)
 }
