@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::error::{Error, Reason, Verb};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::sandbox::FileSandbox;
 
 /// A [`FileSandbox`] for async code (feature `tokio`).
@@ -66,7 +66,7 @@ impl AsyncFiles {
     ) -> Result<T, Error> {
         let gone = |source: std::io::Error| {
             let verb = Verb::Access;
-            Error::new("/", Reason::Io { verb, source })
+            Error::new("/", ErrorReason::Io { verb, source })
         };
         let turn = self.free.clone().acquire_owned().await;
         let turn = turn.map_err(|_| gone(std::io::ErrorKind::Interrupted.into()))?;

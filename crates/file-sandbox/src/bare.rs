@@ -11,13 +11,13 @@ use std::ffi::{OsStr, OsString};
 
 use sandbox_names::git::{Part, part};
 
-use crate::backend::{AnyDir, Directory as _, Fault};
-use crate::error::{Error, Reason, Verb};
+use crate::backend::{AnyDir, BackendDir as _, BackendError};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::path::SandboxPath;
-use crate::resolve::Spot;
+use crate::resolve::MountLocation;
 use crate::rules::fold;
 use crate::sandbox::FileSandbox;
-use crate::walk::Found;
+use crate::walk::Lookup;
 
 /// What makes a directory a repository: `HEAD`, and the two others or a way to them.
 const LAYOUT: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
@@ -41,13 +41,13 @@ impl FileSandbox {
     pub(crate) async fn check_bare(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<(), Error> {
         if !spot.mount.protects_repositories() {
             return Ok(());
         }
-        if let Found::Missing { parent, rest } = &spot.found
+        if let Lookup::Missing { parent, rest } = &spot.found
             && let Some(new) = one_of(&LAYOUT, &rest[0])
             && !is_whole(parent, None).await
             && is_whole(parent, Some(new)).await
@@ -70,7 +70,7 @@ impl FileSandbox {
 
 fn protected(path: &SandboxPath, verb: Verb, name: &str) -> Error {
     let name = name.to_owned();
-    Error::new(path.asked(), Reason::Protected { verb, name })
+    Error::new(path.asked(), ErrorReason::Protected { verb, name })
 }
 
 /// In one spelling, since the file system may fold case.
@@ -84,8 +84,8 @@ async fn is_whole(dir: &AnyDir, new: Option<&str>) -> bool {
     let mut has = [false; LAYOUT.len()];
     for (has, name) in has.iter_mut().zip(LAYOUT) {
         // What cannot be looked at may be there.
-        *has =
-            new == Some(name) || !matches!(dir.meta(OsStr::new(name)).await, Err(Fault::Missing));
+        *has = new == Some(name)
+            || !matches!(dir.meta(OsStr::new(name)).await, Err(BackendError::Missing));
     }
     let [head, objects, refs, elsewhere] = has;
     head && (objects && refs || elsewhere)
@@ -99,7 +99,7 @@ async fn lies_in_one(top: &AnyDir, names: &[OsString]) -> bool {
         match next {
             Ok(dir) => own = Some(dir),
             // What is not there yet is none.
-            Err(Fault::Missing) => return false,
+            Err(BackendError::Missing) => return false,
             Err(_) => return true,
         }
     }

@@ -10,19 +10,19 @@ use std::ffi::{OsStr, OsString};
 use sandbox_names::git_index::{MAX_INDEX_BYTES, TrackedFiles};
 use sandbox_names::secret::{MAX_JUDGED_BYTES, holds_private_key};
 
-use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Kind};
-use crate::error::{Error, Reason, Verb};
+use crate::backend::{AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileKind};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::mount::Mount;
 use crate::path::SandboxPath;
-use crate::resolve::{Spot, hidden_by, not_found, path_in};
-use crate::rules::{Content, Match, REPOSITORY};
+use crate::resolve::{MountLocation, hidden_by, not_found, path_in};
+use crate::rules::{ContentCondition, NameRuleMatch, REPOSITORY};
 use crate::sandbox::FileSandbox;
-use crate::walk::{Found, Last};
+use crate::walk::{FinalLink, Lookup};
 
 /// A rule against a change that the content decides.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Guard<'m> {
-    pub(crate) rule: Match<'m>,
+pub(crate) struct ContentGuard<'m> {
+    pub(crate) rule: NameRuleMatch<'m>,
     pub(crate) is_hidden: bool,
 }
 
@@ -58,15 +58,15 @@ pub(crate) async fn is_key(file: &AnyFile) -> bool {
 /// Returns `true` if a rule hides an open file. `names` is its real path in the mount.
 pub(crate) async fn is_secret(
     file: &AnyFile,
-    rule: Content,
+    rule: ContentCondition,
     (mount, names): (&Mount, &[OsString]),
 ) -> bool {
     let Some(content) = content_of(file, MAX_JUDGED_BYTES).await else {
         return true;
     };
     let is_named = match rule {
-        Content::Key => holds_private_key(&content),
-        Content::Untracked => true,
+        ContentCondition::Key => holds_private_key(&content),
+        ContentCondition::Untracked => true,
     };
     is_named && !is_tracked(mount, names, &content).await
 }
@@ -79,7 +79,7 @@ async fn is_tracked(mount: &Mount, names: &[OsString], content: &[u8]) -> bool {
             .chain([OsStr::new(REPOSITORY)])
             .collect();
         let index = match read_index(&mount.dir, &git).await {
-            Err(Fault::Missing) => continue,
+            Err(BackendError::Missing) => continue,
             index => index.ok().flatten(),
         };
         // Why: a worker that cannot read the objects cannot read the content there either.
@@ -99,13 +99,13 @@ async fn is_tracked(mount: &Mount, names: &[OsString], content: &[u8]) -> bool {
 }
 
 /// Reads the index of a git directory. `Missing` if there is no such directory.
-async fn read_index(top: &AnyDir, git: &[&OsStr]) -> Result<Option<Vec<u8>>, Fault> {
+async fn read_index(top: &AnyDir, git: &[&OsStr]) -> Result<Option<Vec<u8>>, BackendError> {
     let mut dir: Option<AnyDir> = None;
     for name in git {
         dir = Some(dir.as_ref().unwrap_or(top).open_dir(name).await?);
     }
     let Some(dir) = dir else {
-        return Err(Fault::Missing);
+        return Err(BackendError::Missing);
     };
     match dir.open_file(OsStr::new("index")).await {
         Ok(file) => Ok(content_of(&file, MAX_INDEX_BYTES).await),
@@ -120,8 +120,8 @@ fn joined(names: &[OsString]) -> Option<Vec<u8>> {
 }
 
 /// Returns `true` if a name in an open directory is a key; a link is not followed.
-pub(crate) async fn is_key_at(dir: &AnyDir, name: &OsStr, kind: Kind) -> bool {
-    if kind != Kind::File {
+pub(crate) async fn is_key_at(dir: &AnyDir, name: &OsStr, kind: FileKind) -> bool {
+    if kind != FileKind::File {
         return true;
     }
     match dir.open_file(name).await {
@@ -135,18 +135,18 @@ impl FileSandbox {
     pub(crate) async fn is_secret_in(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
-        rule: Content,
+        spot: &MountLocation<'_>,
+        rule: ContentCondition,
     ) -> bool {
-        let (Found::Entry { parent, meta }, Some(name)) = (&spot.found, spot.real.last()) else {
-            return matches!(spot.found, Found::Root);
+        let (Lookup::Entry { parent, meta }, Some(name)) = (&spot.found, spot.real.last()) else {
+            return matches!(spot.found, Lookup::Root);
         };
         match meta.kind {
-            Kind::Link => {
+            FileKind::Link => {
                 let names = spot.real.clone();
                 self.leads_to_secret(path, spot.index, names, rule).await
             }
-            Kind::File => match parent.open_file(name).await {
+            FileKind::File => match parent.open_file(name).await {
                 Ok(file) => is_secret(&file, rule, (spot.mount, &spot.real)).await,
                 Err(_) => true,
             },
@@ -158,18 +158,18 @@ impl FileSandbox {
     pub(crate) async fn is_listed_secret(
         &self,
         mount: usize,
-        rule: Content,
+        rule: ContentCondition,
         (names, name): (&[OsString], &OsStr),
-        (dir, kind): (&AnyDir, Kind),
+        (dir, kind): (&AnyDir, FileKind),
     ) -> bool {
         let names: Vec<OsString> = names.iter().cloned().chain([name.to_owned()]).collect();
         let whole = &self.table.mounts[mount];
         match kind {
-            Kind::Link => {
+            FileKind::Link => {
                 let path = path_in(whole, &names);
                 self.leads_to_secret(&path, mount, names, rule).await
             }
-            Kind::File => match dir.open_file(name).await {
+            FileKind::File => match dir.open_file(name).await {
                 Ok(file) => is_secret(&file, rule, (whole, &names)).await,
                 Err(_) => true,
             },
@@ -184,23 +184,23 @@ impl FileSandbox {
         path: &SandboxPath,
         mount: usize,
         names: Vec<OsString>,
-        rule: Content,
+        rule: ContentCondition,
     ) -> bool {
-        let walked = self.walk_mounts(path, mount, names, Last::Follow, Verb::Read);
+        let walked = self.walk_mounts(path, mount, names, FinalLink::Follow, Verb::Read);
         let Ok(spot) = Box::pin(walked).await else {
             return true;
         };
-        let (Found::Entry { parent, meta }, Some(name)) = (&spot.found, spot.real.last()) else {
+        let (Lookup::Entry { parent, meta }, Some(name)) = (&spot.found, spot.real.last()) else {
             return true;
         };
         let own = hidden_by(spot.mount, &spot.real);
         let rule = match own.map(|own| own.by_content) {
             Some(None) => return true,
-            Some(Some(Content::Untracked)) => Content::Untracked,
-            Some(Some(Content::Key)) | None => rule,
+            Some(Some(ContentCondition::Untracked)) => ContentCondition::Untracked,
+            Some(Some(ContentCondition::Key)) | None => rule,
         };
         match (meta.kind, parent.open_file(name).await) {
-            (Kind::File, Ok(file)) => is_secret(&file, rule, (spot.mount, &spot.real)).await,
+            (FileKind::File, Ok(file)) => is_secret(&file, rule, (spot.mount, &spot.real)).await,
             _ => true,
         }
     }
@@ -210,20 +210,22 @@ impl FileSandbox {
     pub(crate) async fn check_key(
         &self,
         path: &SandboxPath,
-        guard: Option<Guard<'_>>,
-        spot: &Spot<'_>,
+        guard: Option<ContentGuard<'_>>,
+        spot: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<(), Error> {
         let Some(guard) = guard else { return Ok(()) };
-        let rule = guard.rule.by_content.unwrap_or(Content::Untracked);
+        let rule = guard.rule.by_content.unwrap_or(ContentCondition::Untracked);
         let refused = match (&spot.found, rule) {
-            (_, Content::Untracked) => true,
-            (Found::Missing { .. }, Content::Key) => verb == Verb::Create,
-            (Found::Entry { parent, meta }, Content::Key) if meta.kind != Kind::Link => {
+            (_, ContentCondition::Untracked) => true,
+            (Lookup::Missing { .. }, ContentCondition::Key) => verb == Verb::Create,
+            (Lookup::Entry { parent, meta }, ContentCondition::Key)
+                if meta.kind != FileKind::Link =>
+            {
                 let name = spot.real.last().map_or(OsStr::new(""), OsString::as_os_str);
                 is_key_at(parent, name, meta.kind).await
             }
-            (Found::Entry { .. } | Found::Root, Content::Key) => {
+            (Lookup::Entry { .. } | Lookup::Root, ContentCondition::Key) => {
                 self.is_secret_in(path, spot, rule).await
             }
         };
@@ -232,12 +234,15 @@ impl FileSandbox {
         }
         let is_absent = guard.is_hidden
             && verb.sees()
-            && (matches!(spot.found, Found::Missing { .. })
+            && (matches!(spot.found, Lookup::Missing { .. })
                 || self.is_secret_in(path, spot, rule).await);
         if is_absent {
             return Err(not_found(path, Vec::new()));
         }
         let name = guard.rule.text.to_owned();
-        Err(Error::new(path.asked(), Reason::Protected { verb, name }))
+        Err(Error::new(
+            path.asked(),
+            ErrorReason::Protected { verb, name },
+        ))
     }
 }

@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::error::{Difference, Place};
+use crate::error::{Difference, MatchExcerpt};
 
 /// A text with all line endings as `\n`, and where each byte of it came from.
-pub(crate) struct View<'t> {
+pub(crate) struct NormalizedText<'t> {
     text: Cow<'t, str>,
     /// Positions in `text` of a `\n` that stands for two bytes, in order.
     pairs: Vec<usize>,
 }
 
-impl<'t> View<'t> {
+impl<'t> NormalizedText<'t> {
     pub(crate) fn of(source: &'t str) -> Self {
         let mut pairs = Vec::new();
         if !source.contains("\r\n") {
@@ -63,12 +63,12 @@ impl<'t> View<'t> {
     }
 
     /// The lines of a range with one more before and after, and the number of the first.
-    fn place(&self, range: &Range<usize>) -> Place {
+    fn place(&self, range: &Range<usize>) -> MatchExcerpt {
         let start = self.text[..range.start].rfind('\n').unwrap_or(0);
         let start = self.text[..start].rfind('\n').map_or(0, |n| n + 1);
         let end = line_end(&self.text, range.end);
         let end = line_end(&self.text, (end + 1).min(self.text.len()));
-        Place {
+        MatchExcerpt {
             line: self.line_of(range.start),
             text: self.text[start..end].to_owned(),
             first: self.line_of(start),
@@ -88,11 +88,11 @@ impl<'t> View<'t> {
 
 /// A text to come behind `before`, with the line ends that it has there.
 pub(crate) fn with_endings(before: &str, text: &str) -> String {
-    let view = View::of(before);
+    let view = NormalizedText::of(before);
     if !view.text.contains('\n') {
         return text.to_owned();
     }
-    let plain = View::of(text).text;
+    let plain = NormalizedText::of(text).text;
     match view.ending_at(view.text.len()) {
         "\n" => plain.into_owned(),
         ending => plain.replace('\n', ending),
@@ -101,7 +101,7 @@ pub(crate) fn with_endings(before: &str, text: &str) -> String {
 
 /// One replacement: where, and by what, in the bytes of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct TextChange {
     pub(crate) range: Range<usize>,
     pub(crate) new: String,
     pub(crate) fuzzy: bool,
@@ -109,18 +109,18 @@ pub(crate) struct Change {
 }
 
 /// Why there is no single place.
-pub(crate) enum Lost {
-    Nowhere(Option<(Place, Difference)>),
+pub(crate) enum MatchError {
+    Nowhere(Option<(MatchExcerpt, Difference)>),
     Several {
         total: usize,
-        places: Vec<Place>,
+        places: Vec<MatchExcerpt>,
         fuzzy: bool,
     },
 }
 
 /// How to look for a text.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct MatchOptions {
     pub(crate) all: bool,
     pub(crate) near_line: Option<usize>,
     pub(crate) fuzzy: bool,
@@ -133,12 +133,17 @@ const FIND_BYTES: usize = 64 * 1024 * 1024;
 const MAX_PLACES: usize = 5;
 
 /// Finds what to replace.
-pub(crate) fn find(view: &View<'_>, old: &str, new: &str, look: Look) -> Result<Vec<Change>, Lost> {
-    let old = View::of(old).text;
+pub(crate) fn find_changes(
+    view: &NormalizedText<'_>,
+    old: &str,
+    new: &str,
+    look: MatchOptions,
+) -> Result<Vec<TextChange>, MatchError> {
+    let old = NormalizedText::of(old).text;
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut from = 0;
     if old.is_empty() {
-        return Err(Lost::Nowhere(None));
+        return Err(MatchError::Nowhere(None));
     }
     let most = match look.all {
         true => MAX_FOUND,
@@ -164,11 +169,11 @@ pub(crate) fn find(view: &View<'_>, old: &str, new: &str, look: Look) -> Result<
     let mut fuzzy = false;
     if found.is_empty() {
         if look.fuzzy {
-            found = alike(view, &old);
+            found = fuzzy_matches(view, &old);
             fuzzy = true;
         }
         if found.is_empty() {
-            return Err(Lost::Nowhere(nearest(view, &old)));
+            return Err(MatchError::Nowhere(nearest_region(view, &old)));
         }
     }
     if let Some(line) = look.near_line
@@ -185,7 +190,7 @@ pub(crate) fn find(view: &View<'_>, old: &str, new: &str, look: Look) -> Result<
         }
     }
     if cut || found.len() > 1 && (!look.all || fuzzy) {
-        return Err(Lost::Several {
+        return Err(MatchError::Several {
             total: found.len(),
             places: found
                 .iter()
@@ -204,8 +209,14 @@ pub(crate) fn find(view: &View<'_>, old: &str, new: &str, look: Look) -> Result<
 }
 
 /// Lines that stay keep their own endings; new ones take their neighbour's.
-fn change(view: &View<'_>, range: &Range<usize>, new: &str, line: usize, fuzzy: bool) -> Change {
-    let new = View::of(new).text;
+fn change(
+    view: &NormalizedText<'_>,
+    range: &Range<usize>,
+    new: &str,
+    line: usize,
+    fuzzy: bool,
+) -> TextChange {
+    let new = NormalizedText::of(new).text;
     let old = &view.text[range.clone()];
     // What both have at their ends is not touched, so its endings stay whatever they are.
     let head = common_prefix(old, &new);
@@ -217,7 +228,7 @@ fn change(view: &View<'_>, range: &Range<usize>, new: &str, line: usize, fuzzy: 
     } else {
         new.to_owned()
     };
-    Change {
+    TextChange {
         line,
         range: view.back(&inner),
         new,
@@ -226,7 +237,7 @@ fn change(view: &View<'_>, range: &Range<usize>, new: &str, line: usize, fuzzy: 
 }
 
 /// The source with all changes made; `None` if they overlap.
-pub(crate) fn apply(source: &str, changes: &[Change]) -> Option<String> {
+pub(crate) fn apply(source: &str, changes: &[TextChange]) -> Option<String> {
     let mut order: Vec<usize> = (0..changes.len()).collect();
     order.sort_by_key(|i| (changes[*i].range.start, changes[*i].range.end));
     for pair in order.windows(2) {
@@ -247,8 +258,8 @@ pub(crate) fn apply(source: &str, changes: &[Change]) -> Option<String> {
 }
 
 /// The changes as a unified diff, of at most `max_bytes`; whether that is all of it.
-pub(crate) fn diff(source: &str, changes: &[Change], max_bytes: usize) -> (String, bool) {
-    let mut order: Vec<&Change> = changes.iter().collect();
+pub(crate) fn diff(source: &str, changes: &[TextChange], max_bytes: usize) -> (String, bool) {
+    let mut order: Vec<&TextChange> = changes.iter().collect();
     order.sort_by_key(|change| change.range.start);
     let mut out = String::new();
     let (mut line, mut counted, mut shift) = (1, 0, 0_isize);
@@ -345,12 +356,12 @@ fn hunks(out: &mut String, old: &str, new: &str, line: usize, shift: isize) -> i
 
 /// Whole lines that are the same but for spaces at their ends, indentation, and characters that
 /// only look alike.
-fn alike(view: &View<'_>, old: &str) -> Vec<Range<usize>> {
+fn fuzzy_matches(view: &NormalizedText<'_>, old: &str) -> Vec<Range<usize>> {
     let wanted: Vec<String> = trimmed(old).lines().map(fold_line).collect();
     if wanted.iter().all(String::is_empty) {
         return Vec::new();
     }
-    let Some(lines) = Lines::of(&view.text) else {
+    let Some(lines) = LineIndex::of(&view.text) else {
         return Vec::new();
     };
     // By hash, because the folded lines would be as large as the file again.
@@ -402,9 +413,9 @@ fn fold_line(line: &str) -> String {
 const NEAREST_BUDGET: usize = 4_000_000;
 
 /// The region that is most like the text, and the first difference there.
-fn nearest(view: &View<'_>, old: &str) -> Option<(Place, Difference)> {
+fn nearest_region(view: &NormalizedText<'_>, old: &str) -> Option<(MatchExcerpt, Difference)> {
     let wanted: Vec<&str> = trimmed(old).split('\n').collect();
-    let lines = Lines::of(&view.text)?;
+    let lines = LineIndex::of(&view.text)?;
     let mut budget = NEAREST_BUDGET;
     let mut best: Option<(f64, usize)> = None;
     for start in 0..lines.count() {
@@ -436,7 +447,7 @@ fn nearest(view: &View<'_>, old: &str) -> Option<(Place, Difference)> {
     let (_, start) = best?;
     let last = (start + wanted.len() - 1).min(lines.count() - 1);
     let range = lines.range(start).start..lines.range(last).end;
-    let place = Place {
+    let place = MatchExcerpt {
         line: start + 1,
         text: view.text[range.clone()].to_owned(),
         first: start + 1,
@@ -479,7 +490,7 @@ fn difference(found: &str, given: &str, first_line: usize) -> Difference {
 }
 
 /// Where the lines of a text begin, in as little room as will do.
-struct Lines<'t> {
+struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<u32>,
 }
@@ -487,7 +498,7 @@ struct Lines<'t> {
 /// With more, nothing near is looked for.
 const MAX_LINES: usize = 400_000;
 
-impl<'t> Lines<'t> {
+impl<'t> LineIndex<'t> {
     fn of(text: &'t str) -> Option<Self> {
         let mut starts = vec![0];
         for (newline, _) in text.match_indices('\n') {
@@ -541,8 +552,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn edited(source: &str, old: &str, new: &str, look: Look) -> Option<String> {
-        let changes = find(&View::of(source), old, new, look).ok()?;
+    fn edited(source: &str, old: &str, new: &str, look: MatchOptions) -> Option<String> {
+        let changes = find_changes(&NormalizedText::of(source), old, new, look).ok()?;
         apply(source, &changes)
     }
 
@@ -558,14 +569,14 @@ mod tests {
             ("aaa", "aaa", "", ""),
         ];
         for (source, old, new, expected) in rows {
-            let got = edited(source, old, new, Look::default());
+            let got = edited(source, old, new, MatchOptions::default());
             assert_eq!(got.as_deref(), Some(expected), "{source:?} {old:?}");
         }
     }
 
     #[test]
     fn overlapping_matches_are_several() {
-        assert!(edited("aaa", "aa", "b", Look::default()).is_none());
+        assert!(edited("aaa", "aa", "b", MatchOptions::default()).is_none());
     }
 
     proptest! {
@@ -576,7 +587,7 @@ mod tests {
         ) {
             // A `\r` before the text would join with a line ending in it.
             let source = format!("{head}|{}|{tail}", old.replace('\n', "\r\n"));
-            if let Some(done) = edited(&source, &old, &new, Look::default()) {
+            if let Some(done) = edited(&source, &old, &new, MatchOptions::default()) {
                 let before = format!("{head}|");
                 let after = format!("|{tail}");
                 prop_assert!(done.starts_with(&before) && done.ends_with(&after));
@@ -587,7 +598,7 @@ mod tests {
 
         #[test]
         fn never_panics(source in "\\PC{0,30}|[ab \\t\\r\\n]{0,30}", old in "\\PC{1,8}|[ab \\t\\r\\n]{1,8}", new in "[ab\\r\\n]{0,8}", fuzzy: bool, all: bool) {
-            edited(&source, &old, &new, Look { all, fuzzy, near_line: Some(2) });
+            edited(&source, &old, &new, MatchOptions { all, fuzzy, near_line: Some(2) });
         }
     }
 }

@@ -14,8 +14,8 @@ use crate::path::PATH_MAX_BYTES;
 
 mod places;
 
-pub(crate) use places::{Difference, NoMatch, Place};
-use places::{places_hint, the_text};
+pub(crate) use places::{Difference, MatchExcerpt, NoMatch};
+use places::{excerpts_hint, the_text};
 
 /// Why an operation was refused or failed. `Display` is the text for a model, `Debug` the same with
 /// the causes that it does not name, for `unwrap()` and for a `main` that returns it.
@@ -28,12 +28,12 @@ use places::{places_hint, the_text};
 /// assert_eq!(error.kind().code(), "INVALID_PATH");
 /// assert_eq!(error.path(), "~/notes");
 /// ```
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorDetails>);
 
 #[derive(Debug)]
-struct Inner {
+struct ErrorDetails {
     path: String,
-    reason: Reason,
+    reason: ErrorReason,
 }
 
 /// The kinds of errors, each with a stable code.
@@ -164,12 +164,12 @@ impl fmt::Display for ErrorKind {
 }
 
 impl Error {
-    pub(crate) fn new(path: impl Into<String>, reason: Reason) -> Self {
+    pub(crate) fn new(path: impl Into<String>, reason: ErrorReason) -> Self {
         let mut path = path.into();
         if path.len() > PATH_MAX_BYTES {
             path.truncate(path.floor_char_boundary(PATH_MAX_BYTES));
         }
-        Self(Box::new(Inner { path, reason }))
+        Self(Box::new(ErrorDetails { path, reason }))
     }
 
     /// The kind, for programs.
@@ -180,7 +180,7 @@ impl Error {
 
     /// Whether the file was exchanged under our hands, so that another try may go through.
     pub(crate) fn is_change(&self) -> bool {
-        matches!(self.0.reason, Reason::Changed { .. })
+        matches!(self.0.reason, ErrorReason::Changed { .. })
     }
 
     /// The path as it was asked for.
@@ -197,7 +197,7 @@ impl Error {
 
     /// Names the readable roots in an error that arose before the sandbox was known.
     pub(crate) fn with_readable(mut self, roots: impl FnOnce() -> Vec<String>) -> Self {
-        if let Reason::Outside { readable } = &mut self.0.reason
+        if let ErrorReason::Outside { readable } = &mut self.0.reason
             && readable.is_none()
         {
             *readable = Some(roots());
@@ -209,7 +209,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = escape::for_display(&self.0.path);
-        self.0.reason.sentence(&path, f)?;
+        self.0.reason.write_message(&path, f)?;
         match self.hint() {
             Some(hint) => write!(f, "\n{hint}"),
             None => Ok(()),
@@ -242,8 +242,8 @@ fn write_with_causes(error: &dyn std::error::Error, f: &mut fmt::Formatter<'_>) 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.reason {
-            Reason::Io { source, .. }
-            | Reason::Mount {
+            ErrorReason::Io { source, .. }
+            | ErrorReason::Mount {
                 source: Some(source),
                 ..
             } => Some(source),
@@ -325,7 +325,7 @@ impl InvalidPath {
 
 /// What a file is that changed since the caller saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Now {
+pub(crate) enum CurrentContent {
     Gone,
     Has(ContentHash),
     /// The caller may not read it.
@@ -334,7 +334,7 @@ pub(crate) enum Now {
 
 /// Everything that a text needs to be written.
 #[derive(Debug)]
-pub(crate) enum Reason {
+pub(crate) enum ErrorReason {
     Outside {
         readable: Option<Vec<String>>,
     },
@@ -430,7 +430,7 @@ pub(crate) enum Reason {
     },
     Stale {
         verb: Verb,
-        now: Now,
+        now: CurrentContent,
     },
     Quota {
         verb: Verb,
@@ -448,7 +448,7 @@ pub(crate) enum Reason {
     NotUnique {
         which: Option<usize>,
         total: usize,
-        places: Vec<Place>,
+        places: Vec<MatchExcerpt>,
         fuzzy: bool,
     },
     Edits {
@@ -471,7 +471,7 @@ pub(crate) enum Reason {
     },
 }
 
-impl Reason {
+impl ErrorReason {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Outside { .. } => ErrorKind::OutsideSandbox,
@@ -519,7 +519,7 @@ impl Reason {
         }
     }
 
-    fn sentence(&self, path: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_message(&self, path: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Outside { .. } => write!(f, "Cannot access '{path}': path is outside sandbox."),
             Self::ReadOnly { verb, .. } => {
@@ -712,9 +712,9 @@ impl Reason {
             Self::OtherVolume => Some("Move what is in it, file by file.".to_owned()),
             Self::TooMany { .. } => Some("Take what is in it first, part by part.".to_owned()),
             Self::Stale { now, .. } => Some(match now {
-                Now::Has(hash) => format!("Read it again; its hash is now {hash}."),
-                Now::Gone => "It no longer exists.".to_owned(),
-                Now::Untold => "What is in it now may not be read.".to_owned(),
+                CurrentContent::Has(hash) => format!("Read it again; its hash is now {hash}."),
+                CurrentContent::Gone => "It no longer exists.".to_owned(),
+                CurrentContent::Untold => "What is in it now may not be read.".to_owned(),
             }),
             Self::Quota {
                 what,
@@ -727,7 +727,7 @@ impl Reason {
             )),
             Self::Busy { .. } => Some("Try again later.".to_owned()),
             Self::NoMatch(no) => Some(no.hint()),
-            Self::NotUnique { places, total, .. } => Some(places_hint(places, *total)),
+            Self::NotUnique { places, total, .. } => Some(excerpts_hint(places, *total)),
             Self::Protected { .. }
             | Self::Obeyed { .. }
             | Self::IsRoot { .. }

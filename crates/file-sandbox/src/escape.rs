@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 
 /// The spelling of a name from disk.
-pub(crate) fn spell(name: &OsStr) -> Cow<'_, str> {
+pub(crate) fn escape_name(name: &OsStr) -> Cow<'_, str> {
     if let Some(text) = name.to_str()
         && !text.chars().any(is_escaped)
     {
@@ -27,7 +27,7 @@ pub(crate) fn spell(name: &OsStr) -> Cow<'_, str> {
 }
 
 /// The name that a spelling stands for; `None` when a backslash starts no escape of ours.
-pub(crate) fn to_os(spelled: &str) -> Option<Cow<'_, OsStr>> {
+pub(crate) fn unescape_name(spelled: &str) -> Option<Cow<'_, OsStr>> {
     if !spelled.contains('\\') {
         return Some(Cow::Borrowed(OsStr::new(spelled)));
     }
@@ -113,8 +113,8 @@ mod tests {
             ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
         ];
         for (name, spelled) in rows {
-            assert_eq!(spell(OsStr::new(name)), spelled);
-            assert_eq!(to_os(spelled).unwrap(), OsStr::new(name));
+            assert_eq!(escape_name(OsStr::new(name)), spelled);
+            assert_eq!(unescape_name(spelled).unwrap(), OsStr::new(name));
         }
         assert_eq!(for_display("a\\b\u{7}"), "a\\b\\u{7}");
     }
@@ -125,9 +125,9 @@ mod tests {
         fn every_name_reads_back(bytes in proptest::collection::vec(1u8..=255, 1..40)) {
             use std::os::unix::ffi::OsStrExt as _;
             let name = OsStr::from_bytes(&bytes);
-            let spelled = spell(name);
+            let spelled = escape_name(name);
             prop_assert!(!spelled.chars().any(is_dangerous));
-            let back = to_os(&spelled);
+            let back = unescape_name(&spelled);
             prop_assert_eq!(back.as_deref(), Some(name));
         }
     }

@@ -7,22 +7,22 @@
 /// A pattern, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Glob {
-    alternatives: Vec<Vec<Part>>,
+    alternatives: Vec<Vec<GlobPart>>,
 }
 
 /// How far each alternative has got: bit `i` is set when its first `i` parts have matched.
 #[derive(Clone, Debug)]
-pub(crate) struct State(Vec<u64>);
+pub(crate) struct GlobState(Vec<u64>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum GlobPart {
     /// `**`: any number of names, also none.
     Any,
-    Name(Vec<Token>),
+    Name(Vec<GlobToken>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+enum GlobToken {
     Star,
     One,
     Char(char),
@@ -32,7 +32,7 @@ enum Token {
     },
 }
 
-/// Bits of a `State`, less the one for "all matched".
+/// Bits of a `GlobState`, less the one for "all matched".
 const MAX_PARTS: usize = 63;
 const MAX_ALTERNATIVES: usize = 64;
 const MAX_BYTES: usize = 1024;
@@ -50,10 +50,10 @@ impl Glob {
         }
         let mut alternatives = Vec::new();
         for text in expand_braces(text)? {
-            let parts: Vec<Part> = text
+            let parts: Vec<GlobPart> = text
                 .split('/')
                 .filter(|name| !name.is_empty() && *name != ".")
-                .map(Part::parse)
+                .map(GlobPart::parse)
                 .collect::<Result<_, _>>()?;
             if parts.is_empty() {
                 return Err("it names nothing");
@@ -72,13 +72,13 @@ impl Glob {
             if parts.len() == MAX_PARTS {
                 return Err("it has more than 62 parts");
             }
-            parts.insert(0, Part::Any);
+            parts.insert(0, GlobPart::Any);
         }
         Ok(self)
     }
 
-    pub(crate) fn start(&self) -> State {
-        State(
+    pub(crate) fn start(&self) -> GlobState {
+        GlobState(
             self.alternatives
                 .iter()
                 .map(|parts| past_any(parts, 1))
@@ -87,38 +87,38 @@ impl Glob {
     }
 
     /// The state after one more name.
-    pub(crate) fn step(&self, state: &State, name: &str) -> State {
-        let next = |(parts, bits): (&Vec<Part>, &u64)| {
+    pub(crate) fn step(&self, state: &GlobState, name: &str) -> GlobState {
+        let next = |(parts, bits): (&Vec<GlobPart>, &u64)| {
             let mut next = 0;
             for (i, part) in parts.iter().enumerate() {
                 if bits & (1 << i) == 0 {
                     continue;
                 }
                 match part {
-                    Part::Any => next |= 1 << i,
-                    Part::Name(tokens) if matches(tokens, name) => next |= 1 << (i + 1),
-                    Part::Name(_) => {}
+                    GlobPart::Any => next |= 1 << i,
+                    GlobPart::Name(tokens) if matches(tokens, name) => next |= 1 << (i + 1),
+                    GlobPart::Name(_) => {}
                 }
             }
             past_any(parts, next)
         };
-        State(self.alternatives.iter().zip(&state.0).map(next).collect())
+        GlobState(self.alternatives.iter().zip(&state.0).map(next).collect())
     }
 
     /// Whether one more name makes a match.
-    pub(crate) fn accepts_child(&self, state: &State, name: &str) -> bool {
-        let hit = |(parts, bits): (&Vec<Part>, &u64)| {
+    pub(crate) fn accepts_child(&self, state: &GlobState, name: &str) -> bool {
+        let hit = |(parts, bits): (&Vec<GlobPart>, &u64)| {
             // The last part has to take the name, and a `**` at the end takes any.
             let ends = parts
                 .iter()
                 .enumerate()
                 .filter(|(i, _)| bits & (1 << i) != 0);
             ends.into_iter().any(|(i, part)| {
-                let is_end = parts[i + 1..].iter().all(|part| *part == Part::Any);
+                let is_end = parts[i + 1..].iter().all(|part| *part == GlobPart::Any);
                 is_end
                     && match part {
-                        Part::Any => true,
-                        Part::Name(tokens) => matches(tokens, name),
+                        GlobPart::Any => true,
+                        GlobPart::Name(tokens) => matches(tokens, name),
                     }
             })
         };
@@ -126,19 +126,19 @@ impl Glob {
     }
 
     /// Whether the names so far are a match.
-    pub(crate) fn accepts(&self, state: &State) -> bool {
-        let done = |(parts, bits): (&Vec<Part>, &u64)| bits & (1 << parts.len()) != 0;
+    pub(crate) fn accepts(&self, state: &GlobState) -> bool {
+        let done = |(parts, bits): (&Vec<GlobPart>, &u64)| bits & (1 << parts.len()) != 0;
         self.alternatives.iter().zip(&state.0).any(done)
     }
 
     /// Whether a match may lie below the names so far.
-    pub(crate) fn may_go_on(&self, state: &State) -> bool {
-        let going = |(parts, bits): (&Vec<Part>, &u64)| bits & ((1 << parts.len()) - 1) != 0;
+    pub(crate) fn may_go_on(&self, state: &GlobState) -> bool {
+        let going = |(parts, bits): (&Vec<GlobPart>, &u64)| bits & ((1 << parts.len()) - 1) != 0;
         self.alternatives.iter().zip(&state.0).any(going)
     }
 }
 
-impl Part {
+impl GlobPart {
     fn parse(text: &str) -> Result<Self, &'static str> {
         match text {
             "**" => Ok(Self::Any),
@@ -149,31 +149,31 @@ impl Part {
 }
 
 /// A `**` may match nothing, so reaching it is also being past it.
-fn past_any(parts: &[Part], mut bits: u64) -> u64 {
+fn past_any(parts: &[GlobPart], mut bits: u64) -> u64 {
     for (i, part) in parts.iter().enumerate() {
-        if bits & (1 << i) != 0 && *part == Part::Any {
+        if bits & (1 << i) != 0 && *part == GlobPart::Any {
             bits |= 1 << (i + 1);
         }
     }
     bits
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, &'static str> {
+fn tokens(text: &str) -> Result<Vec<GlobToken>, &'static str> {
     let mut tokens = Vec::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         tokens.push(match c {
-            '*' if tokens.last() == Some(&Token::Star) => continue,
-            '*' => Token::Star,
-            '?' => Token::One,
+            '*' if tokens.last() == Some(&GlobToken::Star) => continue,
+            '*' => GlobToken::Star,
+            '?' => GlobToken::One,
             '[' => class(&mut chars)?,
-            c => Token::Char(c),
+            c => GlobToken::Char(c),
         });
     }
     Ok(tokens)
 }
 
-fn class(chars: &mut std::str::Chars<'_>) -> Result<Token, &'static str> {
+fn class(chars: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static str> {
     const UNCLOSED: &str = "'[' is not closed";
     let mut negated = false;
     let mut ranges = Vec::new();
@@ -200,17 +200,17 @@ fn class(chars: &mut std::str::Chars<'_>) -> Result<Token, &'static str> {
             break;
         }
     }
-    Ok(Token::Class { negated, ranges })
+    Ok(GlobToken::Class { negated, ranges })
 }
 
 /// One name against one part, with a single point to come back to: linear but for a name full of
 /// near-misses, and a name has at most 255 bytes.
-fn matches(tokens: &[Token], name: &str) -> bool {
+fn matches(tokens: &[GlobToken], name: &str) -> bool {
     let (mut t, mut n) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     while let Some(c) = name[n..].chars().next() {
         match tokens.get(t) {
-            Some(Token::Star) => {
+            Some(GlobToken::Star) => {
                 back = Some((t + 1, n));
                 t += 1;
                 continue;
@@ -230,10 +230,10 @@ fn matches(tokens: &[Token], name: &str) -> bool {
             None => return false,
         }
     }
-    tokens[t..].iter().all(|token| *token == Token::Star)
+    tokens[t..].iter().all(|token| *token == GlobToken::Star)
 }
 
-impl Token {
+impl GlobToken {
     fn takes(&self, c: char) -> bool {
         match self {
             Self::Star => false,

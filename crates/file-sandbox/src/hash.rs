@@ -25,16 +25,16 @@ impl ContentHash {
     /// The hash of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        let mut hasher = Hasher::new();
+        let mut hasher = ContentHasher::new();
         hasher.take(bytes);
         hasher.finish()
     }
 }
 
 /// A hash in the making.
-pub(crate) struct Hasher(Sha256);
+pub(crate) struct ContentHasher(Sha256);
 
-impl Hasher {
+impl ContentHasher {
     pub(crate) fn new() -> Self {
         Self(Sha256::new())
     }

@@ -10,14 +10,14 @@ use std::path::{Component, Path};
 use sandbox_names::git::Leads;
 use sandbox_names::git_config::led;
 
-use crate::backend::{AnyDir, Contents as _, Directory as _, Fault, Kind};
-use crate::error::{Error, Reason, Verb};
+use crate::backend::{AnyDir, BackendDir as _, BackendError, BackendFile as _, FileKind};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::mount::Mount;
 use crate::path::SandboxPath;
-use crate::resolve::Spot;
+use crate::resolve::MountLocation;
 use crate::rules::fold;
 use crate::sandbox::FileSandbox;
-use crate::walk::Found;
+use crate::walk::Lookup;
 
 /// Bound on a file that is read here: above it nothing is known, and nothing is changed.
 const MAX_BYTES: u64 = 256 << 10;
@@ -29,7 +29,7 @@ impl FileSandbox {
     pub(crate) async fn check_led(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<(), Error> {
         if !spot.mount.protects_repositories() {
@@ -43,7 +43,7 @@ impl FileSandbox {
             if let Some(git) = repository(spot.mount, here, above).await
                 && let Some(name) = leads_to(top, &git, above, spot, verb).await
             {
-                return Err(Error::new(path.asked(), Reason::Obeyed { verb, name }));
+                return Err(Error::new(path.asked(), ErrorReason::Obeyed { verb, name }));
             }
             match here.open_dir(name).await {
                 Ok(next) => own = Some(next),
@@ -64,8 +64,8 @@ async fn repository(mount: &Mount, here: &AnyDir, above: &[OsString]) -> Option<
         way => names_at(above, way),
     };
     match here.meta(name).await.ok()?.kind {
-        Kind::Directory => Some([above, &[name.to_owned()]].concat()),
-        Kind::File => {
+        FileKind::Directory => Some([above, &[name.to_owned()]].concat()),
+        FileKind::File => {
             let text = text_of(here, name).await.ok()?;
             let own = inside(above, text.strip_prefix("gitdir:")?.trim())?;
             // A worktree has the main repository's configuration.
@@ -74,7 +74,11 @@ async fn repository(mount: &Mount, here: &AnyDir, above: &[OsString]) -> Option<
                 Some(Err(())) | None => Some(own),
             }
         }
-        Kind::Link | Kind::Pipe | Kind::Socket | Kind::Device | Kind::Unknown => None,
+        FileKind::Link
+        | FileKind::Pipe
+        | FileKind::Socket
+        | FileKind::Device
+        | FileKind::Unknown => None,
     }
 }
 
@@ -83,11 +87,11 @@ async fn leads_to(
     top: &AnyDir,
     git: &[OsString],
     above: &[OsString],
-    spot: &Spot<'_>,
+    spot: &MountLocation<'_>,
     verb: Verb,
 ) -> Option<String> {
     let place = folded(&spot.real);
-    let is_there = matches!(spot.found, Found::Entry { .. });
+    let is_there = matches!(spot.found, Lookup::Entry { .. });
     let takes_all = matches!(verb, Verb::Move | Verb::Delete);
     let mut files: Vec<Vec<OsString>> = ["config", "config.worktree"]
         .map(|name| [git, &[name.into()]].concat())
@@ -162,13 +166,13 @@ async fn text_at(top: &AnyDir, names: &[OsString], file: &str) -> Option<Result<
         own = Some(own.as_ref().unwrap_or(top).open_dir(name).await.ok()?);
     }
     match text_of(own.as_ref().unwrap_or(top), OsStr::new(file)).await {
-        Err(Fault::Missing | Fault::NotDirectory | Fault::Link) => None,
+        Err(BackendError::Missing | BackendError::NotDirectory | BackendError::Link) => None,
         Err(_) => Some(Err(())),
         Ok(text) => Some(Ok(text)),
     }
 }
 
-async fn text_of(dir: &AnyDir, name: &OsStr) -> Result<String, Fault> {
+async fn text_of(dir: &AnyDir, name: &OsStr) -> Result<String, BackendError> {
     let file = dir.open_file(name).await?;
     let size = file.meta().await?.size;
     let size = usize::try_from(size.min(MAX_BYTES + 1)).unwrap_or(0);
@@ -181,7 +185,7 @@ async fn text_of(dir: &AnyDir, name: &OsStr) -> Result<String, Fault> {
         }
     }
     if got as u64 > MAX_BYTES {
-        return Err(Fault::Kind(std::io::ErrorKind::FileTooLarge));
+        return Err(BackendError::Kind(std::io::ErrorKind::FileTooLarge));
     }
     Ok(String::from_utf8_lossy(&bytes[..got]).into_owned())
 }

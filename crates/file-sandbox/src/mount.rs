@@ -10,15 +10,15 @@ use std::sync::Arc;
 use cap_std::AmbientAuthority;
 use cap_std::fs::Dir;
 
-use crate::backend::{AnyDir, Directory as _, Fault, Id, MemoryDir, now};
-use crate::error::{Error, Reason};
+use crate::backend::{AnyDir, BackendDir as _, BackendError, FileId, MemoryDir, block_on_ready};
+use crate::error::{Error, ErrorReason};
 use crate::host::HostDir;
 use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::ops::WriteOptions;
 use crate::path::SandboxPath;
 use crate::resolve::{hidden_by, names_below};
-use crate::rules::{Match, NameRules, strictest};
+use crate::rules::{NameRuleMatch, NameRules, strictest};
 use crate::sandbox::FileSandbox;
 
 /// One directory of the host, shown at a place in the sandbox.
@@ -122,14 +122,14 @@ impl Mount {
     /// # Errors
     /// `INVALID_PATH` for a mount of the host, and where something is in the way.
     pub fn with_link(self, at: &SandboxPath, text: impl AsRef<OsStr>) -> Result<Self, Error> {
-        let failed = |why, source| Error::new(at.asked(), Reason::Mount { why, source });
+        let failed = |why, source| Error::new(at.asked(), ErrorReason::Mount { why, source });
         let names = names_below(at, &SandboxPath::root()).unwrap_or_default();
         let Some((name, way)) = names.split_last() else {
             return Err(failed("a link needs a name", None));
         };
         let planted = match &*self.dir {
             AnyDir::Host(_) => return Err(failed("links are made in memory only", None)),
-            AnyDir::Memory(top) => now(async {
+            AnyDir::Memory(top) => block_on_ready(async {
                 let below = make_below(&self.dir, way).await?;
                 match below.as_ref() {
                     Some(AnyDir::Memory(dir)) => dir.add_link(name, text.as_ref()),
@@ -162,7 +162,7 @@ impl Mount {
         if let AnyDir::Host(_) = &*self.dir {
             return Err(Error::new(
                 at.asked(),
-                Reason::Mount {
+                ErrorReason::Mount {
                     why: "files are planted in memory only",
                     source: None,
                 },
@@ -230,11 +230,11 @@ impl Mount {
         let host = host.as_ref();
         let failed = |source| not_opened(&target, source);
         let real = host.canonicalize().map_err(failed)?;
-        if is_door(&real) {
+        if is_pseudo_filesystem(&real) {
             let why = "the directory gives access to the system itself";
             return Err(Error::new(
                 target.asked(),
-                Reason::Mount { why, source: None },
+                ErrorReason::Mount { why, source: None },
             ));
         }
         let dir = Dir::open_ambient_dir(&real, authority).map_err(failed)?;
@@ -286,12 +286,12 @@ impl Mount {
                 Component::Normal(name) => names.push(name.to_owned()),
                 Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
                     let why = "its directory leads elsewhere";
-                    let reason = Reason::Mount { why, source: None };
+                    let reason = ErrorReason::Mount { why, source: None };
                     return Err(Error::new(target.asked(), reason));
                 }
             }
         }
-        let made = now(make_below(&base.dir, &names));
+        let made = block_on_ready(make_below(&base.dir, &names));
         let Some(dir) = made.map_err(|fault| not_opened(&target, fault.into_io()))? else {
             return Ok(base);
         };
@@ -330,13 +330,13 @@ impl Mount {
         if hidden_by(self, &names).is_some() {
             return Err(not_opened(&target, io::ErrorKind::NotFound.into()));
         }
-        let opened = now(async {
+        let opened = block_on_ready(async {
             let mut found: Option<AnyDir> = None;
             for name in &names {
                 let at = found.as_ref().unwrap_or(&self.dir);
                 found = Some(at.open_dir(name).await?);
             }
-            Ok::<_, Fault>(found)
+            Ok::<_, BackendError>(found)
         });
         match opened.map_err(|fault| not_opened(&target, fault.into_io()))? {
             Some(dir) => Ok(self.narrowed(target, dir, &names)),
@@ -512,17 +512,17 @@ impl Mount {
         &'m self,
         rules: &'m NameRules,
         names: &[OsString],
-    ) -> Option<Match<'m>> {
+    ) -> Option<NameRuleMatch<'m>> {
         strictest((self.rule_bases()).filter_map(|base| rules.matching(&base, names)))
     }
 
     /// The protected name that `names` below this mount, or the way to them, fall under: one of the
     /// rules, or, where those are about repositories, what git's own table leaves to nobody.
-    pub(crate) fn protected_by<'m>(&'m self, names: &[OsString]) -> Option<Match<'m>> {
+    pub(crate) fn protected_by<'m>(&'m self, names: &[OsString]) -> Option<NameRuleMatch<'m>> {
         let own = || {
             let mut bases = self.rule_bases();
             let text = bases.find_map(|base| crate::bare::kept_in_git(&base, names))?;
-            Some(Match {
+            Some(NameRuleMatch {
                 text,
                 by_content: None,
             })
@@ -585,13 +585,13 @@ impl Mount {
         }
     }
 
-    pub(crate) fn id(&self) -> Result<Id, Error> {
-        now(self.dir.own_meta())
+    pub(crate) fn id(&self) -> Result<FileId, Error> {
+        block_on_ready(self.dir.own_meta())
             .map(|meta| meta.id)
             .map_err(|fault| {
                 let why = "its directory cannot be looked at";
                 let source = Some(fault.into_io());
-                Error::new(self.target.asked(), Reason::Mount { why, source })
+                Error::new(self.target.asked(), ErrorReason::Mount { why, source })
             })
     }
 
@@ -631,12 +631,12 @@ impl fmt::Debug for Mount {
 }
 
 /// Makes what is missing, one name at a time; a link is refused. `None` without any names.
-async fn make_below(base: &AnyDir, names: &[OsString]) -> Result<Option<AnyDir>, Fault> {
+async fn make_below(base: &AnyDir, names: &[OsString]) -> Result<Option<AnyDir>, BackendError> {
     let mut made: Option<AnyDir> = None;
     for name in names {
         let at = made.as_ref().unwrap_or(base);
         match at.create_dir(name).await {
-            Ok(()) | Err(Fault::Exists) => {}
+            Ok(()) | Err(BackendError::Exists) => {}
             Err(fault) => return Err(fault),
         }
         made = Some(at.open_dir(name).await?);
@@ -652,7 +652,7 @@ fn not_opened(target: &SandboxPath, source: io::Error) -> Error {
         _ => "its directory cannot be opened",
     };
     let source = Some(source);
-    Error::new(target.asked(), Reason::Mount { why, source })
+    Error::new(target.asked(), ErrorReason::Mount { why, source })
 }
 
 fn add<I, S>(rules: &mut NameRules, patterns: I) -> Result<(), Error>
@@ -664,7 +664,7 @@ where
         let text = pattern.as_ref();
         rules
             .add(text)
-            .map_err(|why| Error::new(text, Reason::Pattern { why }))?;
+            .map_err(|why| Error::new(text, ErrorReason::Pattern { why }))?;
     }
     Ok(())
 }
@@ -674,7 +674,7 @@ fn names(names: &[OsString]) -> impl Iterator<Item = Component<'_>> {
 }
 
 /// `proc(5)`, `sysfs(5)` and devices: reading there is acting, and `/` holds them all.
-fn is_door(real: &Path) -> bool {
+fn is_pseudo_filesystem(real: &Path) -> bool {
     let doors = ["/proc", "/sys", "/dev"];
     let in_door = doors.iter().any(|door| real.starts_with(door));
     real.parent().is_none() || (in_door && !real.starts_with("/dev/shm"))

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::backend::{AnyDir, Directory as _, Kind, Names as _};
+use crate::backend::{AnyDir, BackendDir as _, BackendNames as _, FileKind};
 use crate::escape;
 
 /// Entries looked at; in a larger directory the suggestion may miss the best name.
@@ -14,7 +14,7 @@ const MAX_SUGGESTED: usize = 3;
 const CLOSE: u32 = 400;
 
 /// At most three names in `dir`, the nearest first.
-pub(crate) async fn names(
+pub(crate) async fn suggest(
     dir: &AnyDir,
     missing: &OsStr,
     visible: impl Fn(&OsString) -> bool,
@@ -22,15 +22,15 @@ pub(crate) async fn names(
     let Ok(mut entries) = dir.names().await else {
         return Vec::new();
     };
-    let asked = fold(&escape::spell(missing));
+    let asked = fold(&escape::escape_name(missing));
     let mut scored: Vec<(u32, String)> = Vec::new();
     for _ in 0..MAX_ENTRIES {
         let Ok(Some((name, kind))) = entries.next().await else {
             break;
         };
         // A placeholder of the OS sandbox, mostly; no tool reads one.
-        if !matches!(kind, Some(Kind::Socket)) && visible(&name) {
-            let name = escape::spell(&name).into_owned();
+        if !matches!(kind, Some(FileKind::Socket)) && visible(&name) {
+            let name = escape::escape_name(&name).into_owned();
             scored.push((distance(&asked, &fold(&name)), name));
         }
     }

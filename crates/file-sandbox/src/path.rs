@@ -11,7 +11,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::error::{Error, InvalidPath, Reason};
+use crate::error::{Error, ErrorReason, InvalidPath};
 use crate::escape;
 
 /// Longest name, in bytes: `NAME_MAX` of Linux and macOS.
@@ -66,7 +66,7 @@ impl SandboxPath {
     /// Those of `parse`, and `INVALID_PATH` for any `..`.
     pub fn parse_strict(text: &str) -> Result<Self, Error> {
         if text.split('/').any(|name| name == "..") {
-            return Err(Error::new(text, Reason::Invalid(InvalidPath::DotDot)));
+            return Err(Error::new(text, ErrorReason::Invalid(InvalidPath::DotDot)));
         }
         Self::parse(text)
     }
@@ -124,7 +124,10 @@ impl SandboxPath {
     /// Those of [`parse`](Self::parse), and `INVALID_PATH` for an absolute path.
     pub fn join(&self, relative: &str) -> Result<Self, Error> {
         if relative.starts_with('/') {
-            return Err(Error::new(relative, Reason::Invalid(InvalidPath::Absolute)));
+            return Err(Error::new(
+                relative,
+                ErrorReason::Invalid(InvalidPath::Absolute),
+            ));
         }
         match normalise(&self.normal, relative) {
             Ok(normal) => Ok(Self::from_normal(normal)),
@@ -226,7 +229,7 @@ impl Ord for SandboxPath {
 }
 
 /// Resolves `text` by text alone, from `base`.
-fn normalise(base: &str, text: &str) -> Result<String, Reason> {
+fn normalise(base: &str, text: &str) -> Result<String, ErrorReason> {
     refuse_foreign(text)?;
     let mut normal = if base == "/" {
         String::with_capacity(text.len() + 1)
@@ -238,16 +241,16 @@ fn normalise(base: &str, text: &str) -> Result<String, Reason> {
             "" | "." => {}
             ".." => match normal.rfind('/') {
                 Some(slash) => normal.truncate(slash),
-                None => return Err(Reason::Outside { readable: None }),
+                None => return Err(ErrorReason::Outside { readable: None }),
             },
             name => {
                 normal.push('/');
-                normal.push_str(&spell(name)?);
+                normal.push_str(&unescape_component(name)?);
             }
         }
     }
     if normal.len() > PATH_MAX_BYTES {
-        return Err(Reason::NameTooLong {
+        return Err(ErrorReason::NameTooLong {
             bytes: normal.len(),
             limit: PATH_MAX_BYTES,
         });
@@ -260,13 +263,13 @@ fn normalise(base: &str, text: &str) -> Result<String, Reason> {
 
 /// Refuses what is a path elsewhere but never one here. Guessing what was meant would read or
 /// write a file that nobody named.
-fn refuse_foreign(text: &str) -> Result<(), Reason> {
+fn refuse_foreign(text: &str) -> Result<(), ErrorReason> {
     let invalid = if text.is_empty() {
         InvalidPath::Empty
     } else if text.contains('\0') {
         InvalidPath::Nul
     } else if text.len() > PATH_MAX_BYTES {
-        return Err(Reason::NameTooLong {
+        return Err(ErrorReason::NameTooLong {
             bytes: text.len(),
             limit: PATH_MAX_BYTES,
         });
@@ -277,7 +280,7 @@ fn refuse_foreign(text: &str) -> Result<(), Reason> {
     } else {
         return Ok(());
     };
-    Err(Reason::Invalid(invalid))
+    Err(ErrorReason::Invalid(invalid))
 }
 
 fn is_drive(text: &str) -> bool {
@@ -286,16 +289,16 @@ fn is_drive(text: &str) -> bool {
 }
 
 /// The one spelling of a name: escapes are accepted and written back in the same form.
-fn spell(name: &str) -> Result<String, Reason> {
-    let raw = escape::to_os(name).ok_or(Reason::Invalid(InvalidPath::Backslash))?;
+fn unescape_component(name: &str) -> Result<String, ErrorReason> {
+    let raw = escape::unescape_name(name).ok_or(ErrorReason::Invalid(InvalidPath::Backslash))?;
     let bytes = raw.as_encoded_bytes().len();
     if bytes > NAME_MAX_BYTES {
-        return Err(Reason::NameTooLong {
+        return Err(ErrorReason::NameTooLong {
             bytes,
             limit: NAME_MAX_BYTES,
         });
     }
-    Ok(escape::spell(&raw).into_owned())
+    Ok(escape::escape_name(&raw).into_owned())
 }
 
 #[cfg(test)]

@@ -2,37 +2,39 @@
 
 use std::ffi::OsString;
 
-use crate::backend::{AnyFile, Contents as _, Directory as _, Fault, Kind, Meta};
-use crate::by_content::{Guard, is_secret};
-use crate::error::{Error, InvalidPath, Reason, Verb};
+use crate::backend::{
+    AnyFile, BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta,
+};
+use crate::by_content::{ContentGuard, is_secret};
+use crate::error::{Error, ErrorReason, InvalidPath, Verb};
 use crate::escape;
 use crate::limits::HardLinks;
 use crate::mount::Mount;
 use crate::nearest;
 use crate::path::SandboxPath;
-use crate::rules::{Match, TEMP_PREFIX, strictest};
+use crate::rules::{NameRuleMatch, TEMP_PREFIX, strictest};
 use crate::sandbox::{FileSandbox, wrong_type};
-use crate::walk::{Budget, Found, Last, Stop, Tree, walk};
+use crate::walk::{FinalLink, Lookup, WalkBudget, WalkError, WalkRoot, walk};
 
 /// What a path leads to.
-pub(crate) enum Place<'s> {
+pub(crate) enum Resolution<'s> {
     /// A directory that no mount covers, on the way to one.
     Virtual(SandboxPath),
-    In(Spot<'s>),
+    In(MountLocation<'s>),
 }
 
 /// A place in a mount, with the links resolved and its names allowed.
-pub(crate) struct Spot<'s> {
+pub(crate) struct MountLocation<'s> {
     pub(crate) mount: &'s Mount,
     pub(crate) index: usize,
     /// The names below the mount, none of them a link but perhaps the last.
     pub(crate) real: Vec<OsString>,
-    pub(crate) found: Found<'s>,
+    pub(crate) found: Lookup<'s>,
     /// The rule, of the path asked for or the real one, that the content of the file decides.
-    pub(crate) by_content: Option<Match<'s>>,
+    pub(crate) by_content: Option<NameRuleMatch<'s>>,
 }
 
-impl Spot<'_> {
+impl MountLocation<'_> {
     /// Where it really lies in the sandbox.
     pub(crate) fn path(&self) -> SandboxPath {
         path_in(self.mount, &self.real)
@@ -46,7 +48,7 @@ impl Spot<'_> {
 
 pub(crate) fn path_in(mount: &Mount, names: &[OsString]) -> SandboxPath {
     names.iter().fold(mount.target().clone(), |path, name| {
-        path.child(&escape::spell(name))
+        path.child(&escape::escape_name(name))
     })
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn names_below(path: &SandboxPath, above: &SandboxPath) -> Option<Vec
     path.below(above)?
         .split('/')
         .filter(|name| !name.is_empty())
-        .map(|name| escape::to_os(name).map(|name| name.into_owned()))
+        .map(|name| escape::unescape_name(name).map(|name| name.into_owned()))
         .collect()
 }
 
@@ -68,12 +70,12 @@ impl FileSandbox {
     pub(crate) async fn locate(
         &self,
         path: &SandboxPath,
-        last: Last,
+        last: FinalLink,
         verb: Verb,
-    ) -> Result<Place<'_>, Error> {
+    ) -> Result<Resolution<'_>, Error> {
         let Some((index, names)) = self.enter(path) else {
             if self.table.is_virtual(path) {
-                return Ok(Place::Virtual(path.clone()));
+                return Ok(Resolution::Virtual(path.clone()));
             }
             return Err(self.outside(path));
         };
@@ -95,33 +97,33 @@ impl FileSandbox {
             spot.by_content = Some(rule);
         }
         if path.asks_for_directory()
-            && let Found::Entry { meta, .. } = &spot.found
-            && !matches!(meta.kind, Kind::Directory | Kind::Link)
+            && let Lookup::Entry { meta, .. } = &spot.found
+            && !matches!(meta.kind, FileKind::Directory | FileKind::Link)
         {
             let found = meta.kind.words();
             let hint = Some("Leave out the slash at its end.");
             return Err(Error::new(
                 path.asked(),
-                Reason::WrongType { verb, found, hint },
+                ErrorReason::WrongType { verb, found, hint },
             ));
         }
         if self.is_only_shown(&spot) {
-            return Ok(Place::Virtual(spot.path()));
+            return Ok(Resolution::Virtual(spot.path()));
         }
-        Ok(Place::In(spot))
+        Ok(Resolution::In(spot))
     }
 
     /// A hidden place is absent, but a directory above a mount point is shown all the same.
-    fn hidden_place(&self, path: &SandboxPath, real: SandboxPath) -> Result<Place<'_>, Error> {
+    fn hidden_place(&self, path: &SandboxPath, real: SandboxPath) -> Result<Resolution<'_>, Error> {
         match self.table.is_virtual(&real) {
-            true => Ok(Place::Virtual(real)),
+            true => Ok(Resolution::Virtual(real)),
             false => Err(not_found(path, Vec::new())),
         }
     }
 
     /// `true` if a mount point lies below the place and the outer mount has no directory there.
-    fn is_only_shown(&self, spot: &Spot<'_>) -> bool {
-        matches!(spot.found, Found::Missing { .. })
+    fn is_only_shown(&self, spot: &MountLocation<'_>) -> bool {
+        matches!(spot.found, Lookup::Missing { .. })
             && !self.table.nested[spot.index].is_empty()
             && self.table.is_virtual(&spot.path())
     }
@@ -130,12 +132,12 @@ impl FileSandbox {
     pub(crate) async fn locate_for_change(
         &self,
         path: &SandboxPath,
-        last: Last,
+        last: FinalLink,
         verb: Verb,
-    ) -> Result<Spot<'_>, Error> {
+    ) -> Result<MountLocation<'_>, Error> {
         let Some((index, names)) = self.enter(path) else {
             return Err(if self.table.is_virtual(path) {
-                Error::new(path.asked(), Reason::IsRoot { verb })
+                Error::new(path.asked(), ErrorReason::IsRoot { verb })
             } else {
                 self.outside(path)
             });
@@ -158,7 +160,7 @@ impl FileSandbox {
     }
 
     /// Opens a regular file for reading and has looked at the open file itself.
-    pub(crate) async fn open_file(&self, path: &SandboxPath) -> Result<Opened<'_>, Error> {
+    pub(crate) async fn open_file(&self, path: &SandboxPath) -> Result<OpenedFile<'_>, Error> {
         // In one step, where no link is on the way.
         if let Some((mount, way)) = self.plain_way(path)
             && let Some(file) = mount.dir.open_file_beneath(way).await
@@ -167,34 +169,38 @@ impl FileSandbox {
             let meta = meta.map_err(|fault| self.system(path, Verb::Read, fault))?;
             // Without a link the name asked for is that of the file.
             check_opened(path, mount, None, &meta)?;
-            return Ok(Opened { file, meta, mount });
+            return Ok(OpenedFile { file, meta, mount });
         }
         // Boxed, so that the short way does not carry the state of the long one.
         Box::pin(self.open_by_walk(path)).await
     }
 
-    async fn open_by_walk(&self, path: &SandboxPath) -> Result<Opened<'_>, Error> {
-        let spot = match self.locate(path, Last::Follow, Verb::Read).await? {
-            Place::Virtual(_) => return Err(wrong_type(path, Verb::Read, Kind::Directory)),
-            Place::In(spot) => spot,
+    async fn open_by_walk(&self, path: &SandboxPath) -> Result<OpenedFile<'_>, Error> {
+        let spot = match self.locate(path, FinalLink::Follow, Verb::Read).await? {
+            Resolution::Virtual(_) => {
+                return Err(wrong_type(path, Verb::Read, FileKind::Directory));
+            }
+            Resolution::In(spot) => spot,
         };
-        let Found::Entry { parent, meta } = &spot.found else {
+        let Lookup::Entry { parent, meta } = &spot.found else {
             return Err(match spot.found {
-                Found::Missing { .. } => {
+                Lookup::Missing { .. } => {
                     self.check_suffix(path, &spot)?;
                     self.missing(path, &spot).await
                 }
-                Found::Root | Found::Entry { .. } => wrong_type(path, Verb::Read, Kind::Directory),
+                Lookup::Root | Lookup::Entry { .. } => {
+                    wrong_type(path, Verb::Read, FileKind::Directory)
+                }
             });
         };
         // Before the open, because opening a device can already do something.
-        if meta.kind != Kind::File {
+        if meta.kind != FileKind::File {
             return Err(wrong_type(path, Verb::Read, meta.kind));
         }
         self.check_suffix(path, &spot)?;
         let (file, name) = match spot.real.last() {
             Some(name) => (parent.open_file(name).await, name.to_string_lossy()),
-            None => return Err(wrong_type(path, Verb::Read, Kind::Directory)),
+            None => return Err(wrong_type(path, Verb::Read, FileKind::Directory)),
         };
         let file = file.map_err(|fault| self.system(path, Verb::Read, fault))?;
         let meta = file.meta().await;
@@ -207,11 +213,11 @@ impl FileSandbox {
         {
             return Err(not_found(path, Vec::new()));
         }
-        Ok(Opened { file, meta, mount })
+        Ok(OpenedFile { file, meta, mount })
     }
 
     /// What lies at a place, where no link is on the way.
-    pub(crate) async fn meta_without_links(&self, path: &SandboxPath) -> Option<Meta> {
+    pub(crate) async fn meta_without_links(&self, path: &SandboxPath) -> Option<FileMeta> {
         let (mount, way) = self.plain_way(path)?;
         mount.dir.meta_beneath(way).await
     }
@@ -253,7 +259,7 @@ impl FileSandbox {
         match mount.closed && verb.reads() {
             true => {
                 let root = self.table.show(mount.target());
-                Err(Error::new(path.asked(), Reason::Closed { verb, root }))
+                Err(Error::new(path.asked(), ErrorReason::Closed { verb, root }))
             }
             false => Ok(()),
         }
@@ -262,7 +268,7 @@ impl FileSandbox {
     pub(crate) async fn mounts_on_the_way(
         &self,
         path: &SandboxPath,
-        last: Last,
+        last: FinalLink,
     ) -> Vec<SandboxPath> {
         let mut way = Vec::new();
         let Some((index, names)) = self.enter(path) else {
@@ -286,9 +292,9 @@ impl FileSandbox {
         path: &SandboxPath,
         index: usize,
         names: Vec<OsString>,
-        last: Last,
+        last: FinalLink,
         verb: Verb,
-    ) -> Result<Spot<'_>, Error> {
+    ) -> Result<MountLocation<'_>, Error> {
         self.walk_noting(path, index, names, last, verb, |index, _| {
             self.check_open(path, index, verb)
         })
@@ -301,22 +307,22 @@ impl FileSandbox {
         path: &SandboxPath,
         mut index: usize,
         mut names: Vec<OsString>,
-        last: Last,
+        last: FinalLink,
         verb: Verb,
         mut enters: impl FnMut(usize, &[OsString]) -> Result<(), Error>,
-    ) -> Result<Spot<'_>, Error> {
-        let mut budget = Budget::new();
+    ) -> Result<MountLocation<'_>, Error> {
+        let mut budget = WalkBudget::new();
         // Every turn but the last costs a link or enters a deeper mount, and the budget ends.
         loop {
             enters(index, &names)?;
             let mount = &self.table.mounts[index];
-            let tree = Tree {
+            let tree = WalkRoot {
                 root: &mount.dir,
                 nested: &self.table.nested[index],
             };
             match walk(tree, names, last, &mut budget).await {
                 Ok(walked) => {
-                    return Ok(Spot {
+                    return Ok(MountLocation {
                         mount,
                         index,
                         real: walked.real,
@@ -324,27 +330,27 @@ impl FileSandbox {
                         by_content: None,
                     });
                 }
-                Err(Stop::Absolute { text, rest }) => {
+                Err(WalkError::Absolute { text, rest }) => {
                     let Some((target, mut way)) = self.table.by_host(&text) else {
                         return Err(self.escape(path));
                     };
                     way.extend(rest);
                     (index, names) = (target, way);
                 }
-                Err(Stop::Enters { mount, rest }) => (index, names) = (mount, rest),
-                Err(Stop::Escape) => return Err(self.escape(path)),
-                Err(Stop::Loop) => return Err(Error::new(path.asked(), Reason::Loop)),
-                Err(Stop::Broken) => return Err(not_found(path, Vec::new())),
-                Err(Stop::NotADirectory) => {
+                Err(WalkError::Enters { mount, rest }) => (index, names) = (mount, rest),
+                Err(WalkError::Escape) => return Err(self.escape(path)),
+                Err(WalkError::Loop) => return Err(Error::new(path.asked(), ErrorReason::Loop)),
+                Err(WalkError::Broken) => return Err(not_found(path, Vec::new())),
+                Err(WalkError::NotADirectory) => {
                     let found = "below a file, not a directory";
-                    let reason = Reason::WrongType {
+                    let reason = ErrorReason::WrongType {
                         verb,
                         found,
                         hint: None,
                     };
                     return Err(Error::new(path.asked(), reason));
                 }
-                Err(Stop::System(fault)) => return Err(self.system(path, verb, fault)),
+                Err(WalkError::System(fault)) => return Err(self.system(path, verb, fault)),
             }
         }
     }
@@ -356,44 +362,51 @@ impl FileSandbox {
         index: usize,
         names: &[OsString],
         verb: Verb,
-    ) -> Result<Option<Guard<'_>>, Error> {
+    ) -> Result<Option<ContentGuard<'_>>, Error> {
         let mount = &self.table.mounts[index];
         if !mount.mode().can_write() {
             let writable = self.writable_roots();
             return Err(Error::new(
                 path.asked(),
-                Reason::ReadOnly { verb, writable },
+                ErrorReason::ReadOnly { verb, writable },
             ));
         }
         if is_temp(names) {
             return Err(Error::new(
                 path.asked(),
-                Reason::Invalid(InvalidPath::Reserved),
+                ErrorReason::Invalid(InvalidPath::Reserved),
             ));
         }
         let hidden = mount.falls_under(&mount.hidden, names);
         if let Some(rule) = hidden.filter(|rule| verb.sees() && !rule.is_for_keys()) {
             let is_hidden = true;
             return match rule.by_content {
-                Some(_) => Ok(Some(Guard { rule, is_hidden })),
+                Some(_) => Ok(Some(ContentGuard { rule, is_hidden })),
                 None => Err(not_found(path, Vec::new())),
             };
         }
         let rules = [mount.protected_by(names), hidden];
         match strictest(rules.into_iter().flatten()) {
-            Some(rule) if rule.is_for_keys() => Ok(Some(Guard {
+            Some(rule) if rule.is_for_keys() => Ok(Some(ContentGuard {
                 rule,
                 is_hidden: hidden.is_some(),
             })),
             Some(rule) => {
                 let name = rule.text.to_owned();
-                Err(Error::new(path.asked(), Reason::Protected { verb, name }))
+                Err(Error::new(
+                    path.asked(),
+                    ErrorReason::Protected { verb, name },
+                ))
             }
             None => Ok(None),
         }
     }
 
-    pub(crate) fn check_suffix(&self, path: &SandboxPath, spot: &Spot<'_>) -> Result<(), Error> {
+    pub(crate) fn check_suffix(
+        &self,
+        path: &SandboxPath,
+        spot: &MountLocation<'_>,
+    ) -> Result<(), Error> {
         let real = spot.real.last().map(|name| name.to_string_lossy());
         check_suffix(path, spot.mount, real.as_deref())
     }
@@ -403,12 +416,15 @@ impl FileSandbox {
     pub(crate) fn check_file_place(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<(), Error> {
         if spot.mount.is_repository(&spot.real) {
             let name = ".git".to_owned();
-            return Err(Error::new(path.asked(), Reason::Protected { verb, name }));
+            return Err(Error::new(
+                path.asked(),
+                ErrorReason::Protected { verb, name },
+            ));
         }
         self.check_suffix(path, spot)
     }
@@ -416,8 +432,8 @@ impl FileSandbox {
     pub(crate) fn check_links_for_read(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
-        meta: &Meta,
+        spot: &MountLocation<'_>,
+        meta: &FileMeta,
     ) -> Result<(), Error> {
         check_links_for_read(path, spot.mount, meta)
     }
@@ -425,8 +441,8 @@ impl FileSandbox {
     pub(crate) fn check_links_for_write(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
-        meta: &Meta,
+        spot: &MountLocation<'_>,
+        meta: &FileMeta,
     ) -> Result<(), Error> {
         match spot.mount.limits().hard_link_policy() {
             HardLinks::Deny | HardLinks::ReadOnly => check_links(path, Verb::Write, meta),
@@ -435,8 +451,8 @@ impl FileSandbox {
     }
 
     /// "Not found" with the names that come nearest.
-    pub(crate) async fn missing(&self, path: &SandboxPath, spot: &Spot<'_>) -> Error {
-        let Found::Missing { parent, rest } = &spot.found else {
+    pub(crate) async fn missing(&self, path: &SandboxPath, spot: &MountLocation<'_>) -> Error {
+        let Lookup::Missing { parent, rest } = &spot.found else {
             return not_found(path, Vec::new());
         };
         // What is in it is not told.
@@ -451,39 +467,39 @@ impl FileSandbox {
             // Also where the content would show it: no file is opened for a suggestion.
             hidden_by(spot.mount, &names).is_none()
         };
-        let names = nearest::names(parent, &rest[0], visible).await;
+        let names = nearest::suggest(parent, &rest[0], visible).await;
         let nearest = names.iter().map(|name| self.table.show(&place.child(name)));
         not_found(path, nearest.collect())
     }
 
     pub(crate) fn outside(&self, path: &SandboxPath) -> Error {
         let readable = Some(self.readable_roots());
-        Error::new(path.asked(), Reason::Outside { readable })
+        Error::new(path.asked(), ErrorReason::Outside { readable })
     }
 
     fn escape(&self, path: &SandboxPath) -> Error {
         let readable = self.readable_roots();
-        Error::new(path.asked(), Reason::Escape { readable })
+        Error::new(path.asked(), ErrorReason::Escape { readable })
     }
 
-    pub(crate) fn system(&self, path: &SandboxPath, verb: Verb, fault: Fault) -> Error {
+    pub(crate) fn system(&self, path: &SandboxPath, verb: Verb, fault: BackendError) -> Error {
         let reason = match fault {
-            Fault::Missing => return not_found(path, Vec::new()),
-            Fault::NameTooLong => Reason::NameTooLong {
+            BackendError::Missing => return not_found(path, Vec::new()),
+            BackendError::NameTooLong => ErrorReason::NameTooLong {
                 bytes: path.asked().len(),
                 limit: crate::path::PATH_MAX_BYTES,
             },
-            Fault::Exists => Reason::Exists,
-            Fault::Cancelled => Reason::Cancelled { verb },
+            BackendError::Exists => ErrorReason::Exists,
+            BackendError::Cancelled => ErrorReason::Cancelled { verb },
             // Only an exchange since the look can bring these: nothing else is opened here.
-            Fault::Link | Fault::NotServed => Reason::Changed { verb },
-            Fault::NotDirectory
-            | Fault::IsDirectory
-            | Fault::NotEmpty
-            | Fault::Invalid
-            | Fault::OtherVolume
-            | Fault::System(_)
-            | Fault::Kind(_) => Reason::Io {
+            BackendError::Link | BackendError::NotServed => ErrorReason::Changed { verb },
+            BackendError::NotDirectory
+            | BackendError::IsDirectory
+            | BackendError::NotEmpty
+            | BackendError::Invalid
+            | BackendError::OtherVolume
+            | BackendError::System(_)
+            | BackendError::Kind(_) => ErrorReason::Io {
                 verb,
                 source: fault.into_io(),
             },
@@ -493,20 +509,20 @@ impl FileSandbox {
 }
 
 /// An open regular file that may be read.
-pub(crate) struct Opened<'s> {
+pub(crate) struct OpenedFile<'s> {
     pub(crate) file: AnyFile,
-    pub(crate) meta: Meta,
+    pub(crate) meta: FileMeta,
     pub(crate) mount: &'s Mount,
 }
 
 /// The refusal to change a directory above a mount point.
 pub(crate) fn holds_root(path: &SandboxPath, verb: Verb) -> Error {
     let what = "a root of the sandbox";
-    Error::new(path.asked(), Reason::Holds { verb, what })
+    Error::new(path.asked(), ErrorReason::Holds { verb, what })
 }
 
 pub(crate) fn not_found(path: &SandboxPath, nearest: Vec<String>) -> Error {
-    Error::new(path.asked(), Reason::NotFound { nearest })
+    Error::new(path.asked(), ErrorReason::NotFound { nearest })
 }
 
 /// Whether no name is escaped or one of our temporary files. In one pass: it is on the way of every
@@ -531,9 +547,9 @@ fn check_opened(
     path: &SandboxPath,
     mount: &Mount,
     real: Option<&str>,
-    meta: &Meta,
+    meta: &FileMeta,
 ) -> Result<(), Error> {
-    if meta.kind != Kind::File {
+    if meta.kind != FileKind::File {
         return Err(wrong_type(path, Verb::Read, meta.kind));
     }
     check_suffix(path, mount, real)?;
@@ -556,11 +572,11 @@ fn check_suffix(path: &SandboxPath, mount: &Mount, real: Option<&str>) -> Result
         return Ok(());
     }
     let allowed = allowed.to_vec();
-    Err(Error::new(path.asked(), Reason::Suffix { allowed }))
+    Err(Error::new(path.asked(), ErrorReason::Suffix { allowed }))
 }
 
 #[inline]
-fn check_links_for_read(path: &SandboxPath, mount: &Mount, meta: &Meta) -> Result<(), Error> {
+fn check_links_for_read(path: &SandboxPath, mount: &Mount, meta: &FileMeta) -> Result<(), Error> {
     match mount.limits().hard_link_policy() {
         HardLinks::Deny => check_links(path, Verb::Read, meta),
         HardLinks::Allow | HardLinks::ReadOnly => Ok(()),
@@ -580,7 +596,7 @@ pub(crate) fn check_size(
     match limits.min_by_key(|(limit, _)| *limit) {
         Some((limit, setting)) if bytes > limit => Err(Error::new(
             path.asked(),
-            Reason::TooLarge {
+            ErrorReason::TooLarge {
                 verb,
                 bytes,
                 limit,
@@ -592,9 +608,9 @@ pub(crate) fn check_size(
 }
 
 /// The rule that hides a place in a mount.
-pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<Match<'m>> {
+pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<NameRuleMatch<'m>> {
     if is_temp(names) {
-        return Some(Match {
+        return Some(NameRuleMatch {
             text: TEMP_PREFIX,
             by_content: None,
         });
@@ -602,12 +618,15 @@ pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<Matc
     mount.falls_under(&mount.hidden, names)
 }
 
-fn check_links(path: &SandboxPath, verb: Verb, meta: &Meta) -> Result<(), Error> {
+fn check_links(path: &SandboxPath, verb: Verb, meta: &FileMeta) -> Result<(), Error> {
     if meta.links <= 1 {
         return Ok(());
     }
     let links = meta.links;
-    Err(Error::new(path.asked(), Reason::HardLinks { verb, links }))
+    Err(Error::new(
+        path.asked(),
+        ErrorReason::HardLinks { verb, links },
+    ))
 }
 
 fn is_temp(names: &[OsString]) -> bool {

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 
-use crate::backend::{AnyDir, Directory as _, Kind, now};
-use crate::error::{Error, ErrorKind, Reason, Verb};
+use crate::backend::{AnyDir, BackendDir as _, FileKind, block_on_ready};
+use crate::error::{Error, ErrorKind, ErrorReason, Verb};
 use crate::mode::Mode;
 use crate::mount::Mount;
 use crate::path::SandboxPath;
 use crate::resolve::{hidden_by, names_below, not_found};
-use crate::sandbox::{FileSandbox, Table, wrong_type};
-use crate::walk::{Budget, Found, Last, Tree, walk};
+use crate::sandbox::{FileSandbox, MountTable, wrong_type};
+use crate::walk::{FinalLink, Lookup, WalkBudget, WalkRoot, walk};
 
 /// What a child may keep of its parent's sandbox. Without any call: all of it.
 ///
@@ -127,7 +127,7 @@ impl FileSandbox {
         }
         match to.read_only {
             Some(false) if mounts.iter().any(|mount| !mount.mode().can_write()) => {
-                return Err(Error::new("/", Reason::Upgrade));
+                return Err(Error::new("/", ErrorReason::Upgrade));
             }
             Some(true) => mounts = mounts.into_iter().map(Mount::read_only).collect(),
             Some(false) | None => {}
@@ -136,7 +136,7 @@ impl FileSandbox {
     }
 
     fn with_mounts(&self, mounts: Vec<Mount>) -> Result<Self, Error> {
-        Table::new(mounts, self.table.style).map(Self::from_table)
+        MountTable::new(mounts, self.table.style).map(Self::from_table)
     }
 
     /// The mounts that make up one place: the one that covers it and those below it.
@@ -163,7 +163,7 @@ impl FileSandbox {
             let place = name_of(place);
             return Err(Error::new(
                 &*place,
-                Reason::ChildLacks {
+                ErrorReason::ChildLacks {
                     place: place.clone(),
                     available,
                 },
@@ -174,7 +174,7 @@ impl FileSandbox {
                 let place_name = name_of(place);
                 Err(Error::new(
                     place.asked(),
-                    Reason::ChildMode { place: place_name },
+                    ErrorReason::ChildMode { place: place_name },
                 ))
             }
             Some(Mode::ReadOnly) => Ok(kept.into_iter().map(Mount::read_only).collect()),
@@ -193,7 +193,7 @@ impl FileSandbox {
         if hidden_by(mount, &names).is_some() {
             return Err(not_found(place, Vec::new()));
         }
-        let dir = now(self.open_subtree(index, place, &names))?;
+        let dir = block_on_ready(self.open_subtree(index, place, &names))?;
         Ok(mount.narrowed(
             SandboxPath::from_normal(place.as_str().to_owned()),
             dir,
@@ -209,28 +209,34 @@ impl FileSandbox {
     ) -> Result<AnyDir, Error> {
         let link = || {
             let place_name = name_of(place);
-            Error::new(place.asked(), Reason::ChildLink { place: place_name })
+            Error::new(place.asked(), ErrorReason::ChildLink { place: place_name })
         };
-        let tree = Tree {
+        let tree = WalkRoot {
             root: &self.table.mounts[index].dir,
             nested: &self.table.nested[index],
         };
-        let walked = walk(tree, names.to_vec(), Last::Keep, &mut Budget::new()).await;
+        let walked = walk(
+            tree,
+            names.to_vec(),
+            FinalLink::Keep,
+            &mut WalkBudget::new(),
+        )
+        .await;
         let walked = walked.map_err(|_| link())?;
         if walked.real != names {
             return Err(link());
         }
         match (&walked.found, names.last()) {
-            (Found::Missing { .. }, _) => Err(not_found(place, Vec::new())),
-            (Found::Entry { parent, meta }, Some(name)) => match meta.kind {
-                Kind::Directory => parent
+            (Lookup::Missing { .. }, _) => Err(not_found(place, Vec::new())),
+            (Lookup::Entry { parent, meta }, Some(name)) => match meta.kind {
+                FileKind::Directory => parent
                     .open_dir(name)
                     .await
                     .map_err(|fault| self.system(place, Verb::Access, fault)),
-                Kind::Link => Err(link()),
+                FileKind::Link => Err(link()),
                 other => Err(wrong_type(place, Verb::List, other)),
             },
-            (Found::Root | Found::Entry { .. }, _) => Err(link()),
+            (Lookup::Root | Lookup::Entry { .. }, _) => Err(link()),
         }
     }
 }

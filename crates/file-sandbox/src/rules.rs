@@ -10,18 +10,18 @@ use std::ffi::{OsStr, OsString};
 use sandbox_names::exempt::{Exemption, is_dependencies};
 pub(crate) use sandbox_names::fold;
 
-use crate::glob::{Glob, State};
+use crate::glob::{Glob, GlobState};
 
 /// Name patterns, matched against paths below a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NameRules {
-    rules: Vec<Rule>,
+    rules: Vec<NameRule>,
     /// They hide, rather than protect.
     hides: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Rule {
+struct NameRule {
     text: String,
     glob: Glob,
     /// Where a repository's directory is, for a rule about something in it.
@@ -30,7 +30,7 @@ struct Rule {
     exempt: Option<Exemption>,
 }
 
-impl Rule {
+impl NameRule {
     /// Whether nothing in or below a directory of this name falls under it.
     fn ends_at(&self, directory: &str) -> bool {
         self.exempt.is_some() && is_dependencies(directory)
@@ -41,15 +41,15 @@ impl Rule {
     }
 
     /// Returns the match of a path; `is_last` if the last name of the path matched.
-    fn matching(&self, is_last: bool, hides: bool) -> Match<'_> {
+    fn matching(&self, is_last: bool, hides: bool) -> NameRuleMatch<'_> {
         let is_for_keys = self.exempt.is_some_and(Exemption::is_by_content);
         let spares_tracked = hides && self.exempt.is_some_and(Exemption::spares_tracked);
         let by_content = match (is_last, is_for_keys, spares_tracked) {
-            (true, true, _) => Some(Content::Key),
-            (true, false, true) => Some(Content::Untracked),
+            (true, true, _) => Some(ContentCondition::Key),
+            (true, false, true) => Some(ContentCondition::Untracked),
             (true, false, false) | (false, _, _) => None,
         };
-        Match {
+        NameRuleMatch {
             text: &self.text,
             by_content,
         }
@@ -58,7 +58,7 @@ impl Rule {
 
 /// Content on which a rule depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum ContentCondition {
     /// A private key; to be hidden, one that git does not track.
     Key,
     /// Whatever git does not track.
@@ -67,24 +67,26 @@ pub(crate) enum Content {
 
 /// A rule that a path falls under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Match<'r> {
+pub(crate) struct NameRuleMatch<'r> {
     pub(crate) text: &'r str,
     /// The content on which the rule depends; `None` if the names alone decide.
-    pub(crate) by_content: Option<Content>,
+    pub(crate) by_content: Option<ContentCondition>,
 }
 
-impl Match<'_> {
+impl NameRuleMatch<'_> {
     pub(crate) fn is_for_keys(&self) -> bool {
-        self.by_content == Some(Content::Key)
+        self.by_content == Some(ContentCondition::Key)
     }
 }
 
 /// Returns the first match that the names alone decide, or else the first one for most contents.
-pub(crate) fn strictest<'r>(matches: impl Iterator<Item = Match<'r>>) -> Option<Match<'r>> {
+pub(crate) fn strictest<'r>(
+    matches: impl Iterator<Item = NameRuleMatch<'r>>,
+) -> Option<NameRuleMatch<'r>> {
     matches.min_by_key(|one| match one.by_content {
         None => 0,
-        Some(Content::Untracked) => 1,
-        Some(Content::Key) => 2,
+        Some(ContentCondition::Untracked) => 1,
+        Some(ContentCondition::Key) => 2,
     })
 }
 
@@ -144,7 +146,7 @@ impl NameRules {
             let whole = start == 0 || folded[..start].ends_with('/');
             (whole && inside.starts_with('/')).then_some(way)
         });
-        self.rules.push(Rule {
+        self.rules.push(NameRule {
             text: text.to_owned(),
             glob: glob(&folded)?,
             repository: repository.map(glob).transpose()?,
@@ -191,13 +193,17 @@ impl NameRules {
     }
 
     /// The rule that `names` below `base`, or the way to it, falls under.
-    pub(crate) fn matching(&self, base: &[OsString], names: &[OsString]) -> Option<Match<'_>> {
+    pub(crate) fn matching(
+        &self,
+        base: &[OsString],
+        names: &[OsString],
+    ) -> Option<NameRuleMatch<'_>> {
         if self.rules.is_empty() {
             return None;
         }
         let names = base.iter().chain(names);
         let names: Vec<String> = names.map(|n| fold(&n.to_string_lossy())).collect();
-        let hit = |rule: &Rule| {
+        let hit = |rule: &NameRule| {
             let mut state = rule.glob.start();
             let way = names.iter().enumerate();
             let mut held = way.take_while(|(at, _)| {
@@ -219,8 +225,8 @@ impl NameRules {
 
 /// The rules as they stand in one directory that falls under none of them: each name in it is then
 /// one step, however deep it lies.
-pub(crate) struct InDir<'r> {
-    rules: Vec<(&'r Rule, State)>,
+pub(crate) struct DirectoryRules<'r> {
+    rules: Vec<(&'r NameRule, GlobState)>,
     hides: bool,
 }
 
@@ -229,11 +235,11 @@ impl NameRules {
         &'r self,
         bases: impl Iterator<Item = Cow<'r, [OsString]>>,
         names: &[OsString],
-    ) -> InDir<'r> {
+    ) -> DirectoryRules<'r> {
         let mut rules = Vec::new();
         let hides = self.hides;
         if self.rules.is_empty() {
-            return InDir { rules, hides };
+            return DirectoryRules { rules, hides };
         }
         for base in bases {
             let start = rules.len();
@@ -251,15 +257,16 @@ impl NameRules {
                 });
             }
         }
-        InDir { rules, hides }
+        DirectoryRules { rules, hides }
     }
 }
 
-impl<'r> InDir<'r> {
+impl<'r> DirectoryRules<'r> {
     /// The rules in the directory `name`, which falls under none of them.
     pub(crate) fn step(&self, name: &OsStr) -> Self {
         let name = fold(&name.to_string_lossy());
-        let step = |(rule, state): &(&'r Rule, State)| (*rule, rule.glob.step(state, &name));
+        let step =
+            |(rule, state): &(&'r NameRule, GlobState)| (*rule, rule.glob.step(state, &name));
         let held = self.rules.iter().filter(|(rule, _)| !rule.ends_at(&name));
         Self {
             rules: held.map(step).collect(),
@@ -268,9 +275,9 @@ impl<'r> InDir<'r> {
     }
 
     /// The rule that a name falls under. One of our temporary files falls under one of its own.
-    pub(crate) fn hiding(&self, name: &OsStr) -> Option<Match<'r>> {
+    pub(crate) fn hiding(&self, name: &OsStr) -> Option<NameRuleMatch<'r>> {
         if name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes()) {
-            return Some(Match {
+            return Some(NameRuleMatch {
                 text: TEMP_PREFIX,
                 by_content: None,
             });
@@ -279,7 +286,7 @@ impl<'r> InDir<'r> {
     }
 
     /// The rule that a name falls under.
-    pub(crate) fn matching(&self, name: &OsStr) -> Option<Match<'r>> {
+    pub(crate) fn matching(&self, name: &OsStr) -> Option<NameRuleMatch<'r>> {
         if self.rules.is_empty() {
             return None;
         }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use cap_std::AmbientAuthority;
 
-use crate::backend::{Id, Kind, now};
-use crate::error::{Error, Reason, Verb};
+use crate::backend::{FileId, FileKind, block_on_ready};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::mode::Mode;
 use crate::mount::Mount;
 use crate::ops::Cancel;
 use crate::path::SandboxPath;
-use crate::resolve::{Place, Spot, check_size, names_below, path_in};
-use crate::walk::{Found, Last, Nested};
+use crate::resolve::{MountLocation, Resolution, check_size, names_below, path_in};
+use crate::walk::{FinalLink, Lookup, NestedMount};
 
 /// Files below some mounts, and nothing else.
 ///
@@ -42,18 +42,18 @@ use crate::walk::{Found, Last, Nested};
 /// ```
 #[derive(Clone, Debug)]
 pub struct FileSandbox {
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<MountTable>,
     /// Ends what is done through this value.
     pub(crate) cancel: Cancel,
 }
 
 /// The mounts, in the order they were given. Nothing in here ever changes.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct MountTable {
     pub(crate) mounts: Vec<Mount>,
     /// For each mount, those whose target lies below its own.
-    pub(crate) nested: Vec<Vec<Nested>>,
-    pub(crate) ids: Vec<Id>,
+    pub(crate) nested: Vec<Vec<NestedMount>>,
+    pub(crate) ids: Vec<FileId>,
     pub(crate) style: RootStyle,
 }
 
@@ -121,7 +121,7 @@ impl FileSandboxBuilder {
             // One that was a part already, and whose mount is not here, stays one.
             mount.around = around.unwrap_or_else(|| std::mem::take(&mut mount.around));
         }
-        let table = Table::new(self.mounts, self.style)?;
+        let table = MountTable::new(self.mounts, self.style)?;
         table.refuse_overlaps()?;
         Ok(FileSandbox::from_table(table))
     }
@@ -207,7 +207,7 @@ impl FileSandbox {
         Self::new(vec![workspace_mount, cache_mount])
     }
 
-    pub(crate) fn from_table(table: Table) -> Self {
+    pub(crate) fn from_table(table: MountTable) -> Self {
         Self {
             table: Arc::new(table),
             cancel: Cancel::new(),
@@ -267,7 +267,7 @@ impl FileSandbox {
     /// Whether the file may be written or created, or something in the directory.
     #[must_use]
     pub fn can_write(&self, path: &SandboxPath) -> bool {
-        match now(self.locate_for_change(path, Last::Follow, Verb::Write)) {
+        match block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write)) {
             Ok(spot) => self.check_writable_object(path, &spot).is_ok(),
             Err(_) => false,
         }
@@ -278,7 +278,7 @@ impl FileSandbox {
     /// # Errors
     /// Those of writing that do not depend on the content.
     pub fn check_write(&self, path: &SandboxPath) -> Result<(), Error> {
-        let spot = now(self.locate_for_change(path, Last::Follow, Verb::Write))?;
+        let spot = block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write))?;
         self.check_suffix(path, &spot)?;
         self.check_writable_object(path, &spot)
     }
@@ -308,7 +308,7 @@ impl FileSandbox {
         if !self.table.mounts.iter().any(too_small) {
             return Ok(());
         }
-        match now(self.locate_for_change(path, Last::Follow, Verb::Write)) {
+        match block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write)) {
             Ok(spot) => check_size(path, spot.mount, Verb::Write, bytes),
             Err(_) => Ok(()),
         }
@@ -320,7 +320,7 @@ impl FileSandbox {
     /// # Errors
     /// `READ_ONLY` and those of finding the place.
     pub fn check_delete(&self, path: &SandboxPath) -> Result<(), Error> {
-        now(self.locate_for_change(path, Last::Keep, Verb::Delete)).map(drop)
+        block_on_ready(self.locate_for_change(path, FinalLink::Keep, Verb::Delete)).map(drop)
     }
 
     /// Whether making the directory would be allowed, with the refusal that making it would give.
@@ -329,7 +329,7 @@ impl FileSandbox {
     /// # Errors
     /// `READ_ONLY` and those of finding the place.
     pub fn check_create_dir(&self, path: &SandboxPath) -> Result<(), Error> {
-        now(self.locate_for_change(path, Last::Follow, Verb::Create)).map(drop)
+        block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Create)).map(drop)
     }
 
     /// Where a path really leads, through all links. The object need not exist.
@@ -337,8 +337,8 @@ impl FileSandbox {
     /// # Errors
     /// Those of reading, but not `NOT_FOUND` for what is missing and not hidden.
     pub fn resolve(&self, path: &SandboxPath) -> Result<Resolved, Error> {
-        let spot = match now(self.locate(path, Last::Follow, Verb::Access))? {
-            Place::Virtual(_) => {
+        let spot = match block_on_ready(self.locate(path, FinalLink::Follow, Verb::Access))? {
+            Resolution::Virtual(_) => {
                 return Ok(Resolved {
                     path: path.clone(),
                     mode: Mode::ReadOnly,
@@ -346,18 +346,18 @@ impl FileSandbox {
                     host: None,
                 });
             }
-            Place::In(spot) => spot,
+            Resolution::In(spot) => spot,
         };
         let exists = match &spot.found {
-            Found::Root => true,
-            Found::Missing { .. } => false,
-            Found::Entry { meta, .. } => {
+            Lookup::Root => true,
+            Lookup::Missing { .. } => false,
+            Lookup::Entry { meta, .. } => {
                 match meta.kind {
-                    Kind::File => {
+                    FileKind::File => {
                         self.check_suffix(path, &spot)?;
                         self.check_links_for_read(path, &spot, meta)?;
                     }
-                    Kind::Directory => {}
+                    FileKind::Directory => {}
                     other => return Err(wrong_type(path, Verb::Access, other)),
                 }
                 true
@@ -397,7 +397,7 @@ impl FileSandbox {
     /// ```
     #[must_use]
     pub fn without_reading(&self, closed: impl Fn(&Mount) -> bool) -> Self {
-        let mut table = Table::clone(&self.table);
+        let mut table = MountTable::clone(&self.table);
         for mount in &mut table.mounts {
             mount.closed |= closed(mount);
         }
@@ -410,10 +410,10 @@ impl FileSandbox {
     #[must_use]
     pub fn way(&self, path: &SandboxPath, follow: bool) -> Vec<SandboxPath> {
         let last = match follow {
-            true => Last::Follow,
-            false => Last::Keep,
+            true => FinalLink::Follow,
+            false => FinalLink::Keep,
         };
-        now(self.mounts_on_the_way(path, last))
+        block_on_ready(self.mounts_on_the_way(path, last))
     }
 
     /// The mode of the mount that covers a path; `None` outside every mount. Looks at no file.
@@ -462,7 +462,7 @@ impl FileSandbox {
         let (mount, names) = self.table.by_host(host.as_ref())?;
         let path = self.table.mounts[mount].target();
         Some(names.iter().fold(path.clone(), |path, name| {
-            path.child(&crate::escape::spell(name))
+            path.child(&crate::escape::escape_name(name))
         }))
     }
 }
@@ -517,7 +517,7 @@ impl Resolved {
     }
 }
 
-impl Table {
+impl MountTable {
     pub(crate) fn new(mounts: Vec<Mount>, style: RootStyle) -> Result<Self, Error> {
         let ids = mounts
             .iter()
@@ -529,7 +529,7 @@ impl Table {
                 .any(|other| other.target() == mount.target())
             {
                 let why = "this place is taken by another one";
-                let reason = Reason::Mount { why, source: None };
+                let reason = ErrorReason::Mount { why, source: None };
                 return Err(Error::new(mount.target().asked(), reason));
             }
         }
@@ -537,7 +537,7 @@ impl Table {
             let inner = |(mount, inner): (usize, &Mount)| {
                 let names = names_below(inner.target(), outer.target())?;
                 let id = ids[mount];
-                (!names.is_empty()).then_some(Nested { names, id, mount })
+                (!names.is_empty()).then_some(NestedMount { names, id, mount })
             };
             mounts.iter().enumerate().filter_map(inner).collect()
         };
@@ -635,7 +635,7 @@ impl Table {
                     let other = self.show(a.target());
                     return Err(Error::new(
                         b.target().asked(),
-                        Reason::MountOverlap { other },
+                        ErrorReason::MountOverlap { other },
                     ));
                 }
             }
@@ -652,28 +652,32 @@ fn contains_elsewhere(outer: &Mount, inner: &Mount) -> bool {
     names_below(inner.target(), outer.target()).as_ref() != Some(&names)
 }
 
-pub(crate) fn wrong_type(path: &SandboxPath, verb: Verb, found: Kind) -> Error {
+pub(crate) fn wrong_type(path: &SandboxPath, verb: Verb, found: FileKind) -> Error {
     let hint = match (verb, found) {
-        (Verb::Read, Kind::Directory) => Some("List it instead."),
-        (Verb::List, Kind::File) => Some("Read it instead."),
+        (Verb::Read, FileKind::Directory) => Some("List it instead."),
+        (Verb::List, FileKind::File) => Some("Read it instead."),
         _ => None,
     };
     let found = found.words();
-    Error::new(path.asked(), Reason::WrongType { verb, found, hint })
+    Error::new(path.asked(), ErrorReason::WrongType { verb, found, hint })
 }
 
 impl FileSandbox {
     /// What a write to the place of `spot` would meet.
-    fn check_writable_object(&self, path: &SandboxPath, spot: &Spot<'_>) -> Result<(), Error> {
+    fn check_writable_object(
+        &self,
+        path: &SandboxPath,
+        spot: &MountLocation<'_>,
+    ) -> Result<(), Error> {
         match &spot.found {
-            Found::Root => Ok(()),
-            Found::Missing { .. } => self.check_file_place(path, spot, Verb::Write),
-            Found::Entry { meta, .. } => match meta.kind {
-                Kind::File => {
+            Lookup::Root => Ok(()),
+            Lookup::Missing { .. } => self.check_file_place(path, spot, Verb::Write),
+            Lookup::Entry { meta, .. } => match meta.kind {
+                FileKind::File => {
                     self.check_file_place(path, spot, Verb::Write)?;
                     self.check_links_for_write(path, spot, meta)
                 }
-                Kind::Directory => Ok(()),
+                FileKind::Directory => Ok(()),
                 other => Err(wrong_type(path, Verb::Write, other)),
             },
         }

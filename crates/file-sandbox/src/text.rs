@@ -171,10 +171,10 @@ const STRAY: u32 = 0x10_ff00;
 
 impl Decoded {
     /// A file that is UTF-8 but for some bytes, each of which becomes a character of its own.
-    pub(crate) fn with_strays(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn with_invalid_bytes(bytes: &[u8]) -> Option<Self> {
         let mut text = String::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
-            if chunk.valid().chars().any(is_stray) {
+            if chunk.valid().chars().any(is_invalid_byte) {
                 return None;
             }
             text.push_str(chunk.valid());
@@ -190,8 +190,8 @@ impl Decoded {
     }
 }
 
-/// The bytes of a text made by [`Decoded::with_strays`].
-pub(crate) fn strays_back(text: &str) -> Vec<u8> {
+/// The bytes of a text made by [`Decoded::with_invalid_bytes`].
+pub(crate) fn restore_invalid_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for c in text.chars() {
         match u8::try_from(u32::from(c).wrapping_sub(STRAY)) {
@@ -202,21 +202,21 @@ pub(crate) fn strays_back(text: &str) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn is_stray(c: char) -> bool {
+pub(crate) fn is_invalid_byte(c: char) -> bool {
     u32::from(c) >= STRAY + 0x80
 }
 
 fn decode_all(encoding: TextEncoding, bytes: &[u8]) -> Option<String> {
     let mut text = String::new();
-    let mut decode = Decode::new(encoding);
+    let mut decode = EncodingDecoder::new(encoding);
     decode.take(bytes, true, &mut text)?;
     (!text.contains('\0')).then_some(text)
 }
 
 /// Decoding part by part.
-pub(crate) struct Decode(Decoder);
+pub(crate) struct EncodingDecoder(Decoder);
 
-impl Decode {
+impl EncodingDecoder {
     pub(crate) fn new(encoding: TextEncoding) -> Self {
         Self(encoding.decoder())
     }

@@ -11,28 +11,28 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use crate::backend::{AnyDir, Directory as _, Fault, Handle, Id, Kind, Meta};
+use crate::backend::{AnyDir, BackendDir as _, BackendError, FileId, FileKind, FileMeta, Handle};
 
 /// Where a walk begins, and which directories below belong to other mounts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tree<'r> {
+pub(crate) struct WalkRoot<'r> {
     pub(crate) root: &'r AnyDir,
-    pub(crate) nested: &'r [Nested],
+    pub(crate) nested: &'r [NestedMount],
 }
 
 /// A mount whose target lies below that of another one.
 #[derive(Clone, Debug)]
-pub(crate) struct Nested {
+pub(crate) struct NestedMount {
     /// Its target, as names below the outer mount.
     pub(crate) names: Vec<OsString>,
-    pub(crate) id: Id,
+    pub(crate) id: FileId,
     /// Its place in the sandbox's table.
     pub(crate) mount: usize,
 }
 
 /// Whether a link at the last name is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Last {
+pub(crate) enum FinalLink {
     Follow,
     Keep,
 }
@@ -40,12 +40,12 @@ pub(crate) enum Last {
 /// What a walk may cost: links as in Linux (`MAXSYMLINKS`, `path_resolution(7)`), names beyond
 /// any path that fits.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct WalkBudget {
     links: u32,
     names: u32,
 }
 
-impl Budget {
+impl WalkBudget {
     pub(crate) fn new() -> Self {
         Self {
             links: 40,
@@ -53,31 +53,31 @@ impl Budget {
         }
     }
 
-    fn link(&mut self) -> Result<(), Stop> {
-        self.links = self.links.checked_sub(1).ok_or(Stop::Loop)?;
+    fn link(&mut self) -> Result<(), WalkError> {
+        self.links = self.links.checked_sub(1).ok_or(WalkError::Loop)?;
         Ok(())
     }
 
-    fn name(&mut self) -> Result<(), Stop> {
-        self.names = self.names.checked_sub(1).ok_or(Stop::Loop)?;
+    fn name(&mut self) -> Result<(), WalkError> {
+        self.names = self.names.checked_sub(1).ok_or(WalkError::Loop)?;
         Ok(())
     }
 }
 
 /// The end of a walk and the real names that lead there.
 #[derive(Debug)]
-pub(crate) struct Walked<'r> {
+pub(crate) struct WalkedPath<'r> {
     pub(crate) real: Vec<OsString>,
-    pub(crate) found: Found<'r>,
+    pub(crate) found: Lookup<'r>,
 }
 
 /// What a walk found.
 #[derive(Debug)]
-pub(crate) enum Found<'r> {
+pub(crate) enum Lookup<'r> {
     /// The root of the mount.
     Root,
     /// An object: at the last of the real names, in `parent`.
-    Entry { parent: Handle<'r>, meta: Meta },
+    Entry { parent: Handle<'r>, meta: FileMeta },
     /// Nothing: `rest`, at least one name, is missing in `parent`. The real names include it.
     Missing {
         parent: Handle<'r>,
@@ -87,7 +87,7 @@ pub(crate) enum Found<'r> {
 
 /// Why a walk ended early.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum WalkError {
     Escape,
     Loop,
     /// A name on the way is no directory.
@@ -104,23 +104,23 @@ pub(crate) enum Stop {
         mount: usize,
         rest: Vec<OsString>,
     },
-    System(Fault),
+    System(BackendError),
 }
 
-impl From<Fault> for Stop {
-    fn from(error: Fault) -> Self {
+impl From<BackendError> for WalkError {
+    fn from(error: BackendError) -> Self {
         Self::System(error)
     }
 }
 
 /// Walks `names` from the root of `tree`.
 pub(crate) async fn walk<'r>(
-    tree: Tree<'r>,
+    tree: WalkRoot<'r>,
     names: Vec<OsString>,
-    last: Last,
-    budget: &mut Budget,
-) -> Result<Walked<'r>, Stop> {
-    let mut walk = Walk {
+    last: FinalLink,
+    budget: &mut WalkBudget,
+) -> Result<WalkedPath<'r>, WalkError> {
+    let mut walk = PathWalk {
         tree,
         at: Handle::Root(tree.root),
         real: Vec::with_capacity(names.len()),
@@ -130,14 +130,14 @@ pub(crate) async fn walk<'r>(
     walk.run(last, budget).await
 }
 
-struct Walk<'r> {
-    tree: Tree<'r>,
+struct PathWalk<'r> {
+    tree: WalkRoot<'r>,
     at: Handle<'r>,
     real: Vec<OsString>,
     pending: VecDeque<OsString>,
 }
 
-impl<'r> Walk<'r> {
+impl<'r> PathWalk<'r> {
     /// Lets the kernel walk all names but the last, if no link is among them.
     async fn skip_ahead(&mut self) {
         if self.pending.len() < 2 || !self.tree.nested.is_empty() {
@@ -153,7 +153,11 @@ impl<'r> Walk<'r> {
         }
     }
 
-    async fn run(mut self, last: Last, budget: &mut Budget) -> Result<Walked<'r>, Stop> {
+    async fn run(
+        mut self,
+        last: FinalLink,
+        budget: &mut WalkBudget,
+    ) -> Result<WalkedPath<'r>, WalkError> {
         while let Some(name) = self.pending.pop_front() {
             budget.name()?;
             if name == ".." {
@@ -164,53 +168,57 @@ impl<'r> Walk<'r> {
             if !self.pending.is_empty() {
                 match self.at.open_dir(&name).await {
                     Ok(dir) => self.step_into(name, dir).await?,
-                    Err(Fault::Missing) => return self.missing(name),
-                    Err(Fault::NotDirectory | Fault::Link) if self.is_above_nested(&name) => {
+                    Err(BackendError::Missing) => return self.missing(name),
+                    Err(BackendError::NotDirectory | BackendError::Link)
+                        if self.is_above_nested(&name) =>
+                    {
                         return self.missing(name);
                     }
-                    Err(Fault::NotDirectory | Fault::Link) => self.expand(&name, budget).await?,
+                    Err(BackendError::NotDirectory | BackendError::Link) => {
+                        self.expand(&name, budget).await?
+                    }
                     Err(error) => return Err(error.into()),
                 }
                 continue;
             }
             let meta = match self.at.meta(&name).await {
                 Ok(meta) => meta,
-                Err(Fault::Missing) => return self.missing(name),
+                Err(BackendError::Missing) => return self.missing(name),
                 Err(error) => return Err(error.into()),
             };
-            if meta.kind != Kind::Directory && self.is_above_nested(&name) {
+            if meta.kind != FileKind::Directory && self.is_above_nested(&name) {
                 return self.missing(name);
             }
-            if meta.kind == Kind::Link && last == Last::Follow {
+            if meta.kind == FileKind::Link && last == FinalLink::Follow {
                 self.expand(&name, budget).await?;
                 continue;
             }
             self.enters_by_id(meta.id)?;
             self.real.push(name);
-            let found = Found::Entry {
+            let found = Lookup::Entry {
                 parent: self.at,
                 meta,
             };
-            return Ok(Walked {
+            return Ok(WalkedPath {
                 real: self.real,
                 found,
             });
         }
-        Ok(Walked {
+        Ok(WalkedPath {
             real: self.real,
-            found: Found::Root,
+            found: Lookup::Root,
         })
     }
 
-    fn climb(&mut self) -> Result<(), Stop> {
-        self.real.pop().ok_or(Stop::Escape)?;
+    fn climb(&mut self) -> Result<(), WalkError> {
+        self.real.pop().ok_or(WalkError::Escape)?;
         let rest = std::mem::take(&mut self.pending);
         self.pending = self.real.drain(..).chain(rest).collect();
         self.at = Handle::Root(self.tree.root);
         Ok(())
     }
 
-    async fn step_into(&mut self, name: OsString, dir: AnyDir) -> Result<(), Stop> {
+    async fn step_into(&mut self, name: OsString, dir: AnyDir) -> Result<(), WalkError> {
         if !self.tree.nested.is_empty() {
             self.enters_by_id(dir.own_meta().await?.id)?;
         }
@@ -220,15 +228,15 @@ impl<'r> Walk<'r> {
     }
 
     /// Puts a link's text in front of what is still to go.
-    async fn expand(&mut self, name: &OsStr, budget: &mut Budget) -> Result<(), Stop> {
+    async fn expand(&mut self, name: &OsStr, budget: &mut WalkBudget) -> Result<(), WalkError> {
         budget.link()?;
         let text = match self.at.read_link(name).await {
             Ok(text) => text,
-            Err(Fault::Invalid) => return Err(Stop::NotADirectory),
+            Err(BackendError::Invalid) => return Err(WalkError::NotADirectory),
             Err(error) => return Err(error.into()),
         };
         if text.as_bytes().starts_with(b"/") {
-            return Err(Stop::Absolute {
+            return Err(WalkError::Absolute {
                 text: text.into(),
                 rest: self.pending.drain(..).collect(),
             });
@@ -246,26 +254,26 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    fn missing(mut self, name: OsString) -> Result<Walked<'r>, Stop> {
+    fn missing(mut self, name: OsString) -> Result<WalkedPath<'r>, WalkError> {
         let mut rest = vec![name];
         rest.extend(self.pending);
         if rest.iter().any(|name| name == "..") {
-            return Err(Stop::Broken);
+            return Err(WalkError::Broken);
         }
         self.real.extend(rest.iter().cloned());
-        let found = Found::Missing {
+        let found = Lookup::Missing {
             parent: self.at,
             rest,
         };
-        Ok(Walked {
+        Ok(WalkedPath {
             real: self.real,
             found,
         })
     }
 
     /// A link may lead to the place below this mount that another mount covers.
-    fn enters_by_name(&mut self, name: &OsStr) -> Result<(), Stop> {
-        let covers = |nested: &&Nested| {
+    fn enters_by_name(&mut self, name: &OsStr) -> Result<(), WalkError> {
+        let covers = |nested: &&NestedMount| {
             nested.names.len() == self.real.len() + 1
                 && nested.names.last().is_some_and(|last| last == name)
                 && nested.names.starts_with(&self.real)
@@ -287,15 +295,15 @@ impl<'r> Walk<'r> {
     }
 
     /// The same directory under another spelling, on a file system that folds case.
-    fn enters_by_id(&mut self, id: Id) -> Result<(), Stop> {
+    fn enters_by_id(&mut self, id: FileId) -> Result<(), WalkError> {
         match self.tree.nested.iter().find(|nested| nested.id == id) {
             Some(nested) => Err(self.enter(nested.mount)),
             None => Ok(()),
         }
     }
 
-    fn enter(&mut self, mount: usize) -> Stop {
-        Stop::Enters {
+    fn enter(&mut self, mount: usize) -> WalkError {
+        WalkError::Enters {
             mount,
             rest: self.pending.drain(..).collect(),
         }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::time::SystemTime;
 
 use super::memory::{MemoryDir, MemoryFile, MemoryNames};
-use super::{Contents, Directory, Fault, Kind, Meta, Names};
+use super::{BackendDir, BackendError, BackendFile, BackendNames, FileKind, FileMeta};
 use crate::host::{HostDir, HostFile, HostNames};
 
 #[derive(Debug)]
@@ -71,35 +71,35 @@ macro_rules! each_into {
     };
 }
 
-impl Directory for AnyDir {
+impl BackendDir for AnyDir {
     type File = AnyFile;
     type Names = AnyNames;
 
-    async fn own_meta(&self) -> Result<Meta, Fault> {
+    async fn own_meta(&self) -> Result<FileMeta, BackendError> {
         each!(self, AnyDir, dir => dir.own_meta().await)
     }
 
-    async fn meta(&self, name: &OsStr) -> Result<Meta, Fault> {
+    async fn meta(&self, name: &OsStr) -> Result<FileMeta, BackendError> {
         each!(self, AnyDir, dir => dir.meta(name).await)
     }
 
-    async fn names(&self) -> Result<AnyNames, Fault> {
+    async fn names(&self) -> Result<AnyNames, BackendError> {
         each_into!(self, AnyNames, dir => dir.names().await)
     }
 
-    async fn read_link(&self, name: &OsStr) -> Result<OsString, Fault> {
+    async fn read_link(&self, name: &OsStr) -> Result<OsString, BackendError> {
         each!(self, AnyDir, dir => dir.read_link(name).await)
     }
 
-    async fn open_dir(&self, name: &OsStr) -> Result<Self, Fault> {
+    async fn open_dir(&self, name: &OsStr) -> Result<Self, BackendError> {
         each_into!(self, AnyDir, dir => dir.open_dir(name).await)
     }
 
-    async fn open_file(&self, name: &OsStr) -> Result<AnyFile, Fault> {
+    async fn open_file(&self, name: &OsStr) -> Result<AnyFile, BackendError> {
         each_into!(self, AnyFile, dir => dir.open_file(name).await)
     }
 
-    async fn open_to_write(&self, name: &OsStr) -> Result<AnyFile, Fault> {
+    async fn open_to_write(&self, name: &OsStr) -> Result<AnyFile, BackendError> {
         each_into!(self, AnyFile, dir => dir.open_to_write(name).await)
     }
 
@@ -124,19 +124,19 @@ impl Directory for AnyDir {
         each_into!(self, AnyFile, dir => dir.open_file_beneath(way).await)
     }
 
-    async fn meta_beneath(&self, way: &str) -> Option<Meta> {
+    async fn meta_beneath(&self, way: &str) -> Option<FileMeta> {
         each!(self, AnyDir, dir => dir.meta_beneath(way).await)
     }
 
-    async fn refuses_write(&self, name: &OsStr) -> Option<Fault> {
+    async fn refuses_write(&self, name: &OsStr) -> Option<BackendError> {
         each!(self, AnyDir, dir => dir.refuses_write(name).await)
     }
 
-    async fn create_dir(&self, name: &OsStr) -> Result<(), Fault> {
+    async fn create_dir(&self, name: &OsStr) -> Result<(), BackendError> {
         each!(self, AnyDir, dir => dir.create_dir(name).await)
     }
 
-    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<AnyFile, Fault> {
+    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<AnyFile, BackendError> {
         each_into!(self, AnyFile, dir => dir.create_file(name, mode).await)
     }
 
@@ -146,52 +146,52 @@ impl Directory for AnyDir {
         to: &Self,
         name: &OsStr,
         replace: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), BackendError> {
         match (self, to) {
             (Self::Host(dir), Self::Host(to)) => dir.rename(from, to, name, replace).await,
             (Self::Memory(dir), Self::Memory(to)) => dir.rename(from, to, name, replace).await,
             (Self::Host(_), Self::Memory(_)) | (Self::Memory(_), Self::Host(_)) => {
-                Err(Fault::OtherVolume)
+                Err(BackendError::OtherVolume)
             }
         }
     }
 
-    async fn remove_file(&self, name: &OsStr) -> Result<(), Fault> {
+    async fn remove_file(&self, name: &OsStr) -> Result<(), BackendError> {
         each!(self, AnyDir, dir => dir.remove_file(name).await)
     }
 
-    async fn remove_dir(&self, name: &OsStr) -> Result<(), Fault> {
+    async fn remove_dir(&self, name: &OsStr) -> Result<(), BackendError> {
         each!(self, AnyDir, dir => dir.remove_dir(name).await)
     }
 
-    async fn sync(&self) -> Result<(), Fault> {
+    async fn sync(&self) -> Result<(), BackendError> {
         each!(self, AnyDir, dir => dir.sync().await)
     }
 }
 
-impl Contents for AnyFile {
+impl BackendFile for AnyFile {
     #[inline]
-    async fn meta(&self) -> Result<Meta, Fault> {
+    async fn meta(&self) -> Result<FileMeta, BackendError> {
         each!(self, AnyFile, file => file.meta().await)
     }
 
-    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Fault> {
+    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
         each!(self, AnyFile, file => file.read_at(buffer, offset).await)
     }
 
-    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), BackendError> {
         each!(self, AnyFile, file => file.write_at(bytes, offset).await)
     }
 
-    async fn set_size(&self, bytes: u64) -> Result<(), Fault> {
+    async fn set_size(&self, bytes: u64) -> Result<(), BackendError> {
         each!(self, AnyFile, file => file.set_size(bytes).await)
     }
 
-    async fn set_mode(&self, mode: u32) -> Result<(), Fault> {
+    async fn set_mode(&self, mode: u32) -> Result<(), BackendError> {
         each!(self, AnyFile, file => file.set_mode(mode).await)
     }
 
-    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault> {
+    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), BackendError> {
         each!(self, AnyFile, file => file.set_owner(owner).await)
     }
 
@@ -199,17 +199,17 @@ impl Contents for AnyFile {
         each!(self, AnyFile, file => file.claim().await)
     }
 
-    async fn lock(&self) -> Result<bool, Fault> {
+    async fn lock(&self) -> Result<bool, BackendError> {
         each!(self, AnyFile, file => file.lock().await)
     }
 
-    async fn sync(&self) -> Result<(), Fault> {
+    async fn sync(&self) -> Result<(), BackendError> {
         each!(self, AnyFile, file => file.sync().await)
     }
 }
 
-impl Names for AnyNames {
-    async fn next(&mut self) -> Result<Option<(OsString, Option<Kind>)>, Fault> {
+impl BackendNames for AnyNames {
+    async fn next(&mut self) -> Result<Option<(OsString, Option<FileKind>)>, BackendError> {
         each!(self, AnyNames, names => names.next().await)
     }
 }

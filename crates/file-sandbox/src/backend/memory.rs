@@ -10,29 +10,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use super::{Contents, Directory, Fault, Id, Kind, Meta, Names};
+use super::{BackendDir, BackendError, BackendFile, BackendNames, FileId, FileKind, FileMeta};
 
 /// An open directory of a tree in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryDir {
-    tree: Arc<Tree>,
+    tree: Arc<MemoryTree>,
     inode: u64,
     /// Keeps the inode while this handle lives.
-    _open: Arc<Open>,
+    _open: Arc<InodeHandle>,
 }
 
 #[derive(Debug)]
 pub(crate) struct MemoryFile {
-    tree: Arc<Tree>,
+    tree: Arc<MemoryTree>,
     inode: u64,
     made_here: bool,
-    _open: Arc<Open>,
+    _open: Arc<InodeHandle>,
 }
 
-pub(crate) struct MemoryNames(std::vec::IntoIter<(OsString, Kind)>);
+pub(crate) struct MemoryNames(std::vec::IntoIter<(OsString, FileKind)>);
 
 #[derive(Debug)]
-struct Tree {
+struct MemoryTree {
     volume: u64,
     inodes: Mutex<Inodes>,
 }
@@ -45,7 +45,7 @@ struct Inodes {
 
 #[derive(Debug)]
 struct Inode {
-    content: Content,
+    content: InodeContent,
     mode: u32,
     owner: (u32, u32),
     modified: SystemTime,
@@ -55,7 +55,7 @@ struct Inode {
 }
 
 #[derive(Debug)]
-enum Content {
+enum InodeContent {
     Directory(BTreeMap<OsString, u64>),
     File(Vec<u8>),
     Link(OsString),
@@ -63,8 +63,8 @@ enum Content {
 
 /// One open handle; the last one of an object without a name takes it along.
 #[derive(Debug)]
-struct Open {
-    tree: Arc<Tree>,
+struct InodeHandle {
+    tree: Arc<MemoryTree>,
     inode: u64,
 }
 
@@ -77,12 +77,12 @@ static VOLUMES: AtomicU64 = AtomicU64::new(1);
 impl MemoryDir {
     /// The root of a new, empty tree.
     pub(crate) fn new() -> Self {
-        let root = Inode::new(Content::Directory(BTreeMap::new()), DIR_MODE);
+        let root = Inode::new(InodeContent::Directory(BTreeMap::new()), DIR_MODE);
         let inodes = Inodes {
             all: BTreeMap::from([(ROOT, Inode { links: 1, ..root })]),
             next: ROOT + 1,
         };
-        let tree = Arc::new(Tree {
+        let tree = Arc::new(MemoryTree {
             // Far from the device numbers of a host.
             volume: u64::MAX - VOLUMES.fetch_add(1, Ordering::Relaxed),
             inodes: Mutex::new(inodes),
@@ -97,20 +97,20 @@ impl MemoryDir {
         }
     }
 
-    pub(crate) fn add_link(&self, name: &OsStr, text: &OsStr) -> Result<(), Fault> {
-        self.add(name, Content::Link(text.to_owned()), 0o777)
+    pub(crate) fn add_link(&self, name: &OsStr, text: &OsStr) -> Result<(), BackendError> {
+        self.add(name, InodeContent::Link(text.to_owned()), 0o777)
             .map(drop)
     }
 
-    fn add(&self, name: &OsStr, content: Content, mode: u32) -> Result<u64, Fault> {
+    fn add(&self, name: &OsStr, content: InodeContent, mode: u32) -> Result<u64, BackendError> {
         check_name(name)?;
         let mut all = self.tree.lock();
         if all.dir(self.inode)?.contains_key(name) {
-            return Err(Fault::Exists);
+            return Err(BackendError::Exists);
         }
         // A directory without a name takes no new ones, as on a host.
         if all.get(self.inode)?.links == 0 {
-            return Err(Fault::Missing);
+            return Err(BackendError::Missing);
         }
         let inode = all.next;
         all.next += 1;
@@ -123,21 +123,21 @@ impl MemoryDir {
         Ok(inode)
     }
 
-    fn child(&self, all: &Inodes, name: &OsStr) -> Result<u64, Fault> {
+    fn child(&self, all: &Inodes, name: &OsStr) -> Result<u64, BackendError> {
         check_name(name)?;
         all.dir(self.inode)?
             .get(name)
             .copied()
-            .ok_or(Fault::Missing)
+            .ok_or(BackendError::Missing)
     }
 
-    fn file(&self, name: &OsStr) -> Result<MemoryFile, Fault> {
+    fn file(&self, name: &OsStr) -> Result<MemoryFile, BackendError> {
         let mut all = self.tree.lock();
         let inode = self.child(&all, name)?;
         match all.get(inode)?.content {
-            Content::Directory(_) => return Err(Fault::IsDirectory),
-            Content::Link(_) => return Err(Fault::Link),
-            Content::File(_) => {}
+            InodeContent::Directory(_) => return Err(BackendError::IsDirectory),
+            InodeContent::Link(_) => return Err(BackendError::Link),
+            InodeContent::File(_) => {}
         }
         let open = self.tree.open(&mut all, inode);
         Ok(MemoryFile {
@@ -148,7 +148,7 @@ impl MemoryDir {
         })
     }
 
-    fn unname(&self, all: &mut Inodes, name: &OsStr) -> Result<(), Fault> {
+    fn unname(&self, all: &mut Inodes, name: &OsStr) -> Result<(), BackendError> {
         let gone = all.dir_mut(self.inode)?.remove(name);
         if let Some(inode) = gone {
             all.unlink(inode);
@@ -157,20 +157,20 @@ impl MemoryDir {
     }
 }
 
-impl Directory for MemoryDir {
+impl BackendDir for MemoryDir {
     type File = MemoryFile;
     type Names = MemoryNames;
 
-    async fn own_meta(&self) -> Result<Meta, Fault> {
+    async fn own_meta(&self) -> Result<FileMeta, BackendError> {
         self.tree.meta(&self.tree.lock(), self.inode)
     }
 
-    async fn meta(&self, name: &OsStr) -> Result<Meta, Fault> {
+    async fn meta(&self, name: &OsStr) -> Result<FileMeta, BackendError> {
         let all = self.tree.lock();
         self.tree.meta(&all, self.child(&all, name)?)
     }
 
-    async fn names(&self) -> Result<MemoryNames, Fault> {
+    async fn names(&self) -> Result<MemoryNames, BackendError> {
         let all = self.tree.lock();
         let mut names = Vec::new();
         for (name, inode) in all.dir(self.inode)? {
@@ -179,20 +179,22 @@ impl Directory for MemoryDir {
         Ok(MemoryNames(names.into_iter()))
     }
 
-    async fn read_link(&self, name: &OsStr) -> Result<OsString, Fault> {
+    async fn read_link(&self, name: &OsStr) -> Result<OsString, BackendError> {
         let all = self.tree.lock();
         match &all.get(self.child(&all, name)?)?.content {
-            Content::Link(text) => Ok(text.clone()),
-            Content::Directory(_) | Content::File(_) => Err(Fault::Invalid),
+            InodeContent::Link(text) => Ok(text.clone()),
+            InodeContent::Directory(_) | InodeContent::File(_) => Err(BackendError::Invalid),
         }
     }
 
-    async fn open_dir(&self, name: &OsStr) -> Result<Self, Fault> {
+    async fn open_dir(&self, name: &OsStr) -> Result<Self, BackendError> {
         let mut all = self.tree.lock();
         let inode = self.child(&all, name)?;
         match all.get(inode)?.content {
-            Content::Link(_) | Content::File(_) => return Err(Fault::NotDirectory),
-            Content::Directory(_) => {}
+            InodeContent::Link(_) | InodeContent::File(_) => {
+                return Err(BackendError::NotDirectory);
+            }
+            InodeContent::Directory(_) => {}
         }
         let open = self.tree.open(&mut all, inode);
         Ok(Self {
@@ -202,11 +204,11 @@ impl Directory for MemoryDir {
         })
     }
 
-    async fn open_file(&self, name: &OsStr) -> Result<MemoryFile, Fault> {
+    async fn open_file(&self, name: &OsStr) -> Result<MemoryFile, BackendError> {
         self.file(name)
     }
 
-    async fn open_to_write(&self, name: &OsStr) -> Result<MemoryFile, Fault> {
+    async fn open_to_write(&self, name: &OsStr) -> Result<MemoryFile, BackendError> {
         self.file(name)
     }
 
@@ -230,22 +232,22 @@ impl Directory for MemoryDir {
         None
     }
 
-    async fn meta_beneath(&self, _way: &str) -> Option<Meta> {
+    async fn meta_beneath(&self, _way: &str) -> Option<FileMeta> {
         None
     }
 
-    async fn refuses_write(&self, _name: &OsStr) -> Option<Fault> {
+    async fn refuses_write(&self, _name: &OsStr) -> Option<BackendError> {
         None
     }
 
-    async fn create_dir(&self, name: &OsStr) -> Result<(), Fault> {
-        self.add(name, Content::Directory(BTreeMap::new()), DIR_MODE)
+    async fn create_dir(&self, name: &OsStr) -> Result<(), BackendError> {
+        self.add(name, InodeContent::Directory(BTreeMap::new()), DIR_MODE)
             .map(drop)
     }
 
-    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<MemoryFile, Fault> {
+    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<MemoryFile, BackendError> {
         // As under the usual umask.
-        self.add(name, Content::File(Vec::new()), mode & !0o022)?;
+        self.add(name, InodeContent::File(Vec::new()), mode & !0o022)?;
         let made_here = true;
         Ok(MemoryFile {
             made_here,
@@ -259,38 +261,41 @@ impl Directory for MemoryDir {
         to: &Self,
         name: &OsStr,
         replace: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), BackendError> {
         if !Arc::ptr_eq(&self.tree, &to.tree) {
-            return Err(Fault::OtherVolume);
+            return Err(BackendError::OtherVolume);
         }
         let mut all = self.tree.lock();
         let moved = self.child(&all, from)?;
         check_name(name)?;
         if all.get(to.inode)?.links == 0 {
-            return Err(Fault::Missing);
+            return Err(BackendError::Missing);
         }
         if all.holds(moved, to.inode) {
-            return Err(Fault::Invalid);
+            return Err(BackendError::Invalid);
         }
         if let Some(old) = all.dir(to.inode)?.get(name).copied() {
             if !replace {
-                return Err(Fault::Exists);
+                return Err(BackendError::Exists);
             }
             if old == moved {
                 return Ok(());
             }
             match (&all.get(moved)?.content, &all.get(old)?.content) {
-                (Content::Directory(_), Content::Directory(old)) if !old.is_empty() => {
-                    return Err(Fault::NotEmpty);
+                (InodeContent::Directory(_), InodeContent::Directory(old)) if !old.is_empty() => {
+                    return Err(BackendError::NotEmpty);
                 }
-                (Content::Directory(_), Content::File(_) | Content::Link(_)) => {
-                    return Err(Fault::NotDirectory);
+                (InodeContent::Directory(_), InodeContent::File(_) | InodeContent::Link(_)) => {
+                    return Err(BackendError::NotDirectory);
                 }
-                (Content::File(_) | Content::Link(_), Content::Directory(_)) => {
-                    return Err(Fault::IsDirectory);
+                (InodeContent::File(_) | InodeContent::Link(_), InodeContent::Directory(_)) => {
+                    return Err(BackendError::IsDirectory);
                 }
-                (Content::Directory(_), Content::Directory(_))
-                | (Content::File(_) | Content::Link(_), Content::File(_) | Content::Link(_)) => {}
+                (InodeContent::Directory(_), InodeContent::Directory(_))
+                | (
+                    InodeContent::File(_) | InodeContent::Link(_),
+                    InodeContent::File(_) | InodeContent::Link(_),
+                ) => {}
             }
             to.unname(&mut all, name)?;
         }
@@ -299,36 +304,36 @@ impl Directory for MemoryDir {
         Ok(())
     }
 
-    async fn remove_file(&self, name: &OsStr) -> Result<(), Fault> {
+    async fn remove_file(&self, name: &OsStr) -> Result<(), BackendError> {
         let mut all = self.tree.lock();
         let inode = self.child(&all, name)?;
         match all.get(inode)?.content {
-            Content::Directory(_) => Err(Fault::IsDirectory),
-            Content::File(_) | Content::Link(_) => self.unname(&mut all, name),
+            InodeContent::Directory(_) => Err(BackendError::IsDirectory),
+            InodeContent::File(_) | InodeContent::Link(_) => self.unname(&mut all, name),
         }
     }
 
-    async fn remove_dir(&self, name: &OsStr) -> Result<(), Fault> {
+    async fn remove_dir(&self, name: &OsStr) -> Result<(), BackendError> {
         let mut all = self.tree.lock();
         let inode = self.child(&all, name)?;
         match &all.get(inode)?.content {
-            Content::Directory(entries) if entries.is_empty() => self.unname(&mut all, name),
-            Content::Directory(_) => Err(Fault::NotEmpty),
-            Content::File(_) | Content::Link(_) => Err(Fault::NotDirectory),
+            InodeContent::Directory(entries) if entries.is_empty() => self.unname(&mut all, name),
+            InodeContent::Directory(_) => Err(BackendError::NotEmpty),
+            InodeContent::File(_) | InodeContent::Link(_) => Err(BackendError::NotDirectory),
         }
     }
 
-    async fn sync(&self) -> Result<(), Fault> {
+    async fn sync(&self) -> Result<(), BackendError> {
         Ok(())
     }
 }
 
-impl Contents for MemoryFile {
-    async fn meta(&self) -> Result<Meta, Fault> {
+impl BackendFile for MemoryFile {
+    async fn meta(&self) -> Result<FileMeta, BackendError> {
         self.tree.meta(&self.tree.lock(), self.inode)
     }
 
-    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Fault> {
+    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
         let all = self.tree.lock();
         let bytes = all.file(self.inode)?;
         let rest = usize::try_from(offset)
@@ -340,7 +345,7 @@ impl Contents for MemoryFile {
         Ok(got)
     }
 
-    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), BackendError> {
         let mut all = self.tree.lock();
         let own = all.file_mut(self.inode)?;
         let start = usize::try_from(offset).map_err(|_| FULL)?;
@@ -353,7 +358,7 @@ impl Contents for MemoryFile {
         Ok(())
     }
 
-    async fn set_size(&self, bytes: u64) -> Result<(), Fault> {
+    async fn set_size(&self, bytes: u64) -> Result<(), BackendError> {
         let mut all = self.tree.lock();
         let own = all.file_mut(self.inode)?;
         let size = usize::try_from(bytes).map_err(|_| FULL)?;
@@ -363,12 +368,12 @@ impl Contents for MemoryFile {
         Ok(())
     }
 
-    async fn set_mode(&self, mode: u32) -> Result<(), Fault> {
+    async fn set_mode(&self, mode: u32) -> Result<(), BackendError> {
         self.tree.lock().get_mut(self.inode)?.mode = mode;
         Ok(())
     }
 
-    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault> {
+    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), BackendError> {
         self.tree.lock().get_mut(self.inode)?.owner = owner;
         Ok(())
     }
@@ -379,47 +384,47 @@ impl Contents for MemoryFile {
     }
 
     /// No other process sees the tree, and within this one there is a lock already.
-    async fn lock(&self) -> Result<bool, Fault> {
+    async fn lock(&self) -> Result<bool, BackendError> {
         Ok(true)
     }
 
-    async fn sync(&self) -> Result<(), Fault> {
+    async fn sync(&self) -> Result<(), BackendError> {
         Ok(())
     }
 }
 
-impl Names for MemoryNames {
-    async fn next(&mut self) -> Result<Option<(OsString, Option<Kind>)>, Fault> {
+impl BackendNames for MemoryNames {
+    async fn next(&mut self) -> Result<Option<(OsString, Option<FileKind>)>, BackendError> {
         Ok(self.0.next().map(|(name, kind)| (name, Some(kind))))
     }
 }
 
-const FULL: Fault = Fault::Kind(io::ErrorKind::StorageFull);
+const FULL: BackendError = BackendError::Kind(io::ErrorKind::StorageFull);
 
-impl Tree {
+impl MemoryTree {
     fn lock(&self) -> MutexGuard<'_, Inodes> {
         // Nothing that runs under the lock leaves it half done.
         self.inodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(self: &Arc<Self>, all: &mut Inodes, inode: u64) -> Arc<Open> {
+    fn open(self: &Arc<Self>, all: &mut Inodes, inode: u64) -> Arc<InodeHandle> {
         if let Ok(node) = all.get_mut(inode) {
             node.handles += 1;
         }
-        Arc::new(Open {
+        Arc::new(InodeHandle {
             tree: self.clone(),
             inode,
         })
     }
 
-    fn meta(&self, all: &Inodes, inode: u64) -> Result<Meta, Fault> {
+    fn meta(&self, all: &Inodes, inode: u64) -> Result<FileMeta, BackendError> {
         let node = all.get(inode)?;
         let size = match &node.content {
-            Content::Directory(_) => 0,
-            Content::File(bytes) => bytes.len() as u64,
-            Content::Link(text) => text.len() as u64,
+            InodeContent::Directory(_) => 0,
+            InodeContent::File(bytes) => bytes.len() as u64,
+            InodeContent::Link(text) => text.len() as u64,
         };
-        Ok(Meta {
+        Ok(FileMeta {
             kind: node.kind(),
             size,
             mode: node.mode,
@@ -427,50 +432,50 @@ impl Tree {
             owner: node.owner,
             modified: Some(node.modified),
             changed: Some(node.modified),
-            id: Id(self.volume, inode),
+            id: FileId(self.volume, inode),
         })
     }
 }
 
 impl Inodes {
-    fn get(&self, inode: u64) -> Result<&Inode, Fault> {
-        self.all.get(&inode).ok_or(Fault::Missing)
+    fn get(&self, inode: u64) -> Result<&Inode, BackendError> {
+        self.all.get(&inode).ok_or(BackendError::Missing)
     }
 
-    fn get_mut(&mut self, inode: u64) -> Result<&mut Inode, Fault> {
-        self.all.get_mut(&inode).ok_or(Fault::Missing)
+    fn get_mut(&mut self, inode: u64) -> Result<&mut Inode, BackendError> {
+        self.all.get_mut(&inode).ok_or(BackendError::Missing)
     }
 
-    fn dir(&self, inode: u64) -> Result<&BTreeMap<OsString, u64>, Fault> {
+    fn dir(&self, inode: u64) -> Result<&BTreeMap<OsString, u64>, BackendError> {
         match &self.get(inode)?.content {
-            Content::Directory(entries) => Ok(entries),
-            Content::File(_) | Content::Link(_) => Err(Fault::NotDirectory),
+            InodeContent::Directory(entries) => Ok(entries),
+            InodeContent::File(_) | InodeContent::Link(_) => Err(BackendError::NotDirectory),
         }
     }
 
     /// For changing it, which its time tells.
-    fn dir_mut(&mut self, inode: u64) -> Result<&mut BTreeMap<OsString, u64>, Fault> {
+    fn dir_mut(&mut self, inode: u64) -> Result<&mut BTreeMap<OsString, u64>, BackendError> {
         let node = self.get_mut(inode)?;
         node.modified = SystemTime::now();
         match &mut node.content {
-            Content::Directory(entries) => Ok(entries),
-            Content::File(_) | Content::Link(_) => Err(Fault::NotDirectory),
+            InodeContent::Directory(entries) => Ok(entries),
+            InodeContent::File(_) | InodeContent::Link(_) => Err(BackendError::NotDirectory),
         }
     }
 
-    fn file(&self, inode: u64) -> Result<&[u8], Fault> {
+    fn file(&self, inode: u64) -> Result<&[u8], BackendError> {
         match &self.get(inode)?.content {
-            Content::File(bytes) => Ok(bytes),
-            Content::Directory(_) | Content::Link(_) => Err(Fault::Invalid),
+            InodeContent::File(bytes) => Ok(bytes),
+            InodeContent::Directory(_) | InodeContent::Link(_) => Err(BackendError::Invalid),
         }
     }
 
-    fn file_mut(&mut self, inode: u64) -> Result<&mut Vec<u8>, Fault> {
+    fn file_mut(&mut self, inode: u64) -> Result<&mut Vec<u8>, BackendError> {
         let node = self.get_mut(inode)?;
         node.modified = SystemTime::now();
         match &mut node.content {
-            Content::File(bytes) => Ok(bytes),
-            Content::Directory(_) | Content::Link(_) => Err(Fault::Invalid),
+            InodeContent::File(bytes) => Ok(bytes),
+            InodeContent::Directory(_) | InodeContent::Link(_) => Err(BackendError::Invalid),
         }
     }
 
@@ -506,7 +511,7 @@ impl Inodes {
 }
 
 impl Inode {
-    fn new(content: Content, mode: u32) -> Self {
+    fn new(content: InodeContent, mode: u32) -> Self {
         Self {
             content,
             mode,
@@ -517,16 +522,16 @@ impl Inode {
         }
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FileKind {
         match self.content {
-            Content::Directory(_) => Kind::Directory,
-            Content::File(_) => Kind::File,
-            Content::Link(_) => Kind::Link,
+            InodeContent::Directory(_) => FileKind::Directory,
+            InodeContent::File(_) => FileKind::File,
+            InodeContent::Link(_) => FileKind::Link,
         }
     }
 }
 
-impl Drop for Open {
+impl Drop for InodeHandle {
     fn drop(&mut self) {
         let mut all = self.tree.lock();
         if let Some(node) = all.all.get_mut(&self.inode) {
@@ -536,13 +541,13 @@ impl Drop for Open {
     }
 }
 
-fn check_name(name: &OsStr) -> Result<(), Fault> {
+fn check_name(name: &OsStr) -> Result<(), BackendError> {
     let bytes = name.as_encoded_bytes();
     if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') {
-        return Err(Fault::Invalid);
+        return Err(BackendError::Invalid);
     }
     if bytes.len() > NAME_MAX_BYTES {
-        return Err(Fault::NameTooLong);
+        return Err(BackendError::NameTooLong);
     }
     Ok(())
 }

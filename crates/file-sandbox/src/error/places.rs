@@ -11,14 +11,14 @@ pub(crate) struct NoMatch {
     /// Which of several replacements, from 1.
     pub(crate) which: Option<usize>,
     /// The region that comes nearest, and how it differs.
-    pub(crate) nearest: Option<(Place, Difference)>,
+    pub(crate) nearest: Option<(MatchExcerpt, Difference)>,
     /// Of the file as it is.
     pub(crate) hash: ContentHash,
 }
 
 /// Lines of a file.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct MatchExcerpt {
     /// From 1.
     pub(crate) line: usize,
     /// The text there, with a line around it.
@@ -50,7 +50,7 @@ impl NoMatch {
     }
 }
 
-impl Place {
+impl MatchExcerpt {
     fn numbered(&self) -> String {
         let text = clamp(&self.text);
         let lines = text.split('\n').enumerate();
@@ -72,7 +72,7 @@ impl fmt::Display for Difference {
     }
 }
 
-pub(super) fn places_hint(places: &[Place], total: usize) -> String {
+pub(super) fn excerpts_hint(places: &[MatchExcerpt], total: usize) -> String {
     let mut hint = String::new();
     for place in places {
         if !hint.is_empty() {

@@ -10,7 +10,7 @@ use cap_std::fs::Dir;
 use rustix::io::Errno;
 
 use super::sys;
-use crate::backend::{Contents, Directory, Fault, Kind, Meta, Names};
+use crate::backend::{BackendDir, BackendError, BackendFile, BackendNames, FileKind, FileMeta};
 
 /// A directory handle of the system.
 #[derive(Debug)]
@@ -39,35 +39,35 @@ impl AsFd for HostDir {
     }
 }
 
-impl Directory for HostDir {
+impl BackendDir for HostDir {
     type File = HostFile;
     type Names = HostNames;
 
-    async fn own_meta(&self) -> Result<Meta, Fault> {
+    async fn own_meta(&self) -> Result<FileMeta, BackendError> {
         Ok(sys::meta_of(self)?)
     }
 
-    async fn meta(&self, name: &OsStr) -> Result<Meta, Fault> {
+    async fn meta(&self, name: &OsStr) -> Result<FileMeta, BackendError> {
         Ok(sys::meta(self, name)?)
     }
 
-    async fn names(&self) -> Result<HostNames, Fault> {
+    async fn names(&self) -> Result<HostNames, BackendError> {
         Ok(HostNames(sys::entries(self)?))
     }
 
-    async fn read_link(&self, name: &OsStr) -> Result<OsString, Fault> {
+    async fn read_link(&self, name: &OsStr) -> Result<OsString, BackendError> {
         Ok(sys::read_link(self, name)?)
     }
 
-    async fn open_dir(&self, name: &OsStr) -> Result<Self, Fault> {
+    async fn open_dir(&self, name: &OsStr) -> Result<Self, BackendError> {
         Ok(Self(sys::open_dir(self, name)?))
     }
 
-    async fn open_file(&self, name: &OsStr) -> Result<HostFile, Fault> {
+    async fn open_file(&self, name: &OsStr) -> Result<HostFile, BackendError> {
         Ok(HostFile(sys::open_file(self, name)?))
     }
 
-    async fn open_to_write(&self, name: &OsStr) -> Result<HostFile, Fault> {
+    async fn open_to_write(&self, name: &OsStr) -> Result<HostFile, BackendError> {
         Ok(HostFile(sys::open_to_write(self, name)?))
     }
 
@@ -92,25 +92,25 @@ impl Directory for HostDir {
         sys::open_beneath(self, way.as_ref()).map(HostFile)
     }
 
-    async fn meta_beneath(&self, way: &str) -> Option<Meta> {
+    async fn meta_beneath(&self, way: &str) -> Option<FileMeta> {
         let meta = if way.contains('/') {
             let object = sys::open_object_beneath(self, way.as_ref())?;
             sys::meta_of(object)
         } else {
             sys::meta(self, way.as_ref())
         };
-        meta.ok().filter(|meta| meta.kind != Kind::Link)
+        meta.ok().filter(|meta| meta.kind != FileKind::Link)
     }
 
-    async fn refuses_write(&self, name: &OsStr) -> Option<Fault> {
-        sys::refuses_write(self, name).map(Fault::from)
+    async fn refuses_write(&self, name: &OsStr) -> Option<BackendError> {
+        sys::refuses_write(self, name).map(BackendError::from)
     }
 
-    async fn create_dir(&self, name: &OsStr) -> Result<(), Fault> {
+    async fn create_dir(&self, name: &OsStr) -> Result<(), BackendError> {
         Ok(sys::create_dir(self, name)?)
     }
 
-    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<HostFile, Fault> {
+    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<HostFile, BackendError> {
         Ok(HostFile(sys::create_file(self, name, mode)?))
     }
 
@@ -120,7 +120,7 @@ impl Directory for HostDir {
         to: &Self,
         name: &OsStr,
         replace: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), BackendError> {
         Ok(if replace {
             sys::replace(self, from, to, name)
         } else {
@@ -128,26 +128,26 @@ impl Directory for HostDir {
         }?)
     }
 
-    async fn remove_file(&self, name: &OsStr) -> Result<(), Fault> {
+    async fn remove_file(&self, name: &OsStr) -> Result<(), BackendError> {
         Ok(sys::remove_file(self, name)?)
     }
 
-    async fn remove_dir(&self, name: &OsStr) -> Result<(), Fault> {
+    async fn remove_dir(&self, name: &OsStr) -> Result<(), BackendError> {
         Ok(sys::remove_dir(self, name)?)
     }
 
-    async fn sync(&self) -> Result<(), Fault> {
+    async fn sync(&self) -> Result<(), BackendError> {
         Ok(sys::sync_dir(self)?)
     }
 }
 
-impl Contents for HostFile {
+impl BackendFile for HostFile {
     #[inline]
-    async fn meta(&self) -> Result<Meta, Fault> {
+    async fn meta(&self) -> Result<FileMeta, BackendError> {
         Ok(sys::meta_of(&self.0)?)
     }
 
-    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Fault> {
+    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
         loop {
             match self.0.read_at(buffer, offset) {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -156,19 +156,19 @@ impl Contents for HostFile {
         }
     }
 
-    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), BackendError> {
         Ok(self.0.write_all_at(bytes, offset)?)
     }
 
-    async fn set_size(&self, bytes: u64) -> Result<(), Fault> {
+    async fn set_size(&self, bytes: u64) -> Result<(), BackendError> {
         Ok(self.0.set_len(bytes)?)
     }
 
-    async fn set_mode(&self, mode: u32) -> Result<(), Fault> {
+    async fn set_mode(&self, mode: u32) -> Result<(), BackendError> {
         Ok(sys::set_mode(&self.0, mode)?)
     }
 
-    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault> {
+    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), BackendError> {
         Ok(sys::set_owner(&self.0, owner)?)
     }
 
@@ -176,7 +176,7 @@ impl Contents for HostFile {
         sys::lock(&self.0).is_ok()
     }
 
-    async fn lock(&self) -> Result<bool, Fault> {
+    async fn lock(&self) -> Result<bool, BackendError> {
         match sys::lock(&self.0) {
             Ok(()) => Ok(true),
             Err(Errno::WOULDBLOCK) => Ok(false),
@@ -184,18 +184,18 @@ impl Contents for HostFile {
         }
     }
 
-    async fn sync(&self) -> Result<(), Fault> {
+    async fn sync(&self) -> Result<(), BackendError> {
         Ok(self.0.sync_all()?)
     }
 }
 
-impl Names for HostNames {
-    async fn next(&mut self) -> Result<Option<(OsString, Option<Kind>)>, Fault> {
+impl BackendNames for HostNames {
+    async fn next(&mut self) -> Result<Option<(OsString, Option<FileKind>)>, BackendError> {
         Ok(self.0.next().transpose()?)
     }
 }
 
-impl From<Errno> for Fault {
+impl From<Errno> for BackendError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NOENT => Self::Missing,
@@ -213,7 +213,7 @@ impl From<Errno> for Fault {
     }
 }
 
-impl From<std::io::Error> for Fault {
+impl From<std::io::Error> for BackendError {
     fn from(error: std::io::Error) -> Self {
         match Errno::from_io_error(&error) {
             Some(errno) => errno.into(),

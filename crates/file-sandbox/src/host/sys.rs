@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{self, Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::backend::{Id, Kind, Meta};
+use crate::backend::{FileId, FileKind, FileMeta};
 
 #[cfg(target_os = "linux")]
 #[path = "sys_linux.rs"]
@@ -21,15 +21,15 @@ mod os;
 pub(crate) use os::{open_beneath, open_dir_beneath, open_object_beneath};
 
 #[inline]
-fn kind_of(kind: FileType) -> Kind {
+fn kind_of(kind: FileType) -> FileKind {
     match kind {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Link,
-        FileType::Fifo => Kind::Pipe,
-        FileType::Socket => Kind::Socket,
-        FileType::CharacterDevice | FileType::BlockDevice => Kind::Device,
-        FileType::Unknown => Kind::Unknown,
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        FileType::Fifo => FileKind::Pipe,
+        FileType::Socket => FileKind::Socket,
+        FileType::CharacterDevice | FileType::BlockDevice => FileKind::Device,
+        FileType::Unknown => FileKind::Unknown,
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn entries(at: impl AsFd) -> Result<Entries, Errno> {
 }
 
 impl Iterator for Entries {
-    type Item = Result<(OsString, Option<Kind>), Errno>;
+    type Item = Result<(OsString, Option<FileKind>), Errno>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -106,7 +106,7 @@ impl Iterator for Entries {
                 continue;
             }
             let kind = match kind_of(entry.file_type()) {
-                Kind::Unknown => None,
+                FileKind::Unknown => None,
                 kind => Some(kind),
             };
             return Some(Ok((OsString::from_vec(name.to_vec()), kind)));
@@ -114,11 +114,11 @@ impl Iterator for Entries {
     }
 }
 
-pub(crate) fn meta(at: impl AsFd, name: &OsStr) -> Result<Meta, Errno> {
+pub(crate) fn meta(at: impl AsFd, name: &OsStr) -> Result<FileMeta, Errno> {
     fs::statat(at, plain(name)?, AtFlags::SYMLINK_NOFOLLOW).map(|stat| from_stat(&stat))
 }
 
-pub(crate) fn meta_of(open: impl AsFd) -> Result<Meta, Errno> {
+pub(crate) fn meta_of(open: impl AsFd) -> Result<FileMeta, Errno> {
     fs::fstat(open).map(|stat| from_stat(&stat))
 }
 
@@ -228,8 +228,8 @@ fn raw_mode(mode: u32) -> Mode {
     clippy::unnecessary_cast,
     reason = "the widths of these fields differ between systems"
 )]
-fn from_stat(stat: &Stat) -> Meta {
-    Meta {
+fn from_stat(stat: &Stat) -> FileMeta {
+    FileMeta {
         kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
         size: u64::try_from(stat.st_size).unwrap_or(0),
         mode: (stat.st_mode as u32) & 0o7777,
@@ -237,7 +237,7 @@ fn from_stat(stat: &Stat) -> Meta {
         owner: (stat.st_uid, stat.st_gid),
         modified: time(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
         changed: time(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
-        id: Id(stat.st_dev as u64, stat.st_ino as u64),
+        id: FileId(stat.st_dev as u64, stat.st_ino as u64),
     }
 }
 

@@ -2,20 +2,22 @@
 
 use std::ffi::OsStr;
 
-use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Meta, now};
+use crate::backend::{
+    AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileMeta, block_on_ready,
+};
 use crate::by_content::is_key;
 use crate::edit;
-use crate::error::{Error, Reason, Verb};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
+use crate::ops::atomic_write::{WriteMode, WriteSource, write_all};
 use crate::ops::lock::unchanged;
-use crate::ops::put::{How, Source, write_all};
 use crate::ops::walk::Cancel;
 use crate::ops::write::{Written, last_name};
 use crate::path::SandboxPath;
 use crate::resolve::{check_size, not_found};
 use crate::sandbox::FileSandbox;
 use crate::text::{self, Decoded, TextEncoding};
-use crate::walk::{Found, Last};
+use crate::walk::{FinalLink, Lookup};
 
 /// How to append.
 ///
@@ -103,13 +105,13 @@ const END_BYTES: u64 = 64 * 1024;
 const CHUNK_BYTES: usize = 256 * 1024;
 
 #[derive(Clone, Copy)]
-enum Addition<'a> {
+enum AppendInput<'a> {
     Bytes(&'a [u8]),
     Text(&'a str),
 }
 
 /// What is to stand in the file.
-struct Fitted {
+struct EncodedText {
     bytes: Vec<u8>,
     added: String,
     encoding: TextEncoding,
@@ -135,8 +137,8 @@ impl FileSandbox {
     /// Those of [`write`](Self::write).
     pub fn append(&self, path: &SandboxPath, bytes: &[u8]) -> Result<Written, Error> {
         let options = AppendOptions::new();
-        let addition = Addition::Bytes(bytes);
-        let appended = self.settled(|| now(self.append_at(path, addition, &options)))?;
+        let addition = AppendInput::Bytes(bytes);
+        let appended = self.settled(|| block_on_ready(self.append_at(path, addition, &options)))?;
         Ok(Written {
             path: appended.path,
             chars: bytes.len() as u64,
@@ -158,20 +160,22 @@ impl FileSandbox {
         text: &str,
         options: AppendOptions,
     ) -> Result<Appended, Error> {
-        self.settled(|| now(self.append_at(path, Addition::Text(text), &options)))
+        self.settled(|| block_on_ready(self.append_at(path, AppendInput::Text(text), &options)))
     }
 
     async fn append_at(
         &self,
         path: &SandboxPath,
-        addition: Addition<'_>,
+        addition: AppendInput<'_>,
         options: &AppendOptions,
     ) -> Result<Appended, Error> {
         let verb = Verb::Append;
-        let spot = self.locate_for_change(path, Last::Follow, verb).await?;
+        let spot = self
+            .locate_for_change(path, FinalLink::Follow, verb)
+            .await?;
         let old = self.check_file_target(path, &spot, verb)?;
         if old.is_some() && options.create_new {
-            return Err(Error::new(path.asked(), Reason::Exists));
+            return Err(Error::new(path.asked(), ErrorReason::Exists));
         }
         let hold = match options.preview {
             true => None,
@@ -181,23 +185,23 @@ impl FileSandbox {
         self.check_match(path, &spot, old, options.if_match, verb)
             .await?;
         let fitted = match (&spot.found, old, addition) {
-            (_, _, Addition::Bytes(bytes)) => Fitted {
+            (_, _, AppendInput::Bytes(bytes)) => EncodedText {
                 bytes: bytes.to_vec(),
                 added: String::new(),
                 encoding: TextEncoding::UTF_8,
             },
             // What the file holds would show in what is added, so it is not looked at there.
-            (_, _, Addition::Text(text)) if spot.mount.closed => Fitted::as_it_is(text),
-            (Found::Entry { parent, .. }, Some(old), Addition::Text(text)) if old.size > 0 => {
+            (_, _, AppendInput::Text(text)) if spot.mount.closed => EncodedText::as_it_is(text),
+            (Lookup::Entry { parent, .. }, Some(old), AppendInput::Text(text)) if old.size > 0 => {
                 let name = last_name(path, &spot)?;
                 let file = parent.open_file(&name).await;
                 let file = file.map_err(|fault| self.system(path, verb, fault))?;
                 if spot.by_content.is_some() && is_key(&file).await {
-                    return Err(Error::new(path.asked(), Reason::Changed { verb }));
+                    return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
                 }
                 self.fit(path, &file, old.size, text).await?
             }
-            (_, _, Addition::Text(text)) => Fitted::as_it_is(text),
+            (_, _, AppendInput::Text(text)) => EncodedText::as_it_is(text),
         };
         let added = fitted.bytes.len() as u64;
         let after = old.map_or(0, |old| old.size).saturating_add(added);
@@ -215,22 +219,22 @@ impl FileSandbox {
         let _room = self
             .check_quota(path, &spot, verb, old.map(|old| old.size), after)
             .await?;
-        let how = How {
+        let how = WriteMode {
             create_new: options.create_new,
             durable: spot.is_durable(options.durable),
             content: options.if_match,
         };
         match (&spot.found, old) {
-            (Found::Entry { parent, .. }, Some(old)) => {
+            (Lookup::Entry { parent, .. }, Some(old)) => {
                 let name = last_name(path, &spot)?;
                 let done = extend(parent, &name, &fitted.bytes, old, how, &self.cancel).await;
                 done.map_err(|fault| self.system(path, verb, fault))?;
             }
-            (Found::Root | Found::Missing { .. }, None) => {
-                let source = Source::Bytes(&fitted.bytes);
+            (Lookup::Root | Lookup::Missing { .. }, None) => {
+                let source = WriteSource::Bytes(&fitted.bytes);
                 self.put_at(path, spot, source, None, how, verb).await?;
             }
-            (Found::Entry { .. }, None) | (Found::Root | Found::Missing { .. }, Some(_)) => {
+            (Lookup::Entry { .. }, None) | (Lookup::Root | Lookup::Missing { .. }, Some(_)) => {
                 return Err(not_found(path, Vec::new()));
             }
         }
@@ -244,19 +248,19 @@ impl FileSandbox {
         file: &AnyFile,
         size: u64,
         text: &str,
-    ) -> Result<Fitted, Error> {
+    ) -> Result<EncodedText, Error> {
         let verb = Verb::Append;
         let failed = |fault| self.system(path, verb, fault);
         let refuse = |encoding: TextEncoding, lost| {
             let encoding = encoding.name();
-            let reason = Reason::Encoding {
+            let reason = ErrorReason::Encoding {
                 verb,
                 encoding,
                 lost,
             };
             Error::new(path.asked(), reason)
         };
-        let not_text = || Error::new(path.asked(), Reason::NotText);
+        let not_text = || Error::new(path.asked(), ErrorReason::NotText);
         if size > WHOLE_BYTES {
             return self.fit_large(path, file, size, text).await;
         }
@@ -266,11 +270,11 @@ impl FileSandbox {
         let encoding = decoded.encoding;
         if encoding.is_guessed() && is_mostly_utf8(&bytes) {
             let text = edit::with_endings(&String::from_utf8_lossy(&bytes), text);
-            return Ok(Fitted::as_it_is(&text));
+            return Ok(EncodedText::as_it_is(&text));
         }
         let added = edit::with_endings(&decoded.text, text);
         if encoding.is_utf8() {
-            return Ok(Fitted::as_it_is(&added));
+            return Ok(EncodedText::as_it_is(&added));
         }
         // Only behind what comes back the same is there a place for more of it.
         let body = &bytes[decoded.bom..];
@@ -278,7 +282,7 @@ impl FileSandbox {
             return Err(refuse(encoding, None));
         }
         let new = encoding.encode(&added);
-        Ok(Fitted {
+        Ok(EncodedText {
             bytes: new.map_err(|lost| refuse(encoding, Some(lost)))?,
             added,
             encoding,
@@ -294,11 +298,11 @@ impl FileSandbox {
         file: &AnyFile,
         size: u64,
         text: &str,
-    ) -> Result<Fitted, Error> {
+    ) -> Result<EncodedText, Error> {
         let verb = Verb::Append;
         let failed = |fault| self.system(path, verb, fault);
         let too_large = || {
-            let reason = Reason::TooLarge {
+            let reason = ErrorReason::TooLarge {
                 verb,
                 bytes: size,
                 limit: WHOLE_BYTES,
@@ -315,7 +319,7 @@ impl FileSandbox {
         let tail = read_range(file, size - END_BYTES, size, &self.cancel).await;
         let tail = tail.map_err(failed)?;
         if head.contains(&0) || tail.contains(&0) {
-            return Err(Error::new(path.asked(), Reason::NotText));
+            return Err(Error::new(path.asked(), ErrorReason::NotText));
         }
         if !text.is_ascii() && !is_utf8(file, size, &self.cancel).await.map_err(failed)? {
             return Err(too_large());
@@ -325,11 +329,11 @@ impl FileSandbox {
             false => head,
         };
         let added = edit::with_endings(&String::from_utf8_lossy(&near), text);
-        Ok(Fitted::as_it_is(&added))
+        Ok(EncodedText::as_it_is(&added))
     }
 }
 
-impl Fitted {
+impl EncodedText {
     fn as_it_is(text: &str) -> Self {
         Self {
             bytes: text.as_bytes().to_vec(),
@@ -341,21 +345,26 @@ impl Fitted {
 
 /// Whether more of what is not ASCII is UTF-8 than is not.
 fn is_mostly_utf8(bytes: &[u8]) -> bool {
-    let Some(decoded) = Decoded::with_strays(bytes) else {
+    let Some(decoded) = Decoded::with_invalid_bytes(bytes) else {
         return false;
     };
     let beyond = decoded.text.chars().filter(|c| !c.is_ascii());
-    let (strays, letters): (Vec<char>, Vec<char>) = beyond.partition(|c| text::is_stray(*c));
+    let (strays, letters): (Vec<char>, Vec<char>) = beyond.partition(|c| text::is_invalid_byte(*c));
     letters.len() > strays.len()
 }
 
-async fn read_range(file: &AnyFile, from: u64, to: u64, cancel: &Cancel) -> Result<Vec<u8>, Fault> {
-    let size = usize::try_from(to - from).map_err(|_| Fault::Invalid)?;
+async fn read_range(
+    file: &AnyFile,
+    from: u64,
+    to: u64,
+    cancel: &Cancel,
+) -> Result<Vec<u8>, BackendError> {
+    let size = usize::try_from(to - from).map_err(|_| BackendError::Invalid)?;
     let mut bytes = vec![0; size];
     let mut got = 0;
     while got < size {
         if cancel.is_cancelled() {
-            return Err(Fault::Cancelled);
+            return Err(BackendError::Cancelled);
         }
         let end = size.min(got + CHUNK_BYTES);
         match file
@@ -371,12 +380,12 @@ async fn read_range(file: &AnyFile, from: u64, to: u64, cancel: &Cancel) -> Resu
     Ok(bytes)
 }
 
-async fn is_utf8(file: &AnyFile, size: u64, cancel: &Cancel) -> Result<bool, Fault> {
+async fn is_utf8(file: &AnyFile, size: u64, cancel: &Cancel) -> Result<bool, BackendError> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let (mut offset, mut kept) = (0, 0);
     while offset < size {
         if cancel.is_cancelled() {
-            return Err(Fault::Cancelled);
+            return Err(BackendError::Cancelled);
         }
         let got = file.read_at(&mut buffer[kept..], offset).await?;
         if got == 0 {
@@ -400,13 +409,13 @@ async fn extend(
     at: &AnyDir,
     name: &OsStr,
     bytes: &[u8],
-    old: Meta,
-    how: How,
+    old: FileMeta,
+    how: WriteMode,
     cancel: &Cancel,
-) -> Result<(), Fault> {
+) -> Result<(), BackendError> {
     let file = at.open_to_write(name).await?;
     if file.meta().await?.id != old.id {
-        return Err(Fault::Link);
+        return Err(BackendError::Link);
     }
     unchanged(at, name, &old, how.content, cancel).await?;
     let mut done = write_all(&file, bytes, old.size, cancel).await;

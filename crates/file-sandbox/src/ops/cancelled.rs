@@ -19,7 +19,7 @@ const ENTRIES: usize = 520;
 
 /// How the word to stop is answered.
 #[derive(Clone, Copy, PartialEq)]
-enum Answer {
+enum Reaction {
     /// With an error, and nothing is changed.
     Refused,
     /// With an error, and what is gone is gone.
@@ -29,10 +29,10 @@ enum Answer {
 }
 
 /// A name, how often it has to look at least, how it answers, and the operation. True: it was cut.
-type Row = (
+type CancelCase = (
     &'static str,
     u64,
-    Answer,
+    Reaction,
     fn(&FileSandbox) -> Result<bool, Error>,
 );
 
@@ -48,61 +48,66 @@ fn is_cut(cut: Option<Cut>) -> bool {
 const STEPS: u64 = (BYTES / (256 * 1024)) as u64;
 const PAGES: u64 = (ENTRIES / 256) as u64;
 
-const ROWS: &[Row] = &[
-    ("read", STEPS, Answer::Refused, |files| {
+const ROWS: &[CancelCase] = &[
+    ("read", STEPS, Reaction::Refused, |files| {
         let options = ReadOptions::new().max_chars(u64::MAX);
         files.read(&at(files, "/a/big.txt"), options).map(|_| false)
     }),
-    ("read, another encoding", STEPS, Answer::Refused, |files| {
-        let options = ReadOptions::new().max_chars(u64::MAX);
-        files
-            .read(&at(files, "/a/wide.txt"), options)
-            .map(|_| false)
-    }),
-    ("read, from a line on", STEPS, Answer::Refused, |files| {
+    (
+        "read, another encoding",
+        STEPS,
+        Reaction::Refused,
+        |files| {
+            let options = ReadOptions::new().max_chars(u64::MAX);
+            files
+                .read(&at(files, "/a/wide.txt"), options)
+                .map(|_| false)
+        },
+    ),
+    ("read, from a line on", STEPS, Reaction::Refused, |files| {
         let options = ReadOptions::new().lines(200_000, 1);
         files.read(&at(files, "/a/big.txt"), options).map(|_| false)
     }),
-    ("read bytes", STEPS, Answer::Refused, |files| {
+    ("read bytes", STEPS, Reaction::Refused, |files| {
         let read = files.read_bytes(&at(files, "/a/big.txt"), u64::MAX);
         read.map(|_| false)
     }),
     (
         "tail, with the hash of all",
         STEPS,
-        Answer::Refused,
+        Reaction::Refused,
         |files| {
             let options = ReadOptions::new().tail(5).hash(true);
             files.read(&at(files, "/a/big.txt"), options).map(|_| false)
         },
     ),
-    ("tail of long lines", 8, Answer::Refused, |files| {
+    ("tail of long lines", 8, Reaction::Refused, |files| {
         let options = ReadOptions::new().tail(500_000);
         files.read(&at(files, "/a/big.txt"), options).map(|_| false)
     }),
-    ("hash", STEPS, Answer::Refused, |files| {
+    ("hash", STEPS, Reaction::Refused, |files| {
         files.hash(&at(files, "/a/big.txt")).map(|_| false)
     }),
-    ("write", STEPS, Answer::Refused, |files| {
+    ("write", STEPS, Reaction::Refused, |files| {
         let bytes = vec![b'x'; BYTES];
         let path = at(files, "/a/new.txt");
         files
             .write_bytes(&path, &bytes, WriteOptions::new())
             .map(|_| false)
     }),
-    ("write, guarded", 2 * STEPS, Answer::Refused, |files| {
+    ("write, guarded", 2 * STEPS, Reaction::Refused, |files| {
         let bytes = vec![b'y'; BYTES];
         let options = WriteOptions::new().if_match(ContentHash::of(big().as_bytes()));
         let path = at(files, "/a/big.txt");
         files.write_bytes(&path, &bytes, options).map(|_| false)
     }),
-    ("append", STEPS, Answer::Refused, |files| {
+    ("append", STEPS, Reaction::Refused, |files| {
         let bytes = vec![b'y'; BYTES];
         files
             .append(&at(files, "/a/big.txt"), &bytes)
             .map(|_| false)
     }),
-    ("append text", STEPS, Answer::Refused, |files| {
+    ("append text", STEPS, Reaction::Refused, |files| {
         let path = at(files, "/a/big.txt");
         files
             .append_text(&path, "y", AppendOptions::new())
@@ -111,7 +116,7 @@ const ROWS: &[Row] = &[
     (
         "append to a very large file",
         2 * STEPS,
-        Answer::Refused,
+        Reaction::Refused,
         |files| {
             let path = at(files, "/a/huge.txt");
             files
@@ -119,7 +124,7 @@ const ROWS: &[Row] = &[
                 .map(|_| false)
         },
     ),
-    ("edit", STEPS, Answer::Refused, |files| {
+    ("edit", STEPS, Reaction::Refused, |files| {
         let edits = [
             Replacement::new("first", "1st"),
             Replacement::new("last", "end"),
@@ -128,30 +133,30 @@ const ROWS: &[Row] = &[
             .edit(&at(files, "/a/big.txt"), &edits, EditOptions::new())
             .map(|_| false)
     }),
-    ("copy", STEPS, Answer::Refused, |files| {
+    ("copy", STEPS, Reaction::Refused, |files| {
         let (from, to) = (at(files, "/a/big.txt"), at(files, "/a/copy.txt"));
         files.copy(&from, &to, MoveOptions::new()).map(|_| false)
     }),
-    ("copy over a file", STEPS, Answer::Refused, |files| {
+    ("copy over a file", STEPS, Reaction::Refused, |files| {
         let (from, to) = (at(files, "/a/big.txt"), at(files, "/a/huge.txt"));
         files
             .copy(&from, &to, MoveOptions::new().overwrite(true))
             .map(|_| false)
     }),
-    ("move to another mount", STEPS, Answer::Refused, |files| {
+    ("move to another mount", STEPS, Reaction::Refused, |files| {
         let (from, to) = (at(files, "/a/big.txt"), at(files, "/b/moved.txt"));
         files.rename(&from, &to, MoveOptions::new()).map(|_| false)
     }),
     (
         "move a directory",
         ENTRIES as u64,
-        Answer::Refused,
+        Reaction::Refused,
         |files| {
             let (from, to) = (at(files, "/a/many"), at(files, "/a/other"));
             files.rename(&from, &to, MoveOptions::new()).map(|_| false)
         },
     ),
-    ("delete, guarded", STEPS, Answer::Refused, |files| {
+    ("delete, guarded", STEPS, Reaction::Refused, |files| {
         let options = DeleteOptions::new().if_match(ContentHash::of(big().as_bytes()));
         files
             .delete_with(&at(files, "/a/big.txt"), options)
@@ -160,41 +165,41 @@ const ROWS: &[Row] = &[
     (
         "delete a tree",
         2 * ENTRIES as u64,
-        Answer::Partly,
+        Reaction::Partly,
         |files| files.delete_all(&at(files, "/a/many")).map(|()| false),
     ),
     (
         "count for a quota",
         ENTRIES as u64,
-        Answer::Refused,
+        Reaction::Refused,
         |files| {
             files
                 .write(&at(files, "/q/new.txt"), "x", WriteOptions::new())
                 .map(|_| false)
         },
     ),
-    ("list", PAGES, Answer::Cut, |files| {
+    ("list", PAGES, Reaction::Cut, |files| {
         let listed = files.list(&at(files, "/a/many"), ListOptions::new())?;
         Ok(is_cut(listed.cut))
     }),
-    ("list with a pattern", PAGES, Answer::Cut, |files| {
+    ("list with a pattern", PAGES, Reaction::Cut, |files| {
         let options = ListOptions::new().pattern("**/*.txt");
         Ok(is_cut(files.list(&at(files, "/a"), options)?.cut))
     }),
-    ("glob", PAGES, Answer::Cut, |files| {
+    ("glob", PAGES, Reaction::Cut, |files| {
         Ok(is_cut(
             files.glob(&at(files, "/a"), "**", WalkOptions::new())?.cut,
         ))
     }),
-    ("walk, by ignore rules", 2 * PAGES, Answer::Cut, |files| {
+    ("walk, by ignore rules", 2 * PAGES, Reaction::Cut, |files| {
         let options = WalkOptions::new().gitignore(true);
         Ok(is_cut(files.walk(&at(files, "/a"), options)?.cut))
     }),
-    ("search in a tree", PAGES, Answer::Cut, |files| {
+    ("search in a tree", PAGES, Reaction::Cut, |files| {
         let found = files.search(&at(files, "/a"), "nowhere", SearchOptions::new())?;
         Ok(is_cut(found.cut))
     }),
-    ("search in a file", 8, Answer::Cut, |files| {
+    ("search in a file", 8, Reaction::Cut, |files| {
         let found = files.search(&at(files, "/a/huge.txt"), "nowhere", SearchOptions::new())?;
         Ok(is_cut(found.cut))
     }),
@@ -284,7 +289,7 @@ fn what_takes_long_can_be_stopped() {
         // At the first and at one in the middle.
         for number in [1, looks / 2] {
             let cancel = Cancel::at_look(number);
-            let own = (*answer == Answer::Partly).then(scene);
+            let own = (*answer == Reaction::Partly).then(scene);
             let scene = own.as_ref().unwrap_or(&shared);
             let stopped = operation(&scene.files.with_cancel(&cancel));
             let after = cancel.looks() - number;
@@ -293,8 +298,8 @@ fn what_takes_long_can_be_stopped() {
                 "{name}: {after} more looks after look {number} of {looks}"
             );
             match (answer, stopped) {
-                (Answer::Cut, Ok(cut)) => assert!(cut, "{name} at {number} of {looks}"),
-                (Answer::Refused | Answer::Partly, Err(error)) => {
+                (Reaction::Cut, Ok(cut)) => assert!(cut, "{name} at {number} of {looks}"),
+                (Reaction::Refused | Reaction::Partly, Err(error)) => {
                     assert_eq!(error.kind(), ErrorKind::Cancelled, "{name}: {error}");
                 }
                 (_, other) => panic!("{name} at {number} of {looks}: {other:?}"),

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// A line, or a part of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Clip {
+pub(crate) struct LineExcerpt {
     pub(crate) text: String,
     pub(crate) clipped: bool,
     /// Where the match begins in the whole line, in characters from 1.
@@ -20,7 +20,7 @@ const CHAR_BYTES: usize = 4;
 
 /// At most `max_chars` characters of `line`, so that the beginning of `found` is among them.
 /// Bytes that are no UTF-8 count as one character each.
-pub(crate) fn clip(line: &[u8], found: Range<usize>, max_chars: usize) -> Clip {
+pub(crate) fn clip(line: &[u8], found: Range<usize>, max_chars: usize) -> LineExcerpt {
     let start = found.start.min(line.len());
     let column = chars(&line[..start]) + 1;
     // Only these bytes can matter, however long the line is.
@@ -28,7 +28,7 @@ pub(crate) fn clip(line: &[u8], found: Range<usize>, max_chars: usize) -> Clip {
     if line.len() <= reach {
         let text = String::from_utf8_lossy(line);
         if text.chars().count() <= max_chars {
-            return Clip {
+            return LineExcerpt {
                 text: text.into_owned(),
                 clipped: false,
                 column,
@@ -51,7 +51,7 @@ pub(crate) fn clip(line: &[u8], found: Range<usize>, max_chars: usize) -> Clip {
         .skip(before_chars - shown_before)
         .chain(after_text.chars().take(shown_after))
         .collect();
-    Clip {
+    LineExcerpt {
         text,
         clipped: true,
         column,
@@ -93,7 +93,7 @@ mod tests {
             ("", 0..0, 4, "", false, 1),
         ];
         for (line, found, max, text, clipped, column) in rows {
-            let expected = Clip {
+            let expected = LineExcerpt {
                 text: text.to_owned(),
                 clipped,
                 column,

@@ -5,9 +5,9 @@ use crate::ops::read::{ReadOptions, Text, TotalChars};
 use crate::text::TextEncoding;
 
 /// Counts all characters and keeps those asked for.
-pub(super) struct Collect {
+pub(super) struct TextCollector {
     content: String,
-    skip: Skip,
+    skip: SkippedPrefix,
     wanted: u64,
     taken: u64,
     total: u64,
@@ -25,19 +25,19 @@ pub(super) struct Collect {
 }
 
 /// What is left out at the start.
-enum Skip {
+enum SkippedPrefix {
     Chars(u64),
     Lines(u64),
     Done,
 }
 
-impl Collect {
+impl TextCollector {
     pub(super) fn new(options: &ReadOptions) -> Self {
         Self {
             content: String::new(),
             skip: match options.lines {
-                Some((first, _)) => Skip::Lines(first - 1),
-                None => Skip::Chars(options.offset),
+                Some((first, _)) => SkippedPrefix::Lines(first - 1),
+                None => SkippedPrefix::Chars(options.offset),
             },
             wanted: options.max_chars,
             taken: 0,
@@ -55,7 +55,7 @@ impl Collect {
     /// For a text that comes from a byte on, where the offset asked for lies.
     pub(super) fn from_byte(options: &ReadOptions, byte: u64) -> Self {
         Self {
-            skip: Skip::Done,
+            skip: SkippedPrefix::Done,
             total: options.offset,
             bytes: byte,
             end_byte: byte,
@@ -90,8 +90,8 @@ impl Collect {
     /// How many characters of a part come before those asked for; `None` if all do.
     fn skipped(&mut self, text: &str, chars: u64, before: u64) -> Option<u64> {
         let first = match self.skip {
-            Skip::Done => return Some(0),
-            Skip::Chars(skip) => {
+            SkippedPrefix::Done => return Some(0),
+            SkippedPrefix::Chars(skip) => {
                 let first = skip.saturating_sub(before).min(chars);
                 if first > 0 {
                     let passed = &text[..byte_of(text, chars, first)];
@@ -103,13 +103,13 @@ impl Collect {
                 }
                 first
             }
-            Skip::Lines(0) => 0,
-            Skip::Lines(left) => {
+            SkippedPrefix::Lines(0) => 0,
+            SkippedPrefix::Lines(left) => {
                 let nth = usize::try_from(left - 1).unwrap_or(usize::MAX);
                 let mut ends = text.match_indices('\n');
                 let Some((end, _)) = ends.nth(nth) else {
                     let seen = text.matches('\n').count() as u64;
-                    self.skip = Skip::Lines(left - seen);
+                    self.skip = SkippedPrefix::Lines(left - seen);
                     self.line += seen;
                     self.offset = before + chars;
                     self.first_line = self.line;
@@ -119,10 +119,10 @@ impl Collect {
                 text[..=end].chars().count() as u64
             }
         };
-        if matches!(self.skip, Skip::Lines(_)) {
+        if matches!(self.skip, SkippedPrefix::Lines(_)) {
             self.offset = before + first;
         }
-        self.skip = Skip::Done;
+        self.skip = SkippedPrefix::Done;
         self.first_line = self.line;
         Some(first)
     }

@@ -1,12 +1,12 @@
 //! Making directories.
 
-use crate::backend::{Directory as _, Fault, Kind, now};
-use crate::error::{Error, Reason, Verb};
-use crate::ops::put::{Created, Failure};
+use crate::backend::{BackendDir as _, BackendError, FileKind, block_on_ready};
+use crate::error::{Error, ErrorReason, Verb};
+use crate::ops::atomic_write::{AtomicWriteError, NewParentDirs};
 use crate::ops::write::last_name;
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
-use crate::walk::{Found, Last};
+use crate::walk::{FinalLink, Lookup};
 
 impl FileSandbox {
     /// Makes a directory and those on the way. `false` if it was there already.
@@ -25,26 +25,28 @@ impl FileSandbox {
     /// # Errors
     /// `EXISTS` for what is no directory, `READ_ONLY`, and those of finding the place.
     pub fn create_dir(&self, path: &SandboxPath) -> Result<bool, Error> {
-        now(self.create_dir_at(path))
+        block_on_ready(self.create_dir_at(path))
     }
 
     async fn create_dir_at(&self, path: &SandboxPath) -> Result<bool, Error> {
         let verb = Verb::Create;
-        let spot = self.locate_for_change(path, Last::Follow, verb).await?;
+        let spot = self
+            .locate_for_change(path, FinalLink::Follow, verb)
+            .await?;
         let name = match &spot.found {
-            Found::Root => return Ok(false),
-            Found::Entry { meta, .. } if meta.kind == Kind::Directory => return Ok(false),
-            Found::Entry { .. } => return Err(Error::new(path.asked(), Reason::Exists)),
-            Found::Missing { .. } => last_name(path, &spot)?,
+            Lookup::Root => return Ok(false),
+            Lookup::Entry { meta, .. } if meta.kind == FileKind::Directory => return Ok(false),
+            Lookup::Entry { .. } => return Err(Error::new(path.asked(), ErrorReason::Exists)),
+            Lookup::Missing { .. } => last_name(path, &spot)?,
         };
         let durable = spot.is_durable(false);
-        let Found::Missing { parent, rest } = spot.found else {
+        let Lookup::Missing { parent, rest } = spot.found else {
             return Ok(false);
         };
-        let dirs = Created::make(parent, &rest).await;
+        let dirs = NewParentDirs::make(parent, &rest).await;
         let dirs = dirs.map_err(|failure| match failure {
-            Failure::System(fault) => self.system(path, verb, fault),
-            Failure::Ownership => Error::new(path.asked(), Reason::Ownership),
+            AtomicWriteError::System(fault) => self.system(path, verb, fault),
+            AtomicWriteError::Ownership => Error::new(path.asked(), ErrorReason::Ownership),
         })?;
         match dirs.innermost().create_dir(&name).await {
             Ok(()) if durable => match dirs.sync().await {
@@ -52,7 +54,7 @@ impl FileSandbox {
                 Err(fault) => Err(self.system(path, verb, fault)),
             },
             Ok(()) => Ok(true),
-            Err(Fault::Exists) => Ok(false),
+            Err(BackendError::Exists) => Ok(false),
             Err(fault) => {
                 dirs.undo().await;
                 Err(self.system(path, verb, fault))

@@ -3,16 +3,16 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::backend::{AnyDir, Directory as _, Fault, Kind, Meta, now};
-use crate::error::{Error, Reason, Verb};
+use crate::backend::{AnyDir, BackendDir as _, BackendError, FileKind, FileMeta, block_on_ready};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
-use crate::ops::lock::Hold;
-use crate::ops::relocate::Below;
-use crate::ops::tree::{Visitor, visit};
+use crate::ops::lock::FileLock;
+use crate::ops::relocate::SubtreeCheck;
+use crate::ops::tree::{TreeVisitor, visit};
 use crate::path::SandboxPath;
-use crate::resolve::{Spot, holds_root, not_found};
+use crate::resolve::{MountLocation, holds_root, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
-use crate::walk::{Found, Last};
+use crate::walk::{FinalLink, Lookup};
 
 /// How to delete.
 ///
@@ -105,7 +105,7 @@ impl FileSandbox {
     /// # Errors
     /// Theirs, and `STALE` with `if_match`.
     pub fn delete_with(&self, path: &SandboxPath, options: DeleteOptions) -> Result<(), Error> {
-        self.settled(|| now(self.delete_at(path, &options)))
+        self.settled(|| block_on_ready(self.delete_at(path, &options)))
     }
 
     /// Fails as [`delete_with`](Self::delete_with) would for what is there now: nothing, a root, or
@@ -114,12 +114,12 @@ impl FileSandbox {
     /// # Errors
     /// Those of deleting.
     pub fn check_removal(&self, path: &SandboxPath, recursive: bool) -> Result<(), Error> {
-        now(async {
+        block_on_ready(async {
             let spot = self
-                .locate_for_change(path, Last::Keep, Verb::Delete)
+                .locate_for_change(path, FinalLink::Keep, Verb::Delete)
                 .await?;
             let (parent, meta) = self.removable(path, &spot, Verb::Delete).await?;
-            if recursive && meta.kind == Kind::Directory {
+            if recursive && meta.kind == FileKind::Directory {
                 self.removable_dir(path, &spot, parent).await?;
             }
             Ok(())
@@ -128,16 +128,16 @@ impl FileSandbox {
 
     async fn delete_at(&self, path: &SandboxPath, options: &DeleteOptions) -> Result<(), Error> {
         let verb = Verb::Delete;
-        let spot = self.locate_for_change(path, Last::Keep, verb).await?;
+        let spot = self.locate_for_change(path, FinalLink::Keep, verb).await?;
         let (parent, meta) = self.removable(path, &spot, verb).await?;
-        let file = (meta.kind == Kind::File).then_some(meta);
+        let file = (meta.kind == FileKind::File).then_some(meta);
         let hold = self.hold_name(path, &spot, verb, file).await?;
         let old = hold.as_ref().map(|hold| hold.meta);
         self.check_match(path, &spot, old, options.if_match, verb)
             .await?;
-        if meta.kind == Kind::Directory && options.recursive {
+        if meta.kind == FileKind::Directory && options.recursive {
             let dir = self.removable_dir(path, &spot, parent).await?;
-            visit(&dir, &mut Remove { files: self, path }).await?;
+            visit(&dir, &mut DeleteVisitor { files: self, path }).await?;
         }
         self.remove(path, &spot, parent, meta).await
     }
@@ -146,7 +146,7 @@ impl FileSandbox {
     async fn removable_dir(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         parent: &AnyDir,
     ) -> Result<AnyDir, Error> {
         let verb = Verb::Delete;
@@ -154,10 +154,10 @@ impl FileSandbox {
             && parent.is_mount_point(name).await
         {
             let what = "a mount point";
-            return Err(Error::new(path.asked(), Reason::Holds { verb, what }));
+            return Err(Error::new(path.asked(), ErrorReason::Holds { verb, what }));
         }
         let dir = self.open_found_dir(path, spot, verb).await?;
-        let mut check = Below::new(self, path, verb, spot, &spot.real);
+        let mut check = SubtreeCheck::new(self, path, verb, spot, &spot.real);
         visit(&dir, &mut check).await?;
         Ok(dir)
     }
@@ -166,11 +166,11 @@ impl FileSandbox {
     pub(crate) async fn hold_name(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         verb: Verb,
-        file: Option<Meta>,
-    ) -> Result<Option<Hold>, Error> {
-        let Found::Entry { parent, .. } = &spot.found else {
+        file: Option<FileMeta>,
+    ) -> Result<Option<FileLock>, Error> {
+        let Lookup::Entry { parent, .. } = &spot.found else {
             return Ok(None);
         };
         let (Some(file), Some(name)) = (file, spot.real.last()) else {
@@ -184,14 +184,14 @@ impl FileSandbox {
     pub(crate) async fn removable<'s>(
         &self,
         path: &SandboxPath,
-        spot: &'s Spot<'_>,
+        spot: &'s MountLocation<'_>,
         verb: Verb,
-    ) -> Result<(&'s AnyDir, Meta), Error> {
-        let is_root = || Err(Error::new(path.asked(), Reason::IsRoot { verb }));
+    ) -> Result<(&'s AnyDir, FileMeta), Error> {
+        let is_root = || Err(Error::new(path.asked(), ErrorReason::IsRoot { verb }));
         let (parent, meta) = match &spot.found {
-            Found::Root => return is_root(),
-            Found::Missing { .. } => return Err(self.missing(path, spot).await),
-            Found::Entry { parent, meta } => (parent, *meta),
+            Lookup::Root => return is_root(),
+            Lookup::Missing { .. } => return Err(self.missing(path, spot).await),
+            Lookup::Entry { parent, meta } => (parent, *meta),
         };
         // By identity, because a root may also be reached through another mount, and by name,
         // because taking a directory above a root away takes the place where it is shown.
@@ -202,12 +202,12 @@ impl FileSandbox {
             return Err(holds_root(path, verb));
         }
         match meta.kind {
-            Kind::Directory => {}
-            Kind::File | Kind::Link if path.asks_for_directory() => {
+            FileKind::Directory => {}
+            FileKind::File | FileKind::Link if path.asks_for_directory() => {
                 return Err(wrong_type(path, verb, meta.kind));
             }
-            Kind::File | Kind::Link => {}
-            Kind::Pipe | Kind::Socket | Kind::Device | Kind::Unknown => {
+            FileKind::File | FileKind::Link => {}
+            FileKind::Pipe | FileKind::Socket | FileKind::Device | FileKind::Unknown => {
                 return Err(wrong_type(path, verb, meta.kind));
             }
         }
@@ -217,15 +217,15 @@ impl FileSandbox {
     async fn remove(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         parent: &AnyDir,
-        meta: Meta,
+        meta: FileMeta,
     ) -> Result<(), Error> {
         let verb = Verb::Delete;
         let Some(name) = spot.real.last() else {
-            return Err(Error::new(path.asked(), Reason::IsRoot { verb }));
+            return Err(Error::new(path.asked(), ErrorReason::IsRoot { verb }));
         };
-        let removed = if meta.kind == Kind::Directory {
+        let removed = if meta.kind == FileKind::Directory {
             parent.remove_dir(name).await
         } else {
             self.check_suffix(path, spot)?;
@@ -236,44 +236,44 @@ impl FileSandbox {
             removed => removed,
         };
         removed.map_err(|fault| match fault {
-            Fault::NotEmpty | Fault::Exists => {
+            BackendError::NotEmpty | BackendError::Exists => {
                 let found = "a directory that is not empty";
                 let hint = Some("Delete what is in it first.");
-                Error::new(path.asked(), Reason::WrongType { verb, found, hint })
+                Error::new(path.asked(), ErrorReason::WrongType { verb, found, hint })
             }
-            Fault::Missing => not_found(path, Vec::new()),
+            BackendError::Missing => not_found(path, Vec::new()),
             fault => self.system(path, verb, fault),
         })
     }
 }
 
 /// Takes away everything that is met.
-struct Remove<'a> {
+struct DeleteVisitor<'a> {
     files: &'a FileSandbox,
     path: &'a SandboxPath,
 }
 
-impl Remove<'_> {
-    fn done(&self, removed: Result<(), Fault>) -> Result<(), Error> {
+impl DeleteVisitor<'_> {
+    fn done(&self, removed: Result<(), BackendError>) -> Result<(), Error> {
         match removed {
             // Somebody else was faster.
-            Ok(()) | Err(Fault::Missing) => Ok(()),
+            Ok(()) | Err(BackendError::Missing) => Ok(()),
             Err(fault) => self.closed_by(fault),
         }
     }
 
-    fn closed_by(&self, fault: Fault) -> Result<(), Error> {
+    fn closed_by(&self, fault: BackendError) -> Result<(), Error> {
         Err(self.files.system(self.path, Verb::Delete, fault))
     }
 }
 
-impl Visitor for Remove<'_> {
+impl TreeVisitor for DeleteVisitor<'_> {
     async fn meet(
         &mut self,
         at: &AnyDir,
         _way: &[OsString],
         name: &OsStr,
-        meta: &Meta,
+        meta: &FileMeta,
     ) -> Result<(), Error> {
         self.files.look(self.path, Verb::Delete)?;
         // A root may have been mounted or moved here since the look.
@@ -281,7 +281,7 @@ impl Visitor for Remove<'_> {
             return Err(holds_root(self.path, Verb::Delete));
         }
         match meta.kind {
-            Kind::Directory => Ok(()),
+            FileKind::Directory => Ok(()),
             _ => self.done(at.remove_file(name).await),
         }
     }
@@ -290,7 +290,7 @@ impl Visitor for Remove<'_> {
         self.done(at.remove_dir(name).await)
     }
 
-    fn closed(&mut self, fault: Fault) -> Result<(), Error> {
+    fn closed(&mut self, fault: BackendError) -> Result<(), Error> {
         self.closed_by(fault)
     }
 }

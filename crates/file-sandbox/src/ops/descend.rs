@@ -9,18 +9,18 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::backend::{Directory as _, Fault, Handle, Kind, Names as _};
+use crate::backend::{BackendDir as _, BackendError, BackendNames as _, FileKind, Handle};
 use crate::error::{Error, Verb};
 use crate::escape;
-use crate::glob::{Glob, State};
-use crate::ops::ignored::{self, Level};
-use crate::ops::list::Window;
+use crate::glob::{Glob, GlobState};
+use crate::ops::ignored::{self, IgnoreRules};
+use crate::ops::list::ListWindow;
 use crate::ops::walk::{Cancel, Cut, Ignored, Skipped, WalkOptions};
 use crate::path::SandboxPath;
-use crate::resolve::{Place, hidden_by, path_in};
-use crate::rules::Content;
+use crate::resolve::{Resolution, hidden_by, path_in};
+use crate::rules::ContentCondition;
 use crate::sandbox::{FileSandbox, wrong_type};
-use crate::walk::{Budget, Found, Last, Tree, joined, walk};
+use crate::walk::{FinalLink, Lookup, WalkBudget, WalkRoot, joined, walk};
 
 /// Directories named in an answer because they could not be read.
 const MAX_SKIPPED: usize = 100;
@@ -35,27 +35,27 @@ const NAMES_PER_LOOK: usize = 256;
 
 /// A directory of the sandbox.
 #[derive(Clone, Debug)]
-pub(crate) enum At {
+pub(crate) enum DirRef {
     Virtual(SandboxPath),
     In { mount: usize, names: Vec<OsString> },
 }
 
 /// A walk below one directory.
-pub(crate) struct Descent<'s> {
+pub(crate) struct TreeWalker<'s> {
     files: &'s FileSandbox,
     options: &'s WalkOptions,
     glob: Option<&'s Glob>,
-    pending: Vec<Pending>,
+    pending: Vec<PendingDir>,
     names: usize,
     until: Option<Instant>,
     /// Where only a part of all names is asked for.
-    pub(crate) window: Option<Window>,
-    pub(crate) report: Report,
+    pub(crate) window: Option<ListWindow>,
+    pub(crate) report: WalkReport,
 }
 
 /// What an answer says about what is not in it.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct WalkReport {
     pub(crate) cut: Option<Cut>,
     pub(crate) more_skipped: bool,
     pub(crate) skipped: Vec<Skipped>,
@@ -63,61 +63,61 @@ pub(crate) struct Report {
 }
 
 /// One directory that was read.
-pub(crate) struct Page<'s> {
-    pub(crate) at: At,
+pub(crate) struct DirListing<'s> {
+    pub(crate) at: DirRef,
     /// Its path below the start, with a slash at its end unless it is empty.
     pub(crate) prefix: String,
     /// `None` for a directory that is only shown.
     pub(crate) dir: Option<Handle<'s>>,
     /// Sorted by name; without what is hidden or ignored.
-    pub(crate) children: Vec<Child>,
+    pub(crate) children: Vec<DirEntry>,
 }
 
-pub(crate) struct Child {
+pub(crate) struct DirEntry {
     /// As shown.
     pub(crate) name: String,
     /// As the backend knows it, if that is something else.
     raw: Option<OsString>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
     /// Whether the pattern matches; without one, everything does.
     pub(crate) hit: bool,
     /// The content has decided that it is shown.
-    pub(crate) by_content: Option<Content>,
+    pub(crate) by_content: Option<ContentCondition>,
     /// Where it lies, if that is not simply below its directory.
-    elsewhere: Option<Box<At>>,
+    elsewhere: Option<Box<DirRef>>,
 }
 
-impl Child {
+impl DirEntry {
     /// As the backend knows it.
     pub(crate) fn raw(&self) -> &OsStr {
         self.raw.as_deref().unwrap_or(OsStr::new(&self.name))
     }
 }
 
-struct Pending {
-    at: At,
+struct PendingDir {
+    at: DirRef,
     prefix: String,
-    state: Option<State>,
+    state: Option<GlobState>,
     depth: usize,
-    ignores: Option<Arc<Level>>,
+    ignores: Option<Arc<IgnoreRules>>,
 }
 
-impl<'s> Descent<'s> {
+impl<'s> TreeWalker<'s> {
     /// A walk from `at`. Ignore rules above it count for what is below it, but not for itself: it
     /// was named.
     pub(crate) async fn new(
         files: &'s FileSandbox,
-        at: At,
+        at: DirRef,
         glob: Option<&'s Glob>,
         options: &'s WalkOptions,
     ) -> Self {
         let ignores = match &at {
-            At::In { mount, names } if options.gitignore => {
+            DirRef::In { mount, names } if options.gitignore => {
                 files.ignores_above(*mount, names).await
             }
-            At::In { .. } | At::Virtual(_) => None,
+            DirRef::In { .. } | DirRef::Virtual(_) => None,
         };
-        let top = Pending {
+        let top = PendingDir {
             at,
             prefix: String::new(),
             state: glob.map(Glob::start),
@@ -134,7 +134,7 @@ impl<'s> Descent<'s> {
                 .time_limit
                 .and_then(|limit| Instant::now().checked_add(limit)),
             window: None,
-            report: Report::default(),
+            report: WalkReport::default(),
         }
     }
 
@@ -142,7 +142,7 @@ impl<'s> Descent<'s> {
     ///
     /// # Errors
     /// When the directory that the walk begins at cannot be read.
-    pub(crate) async fn next(&mut self) -> Result<Option<Page<'s>>, Fault> {
+    pub(crate) async fn next(&mut self) -> Result<Option<DirListing<'s>>, BackendError> {
         while let Some(dir) = self.pending.pop() {
             if self.is_over() {
                 return Ok(None);
@@ -181,10 +181,10 @@ impl<'s> Descent<'s> {
         self.report.cut.is_some()
     }
 
-    fn is_closed(&self, at: &At) -> bool {
+    fn is_closed(&self, at: &DirRef) -> bool {
         match at {
-            At::In { mount, .. } => self.files.table.mounts[*mount].closed,
-            At::Virtual(_) => false,
+            DirRef::In { mount, .. } => self.files.table.mounts[*mount].closed,
+            DirRef::Virtual(_) => false,
         }
     }
 
@@ -203,8 +203,8 @@ impl<'s> Descent<'s> {
         }
     }
 
-    async fn read(&mut self, dir: Pending) -> Result<Page<'s>, (String, Fault)> {
-        let Pending {
+    async fn read(&mut self, dir: PendingDir) -> Result<DirListing<'s>, (String, BackendError)> {
+        let PendingDir {
             at,
             prefix,
             state,
@@ -214,7 +214,7 @@ impl<'s> Descent<'s> {
         let mut children = Vec::new();
         let mut handle = None;
         // Of a closed mount only those are shown that lie in it and are open.
-        if let At::In { mount, names } = &at
+        if let DirRef::In { mount, names } = &at
             && !self.is_closed(&at)
         {
             let opened = match self.files.open_dir(*mount, names).await {
@@ -235,8 +235,8 @@ impl<'s> Descent<'s> {
             }
             if self.options.gitignore {
                 let own = children.iter().find(|child| child.name == ignored::FILE);
-                if own.is_some_and(|own| own.kind == Kind::File) {
-                    match Level::read(&opened, names, ignores.clone()).await {
+                if own.is_some_and(|own| own.kind == FileKind::File) {
+                    match IgnoreRules::read(&opened, names, ignores.clone()).await {
                         Ok(level) => ignores = Some(Arc::new(level)),
                         Err(why) => self.skip(&format!("{prefix}{}", ignored::FILE), why),
                     }
@@ -250,7 +250,7 @@ impl<'s> Descent<'s> {
             self.drop_ignored(&at, &prefix, ignores.as_deref(), &mut children);
         }
         self.note(&at, &prefix, state.as_ref(), depth, &ignores, &mut children);
-        let page = Page {
+        let page = DirListing {
             at,
             prefix,
             dir: handle,
@@ -263,10 +263,10 @@ impl<'s> Descent<'s> {
         &mut self,
         mount: usize,
         (names, prefix): (&[OsString], &str),
-        state: Option<&State>,
+        state: Option<&GlobState>,
         dir: &Handle<'_>,
-        children: &mut Vec<Child>,
-    ) -> Result<(), Fault> {
+        children: &mut Vec<DirEntry>,
+    ) -> Result<(), BackendError> {
         let index = mount;
         let mount = &self.files.table.mounts[index];
         let hidden = mount.hidden.in_dir(mount.rule_bases(), names);
@@ -288,11 +288,14 @@ impl<'s> Descent<'s> {
             // Not every file system tells the type with the name; one look then.
             let kind = match kind {
                 Some(kind) => kind,
-                None => dir.meta(&raw).await.map_or(Kind::Unknown, |meta| meta.kind),
+                None => dir
+                    .meta(&raw)
+                    .await
+                    .map_or(FileKind::Unknown, |meta| meta.kind),
             };
             // While a command runs beside us, its sandbox holds protected names that do not exist
             // by sockets that nobody can open. They are no part of the tree, and soon gone.
-            if kind == Kind::Socket && mount.protects(names, &raw) {
+            if kind == FileKind::Socket && mount.protects(names, &raw) {
                 continue;
             }
             let by_content = rule.and_then(|rule| rule.by_content);
@@ -303,19 +306,19 @@ impl<'s> Descent<'s> {
                     continue;
                 }
             }
-            let (name, raw) = match escape::spell(&raw) {
+            let (name, raw) = match escape::escape_name(&raw) {
                 Cow::Borrowed(name) => (name.to_owned(), None),
                 Cow::Owned(name) => (name, Some(raw)),
             };
             if let (Some(glob), Some(state)) = (self.glob, state)
-                && kind != Kind::Directory
+                && kind != FileKind::Directory
                 && name != ignored::FILE
                 && !glob.accepts_child(state, &name)
             {
                 continue;
             }
             if let Some(window) = &self.window {
-                let walks = self.glob.is_some() && kind == Kind::Directory;
+                let walks = self.glob.is_some() && kind == FileKind::Directory;
                 let left_out = !window.kinds.takes(kind) || {
                     let shown = Cow::from(&name);
                     let shown = match prefix {
@@ -335,7 +338,7 @@ impl<'s> Descent<'s> {
                 self.cut(Cut::Names);
                 return Ok(());
             }
-            children.push(Child {
+            children.push(DirEntry {
                 name,
                 raw,
                 kind,
@@ -349,12 +352,12 @@ impl<'s> Descent<'s> {
 
     fn drop_ignored(
         &mut self,
-        at: &At,
+        at: &DirRef,
         prefix: &str,
-        ignores: Option<&Level>,
-        children: &mut Vec<Child>,
+        ignores: Option<&IgnoreRules>,
+        children: &mut Vec<DirEntry>,
     ) {
-        let At::In { names, .. } = at else { return };
+        let DirRef::In { names, .. } = at else { return };
         let mut way = ignored::way_of(names);
         let report = &mut self.report.ignored;
         let (files, mut asked) = (self.files, 0_usize);
@@ -368,7 +371,7 @@ impl<'s> Descent<'s> {
             if child.elsewhere.is_some() {
                 return true;
             }
-            let is_dir = child.kind == Kind::Directory;
+            let is_dir = child.kind == FileKind::Directory;
             let keep = !ignored::ignores(ignores, &mut way, &child.name, is_dir);
             if !keep {
                 report.count += 1;
@@ -384,17 +387,17 @@ impl<'s> Descent<'s> {
     /// Marks what matches and remembers the directories that may hold more.
     fn note(
         &mut self,
-        at: &At,
+        at: &DirRef,
         prefix: &str,
-        state: Option<&State>,
+        state: Option<&GlobState>,
         depth: usize,
-        ignores: &Option<Arc<Level>>,
-        children: &mut [Child],
+        ignores: &Option<Arc<IgnoreRules>>,
+        children: &mut [DirEntry],
     ) {
         let first_new = self.pending.len();
         for child in children {
             let next = match (self.glob, state) {
-                (Some(glob), Some(state)) if child.kind == Kind::Directory => {
+                (Some(glob), Some(state)) if child.kind == FileKind::Directory => {
                     let next = glob.step(state, &child.name);
                     child.hit = glob.accepts(&next);
                     if !glob.may_go_on(&next) {
@@ -408,29 +411,29 @@ impl<'s> Descent<'s> {
                 }
                 _ => None,
             };
-            if child.kind != Kind::Directory {
+            if child.kind != FileKind::Directory {
                 continue;
             }
             let (below, ignores) = match (child.elsewhere.take(), at) {
                 (Some(elsewhere), _) => (*elsewhere, None),
-                (None, At::In { mount, names }) => {
+                (None, DirRef::In { mount, names }) => {
                     let mut way = Vec::with_capacity(names.len() + 1);
                     way.extend_from_slice(names);
                     way.push(child.raw().to_owned());
-                    let below = At::In {
+                    let below = DirRef::In {
                         mount: *mount,
                         names: way,
                     };
                     (below, ignores.clone())
                 }
                 // Everything in a directory that is only shown lies elsewhere.
-                (None, At::Virtual(_)) => continue,
+                (None, DirRef::Virtual(_)) => continue,
             };
             if self.pending.len() == MAX_PENDING {
                 self.cut(Cut::Names);
                 break;
             }
-            self.pending.push(Pending {
+            self.pending.push(PendingDir {
                 at: below,
                 prefix: format!("{prefix}{}/", child.name),
                 state: next,
@@ -445,30 +448,30 @@ impl<'s> Descent<'s> {
 
 impl FileSandbox {
     /// The directory that a path leads to.
-    pub(crate) async fn directory(&self, path: &SandboxPath) -> Result<At, Error> {
-        let spot = match self.locate(path, Last::Follow, Verb::List).await? {
-            Place::Virtual(path) => return Ok(At::Virtual(path)),
-            Place::In(spot) => spot,
+    pub(crate) async fn directory(&self, path: &SandboxPath) -> Result<DirRef, Error> {
+        let spot = match self.locate(path, FinalLink::Follow, Verb::List).await? {
+            Resolution::Virtual(path) => return Ok(DirRef::Virtual(path)),
+            Resolution::In(spot) => spot,
         };
         match &spot.found {
-            Found::Missing { .. } => return Err(self.missing(path, &spot).await),
-            Found::Entry { meta, .. } if meta.kind != Kind::Directory => {
+            Lookup::Missing { .. } => return Err(self.missing(path, &spot).await),
+            Lookup::Entry { meta, .. } if meta.kind != FileKind::Directory => {
                 return Err(wrong_type(path, Verb::List, meta.kind));
             }
-            Found::Root | Found::Entry { .. } => {}
+            Lookup::Root | Lookup::Entry { .. } => {}
         }
-        Ok(At::In {
+        Ok(DirRef::In {
             mount: spot.index,
             names: spot.real,
         })
     }
 
     /// The roots, and the way to them, that a directory shows.
-    fn add_roots(&self, at: &At, children: &mut Vec<Child>) {
+    fn add_roots(&self, at: &DirRef, children: &mut Vec<DirEntry>) {
         let here = match at {
-            At::Virtual(path) => path.clone(),
-            At::In { mount, .. } if self.table.nested[*mount].is_empty() => return,
-            At::In { mount, names } => path_in(&self.table.mounts[*mount], names),
+            DirRef::Virtual(path) => path.clone(),
+            DirRef::In { mount, .. } if self.table.nested[*mount].is_empty() => return,
+            DirRef::In { mount, names } => path_in(&self.table.mounts[*mount], names),
         };
         for (mount, below) in self.table.mounts.iter().enumerate() {
             let Some(way) = below.target().below(&here) else {
@@ -478,19 +481,21 @@ impl FileSandbox {
             let Some(name) = way.next() else { continue };
             let there = children.iter().position(|child| child.name == name);
             let elsewhere = match way.next() {
-                None => At::In {
+                None => DirRef::In {
                     mount,
                     names: Vec::new(),
                 },
                 // The outer mount's directory shows the mount points below it. Anything else of
                 // that name is covered.
-                Some(_) if there.is_some_and(|at| children[at].kind == Kind::Directory) => continue,
-                Some(_) => At::Virtual(here.child(name)),
+                Some(_) if there.is_some_and(|at| children[at].kind == FileKind::Directory) => {
+                    continue;
+                }
+                Some(_) => DirRef::Virtual(here.child(name)),
             };
-            let root = Child {
+            let root = DirEntry {
                 name: name.to_owned(),
                 raw: None,
-                kind: Kind::Directory,
+                kind: FileKind::Directory,
                 hit: true,
                 by_content: None,
                 elsewhere: Some(Box::new(elsewhere)),
@@ -507,10 +512,10 @@ impl FileSandbox {
         &self,
         mount: usize,
         names: &[OsString],
-    ) -> Result<Handle<'_>, Fault> {
+    ) -> Result<Handle<'_>, BackendError> {
         let root = &self.table.mounts[mount];
         if root.closed {
-            return Err(Fault::NotServed);
+            return Err(BackendError::NotServed);
         }
         let Some(last) = names.last() else {
             return Ok(Handle::Root(&root.dir));
@@ -520,21 +525,28 @@ impl FileSandbox {
         {
             return Ok(Handle::Own(dir));
         }
-        let tree = Tree {
+        let tree = WalkRoot {
             root: &root.dir,
             nested: &self.table.nested[mount],
         };
-        match walk(tree, names.to_vec(), Last::Keep, &mut Budget::new()).await {
+        match walk(
+            tree,
+            names.to_vec(),
+            FinalLink::Keep,
+            &mut WalkBudget::new(),
+        )
+        .await
+        {
             Ok(walked) if walked.real == names => match &walked.found {
-                Found::Entry { parent, .. } => parent.open_dir(last).await.map(Handle::Own),
-                Found::Root | Found::Missing { .. } => Err(Fault::Missing),
+                Lookup::Entry { parent, .. } => parent.open_dir(last).await.map(Handle::Own),
+                Lookup::Root | Lookup::Missing { .. } => Err(BackendError::Missing),
             },
-            Ok(_) | Err(_) => Err(Fault::Missing),
+            Ok(_) | Err(_) => Err(BackendError::Missing),
         }
     }
 
     /// The ignore rules of the directories above a place, within its mount.
-    async fn ignores_above(&self, mount: usize, names: &[OsString]) -> Option<Arc<Level>> {
+    async fn ignores_above(&self, mount: usize, names: &[OsString]) -> Option<Arc<IgnoreRules>> {
         let mut ignores = None;
         for depth in 0..names.len() {
             let above = &names[..depth];
@@ -548,7 +560,7 @@ impl FileSandbox {
             }
             // Rules above the start that cannot be read change what is ignored below it, and not
             // what may be read.
-            if let Ok(level) = Level::read(&dir, above, ignores.clone()).await {
+            if let Ok(level) = IgnoreRules::read(&dir, above, ignores.clone()).await {
                 ignores = Some(Arc::new(level));
             }
         }
@@ -558,11 +570,11 @@ impl FileSandbox {
 
 /// Drops all but the first `kept` by name, and the directories that a walk goes into. How many of
 /// those there are.
-fn keep_first(children: &mut Vec<Child>, kept: usize, walks: bool) -> usize {
+fn keep_first(children: &mut Vec<DirEntry>, kept: usize, walks: bool) -> usize {
     children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let mut index = 0;
     children.retain(|child| {
-        let walked = walks && child.kind == Kind::Directory;
+        let walked = walks && child.kind == FileKind::Directory;
         if !walked {
             index += 1;
         }
@@ -574,6 +586,6 @@ fn keep_first(children: &mut Vec<Child>, kept: usize, walks: bool) -> usize {
     }
 }
 
-fn words(fault: Fault) -> String {
+fn words(fault: BackendError) -> String {
     fault.into_io().kind().to_string()
 }

@@ -1,18 +1,18 @@
 //! Editing: some of a text replaced, everything else as it was.
 
-use crate::backend::{Contents as _, Directory as _, now};
+use crate::backend::{BackendDir as _, BackendFile as _, block_on_ready};
 use crate::by_content::is_key;
-use crate::edit::{self, Change, Look, Lost, View};
-use crate::error::{Error, NoMatch, Now, Reason, Verb};
+use crate::edit::{self, MatchError, MatchOptions, NormalizedText, TextChange};
+use crate::error::{CurrentContent, Error, ErrorReason, NoMatch, Verb};
 use crate::hash::ContentHash;
-use crate::ops::put::How;
-use crate::ops::put::Source;
+use crate::ops::atomic_write::WriteMode;
+use crate::ops::atomic_write::WriteSource;
 use crate::ops::write::{last_name, overwrite};
 use crate::path::SandboxPath;
-use crate::resolve::{Opened, check_size, not_found};
+use crate::resolve::{OpenedFile, check_size, not_found};
 use crate::sandbox::FileSandbox;
 use crate::text::{self, Decoded, TextEncoding};
-use crate::walk::{Found, Last};
+use crate::walk::{FinalLink, Lookup};
 
 /// One replacement: a text that is in the file once, and what comes in its place.
 ///
@@ -174,7 +174,7 @@ impl FileSandbox {
         replacements: &[Replacement],
         options: EditOptions,
     ) -> Result<Edited, Error> {
-        self.settled(|| now(self.edit_at(path, replacements, &options)))
+        self.settled(|| block_on_ready(self.edit_at(path, replacements, &options)))
     }
 
     async fn edit_at(
@@ -184,8 +184,10 @@ impl FileSandbox {
         options: &EditOptions,
     ) -> Result<Edited, Error> {
         let verb = Verb::Edit;
-        let spot = self.locate_for_change(path, Last::Follow, verb).await?;
-        if matches!(spot.found, Found::Missing { .. }) {
+        let spot = self
+            .locate_for_change(path, FinalLink::Follow, verb)
+            .await?;
+        if matches!(spot.found, Lookup::Missing { .. }) {
             self.check_suffix(path, &spot)?;
             return Err(self.missing(path, &spot).await);
         }
@@ -196,7 +198,7 @@ impl FileSandbox {
             false => self.hold_target(path, &spot, verb, old).await?,
         };
         let old = hold.as_ref().map(|hold| hold.meta).or(old);
-        let (Found::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
+        let (Lookup::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
             return Err(not_found(path, Vec::new()));
         };
         self.check_links_for_read(path, &spot, &old)?;
@@ -206,18 +208,18 @@ impl FileSandbox {
         let meta = file.meta().await;
         let meta = meta.map_err(|fault| self.system(path, verb, fault))?;
         if meta.id != old.id || spot.by_content.is_some() && is_key(&file).await {
-            return Err(Error::new(path.asked(), Reason::Changed { verb }));
+            return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
         }
         let mount = spot.mount;
-        let opened = Opened { file, meta, mount };
+        let opened = OpenedFile { file, meta, mount };
         let bytes = self.read_all(path, &opened, MAX_BYTES, verb).await?;
         let hash = ContentHash::of(&bytes);
         if options.if_match.is_some_and(|expected| expected != hash) {
-            let now = Now::Has(hash);
-            return Err(Error::new(path.asked(), Reason::Stale { verb, now }));
+            let now = CurrentContent::Has(hash);
+            return Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }));
         }
         let look = || self.look(path, verb);
-        let mut work = Work::new(path, &bytes, hash, replacements, options.fuzzy, &look)?;
+        let mut work = PendingEdit::new(path, &bytes, hash, replacements, options.fuzzy, &look)?;
         let new_bytes = work.finish(&bytes)?;
         look()?;
         let size = new_bytes.len() as u64;
@@ -239,7 +241,7 @@ impl FileSandbox {
         if options.preview || new_bytes == bytes {
             return Ok(edited);
         }
-        let how = How {
+        let how = WriteMode {
             create_new: false,
             durable: spot.is_durable(options.durable),
             content: Some(hash),
@@ -248,7 +250,7 @@ impl FileSandbox {
             let done = overwrite(parent, &name, &new_bytes, old, how, &self.cancel).await;
             done.map_err(|fault| self.system(path, verb, fault))?;
         } else {
-            let source = Source::Bytes(&new_bytes);
+            let source = WriteSource::Bytes(&new_bytes);
             self.put_at(path, spot, source, Some(old), how, verb)
                 .await?;
         }
@@ -257,15 +259,15 @@ impl FileSandbox {
 }
 
 /// An edit in the making.
-struct Work<'p> {
+struct PendingEdit<'p> {
     path: &'p SandboxPath,
     decoded: Decoded,
     /// Whether some bytes are no UTF-8 and stand for themselves.
     strays: bool,
-    changes: Vec<Change>,
+    changes: Vec<TextChange>,
 }
 
-impl<'p> Work<'p> {
+impl<'p> PendingEdit<'p> {
     fn new(
         path: &'p SandboxPath,
         bytes: &[u8],
@@ -281,18 +283,19 @@ impl<'p> Work<'p> {
                 "to replace is one of more than 1000"
             };
             let which = None;
-            return Err(Error::new(path.asked(), Reason::Edits { which, why }));
+            return Err(Error::new(path.asked(), ErrorReason::Edits { which, why }));
         }
         let decoded = Decoded::of(bytes);
-        let decoded = decoded.ok_or_else(|| Error::new(path.asked(), Reason::NotText))?;
+        let decoded = decoded.ok_or_else(|| Error::new(path.asked(), ErrorReason::NotText))?;
         let guessed = decoded.encoding.is_guessed();
-        let first = locate(path, &decoded.text, hash, replacements, fuzzy, look);
+        let first = find_replacements(path, &decoded.text, hash, replacements, fuzzy, look);
         // UTF-8 with a stray byte is guessed to be something else; then its other letters are
         // found only if it is taken for what it is.
         if guessed
             && first.is_err()
-            && let Some(decoded) = Decoded::with_strays(bytes)
-            && let Ok(changes) = locate(path, &decoded.text, hash, replacements, fuzzy, look)
+            && let Some(decoded) = Decoded::with_invalid_bytes(bytes)
+            && let Ok(changes) =
+                find_replacements(path, &decoded.text, hash, replacements, fuzzy, look)
         {
             let strays = true;
             return Ok(Self {
@@ -317,11 +320,11 @@ impl<'p> Work<'p> {
         let text = edit::apply(&self.decoded.text, &self.changes).ok_or_else(|| {
             let which = None;
             let why = "to replace overlaps another one";
-            Error::new(self.path.asked(), Reason::Edits { which, why })
+            Error::new(self.path.asked(), ErrorReason::Edits { which, why })
         })?;
         let refuse = |lost| {
             let (verb, encoding) = (Verb::Edit, encoding.name());
-            let reason = Reason::Encoding {
+            let reason = ErrorReason::Encoding {
                 verb,
                 encoding,
                 lost,
@@ -329,11 +332,11 @@ impl<'p> Work<'p> {
             Error::new(self.path.asked(), reason)
         };
         if self.strays {
-            let bad = |c: &char| text::is_stray(*c);
+            let bad = |c: &char| text::is_invalid_byte(*c);
             if let Some(c) = self.changes.iter().flat_map(|c| c.new.chars()).find(bad) {
                 return Err(refuse(Some(c)));
             }
-            return Ok(text::strays_back(&text));
+            return Ok(text::restore_invalid_bytes(&text));
         }
         if encoding.is_utf8() {
             return Ok(text.into_bytes());
@@ -348,41 +351,41 @@ impl<'p> Work<'p> {
     }
 }
 
-fn locate(
+fn find_replacements(
     path: &SandboxPath,
     text: &str,
     hash: ContentHash,
     replacements: &[Replacement],
     fuzzy: bool,
     look: &dyn Fn() -> Result<(), Error>,
-) -> Result<Vec<Change>, Error> {
-    let view = View::of(text);
+) -> Result<Vec<TextChange>, Error> {
+    let view = NormalizedText::of(text);
     let mut changes = Vec::new();
     for (i, replacement) in replacements.iter().enumerate() {
         look()?;
         let which = (replacements.len() > 1).then_some(i + 1);
         if replacement.old.is_empty() {
             let why = "to replace is empty";
-            return Err(Error::new(path.asked(), Reason::Edits { which, why }));
+            return Err(Error::new(path.asked(), ErrorReason::Edits { which, why }));
         }
-        let how = Look {
+        let how = MatchOptions {
             all: replacement.all,
             near_line: replacement.near_line,
             fuzzy,
         };
-        let found = edit::find(&view, &replacement.old, &replacement.new, how);
+        let found = edit::find_changes(&view, &replacement.old, &replacement.new, how);
         changes.extend(found.map_err(|lost| {
             let reason = match lost {
-                Lost::Nowhere(nearest) => Reason::NoMatch(Box::new(NoMatch {
+                MatchError::Nowhere(nearest) => ErrorReason::NoMatch(Box::new(NoMatch {
                     which,
                     nearest,
                     hash,
                 })),
-                Lost::Several {
+                MatchError::Several {
                     total,
                     places,
                     fuzzy,
-                } => Reason::NotUnique {
+                } => ErrorReason::NotUnique {
                     which,
                     total,
                     places,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::backend::{Contents as _, Directory as _, Handle, Kind};
+use crate::backend::{BackendDir as _, BackendFile as _, FileKind, Handle};
 use crate::escape;
 
 pub(crate) const FILE: &str = ".gitignore";
@@ -21,14 +21,14 @@ const MAX_BYTES: u64 = 256 * 1024;
 
 /// The rules of one directory, and those above it.
 #[derive(Debug)]
-pub(crate) struct Level {
+pub(crate) struct IgnoreRules {
     rules: Gitignore,
     /// How much of a path below the mount leads to this directory.
     base: usize,
-    above: Option<Arc<Level>>,
+    above: Option<Arc<IgnoreRules>>,
 }
 
-impl Level {
+impl IgnoreRules {
     /// Reads the rules of `dir`, whose names below the mount are `names`.
     ///
     /// # Errors
@@ -36,13 +36,13 @@ impl Level {
     pub(crate) async fn read(
         dir: &Handle<'_>,
         names: &[OsString],
-        above: Option<Arc<Level>>,
+        above: Option<Arc<IgnoreRules>>,
     ) -> Result<Self, &'static str> {
         const UNREADABLE: &str = "the ignore rules cannot be read";
         let file = dir.open_file(FILE.as_ref()).await;
         let file = file.map_err(|_| UNREADABLE)?;
         let meta = file.meta().await.map_err(|_| UNREADABLE)?;
-        if meta.kind != Kind::File {
+        if meta.kind != FileKind::File {
             return Err(UNREADABLE);
         }
         if meta.size > MAX_BYTES {
@@ -80,7 +80,7 @@ fn parse(text: &str) -> Gitignore {
 pub(crate) fn way_of(names: &[OsString]) -> String {
     let mut way = String::new();
     for name in names {
-        way.push_str(&escape::spell(name));
+        way.push_str(&escape::escape_name(name));
         way.push('/');
     }
     way
@@ -88,7 +88,12 @@ pub(crate) fn way_of(names: &[OsString]) -> String {
 
 /// Whether the nearest rule that says anything says no. `way` is that of the directory, and is
 /// given back as it was.
-pub(crate) fn ignores(level: Option<&Level>, way: &mut String, name: &str, is_dir: bool) -> bool {
+pub(crate) fn ignores(
+    level: Option<&IgnoreRules>,
+    way: &mut String,
+    name: &str,
+    is_dir: bool,
+) -> bool {
     if name == GIT {
         return true;
     }
@@ -117,12 +122,12 @@ mod tests {
 
     #[test]
     fn the_nearest_rule_decides() {
-        let top = Level {
+        let top = IgnoreRules {
             rules: parse("*.log\n/build/\n# no rule\n!kept.log\n[z-a]\n"),
             base: 0,
             above: None,
         };
-        let sub = Level {
+        let sub = IgnoreRules {
             rules: parse("!loud.log\nlocal\n"),
             base: "sub/".len(),
             above: Some(Arc::new(top)),

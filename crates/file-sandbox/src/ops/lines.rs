@@ -6,10 +6,10 @@ use grep_matcher::{LineTerminator, Matcher as _};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkMatch};
 
-use crate::backend::{AnyFile, Contents as _, Meta};
-use crate::error::{Error, Reason};
+use crate::backend::{AnyFile, BackendFile as _, FileMeta};
+use crate::error::{Error, ErrorReason};
 use crate::ops::clip::clip;
-use crate::ops::descend::Descent;
+use crate::ops::descend::TreeWalker;
 use crate::ops::search::{Hit, Matches, SearchOptions};
 use crate::ops::walk::Cut;
 use crate::path::SandboxPath;
@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 1 << 20;
 const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// One search on its way through many files.
-pub(crate) struct Search<'o> {
+pub(crate) struct FileSearch<'o> {
     options: &'o SearchOptions,
     matcher: RegexMatcher,
     searcher: Searcher,
@@ -33,9 +33,9 @@ pub(crate) struct Search<'o> {
     pub(crate) answer: Matches,
 }
 
-impl<'o> Search<'o> {
+impl<'o> FileSearch<'o> {
     pub(crate) fn new(pattern: &str, options: &'o SearchOptions) -> Result<Self, Error> {
-        let refused = |why: String| Err(Error::new(pattern, Reason::Regex { why }));
+        let refused = |why: String| Err(Error::new(pattern, ErrorReason::Regex { why }));
         if pattern.len() > MAX_PATTERN_BYTES {
             return refused(format!("it is longer than {MAX_PATTERN_BYTES} bytes"));
         }
@@ -73,8 +73,8 @@ impl<'o> Search<'o> {
         &mut self,
         path: &SandboxPath,
         file: &AnyFile,
-        meta: &Meta,
-        descent: &mut Descent<'_>,
+        meta: &FileMeta,
+        descent: &mut TreeWalker<'_>,
     ) -> Result<(), &'static str> {
         let first_hit = self.answer.hits.len();
         self.answer.files += 1;
@@ -103,7 +103,7 @@ impl<'o> Search<'o> {
                 self.answer.binary += 1;
                 return Ok(());
             }
-            let sink = Collect {
+            let sink = HitSink {
                 matcher: &self.matcher,
                 options: self.options,
                 path,
@@ -159,7 +159,7 @@ impl<'o> Search<'o> {
         Ok((filled, offset >= end))
     }
 
-    pub(crate) fn finish(self, descent: Descent<'_>) -> Matches {
+    pub(crate) fn finish(self, descent: TreeWalker<'_>) -> Matches {
         let report = descent.report;
         let mut answer = self.answer;
         answer
@@ -179,7 +179,7 @@ fn run(
     searcher: &mut Searcher,
     matcher: &RegexMatcher,
     piece: &[u8],
-    mut sink: Collect<'_>,
+    mut sink: HitSink<'_>,
 ) -> Result<Option<Cut>, &'static str> {
     searcher
         .search_slice(matcher, piece, &mut sink)
@@ -188,7 +188,7 @@ fn run(
 }
 
 /// Takes the lines of one piece of a file.
-struct Collect<'s> {
+struct HitSink<'s> {
     matcher: &'s RegexMatcher,
     options: &'s SearchOptions,
     path: &'s SandboxPath,
@@ -199,7 +199,7 @@ struct Collect<'s> {
     full: Option<Cut>,
 }
 
-impl Sink for Collect<'_> {
+impl Sink for HitSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {

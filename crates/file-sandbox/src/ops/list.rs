@@ -3,9 +3,9 @@
 //! A listing says what it left out: `more` and `cut` when a cap was reached, `skipped` with the
 //! reason for each directory that could not be read.
 
-use crate::backend::{Kind, now};
+use crate::backend::{FileKind, block_on_ready};
 use crate::error::{Error, Verb};
-use crate::ops::descend::Descent;
+use crate::ops::descend::TreeWalker;
 use crate::ops::walk::{Cut, Ignored, Skipped, WalkOptions, parse_glob};
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
@@ -41,10 +41,10 @@ pub enum ListKinds {
 }
 
 impl ListKinds {
-    pub(crate) fn takes(self, kind: Kind) -> bool {
+    pub(crate) fn takes(self, kind: FileKind) -> bool {
         match self {
-            Self::Files => kind != Kind::Directory,
-            Self::Directories => kind == Kind::Directory,
+            Self::Files => kind != FileKind::Directory,
+            Self::Directories => kind == FileKind::Directory,
             Self::Any => true,
         }
     }
@@ -191,12 +191,12 @@ impl EntryKind {
         }
     }
 
-    pub(crate) fn of(kind: Kind) -> Self {
+    pub(crate) fn of(kind: FileKind) -> Self {
         match kind {
-            Kind::File => Self::File,
-            Kind::Directory => Self::Directory,
-            Kind::Link => Self::Link,
-            Kind::Pipe | Kind::Socket | Kind::Device | Kind::Unknown => Self::Other,
+            FileKind::File => Self::File,
+            FileKind::Directory => Self::Directory,
+            FileKind::Link => Self::Link,
+            FileKind::Pipe | FileKind::Socket | FileKind::Device | FileKind::Unknown => Self::Other,
         }
     }
 }
@@ -209,7 +209,7 @@ impl FileSandbox {
     /// and those of finding the place. A directory further down that cannot be read is no error
     /// but in `skipped`.
     pub fn list(&self, path: &SandboxPath, options: ListOptions) -> Result<Listing, Error> {
-        now(self.list_at(path, &options))
+        block_on_ready(self.list_at(path, &options))
     }
 
     async fn list_at(&self, path: &SandboxPath, options: &ListOptions) -> Result<Listing, Error> {
@@ -222,8 +222,8 @@ impl FileSandbox {
         };
         let kinds = options.kinds.unwrap_or(all);
         let at = self.directory(path).await?;
-        let mut descent = Descent::new(self, at, glob.as_ref(), &walk).await;
-        let window = Window::new(options.after.clone(), options.max_entries, kinds);
+        let mut descent = TreeWalker::new(self, at, glob.as_ref(), &walk).await;
+        let window = ListWindow::new(options.after.clone(), options.max_entries, kinds);
         descent.window = Some(window.clone());
         let mut entries: Vec<Entry> = Vec::new();
         loop {
@@ -268,7 +268,7 @@ impl FileSandbox {
 /// The part of all names that is listed: so many behind a name. Only so many are kept, however
 /// many there are.
 #[derive(Clone, Debug)]
-pub(crate) struct Window {
+pub(crate) struct ListWindow {
     after: Option<String>,
     max: usize,
     pub(crate) kinds: ListKinds,
@@ -276,7 +276,7 @@ pub(crate) struct Window {
     pub(crate) beyond: Option<String>,
 }
 
-impl Window {
+impl ListWindow {
     fn new(after: Option<String>, max: usize, kinds: ListKinds) -> Self {
         Self {
             after,

@@ -17,8 +17,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Id, Kind, Meta};
-use crate::error::{Error, Reason, Verb};
+use crate::backend::{
+    AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileId, FileKind, FileMeta,
+};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
 use crate::ops::walk::Cancel;
 use crate::ops::write::hash_of;
@@ -35,33 +37,33 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_secs(1);
 
 /// Of this process: files on file systems without `flock` are kept apart by this alone.
-static HELD: Mutex<BTreeSet<Id>> = Mutex::new(BTreeSet::new());
+static HELD: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
 static FREED: Condvar = Condvar::new();
 
 /// A file that nobody else changes as long as this lives.
-pub(crate) struct Hold {
+pub(crate) struct FileLock {
     /// Of the file itself, as it was when the lock was there.
-    pub(crate) meta: Meta,
+    pub(crate) meta: FileMeta,
     /// The lock ends with it. Dropped first.
     _file: Option<AnyFile>,
-    _here: Here,
+    _here: ProcessLock,
 }
 
-struct Here(Id);
+struct ProcessLock(FileId);
 
-impl Drop for Here {
+impl Drop for ProcessLock {
     fn drop(&mut self) {
         held().remove(&self.0);
         FREED.notify_all();
     }
 }
 
-fn held() -> MutexGuard<'static, BTreeSet<Id>> {
+fn held() -> MutexGuard<'static, BTreeSet<FileId>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why there is no lock.
-enum Lost {
+enum LockError {
     Busy,
     Cancelled,
     /// The name means something else by now.
@@ -99,16 +101,16 @@ impl FileSandbox {
         path: &SandboxPath,
         verb: Verb,
         at: (&AnyDir, &OsStr),
-        meta: &Meta,
-    ) -> Result<Hold, Error> {
+        meta: &FileMeta,
+    ) -> Result<FileLock, Error> {
         hold(at.0, at.1, meta, &self.cancel).await.map_err(|lost| {
             let reason = match lost {
-                Lost::Busy => Reason::Busy {
+                LockError::Busy => ErrorReason::Busy {
                     verb,
                     waited_s: WAIT.as_secs(),
                 },
-                Lost::Cancelled => Reason::Cancelled { verb },
-                Lost::Changed => Reason::Changed { verb },
+                LockError::Cancelled => ErrorReason::Cancelled { verb },
+                LockError::Changed => ErrorReason::Changed { verb },
             };
             Error::new(path.asked(), reason)
         })
@@ -120,19 +122,29 @@ impl FileSandbox {
     /// `CANCELLED`.
     pub(crate) fn look(&self, path: &SandboxPath, verb: Verb) -> Result<(), Error> {
         match self.cancel.is_cancelled() {
-            true => Err(Error::new(path.asked(), Reason::Cancelled { verb })),
+            true => Err(Error::new(path.asked(), ErrorReason::Cancelled { verb })),
             false => Ok(()),
         }
     }
 }
 
-async fn hold(at: &AnyDir, name: &OsStr, meta: &Meta, cancel: &Cancel) -> Result<Hold, Lost> {
+async fn hold(
+    at: &AnyDir,
+    name: &OsStr,
+    meta: &FileMeta,
+    cancel: &Cancel,
+) -> Result<FileLock, LockError> {
     let until = Instant::now() + WAIT;
     let here = wait_here(meta.id, until, cancel)?;
     let file = match at.open_file(name).await {
         Ok(file) => Some(file),
-        Err(Fault::Missing | Fault::Link | Fault::NotDirectory | Fault::IsDirectory) => {
-            return Err(Lost::Changed);
+        Err(
+            BackendError::Missing
+            | BackendError::Link
+            | BackendError::NotDirectory
+            | BackendError::IsDirectory,
+        ) => {
+            return Err(LockError::Changed);
         }
         // What may be written and not read has a lock all the same.
         Err(_) => at.open_to_write(name).await.ok(),
@@ -142,46 +154,46 @@ async fn hold(at: &AnyDir, name: &OsStr, meta: &Meta, cancel: &Cancel) -> Result
         // A fault: there are no locks here.
         while let Ok(false) = file.lock().await {
             if cancel.is_cancelled() {
-                return Err(Lost::Cancelled);
+                return Err(LockError::Cancelled);
             }
             if Instant::now() >= until {
-                return Err(Lost::Busy);
+                return Err(LockError::Busy);
             }
             thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
-    let there = at.meta(name).await.map_err(|_| Lost::Changed)?;
+    let there = at.meta(name).await.map_err(|_| LockError::Changed)?;
     let locked = match &file {
-        Some(file) => file.meta().await.map_err(|_| Lost::Changed)?,
+        Some(file) => file.meta().await.map_err(|_| LockError::Changed)?,
         None => there,
     };
-    if there.id != meta.id || locked.id != meta.id || there.kind != Kind::File {
-        return Err(Lost::Changed);
+    if there.id != meta.id || locked.id != meta.id || there.kind != FileKind::File {
+        return Err(LockError::Changed);
     }
-    Ok(Hold {
+    Ok(FileLock {
         meta: there,
         _file: file,
         _here: here,
     })
 }
 
-fn wait_here(id: Id, until: Instant, cancel: &Cancel) -> Result<Here, Lost> {
+fn wait_here(id: FileId, until: Instant, cancel: &Cancel) -> Result<ProcessLock, LockError> {
     let mut held = held();
     while held.contains(&id) {
         if cancel.is_cancelled() {
-            return Err(Lost::Cancelled);
+            return Err(LockError::Cancelled);
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Lost::Busy);
+            return Err(LockError::Busy);
         }
         let pause = left.min(LONGEST_PAUSE);
         let woken = FREED.wait_timeout(held, pause);
         (held, _) = woken.unwrap_or_else(PoisonError::into_inner);
     }
     held.insert(id);
-    Ok(Here(id))
+    Ok(ProcessLock(id))
 }
 
 /// The last look before a file is replaced or written over: whether it is still what it was, by
@@ -192,18 +204,18 @@ fn wait_here(id: Id, until: Instant, cancel: &Cancel) -> Result<Here, Lost> {
 pub(crate) async fn unchanged(
     at: &AnyDir,
     name: &OsStr,
-    old: &Meta,
+    old: &FileMeta,
     content: Option<ContentHash>,
     cancel: &Cancel,
-) -> Result<(), Fault> {
-    let now = at.meta(name).await.map_err(|_| Fault::Link)?;
+) -> Result<(), BackendError> {
+    let now = at.meta(name).await.map_err(|_| BackendError::Link)?;
     let same = now.id == old.id
         && now.kind == old.kind
         && now.size == old.size
         && now.modified == old.modified
         && now.changed == old.changed;
     if !same {
-        return Err(Fault::Link);
+        return Err(BackendError::Link);
     }
     let Some(content) = content else {
         return Ok(());
@@ -212,9 +224,9 @@ pub(crate) async fn unchanged(
     if now.changed.is_some_and(settled) {
         return Ok(());
     }
-    let file = at.open_file(name).await.map_err(|_| Fault::Link)?;
+    let file = at.open_file(name).await.map_err(|_| BackendError::Link)?;
     match hash_of(&file, now.size, cancel).await? == content {
         true => Ok(()),
-        false => Err(Fault::Link),
+        false => Err(BackendError::Link),
     }
 }

@@ -1,6 +1,7 @@
 //! The operations, one file each.
 
 mod append;
+mod atomic_write;
 #[cfg(test)]
 mod cancelled;
 mod clip;
@@ -14,7 +15,6 @@ mod lines;
 mod list;
 mod lock;
 mod open;
-mod put;
 mod quota;
 mod read;
 mod relocate;

@@ -9,8 +9,8 @@ use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use crate::backend::{AnyFile, Contents as _, now};
-use crate::error::{Error, Reason, Verb};
+use crate::backend::{AnyFile, BackendFile as _, block_on_ready};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::ops::read::NO_SIZE_BYTES;
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
@@ -63,7 +63,7 @@ impl FileSandbox {
     /// `TOO_LARGE` above the mount's limit, and those of finding the file, as
     /// [`read`](Self::read) gives them.
     pub fn open(&self, path: &SandboxPath) -> Result<OpenFile, Error> {
-        let opened = now(self.open_file(path))?;
+        let opened = block_on_ready(self.open_file(path))?;
         let size = opened.meta.size;
         let end = match (size, opened.mount.limits().file_byte_limit()) {
             (0, limit) => limit.unwrap_or(NO_SIZE_BYTES).min(NO_SIZE_BYTES),
@@ -94,10 +94,10 @@ impl OpenFile {
 
     /// At the end of what may be read of a file of unknown size: whether it ends there too.
     fn refuse_more(&self) -> io::Result<usize> {
-        if self.size > 0 || now(self.file.read_at(&mut [0], self.at)).unwrap_or(0) == 0 {
+        if self.size > 0 || block_on_ready(self.file.read_at(&mut [0], self.at)).unwrap_or(0) == 0 {
             return Ok(0);
         }
-        let reason = Reason::TooLarge {
+        let reason = ErrorReason::TooLarge {
             verb: Verb::Read,
             bytes: self.end.saturating_add(1),
             limit: self.end,
@@ -106,7 +106,7 @@ impl OpenFile {
         Err(self.failed(io::ErrorKind::FileTooLarge, reason))
     }
 
-    fn failed(&self, kind: io::ErrorKind, reason: Reason) -> io::Error {
+    fn failed(&self, kind: io::ErrorKind, reason: ErrorReason) -> io::Error {
         io::Error::new(kind, Error::new(&*self.asked, reason))
     }
 }
@@ -121,11 +121,12 @@ impl Read for OpenFile {
         if room == 0 {
             return self.refuse_more();
         }
-        let got = now(self.file.read_at(&mut buffer[..room], self.at)).map_err(|fault| {
-            let source = fault.into_io();
-            let verb = Verb::Read;
-            self.failed(source.kind(), Reason::Io { verb, source })
-        })?;
+        let got =
+            block_on_ready(self.file.read_at(&mut buffer[..room], self.at)).map_err(|fault| {
+                let source = fault.into_io();
+                let verb = Verb::Read;
+                self.failed(source.kind(), ErrorReason::Io { verb, source })
+            })?;
         self.at += got as u64;
         Ok(got)
     }

@@ -8,16 +8,16 @@ use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::backend::{AnyDir, Directory as _, Fault, Id, Kind, Meta};
-use crate::error::{Error, Reason, Verb};
-use crate::ops::tree::{Visitor, visit};
+use crate::backend::{AnyDir, BackendDir as _, BackendError, FileId, FileKind, FileMeta};
+use crate::error::{Error, ErrorReason, Verb};
+use crate::ops::tree::{TreeVisitor, visit};
 use crate::path::SandboxPath;
-use crate::resolve::Spot;
+use crate::resolve::MountLocation;
 use crate::sandbox::FileSandbox;
 
 /// What a mount holds, hidden or not.
 #[derive(Clone, Copy, Debug, Default)]
-struct Used {
+struct QuotaUsage {
     bytes: u64,
     files: u64,
 }
@@ -27,11 +27,11 @@ impl FileSandbox {
     pub(crate) async fn check_quota(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         verb: Verb,
         old: Option<u64>,
         new: u64,
-    ) -> Result<Option<Room>, Error> {
+    ) -> Result<Option<QuotaReservation>, Error> {
         let limits = spot.mount.limits();
         let [max_bytes, max_files] = limits.quotas();
         let adds_bytes = max_bytes.is_some() && new > old.unwrap_or(0);
@@ -41,24 +41,24 @@ impl FileSandbox {
         }
         let whole = spot.mount.whole.own_meta().await;
         let whole = whole.map_err(|fault| self.system(path, verb, fault))?;
-        let room = Room::take(
+        let room = QuotaReservation::take(
             whole.id,
-            Used {
+            QuotaUsage {
                 bytes: new.saturating_sub(old.unwrap_or(0)),
                 files: u64::from(old.is_none()),
             },
         );
-        let mut count = Count {
+        let mut count = QuotaCounter {
             files: self,
             path,
             verb,
-            used: Used::default(),
+            used: QuotaUsage::default(),
         };
         visit(&spot.mount.whole, &mut count).await?;
         // What others are about to add counts as if it were there.
         let used = count.used.and(room.others());
         let refuse = |what, needed, limit, setting| {
-            let reason = Reason::Quota {
+            let reason = ErrorReason::Quota {
                 verb,
                 what,
                 needed,
@@ -84,7 +84,7 @@ impl FileSandbox {
     }
 }
 
-impl Used {
+impl QuotaUsage {
     fn and(self, more: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(more.bytes),
@@ -94,31 +94,31 @@ impl Used {
 }
 
 /// What is being added to mounts, by the identity of their directories.
-static COMING: Mutex<BTreeMap<Id, Vec<(u64, Used)>>> = Mutex::new(BTreeMap::new());
+static COMING: Mutex<BTreeMap<FileId, Vec<(u64, QuotaUsage)>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Room that is kept for a write until it is done, so that two writes do not take the same.
-pub(crate) struct Room {
-    mount: Id,
+pub(crate) struct QuotaReservation {
+    mount: FileId,
     number: u64,
 }
 
-impl Room {
-    fn take(mount: Id, used: Used) -> Self {
+impl QuotaReservation {
+    fn take(mount: FileId, used: QuotaUsage) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         coming().entry(mount).or_default().push((number, used));
         Self { mount, number }
     }
 
-    fn others(&self) -> Used {
+    fn others(&self) -> QuotaUsage {
         let coming = coming();
         let here = coming.get(&self.mount).into_iter().flatten();
         here.filter(|(number, _)| *number != self.number)
-            .fold(Used::default(), |sum, (_, used)| sum.and(*used))
+            .fold(QuotaUsage::default(), |sum, (_, used)| sum.and(*used))
     }
 }
 
-impl Drop for Room {
+impl Drop for QuotaReservation {
     fn drop(&mut self) {
         let mut coming = coming();
         if let Some(here) = coming.get_mut(&self.mount) {
@@ -130,28 +130,28 @@ impl Drop for Room {
     }
 }
 
-fn coming() -> MutexGuard<'static, BTreeMap<Id, Vec<(u64, Used)>>> {
+fn coming() -> MutexGuard<'static, BTreeMap<FileId, Vec<(u64, QuotaUsage)>>> {
     COMING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Count<'a> {
+struct QuotaCounter<'a> {
     files: &'a FileSandbox,
     path: &'a SandboxPath,
     verb: Verb,
-    used: Used,
+    used: QuotaUsage,
 }
 
-impl Visitor for Count<'_> {
+impl TreeVisitor for QuotaCounter<'_> {
     async fn meet(
         &mut self,
         _at: &AnyDir,
         _way: &[OsString],
         _name: &OsStr,
-        meta: &Meta,
+        meta: &FileMeta,
     ) -> Result<(), Error> {
         self.files.look(self.path, self.verb)?;
-        if meta.kind != Kind::Directory {
-            self.used = self.used.and(Used {
+        if meta.kind != FileKind::Directory {
+            self.used = self.used.and(QuotaUsage {
                 bytes: meta.size,
                 files: 1,
             });
@@ -164,7 +164,7 @@ impl Visitor for Count<'_> {
     }
 
     /// What is closed to us does not grow by us.
-    fn closed(&mut self, _fault: Fault) -> Result<(), Error> {
+    fn closed(&mut self, _fault: BackendError) -> Result<(), Error> {
         Ok(())
     }
 }

@@ -4,14 +4,14 @@
 //! else makes the file grow. What is no UTF-8 is read again with the encoding that it seems to be
 //! in.
 
-use crate::backend::{Contents as _, Fault, now};
-use crate::error::{Error, Reason, Verb};
-use crate::hash::{ContentHash, Hasher};
-use crate::ops::collect::Collect;
+use crate::backend::{BackendError, BackendFile as _, block_on_ready};
+use crate::error::{Error, ErrorReason, Verb};
+use crate::hash::{ContentHash, ContentHasher};
+use crate::ops::collect::TextCollector;
 use crate::path::SandboxPath;
-use crate::resolve::{Opened, check_size};
+use crate::resolve::{OpenedFile, check_size};
 use crate::sandbox::FileSandbox;
-use crate::text::{Decode, TextEncoding};
+use crate::text::{EncodingDecoder, TextEncoding};
 
 /// How much of a text to read.
 ///
@@ -211,7 +211,7 @@ impl FileSandbox {
     /// `NOT_TEXT` for what is text in no encoding, as far as it was looked at; `TOO_LARGE` above
     /// the mount's limit; and those of finding the file.
     pub fn read(&self, path: &SandboxPath, options: ReadOptions) -> Result<Text, Error> {
-        now(self.read_at(path, options))
+        block_on_ready(self.read_at(path, options))
     }
 
     async fn read_at(&self, path: &SandboxPath, options: ReadOptions) -> Result<Text, Error> {
@@ -238,7 +238,7 @@ impl FileSandbox {
     async fn read_small(
         &self,
         path: &SandboxPath,
-        opened: &Opened<'_>,
+        opened: &OpenedFile<'_>,
         options: &ReadOptions,
     ) -> Result<Option<Text>, Error> {
         let size = usize::try_from(opened.meta.size).unwrap_or(usize::MAX);
@@ -247,7 +247,7 @@ impl FileSandbox {
             return Ok(None);
         }
         let mut bytes = vec![0; size];
-        let mut source = Source::new(self, path, opened);
+        let mut source = FileReader::new(self, path, opened);
         let mut filled = 0;
         while filled < size {
             match source.fill(&mut bytes[filled..]).await? {
@@ -280,17 +280,17 @@ impl FileSandbox {
     async fn read_utf8(
         &self,
         path: &SandboxPath,
-        opened: &Opened<'_>,
+        opened: &OpenedFile<'_>,
         options: &ReadOptions,
         start: u64,
     ) -> Result<Option<Text>, Error> {
-        let mut source = Source::new(self, path, opened);
+        let mut source = FileReader::new(self, path, opened);
         source.bytes = start;
         let mut collect = match start {
-            0 => Collect::new(options),
-            start => Collect::from_byte(options, start),
+            0 => TextCollector::new(options),
+            start => TextCollector::from_byte(options, start),
         };
-        let mut hasher = options.hash.then(Hasher::new);
+        let mut hasher = options.hash.then(ContentHasher::new);
         let mut buffer = source.buffer();
         let mut kept = 0;
         let at_end = loop {
@@ -318,7 +318,7 @@ impl FileSandbox {
         if at_end && kept > 0 {
             return Ok(None);
         }
-        let hash = hasher.map(Hasher::finish);
+        let hash = hasher.map(ContentHasher::finish);
         Ok(Some(collect.finish(TextEncoding::UTF_8, hash, at_end)))
     }
 
@@ -326,11 +326,11 @@ impl FileSandbox {
     async fn read_other(
         &self,
         path: &SandboxPath,
-        opened: &Opened<'_>,
+        opened: &OpenedFile<'_>,
         options: &ReadOptions,
     ) -> Result<Text, Error> {
-        let refuse = || Error::new(path.asked(), Reason::NotText);
-        let mut source = Source::new(self, path, opened);
+        let refuse = || Error::new(path.asked(), ErrorReason::NotText);
+        let mut source = FileReader::new(self, path, opened);
         let mut buffer = source.buffer();
         let mut start = Vec::new();
         while start.len() < GUESS_BYTES {
@@ -345,10 +345,10 @@ impl FileSandbox {
             None => (TextEncoding::guess(&start, whole).ok_or_else(refuse)?, 0),
         };
         drop(start);
-        let mut source = Source::new(self, path, opened);
-        let mut decode = Decode::new(encoding);
-        let mut collect = Collect::new(options);
-        let mut hasher = options.hash.then(Hasher::new);
+        let mut source = FileReader::new(self, path, opened);
+        let mut decode = EncodingDecoder::new(encoding);
+        let mut collect = TextCollector::new(options);
+        let mut hasher = options.hash.then(ContentHasher::new);
         let mut text = String::new();
         let at_end = loop {
             let first = source.bytes == 0;
@@ -371,7 +371,7 @@ impl FileSandbox {
                 break false;
             }
         };
-        let hash = hasher.map(Hasher::finish);
+        let hash = hasher.map(ContentHasher::finish);
         let text = collect.finish(encoding, hash, at_end);
         let next_byte = None;
         Ok(Text { next_byte, ..text })
@@ -383,7 +383,7 @@ impl FileSandbox {
     /// `TOO_LARGE` if it is larger than `max_bytes` or the mount's limit; and those of finding
     /// the file.
     pub fn read_bytes(&self, path: &SandboxPath, max_bytes: u64) -> Result<Vec<u8>, Error> {
-        now(self.read_bytes_at(path, max_bytes))
+        block_on_ready(self.read_bytes_at(path, max_bytes))
     }
 
     async fn read_bytes_at(&self, path: &SandboxPath, max_bytes: u64) -> Result<Vec<u8>, Error> {
@@ -395,7 +395,7 @@ impl FileSandbox {
     pub(crate) async fn read_all(
         &self,
         path: &SandboxPath,
-        opened: &Opened<'_>,
+        opened: &OpenedFile<'_>,
         max_bytes: u64,
         verb: Verb,
     ) -> Result<Vec<u8>, Error> {
@@ -403,7 +403,7 @@ impl FileSandbox {
             let limit = max_bytes;
             Err(Error::new(
                 path.asked(),
-                Reason::TooLarge {
+                ErrorReason::TooLarge {
                     verb,
                     bytes,
                     limit,
@@ -414,7 +414,7 @@ impl FileSandbox {
         if opened.meta.size > max_bytes {
             return refuse(opened.meta.size);
         }
-        let mut source = Source::new(self, path, opened);
+        let mut source = FileReader::new(self, path, opened);
         let mut bytes = Vec::with_capacity(usize::try_from(opened.meta.size).unwrap_or(0));
         let mut buffer = source.buffer();
         loop {
@@ -439,7 +439,7 @@ impl ReadOptions {
 }
 
 /// Whether a character of UTF-8 may begin at a byte of a file.
-async fn starts_a_character(opened: &Opened<'_>, byte: u64) -> Result<bool, Fault> {
+async fn starts_a_character(opened: &OpenedFile<'_>, byte: u64) -> Result<bool, BackendError> {
     let mut head = [0; 4];
     let got = opened.file.read_at(&mut head, 0).await?;
     if TextEncoding::by_bom(&head[..got]).is_some() || byte >= opened.meta.size {
@@ -451,16 +451,16 @@ async fn starts_a_character(opened: &Opened<'_>, byte: u64) -> Result<bool, Faul
 }
 
 /// An open file with an end that does not move.
-struct Source<'a> {
+struct FileReader<'a> {
     files: &'a FileSandbox,
     path: &'a SandboxPath,
-    opened: &'a Opened<'a>,
+    opened: &'a OpenedFile<'a>,
     bytes: u64,
     end: u64,
 }
 
-impl<'a> Source<'a> {
-    fn new(files: &'a FileSandbox, path: &'a SandboxPath, opened: &'a Opened<'a>) -> Self {
+impl<'a> FileReader<'a> {
+    fn new(files: &'a FileSandbox, path: &'a SandboxPath, opened: &'a OpenedFile<'a>) -> Self {
         let end = match opened.meta.size {
             // One more than allowed, to see that there is more.
             0 => opened

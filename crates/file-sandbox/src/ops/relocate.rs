@@ -2,20 +2,20 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::backend::{AnyDir, Directory as _, Fault, Kind, Meta, now};
+use crate::backend::{AnyDir, BackendDir as _, BackendError, FileKind, FileMeta, block_on_ready};
 use crate::by_content::is_key_at;
-use crate::error::{Error, Now, Reason, Verb};
+use crate::error::{CurrentContent, Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
 use crate::mount::Mount;
-use crate::ops::lock::{Hold, unchanged};
-use crate::ops::put::{Created, Failure, How, Source};
-use crate::ops::tree::{Visitor, visit};
+use crate::ops::atomic_write::{AtomicWriteError, NewParentDirs, WriteMode, WriteSource};
+use crate::ops::lock::{FileLock, unchanged};
+use crate::ops::tree::{TreeVisitor, visit};
 use crate::ops::write::{hash_of, last_name};
 use crate::path::SandboxPath;
-use crate::resolve::{Opened, Spot, check_size, holds_root};
-use crate::rules::{InDir, REPOSITORY, fold, strictest};
+use crate::resolve::{MountLocation, OpenedFile, check_size, holds_root};
+use crate::rules::{DirectoryRules, REPOSITORY, fold, strictest};
 use crate::sandbox::{FileSandbox, wrong_type};
-use crate::walk::{Found, Last};
+use crate::walk::{FinalLink, Lookup};
 
 /// How to move or copy.
 ///
@@ -106,7 +106,7 @@ impl FileSandbox {
         to: &SandboxPath,
         options: MoveOptions,
     ) -> Result<Moved, Error> {
-        self.settled(|| now(self.rename_at(from, to, &options)))
+        self.settled(|| block_on_ready(self.rename_at(from, to, &options)))
     }
 
     /// Copies a file, making the directories on the way. Links are followed at both ends.
@@ -119,7 +119,7 @@ impl FileSandbox {
         to: &SandboxPath,
         options: MoveOptions,
     ) -> Result<Moved, Error> {
-        self.settled(|| now(self.copy_at(from, to, &options)))
+        self.settled(|| block_on_ready(self.copy_at(from, to, &options)))
     }
 
     async fn copy_at(
@@ -130,12 +130,12 @@ impl FileSandbox {
     ) -> Result<Moved, Error> {
         let opened = self.open_file(from).await?;
         let spot = self
-            .locate_for_change(to, Last::Follow, Verb::Write)
+            .locate_for_change(to, FinalLink::Follow, Verb::Write)
             .await?;
         let old = self.check_file_target(to, &spot, Verb::Write)?;
         if let Some(old) = old {
             if !options.overwrite {
-                return Err(Error::new(to.asked(), Reason::Exists));
+                return Err(Error::new(to.asked(), ErrorReason::Exists));
             }
             if old.id == opened.meta.id {
                 let (path, replaced) = (spot.path(), true);
@@ -151,10 +151,10 @@ impl FileSandbox {
     async fn copy_held(
         &self,
         from: &SandboxPath,
-        opened: Opened<'_>,
+        opened: OpenedFile<'_>,
         to: &SandboxPath,
-        spot: Spot<'_>,
-        old: Option<Meta>,
+        spot: MountLocation<'_>,
+        old: Option<FileMeta>,
         options: &MoveOptions,
     ) -> Result<Moved, Error> {
         let verb = Verb::Write;
@@ -172,12 +172,12 @@ impl FileSandbox {
         let _room = self
             .check_quota(to, &spot, verb, old.map(|old| old.size), size)
             .await?;
-        let how = How {
+        let how = WriteMode {
             create_new: !options.overwrite,
             durable: spot.is_durable(options.durable),
             content: target,
         };
-        let source = Source::File(&opened.file, opened.meta);
+        let source = WriteSource::File(&opened.file, opened.meta);
         self.put_at(to, spot, source, old, how, verb).await?;
         Ok(moved)
     }
@@ -185,7 +185,7 @@ impl FileSandbox {
     async fn check_hash(
         &self,
         path: &SandboxPath,
-        opened: &Opened<'_>,
+        opened: &OpenedFile<'_>,
         expected: ContentHash,
         verb: Verb,
     ) -> Result<(), Error> {
@@ -194,8 +194,8 @@ impl FileSandbox {
         if hash == expected {
             return Ok(());
         }
-        let now = Now::Has(hash);
-        Err(Error::new(path.asked(), Reason::Stale { verb, now }))
+        let now = CurrentContent::Has(hash);
+        Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }))
     }
 
     async fn rename_at(
@@ -204,19 +204,26 @@ impl FileSandbox {
         to: &SandboxPath,
         options: &MoveOptions,
     ) -> Result<Moved, Error> {
-        let source = self.locate_for_change(from, Last::Keep, Verb::Move).await?;
+        let source = self
+            .locate_for_change(from, FinalLink::Keep, Verb::Move)
+            .await?;
         let (parent, meta) = self.removable(from, &source, Verb::Move).await?;
-        if meta.kind != Kind::Directory {
+        if meta.kind != FileKind::Directory {
             self.check_suffix(from, &source)?;
         }
-        let target = self.locate_for_change(to, Last::Keep, Verb::Write).await?;
-        if meta.kind == Kind::Directory {
+        let target = self
+            .locate_for_change(to, FinalLink::Keep, Verb::Write)
+            .await?;
+        if meta.kind == FileKind::Directory {
             // With all that is in it.
             self.check_led(to, &target, Verb::Move).await?;
             if let Some(rule) = target.by_content {
                 let name = rule.text.to_owned();
                 let verb = Verb::Write;
-                return Err(Error::new(to.asked(), Reason::Protected { verb, name }));
+                return Err(Error::new(
+                    to.asked(),
+                    ErrorReason::Protected { verb, name },
+                ));
             }
         }
         if source.index == target.index && source.real == target.real {
@@ -224,7 +231,7 @@ impl FileSandbox {
             return Ok(Moved { path, replaced });
         }
         let old = self.check_move_target(to, &target, meta, options)?;
-        if meta.kind == Kind::File {
+        if meta.kind == FileKind::File {
             check_size(to, target.mount, Verb::Write, meta.size)?;
         }
         let moved = Moved {
@@ -239,9 +246,9 @@ impl FileSandbox {
         self.check_match(to, &target, holds.to, expected, Verb::Write)
             .await?;
         if source.index == target.index {
-            if meta.kind == Kind::Directory {
+            if meta.kind == FileKind::Directory {
                 if target.real.starts_with(&source.real) {
-                    return Err(Error::new(from.asked(), Reason::IntoItself));
+                    return Err(Error::new(from.asked(), ErrorReason::IntoItself));
                 }
                 self.check_below(from, &source, &target.real).await?;
             }
@@ -249,30 +256,34 @@ impl FileSandbox {
                 .move_within(parent, &name, &target, &new_name, options)
                 .await
             {
-                Err(Fault::OtherVolume) if meta.kind == Kind::File => {}
-                Err(Fault::OtherVolume) => {
-                    return Err(Error::new(from.asked(), Reason::OtherVolume));
+                Err(BackendError::OtherVolume) if meta.kind == FileKind::File => {}
+                Err(BackendError::OtherVolume) => {
+                    return Err(Error::new(from.asked(), ErrorReason::OtherVolume));
                 }
-                Err(Fault::Invalid) => return Err(Error::new(from.asked(), Reason::IntoItself)),
-                Err(fault @ Fault::Exists) => return Err(self.system(to, Verb::Write, fault)),
+                Err(BackendError::Invalid) => {
+                    return Err(Error::new(from.asked(), ErrorReason::IntoItself));
+                }
+                Err(fault @ BackendError::Exists) => {
+                    return Err(self.system(to, Verb::Write, fault));
+                }
                 Err(fault) => return Err(self.system(from, Verb::Move, fault)),
                 Ok(()) => return Ok(moved),
             }
         }
         match meta.kind {
-            Kind::File => {}
-            Kind::Directory => return Err(Error::new(from.asked(), Reason::OtherVolume)),
+            FileKind::File => {}
+            FileKind::Directory => return Err(Error::new(from.asked(), ErrorReason::OtherVolume)),
             other => return Err(wrong_type(from, Verb::Move, other)),
         }
         // The same file, seen through two mounts: it is there already.
-        if old.is_none() && matches!(target.found, Found::Entry { .. }) {
+        if old.is_none() && matches!(target.found, Lookup::Entry { .. }) {
             return Ok(moved);
         }
         let opened = self.open_file(from).await?;
         if opened.meta.id != meta.id {
             return Err(Error::new(
                 from.asked(),
-                Reason::Changed { verb: Verb::Move },
+                ErrorReason::Changed { verb: Verb::Move },
             ));
         }
         let before = opened.meta;
@@ -292,12 +303,13 @@ impl FileSandbox {
     /// A copy to the place of `target`, through a link that lies there.
     async fn copy_file_over(
         &self,
-        (from, opened): (&SandboxPath, Opened<'_>),
-        (to, target): (&SandboxPath, Spot<'_>),
-        held: Option<Meta>,
+        (from, opened): (&SandboxPath, OpenedFile<'_>),
+        (to, target): (&SandboxPath, MountLocation<'_>),
+        held: Option<FileMeta>,
         options: &MoveOptions,
     ) -> Result<Moved, Error> {
-        let is_link = matches!(&target.found, Found::Entry { meta, .. } if meta.kind == Kind::Link);
+        let is_link =
+            matches!(&target.found, Lookup::Entry { meta, .. } if meta.kind == FileKind::Link);
         if is_link {
             return self.copy_at(from, to, options).await;
         }
@@ -308,13 +320,13 @@ impl FileSandbox {
     /// The locks of both files, always in the same order.
     async fn hold_both(
         &self,
-        (from, source): (&SandboxPath, &Spot<'_>),
-        (to, target): (&SandboxPath, &Spot<'_>),
-        old: Option<Meta>,
-    ) -> Result<Both, Error> {
-        let file = |spot: &Spot<'_>| match &spot.found {
-            Found::Entry { meta, .. } if meta.kind == Kind::File => Some(*meta),
-            Found::Root | Found::Missing { .. } | Found::Entry { .. } => None,
+        (from, source): (&SandboxPath, &MountLocation<'_>),
+        (to, target): (&SandboxPath, &MountLocation<'_>),
+        old: Option<FileMeta>,
+    ) -> Result<LockedPair, Error> {
+        let file = |spot: &MountLocation<'_>| match &spot.found {
+            Lookup::Entry { meta, .. } if meta.kind == FileKind::File => Some(*meta),
+            Lookup::Root | Lookup::Missing { .. } | Lookup::Entry { .. } => None,
         };
         let first = file(source);
         let second = file(target)
@@ -333,7 +345,7 @@ impl FileSandbox {
             let to = self.hold_target(to, target, Verb::Write, second).await?;
             (self.hold_name(from, source, Verb::Move, first).await?, to)
         };
-        Ok(Both {
+        Ok(LockedPair {
             from: from.as_ref().map(|hold| hold.meta),
             to: to.as_ref().map(|hold| hold.meta),
             _holds: (from, to),
@@ -343,34 +355,34 @@ impl FileSandbox {
     fn check_move_target(
         &self,
         to: &SandboxPath,
-        target: &Spot<'_>,
-        meta: Meta,
+        target: &MountLocation<'_>,
+        meta: FileMeta,
         options: &MoveOptions,
-    ) -> Result<Option<Meta>, Error> {
-        if to.asks_for_directory() && meta.kind != Kind::Directory {
-            return Err(wrong_type(to, Verb::Write, Kind::Directory));
+    ) -> Result<Option<FileMeta>, Error> {
+        if to.asks_for_directory() && meta.kind != FileKind::Directory {
+            return Err(wrong_type(to, Verb::Write, FileKind::Directory));
         }
-        if meta.kind != Kind::Directory {
+        if meta.kind != FileKind::Directory {
             self.check_file_place(to, target, Verb::Write)?;
         }
         match &target.found {
-            Found::Root => Err(Error::new(to.asked(), Reason::Exists)),
-            Found::Missing { .. } => Ok(None),
+            Lookup::Root => Err(Error::new(to.asked(), ErrorReason::Exists)),
+            Lookup::Missing { .. } => Ok(None),
             // The same object: by the same name, or by one that a folding file system takes for
             // the same. Two hard links are two names, and rename(2) would leave both.
-            Found::Entry { meta: old, .. } if old.id == meta.id => {
-                if meta.kind == Kind::Directory || old.links <= 1 {
+            Lookup::Entry { meta: old, .. } if old.id == meta.id => {
+                if meta.kind == FileKind::Directory || old.links <= 1 {
                     return Ok(None);
                 }
-                Err(Error::new(to.asked(), Reason::Exists))
+                Err(Error::new(to.asked(), ErrorReason::Exists))
             }
-            Found::Entry { meta: old, .. } => {
-                let replaceable =
-                    matches!(old.kind, Kind::File | Kind::Link) && meta.kind != Kind::Directory;
+            Lookup::Entry { meta: old, .. } => {
+                let replaceable = matches!(old.kind, FileKind::File | FileKind::Link)
+                    && meta.kind != FileKind::Directory;
                 if !(options.overwrite && replaceable) {
-                    return Err(Error::new(to.asked(), Reason::Exists));
+                    return Err(Error::new(to.asked(), ErrorReason::Exists));
                 }
-                if old.kind == Kind::File {
+                if old.kind == FileKind::File {
                     self.check_links_for_write(to, target, old)?;
                 }
                 Ok(Some(*old))
@@ -382,21 +394,21 @@ impl FileSandbox {
         &self,
         parent: &AnyDir,
         name: &OsStr,
-        target: &Spot<'_>,
+        target: &MountLocation<'_>,
         new_name: &OsStr,
         options: &MoveOptions,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), BackendError> {
         let (dir, rest) = match &target.found {
-            Found::Entry { parent, .. } => (parent, &[][..]),
-            Found::Missing { parent, rest } => (parent, &rest[..]),
-            Found::Root => return Err(Fault::Exists),
+            Lookup::Entry { parent, .. } => (parent, &[][..]),
+            Lookup::Missing { parent, rest } => (parent, &rest[..]),
+            Lookup::Root => return Err(BackendError::Exists),
         };
-        let made = Created::make(dir.borrow(), rest).await;
+        let made = NewParentDirs::make(dir.borrow(), rest).await;
         let dirs = made.map_err(|failure| match failure {
-            Failure::System(fault) => fault,
-            Failure::Ownership => Fault::Invalid,
+            AtomicWriteError::System(fault) => fault,
+            AtomicWriteError::Ownership => BackendError::Invalid,
         })?;
-        let replace = options.overwrite || matches!(target.found, Found::Entry { .. });
+        let replace = options.overwrite || matches!(target.found, Lookup::Entry { .. });
         let done = parent
             .rename(name, dirs.innermost(), new_name, replace)
             .await;
@@ -416,23 +428,23 @@ impl FileSandbox {
     pub(crate) async fn check_below(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         new: &[OsString],
     ) -> Result<(), Error> {
         let verb = Verb::Move;
         let dir = self.open_found_dir(path, spot, verb).await?;
-        let mut check = Below::new(self, path, verb, spot, new);
+        let mut check = SubtreeCheck::new(self, path, verb, spot, new);
         visit(&dir, &mut check).await
     }
 
     pub(crate) async fn open_found_dir(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<AnyDir, Error> {
-        let (Found::Entry { parent, .. }, Some(name)) = (&spot.found, spot.real.last()) else {
-            return Err(Error::new(path.asked(), Reason::IsRoot { verb }));
+        let (Lookup::Entry { parent, .. }, Some(name)) = (&spot.found, spot.real.last()) else {
+            return Err(Error::new(path.asked(), ErrorReason::IsRoot { verb }));
         };
         let dir = parent.open_dir(name).await;
         dir.map_err(|fault| self.system(path, verb, fault))
@@ -440,10 +452,10 @@ impl FileSandbox {
 }
 
 /// Two files that nobody else changes, as they were when the locks were there.
-struct Both {
-    from: Option<Meta>,
-    to: Option<Meta>,
-    _holds: (Option<Hold>, Option<Hold>),
+struct LockedPair {
+    from: Option<FileMeta>,
+    to: Option<FileMeta>,
+    _holds: (Option<FileLock>, Option<FileLock>),
 }
 
 fn is_repository(name: &OsStr) -> bool {
@@ -454,7 +466,7 @@ fn is_repository(name: &OsStr) -> bool {
 pub(crate) const MAX_BELOW: usize = 200_000;
 
 /// Looks whether everything below a directory may go.
-pub(crate) struct Below<'a> {
+pub(crate) struct SubtreeCheck<'a> {
     files: &'a FileSandbox,
     path: &'a SandboxPath,
     verb: Verb,
@@ -462,18 +474,18 @@ pub(crate) struct Below<'a> {
     /// Where the directory lies, and where it will, if that is somewhere else.
     places: Vec<&'a [OsString]>,
     /// The rules in each directory on the way down, for each place.
-    rules: Vec<Vec<InDir<'a>>>,
+    rules: Vec<Vec<DirectoryRules<'a>>>,
     /// Whether each of them is a repository's directory or lies in one.
     in_git: Vec<bool>,
     seen: usize,
 }
 
-impl<'a> Below<'a> {
+impl<'a> SubtreeCheck<'a> {
     pub(crate) fn new(
         files: &'a FileSandbox,
         path: &'a SandboxPath,
         verb: Verb,
-        spot: &'a Spot<'_>,
+        spot: &'a MountLocation<'_>,
         new: &'a [OsString],
     ) -> Self {
         let mut places = vec![&spot.real[..]];
@@ -494,11 +506,11 @@ impl<'a> Below<'a> {
 
     fn refuse(&self, what: &'static str) -> Error {
         let verb = self.verb;
-        Error::new(self.path.asked(), Reason::Holds { verb, what })
+        Error::new(self.path.asked(), ErrorReason::Holds { verb, what })
     }
 }
 
-impl Visitor for Below<'_> {
+impl TreeVisitor for SubtreeCheck<'_> {
     fn enter(&mut self, way: &[OsString]) {
         self.rules.truncate(way.len());
         let mount = self.mount;
@@ -531,7 +543,7 @@ impl Visitor for Below<'_> {
         at: &AnyDir,
         way: &[OsString],
         name: &OsStr,
-        meta: &Meta,
+        meta: &FileMeta,
     ) -> Result<(), Error> {
         self.files.look(self.path, self.verb)?;
         self.seen += 1;
@@ -539,7 +551,7 @@ impl Visitor for Below<'_> {
             let (verb, limit) = (self.verb, MAX_BELOW);
             return Err(Error::new(
                 self.path.asked(),
-                Reason::TooMany { verb, limit },
+                ErrorReason::TooMany { verb, limit },
             ));
         }
         if self.files.table.ids.contains(&meta.id) {
@@ -550,7 +562,7 @@ impl Visitor for Below<'_> {
             return Err(self.refuse("a mount point"));
         }
         let limits = self.mount.limits();
-        if meta.kind != Kind::Directory && !limits.allows_name(&name.to_string_lossy()) {
+        if meta.kind != FileKind::Directory && !limits.allows_name(&name.to_string_lossy()) {
             return Err(self.refuse("files with a suffix that is not allowed"));
         }
         let rules = self.rules.get(way.len()).into_iter().flatten();
@@ -564,7 +576,7 @@ impl Visitor for Below<'_> {
         // Git's own files are told by their whole way, so only they cost it.
         if is_git || self.in_git.get(way.len()) == Some(&true) {
             // A file says where the repository is by a way from where it lies itself.
-            let moves = self.verb == Verb::Move && meta.kind != Kind::Directory;
+            let moves = self.verb == Verb::Move && meta.kind != FileKind::Directory;
             for place in &self.places {
                 let names = place.iter().chain(way).cloned().chain([name.to_owned()]);
                 let names: Vec<OsString> = names.collect();
@@ -582,7 +594,7 @@ impl Visitor for Below<'_> {
     }
 
     /// What cannot be looked at cannot be vouched for.
-    fn closed(&mut self, fault: Fault) -> Result<(), Error> {
+    fn closed(&mut self, fault: BackendError) -> Result<(), Error> {
         Err(self.files.system(self.path, self.verb, fault))
     }
 }

@@ -6,18 +6,20 @@
 
 use std::ffi::OsString;
 
-use crate::backend::{Contents as _, Directory as _, Fault, Kind, Meta, now};
+use crate::backend::{
+    BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta, block_on_ready,
+};
 use crate::by_content::is_secret;
 use crate::error::{Error, Verb};
 use crate::limits::HardLinks;
 use crate::mount::Mount;
-use crate::ops::descend::{At, Child, Descent, Page};
-use crate::ops::lines::Search;
+use crate::ops::descend::{DirEntry, DirListing, DirRef, TreeWalker};
+use crate::ops::lines::FileSearch;
 use crate::ops::walk::{Cancel, Cut, Ignored, Skipped, WalkOptions, parse_glob};
 use crate::path::SandboxPath;
-use crate::resolve::Place;
+use crate::resolve::Resolution;
 use crate::sandbox::FileSandbox;
-use crate::walk::{Found, Last};
+use crate::walk::{FinalLink, Lookup};
 
 /// What to search for, and how far.
 ///
@@ -211,7 +213,7 @@ impl FileSandbox {
         pattern: &str,
         options: SearchOptions,
     ) -> Result<Matches, Error> {
-        now(self.search_at(path, pattern, &options))
+        block_on_ready(self.search_at(path, pattern, &options))
     }
 
     async fn search_at(
@@ -220,12 +222,12 @@ impl FileSandbox {
         pattern: &str,
         options: &SearchOptions,
     ) -> Result<Matches, Error> {
-        let mut search = Search::new(pattern, options)?;
+        let mut search = FileSearch::new(pattern, options)?;
         let glob = options.files.as_deref().map(parse_glob).transpose()?;
         if self.is_file(path).await? {
             let opened = self.open_file(path).await?;
-            let nowhere = At::Virtual(path.clone());
-            let mut descent = Descent::new(self, nowhere, None, &options.walk).await;
+            let nowhere = DirRef::Virtual(path.clone());
+            let mut descent = TreeWalker::new(self, nowhere, None, &options.walk).await;
             let piece = search.file(path, &opened.file, &opened.meta, &mut descent);
             if let Err(why) = piece.await {
                 descent.skip("", why);
@@ -233,7 +235,7 @@ impl FileSandbox {
             return Ok(search.finish(descent));
         }
         let at = self.directory(path).await?;
-        let mut descent = Descent::new(self, at, glob.as_ref(), &options.walk).await;
+        let mut descent = TreeWalker::new(self, at, glob.as_ref(), &options.walk).await;
         loop {
             let page = descent.next().await;
             let page = page.map_err(|fault| self.system(path, Verb::List, fault))?;
@@ -245,33 +247,35 @@ impl FileSandbox {
     }
 
     async fn is_file(&self, path: &SandboxPath) -> Result<bool, Error> {
-        Ok(match self.locate(path, Last::Follow, Verb::Read).await? {
-            Place::Virtual(_) => false,
-            Place::In(spot) => match &spot.found {
-                Found::Entry { meta, .. } => meta.kind != Kind::Directory,
-                Found::Root | Found::Missing { .. } => false,
+        Ok(
+            match self.locate(path, FinalLink::Follow, Verb::Read).await? {
+                Resolution::Virtual(_) => false,
+                Resolution::In(spot) => match &spot.found {
+                    Lookup::Entry { meta, .. } => meta.kind != FileKind::Directory,
+                    Lookup::Root | Lookup::Missing { .. } => false,
+                },
             },
-        })
+        )
     }
 
     async fn search_page(
         &self,
         path: &SandboxPath,
-        page: &Page<'_>,
-        search: &mut Search<'_>,
-        descent: &mut Descent<'_>,
+        page: &DirListing<'_>,
+        search: &mut FileSearch<'_>,
+        descent: &mut TreeWalker<'_>,
     ) {
-        let (Some(dir), At::In { mount, names }) = (&page.dir, &page.at) else {
+        let (Some(dir), DirRef::In { mount, names }) = (&page.dir, &page.at) else {
             return;
         };
         let mount = &self.table.mounts[*mount];
-        let below = |child: &Child| -> Vec<OsString> {
+        let below = |child: &DirEntry| -> Vec<OsString> {
             (names.iter().cloned())
                 .chain([child.raw().to_owned()])
                 .collect()
         };
         for child in &page.children {
-            if !child.hit || child.kind != Kind::File {
+            if !child.hit || child.kind != FileKind::File {
                 continue;
             }
             if descent.is_over() {
@@ -289,9 +293,9 @@ impl FileSandbox {
                 if let Some(content) = child.by_content
                     && is_secret(&file, content, (mount, &below(child))).await
                 {
-                    return Err(Fault::Missing);
+                    return Err(BackendError::Missing);
                 }
-                Ok::<_, Fault>((file, meta))
+                Ok::<_, BackendError>((file, meta))
             };
             let (file, meta) = match opened.await {
                 Ok(opened) => opened,
@@ -301,8 +305,8 @@ impl FileSandbox {
                 }
             };
             match refusal(mount, &meta) {
-                Some(Refusal::Silent) => search.answer.not_allowed += 1,
-                Some(Refusal::Told(why)) => descent.skip(&name, why),
+                Some(SkipCause::Silent) => search.answer.not_allowed += 1,
+                Some(SkipCause::Told(why)) => descent.skip(&name, why),
                 None => {
                     let place = path.child(&name);
                     if let Err(why) = search.file(&place, &file, &meta, descent).await {
@@ -314,21 +318,21 @@ impl FileSandbox {
     }
 }
 
-enum Refusal {
+enum SkipCause {
     Silent,
     Told(&'static str),
 }
 
 /// What reading would refuse, of the open file.
-fn refusal(mount: &Mount, meta: &Meta) -> Option<Refusal> {
-    if meta.kind != Kind::File {
-        return Some(Refusal::Told("it was exchanged"));
+fn refusal(mount: &Mount, meta: &FileMeta) -> Option<SkipCause> {
+    if meta.kind != FileKind::File {
+        return Some(SkipCause::Told("it was exchanged"));
     }
     if mount.limits().hard_link_policy() == HardLinks::Deny && meta.links > 1 {
-        return Some(Refusal::Silent);
+        return Some(SkipCause::Silent);
     }
     match mount.limits().file_byte_limit() {
-        Some(limit) if meta.size > limit => Some(Refusal::Told("file too large")),
+        Some(limit) if meta.size > limit => Some(SkipCause::Told("file too large")),
         _ => None,
     }
 }

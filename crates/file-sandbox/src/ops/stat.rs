@@ -2,13 +2,13 @@
 
 use std::time::SystemTime;
 
-use crate::backend::{Directory as _, Kind, Meta, now};
+use crate::backend::{BackendDir as _, FileKind, FileMeta, block_on_ready};
 use crate::error::{Error, ErrorKind, Verb};
 use crate::ops::EntryKind;
 use crate::path::SandboxPath;
-use crate::resolve::Place;
+use crate::resolve::Resolution;
 use crate::sandbox::FileSandbox;
-use crate::walk::{Found, Last};
+use crate::walk::{FinalLink, Lookup};
 
 /// Facts about an object. Of a link they are its target's; of one that leads nowhere, its own.
 ///
@@ -51,7 +51,7 @@ impl FileSandbox {
     /// # Errors
     /// `NOT_FOUND`, `ESCAPE` for a link out, and those of finding the place.
     pub fn stat(&self, path: &SandboxPath) -> Result<Stat, Error> {
-        now(self.stat_at(path))
+        block_on_ready(self.stat_at(path))
     }
 
     async fn stat_at(&self, path: &SandboxPath) -> Result<Stat, Error> {
@@ -63,31 +63,31 @@ impl FileSandbox {
     }
 
     async fn stat_by_walk(&self, path: &SandboxPath) -> Result<Stat, Error> {
-        let spot = match self.locate(path, Last::Keep, Verb::Access).await? {
-            Place::Virtual(_) => return Ok(virtual_directory()),
-            Place::In(spot) => spot,
+        let spot = match self.locate(path, FinalLink::Keep, Verb::Access).await? {
+            Resolution::Virtual(_) => return Ok(virtual_directory()),
+            Resolution::In(spot) => spot,
         };
         let meta = match &spot.found {
-            Found::Root => {
+            Lookup::Root => {
                 let meta = spot.mount.dir.own_meta().await;
                 meta.map_err(|fault| self.system(path, Verb::Access, fault))?
             }
-            Found::Missing { .. } => return Err(self.missing(path, &spot).await),
-            Found::Entry { meta, .. } => *meta,
+            Lookup::Missing { .. } => return Err(self.missing(path, &spot).await),
+            Lookup::Entry { meta, .. } => *meta,
         };
-        if meta.kind != Kind::Link {
+        if meta.kind != FileKind::Link {
             return Ok(stat_of(&meta, false));
         }
-        match self.locate(path, Last::Follow, Verb::Access).await {
-            Ok(Place::Virtual(_)) => Ok(virtual_directory()),
-            Ok(Place::In(spot)) => match &spot.found {
-                Found::Root => {
+        match self.locate(path, FinalLink::Follow, Verb::Access).await {
+            Ok(Resolution::Virtual(_)) => Ok(virtual_directory()),
+            Ok(Resolution::In(spot)) => match &spot.found {
+                Lookup::Root => {
                     let meta = spot.mount.dir.own_meta().await;
                     let meta = meta.map_err(|fault| self.system(path, Verb::Access, fault))?;
                     Ok(stat_of(&meta, true))
                 }
-                Found::Entry { meta, .. } => Ok(stat_of(meta, true)),
-                Found::Missing { .. } => Ok(stat_of(&meta, true)),
+                Lookup::Entry { meta, .. } => Ok(stat_of(meta, true)),
+                Lookup::Missing { .. } => Ok(stat_of(&meta, true)),
             },
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(stat_of(&meta, true)),
             Err(error) => Err(error),
@@ -101,18 +101,18 @@ impl FileSandbox {
     /// # Errors
     /// Those of `stat`.
     pub fn created(&self, path: &SandboxPath) -> Result<Option<SystemTime>, Error> {
-        now(self.created_at(path))
+        block_on_ready(self.created_at(path))
     }
 
     async fn created_at(&self, path: &SandboxPath) -> Result<Option<SystemTime>, Error> {
-        let spot = match self.locate(path, Last::Follow, Verb::Access).await? {
-            Place::Virtual(_) => return Ok(None),
-            Place::In(spot) => spot,
+        let spot = match self.locate(path, FinalLink::Follow, Verb::Access).await? {
+            Resolution::Virtual(_) => return Ok(None),
+            Resolution::In(spot) => spot,
         };
         match (&spot.found, spot.real.last()) {
-            (Found::Missing { .. }, _) => Err(self.missing(path, &spot).await),
-            (Found::Entry { parent, .. }, Some(name)) => Ok(parent.created(name).await),
-            (Found::Root, _) | (Found::Entry { .. }, None) => Ok(None),
+            (Lookup::Missing { .. }, _) => Err(self.missing(path, &spot).await),
+            (Lookup::Entry { parent, .. }, Some(name)) => Ok(parent.created(name).await),
+            (Lookup::Root, _) | (Lookup::Entry { .. }, None) => Ok(None),
         }
     }
 
@@ -122,11 +122,11 @@ impl FileSandbox {
     /// `OUTSIDE_SANDBOX` and `ESCAPE`, because the answer is not this sandbox's to give; `IO` if
     /// the system does not tell.
     pub fn exists(&self, path: &SandboxPath) -> Result<bool, Error> {
-        match now(self.locate(path, Last::Follow, Verb::Access)) {
-            Ok(Place::Virtual(_)) => Ok(true),
-            Ok(Place::In(spot)) => match spot.found {
-                Found::Root | Found::Entry { .. } => Ok(true),
-                Found::Missing { .. } => Ok(false),
+        match block_on_ready(self.locate(path, FinalLink::Follow, Verb::Access)) {
+            Ok(Resolution::Virtual(_)) => Ok(true),
+            Ok(Resolution::In(spot)) => match spot.found {
+                Lookup::Root | Lookup::Entry { .. } => Ok(true),
+                Lookup::Missing { .. } => Ok(false),
             },
             Err(error) => match error.kind() {
                 // `NOT_A_FILE` is a name below a file here.
@@ -137,7 +137,7 @@ impl FileSandbox {
     }
 }
 
-fn stat_of(meta: &Meta, is_link: bool) -> Stat {
+fn stat_of(meta: &FileMeta, is_link: bool) -> Stat {
     Stat {
         kind: EntryKind::of(meta.kind),
         size: meta.size,

@@ -1,13 +1,13 @@
 //! The last lines of a file, read from its end.
 
-use crate::backend::Contents as _;
-use crate::error::{Error, Reason, Verb};
+use crate::backend::BackendFile as _;
+use crate::error::{Error, ErrorReason, Verb};
 use crate::ops::read::{ReadOptions, Text, TotalChars};
 use crate::ops::write::hash_of;
 use crate::path::SandboxPath;
-use crate::resolve::Opened;
+use crate::resolve::OpenedFile;
 use crate::sandbox::FileSandbox;
-use crate::text::{Decode, TextEncoding};
+use crate::text::{EncodingDecoder, TextEncoding};
 
 /// Read of a file at most, with what is read of its start.
 const TAIL_BYTES: u64 = 1024 * 1024 - 64;
@@ -18,11 +18,11 @@ impl FileSandbox {
     pub(super) async fn read_tail(
         &self,
         path: &SandboxPath,
-        opened: &Opened<'_>,
+        opened: &OpenedFile<'_>,
         lines: usize,
         options: &ReadOptions,
     ) -> Result<Text, Error> {
-        let refuse = || Error::new(path.asked(), Reason::NotText);
+        let refuse = || Error::new(path.asked(), ErrorReason::NotText);
         let failed = |fault| self.system(path, Verb::Read, fault);
         let size = opened.meta.size;
         let mut head = [0; 4];
@@ -66,7 +66,7 @@ impl FileSandbox {
             None => TextEncoding::guess(body, true).ok_or_else(refuse)?,
         };
         let mut text = String::new();
-        Decode::new(encoding)
+        EncodingDecoder::new(encoding)
             .take(body, true, &mut text)
             .filter(|()| !text.contains('\0'))
             .ok_or_else(refuse)?;

@@ -8,14 +8,16 @@
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 
-use crate::backend::{AnyDir, Directory as _, Fault, Id, Kind, Meta, Names as _};
+use crate::backend::{
+    AnyDir, BackendDir as _, BackendError, BackendNames as _, FileId, FileKind, FileMeta,
+};
 use crate::error::Error;
 
 /// Open directories kept on the way.
 const KEPT: usize = 24;
 
 /// What is done on the way. `way` are the names from the top to the directory `at`.
-pub(crate) trait Visitor {
+pub(crate) trait TreeVisitor {
     /// The directory at `way` is about to be looked into.
     fn enter(&mut self, way: &[OsString]) {
         let _ = way;
@@ -27,19 +29,19 @@ pub(crate) trait Visitor {
         at: &AnyDir,
         way: &[OsString],
         name: &OsStr,
-        meta: &Meta,
+        meta: &FileMeta,
     ) -> Result<(), Error>;
 
     /// Everything in the directory `name` has been met.
     async fn leave(&mut self, at: &AnyDir, name: &OsStr) -> Result<(), Error>;
 
     /// A directory on the way cannot be looked into.
-    fn closed(&mut self, fault: Fault) -> Result<(), Error>;
+    fn closed(&mut self, fault: BackendError) -> Result<(), Error>;
 }
 
 /// Visits everything below `top`.
-pub(crate) async fn visit(top: &AnyDir, visitor: &mut impl Visitor) -> Result<(), Error> {
-    let mut open = Open {
+pub(crate) async fn visit(top: &AnyDir, visitor: &mut impl TreeVisitor) -> Result<(), Error> {
+    let mut open = OpenDirs {
         top,
         ids: Vec::new(),
         kept: VecDeque::new(),
@@ -80,7 +82,7 @@ pub(crate) async fn visit(top: &AnyDir, visitor: &mut impl Visitor) -> Result<()
 async fn scan(
     dir: &AnyDir,
     way: &[OsString],
-    visitor: &mut impl Visitor,
+    visitor: &mut impl TreeVisitor,
 ) -> Result<Vec<OsString>, Error> {
     let mut dirs = Vec::new();
     let mut names = match dir.names().await {
@@ -102,29 +104,29 @@ async fn scan(
         match dir.meta(&name).await {
             Ok(meta) => {
                 visitor.meet(dir, way, &name, &meta).await?;
-                if meta.kind == Kind::Directory {
+                if meta.kind == FileKind::Directory {
                     dirs.push(name);
                 }
             }
             // Gone since it was listed.
-            Err(Fault::Missing) => {}
+            Err(BackendError::Missing) => {}
             Err(fault) => visitor.closed(fault)?,
         }
     }
 }
 
 /// The directories from the top down, the deepest of them open.
-struct Open<'t> {
+struct OpenDirs<'t> {
     top: &'t AnyDir,
     /// Of each directory on the way, whether it is open or not.
-    ids: Vec<Id>,
+    ids: Vec<FileId>,
     kept: VecDeque<AnyDir>,
     /// The depth of the first one kept; the top has 0.
     first: usize,
 }
 
-impl Open<'_> {
-    async fn at(&mut self, way: &[OsString]) -> Result<&AnyDir, Fault> {
+impl OpenDirs<'_> {
+    async fn at(&mut self, way: &[OsString]) -> Result<&AnyDir, BackendError> {
         let depth = way.len();
         if depth > 0 && depth < self.first {
             self.climb(depth).await;

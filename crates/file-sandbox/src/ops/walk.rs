@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::backend::{Kind, now};
-use crate::error::{Error, Reason, Verb};
+use crate::backend::{FileKind, block_on_ready};
+use crate::error::{Error, ErrorReason, Verb};
 use crate::glob::Glob;
-use crate::ops::descend::{Descent, Report};
+use crate::ops::descend::{TreeWalker, WalkReport};
 use crate::ops::list::{Entry, EntryKind, Listing};
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
@@ -230,7 +230,7 @@ impl FileSandbox {
     /// `NOT_A_FILE` for what is no directory, and those of finding the place. A directory further
     /// down that cannot be read is no error but in `skipped`.
     pub fn walk(&self, path: &SandboxPath, options: WalkOptions) -> Result<Listing, Error> {
-        now(self.entries_below(path, None, &options))
+        block_on_ready(self.entries_below(path, None, &options))
     }
 
     /// The files and links below a directory whose path from there matches: `*`, `?`, `[a-z]` and
@@ -257,7 +257,7 @@ impl FileSandbox {
         options: WalkOptions,
     ) -> Result<Listing, Error> {
         let glob = parse_glob(pattern)?;
-        now(self.entries_below(path, Some(&glob), &options))
+        block_on_ready(self.entries_below(path, Some(&glob), &options))
     }
 
     /// With a pattern, directories themselves are not listed.
@@ -268,14 +268,14 @@ impl FileSandbox {
         options: &WalkOptions,
     ) -> Result<Listing, Error> {
         let at = self.directory(path).await?;
-        let mut descent = Descent::new(self, at, glob, options).await;
+        let mut descent = TreeWalker::new(self, at, glob, options).await;
         let mut entries = Vec::new();
         'pages: loop {
             let page = descent.next().await;
             let page = page.map_err(|fault| self.system(path, Verb::List, fault))?;
             let Some(page) = page else { break };
             for child in page.children {
-                if !child.hit || (glob.is_some() && child.kind == Kind::Directory) {
+                if !child.hit || (glob.is_some() && child.kind == FileKind::Directory) {
                     continue;
                 }
                 if entries.len() == options.max_entries {
@@ -293,11 +293,11 @@ impl FileSandbox {
 }
 
 pub(crate) fn parse_glob(pattern: &str) -> Result<Glob, Error> {
-    Glob::parse(pattern).map_err(|why| Error::new(pattern, Reason::Pattern { why }))
+    Glob::parse(pattern).map_err(|why| Error::new(pattern, ErrorReason::Pattern { why }))
 }
 
 impl Listing {
-    pub(crate) fn new(mut entries: Vec<Entry>, report: Report) -> Self {
+    pub(crate) fn new(mut entries: Vec<Entry>, report: WalkReport) -> Self {
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self {
             entries,

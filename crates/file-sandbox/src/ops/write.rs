@@ -6,16 +6,21 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Kind, Meta, now};
-use crate::error::{Error, Now, Reason, Verb};
-use crate::hash::{ContentHash, Hasher};
-use crate::ops::lock::{Hold, unchanged};
-use crate::ops::put::{Created, Failure, How, Source, put};
+use crate::backend::{
+    AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta,
+    block_on_ready,
+};
+use crate::error::{CurrentContent, Error, ErrorReason, Verb};
+use crate::hash::{ContentHash, ContentHasher};
+use crate::ops::atomic_write::{
+    AtomicWriteError, NewParentDirs, WriteMode, WriteSource, atomic_write,
+};
+use crate::ops::lock::{FileLock, unchanged};
 use crate::ops::walk::Cancel;
 use crate::path::SandboxPath;
-use crate::resolve::{Spot, check_size, not_found};
+use crate::resolve::{MountLocation, check_size, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
-use crate::walk::{Found, Last};
+use crate::walk::{FinalLink, Lookup};
 
 /// How to write.
 ///
@@ -121,7 +126,7 @@ impl FileSandbox {
         bytes: &[u8],
         options: WriteOptions,
     ) -> Result<Written, Error> {
-        self.settled(|| now(self.write_at(path, bytes, &options)))
+        self.settled(|| block_on_ready(self.write_at(path, bytes, &options)))
     }
 
     /// Fails as [`write_bytes`](Self::write_bytes) would for what is there now: a directory, a file
@@ -134,12 +139,14 @@ impl FileSandbox {
         path: &SandboxPath,
         options: &WriteOptions,
     ) -> Result<(), Error> {
-        now(async {
+        block_on_ready(async {
             let verb = Verb::Write;
-            let spot = self.locate_for_change(path, Last::Follow, verb).await?;
+            let spot = self
+                .locate_for_change(path, FinalLink::Follow, verb)
+                .await?;
             let old = self.check_file_target(path, &spot, verb)?;
             if old.is_some() && options.create_new {
-                return Err(Error::new(path.asked(), Reason::Exists));
+                return Err(Error::new(path.asked(), ErrorReason::Exists));
             }
             self.check_match(path, &spot, old, options.if_match, verb)
                 .await
@@ -151,8 +158,8 @@ impl FileSandbox {
     /// # Errors
     /// Those of [`read_bytes`](Self::read_bytes).
     pub fn hash(&self, path: &SandboxPath) -> Result<ContentHash, Error> {
-        let opened = now(self.open_file(path))?;
-        let hash = now(hash_of(&opened.file, opened.meta.size, &self.cancel));
+        let opened = block_on_ready(self.open_file(path))?;
+        let hash = block_on_ready(hash_of(&opened.file, opened.meta.size, &self.cancel));
         hash.map_err(|fault| self.system(path, Verb::Read, fault))
     }
 
@@ -163,10 +170,12 @@ impl FileSandbox {
         options: &WriteOptions,
     ) -> Result<Written, Error> {
         let verb = Verb::Write;
-        let spot = self.locate_for_change(path, Last::Follow, verb).await?;
+        let spot = self
+            .locate_for_change(path, FinalLink::Follow, verb)
+            .await?;
         let old = self.check_file_target(path, &spot, verb)?;
         if old.is_some() && options.create_new {
-            return Err(Error::new(path.asked(), Reason::Exists));
+            return Err(Error::new(path.asked(), ErrorReason::Exists));
         }
         check_size(path, spot.mount, verb, bytes.len() as u64)?;
         let hold = self.hold_target(path, &spot, verb, old).await?;
@@ -183,19 +192,19 @@ impl FileSandbox {
             bytes: size,
             created: old.is_none(),
         };
-        let how = How {
+        let how = WriteMode {
             create_new: options.create_new,
             durable: spot.is_durable(options.durable),
             content: options.if_match,
         };
         match (&spot.found, old) {
-            (Found::Entry { parent, .. }, Some(old)) if options.in_place => {
+            (Lookup::Entry { parent, .. }, Some(old)) if options.in_place => {
                 let name = last_name(path, &spot)?;
                 let done = overwrite(parent, &name, bytes, old, how, &self.cancel).await;
                 done.map_err(|fault| self.system(path, verb, fault))?;
             }
             _ => {
-                self.put_at(path, spot, Source::Bytes(bytes), old, how, verb)
+                self.put_at(path, spot, WriteSource::Bytes(bytes), old, how, verb)
                     .await?
             }
         }
@@ -206,19 +215,19 @@ impl FileSandbox {
     pub(crate) fn check_file_target(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         verb: Verb,
-    ) -> Result<Option<Meta>, Error> {
+    ) -> Result<Option<FileMeta>, Error> {
         if path.asks_for_directory() {
-            return Err(wrong_type(path, verb, Kind::Directory));
+            return Err(wrong_type(path, verb, FileKind::Directory));
         }
         let old = match &spot.found {
-            Found::Root => return Err(wrong_type(path, verb, Kind::Directory)),
-            Found::Missing { .. } => None,
-            Found::Entry { meta, .. } if meta.kind != Kind::File => {
+            Lookup::Root => return Err(wrong_type(path, verb, FileKind::Directory)),
+            Lookup::Missing { .. } => None,
+            Lookup::Entry { meta, .. } if meta.kind != FileKind::File => {
                 return Err(wrong_type(path, verb, meta.kind));
             }
-            Found::Entry { meta, .. } => Some(*meta),
+            Lookup::Entry { meta, .. } => Some(*meta),
         };
         self.check_file_place(path, spot, verb)?;
         if let Some(meta) = &old {
@@ -231,11 +240,11 @@ impl FileSandbox {
     pub(crate) async fn hold_target(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
+        spot: &MountLocation<'_>,
         verb: Verb,
-        old: Option<Meta>,
-    ) -> Result<Option<Hold>, Error> {
-        let (Found::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
+        old: Option<FileMeta>,
+    ) -> Result<Option<FileLock>, Error> {
+        let (Lookup::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
             return Ok(None);
         };
         let name = last_name(path, spot)?;
@@ -249,17 +258,17 @@ impl FileSandbox {
     pub(crate) async fn check_match(
         &self,
         path: &SandboxPath,
-        spot: &Spot<'_>,
-        old: Option<Meta>,
+        spot: &MountLocation<'_>,
+        old: Option<FileMeta>,
         expected: Option<ContentHash>,
         verb: Verb,
     ) -> Result<(), Error> {
         let Some(expected) = expected else {
             return Ok(());
         };
-        let (Found::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
-            let now = Now::Gone;
-            return Err(Error::new(path.asked(), Reason::Stale { verb, now }));
+        let (Lookup::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
+            let now = CurrentContent::Gone;
+            return Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }));
         };
         let name = last_name(path, spot)?;
         let hash = async {
@@ -271,34 +280,34 @@ impl FileSandbox {
             return Ok(());
         }
         let now = match spot.mount.closed {
-            true => Now::Untold,
-            false => Now::Has(hash),
+            true => CurrentContent::Untold,
+            false => CurrentContent::Has(hash),
         };
-        Err(Error::new(path.asked(), Reason::Stale { verb, now }))
+        Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }))
     }
 
     /// Puts a whole file at a place that has been checked, making the directories on the way.
     pub(crate) async fn put_at(
         &self,
         path: &SandboxPath,
-        spot: Spot<'_>,
-        source: Source<'_>,
-        old: Option<Meta>,
-        how: How,
+        spot: MountLocation<'_>,
+        source: WriteSource<'_>,
+        old: Option<FileMeta>,
+        how: WriteMode,
         verb: Verb,
     ) -> Result<(), Error> {
         let name = last_name(path, &spot)?;
         let failed = |failure| match failure {
-            Failure::System(fault) => self.system(path, verb, fault),
-            Failure::Ownership => Error::new(path.asked(), Reason::Ownership),
+            AtomicWriteError::System(fault) => self.system(path, verb, fault),
+            AtomicWriteError::Ownership => Error::new(path.asked(), ErrorReason::Ownership),
         };
         let (parent, rest) = match spot.found {
-            Found::Entry { parent, .. } => (parent, Vec::new()),
-            Found::Missing { parent, rest } => (parent, rest),
-            Found::Root => return Err(wrong_type(path, verb, Kind::Directory)),
+            Lookup::Entry { parent, .. } => (parent, Vec::new()),
+            Lookup::Missing { parent, rest } => (parent, rest),
+            Lookup::Root => return Err(wrong_type(path, verb, FileKind::Directory)),
         };
-        let dirs = Created::make(parent, &rest).await.map_err(failed)?;
-        match put(dirs.innermost(), &name, source, old, how, &self.cancel).await {
+        let dirs = NewParentDirs::make(parent, &rest).await.map_err(failed)?;
+        match atomic_write(dirs.innermost(), &name, source, old, how, &self.cancel).await {
             Ok(()) if how.durable => dirs.sync().await.map_err(|fault| failed(fault.into())),
             Ok(()) => Ok(()),
             Err(failure) => {
@@ -314,13 +323,13 @@ pub(crate) async fn overwrite(
     at: &AnyDir,
     name: &OsStr,
     bytes: &[u8],
-    old: Meta,
-    how: How,
+    old: FileMeta,
+    how: WriteMode,
     cancel: &Cancel,
-) -> Result<(), Fault> {
+) -> Result<(), BackendError> {
     let file = at.open_to_write(name).await?;
     if file.meta().await?.id != old.id {
-        return Err(Fault::Link);
+        return Err(BackendError::Link);
     }
     unchanged(at, name, &old, how.content, cancel).await?;
     // From here on it is done to its end: half of it would be neither the old nor the new file.
@@ -340,14 +349,14 @@ pub(crate) async fn hash_of(
     file: &AnyFile,
     size: u64,
     cancel: &Cancel,
-) -> Result<ContentHash, Fault> {
-    let mut hasher = Hasher::new();
+) -> Result<ContentHash, BackendError> {
+    let mut hasher = ContentHasher::new();
     let room = usize::try_from(size).unwrap_or(CHUNK_BYTES);
     let mut buffer = vec![0; room.clamp(1, CHUNK_BYTES)];
     let mut offset = 0;
     while offset < size {
         if cancel.is_cancelled() {
-            return Err(Fault::Cancelled);
+            return Err(BackendError::Cancelled);
         }
         let got = file.read_at(&mut buffer, offset).await?;
         if got == 0 {
@@ -359,7 +368,7 @@ pub(crate) async fn hash_of(
     Ok(hasher.finish())
 }
 
-pub(crate) fn last_name(path: &SandboxPath, spot: &Spot<'_>) -> Result<OsString, Error> {
+pub(crate) fn last_name(path: &SandboxPath, spot: &MountLocation<'_>) -> Result<OsString, Error> {
     let name = spot.real.last().cloned();
     name.ok_or_else(|| not_found(path, Vec::new()))
 }

@@ -7,7 +7,9 @@
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, RandomState};
 
-use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Handle, Meta};
+use crate::backend::{
+    AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileMeta, Handle,
+};
 use crate::hash::ContentHash;
 use crate::ops::lock::unchanged;
 use crate::ops::walk::Cancel;
@@ -15,28 +17,28 @@ use crate::rules::TEMP_PREFIX;
 
 /// Why a file could not be put in its place.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    System(Fault),
+pub(crate) enum AtomicWriteError {
+    System(BackendError),
     Ownership,
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
+impl From<BackendError> for AtomicWriteError {
+    fn from(fault: BackendError) -> Self {
         Self::System(fault)
     }
 }
 
 /// What a file is filled with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Source<'a> {
+pub(crate) enum WriteSource<'a> {
     Bytes(&'a [u8]),
     /// As many bytes of a file as it had when it was opened.
-    File(&'a AnyFile, Meta),
+    File(&'a AnyFile, FileMeta),
 }
 
 /// How a file is put in its place.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How {
+pub(crate) struct WriteMode {
     pub(crate) create_new: bool,
     pub(crate) durable: bool,
     /// What the file that is replaced must hold until then.
@@ -44,14 +46,14 @@ pub(crate) struct How {
 }
 
 /// Puts a whole file at `name`; afterwards there is the old one or the new one, and nothing else.
-pub(crate) async fn put(
+pub(crate) async fn atomic_write(
     at: &AnyDir,
     name: &OsStr,
-    source: Source<'_>,
-    old: Option<Meta>,
-    how: How,
+    source: WriteSource<'_>,
+    old: Option<FileMeta>,
+    how: WriteMode,
     cancel: &Cancel,
-) -> Result<(), Failure> {
+) -> Result<(), AtomicWriteError> {
     if old.is_some()
         && let Some(fault) = at.refuses_write(name).await
     {
@@ -59,14 +61,14 @@ pub(crate) async fn put(
     }
     let mode = match (&old, source) {
         (Some(old), _) => old.mode & 0o777,
-        (None, Source::File(_, from)) => from.mode & 0o777,
-        (None, Source::Bytes(_)) => 0o666,
+        (None, WriteSource::File(_, from)) => from.mode & 0o777,
+        (None, WriteSource::Bytes(_)) => 0o666,
     };
     let (file, temp) = create_temp(at, mode).await?;
     let mut placed = fill(&file, source, old, how, cancel).await;
     if placed.is_ok() {
         let moved = place(at, &temp, name, old, how, cancel).await;
-        placed = moved.map_err(Failure::from);
+        placed = moved.map_err(AtomicWriteError::from);
     }
     if placed.is_err() {
         // The first failure is the one to tell.
@@ -80,10 +82,10 @@ async fn place(
     at: &AnyDir,
     temp: &OsStr,
     name: &OsStr,
-    old: Option<Meta>,
-    how: How,
+    old: Option<FileMeta>,
+    how: WriteMode,
     cancel: &Cancel,
-) -> Result<(), Fault> {
+) -> Result<(), BackendError> {
     let replaces = match &old {
         Some(old) if !how.create_new => {
             unchanged(at, name, old, how.content, cancel).await?;
@@ -93,9 +95,9 @@ async fn place(
     };
     match at.rename(temp, at, name, replaces).await {
         // Somebody else has created it: begin again, with what is there now.
-        Err(Fault::Exists) if old.is_none() && !how.create_new => Err(Fault::Link),
+        Err(BackendError::Exists) if old.is_none() && !how.create_new => Err(BackendError::Link),
         // A file system that can only replace.
-        Err(Fault::System(_) | Fault::Kind(_) | Fault::Invalid)
+        Err(BackendError::System(_) | BackendError::Kind(_) | BackendError::Invalid)
             if !replaces && !how.create_new && is_missing(at, name).await =>
         {
             at.rename(temp, at, name, true).await
@@ -105,24 +107,24 @@ async fn place(
 }
 
 async fn is_missing(at: &AnyDir, name: &OsStr) -> bool {
-    matches!(at.meta(name).await, Err(Fault::Missing))
+    matches!(at.meta(name).await, Err(BackendError::Missing))
 }
 
 async fn fill(
     file: &AnyFile,
-    source: Source<'_>,
-    old: Option<Meta>,
-    how: How,
+    source: WriteSource<'_>,
+    old: Option<FileMeta>,
+    how: WriteMode,
     cancel: &Cancel,
-) -> Result<(), Failure> {
+) -> Result<(), AtomicWriteError> {
     match source {
-        Source::Bytes(bytes) => write_all(file, bytes, 0, cancel).await?,
-        Source::File(from, meta) => pour(from, meta.size, file, cancel).await?,
+        WriteSource::Bytes(bytes) => write_all(file, bytes, 0, cancel).await?,
+        WriteSource::File(from, meta) => pour(from, meta.size, file, cancel).await?,
     }
     if let Some(old) = old {
         if file.meta().await?.owner != old.owner {
             let given = file.set_owner(old.owner).await;
-            given.map_err(|_| Failure::Ownership)?;
+            given.map_err(|_| AtomicWriteError::Ownership)?;
         }
         file.set_mode(old.mode & 0o777).await?;
     }
@@ -141,10 +143,10 @@ pub(crate) async fn write_all(
     bytes: &[u8],
     mut offset: u64,
     cancel: &Cancel,
-) -> Result<(), Fault> {
+) -> Result<(), BackendError> {
     for part in bytes.chunks(CHUNK_BYTES) {
         if cancel.is_cancelled() {
-            return Err(Fault::Cancelled);
+            return Err(BackendError::Cancelled);
         }
         file.write_at(part, offset).await?;
         offset += part.len() as u64;
@@ -152,7 +154,12 @@ pub(crate) async fn write_all(
     Ok(())
 }
 
-async fn pour(from: &AnyFile, size: u64, to: &AnyFile, cancel: &Cancel) -> Result<(), Fault> {
+async fn pour(
+    from: &AnyFile,
+    size: u64,
+    to: &AnyFile,
+    cancel: &Cancel,
+) -> Result<(), BackendError> {
     let mut buffer = vec![
         0;
         usize::try_from(size)
@@ -162,7 +169,7 @@ async fn pour(from: &AnyFile, size: u64, to: &AnyFile, cancel: &Cancel) -> Resul
     let mut offset = 0;
     while offset < size {
         if cancel.is_cancelled() {
-            return Err(Fault::Cancelled);
+            return Err(BackendError::Cancelled);
         }
         let room = buffer
             .len()
@@ -181,17 +188,17 @@ async fn pour(from: &AnyFile, size: u64, to: &AnyFile, cancel: &Cancel) -> Resul
 const TEMP_TRIES: u32 = 8;
 
 /// A new file with a name of its own, for as long as this process holds it open.
-async fn create_temp(at: &AnyDir, mode: u32) -> Result<(AnyFile, OsString), Fault> {
+async fn create_temp(at: &AnyDir, mode: u32) -> Result<(AnyFile, OsString), BackendError> {
     for number in 0..TEMP_TRIES {
         let name = OsString::from(format!("{TEMP_PREFIX}{number}"));
         let mut made = at.create_file(&name, mode).await;
-        if matches!(made, Err(Fault::Exists)) && sweep(at, &name).await {
+        if matches!(made, Err(BackendError::Exists)) && sweep(at, &name).await {
             made = at.create_file(&name, mode).await;
         }
         match made {
             // Whoever sweeps may have come between the creation and the claim.
             Ok(file) if is_ours(at, &name, &file).await => return Ok((file, name)),
-            Ok(_) | Err(Fault::Exists) => {}
+            Ok(_) | Err(BackendError::Exists) => {}
             Err(fault) => return Err(fault),
         }
     }
@@ -223,7 +230,7 @@ async fn is_ours(at: &AnyDir, name: &OsStr, file: &AnyFile) -> bool {
 }
 
 /// Directories made on the way to a new file, from the outermost in.
-pub(crate) struct Created<'s> {
+pub(crate) struct NewParentDirs<'s> {
     start: Handle<'s>,
     dirs: Vec<NewDir<'s>>,
 }
@@ -239,16 +246,19 @@ struct NewDir<'s> {
 /// A path has fewer than this many names; each new directory holds a descriptor until the end.
 const MAX_NEW_DIRS: usize = 256;
 
-impl<'s> Created<'s> {
+impl<'s> NewParentDirs<'s> {
     /// Makes all of `rest` but its last name, which is that of the object to come.
-    pub(crate) async fn make(start: Handle<'s>, rest: &[OsString]) -> Result<Self, Failure> {
+    pub(crate) async fn make(
+        start: Handle<'s>,
+        rest: &[OsString],
+    ) -> Result<Self, AtomicWriteError> {
         let mut made = Self {
             start,
             dirs: Vec::new(),
         };
         let parents = &rest[..rest.len().saturating_sub(1)];
         if parents.len() > MAX_NEW_DIRS {
-            return Err(Failure::System(Fault::NameTooLong));
+            return Err(AtomicWriteError::System(BackendError::NameTooLong));
         }
         for name in parents {
             if let Err(fault) = made.push(name).await {
@@ -259,11 +269,11 @@ impl<'s> Created<'s> {
         Ok(made)
     }
 
-    async fn push(&mut self, name: &OsStr) -> Result<(), Fault> {
+    async fn push(&mut self, name: &OsStr) -> Result<(), BackendError> {
         let at = self.innermost();
         let ours = match at.create_dir(name).await {
             Ok(()) => true,
-            Err(Fault::Exists) => false,
+            Err(BackendError::Exists) => false,
             Err(fault) => return Err(fault),
         };
         let handle = Handle::Own(at.open_dir(name).await?);
@@ -277,7 +287,7 @@ impl<'s> Created<'s> {
     }
 
     /// Brings the names of the new directories, and what the innermost one holds, to the disk.
-    pub(crate) async fn sync(&self) -> Result<(), Fault> {
+    pub(crate) async fn sync(&self) -> Result<(), BackendError> {
         self.start.sync().await?;
         for dir in &self.dirs {
             dir.handle.sync().await?;
