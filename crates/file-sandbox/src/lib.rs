@@ -95,15 +95,18 @@ pub use limits::{HardLinks, Limits};
 pub use mode::{Mode, ParseModeError};
 pub use mount::Mount;
 pub use ops::{
-    AppendOptions, Appended, DeleteOptions, EditOptions, Edited, Entry, EntryKind, ListKinds,
-    ListOptions, Listing, MoveOptions, Moved, OpenFile, ReadOptions, Replacement, Skipped, Stat,
-    Text, TotalChars, WriteOptions, Written,
+    AppendOptions, AppendOutcome, DeleteOptions, EditOptions, EditOutcome, EntryKind, ListEntry,
+    ListKinds, ListOptions, Listing, MoveOptions, MoveOutcome, OpenFile, ReadOptions, Replacement,
+    SkippedEntry, Stat, TextSlice, TotalChars, WriteOptions, WriteOutcome,
 };
-pub use ops::{Cancel, Cut, Hit, Ignored, Matches, SearchOptions, WalkOptions};
+pub use ops::{
+    CancellationToken, IgnoredEntries, SearchHit, SearchOptions, SearchResults, TruncationReason,
+    WalkOptions,
+};
 pub use path::SandboxPath;
 pub use restrict::Restriction;
 pub use rules::{DEFAULT_HIDDEN, DEFAULT_PROTECTED};
-pub use sandbox::{FileSandbox, FileSandboxBuilder, Resolved, RootStyle};
+pub use sandbox::{FileSandbox, FileSandboxBuilder, ResolvedLocation, RootStyle};
 pub use text::TextEncoding;
 
 #[cfg(doctest)]

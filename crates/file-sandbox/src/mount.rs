@@ -314,18 +314,18 @@ impl Mount {
     /// std::fs::create_dir_all(project.join(".git/hooks"))?;
     /// let whole = Mount::open_ambient(SandboxPath::root(), project, Mode::ReadWrite, authority)?
     ///     .protect([".git/hooks"])?;
-    /// let part = whole.part(&SandboxPath::parse("/.git")?, SandboxPath::parse("/.git")?)?;
+    /// let part = whole.submount(&SandboxPath::parse("/.git")?, SandboxPath::parse("/.git")?)?;
     /// let files = FileSandbox::new(vec![part])?;
     /// let hook = files.path("/.git/hooks/pre-commit")?;
     /// let denied = files.write(&hook, "x", Default::default()).unwrap_err();
     /// assert_eq!(denied.kind(), ErrorKind::ReadOnly);
-    /// assert!(whole.part(&SandboxPath::parse("/absent")?, SandboxPath::root()).is_err());
+    /// assert!(whole.submount(&SandboxPath::parse("/absent")?, SandboxPath::root()).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// `INVALID_PATH` if it is absent, hidden, no directory, or a link is on the way.
-    pub fn part(&self, below: &SandboxPath, target: SandboxPath) -> Result<Self, Error> {
+    pub fn submount(&self, below: &SandboxPath, target: SandboxPath) -> Result<Self, Error> {
         let names = names_below(below, &SandboxPath::root()).unwrap_or_default();
         if hidden_by(self, &names).is_some() {
             return Err(not_opened(&target, io::ErrorKind::NotFound.into()));
@@ -478,7 +478,7 @@ impl Mount {
     /// Where it lies below the directory that its name rules are counted from: empty unless it is
     /// a [part](Self::part) of one. None if a name on the way is no text.
     #[must_use]
-    pub fn rules_from(&self) -> Option<Vec<&str>> {
+    pub fn rule_base(&self) -> Option<Vec<&str>> {
         self.base.iter().map(|name| name.to_str()).collect()
     }
 
@@ -490,8 +490,8 @@ impl Mount {
     ///
     /// let part = Mount::memory(SandboxPath::parse("/git")?, Mode::ReadWrite)
     ///     .protect([".git/hooks"])?
-    ///     .with_rules_from([".git"]);
-    /// assert_eq!(part.rules_from(), Some(vec![".git"]));
+    ///     .with_rule_base([".git"]);
+    /// assert_eq!(part.rule_base(), Some(vec![".git"]));
     /// let files = FileSandbox::new(vec![part])?;
     /// let hook = files.path("/git/hooks/pre-commit")?;
     /// let denied = files.write(&hook, "x", Default::default()).unwrap_err();
@@ -499,7 +499,7 @@ impl Mount {
     /// # Ok::<(), file_sandbox::Error>(())
     /// ```
     #[must_use]
-    pub fn with_rules_from<S: AsRef<OsStr>>(mut self, way: impl IntoIterator<Item = S>) -> Self {
+    pub fn with_rule_base<S: AsRef<OsStr>>(mut self, way: impl IntoIterator<Item = S>) -> Self {
         self.base = way
             .into_iter()
             .map(|name| name.as_ref().to_owned())

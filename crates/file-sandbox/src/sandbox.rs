@@ -10,7 +10,7 @@ use crate::backend::{FileId, FileKind, block_on_ready};
 use crate::error::{Error, ErrorReason, Verb};
 use crate::mode::Mode;
 use crate::mount::Mount;
-use crate::ops::Cancel;
+use crate::ops::CancellationToken;
 use crate::path::SandboxPath;
 use crate::resolve::{MountLocation, Resolution, check_size, names_below, path_in};
 use crate::walk::{FinalLink, Lookup, NestedMount};
@@ -44,7 +44,7 @@ use crate::walk::{FinalLink, Lookup, NestedMount};
 pub struct FileSandbox {
     pub(crate) table: Arc<MountTable>,
     /// Ends what is done through this value.
-    pub(crate) cancel: Cancel,
+    pub(crate) cancel: CancellationToken,
 }
 
 /// The mounts, in the order they were given. Nothing in here ever changes.
@@ -210,7 +210,7 @@ impl FileSandbox {
     pub(crate) fn from_table(table: MountTable) -> Self {
         Self {
             table: Arc::new(table),
-            cancel: Cancel::new(),
+            cancel: CancellationToken::new(),
         }
     }
 
@@ -220,14 +220,14 @@ impl FileSandbox {
     /// whole or not at all.
     ///
     /// ```
-    /// use file_sandbox::{Cancel, ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+    /// use file_sandbox::{CancellationToken, ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
     ///
     /// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite);
     /// let files = FileSandbox::new(vec![data])?;
     /// let path = files.path("/data/a.md")?;
     /// files.write(&path, "text", Default::default())?;
     ///
-    /// let cancel = Cancel::new();
+    /// let cancel = CancellationToken::new();
     /// let call = files.with_cancel(&cancel);
     /// cancel.cancel();
     /// assert_eq!(call.hash(&path).unwrap_err().kind(), ErrorKind::Cancelled);
@@ -235,7 +235,7 @@ impl FileSandbox {
     /// # Ok::<(), file_sandbox::Error>(())
     /// ```
     #[must_use]
-    pub fn with_cancel(&self, cancel: &Cancel) -> Self {
+    pub fn with_cancel(&self, cancel: &CancellationToken) -> Self {
         Self {
             table: Arc::clone(&self.table),
             cancel: cancel.clone(),
@@ -336,10 +336,10 @@ impl FileSandbox {
     ///
     /// # Errors
     /// Those of reading, but not `NOT_FOUND` for what is missing and not hidden.
-    pub fn resolve(&self, path: &SandboxPath) -> Result<Resolved, Error> {
+    pub fn resolve(&self, path: &SandboxPath) -> Result<ResolvedLocation, Error> {
         let spot = match block_on_ready(self.locate(path, FinalLink::Follow, Verb::Access))? {
             Resolution::Virtual(_) => {
-                return Ok(Resolved {
+                return Ok(ResolvedLocation {
                     path: path.clone(),
                     mode: Mode::ReadOnly,
                     exists: true,
@@ -366,7 +366,7 @@ impl FileSandbox {
         if !exists {
             self.check_suffix(path, &spot)?;
         }
-        Ok(Resolved {
+        Ok(ResolvedLocation {
             host: spot.mount.host().map(|host| {
                 let mut host = host.to_owned();
                 host.extend(&spot.real);
@@ -408,7 +408,7 @@ impl FileSandbox {
     /// that covers the path itself, last the one where it ends, with its links resolved. As far as
     /// it can be followed; says nothing about whether anything there may be read.
     #[must_use]
-    pub fn way(&self, path: &SandboxPath, follow: bool) -> Vec<SandboxPath> {
+    pub fn mounts_on_path(&self, path: &SandboxPath, follow: bool) -> Vec<SandboxPath> {
         let last = match follow {
             true => FinalLink::Follow,
             false => FinalLink::Keep,
@@ -483,14 +483,14 @@ impl FileSandbox {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Resolved {
+pub struct ResolvedLocation {
     path: SandboxPath,
     mode: Mode,
     exists: bool,
     host: Option<PathBuf>,
 }
 
-impl Resolved {
+impl ResolvedLocation {
     /// The place, with all links resolved.
     #[must_use]
     pub fn path(&self) -> &SandboxPath {

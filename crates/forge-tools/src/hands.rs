@@ -468,7 +468,7 @@ pub struct Hands {
     /// Keeps others from changing the same paths, as long as any copy of this is at work.
     pub(crate) writing: Option<std::sync::Arc<crate::writing::Held>>,
     /// Set when nobody waits for the call any more.
-    pub(crate) cancel: file_sandbox::Cancel,
+    pub(crate) cancel: file_sandbox::CancellationToken,
     pub(crate) progress: Option<crate::progress::Progress>,
     /// Files as they were when a person was shown what would become of them.
     pub(crate) seen: Vec<(String, Seen)>,
@@ -479,11 +479,11 @@ pub struct Hands {
 impl Hands {
     /// The same for one call.
     pub(crate) fn for_call(&self) -> Self {
-        self.for_call_until(file_sandbox::Cancel::new())
+        self.for_call_until(file_sandbox::CancellationToken::new())
     }
 
     /// The same for one call, whose work ends when `cancel` says so, that on files too.
-    pub(crate) fn for_call_until(&self, cancel: file_sandbox::Cancel) -> Self {
+    pub(crate) fn for_call_until(&self, cancel: file_sandbox::CancellationToken) -> Self {
         let files = self.files.as_ref();
         Hands {
             paths: Arc::default(),

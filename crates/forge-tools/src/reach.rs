@@ -63,7 +63,7 @@ impl Reach {
                 Intent::Delegate(_) => continue,
             };
             let Some(path) = intent.path() else { continue };
-            let way = files.way(path, !matches!(intent, Intent::Delete(_)));
+            let way = files.mounts_on_path(path, !matches!(intent, Intent::Delete(_)));
             // Of what is only changed, the place counts where it is; of what is read, each place
             // that is looked into.
             let looked = match intent.changes() {

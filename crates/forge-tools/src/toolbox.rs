@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use file_sandbox::{Cancel, ErrorKind};
+use file_sandbox::{CancellationToken, ErrorKind};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::approval::Approver;
@@ -75,7 +75,7 @@ const QUEUE: Duration = Duration::from_secs(60);
 static COMMANDS: Semaphore = Semaphore::const_new(MAX_COMMANDS);
 
 /// Tells work that goes on by itself that nobody waits for it any more.
-pub(crate) struct CancelOnDrop(pub(crate) Cancel);
+pub(crate) struct CancelOnDrop(pub(crate) CancellationToken);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

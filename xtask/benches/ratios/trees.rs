@@ -109,7 +109,7 @@ fn search(dir: &Path, files: &FileSandbox) -> Result<Measure, Box<dyn Error>> {
         Ok::<_, Box<dyn Error>>(found)
     };
     let theirs = || lines(dir, &["--no-heading", "--line-number", WORD]);
-    let shown = |hit: &file_sandbox::Hit| {
+    let shown = |hit: &file_sandbox::SearchHit| {
         let name = hit.path.as_str().trim_start_matches("/data/");
         format!("{name}:{}:{}", hit.line, hit.text)
     };

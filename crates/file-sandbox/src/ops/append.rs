@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
 use crate::ops::atomic_write::{WriteMode, WriteSource, write_all};
 use crate::ops::lock::unchanged;
-use crate::ops::walk::Cancel;
-use crate::ops::write::{Written, last_name};
+use crate::ops::walk::CancellationToken;
+use crate::ops::write::{WriteOutcome, last_name};
 use crate::path::SandboxPath;
 use crate::resolve::{check_size, not_found};
 use crate::sandbox::FileSandbox;
@@ -84,7 +84,7 @@ impl AppendOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Appended {
+pub struct AppendOutcome {
     /// The file, with all links resolved.
     pub path: SandboxPath,
     /// The text, with the line ends that it has in the file.
@@ -135,11 +135,11 @@ impl FileSandbox {
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
-    pub fn append(&self, path: &SandboxPath, bytes: &[u8]) -> Result<Written, Error> {
+    pub fn append(&self, path: &SandboxPath, bytes: &[u8]) -> Result<WriteOutcome, Error> {
         let options = AppendOptions::new();
         let addition = AppendInput::Bytes(bytes);
         let appended = self.settled(|| block_on_ready(self.append_at(path, addition, &options)))?;
-        Ok(Written {
+        Ok(WriteOutcome {
             path: appended.path,
             chars: bytes.len() as u64,
             bytes: appended.bytes,
@@ -159,7 +159,7 @@ impl FileSandbox {
         path: &SandboxPath,
         text: &str,
         options: AppendOptions,
-    ) -> Result<Appended, Error> {
+    ) -> Result<AppendOutcome, Error> {
         self.settled(|| block_on_ready(self.append_at(path, AppendInput::Text(text), &options)))
     }
 
@@ -168,7 +168,7 @@ impl FileSandbox {
         path: &SandboxPath,
         addition: AppendInput<'_>,
         options: &AppendOptions,
-    ) -> Result<Appended, Error> {
+    ) -> Result<AppendOutcome, Error> {
         let verb = Verb::Append;
         let spot = self
             .locate_for_change(path, FinalLink::Follow, verb)
@@ -206,7 +206,7 @@ impl FileSandbox {
         let added = fitted.bytes.len() as u64;
         let after = old.map_or(0, |old| old.size).saturating_add(added);
         check_size(path, spot.mount, verb, after)?;
-        let appended = Appended {
+        let appended = AppendOutcome {
             path: spot.path(),
             added: fitted.added,
             bytes: after,
@@ -357,7 +357,7 @@ async fn read_range(
     file: &AnyFile,
     from: u64,
     to: u64,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<Vec<u8>, BackendError> {
     let size = usize::try_from(to - from).map_err(|_| BackendError::Invalid)?;
     let mut bytes = vec![0; size];
@@ -380,7 +380,11 @@ async fn read_range(
     Ok(bytes)
 }
 
-async fn is_utf8(file: &AnyFile, size: u64, cancel: &Cancel) -> Result<bool, BackendError> {
+async fn is_utf8(
+    file: &AnyFile,
+    size: u64,
+    cancel: &CancellationToken,
+) -> Result<bool, BackendError> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let (mut offset, mut kept) = (0, 0);
     while offset < size {
@@ -411,7 +415,7 @@ async fn extend(
     bytes: &[u8],
     old: FileMeta,
     how: WriteMode,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<(), BackendError> {
     let file = at.open_to_write(name).await?;
     if file.meta().await?.id != old.id {

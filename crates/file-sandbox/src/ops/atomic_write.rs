@@ -12,7 +12,7 @@ use crate::backend::{
 };
 use crate::hash::ContentHash;
 use crate::ops::lock::unchanged;
-use crate::ops::walk::Cancel;
+use crate::ops::walk::CancellationToken;
 use crate::rules::TEMP_PREFIX;
 
 /// Why a file could not be put in its place.
@@ -52,7 +52,7 @@ pub(crate) async fn atomic_write(
     source: WriteSource<'_>,
     old: Option<FileMeta>,
     how: WriteMode,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<(), AtomicWriteError> {
     if old.is_some()
         && let Some(fault) = at.refuses_write(name).await
@@ -84,7 +84,7 @@ async fn place(
     name: &OsStr,
     old: Option<FileMeta>,
     how: WriteMode,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<(), BackendError> {
     let replaces = match &old {
         Some(old) if !how.create_new => {
@@ -115,7 +115,7 @@ async fn fill(
     source: WriteSource<'_>,
     old: Option<FileMeta>,
     how: WriteMode,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<(), AtomicWriteError> {
     match source {
         WriteSource::Bytes(bytes) => write_all(file, bytes, 0, cancel).await?,
@@ -142,7 +142,7 @@ pub(crate) async fn write_all(
     file: &AnyFile,
     bytes: &[u8],
     mut offset: u64,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<(), BackendError> {
     for part in bytes.chunks(CHUNK_BYTES) {
         if cancel.is_cancelled() {
@@ -158,7 +158,7 @@ async fn pour(
     from: &AnyFile,
     size: u64,
     to: &AnyFile,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<(), BackendError> {
     let mut buffer = vec![
         0;

@@ -25,7 +25,7 @@ enum Reaction {
     /// With an error, and what is gone is gone.
     Partly,
     /// With what was found until then.
-    Cut,
+    Truncated,
 }
 
 /// A name, how often it has to look at least, how it answers, and the operation. True: it was cut.
@@ -40,8 +40,8 @@ fn at(files: &FileSandbox, path: &str) -> crate::path::SandboxPath {
     files.path(path).expect("path")
 }
 
-fn is_cut(cut: Option<Cut>) -> bool {
-    cut == Some(Cut::Cancelled)
+fn is_cut(cut: Option<TruncationReason>) -> bool {
+    cut == Some(TruncationReason::Cancelled)
 }
 
 /// Nothing is read or written for longer than this without a look.
@@ -178,28 +178,33 @@ const ROWS: &[CancelCase] = &[
                 .map(|_| false)
         },
     ),
-    ("list", PAGES, Reaction::Cut, |files| {
+    ("list", PAGES, Reaction::Truncated, |files| {
         let listed = files.list(&at(files, "/a/many"), ListOptions::new())?;
         Ok(is_cut(listed.cut))
     }),
-    ("list with a pattern", PAGES, Reaction::Cut, |files| {
+    ("list with a pattern", PAGES, Reaction::Truncated, |files| {
         let options = ListOptions::new().pattern("**/*.txt");
         Ok(is_cut(files.list(&at(files, "/a"), options)?.cut))
     }),
-    ("glob", PAGES, Reaction::Cut, |files| {
+    ("glob", PAGES, Reaction::Truncated, |files| {
         Ok(is_cut(
             files.glob(&at(files, "/a"), "**", WalkOptions::new())?.cut,
         ))
     }),
-    ("walk, by ignore rules", 2 * PAGES, Reaction::Cut, |files| {
-        let options = WalkOptions::new().gitignore(true);
-        Ok(is_cut(files.walk(&at(files, "/a"), options)?.cut))
-    }),
-    ("search in a tree", PAGES, Reaction::Cut, |files| {
+    (
+        "walk, by ignore rules",
+        2 * PAGES,
+        Reaction::Truncated,
+        |files| {
+            let options = WalkOptions::new().gitignore(true);
+            Ok(is_cut(files.walk(&at(files, "/a"), options)?.cut))
+        },
+    ),
+    ("search in a tree", PAGES, Reaction::Truncated, |files| {
         let found = files.search(&at(files, "/a"), "nowhere", SearchOptions::new())?;
         Ok(is_cut(found.cut))
     }),
-    ("search in a file", 8, Reaction::Cut, |files| {
+    ("search in a file", 8, Reaction::Truncated, |files| {
         let found = files.search(&at(files, "/a/huge.txt"), "nowhere", SearchOptions::new())?;
         Ok(is_cut(found.cut))
     }),
@@ -281,14 +286,14 @@ fn what_takes_long_can_be_stopped() {
     for (name, least, answer, operation) in ROWS {
         // How often it looks when nobody says anything.
         let own = scene();
-        let never = Cancel::new();
+        let never = CancellationToken::new();
         let whole = operation(&own.files.with_cancel(&never));
         assert!(matches!(whole, Ok(false)), "{name}: {whole:?}");
         let looks = never.looks();
         assert!(looks >= *least, "{name}: {looks} looks, expected {least}");
         // At the first and at one in the middle.
         for number in [1, looks / 2] {
-            let cancel = Cancel::at_look(number);
+            let cancel = CancellationToken::at_look(number);
             let own = (*answer == Reaction::Partly).then(scene);
             let scene = own.as_ref().unwrap_or(&shared);
             let stopped = operation(&scene.files.with_cancel(&cancel));
@@ -298,7 +303,7 @@ fn what_takes_long_can_be_stopped() {
                 "{name}: {after} more looks after look {number} of {looks}"
             );
             match (answer, stopped) {
-                (Reaction::Cut, Ok(cut)) => assert!(cut, "{name} at {number} of {looks}"),
+                (Reaction::Truncated, Ok(cut)) => assert!(cut, "{name} at {number} of {looks}"),
                 (Reaction::Refused | Reaction::Partly, Err(error)) => {
                     assert_eq!(error.kind(), ErrorKind::Cancelled, "{name}: {error}");
                 }

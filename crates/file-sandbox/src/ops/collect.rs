@@ -1,7 +1,7 @@
 //! Of a text that comes in parts, the characters or lines that were asked for.
 
 use crate::hash::ContentHash;
-use crate::ops::read::{ReadOptions, Text, TotalChars};
+use crate::ops::read::{ReadOptions, TextSlice, TotalChars};
 use crate::text::TextEncoding;
 
 /// Counts all characters and keeps those asked for.
@@ -136,9 +136,9 @@ impl TextCollector {
         encoding: TextEncoding,
         hash: Option<ContentHash>,
         at_end: bool,
-    ) -> Text {
+    ) -> TextSlice {
         let truncated = !at_end || self.offset.saturating_add(self.taken) < self.total;
-        Text {
+        TextSlice {
             content: self.content,
             truncated,
             next_byte: (truncated && self.taken > 0).then_some(self.end_byte),

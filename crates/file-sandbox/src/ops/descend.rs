@@ -15,7 +15,9 @@ use crate::escape;
 use crate::glob::{Glob, GlobState};
 use crate::ops::ignored::{self, IgnoreRules};
 use crate::ops::list::ListWindow;
-use crate::ops::walk::{Cancel, Cut, Ignored, Skipped, WalkOptions};
+use crate::ops::walk::{
+    CancellationToken, IgnoredEntries, SkippedEntry, TruncationReason, WalkOptions,
+};
 use crate::path::SandboxPath;
 use crate::resolve::{Resolution, hidden_by, path_in};
 use crate::rules::ContentCondition;
@@ -56,10 +58,10 @@ pub(crate) struct TreeWalker<'s> {
 /// What an answer says about what is not in it.
 #[derive(Debug, Default)]
 pub(crate) struct WalkReport {
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<TruncationReason>,
     pub(crate) more_skipped: bool,
-    pub(crate) skipped: Vec<Skipped>,
-    pub(crate) ignored: Ignored,
+    pub(crate) skipped: Vec<SkippedEntry>,
+    pub(crate) ignored: IgnoredEntries,
 }
 
 /// One directory that was read.
@@ -172,10 +174,11 @@ impl<'s> TreeWalker<'s> {
     pub(crate) fn is_over(&mut self) -> bool {
         if self.report.cut.is_none() {
             let told = self.options.cancel.as_ref();
-            if self.files.cancel.is_cancelled() || told.is_some_and(Cancel::is_cancelled) {
-                self.report.cut = Some(Cut::Cancelled);
+            if self.files.cancel.is_cancelled() || told.is_some_and(CancellationToken::is_cancelled)
+            {
+                self.report.cut = Some(TruncationReason::Cancelled);
             } else if self.until.is_some_and(|until| Instant::now() >= until) {
-                self.report.cut = Some(Cut::Time);
+                self.report.cut = Some(TruncationReason::Time);
             }
         }
         self.report.cut.is_some()
@@ -188,13 +191,13 @@ impl<'s> TreeWalker<'s> {
         }
     }
 
-    pub(crate) fn cut(&mut self, why: Cut) {
+    pub(crate) fn cut(&mut self, why: TruncationReason) {
         self.report.cut.get_or_insert(why);
     }
 
     pub(crate) fn skip(&mut self, name: &str, reason: &str) {
         if self.report.skipped.len() < MAX_SKIPPED {
-            self.report.skipped.push(Skipped {
+            self.report.skipped.push(SkippedEntry {
                 name: name.trim_end_matches('/').to_owned(),
                 reason: reason.to_owned(),
             });
@@ -275,7 +278,7 @@ impl<'s> TreeWalker<'s> {
         while let Some((raw, kind)) = entries.next().await? {
             self.names += 1;
             if self.names > self.options.max_names {
-                self.cut(Cut::Names);
+                self.cut(TruncationReason::Names);
             }
             let look = self.names.is_multiple_of(NAMES_PER_LOOK);
             if self.report.cut.is_some() || (look && self.is_over()) {
@@ -335,7 +338,7 @@ impl<'s> TreeWalker<'s> {
                 }
             }
             if children.len() == MAX_HELD {
-                self.cut(Cut::Names);
+                self.cut(TruncationReason::Names);
                 return Ok(());
             }
             children.push(DirEntry {
@@ -430,7 +433,7 @@ impl<'s> TreeWalker<'s> {
                 (None, DirRef::Virtual(_)) => continue,
             };
             if self.pending.len() == MAX_PENDING {
-                self.cut(Cut::Names);
+                self.cut(TruncationReason::Names);
                 break;
             }
             self.pending.push(PendingDir {

@@ -137,7 +137,7 @@ impl EditOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Edited {
+pub struct EditOutcome {
     /// The file, with all links resolved.
     pub path: SandboxPath,
     /// How many places were replaced.
@@ -173,7 +173,7 @@ impl FileSandbox {
         path: &SandboxPath,
         replacements: &[Replacement],
         options: EditOptions,
-    ) -> Result<Edited, Error> {
+    ) -> Result<EditOutcome, Error> {
         self.settled(|| block_on_ready(self.edit_at(path, replacements, &options)))
     }
 
@@ -182,7 +182,7 @@ impl FileSandbox {
         path: &SandboxPath,
         replacements: &[Replacement],
         options: &EditOptions,
-    ) -> Result<Edited, Error> {
+    ) -> Result<EditOutcome, Error> {
         let verb = Verb::Edit;
         let spot = self
             .locate_for_change(path, FinalLink::Follow, verb)
@@ -229,7 +229,7 @@ impl FileSandbox {
             .await?;
         let (diff, whole) = edit::diff(&work.decoded.text, &work.changes, MAX_DIFF_BYTES);
         let fuzzy = work.changes.iter().filter(|change| change.fuzzy);
-        let edited = Edited {
+        let edited = EditOutcome {
             path: spot.path(),
             replaced: work.changes.len(),
             diff,

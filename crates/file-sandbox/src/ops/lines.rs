@@ -10,8 +10,8 @@ use crate::backend::{AnyFile, BackendFile as _, FileMeta};
 use crate::error::{Error, ErrorReason};
 use crate::ops::clip::clip;
 use crate::ops::descend::TreeWalker;
-use crate::ops::search::{Hit, Matches, SearchOptions};
-use crate::ops::walk::Cut;
+use crate::ops::search::{SearchHit, SearchOptions, SearchResults};
+use crate::ops::walk::TruncationReason;
 use crate::path::SandboxPath;
 
 /// A longer expression is no question.
@@ -30,7 +30,7 @@ pub(crate) struct FileSearch<'o> {
     searcher: Searcher,
     buffer: Vec<u8>,
     answer_bytes: usize,
-    pub(crate) answer: Matches,
+    pub(crate) answer: SearchResults,
 }
 
 impl<'o> FileSearch<'o> {
@@ -61,7 +61,7 @@ impl<'o> FileSearch<'o> {
             searcher,
             buffer: Vec::new(),
             answer_bytes: 0,
-            answer: Matches::default(),
+            answer: SearchResults::default(),
         })
     }
 
@@ -117,7 +117,7 @@ impl<'o> FileSearch<'o> {
                 descent.cut(cut);
             }
             if at_end && offset < size && offset == end {
-                descent.cut(Cut::Bytes);
+                descent.cut(TruncationReason::Bytes);
             }
             if at_end || descent.is_over() {
                 return Ok(());
@@ -159,13 +159,13 @@ impl<'o> FileSearch<'o> {
         Ok((filled, offset >= end))
     }
 
-    pub(crate) fn finish(self, descent: TreeWalker<'_>) -> Matches {
+    pub(crate) fn finish(self, descent: TreeWalker<'_>) -> SearchResults {
         let report = descent.report;
         let mut answer = self.answer;
         answer
             .hits
             .sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
-        Matches {
+        SearchResults {
             more: report.cut.is_some() || report.more_skipped,
             cut: report.cut,
             skipped: report.skipped,
@@ -180,7 +180,7 @@ fn run(
     matcher: &RegexMatcher,
     piece: &[u8],
     mut sink: HitSink<'_>,
-) -> Result<Option<Cut>, &'static str> {
+) -> Result<Option<TruncationReason>, &'static str> {
     searcher
         .search_slice(matcher, piece, &mut sink)
         .map_err(|_| "it cannot be searched")?;
@@ -195,8 +195,8 @@ struct HitSink<'s> {
     /// Lines before this piece.
     lines: u64,
     answer_bytes: &'s mut usize,
-    hits: &'s mut Vec<Hit>,
-    full: Option<Cut>,
+    hits: &'s mut Vec<SearchHit>,
+    full: Option<TruncationReason>,
 }
 
 impl Sink for HitSink<'_> {
@@ -204,7 +204,7 @@ impl Sink for HitSink<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         if self.hits.len() == self.options.max_hits {
-            self.full = Some(Cut::Entries);
+            self.full = Some(TruncationReason::Entries);
             return Ok(false);
         }
         let line = found.bytes();
@@ -215,11 +215,11 @@ impl Sink for HitSink<'_> {
         let at = at.map_or(0..0, |at| at.start()..at.end());
         let clipped = clip(line, at, self.options.max_line_chars);
         if *self.answer_bytes + clipped.text.len() > self.options.max_answer_bytes {
-            self.full = Some(Cut::Bytes);
+            self.full = Some(TruncationReason::Bytes);
             return Ok(false);
         }
         *self.answer_bytes += clipped.text.len();
-        self.hits.push(Hit {
+        self.hits.push(SearchHit {
             path: self.path.clone(),
             line: self.lines + found.line_number().unwrap_or(0),
             column: clipped.column,

@@ -6,7 +6,7 @@
 use crate::backend::{FileKind, block_on_ready};
 use crate::error::{Error, Verb};
 use crate::ops::descend::TreeWalker;
-use crate::ops::walk::{Cut, Ignored, Skipped, WalkOptions, parse_glob};
+use crate::ops::walk::{IgnoredEntries, SkippedEntry, TruncationReason, WalkOptions, parse_glob};
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 
@@ -130,32 +130,32 @@ impl Default for ListOptions {
 #[non_exhaustive]
 pub struct Listing {
     /// What was found, sorted by name.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ListEntry>,
     /// Whether there is more than this.
     pub more: bool,
     /// Why it ends before its end.
-    pub cut: Option<Cut>,
+    pub cut: Option<TruncationReason>,
     /// With [`FileSandbox::list`]: the name to go on [`after`](ListOptions::after), if there is
     /// more of which the order is known.
     pub next: Option<String>,
     /// Directories that were not looked into, at most 100 of them.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedEntry>,
     /// What ignore rules kept out, where they were asked for.
-    pub ignored: Ignored,
+    pub ignored: IgnoredEntries,
 }
 
 /// One entry of a [`Listing`].
 ///
 /// ```
-/// # use file_sandbox::{Entry, EntryKind, Listing};
-/// fn directories(listing: &Listing) -> impl Iterator<Item = &Entry> {
+/// # use file_sandbox::{ListEntry, EntryKind, Listing};
+/// fn directories(listing: &Listing) -> impl Iterator<Item = &ListEntry> {
 ///     listing.entries.iter().filter(|entry| entry.kind == EntryKind::Directory)
 /// }
 /// # assert_eq!(directories(&Listing::default()).count(), 0);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct ListEntry {
     /// Its path below the directory listed, without a leading slash.
     pub name: String,
     /// Its type; a link is not followed.
@@ -225,7 +225,7 @@ impl FileSandbox {
         let mut descent = TreeWalker::new(self, at, glob.as_ref(), &walk).await;
         let window = ListWindow::new(options.after.clone(), options.max_entries, kinds);
         descent.window = Some(window.clone());
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<ListEntry> = Vec::new();
         loop {
             let page = descent.next().await;
             let page = page.map_err(|fault| self.system(path, Verb::List, fault))?;
@@ -237,7 +237,7 @@ impl FileSandbox {
                 let name = format!("{}{}", page.prefix, child.name);
                 if !window.is_before(&name) {
                     let kind = EntryKind::of(child.kind);
-                    entries.push(Entry { name, kind });
+                    entries.push(ListEntry { name, kind });
                 }
             }
             if entries.len() > window.room() {
@@ -256,7 +256,7 @@ impl FileSandbox {
         let mut next = None;
         if entries.len() > options.max_entries {
             entries.truncate(options.max_entries);
-            descent.cut(Cut::Entries);
+            descent.cut(TruncationReason::Entries);
             next = entries.last().map(|entry| entry.name.clone());
         }
         let listing = Listing::new(entries, descent.report);

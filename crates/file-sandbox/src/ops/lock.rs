@@ -22,7 +22,7 @@ use crate::backend::{
 };
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
-use crate::ops::walk::Cancel;
+use crate::ops::walk::CancellationToken;
 use crate::ops::write::hash_of;
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
@@ -132,7 +132,7 @@ async fn hold(
     at: &AnyDir,
     name: &OsStr,
     meta: &FileMeta,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<FileLock, LockError> {
     let until = Instant::now() + WAIT;
     let here = wait_here(meta.id, until, cancel)?;
@@ -178,7 +178,11 @@ async fn hold(
     })
 }
 
-fn wait_here(id: FileId, until: Instant, cancel: &Cancel) -> Result<ProcessLock, LockError> {
+fn wait_here(
+    id: FileId,
+    until: Instant,
+    cancel: &CancellationToken,
+) -> Result<ProcessLock, LockError> {
     let mut held = held();
     while held.contains(&id) {
         if cancel.is_cancelled() {
@@ -206,7 +210,7 @@ pub(crate) async fn unchanged(
     name: &OsStr,
     old: &FileMeta,
     content: Option<ContentHash>,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<(), BackendError> {
     let now = at.meta(name).await.map_err(|_| BackendError::Link)?;
     let same = now.id == old.id

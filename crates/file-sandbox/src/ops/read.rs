@@ -44,7 +44,7 @@ impl ReadOptions {
         }
     }
 
-    /// Where the [`offset`](Self::offset) lies in bytes, as [`Text::next_byte`] told: then nothing
+    /// Where the [`offset`](Self::offset) lies in bytes, as [`TextSlice::next_byte`] told: then nothing
     /// before it is read. Where that can be no place of a character, and in other encodings than
     /// UTF-8, the offset alone counts.
     #[must_use]
@@ -116,7 +116,7 @@ impl Default for ReadOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Text {
+pub struct TextSlice {
     /// The characters.
     pub content: String,
     /// Whether the file goes on after them; with [`ReadOptions::tail`], whether it has more before.
@@ -139,7 +139,7 @@ pub struct Text {
     pub hash: Option<ContentHash>,
 }
 
-impl Text {
+impl TextSlice {
     /// The [`ReadOptions::offset`] to go on with; `None` at the end of the file.
     #[must_use]
     pub fn next_offset(&self) -> Option<u64> {
@@ -210,11 +210,11 @@ impl FileSandbox {
     /// # Errors
     /// `NOT_TEXT` for what is text in no encoding, as far as it was looked at; `TOO_LARGE` above
     /// the mount's limit; and those of finding the file.
-    pub fn read(&self, path: &SandboxPath, options: ReadOptions) -> Result<Text, Error> {
+    pub fn read(&self, path: &SandboxPath, options: ReadOptions) -> Result<TextSlice, Error> {
         block_on_ready(self.read_at(path, options))
     }
 
-    async fn read_at(&self, path: &SandboxPath, options: ReadOptions) -> Result<Text, Error> {
+    async fn read_at(&self, path: &SandboxPath, options: ReadOptions) -> Result<TextSlice, Error> {
         let opened = self.open_file(path).await?;
         if let Some(lines) = options.tail {
             return Box::pin(self.read_tail(path, &opened, lines, &options)).await;
@@ -240,7 +240,7 @@ impl FileSandbox {
         path: &SandboxPath,
         opened: &OpenedFile<'_>,
         options: &ReadOptions,
-    ) -> Result<Option<Text>, Error> {
+    ) -> Result<Option<TextSlice>, Error> {
         let size = usize::try_from(opened.meta.size).unwrap_or(usize::MAX);
         let plain = options.offset == 0 && options.lines.is_none() && !options.hash;
         if !plain || size == 0 || size > CHUNK_BYTES {
@@ -263,7 +263,7 @@ impl FileSandbox {
             return Ok(None);
         };
         let chars = content.chars().count() as u64;
-        Ok((chars <= options.max_chars).then_some(Text {
+        Ok((chars <= options.max_chars).then_some(TextSlice {
             content,
             truncated: false,
             total_chars: TotalChars::Exact(chars),
@@ -283,7 +283,7 @@ impl FileSandbox {
         opened: &OpenedFile<'_>,
         options: &ReadOptions,
         start: u64,
-    ) -> Result<Option<Text>, Error> {
+    ) -> Result<Option<TextSlice>, Error> {
         let mut source = FileReader::new(self, path, opened);
         source.bytes = start;
         let mut collect = match start {
@@ -328,7 +328,7 @@ impl FileSandbox {
         path: &SandboxPath,
         opened: &OpenedFile<'_>,
         options: &ReadOptions,
-    ) -> Result<Text, Error> {
+    ) -> Result<TextSlice, Error> {
         let refuse = || Error::new(path.asked(), ErrorReason::NotText);
         let mut source = FileReader::new(self, path, opened);
         let mut buffer = source.buffer();
@@ -374,7 +374,7 @@ impl FileSandbox {
         let hash = hasher.map(ContentHasher::finish);
         let text = collect.finish(encoding, hash, at_end);
         let next_byte = None;
-        Ok(Text { next_byte, ..text })
+        Ok(TextSlice { next_byte, ..text })
     }
 
     /// Reads a whole file of at most `max_bytes`.

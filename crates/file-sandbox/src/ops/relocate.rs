@@ -85,7 +85,7 @@ impl MoveOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Moved {
+pub struct MoveOutcome {
     /// The new place, with all links resolved.
     pub path: SandboxPath,
     /// Whether something was there before.
@@ -105,7 +105,7 @@ impl FileSandbox {
         from: &SandboxPath,
         to: &SandboxPath,
         options: MoveOptions,
-    ) -> Result<Moved, Error> {
+    ) -> Result<MoveOutcome, Error> {
         self.settled(|| block_on_ready(self.rename_at(from, to, &options)))
     }
 
@@ -118,7 +118,7 @@ impl FileSandbox {
         from: &SandboxPath,
         to: &SandboxPath,
         options: MoveOptions,
-    ) -> Result<Moved, Error> {
+    ) -> Result<MoveOutcome, Error> {
         self.settled(|| block_on_ready(self.copy_at(from, to, &options)))
     }
 
@@ -127,7 +127,7 @@ impl FileSandbox {
         from: &SandboxPath,
         to: &SandboxPath,
         options: &MoveOptions,
-    ) -> Result<Moved, Error> {
+    ) -> Result<MoveOutcome, Error> {
         let opened = self.open_file(from).await?;
         let spot = self
             .locate_for_change(to, FinalLink::Follow, Verb::Write)
@@ -139,7 +139,7 @@ impl FileSandbox {
             }
             if old.id == opened.meta.id {
                 let (path, replaced) = (spot.path(), true);
-                return Ok(Moved { path, replaced });
+                return Ok(MoveOutcome { path, replaced });
             }
         }
         let hold = self.hold_target(to, &spot, Verb::Write, old).await?;
@@ -156,9 +156,9 @@ impl FileSandbox {
         spot: MountLocation<'_>,
         old: Option<FileMeta>,
         options: &MoveOptions,
-    ) -> Result<Moved, Error> {
+    ) -> Result<MoveOutcome, Error> {
         let verb = Verb::Write;
-        let moved = Moved {
+        let moved = MoveOutcome {
             path: spot.path(),
             replaced: old.is_some(),
         };
@@ -203,7 +203,7 @@ impl FileSandbox {
         from: &SandboxPath,
         to: &SandboxPath,
         options: &MoveOptions,
-    ) -> Result<Moved, Error> {
+    ) -> Result<MoveOutcome, Error> {
         let source = self
             .locate_for_change(from, FinalLink::Keep, Verb::Move)
             .await?;
@@ -228,13 +228,13 @@ impl FileSandbox {
         }
         if source.index == target.index && source.real == target.real {
             let (path, replaced) = (target.path(), false);
-            return Ok(Moved { path, replaced });
+            return Ok(MoveOutcome { path, replaced });
         }
         let old = self.check_move_target(to, &target, meta, options)?;
         if meta.kind == FileKind::File {
             check_size(to, target.mount, Verb::Write, meta.size)?;
         }
-        let moved = Moved {
+        let moved = MoveOutcome {
             path: target.path(),
             replaced: old.is_some(),
         };
@@ -307,7 +307,7 @@ impl FileSandbox {
         (to, target): (&SandboxPath, MountLocation<'_>),
         held: Option<FileMeta>,
         options: &MoveOptions,
-    ) -> Result<Moved, Error> {
+    ) -> Result<MoveOutcome, Error> {
         let is_link =
             matches!(&target.found, Lookup::Entry { meta, .. } if meta.kind == FileKind::Link);
         if is_link {

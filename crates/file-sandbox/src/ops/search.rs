@@ -15,7 +15,9 @@ use crate::limits::HardLinks;
 use crate::mount::Mount;
 use crate::ops::descend::{DirEntry, DirListing, DirRef, TreeWalker};
 use crate::ops::lines::FileSearch;
-use crate::ops::walk::{Cancel, Cut, Ignored, Skipped, WalkOptions, parse_glob};
+use crate::ops::walk::{
+    CancellationToken, IgnoredEntries, SkippedEntry, TruncationReason, WalkOptions, parse_glob,
+};
 use crate::path::SandboxPath;
 use crate::resolve::Resolution;
 use crate::sandbox::FileSandbox;
@@ -129,7 +131,7 @@ impl SearchOptions {
 
     /// Stops when somebody says so.
     #[must_use]
-    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+    pub fn cancel(mut self, cancel: &CancellationToken) -> Self {
         self.walk = self.walk.cancel(cancel);
         self
     }
@@ -155,17 +157,17 @@ impl Default for SearchOptions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Matches {
+pub struct SearchResults {
     /// The lines found, by path and line.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<SearchHit>,
     /// Whether there may be more than these.
     pub more: bool,
     /// Why the search ended before its end.
-    pub cut: Option<Cut>,
+    pub cut: Option<TruncationReason>,
     /// Files and directories that could not be searched, at most 100 of them.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedEntry>,
     /// What ignore rules kept out.
-    pub ignored: Ignored,
+    pub ignored: IgnoredEntries,
     /// Files that were searched.
     pub files: u64,
     /// Files that hold no text, and were left alone.
@@ -176,10 +178,10 @@ pub struct Matches {
     pub bytes: u64,
 }
 
-/// One line of [`Matches`].
+/// One line of [`SearchResults`].
 ///
 /// ```
-/// fn line(hit: &file_sandbox::Hit) -> String {
+/// fn line(hit: &file_sandbox::SearchHit) -> String {
 ///     let more = if hit.clipped { " […]" } else { "" };
 ///     format!("{}:{}: {}{more}", hit.path, hit.line, hit.text)
 /// }
@@ -187,7 +189,7 @@ pub struct Matches {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Hit {
+pub struct SearchHit {
     /// The file.
     pub path: SandboxPath,
     /// The number of the line, from 1.
@@ -212,7 +214,7 @@ impl FileSandbox {
         path: &SandboxPath,
         pattern: &str,
         options: SearchOptions,
-    ) -> Result<Matches, Error> {
+    ) -> Result<SearchResults, Error> {
         block_on_ready(self.search_at(path, pattern, &options))
     }
 
@@ -221,7 +223,7 @@ impl FileSandbox {
         path: &SandboxPath,
         pattern: &str,
         options: &SearchOptions,
-    ) -> Result<Matches, Error> {
+    ) -> Result<SearchResults, Error> {
         let mut search = FileSearch::new(pattern, options)?;
         let glob = options.files.as_deref().map(parse_glob).transpose()?;
         if self.is_file(path).await? {

@@ -2,7 +2,7 @@
 
 use crate::backend::BackendFile as _;
 use crate::error::{Error, ErrorReason, Verb};
-use crate::ops::read::{ReadOptions, Text, TotalChars};
+use crate::ops::read::{ReadOptions, TextSlice, TotalChars};
 use crate::ops::write::hash_of;
 use crate::path::SandboxPath;
 use crate::resolve::OpenedFile;
@@ -21,7 +21,7 @@ impl FileSandbox {
         opened: &OpenedFile<'_>,
         lines: usize,
         options: &ReadOptions,
-    ) -> Result<Text, Error> {
+    ) -> Result<TextSlice, Error> {
         let refuse = || Error::new(path.asked(), ErrorReason::NotText);
         let failed = |fault| self.system(path, Verb::Read, fault);
         let size = opened.meta.size;
@@ -82,7 +82,7 @@ impl FileSandbox {
             ),
             false => None,
         };
-        Ok(Text {
+        Ok(TextSlice {
             content: content.to_owned(),
             truncated: more,
             total_chars: if start == 0 {

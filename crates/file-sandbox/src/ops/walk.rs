@@ -8,7 +8,7 @@ use crate::backend::{FileKind, block_on_ready};
 use crate::error::{Error, ErrorReason, Verb};
 use crate::glob::Glob;
 use crate::ops::descend::{TreeWalker, WalkReport};
-use crate::ops::list::{Entry, EntryKind, Listing};
+use crate::ops::list::{EntryKind, ListEntry, Listing};
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 
@@ -31,7 +31,7 @@ pub struct WalkOptions {
     pub(crate) max_depth: usize,
     pub(crate) gitignore: bool,
     pub(crate) time_limit: Option<Duration>,
-    pub(crate) cancel: Option<Cancel>,
+    pub(crate) cancel: Option<CancellationToken>,
 }
 
 impl WalkOptions {
@@ -87,7 +87,7 @@ impl WalkOptions {
 
     /// Stops when somebody says so.
     #[must_use]
-    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+    pub fn cancel(mut self, cancel: &CancellationToken) -> Self {
         self.cancel = Some(cancel.clone());
         self
     }
@@ -102,23 +102,23 @@ impl Default for WalkOptions {
 /// A word to stop, from another thread. What was found until then is the answer.
 ///
 /// ```
-/// use file_sandbox::{Cancel, Cut, FileSandbox, SandboxPath, WalkOptions};
+/// use file_sandbox::{CancellationToken, TruncationReason, FileSandbox, SandboxPath, WalkOptions};
 ///
-/// let cancel = Cancel::new();
+/// let cancel = CancellationToken::new();
 /// cancel.cancel();
 /// let files = FileSandbox::new(vec![])?;
 /// let listing = files.walk(&SandboxPath::root(), WalkOptions::new().cancel(&cancel))?;
-/// assert_eq!(listing.cut, Some(Cut::Cancelled));
+/// assert_eq!(listing.cut, Some(TruncationReason::Cancelled));
 /// # Ok::<(), file_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Cancel {
+pub struct CancellationToken {
     said: Arc<AtomicBool>,
     #[cfg(test)]
     looks: Arc<tests::Looks>,
 }
 
-impl Cancel {
+impl CancellationToken {
     /// Nobody has said so yet.
     #[must_use]
     pub fn new() -> Self {
@@ -144,11 +144,11 @@ impl Cancel {
 /// Why an answer ends before its end.
 ///
 /// ```
-/// assert_eq!(file_sandbox::Cut::Time.as_str(), "time limit");
+/// assert_eq!(file_sandbox::TruncationReason::Time.as_str(), "time limit");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Cut {
+pub enum TruncationReason {
     /// As many entries or hits as were asked for.
     Entries,
     /// As many names as may be looked at.
@@ -161,7 +161,7 @@ pub enum Cut {
     Cancelled,
 }
 
-impl Cut {
+impl TruncationReason {
     /// A word or two for a message.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -178,16 +178,16 @@ impl Cut {
 /// What was left out, and why.
 ///
 /// ```
-/// # use file_sandbox::{Listing, Skipped};
+/// # use file_sandbox::{Listing, SkippedEntry};
 /// fn explain(listing: &Listing) -> Vec<String> {
-///     let line = |skipped: &Skipped| format!("{}: {}", skipped.name, skipped.reason);
+///     let line = |skipped: &SkippedEntry| format!("{}: {}", skipped.name, skipped.reason);
 ///     listing.skipped.iter().map(line).collect()
 /// }
 /// # assert!(explain(&Listing::default()).is_empty());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Skipped {
+pub struct SkippedEntry {
     /// Its path below the directory asked for; empty for that directory itself.
     pub name: String,
     /// Why.
@@ -197,16 +197,16 @@ pub struct Skipped {
 /// What ignore rules kept out of an answer. It can be read all the same.
 ///
 /// ```
-/// # use file_sandbox::{Ignored, Listing};
+/// # use file_sandbox::{IgnoredEntries, Listing};
 /// fn note(listing: &Listing) -> Option<String> {
-///     let Ignored { count, first, .. } = &listing.ignored;
+///     let IgnoredEntries { count, first, .. } = &listing.ignored;
 ///     (*count > 0).then(|| format!("{count} ignored, such as {}", first.join(", ")))
 /// }
 /// # assert_eq!(note(&Listing::default()), None);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ignored {
+pub struct IgnoredEntries {
     /// How many files and directories; what is in an ignored directory is not counted.
     pub count: u64,
     /// The first of them, a directory with a slash at its end.
@@ -279,10 +279,10 @@ impl FileSandbox {
                     continue;
                 }
                 if entries.len() == options.max_entries {
-                    descent.cut(Cut::Entries);
+                    descent.cut(TruncationReason::Entries);
                     break 'pages;
                 }
-                entries.push(Entry {
+                entries.push(ListEntry {
                     name: format!("{}{}", page.prefix, child.name),
                     kind: EntryKind::of(child.kind),
                 });
@@ -297,7 +297,7 @@ pub(crate) fn parse_glob(pattern: &str) -> Result<Glob, Error> {
 }
 
 impl Listing {
-    pub(crate) fn new(mut entries: Vec<Entry>, report: WalkReport) -> Self {
+    pub(crate) fn new(mut entries: Vec<ListEntry>, report: WalkReport) -> Self {
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self {
             entries,
@@ -338,7 +338,7 @@ pub(crate) mod tests {
         }
     }
 
-    impl Cancel {
+    impl CancellationToken {
         /// One that says stop at the look of this number, from 1.
         pub(crate) fn at_look(number: u64) -> Self {
             let cancel = Self::new();

@@ -16,7 +16,7 @@ use crate::ops::atomic_write::{
     AtomicWriteError, NewParentDirs, WriteMode, WriteSource, atomic_write,
 };
 use crate::ops::lock::{FileLock, unchanged};
-use crate::ops::walk::Cancel;
+use crate::ops::walk::CancellationToken;
 use crate::path::SandboxPath;
 use crate::resolve::{MountLocation, check_size, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
@@ -88,7 +88,7 @@ impl WriteOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Written {
+pub struct WriteOutcome {
     /// The file, with all links resolved.
     pub path: SandboxPath,
     /// Its length in characters; in bytes, if bytes were written.
@@ -110,7 +110,7 @@ impl FileSandbox {
         path: &SandboxPath,
         text: &str,
         options: WriteOptions,
-    ) -> Result<Written, Error> {
+    ) -> Result<WriteOutcome, Error> {
         let mut written = self.write_bytes(path, text.as_bytes(), options)?;
         written.chars = text.chars().count() as u64;
         Ok(written)
@@ -125,7 +125,7 @@ impl FileSandbox {
         path: &SandboxPath,
         bytes: &[u8],
         options: WriteOptions,
-    ) -> Result<Written, Error> {
+    ) -> Result<WriteOutcome, Error> {
         self.settled(|| block_on_ready(self.write_at(path, bytes, &options)))
     }
 
@@ -168,7 +168,7 @@ impl FileSandbox {
         path: &SandboxPath,
         bytes: &[u8],
         options: &WriteOptions,
-    ) -> Result<Written, Error> {
+    ) -> Result<WriteOutcome, Error> {
         let verb = Verb::Write;
         let spot = self
             .locate_for_change(path, FinalLink::Follow, verb)
@@ -186,7 +186,7 @@ impl FileSandbox {
         let _room = self
             .check_quota(path, &spot, verb, old.map(|old| old.size), size)
             .await?;
-        let written = Written {
+        let written = WriteOutcome {
             path: spot.path(),
             chars: size,
             bytes: size,
@@ -325,7 +325,7 @@ pub(crate) async fn overwrite(
     bytes: &[u8],
     old: FileMeta,
     how: WriteMode,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<(), BackendError> {
     let file = at.open_to_write(name).await?;
     if file.meta().await?.id != old.id {
@@ -348,7 +348,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub(crate) async fn hash_of(
     file: &AnyFile,
     size: u64,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<ContentHash, BackendError> {
     let mut hasher = ContentHasher::new();
     let room = usize::try_from(size).unwrap_or(CHUNK_BYTES);

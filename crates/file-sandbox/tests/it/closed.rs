@@ -92,7 +92,7 @@ fn nothing_of_a_closed_mount_is_told() {
         ("copy", |f, at| {
             told(f.copy(at, &path("/shut/open/copied"), Default::default()))
         }),
-        ("move", |f, at| match f.way(at, false).last() {
+        ("move", |f, at| match f.mounts_on_path(at, false).last() {
             Some(place) if place.as_str().starts_with("/shut/canary") => {
                 told(f.rename(at, &path("/shut/open/moved"), Default::default()))
             }
@@ -169,6 +169,6 @@ fn what_may_be_changed_in_a_closed_mount_can_be() {
     assert_eq!(walked.skipped.len(), 1, "{:?}", walked.skipped);
     assert_eq!(walked.skipped[0].name, "shut");
     // The way names every mount that a link leads through.
-    let way: Vec<_> = whole.way(&path("/link"), true);
+    let way: Vec<_> = whole.mounts_on_path(&path("/link"), true);
     assert_eq!(way.last().unwrap().as_str(), "/shut/canary-name");
 }

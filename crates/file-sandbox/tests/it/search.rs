@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use file_sandbox::{
-    Cancel, Cut, ErrorKind, FileSandbox, HardLinks, Limits, Listing, Matches, Mode, Mount,
-    SearchOptions, WalkOptions,
+    CancellationToken, ErrorKind, FileSandbox, HardLinks, Limits, Listing, Mode, Mount,
+    SearchOptions, SearchResults, TruncationReason, WalkOptions,
 };
 
 use crate::again::{self, User};
@@ -27,12 +27,12 @@ fn each_backend(files: &[(&str, &str)], check: impl Fn(&FileSandbox)) {
     }
 }
 
-fn search(files: &FileSandbox, at: &str, pattern: &str, options: SearchOptions) -> Matches {
+fn search(files: &FileSandbox, at: &str, pattern: &str, options: SearchOptions) -> SearchResults {
     files.search(&path(at), pattern, options).expect(pattern)
 }
 
-fn shown(found: &Matches) -> Vec<String> {
-    let line = |hit: &file_sandbox::Hit| format!("{}:{}:{}", hit.path, hit.line, hit.text);
+fn shown(found: &SearchResults) -> Vec<String> {
+    let line = |hit: &file_sandbox::SearchHit| format!("{}:{}:{}", hit.path, hit.line, hit.text);
     found.hits.iter().map(line).collect()
 }
 
@@ -245,17 +245,25 @@ fn every_cap_says_so() {
     each_backend(&files, |files| {
         let at = path("/data");
         let searches = [
-            (SearchOptions::new().max_hits(5), Some(Cut::Entries), 5),
+            (
+                SearchOptions::new().max_hits(5),
+                Some(TruncationReason::Entries),
+                5,
+            ),
             (SearchOptions::new().max_hits(80), None, 80),
             (
                 SearchOptions::new().max_answer_bytes(41),
-                Some(Cut::Bytes),
+                Some(TruncationReason::Bytes),
                 10,
             ),
-            (SearchOptions::new().max_read_bytes(25), Some(Cut::Bytes), 5),
+            (
+                SearchOptions::new().max_read_bytes(25),
+                Some(TruncationReason::Bytes),
+                5,
+            ),
             (
                 SearchOptions::new().time_limit(Some(Duration::ZERO)),
-                Some(Cut::Time),
+                Some(TruncationReason::Time),
                 0,
             ),
             (SearchOptions::new().max_depth(0), None, 0),
@@ -267,11 +275,19 @@ fn every_cap_says_so() {
         }
         let walks = [
             (WalkOptions::new().max_entries(44), None, 44),
-            (WalkOptions::new().max_entries(43), Some(Cut::Entries), 43),
-            (WalkOptions::new().max_names(10), Some(Cut::Names), 10),
+            (
+                WalkOptions::new().max_entries(43),
+                Some(TruncationReason::Entries),
+                43,
+            ),
+            (
+                WalkOptions::new().max_names(10),
+                Some(TruncationReason::Names),
+                10,
+            ),
             (
                 WalkOptions::new().time_limit(Some(Duration::ZERO)),
-                Some(Cut::Time),
+                Some(TruncationReason::Time),
                 0,
             ),
         ];
@@ -287,12 +303,15 @@ fn every_cap_says_so() {
         let shallow = files.walk(&at, WalkOptions::new().max_depth(0)).unwrap();
         assert_eq!((shallow.entries.len(), shallow.skipped.len()), (4, 4));
         assert_eq!(shallow.skipped[0].reason, "too deep");
-        let cancel = Cancel::new();
+        let cancel = CancellationToken::new();
         let options = SearchOptions::new().cancel(&cancel);
         assert_eq!(search(files, "/data", "word", options.clone()).cut, None);
         cancel.cancel();
         let found = search(files, "/data", "word", options);
-        assert_eq!((found.cut, found.hits.len()), (Some(Cut::Cancelled), 0));
+        assert_eq!(
+            (found.cut, found.hits.len()),
+            (Some(TruncationReason::Cancelled), 0)
+        );
     });
 }
 
@@ -371,7 +390,7 @@ fn a_closed_directory_is_told_and_the_rest_is_searched() {
     let all = files.walk(&path("/data"), WalkOptions::new()).unwrap();
     shut("closed", 0o700);
     assert_eq!(shown(&found), ["/data/open/f:1:word"]);
-    let skipped = |skipped: &[file_sandbox::Skipped]| -> Vec<String> {
+    let skipped = |skipped: &[file_sandbox::SkippedEntry]| -> Vec<String> {
         skipped
             .iter()
             .map(|s| format!("{}: {}", s.name, s.reason))

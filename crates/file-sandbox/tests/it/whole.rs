@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use file_sandbox::{
-    AppendOptions, Cancel, ContentHash, DeleteOptions, ErrorKind, FileSandbox, ListKinds,
-    ListOptions, Mode, Mount, MoveOptions, ReadOptions, Replacement, SandboxPath, WriteOptions,
+    AppendOptions, CancellationToken, ContentHash, DeleteOptions, ErrorKind, FileSandbox,
+    ListKinds, ListOptions, Mode, Mount, MoveOptions, ReadOptions, Replacement, SandboxPath,
+    WriteOptions,
 };
 use proptest::prelude::*;
 
@@ -315,7 +316,7 @@ fn a_lock_of_another_program_is_waited_for() {
     files.write(&at, "one", WriteOptions::new()).unwrap();
     let other = fs::File::open(host.path().join("a.md")).unwrap();
     other.lock().unwrap();
-    let cancel = Cancel::new();
+    let cancel = CancellationToken::new();
     let call = files.with_cancel(&cancel);
     std::thread::scope(|scope| {
         let edit = || call.edit(&at, &[Replacement::new("one", "two")], Default::default());

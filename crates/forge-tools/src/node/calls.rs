@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use file_sandbox::{Cancel, SandboxPath, WriteOptions};
+use file_sandbox::{CancellationToken, SandboxPath, WriteOptions};
 use os_sandbox::{Stdio, Stream};
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
@@ -29,7 +29,7 @@ use crate::starter::{Local, Start, StartInput, Started, Starter};
 
 /// A call under way, for who reads what comes for it.
 pub(crate) struct Call {
-    cancel: Cancel,
+    cancel: CancellationToken,
     /// Room for what goes to the broker.
     window: Arc<Window>,
     kill: Mutex<Kill>,
@@ -57,7 +57,7 @@ enum Kill {
 impl Default for Call {
     fn default() -> Self {
         Call {
-            cancel: Cancel::new(),
+            cancel: CancellationToken::new(),
             window: Window::new(WINDOW_BYTES),
             kill: Mutex::new(Kill::NotYet),
             input: Mutex::default(),

@@ -256,7 +256,7 @@ impl Setup {
                 None => return Err(not_there(mount.target().as_str())),
             };
             let limits = mount.limits();
-            let rules_from = mount.rules_from();
+            let rules_from = mount.rule_base();
             let rules_from = rules_from.ok_or_else(|| not_there(mount.target().as_str()))?;
             mounts.push(FileMount {
                 path: mount.target().as_str().to_owned(),
@@ -494,7 +494,7 @@ impl FileMount {
             .with_limits(limits)
             .protect(&self.protected)?
             .hide(&self.hidden)?
-            .with_rules_from(&self.rules_from))
+            .with_rule_base(&self.rules_from))
     }
 }
 

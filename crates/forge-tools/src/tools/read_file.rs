@@ -1,6 +1,6 @@
 //! `read_file`: text of one file, up to a budget of characters.
 
-use file_sandbox::{ReadOptions, Text, TotalChars};
+use file_sandbox::{ReadOptions, TextSlice, TotalChars};
 
 use crate::call::{Code, Failure, Reply};
 use crate::gate::Intent;
@@ -134,7 +134,7 @@ impl Tool for ReadFile {
 }
 
 /// What of the file is not shown, and how to go on.
-fn note(text: &Text, part: &Part) -> Option<String> {
+fn note(text: &TextSlice, part: &Part) -> Option<String> {
     let encoding =
         (text.encoding.is_guessed()).then(|| format!("read as {}", text.encoding.name()));
     let total = match text.total_chars {

@@ -1,6 +1,6 @@
 //! What moving and copying have in common: two places, and the answer about both.
 
-use file_sandbox::{ErrorKind, MoveOptions, Moved, SandboxPath};
+use file_sandbox::{ErrorKind, MoveOptions, MoveOutcome, SandboxPath};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
@@ -75,7 +75,7 @@ pub(super) fn run(
         &SandboxPath,
         &SandboxPath,
         MoveOptions,
-    ) -> Result<Moved, file_sandbox::Error>,
+    ) -> Result<MoveOutcome, file_sandbox::Error>,
 ) -> Result<(Reply, SandboxPath), Failure> {
     let files = hands.files()?;
     let from = hands.path(args.text("from").unwrap_or_default())?;

@@ -1,6 +1,6 @@
 //! `search_files`: lines that match, in the files below a directory.
 
-use file_sandbox::{Matches, SearchOptions};
+use file_sandbox::{SearchOptions, SearchResults};
 use serde_json::Value;
 
 use crate::call::{Failure, Reply};
@@ -75,7 +75,7 @@ fn options(args: &Arguments) -> SearchOptions {
 }
 
 /// One line a hit, as grep prints them; what was left out comes after.
-fn text(found: &Matches, notes: &[String]) -> String {
+fn text(found: &SearchResults, notes: &[String]) -> String {
     let mut lines: Vec<String> = found
         .hits
         .iter()
@@ -101,7 +101,7 @@ fn text(found: &Matches, notes: &[String]) -> String {
 }
 
 /// What the answer does not show, and the way to it.
-fn notes(found: &Matches) -> Vec<String> {
+fn notes(found: &SearchResults) -> Vec<String> {
     let mut notes = Vec::new();
     match (found.more, found.cut) {
         (false, _) => {}

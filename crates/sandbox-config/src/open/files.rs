@@ -85,7 +85,7 @@ impl Grant {
         self.opened(place, &|mount, target, mode| {
             let told = |error: file_sandbox::Error| GrantError::of(mount, &error.to_string());
             let given = open(&mount.host).map_err(told)?;
-            let opened = given.part(&SandboxPath::root(), target).map_err(told)?;
+            let opened = given.submount(&SandboxPath::root(), target).map_err(told)?;
             Ok(match mode {
                 file_sandbox::Mode::ReadOnly => opened.read_only(),
                 file_sandbox::Mode::ReadWrite => opened,
@@ -182,7 +182,7 @@ impl Grant {
             return Ok(opened);
         };
         let below = SandboxPath::parse(&format!("/{}", part.below)).map_err(told)?;
-        opened.part(&below, target).map_err(told)
+        opened.submount(&below, target).map_err(told)
     }
 }
 

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use file_sandbox::{Entry, EntryKind, FileSandbox, Limits, Mode, Mount, Restriction, WalkOptions};
+use file_sandbox::{
+    EntryKind, FileSandbox, Limits, ListEntry, Mode, Mount, Restriction, WalkOptions,
+};
 use serde::Deserialize;
 
 use crate::scene::path;
@@ -187,7 +189,7 @@ impl Memory {
     pub(crate) fn picture(&self) -> Vec<(String, String, Vec<u8>)> {
         let all = self.whole.walk(&path("/"), WalkOptions::new()).unwrap();
         assert!(!all.more && all.skipped.is_empty());
-        let look = |entry: Entry| {
+        let look = |entry: ListEntry| {
             let place = path(&format!("/{}", entry.name));
             let bytes = match entry.kind {
                 EntryKind::File => self.whole.read_bytes(&place, 1 << 20).unwrap(),

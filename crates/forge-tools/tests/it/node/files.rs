@@ -90,7 +90,7 @@ fn a_part_keeps_the_rules_of_the_whole() {
         .unwrap()
         .hide(["*.key"])
         .unwrap();
-    let part = whole.part(&path("/.git"), path("/repository")).unwrap();
+    let part = whole.submount(&path("/.git"), path("/repository")).unwrap();
     std::fs::write(host.path().join(".git/tls.key"), "key").unwrap();
     let files = FileSandbox::new(vec![part]).unwrap();
     crate::place::everywhere(|| {
