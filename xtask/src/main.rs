@@ -18,6 +18,7 @@ mod mcp;
 mod package;
 mod race;
 mod setup;
+mod structure;
 mod test;
 mod test_os;
 
@@ -28,6 +29,7 @@ mod crash;
 mod engine;
 mod failure;
 mod markdown;
+mod measure;
 mod peers;
 mod picture;
 mod process;
@@ -97,6 +99,11 @@ const COMMANDS: &[Command] = &[
         name: "docs",
         about: docs::ABOUT,
         run: docs::run,
+    },
+    Command {
+        name: "structure",
+        about: structure::ABOUT,
+        run: structure::run,
     },
     Command {
         name: "check-targets",

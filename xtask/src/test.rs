@@ -11,6 +11,7 @@ use crate::failure::{Context, Failure};
 use crate::mcp;
 use crate::process;
 use crate::steps::{Outcome, Steps};
+use crate::structure;
 use crate::test_os;
 use crate::tools;
 use crate::workspace;
@@ -43,6 +44,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.run("format", format);
     steps.run("clippy", clippy);
     steps.run("deny", deny);
+    steps.run("structure", || structure::run(&[]));
     // From here on somebody needs it.
     let mut engine = None;
     steps.run("engine for tests", || {
