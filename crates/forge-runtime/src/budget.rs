@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
-use sandbox_config::Limits;
+use sandbox_config::RunLimits;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ use crate::report::{End, Time};
 #[derive(Debug)]
 pub(crate) struct WorkerBudget {
     above: Option<Arc<WorkerBudget>>,
-    limits: Limits,
+    limits: RunLimits,
     tokens: AtomicU64,
     nano_usd: AtomicU64,
     calls: AtomicU64,
@@ -47,7 +47,7 @@ impl WorkerBudget {
     /// Its time begins, behind what was spent on it before.
     pub(crate) fn new(
         above: Option<Arc<WorkerBudget>>,
-        limits: Limits,
+        limits: RunLimits,
         earlier: Time,
     ) -> Arc<WorkerBudget> {
         Arc::new(WorkerBudget {

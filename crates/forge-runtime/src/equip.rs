@@ -11,7 +11,7 @@ use forge_tools::{
     tools,
 };
 use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
-use sandbox_config::{ExecutionMode, Grant, GrantError, Open, ShellRules};
+use sandbox_config::{ExecutionMode, Grant, GrantError, MountOpener, ShellRules};
 
 use crate::docker::{Containers, Docker, WorkerNodes};
 use crate::gate::{GrantGate, IsolationAvailability};
@@ -180,7 +180,7 @@ pub(crate) struct Extras {
     /// What somebody agreed to for the rest of the run.
     pub(crate) answers: Arc<RunAnswers>,
     /// Who has what is mounted; none: the host.
-    pub(crate) open: Option<Arc<Open>>,
+    pub(crate) open: Option<Arc<MountOpener>>,
 }
 
 /// The same, with what a worker's caller gives it.

@@ -13,7 +13,8 @@ use forge_tools::{
     CommandLine, Gate, Intent, Judgement, MountVerdicts, Reason, Request, Risk, Verdict,
 };
 use sandbox_config::{
-    Grant, Layer, Operation, Origin, Pattern, PersonalRules, RunnerChoice, ShellRules, Usable,
+    CommandPattern, ConfigOrigin, Grant, Layer, Operation, PersonalRules, RunnerAvailability,
+    RunnerChoice, ShellRules,
 };
 
 use crate::repositories::is_git;
@@ -162,7 +163,7 @@ impl GrantGate {
             return Judgement::new(tools_verdict(verdict), self.own_file(name, risk));
         }
         let at = approval.tool_at(name, risk).and_then(|(_, at)| at);
-        let whose = match at.map(Origin::layer) {
+        let whose = match at.map(ConfigOrigin::layer) {
             Some(Layer::User) => "the person's own",
             Some(Layer::Environment | Layer::CommandLine) => "this call's own",
             Some(Layer::Default | Layer::Project) | None => "the project's",
@@ -191,7 +192,7 @@ impl GrantGate {
         let Some((key, at)) = self.grant.approval().least_at(tool, risk) else {
             return Reason::new("the person's own file asks for this");
         };
-        let whose = match at.map(Origin::layer) {
+        let whose = match at.map(ConfigOrigin::layer) {
             Some(Layer::Project) => "a worker's own file",
             Some(Layer::Default | Layer::User | Layer::Environment | Layer::CommandLine) | None => {
                 "the person's own file"
@@ -208,7 +209,7 @@ impl GrantGate {
     /// Where the call would run, and whether it may (behaviour section 7).
     fn place(&self, request: &Request<'_>, mut judgement: Judgement) -> Judgement {
         let execution = self.grant.execution();
-        let usable = Usable {
+        let usable = RunnerAvailability {
             os: self.found.os.unwrap_or(request.confined),
             docker: self.found.docker.is_ok(),
             // Where nobody is there, the question itself is the refusal.
@@ -331,7 +332,7 @@ impl GrantGate {
         let asked = lines.flat_map(CommandLine::segments).filter(|segment| {
             shell.decide(segment.words()).verdict() == sandbox_config::Verdict::Ask
         });
-        let patterns: Option<Vec<Pattern>> = asked
+        let patterns: Option<Vec<CommandPattern>> = asked
             .map(|segment| PersonalRules::exact(segment.words()))
             .collect();
         let Some(mut patterns) = patterns else {

@@ -33,7 +33,10 @@ impl Docker {
         Vec::new()
     }
 
-    pub(crate) fn containers(&self, _: &sandbox_config::Docker) -> Result<Containers, String> {
+    pub(crate) fn containers(
+        &self,
+        _: &sandbox_config::DockerSettings,
+    ) -> Result<Containers, String> {
         Err("containers are not part of this program".to_owned())
     }
 }

@@ -1,7 +1,7 @@
 //! What a run tells while it goes on, and what it comes to.
 
 use forge_tools::Caller;
-use sandbox_config::DrawnFrom;
+use sandbox_config::MountSource;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Event, Message, ModelError, ToolCall, ToolDescription, ToolResult, Usage};
@@ -33,7 +33,7 @@ pub enum RunEvent<'a> {
         /// Which, and who called it.
         caller: &'a Caller,
         /// What its declaration of directories was met with.
-        drawn_from: DrawnFrom,
+        drawn_from: MountSource,
     },
     /// A worker has its model and its tools.
     Prepared {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use etcetera::BaseStrategy as _;
 use forge_tools::Redactor;
-use sandbox_config::OutOfReach;
+use sandbox_config::ReservedPath;
 
 use crate::cli::Colors;
 use crate::describe::TextLayout;
@@ -141,7 +141,7 @@ impl Ambient {
 
     /// What no worker may reach, whatever a project shows it: who writes there could agree, answer
     /// and forget in the person's name.
-    pub(crate) fn out_of_reach(&self) -> Vec<OutOfReach> {
+    pub(crate) fn out_of_reach(&self) -> Vec<ReservedPath> {
         let mut own = Vec::new();
         if let Some(state) = &self.state {
             own.push((state.clone(), "forge's state directory", "FORGE_STATE_DIR"));
@@ -180,7 +180,7 @@ impl Ambient {
         }
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         own.into_iter()
-            .map(|(path, noun, moved_by)| OutOfReach::new(absolute(path), noun, moved_by))
+            .map(|(path, noun, moved_by)| ReservedPath::new(absolute(path), noun, moved_by))
             .collect()
     }
 

@@ -10,8 +10,8 @@ use forge_tools::git::tools::{RepoAccess, all as all_of_git};
 use forge_tools::git::{Git, GitBackend, MemoryRepositories, Repo, StagedStore};
 use forge_tools::{Gate as _, Intent, Judgement, Request, Risk, Spec, Tool as _, Toolbox};
 use sandbox_config::{
-    Branch, Delegates, ExecutionMode, FileRules, GitMode, Grant, HardLinks, Mode, Mount,
-    NetworkAccess, Operation, Origin, ShellRules, Standing, Survivors, UnixSockets, Verdict,
+    CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,
+    HardLinks, Mode, Mount, NetworkAccess, Operation, ShellRules, Survivors, UnixSockets, Verdict,
     Worker,
 };
 use serde_json::{Value, json};
@@ -552,7 +552,7 @@ pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
 }
 
 /// The delegation tree, one line a worker.
-pub(crate) fn tree(branches: &[Branch], entry: &str, layout: TextLayout) -> String {
+pub(crate) fn tree(branches: &[DelegationNode], entry: &str, layout: TextLayout) -> String {
     let mut rows = Vec::new();
     for branch in branches {
         tree_rows(branch, None, 1, entry, &mut rows);
@@ -573,7 +573,7 @@ pub(crate) fn delegation(caller: &Grant, worker: &str) -> Judgement {
 }
 
 fn tree_rows(
-    branch: &Branch,
+    branch: &DelegationNode,
     caller: Option<&Grant>,
     depth: usize,
     entry: &str,
@@ -583,14 +583,14 @@ fn tree_rows(
     let mark = if is_entry { " (entry)" } else { "" };
     let name = format!("{}{}{mark}", "  ".repeat(depth), branch.worker());
     let mut facts = match branch.standing() {
-        Standing::Holds => rights(branch.grant()),
-        Standing::AsShown => format!("{} (its calls: as shown)", rights(branch.grant())),
-        Standing::Refused(escalation) => {
+        CallStatus::Holds => rights(branch.grant()),
+        CallStatus::AsShown => format!("{} (its calls: as shown)", rights(branch.grant())),
+        CallStatus::Refused(escalation) => {
             format!("refused: {}", escalation.to_string().replace('\n', "; "))
         }
-        Standing::Missing => "refused: there is no such worker".to_owned(),
-        Standing::Cycle => "refused: it is at work above".to_owned(),
-        Standing::TooDeep => "refused: too deep".to_owned(),
+        CallStatus::Missing => "refused: there is no such worker".to_owned(),
+        CallStatus::Cycle => "refused: it is at work above".to_owned(),
+        CallStatus::TooDeep => "refused: too deep".to_owned(),
     };
     if branch.calls_any() {
         facts.push_str("; calls any worker");
@@ -612,7 +612,7 @@ fn tree_rows(
 }
 
 /// Where something comes from, for programs.
-pub(crate) fn origin_json(origin: &Origin) -> Value {
+pub(crate) fn origin_json(origin: &ConfigOrigin) -> Value {
     match origin.name() {
         Some(name) => json!({
             "layer": origin.layer().word(), "file": name,
@@ -717,18 +717,18 @@ pub(crate) fn mounts_json(grant: &Grant) -> Value {
 }
 
 /// The delegation tree for programs.
-pub(crate) fn tree_json(branch: &Branch) -> Value {
+pub(crate) fn tree_json(branch: &DelegationNode) -> Value {
     branch_json(branch, None)
 }
 
-fn branch_json(branch: &Branch, caller: Option<&Grant>) -> Value {
+fn branch_json(branch: &DelegationNode, caller: Option<&Grant>) -> Value {
     let (standing, why) = match branch.standing() {
-        Standing::Holds => ("holds", None),
-        Standing::AsShown => ("as_shown", None),
-        Standing::Refused(escalation) => ("refused", Some(escalation.to_string())),
-        Standing::Missing => ("missing", None),
-        Standing::Cycle => ("cycle", None),
-        Standing::TooDeep => ("too_deep", None),
+        CallStatus::Holds => ("holds", None),
+        CallStatus::AsShown => ("as_shown", None),
+        CallStatus::Refused(escalation) => ("refused", Some(escalation.to_string())),
+        CallStatus::Missing => ("missing", None),
+        CallStatus::Cycle => ("cycle", None),
+        CallStatus::TooDeep => ("too_deep", None),
     };
     json!({
         "worker": branch.worker(),

@@ -11,7 +11,8 @@ use forge_tools::{
     Approver, AssumeYes, Caller, HostAnswers, NoRecord, NobodyAnswers, Recorder, Toolbox,
 };
 use sandbox_config::{
-    Code, ConfigChoice, Grant, Project, Sources, Trust, WideningKey, WithoutFile, Worker, load,
+    ConfigChoice, DiagnosticCode, Grant, PrivilegedSetting, Project, Sources, TrustedSettings,
+    WithoutFile, Worker, load,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -63,7 +64,7 @@ pub(crate) fn is_untrusted(failure: &CliError) -> bool {
     failure.diagnostics().is_some_and(|all| {
         all.iter()
             .filter(|one| one.is_error())
-            .all(|one| one.code() == Code::Untrusted)
+            .all(|one| one.code() == DiagnosticCode::Untrusted)
     })
 }
 
@@ -108,16 +109,16 @@ pub(crate) fn project_alone(
 
 /// Where the project is, whether or not it can be loaded.
 pub(crate) fn project_dir(global: &Global, ambient: &Ambient) -> Result<PathBuf, CliError> {
-    let trust = Trust::Store(BTreeSet::new());
+    let trust = TrustedSettings::Store(BTreeSet::new());
     let sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
     Ok(sandbox_config::project_dir(&sources)?)
 }
 
-fn trust(global: &Global, ambient: &Ambient) -> Result<Trust, CliError> {
+fn trust(global: &Global, ambient: &Ambient) -> Result<TrustedSettings, CliError> {
     Ok(match (&ambient.state, global.trust) {
-        (_, true) => Trust::Given,
-        (Some(state), false) => Trust::Store(TrustStore::in_state(state).read()?),
-        (None, false) => Trust::Store(BTreeSet::new()),
+        (_, true) => TrustedSettings::Given,
+        (Some(state), false) => TrustedSettings::Store(TrustStore::in_state(state).read()?),
+        (None, false) => TrustedSettings::Store(BTreeSet::new()),
     })
 }
 
@@ -144,7 +145,7 @@ pub(crate) fn project_trusting(
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_file: WithoutFile,
-    trust: Trust,
+    trust: TrustedSettings,
 ) -> Result<Project, CliError> {
     Ok(load(&sources(
         global,
@@ -160,7 +161,7 @@ fn sources(
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_file: WithoutFile,
-    trust: Trust,
+    trust: TrustedSettings,
 ) -> Result<Sources, CliError> {
     let mut overrides = Vec::new();
     for pair in &global.set {
@@ -209,14 +210,14 @@ fn sources(
 
 /// Warns of untrusted settings: in full the first time, then in one line.
 fn warn(project: &Project, global: &Global, ambient: &Ambient) {
-    let ignored: Vec<&WideningKey> = project
-        .widening()
+    let ignored: Vec<&PrivilegedSetting> = project
+        .privileged_settings()
         .iter()
         .filter(|key| !key.is_trusted())
         .collect();
     let briefly = !ignored.is_empty() && global.verbose == 0 && were_told(&ignored, ambient);
     for warning in project.warnings() {
-        if !(briefly && warning.code() == Code::Untrusted) {
+        if !(briefly && warning.code() == DiagnosticCode::Untrusted) {
             stderr::print(crate::visible::escape_lines(&warning.to_string()));
         }
     }
@@ -231,7 +232,7 @@ fn warn(project: &Project, global: &Global, ambient: &Ambient) {
 
 /// Whether the person was told of exactly these keys before. A store that cannot be used means
 /// that everything is told once more.
-fn were_told(keys: &[&WideningKey], ambient: &Ambient) -> bool {
+fn were_told(keys: &[&PrivilegedSetting], ambient: &Ambient) -> bool {
     let Some(state) = &ambient.state else {
         return false;
     };

@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use forge_runtime::Key;
-use sandbox_config::{ApiKey, Project, Provider};
+use sandbox_config::{ApiKey, Project, ProviderSettings};
 
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
@@ -47,7 +47,7 @@ impl<'a> ApiKeys<'a> {
     }
 
     /// The key of a provider, if it wants one.
-    pub(crate) fn of(&mut self, provider: &Provider) -> Result<Option<Key>, CliError> {
+    pub(crate) fn of(&mut self, provider: &ProviderSettings) -> Result<Option<Key>, CliError> {
         if let Some(key) = self.found.get(provider.name()) {
             return Ok(key.clone());
         }
@@ -74,7 +74,7 @@ impl<'a> ApiKeys<'a> {
         secrets
     }
 
-    fn variable(&self, provider: &Provider, name: &str) -> Result<Key, CliError> {
+    fn variable(&self, provider: &ProviderSettings, name: &str) -> Result<Key, CliError> {
         let Some(value) = self.ambient.var(name) else {
             let failure = missing(provider, &format!("{name} is not set"));
             return Err(failure.hint(format!("export {name}=…")));
@@ -83,7 +83,7 @@ impl<'a> ApiKeys<'a> {
         Key::new(value).map_err(|why| missing(provider, &format!("{name}: {why}")))
     }
 
-    fn helper(&self, provider: &Provider, words: &[String]) -> Result<Key, CliError> {
+    fn helper(&self, provider: &ProviderSettings, words: &[String]) -> Result<Key, CliError> {
         shield()?;
         let shown = format!("`{}`", words.join(" "));
         let printed = self
@@ -153,7 +153,7 @@ fn read(child: &mut Child) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it prints what no key holds".to_owned())
 }
 
-fn missing(provider: &Provider, why: &str) -> CliError {
+fn missing(provider: &ProviderSettings, why: &str) -> CliError {
     CliError::new(
         ExitKind::Credentials,
         "model.credentials",

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use forge_runtime::{Key, Model, Prices, Retrying};
-use sandbox_config::{Project, Provider, UnknownProvider, Wire};
+use sandbox_config::{Project, ProviderSettings, UnknownProvider, Wire};
 
 use crate::exit::{CliError, ExitKind};
 use crate::keys::ApiKeys;
@@ -28,7 +28,7 @@ pub(crate) fn model(
 pub(crate) fn find<'p, 'm>(
     project: &'p Project,
     named: &'m str,
-) -> Result<(&'p Provider, &'m str), CliError> {
+) -> Result<(&'p ProviderSettings, &'m str), CliError> {
     project
         .provider_of(named)
         .map_err(|unknown: UnknownProvider| {
@@ -39,7 +39,7 @@ pub(crate) fn find<'p, 'm>(
 
 /// A provider with what is known of one of its models.
 pub(crate) fn provider_of(
-    provider: &Provider,
+    provider: &ProviderSettings,
     model: &str,
     key: Option<Key>,
     stream: bool,
@@ -71,7 +71,10 @@ pub(crate) fn provider_of(
     Ok(made)
 }
 
-pub(crate) fn unusable(provider: &Provider, error: &forge_runtime::ProviderError) -> CliError {
+pub(crate) fn unusable(
+    provider: &ProviderSettings,
+    error: &forge_runtime::ProviderError,
+) -> CliError {
     CliError::new(
         ExitKind::Usage,
         "model.unknown",

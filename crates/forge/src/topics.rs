@@ -206,7 +206,7 @@ const CODES: [(&str, &str); 78] = [
 
 /// Every code with its meaning, sorted.
 pub(crate) fn codes() -> Vec<(&'static str, &'static str)> {
-    let of_files = sandbox_config::Code::ALL
+    let of_files = sandbox_config::DiagnosticCode::ALL
         .iter()
         .map(|code| (code.as_str(), code.meaning()));
     let mut all: Vec<_> = CODES.into_iter().chain(of_files).collect();

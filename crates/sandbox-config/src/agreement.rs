@@ -9,8 +9,8 @@ use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::project::sources::{Sources, Trust, WithoutFile};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::project::sources::{Sources, TrustedSettings, WithoutFile};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::keys::{PROJECT, USER, WORKER};
 use crate::syntax::text::{Layer, Text};
 use crate::syntax::yaml;
@@ -41,40 +41,45 @@ pub(crate) fn seen(mistake: &Diagnostic) -> Seen {
         return Seen::Never;
     }
     match mistake.code() {
-        Code::UnknownKey | Code::ForeignKey | Code::NotYet | Code::MissingKey | Code::WrongType => {
-            Seen::Always
-        }
-        Code::BadValue | Code::MountName | Code::HostPath | Code::DuplicateKey => Seen::Perhaps,
-        Code::Syntax
-        | Code::TooComplex
-        | Code::Unreadable
-        | Code::TooLarge
-        | Code::NotUtf8
-        | Code::FrontMatter => Seen::NoTree,
-        Code::Empty
-        | Code::TwoFiles
-        | Code::FrontEnd
-        | Code::Overlap
-        | Code::OwnDirectory
-        | Code::UnknownZone
-        | Code::Untrusted
-        | Code::UnknownWorker
-        | Code::TwoWorkers
-        | Code::FileName
-        | Code::ExceedsParent
-        | Code::ExampleFailed
-        | Code::BadPattern
-        | Code::NoEffect
-        | Code::Alias
-        | Code::ImplicitInherit
-        | Code::Cycle
-        | Code::TooDeep
-        | Code::Unreachable
-        | Code::UnusedMount
-        | Code::ContainerNetwork
-        | Code::Shadowed
-        | Code::RunsAnything
-        | Code::AboveUserFile => Seen::Never,
+        DiagnosticCode::UnknownKey
+        | DiagnosticCode::ForeignKey
+        | DiagnosticCode::NotYet
+        | DiagnosticCode::MissingKey
+        | DiagnosticCode::WrongType => Seen::Always,
+        DiagnosticCode::BadValue
+        | DiagnosticCode::MountName
+        | DiagnosticCode::HostPath
+        | DiagnosticCode::DuplicateKey => Seen::Perhaps,
+        DiagnosticCode::Syntax
+        | DiagnosticCode::TooComplex
+        | DiagnosticCode::Unreadable
+        | DiagnosticCode::TooLarge
+        | DiagnosticCode::NotUtf8
+        | DiagnosticCode::FrontMatter => Seen::NoTree,
+        DiagnosticCode::Empty
+        | DiagnosticCode::TwoFiles
+        | DiagnosticCode::FrontEnd
+        | DiagnosticCode::Overlap
+        | DiagnosticCode::OwnDirectory
+        | DiagnosticCode::UnknownZone
+        | DiagnosticCode::Untrusted
+        | DiagnosticCode::UnknownWorker
+        | DiagnosticCode::TwoWorkers
+        | DiagnosticCode::FileName
+        | DiagnosticCode::ExceedsParent
+        | DiagnosticCode::ExampleFailed
+        | DiagnosticCode::BadPattern
+        | DiagnosticCode::NoEffect
+        | DiagnosticCode::Alias
+        | DiagnosticCode::ImplicitInherit
+        | DiagnosticCode::Cycle
+        | DiagnosticCode::TooDeep
+        | DiagnosticCode::Unreachable
+        | DiagnosticCode::UnusedMount
+        | DiagnosticCode::ContainerNetwork
+        | DiagnosticCode::Shadowed
+        | DiagnosticCode::RunsAnything
+        | DiagnosticCode::AboveUserFile => Seen::Never,
     }
 }
 
@@ -131,7 +136,7 @@ fn of_user_file(text: &[u8]) -> Vec<Diagnostic> {
 fn found(project: Option<&[u8]>, worker: Option<&[u8]>) -> Vec<Diagnostic> {
     let dir = tempfile::tempdir().unwrap();
     let sources = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         without_file: WithoutFile::RootAtStart,
         ..Sources::new(dir.path())
     };

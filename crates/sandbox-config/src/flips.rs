@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::grant::Grant;
 use crate::grant::verdict::Operation;
-use crate::project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
+use crate::project::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
 use crate::syntax::keys::{self, Keys};
 use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
 
@@ -139,7 +139,7 @@ fn project(text: &str) -> Result<String, String> {
     std::fs::create_dir_all(home.join("docs")).unwrap();
     std::fs::write(home.join("golem-forge.config.yaml"), text).unwrap();
     let sources = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         ..Sources::new(&home)
     };
     load(&sources)
@@ -166,7 +166,7 @@ fn worker(front: &str) -> Result<String, String> {
     )
     .unwrap();
     let mut sources = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         ..Sources::new(dir.path())
     };
     if ["restrict", "paths", "mounts"]

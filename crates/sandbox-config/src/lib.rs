@@ -56,39 +56,40 @@ pub use grant::confinement::{Confinement, GitMode, Survivors, UnixSockets};
 pub use grant::declaration::{Declaration, ZoneDeclaration};
 pub use grant::escalation::Escalation;
 pub use grant::execution::{
-    ContainerNetwork, Docker, Execution, ExecutionMode, Reuse, Runner, RunnerChoice, Usable,
+    ContainerNetwork, DockerSettings, ExecutionMode, ExecutionSettings, Reuse, RunnerAvailability,
+    RunnerChoice, RunnerKind,
 };
 pub use grant::file_rules::{FileRules, HardLinks};
 pub use grant::git::Repository;
-pub use grant::limits::Limits;
-pub use grant::lineage::{Answer, Lineage, Question, Step};
-pub use grant::meet::DrawnFrom;
+pub use grant::limits::RunLimits;
+pub use grant::lineage::{AccessAnswer, AccessQuery, ChainLink, GrantChain};
+pub use grant::meet::MountSource;
 pub use grant::mount::{Mode, Mount};
 pub use grant::network::{HostError, HostPattern, NetworkAccess};
 pub use grant::programs::ProgramDirs;
-pub use grant::refusal::Refusal;
-pub use grant::restrict::{PlaceError, Restrict};
-pub use grant::shell::{Pattern, PatternError, Programs, RuleMatch, ShellRules};
-pub use grant::verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk, Verdict};
-pub use grant::{Environment, Grant};
+pub use grant::refusal::AccessRefusal;
+pub use grant::restrict::{Restrict, RestrictPathError};
+pub use grant::shell::{CommandPattern, CommandPatternError, ProgramLists, RuleMatch, ShellRules};
+pub use grant::verdict::{ApprovalMode, ApprovalPolicy, MountApproval, Operation, Risk, Verdict};
+pub use grant::{EnvironmentGrant, Grant};
 #[cfg(feature = "files")]
-pub use open::files::Open;
+pub use open::files::MountOpener;
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
 pub use project::discover::PROJECT_FILES;
 pub use project::git::{CredentialSource, GitCredential, GitSettings, RepositoryCheck};
-pub use project::own_dirs::OutOfReach;
+pub use project::own_dirs::ReservedPath;
 pub use project::personal_rules::PersonalRules;
-pub use project::settings::{Setting, Settings, UnknownKey};
-pub use project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
-pub use project::trust::WideningKey;
-pub use project::widening::{Untrusted, WideningRule};
+pub use project::settings::{EffectiveSettings, Setting, UnknownKey};
+pub use project::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
+pub use project::trust::PrivilegedSetting;
+pub use project::widening::{TrustRule, Untrusted};
 pub use project::{Project, load, project_dir};
-pub use provider::{ApiKey, Provider, TokenPrices, UnknownProvider, Wire};
+pub use provider::{ApiKey, ProviderSettings, TokenPrices, UnknownProvider, Wire};
 pub use review::Review;
-pub use review::tree::{Branch, Standing};
-pub use syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
-pub use syntax::text::{Layer, Origin};
+pub use review::tree::{CallStatus, DelegationNode};
+pub use syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
+pub use syntax::text::{ConfigOrigin, Layer};
 pub use worker::attachments::AttachmentPolicy;
 pub use worker::schemas::{SchemaCheck, SchemaMistake};
 pub use worker::{Delegates, Worker, is_worker_name};

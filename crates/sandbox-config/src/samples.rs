@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Diagnostic;
 use crate::agreement::{Kind, Seen, fits, mistakes, seen, written};
-use crate::syntax::diagnostic::Code;
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::keys::{Key, Keys, Names, PROJECT, Shape, WORKER};
 
 /// One document, and whether its structure is right.
@@ -198,7 +198,7 @@ fn check(kind: Kind, top: &'static Keys) {
         let mistakes = mistakes(kind, written(kind, &sample.document).as_bytes());
         let parsed = if sample.right {
             !mistakes.iter().any(|mistake| {
-                matches!(seen(mistake), Seen::Always) || mistake.code() == Code::BadValue
+                matches!(seen(mistake), Seen::Always) || mistake.code() == DiagnosticCode::BadValue
             })
         } else {
             mistakes.is_empty()

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::grant::verdict::{Risk, Verdict};
-use crate::project::sources::{Sources, Trust};
+use crate::project::sources::{Sources, TrustedSettings};
 use crate::project::user_keys::{ROWS, Role, role};
 use crate::syntax::keys::{self, Keys, Shape};
 use crate::{Diagnostics, Mode, Project, load};
@@ -112,7 +112,7 @@ fn world(user: &str, project: &str) -> World {
     .unwrap();
     std::fs::write(dir.path().join("user.yaml"), user).unwrap();
     let sources = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         user_file: Some(dir.path().join("user.yaml")),
         ..Sources::new(&home)
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forge_runtime::{Event, Model, Playbook, Request, Scripted, Session, Stop, ToolCall};
-use sandbox_config::{Project, Sources, Trust, load};
+use sandbox_config::{Project, Sources, TrustedSettings, load};
 use serde_json::json;
 use tokio::sync::{Barrier, mpsc};
 
@@ -88,7 +88,7 @@ fn plant(dir: &Path) -> Result<Project, Box<dyn Error>> {
 
 fn project(dir: &Path) -> Result<Project, Box<dyn Error>> {
     let mut sources = Sources::new(dir);
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     Ok(load(&sources)?)
 }
 

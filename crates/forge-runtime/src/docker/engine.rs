@@ -40,7 +40,7 @@ type ProbeResult = Result<Containers, Unusable>;
 
 #[derive(Debug)]
 struct ProbedEngine {
-    asked: sandbox_config::Docker,
+    asked: sandbox_config::DockerSettings,
     tried: ProbeResult,
 }
 
@@ -48,7 +48,7 @@ struct ProbedEngine {
 ///
 /// ```
 /// let docker = forge_runtime::Docker::new().host("unix:///nonexistent/docker.sock");
-/// let unusable = docker.try_out(&sandbox_config::Docker::default()).unwrap_err();
+/// let unusable = docker.try_out(&sandbox_config::DockerSettings::default()).unwrap_err();
 /// assert!(!unusable.to_string().is_empty());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -139,7 +139,7 @@ impl Docker {
     ///
     /// # Errors
     /// [`Unusable`].
-    pub fn try_out(&self, asked: &sandbox_config::Docker) -> Result<Containers, Unusable> {
+    pub fn try_out(&self, asked: &sandbox_config::DockerSettings) -> Result<Containers, Unusable> {
         // Held while it is tried, so that it is done once.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.iter().find(|known| known.asked == *asked) {
@@ -156,7 +156,7 @@ impl Docker {
         tried
     }
 
-    fn look(&self, asked: &sandbox_config::Docker) -> ProbeResult {
+    fn look(&self, asked: &sandbox_config::DockerSettings) -> ProbeResult {
         if !self.reached {
             return Err(Unusable::new("nothing that runs containers is available"));
         }

@@ -27,7 +27,7 @@ const MAX_SAID_BYTES: usize = 4 * 1024;
 ///
 /// ```no_run
 /// let docker = forge_runtime::Docker::new();
-/// let containers = docker.try_out(&sandbox_config::Docker::default())?;
+/// let containers = docker.try_out(&sandbox_config::DockerSettings::default())?;
 /// println!("{} {}", containers.engine_version(), containers.digest());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

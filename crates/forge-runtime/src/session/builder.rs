@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forge_tools::{Approver, Recorder, Redactor};
-use sandbox_config::{Open, Worker};
+use sandbox_config::{MountOpener, Worker};
 use serde_json::Value;
 
 use super::Session;
@@ -98,7 +98,7 @@ impl SessionBuilder {
     /// let session = Session::builder(model).directories(std::sync::Arc::new(move |_: &_| Ok(memory.clone())));
     /// # let _ = session.build();
     /// ```
-    pub fn directories(mut self, open: Arc<Open>) -> Self {
+    pub fn directories(mut self, open: Arc<MountOpener>) -> Self {
         self.shared.open = Some(open);
         self
     }

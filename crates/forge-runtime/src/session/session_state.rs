@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_tools::{Approver, Caller, NoRecord, NobodyAnswers, Recorder, Redactor, RunAnswers};
-use sandbox_config::{Open, Worker};
+use sandbox_config::{MountOpener, Worker};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -24,7 +24,7 @@ pub(super) struct SessionState {
     pub(super) max_children: u64,
     pub(super) isolation: Isolation,
     /// Who has what is mounted; none: the host.
-    pub(super) open: Option<Arc<Open>>,
+    pub(super) open: Option<Arc<MountOpener>>,
     pub(super) approver: Arc<dyn Approver>,
     /// One question at a time.
     pub(super) asking: Arc<tokio::sync::Mutex<()>>,

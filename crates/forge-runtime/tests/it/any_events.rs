@@ -9,7 +9,7 @@ use forge_runtime::{
     Thinking, ToolCall, Usage,
 };
 use proptest::prelude::*;
-use sandbox_config::{Sources, Trust, load};
+use sandbox_config::{Sources, TrustedSettings, load};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -206,7 +206,7 @@ fn check(turns: Vec<Vec<Said>>, max_tokens: u64) -> Result<(), TestCaseError> {
         std::fs::write(dir.path().join(format!("workers/{name}.worker")), text).unwrap();
     }
     let mut sources = Sources::new(dir.path());
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let project = load(&sources).unwrap();
     let worker = project.worker("main").unwrap();
     let heard = Arc::new(Heard::default());

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use forge_runtime::GrantGate;
 use forge_tools::{CommandLine, Gate, Intent, Request, Risk, Verdict};
 use proptest::prelude::*;
-use sandbox_config::{Sources, Trust, load};
+use sandbox_config::{Sources, TrustedSettings, load};
 
 const RULES: &str = "\
 shell:
@@ -23,7 +23,7 @@ fn gate(rules: &str) -> GrantGate {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("golem-forge.config.yaml"), rules).unwrap();
     let mut sources = Sources::new(dir.path());
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let project = load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     GrantGate::new(project.ceiling().clone())
 }

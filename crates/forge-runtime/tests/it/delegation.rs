@@ -1,7 +1,7 @@
 //! A child never gets more than its parent, and what would is not started.
 
 use forge_runtime::End;
-use sandbox_config::DrawnFrom;
+use sandbox_config::MountSource;
 
 use crate::support::{CONFIG, World};
 
@@ -259,11 +259,11 @@ fn a_child_with_a_sandbox_of_its_own_says_so() {
         (world.results(), drawn_from)
     };
     let (results, drawn_from) = run("own");
-    assert_eq!(drawn_from, [DrawnFrom::Project, DrawnFrom::Project]);
+    assert_eq!(drawn_from, [MountSource::Project, MountSource::Project]);
     assert!(results.starts_with("✓ list_files: data/"), "{results}");
     // Held by the project, and not by the caller.
     let (results, drawn_from) = run("intersect");
-    assert_eq!(drawn_from, [DrawnFrom::Project]);
+    assert_eq!(drawn_from, [MountSource::Project]);
     assert!(results.contains("Child requests 'data'"), "{results}");
 }
 

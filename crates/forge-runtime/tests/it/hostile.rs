@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use forge_runtime::{Event, Model, OsSandbox, Request, Session, Stop, ToolCall};
 use forge_tools::audit::{AuditLog, Integrity, LogOptions, Verifier};
-use sandbox_config::{Sources, Trust, load};
+use sandbox_config::{Sources, TrustedSettings, load};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -211,7 +211,7 @@ fn in_a_process_of_its_own() {
         std::fs::write(dir.join(format!("workers/{name}.worker")), text).unwrap();
     }
     let mut sources = Sources::new(&dir);
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let project = load(&sources).unwrap();
     let worker = project.worker("main").unwrap();
     let opened =

@@ -9,7 +9,7 @@
 use file_sandbox::SandboxPath;
 use forge_runtime::GrantGate;
 use forge_tools::{Gate as _, Intent, Request, Risk, Verdict};
-use sandbox_config::{Grant, Sources, Trust, load};
+use sandbox_config::{Grant, Sources, TrustedSettings, load};
 
 /// A setting that may be left out.
 const SAID: [Option<bool>; 3] = [None, Some(false), Some(true)];
@@ -86,7 +86,7 @@ fn grant(config: &str, user: &str) -> Grant {
     std::fs::write(dir.path().join("golem-forge.config.yaml"), config).unwrap();
     std::fs::write(dir.path().join("user.yaml"), user).unwrap();
     let mut sources = Sources::new(dir.path());
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     sources.user_file = Some(dir.path().join("user.yaml"));
     let project = load(&sources).unwrap_or_else(|mistakes| panic!("{config}\n{user}\n{mistakes}"));
     project.ceiling().clone()

@@ -16,7 +16,7 @@ use forge_tools::{
     Answer, ApprovalRequest, Approver, BoxFuture, Call, Caller, Code, NoRecord, Toolbox, Verdict,
 };
 use proptest::prelude::*;
-use sandbox_config::{Sources, Trust, load};
+use sandbox_config::{Sources, TrustedSettings, load};
 use serde_json::{Value, json};
 
 /// In names and contents of the mount that is looked for, and nowhere else.
@@ -250,7 +250,7 @@ impl World {
         );
         std::fs::write(dir.path().join("golem-forge.config.yaml"), &config).unwrap();
         let mut sources = Sources::new(dir.path());
-        sources.trust = Trust::Given;
+        sources.trust = TrustedSettings::Given;
         sources.user_file = Some(dir.path().join("user.yaml"));
         let project = load(&sources).unwrap_or_else(|mistakes| panic!("{config}\n{mistakes}"));
         let repositories = MemoryRepositories::new();

@@ -7,7 +7,7 @@ use forge_runtime::{
     Session,
 };
 use forge_tools::{Approver, MemoryRecorder, NobodyAnswers};
-use sandbox_config::{Sources, Trust, load};
+use sandbox_config::{Sources, TrustedSettings, load};
 use tempfile::TempDir;
 
 pub(crate) struct World {
@@ -21,7 +21,7 @@ pub(crate) struct World {
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) started: Mutex<Vec<String>>,
-    pub(crate) drawn_from: Mutex<Vec<sandbox_config::DrawnFrom>>,
+    pub(crate) drawn_from: Mutex<Vec<sandbox_config::MountSource>>,
     pub(crate) results: Mutex<Vec<(String, String)>>,
 }
 
@@ -97,7 +97,7 @@ impl World {
         look: impl FnOnce(&Session),
     ) -> RunReport {
         let mut sources = Sources::new(self.dir.path());
-        sources.trust = Trust::Given;
+        sources.trust = TrustedSettings::Given;
         // Below the project, so that a test can write one; absent otherwise.
         sources.user_file = Some(self.dir.path().join("user.yaml"));
         let project = load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}"));

@@ -8,7 +8,7 @@ use forge_runtime::transcript::{Basis, Begin, CannotGoOn, FORMAT, GoneOn, Past};
 use forge_runtime::transcript::{SCHEMA, Writer, read};
 use forge_runtime::{End, Message, Observer, Playbook, RunReport, Scripted, Session};
 use forge_tools::Redactor;
-use sandbox_config::{Project, Sources, Trust, load};
+use sandbox_config::{Project, Sources, TrustedSettings, load};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -74,7 +74,7 @@ sandbox:
 
     fn project(&self) -> Project {
         let mut sources = Sources::new(self.dir.path());
-        sources.trust = Trust::Given;
+        sources.trust = TrustedSettings::Given;
         load(&sources).unwrap()
     }
 

@@ -15,7 +15,7 @@ use forge_runtime::{
 };
 use forge_tools::AssumeYes;
 use proptest::prelude::*;
-use sandbox_config::{Sources, Trust, load};
+use sandbox_config::{Sources, TrustedSettings, load};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -473,7 +473,7 @@ fn check(tree: Tree, mut ops: Vec<Op>, support: Option<&Arc<os_sandbox::Support>
         .unwrap();
     }
     let mut sources = Sources::new(dir.path());
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let project = load(&sources).unwrap();
     let worker = project.worker("main").unwrap();
     let Ok(grant) = project.entry_grant(&worker) else {

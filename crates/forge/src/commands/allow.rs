@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 
-use sandbox_config::{Diagnostic, PersonalRules, Trust, WithoutFile};
+use sandbox_config::{Diagnostic, PersonalRules, TrustedSettings, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -136,7 +136,7 @@ impl RulesFile {
             ambient,
             None,
             WithoutFile::DefaultZones,
-            Trust::Given,
+            TrustedSettings::Given,
         )?;
         let rules = PersonalRules::parse(&self.path().to_string_lossy(), new)?;
         let before = old.lines().count();

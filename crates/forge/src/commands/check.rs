@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::Survey;
-use sandbox_config::{Diagnostic, Diagnostics, Project, Review, Trust, WithoutFile};
+use sandbox_config::{Diagnostic, Diagnostics, Project, Review, TrustedSettings, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -30,8 +30,13 @@ pub(crate) fn run(
         // Who decides whether to agree wants to see to what.
         Err(failure) if format == CheckFormat::Text && gather::is_untrusted(&failure) => {
             let (start, without_file) = (None, WithoutFile::DefaultZones);
-            let project =
-                gather::project_trusting(global, ambient, start, without_file, Trust::Given)?;
+            let project = gather::project_trusting(
+                global,
+                ambient,
+                start,
+                without_file,
+                TrustedSettings::Given,
+            )?;
             let review = project.review();
             let text = as_text(
                 &project,

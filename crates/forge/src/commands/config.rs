@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use sandbox_config::{Origin, Project, Settings, Trust, WithoutFile};
+use sandbox_config::{ConfigOrigin, EffectiveSettings, Project, TrustedSettings, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -23,7 +23,7 @@ pub(crate) fn run(
         // Why: the list of files gives no access, and helps a person decide whether to trust them.
         (Err(failure), ConfigAction::Path) if gather::is_untrusted(&failure) => {
             let (start, without_file) = (None, WithoutFile::DefaultZones);
-            gather::project_trusting(global, ambient, start, without_file, Trust::Given)?
+            gather::project_trusting(global, ambient, start, without_file, TrustedSettings::Given)?
         }
         (loaded, _) => loaded?,
     };
@@ -38,7 +38,7 @@ pub(crate) fn run(
     Ok(ExitKind::Done)
 }
 
-fn value(global: &Global, settings: &Settings, key: &str) -> Result<String, CliError> {
+fn value(global: &Global, settings: &EffectiveSettings, key: &str) -> Result<String, CliError> {
     let value = settings.get(key).map_err(|unknown| {
         let failure = CliError::new(ExitKind::Usage, "config.unknown_key", unknown.to_string());
         match unknown.nearest() {
@@ -76,7 +76,7 @@ fn paths(global: &Global, project: &Project, ambient: &Ambient) -> String {
     lines.join("\n")
 }
 
-fn everything(project: &Project, settings: &Settings) -> Value {
+fn everything(project: &Project, settings: &EffectiveSettings) -> Value {
     let list = settings.list();
     json!({
         "file": project.file().map(Path::to_string_lossy),
@@ -101,7 +101,7 @@ fn everything(project: &Project, settings: &Settings) -> Value {
 }
 
 /// Absent parts are null.
-fn origin(origin: &Origin) -> Value {
+fn origin(origin: &ConfigOrigin) -> Value {
     let place = |number: u32| (number > 0).then_some(number);
     json!({
         "layer": origin.layer().word(),

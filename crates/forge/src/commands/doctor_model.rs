@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forge_runtime::{Event, Message, Model as _, ModelError, Request, Stop, ToolDescription};
-use sandbox_config::{ApiKey, Provider, Wire, WithoutFile};
+use sandbox_config::{ApiKey, ProviderSettings, Wire, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -190,7 +190,7 @@ impl ModelProbe {
 
 struct ProbeReport<'a> {
     named: &'a str,
-    provider: &'a Provider,
+    provider: &'a ProviderSettings,
     probes: Vec<ModelProbe>,
 }
 

@@ -22,7 +22,7 @@ use os_sandbox::{
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
-    ExecutionMode, Grant, Project, Risk, Runner, RunnerChoice, Usable, WithoutFile,
+    ExecutionMode, Grant, Project, Risk, RunnerAvailability, RunnerChoice, RunnerKind, WithoutFile,
 };
 use serde_json::{Value, json};
 
@@ -189,7 +189,7 @@ fn prepare(
         None => !args.no_os_sandbox,
     };
     // Nobody is asked: who types `--no-os-sandbox` has answered.
-    let usable = Usable {
+    let usable = RunnerAvailability {
         os,
         docker: containers.is_ok(),
         interactive: args.no_os_sandbox,
@@ -218,7 +218,7 @@ fn prepare(
         .hint(hint)
     };
     match choice {
-        RunnerChoice::Run(Runner::Docker) => match &containers {
+        RunnerChoice::Run(RunnerKind::Docker) => match &containers {
             Ok(containers) => {
                 let directory = directory_inside(&by_name, here)?;
                 let place = ExecSite::Container(containers.clone(), Box::new(grant), directory);
@@ -226,7 +226,7 @@ fn prepare(
             }
             Err(_) => Err(nowhere()),
         },
-        RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local) => {
+        RunnerChoice::Run(RunnerKind::Local) | RunnerChoice::Confirm(RunnerKind::Local) => {
             let plan = planned.unwrap_or_else(|| plan(args, &grant, &policy))?;
             let held = LocalContext {
                 grant,
@@ -235,7 +235,7 @@ fn prepare(
             };
             Ok((ExecSite::Here(plan, Box::new(held)), why))
         }
-        RunnerChoice::Confirm(Runner::Docker) => Err(nowhere()),
+        RunnerChoice::Confirm(RunnerKind::Docker) => Err(nowhere()),
         // That there is no sandbox here is the reason, in its own words.
         RunnerChoice::Refuse => match planned {
             Some(Err(refused)) if execution.without_docker().is_some() => Err(refused),

@@ -11,7 +11,8 @@ use forge_tools::git::tools::NAMES;
 use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Reason, Request, Spec};
 use os_sandbox::{Plan, Requirement, Support};
 use sandbox_config::{
-    Answer, Grant, Lineage, Mount, Operation, Project, Question, Verdict, WithoutFile, Worker,
+    AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, Project, Verdict, WithoutFile,
+    Worker,
 };
 use serde_json::{Value, json};
 
@@ -33,7 +34,7 @@ pub(crate) fn run(
     let subject = subject(&project, last, args)?;
     let mut explained = Explanation::of(&project, &lineage, subject)?;
     if let Some(alone) = gather::project_alone(global, ambient)? {
-        explained.under_own_file(&Lineage::of(&alone), &project);
+        explained.under_own_file(&GrantChain::of(&alone), &project);
     }
     let mut out = std::io::stdout().lock();
     let written = if global.json {
@@ -53,13 +54,16 @@ pub(crate) fn run(
 
 /// Whose rights are asked about: `--as`, `--worker`, the entry worker, or the project's. With the
 /// last worker.
-fn lineage(project: &Project, args: &ExplainArgs) -> Result<(Lineage, Option<Worker>), CliError> {
+fn lineage(
+    project: &Project,
+    args: &ExplainArgs,
+) -> Result<(GrantChain, Option<Worker>), CliError> {
     let names: Vec<&str> = match (&args.chain, &args.worker) {
         (Some(chain), _) => chain.split('>').map(str::trim).collect(),
         (None, Some(worker)) => vec![worker],
         (None, None) => Vec::new(),
     };
-    let top = Lineage::of(project);
+    let top = GrantChain::of(project);
     let Some((first, rest)) = names.split_first() else {
         let workers = project.workers()?;
         let entry = workers
@@ -296,11 +300,11 @@ struct Explanation {
     decision: ExplainedDecision,
     why: DecisionSource,
     /// From the project down.
-    answers: Vec<Answer>,
+    answers: Vec<AccessAnswer>,
     /// What each on the way holds less than the one before.
     narrowed: Vec<Vec<String>>,
     enforcement: Option<ExpectedEnforcement>,
-    question: Option<Question>,
+    question: Option<AccessQuery>,
     /// What the grant says besides: of the mount, or of every command.
     held_to: Vec<(&'static str, String)>,
     /// The command that is asked about: lists of programs answer for the whole line.
@@ -318,7 +322,7 @@ enum ExpectedEnforcement {
 impl Explanation {
     fn of(
         project: &Project,
-        lineage: &Lineage,
+        lineage: &GrantChain,
         subject: ExplainTarget,
     ) -> Result<Explanation, CliError> {
         let grant = lineage.grant();
@@ -352,7 +356,7 @@ impl Explanation {
             ExplainTarget::Host { name, port } => {
                 explained.shown = format!("connect to {name}:{port}");
                 explained.kind = "host";
-                let question = Question::Host { name, port };
+                let question = AccessQuery::Host { name, port };
                 explained.ask(lineage, &question);
             }
             ExplainTarget::Repository { name, staging } => {
@@ -369,7 +373,7 @@ impl Explanation {
 
     /// The person's own file lies over the project's: what the project says by itself comes first,
     /// then what is left of it.
-    fn under_own_file(&mut self, alone: &Lineage, project: &Project) {
+    fn under_own_file(&mut self, alone: &GrantChain, project: &Project) {
         let Some(question) = &self.question else {
             return;
         };
@@ -392,7 +396,7 @@ impl Explanation {
     }
 
     /// The answers of everybody; the last one's decides, and the first that says so is the rule.
-    fn ask(&mut self, lineage: &Lineage, question: &Question) {
+    fn ask(&mut self, lineage: &GrantChain, question: &AccessQuery) {
         self.answers = lineage.ask(question);
         self.question = Some(question.clone());
         self.why = DecisionSource::from(lineage.decisive(question));
@@ -402,14 +406,14 @@ impl Explanation {
     fn path(
         &mut self,
         project: &Project,
-        lineage: &Lineage,
+        lineage: &GrantChain,
         path: &SandboxPath,
         operation: Operation,
     ) -> Result<(), CliError> {
         self.shown = format!("{operation} {}", path.as_str());
         self.kind = "path";
         let grant = lineage.grant();
-        self.ask(lineage, &Question::path(path.as_str(), operation));
+        self.ask(lineage, &AccessQuery::path(path.as_str(), operation));
         if grant.mount_at(path.as_str()).is_none() {
             if path.is_root()
                 && grant.mounts().any(|mount| mount.usable())
@@ -446,7 +450,7 @@ impl Explanation {
     fn repository(
         &mut self,
         project: &Project,
-        lineage: &Lineage,
+        lineage: &GrantChain,
         name: &str,
         staging: bool,
     ) -> Result<(), CliError> {
@@ -462,7 +466,7 @@ impl Explanation {
             false => format!("pull from {name}"),
         };
         self.kind = "repository";
-        self.ask(lineage, &Question::Repository { address, staging });
+        self.ask(lineage, &AccessQuery::Repository { address, staging });
         if self.why.verdict == Verdict::Block {
             return Ok(());
         }
@@ -484,11 +488,11 @@ impl Explanation {
         Ok(())
     }
 
-    fn tool(&mut self, lineage: &Lineage, spec: &Spec) -> Result<(), CliError> {
+    fn tool(&mut self, lineage: &GrantChain, spec: &Spec) -> Result<(), CliError> {
         self.shown = format!("offer {}", spec.name);
         self.kind = "tool";
         let grant = lineage.grant();
-        self.ask(lineage, &Question::Tool(spec.name.clone()));
+        self.ask(lineage, &AccessQuery::Tool(spec.name.clone()));
         let offered = internal(describe::tools(grant))?;
         if !offered.iter().any(|known| known.name == spec.name) {
             if self.why.verdict != Verdict::Block {
@@ -518,10 +522,10 @@ impl Explanation {
 
     /// A call of a worker: `tools` of those on the way, the caller's delegation list, then the
     /// approval rules, in the words of the gate.
-    fn worker(&mut self, lineage: &Lineage, name: &str, caller: Option<&Worker>) {
+    fn worker(&mut self, lineage: &GrantChain, name: &str, caller: Option<&Worker>) {
         self.shown = format!("call {name}");
         self.kind = "worker";
-        self.ask(lineage, &Question::Tool(name.to_owned()));
+        self.ask(lineage, &AccessQuery::Tool(name.to_owned()));
         let refusal = match caller {
             Some(caller) if caller.name() == name => Some(format!("'{name}' does not call itself")),
             Some(caller) if !caller.delegates().allows(name) => Some(format!(
@@ -543,14 +547,14 @@ impl Explanation {
         }
     }
 
-    fn command(&mut self, lineage: &Lineage, line: &CommandLine, grant: &Grant) {
+    fn command(&mut self, lineage: &GrantChain, line: &CommandLine, grant: &Grant) {
         self.shown = format!("run {}", line.as_str());
         self.kind = "command";
         // The strictest of the line's commands speaks for it in the chain.
-        let questions: Vec<Question> = line
+        let questions: Vec<AccessQuery> = line
             .segments()
             .iter()
-            .map(|segment| Question::Command(segment.words().to_vec()))
+            .map(|segment| AccessQuery::Command(segment.words().to_vec()))
             .collect();
         let strictest = questions
             .iter()
@@ -755,8 +759,8 @@ impl DecisionSource {
     }
 }
 
-impl From<Answer> for DecisionSource {
-    fn from(answer: Answer) -> DecisionSource {
+impl From<AccessAnswer> for DecisionSource {
+    fn from(answer: AccessAnswer) -> DecisionSource {
         DecisionSource {
             verdict: answer.verdict,
             text: format!("{}: {}", answer.who, answer.rule),
@@ -788,13 +792,17 @@ impl From<Judgement> for DecisionSource {
 
 /// Why `shell.allow` or `shell.deny` of a grant on the way refuses a line of the last one: asked
 /// of the function that the tool asks.
-fn refusal(grant: &Grant, lineage: &Lineage, line: &CommandLine) -> Option<Reason> {
+fn refusal(grant: &Grant, lineage: &GrantChain, line: &CommandLine) -> Option<Reason> {
     let policy = lineage.grant().policy_as_written().ok()?;
     ProgramList::refusal(&forge_runtime::programs(grant), line, &policy)
 }
 
 /// What everybody on the way says, lists of programs included.
-fn answers(lineage: &Lineage, question: &Question, line: Option<&CommandLine>) -> Vec<Answer> {
+fn answers(
+    lineage: &GrantChain,
+    question: &AccessQuery,
+    line: Option<&CommandLine>,
+) -> Vec<AccessAnswer> {
     let mut answers = lineage.ask(question);
     let Some(line) = line else {
         return answers;

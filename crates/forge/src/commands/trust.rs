@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, Write};
 use std::path::PathBuf;
 
-use sandbox_config::{Project, Trust, Untrusted, WideningKey, WithoutFile};
+use sandbox_config::{PrivilegedSetting, Project, TrustedSettings, Untrusted, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -24,7 +24,7 @@ pub(crate) fn run(
         ambient,
         None,
         WithoutFile::DefaultZones,
-        Trust::Given,
+        TrustedSettings::Given,
     )?;
     let keys = widening(&project)?;
     let state = ambient
@@ -33,7 +33,7 @@ pub(crate) fn run(
         .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
     let store = TrustStore::in_state(state);
     let hashes = store.read()?;
-    let before = |key: &WideningKey| hashes.contains(key.hash());
+    let before = |key: &PrivilegedSetting| hashes.contains(key.hash());
     let asks = !(args.show || args.revoke || args.yes || keys.is_empty());
     match global.json {
         false => show(&mut std::io::stdout().lock(), &keys, before).map_err(CliError::stdout)?,
@@ -68,7 +68,12 @@ pub(crate) fn run(
 }
 
 /// Prints the change that was made, and the command that undoes it.
-fn told(global: &Global, done: &str, keys: &[WideningKey], undo: &str) -> Result<(), CliError> {
+fn told(
+    global: &Global,
+    done: &str,
+    keys: &[PrivilegedSetting],
+    undo: &str,
+) -> Result<(), CliError> {
     if global.json {
         return Ok(());
     }
@@ -84,14 +89,15 @@ pub(crate) fn ask_now(
     start: Option<PathBuf>,
     without_file: WithoutFile,
 ) -> Result<bool, CliError> {
-    let project = gather::project_trusting(global, ambient, start, without_file, Trust::Given)?;
+    let project =
+        gather::project_trusting(global, ambient, start, without_file, TrustedSettings::Given)?;
     let Some(state) = &ambient.state else {
         return Ok(false);
     };
     let store = TrustStore::in_state(state);
     let known = store.read()?;
-    let keys: Vec<WideningKey> = project
-        .widening()
+    let keys: Vec<PrivilegedSetting> = project
+        .privileged_settings()
         .iter()
         .filter(|key| *key.rule().untrusted() == Untrusted::Refused)
         .filter(|key| !known.contains(key.hash()))
@@ -108,8 +114,8 @@ pub(crate) fn ask_now(
 /// With `--json`, the keys as they stand at the end.
 fn done(
     global: &Global,
-    keys: &[WideningKey],
-    is_trusted: impl Fn(&WideningKey) -> bool,
+    keys: &[PrivilegedSetting],
+    is_trusted: impl Fn(&PrivilegedSetting) -> bool,
 ) -> Result<ExitKind, CliError> {
     if global.json {
         let keys: Vec<Value> = keys
@@ -130,18 +136,18 @@ fn done(
     Ok(ExitKind::Done)
 }
 
-fn widening(project: &Project) -> Result<Vec<WideningKey>, CliError> {
-    let mut keys = project.widening().to_vec();
+fn widening(project: &Project) -> Result<Vec<PrivilegedSetting>, CliError> {
+    let mut keys = project.privileged_settings().to_vec();
     for worker in project.workers()? {
-        keys.extend_from_slice(worker.widening());
+        keys.extend_from_slice(worker.privileged_settings());
     }
     Ok(keys)
 }
 
 fn show(
     out: &mut impl Write,
-    keys: &[WideningKey],
-    is_trusted: impl Fn(&WideningKey) -> bool,
+    keys: &[PrivilegedSetting],
+    is_trusted: impl Fn(&PrivilegedSetting) -> bool,
 ) -> std::io::Result<()> {
     if keys.is_empty() {
         return writeln!(out, "This project requests no additional permissions.");

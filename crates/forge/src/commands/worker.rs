@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Branch, Project, WithoutFile, Worker};
+use sandbox_config::{DelegationNode, Project, WithoutFile, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -169,7 +169,7 @@ fn shape(schema: Option<&Value>) -> String {
 }
 
 /// The tree below a worker, as if a person had started it.
-fn subtree(project: &Project, worker: &Worker) -> Option<Branch> {
+fn subtree(project: &Project, worker: &Worker) -> Option<DelegationNode> {
     project.branch(worker.name())
 }
 

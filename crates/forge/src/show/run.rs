@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use forge_runtime::{Event, Message, RunEvent, ToolCall, ToolResult, Usage};
 use forge_tools::Redactor;
-use sandbox_config::DrawnFrom;
+use sandbox_config::MountSource;
 
 use super::words;
 
@@ -189,10 +189,10 @@ impl RunView {
                     last_words: None,
                 };
                 let note = match drawn_from {
-                    DrawnFrom::Project if caller.chain().len() > 1 => {
+                    MountSource::Project if caller.chain().len() > 1 => {
                         "directories: its own, met with the project"
                     }
-                    DrawnFrom::Project | DrawnFrom::Caller => "",
+                    MountSource::Project | MountSource::Caller => "",
                 };
                 let line = worker.says(LineKind::Worker(note));
                 self.at_work.insert(caller.run(), worker);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use forge_runtime::{Event, Message, Retry, RunEvent, Thinking, Time, ToolCall, ToolResult, Usage};
 use forge_tools::Caller;
 use proptest::prelude::*;
-use sandbox_config::DrawnFrom;
+use sandbox_config::MountSource;
 use serde_json::json;
 
 use super::lines::{LineLayout, Style};
@@ -71,7 +71,7 @@ impl Shown {
     fn begins(&mut self, caller: &Caller) -> &mut Self {
         self.take(RunEvent::Started {
             caller,
-            drawn_from: DrawnFrom::Caller,
+            drawn_from: MountSource::Caller,
         });
         self.take(RunEvent::TurnStarted {
             caller,

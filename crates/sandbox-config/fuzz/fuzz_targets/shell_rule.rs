@@ -3,17 +3,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbox_config::{Pattern, Verdict};
+use sandbox_config::{CommandPattern, Verdict};
 
 fuzz_target!(|texts: (&str, Vec<String>)| {
     let (text, words) = texts;
-    let Ok(pattern) = Pattern::parse(text) else {
+    let Ok(pattern) = CommandPattern::parse(text) else {
         return;
     };
     assert_eq!(pattern.text(), text);
     assert!(!pattern.matches(&[]));
     let first = pattern.matches(&words);
-    let again = Pattern::parse(pattern.text()).expect("it was read before");
+    let again = CommandPattern::parse(pattern.text()).expect("it was read before");
     assert_eq!(again.matches(&words), first);
     // A rule that forbids reads its pattern at least as widely as one that allows.
     for verdict in [Verdict::Ask, Verdict::Block] {

@@ -9,7 +9,7 @@ use crate::grant::mount::{Mode, Mount};
 use crate::project::Found;
 use crate::project::sources::WithoutFile;
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Fields;
 use crate::syntax::yaml::Entry;
 
@@ -107,7 +107,7 @@ fn two_front_ends(first: &Entry, second: &Entry) -> Diagnostic {
             "keep one of: zones (with mode and root), root (with readonly), paths, mounts, read_paths and write_paths"
         }
     };
-    Diagnostic::error(Code::FrontEnd, message)
+    Diagnostic::error(DiagnosticCode::FrontEnd, message)
         .at(&second.key_span)
         .related(&first.key_span, format!("`{}` is here", first.key))
         .help(help)

@@ -8,7 +8,7 @@ use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields};
 use crate::syntax::keys;
 use crate::syntax::yaml::Node;
@@ -65,7 +65,7 @@ fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
         let message = format!("`{source}` does not exist");
         let help = format!("make the directory {}", host.path.display());
         walk.reports.add(
-            Diagnostic::error(Code::HostPath, message)
+            Diagnostic::error(DiagnosticCode::HostPath, message)
                 .at(span)
                 .help(help),
         );
@@ -112,7 +112,7 @@ pub(crate) fn name_of(target: &str) -> String {
 /// `/data/` is `/data`; `..` and the like have no place in a target.
 fn normal_target(text: &str) -> Result<String, Box<Diagnostic>> {
     let bad = |message: String, help: &str| {
-        let problem = Diagnostic::error(Code::MountName, message).help(help);
+        let problem = Diagnostic::error(DiagnosticCode::MountName, message).help(help);
         Err(Box::new(problem))
     };
     let Some(rest) = text.strip_prefix('/') else {

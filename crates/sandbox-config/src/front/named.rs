@@ -7,7 +7,7 @@ use crate::grant::verdict::{MountApproval, Operation, Verdict};
 use crate::project::file_rules;
 use crate::project::walk::Walk;
 use crate::project::widening;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
 use crate::syntax::yaml::{Entry, Node, Value};
@@ -168,7 +168,7 @@ pub(crate) fn suffixes(reports: &mut Reports, node: &Node, path: &str) -> Option
     if matches!(&node.value, Value::List(items) if items.is_empty()) {
         reports.add(
             Diagnostic::error(
-                Code::BadValue,
+                DiagnosticCode::BadValue,
                 format!("`{path}` is empty: no file would do"),
             )
             .at(&node.span)
@@ -178,12 +178,15 @@ pub(crate) fn suffixes(reports: &mut Reports, node: &Node, path: &str) -> Option
     for (suffix, node) in list {
         if !suffix.starts_with('.') || suffix.len() < 2 || suffix.contains('/') {
             reports.add(
-                Diagnostic::error(Code::BadValue, format!("`{suffix}` is not a suffix"))
-                    .at(&node.span)
-                    .help(format!(
-                        "write `.{}`",
-                        suffix.trim_start_matches(['.', '*'])
-                    )),
+                Diagnostic::error(
+                    DiagnosticCode::BadValue,
+                    format!("`{suffix}` is not a suffix"),
+                )
+                .at(&node.span)
+                .help(format!(
+                    "write `.{}`",
+                    suffix.trim_start_matches(['.', '*'])
+                )),
             );
         }
     }

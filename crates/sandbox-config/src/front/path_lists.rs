@@ -13,7 +13,7 @@ use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Fields;
 use crate::syntax::text::Span;
 
@@ -69,7 +69,7 @@ fn list<'n>(
             let message = format!("`{text}` does not exist");
             let help = format!("make the directory {}", host.path.display());
             walk.reports.add(
-                Diagnostic::error(Code::HostPath, message)
+                Diagnostic::error(DiagnosticCode::HostPath, message)
                     .at(span)
                     .help(help),
             );

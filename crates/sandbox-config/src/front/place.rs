@@ -9,7 +9,7 @@ use crate::project::discover::PROJECT_FILES;
 use crate::project::expand::expand;
 use crate::project::walk::Walk;
 use crate::project::widening;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::Span;
 
 /// A host directory, resolved as far as it exists.
@@ -83,7 +83,7 @@ pub(crate) fn place(
     reach: Reach<'_>,
     noun: &str,
 ) -> Result<Host, Box<Diagnostic>> {
-    let refuse = |message: String| Box::new(Diagnostic::error(Code::HostPath, message));
+    let refuse = |message: String| Box::new(Diagnostic::error(DiagnosticCode::HostPath, message));
     let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
         .map_err(|problem| refuse(format!("cannot expand `{text}`: {problem}")))?;
     if expanded.is_empty() || expanded.contains('\0') {

@@ -8,9 +8,9 @@ use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{Fields, Reports};
-use crate::syntax::text::Origin;
+use crate::syntax::text::ConfigOrigin;
 
 static BOUNDS: Bounds = Bounds {
     leaves: "the project",
@@ -35,7 +35,7 @@ pub(crate) fn read(
             return whole(&mut walk.reports, walk.dir, mode);
         }
         let message = "`sandbox.readonly` stands beside `root`, and there is none";
-        let missing = Diagnostic::error(Code::FrontEnd, message)
+        let missing = Diagnostic::error(DiagnosticCode::FrontEnd, message)
             .help("name the directory: `root: .` is the whole project");
         walk.reports.add(match section.get("readonly") {
             Some(entry) => missing.at(&entry.key_span),
@@ -61,7 +61,7 @@ pub(crate) fn read(
         let message = format!("`sandbox.root: {text}` does not exist");
         let help = format!("make the directory {}", host.path.display());
         walk.reports.add(
-            Diagnostic::error(Code::HostPath, message)
+            Diagnostic::error(DiagnosticCode::HostPath, message)
                 .at(span)
                 .help(help),
         );
@@ -79,7 +79,7 @@ pub(crate) fn whole(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mou
     if dir.parent().is_none() {
         let message = "the root of the file system cannot be a project";
         reports.add(
-            Diagnostic::error(Code::HostPath, message)
+            Diagnostic::error(DiagnosticCode::HostPath, message)
                 .help("start in a directory of your own, or use -C DIR"),
         );
         return None;
@@ -89,10 +89,15 @@ pub(crate) fn whole(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mou
         anchor: dir.to_path_buf(),
         through_link: false,
     };
-    Some(mount(host, mode, Origin::built_in(), Origin::built_in()))
+    Some(mount(
+        host,
+        mode,
+        ConfigOrigin::built_in(),
+        ConfigOrigin::built_in(),
+    ))
 }
 
-fn mount(host: Host, mode: Mode, origin: Origin, mode_origin: Origin) -> Mount {
+fn mount(host: Host, mode: Mode, origin: ConfigOrigin, mode_origin: ConfigOrigin) -> Mount {
     Mount {
         name: "/".to_owned(),
         target: "/".to_owned(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::grant::mount::{Mount, RESERVED};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 use crate::syntax::text::Span;
 
@@ -47,7 +47,7 @@ fn report_twins(reports: &mut Reports, rows: &[Row], noun: &str) {
             twin.shown, row.shown
         );
         reports.add(
-            Diagnostic::error(Code::MountName, message)
+            Diagnostic::error(DiagnosticCode::MountName, message)
                 .at(&row.named_at)
                 .related(&twin.named_at, "the other one")
                 .help("rename one: some file systems cannot tell them apart"),
@@ -90,7 +90,7 @@ fn nested_problem(outer: &Row, row: &Row, noun: &str) -> Option<Diagnostic> {
             outer.shown, row.shown, row.mount.target
         );
         return Some(
-            Diagnostic::error(Code::MountName, message)
+            Diagnostic::error(DiagnosticCode::MountName, message)
                 .related(&outer.named_at, "the other one")
                 .help("a place shows one directory: give one of them another name"),
         );
@@ -105,10 +105,12 @@ fn top_problem(target: &str) -> Option<Diagnostic> {
     }
     if name.contains('/') {
         let message = format!("{target} lies below no other mount");
-        return Some(Diagnostic::error(Code::MountName, message).help(format!(
-            "a name has one component, such as /{}; deeper ones lie below a mount",
-            last_name(target)
-        )));
+        return Some(
+            Diagnostic::error(DiagnosticCode::MountName, message).help(format!(
+                "a name has one component, such as /{}; deeper ones lie below a mount",
+                last_name(target)
+            )),
+        );
     }
     name_problem(name, "mount")
 }
@@ -133,13 +135,17 @@ pub(crate) fn name_problem(name: &str, noun: &str) -> Option<Diagnostic> {
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !plain || !starts_well || name.len() > 64 {
         let message = format!("`{name}` cannot be a {noun}'s name");
-        return Some(Diagnostic::error(Code::MountName, message).help(
+        return Some(Diagnostic::error(DiagnosticCode::MountName, message).help(
             "letters, digits, `_`, `-` and `.`, a letter or digit first, at most 64 of them",
         ));
     }
     let reserved = RESERVED.contains(&name.to_lowercase().as_str());
     reserved.then(|| {
-        Diagnostic::error(Code::MountName, format!("`{name}` is a reserved name")).help(format!(
+        Diagnostic::error(
+            DiagnosticCode::MountName,
+            format!("`{name}` is a reserved name"),
+        )
+        .help(format!(
             "commands need the system's /{name}; reserved are: {}",
             RESERVED.join(", ")
         ))
@@ -176,7 +182,7 @@ fn report_overlaps(reports: &mut Reports, rows: &[Row], noun: &str) {
             )
         };
         reports.add(
-            Diagnostic::error(Code::Overlap, what)
+            Diagnostic::error(DiagnosticCode::Overlap, what)
                 .at(&row.path_at)
                 .related(&outer.path_at, format!("{noun} `{}`", outer.shown))
                 .help(format!(

@@ -10,10 +10,10 @@ use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::Found;
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Fields;
 use crate::syntax::keys;
-use crate::syntax::text::{Origin, Span};
+use crate::syntax::text::{ConfigOrigin, Span};
 use crate::syntax::yaml::Node;
 
 /// `sandbox.mode`.
@@ -97,13 +97,13 @@ impl Placing {
         if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
             let message = format!("`sandbox.root: {text}` is not a directory below the project");
             walk.reports
-                .add(Diagnostic::error(Code::HostPath, message).at(&entry.node.span));
+                .add(Diagnostic::error(DiagnosticCode::HostPath, message).at(&entry.node.span));
             return unstated;
         }
         if placement == Some(Placement::Direct) {
             let message = "`sandbox.root` has no effect in direct mode";
             walk.reports
-                .add(Diagnostic::warning(Code::NoEffect, message).at(&entry.node.span));
+                .add(Diagnostic::warning(DiagnosticCode::NoEffect, message).at(&entry.node.span));
         }
         Placing {
             placement: placement.unwrap_or(unstated.placement),
@@ -144,7 +144,8 @@ pub(crate) fn default_zones(walk: &mut Walk<'_>, placing: &Placing) -> Vec<Mount
         match place(walk, name, placing.reach(), FORM.noun) {
             Err(problem) => {
                 let message = format!("the default zone `{name}`: {}", problem.message());
-                walk.reports.add(Diagnostic::error(Code::HostPath, message));
+                walk.reports
+                    .add(Diagnostic::error(DiagnosticCode::HostPath, message));
             }
             Ok(host) => {
                 if let Some(at) = placing.said_by() {
@@ -168,8 +169,8 @@ pub(crate) fn default_zones(walk: &mut Walk<'_>, placing: &Placing) -> Vec<Mount
                     outside: false,
                     rooted: Rooted::default(),
                     own_files: Vec::new(),
-                    origin: Origin::built_in(),
-                    mode_origin: Origin::built_in(),
+                    origin: ConfigOrigin::built_in(),
+                    mode_origin: ConfigOrigin::built_in(),
                 });
             }
         }

@@ -4,12 +4,12 @@
 
 use crate::grant::confinement::{SocketWish, UnixSockets};
 use crate::grant::git::RepositoryWish;
-use crate::grant::limits::Limits;
+use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{Place, Restrict};
 use crate::grant::shell::RuleList;
-use crate::grant::verdict::{Approval, Operation, Verdict};
+use crate::grant::verdict::{ApprovalPolicy, Operation, Verdict};
 use crate::syntax::text::Span;
 
 /// What a worker declares. What it does not declare it does not get, except limits, tools and
@@ -29,9 +29,9 @@ pub struct Declaration {
     pub(crate) network: Option<(NetworkAccess, Option<Span>)>,
     pub(crate) shell: Option<(Option<RuleList>, Option<Span>)>,
     pub(crate) tools: Option<Vec<String>>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: RunLimits,
     /// What is asked beyond what the project asks.
-    pub(crate) approval: Option<Approval>,
+    pub(crate) approval: Option<ApprovalPolicy>,
     pub(crate) unix_sockets: Option<(SocketWish, Option<Span>)>,
     pub(crate) repositories: Option<Vec<RepositoryWish>>,
 }
@@ -60,7 +60,7 @@ impl Declaration {
             network: None,
             shell: None,
             tools: None,
-            limits: Limits::UNLIMITED,
+            limits: RunLimits::UNLIMITED,
             approval: None,
             unix_sockets: None,
             repositories: None,
@@ -131,7 +131,7 @@ impl Declaration {
 
     /// Ask for at most these limits.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Declaration {
+    pub fn with_limits(mut self, limits: RunLimits) -> Declaration {
         self.limits = limits;
         self
     }

@@ -6,8 +6,8 @@ use std::fmt;
 use crate::grant::mount::Mode;
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::verdict::{Operation, Verdict};
-use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::syntax::text::{Origin, Span};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
+use crate::syntax::text::{ConfigOrigin, Span};
 use crate::worker::NO_DIRECTORIES;
 
 /// Every point in which a declaration exceeds the parent; never empty.
@@ -38,7 +38,7 @@ pub(crate) enum Violation {
         at: Option<Span>,
         /// `mode` was left out, which means rw.
         implied: bool,
-        parent: Origin,
+        parent: ConfigOrigin,
     },
     Missing {
         zone: String,
@@ -67,7 +67,7 @@ pub(crate) enum Violation {
     Upgrade {
         target: String,
         at: Option<Span>,
-        parent: Origin,
+        parent: ConfigOrigin,
     },
     Network {
         at: Option<Span>,
@@ -87,7 +87,7 @@ pub(crate) enum Violation {
         at: Option<Span>,
         /// `access` was left out, which means rw.
         implied: bool,
-        parent: Origin,
+        parent: ConfigOrigin,
     },
     NoRepository {
         name: String,
@@ -255,7 +255,7 @@ impl Violation {
     }
 
     fn diagnostic(&self, sentence: String) -> Diagnostic {
-        let diagnostic = Diagnostic::error(Code::ExceedsParent, sentence);
+        let diagnostic = Diagnostic::error(DiagnosticCode::ExceedsParent, sentence);
         match self {
             Violation::Mode {
                 zone,

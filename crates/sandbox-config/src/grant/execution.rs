@@ -3,7 +3,7 @@
 
 use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Risk, Verdict};
-use crate::syntax::text::Origin;
+use crate::syntax::text::ConfigOrigin;
 
 /// `execution.mode`.
 ///
@@ -46,11 +46,11 @@ impl std::fmt::Display for ExecutionMode {
 /// What can be used right now, as somebody found out by trying.
 ///
 /// ```
-/// let usable = sandbox_config::Usable { os: true, docker: false, interactive: false };
+/// let usable = sandbox_config::RunnerAvailability { os: true, docker: false, interactive: false };
 /// assert!(usable.os);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usable {
+pub struct RunnerAvailability {
     /// An OS sandbox can be enforced.
     pub os: bool,
     /// A container has been run.
@@ -62,15 +62,15 @@ pub struct Usable {
 /// Where a call runs.
 ///
 /// ```
-/// use sandbox_config::{ExecutionMode, Risk, Runner, RunnerChoice, Usable};
-/// let usable = Usable { os: true, docker: false, interactive: true };
-/// let choice = |mode| Runner::select(mode, Risk::Exec, usable);
-/// assert_eq!(choice(ExecutionMode::PreferLocal), RunnerChoice::Run(Runner::Local));
-/// assert_eq!(choice(ExecutionMode::PreferDocker), RunnerChoice::Confirm(Runner::Local));
+/// use sandbox_config::{ExecutionMode, Risk, RunnerKind, RunnerChoice, RunnerAvailability};
+/// let usable = RunnerAvailability { os: true, docker: false, interactive: true };
+/// let choice = |mode| RunnerKind::select(mode, Risk::Exec, usable);
+/// assert_eq!(choice(ExecutionMode::PreferLocal), RunnerChoice::Run(RunnerKind::Local));
+/// assert_eq!(choice(ExecutionMode::PreferDocker), RunnerChoice::Confirm(RunnerKind::Local));
 /// assert_eq!(choice(ExecutionMode::DockerRequired), RunnerChoice::Refuse);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Runner {
+pub enum RunnerKind {
     /// In this process, or in a child of it under the OS sandbox.
     Local,
     /// In a container.
@@ -80,42 +80,42 @@ pub enum Runner {
 /// The answer of the table.
 ///
 /// ```
-/// use sandbox_config::{Runner, RunnerChoice};
-/// assert_ne!(RunnerChoice::Run(Runner::Local), RunnerChoice::Confirm(Runner::Local));
+/// use sandbox_config::{RunnerKind, RunnerChoice};
+/// assert_ne!(RunnerChoice::Run(RunnerKind::Local), RunnerChoice::Confirm(RunnerKind::Local));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunnerChoice {
     /// There.
-    Run(Runner),
+    Run(RunnerKind),
     /// There, if a person says so.
-    Confirm(Runner),
+    Confirm(RunnerKind),
     /// Nowhere.
     Refuse,
 }
 
-impl Runner {
+impl RunnerKind {
     /// The table. The same question has the same answer, always.
     #[must_use]
-    pub fn select(mode: ExecutionMode, risk: Risk, usable: Usable) -> RunnerChoice {
+    pub fn select(mode: ExecutionMode, risk: Risk, usable: RunnerAvailability) -> RunnerChoice {
         let confirmed = if usable.interactive {
-            RunnerChoice::Confirm(Runner::Local)
+            RunnerChoice::Confirm(RunnerKind::Local)
         } else {
             RunnerChoice::Refuse
         };
         let hazardous = risk.safe_default() != Verdict::Allow;
         match (mode, hazardous) {
             (ExecutionMode::DockerRequired, _) if usable.docker => {
-                RunnerChoice::Run(Runner::Docker)
+                RunnerChoice::Run(RunnerKind::Docker)
             }
             (ExecutionMode::DockerRequired, _) => RunnerChoice::Refuse,
             (ExecutionMode::LocalOnly, _)
             | (ExecutionMode::PreferLocal | ExecutionMode::PreferDocker, false) => {
-                RunnerChoice::Run(Runner::Local)
+                RunnerChoice::Run(RunnerKind::Local)
             }
-            (ExecutionMode::PreferLocal, true) if usable.os => RunnerChoice::Run(Runner::Local),
+            (ExecutionMode::PreferLocal, true) if usable.os => RunnerChoice::Run(RunnerKind::Local),
             (ExecutionMode::PreferLocal | ExecutionMode::PreferDocker, true) => {
                 if usable.docker {
-                    RunnerChoice::Run(Runner::Docker)
+                    RunnerChoice::Run(RunnerKind::Docker)
                 } else {
                     confirmed
                 }
@@ -130,40 +130,40 @@ impl Runner {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
 /// #     "execution: { mode: docker_required }\n").unwrap();
-/// use sandbox_config::{Risk, RunnerChoice, Sources, Usable, load};
+/// use sandbox_config::{Risk, RunnerChoice, Sources, RunnerAvailability, load};
 /// let project = load(&Sources::new(dir.path())).unwrap();
-/// let usable = Usable { os: true, docker: false, interactive: true };
+/// let usable = RunnerAvailability { os: true, docker: false, interactive: true };
 /// let (choice, why) = project.ceiling().execution().select(Risk::ReadOnly, usable);
 /// assert_eq!(choice, RunnerChoice::Refuse);
 /// assert_eq!(why, "`execution.mode: docker_required`, and docker cannot be used: \
 ///                  it is not enabled (`docker.enabled`)");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Execution {
+pub struct ExecutionSettings {
     pub(crate) mode: ExecutionMode,
     /// `execution.runners`.
     pub(crate) os: bool,
     pub(crate) containers: bool,
-    pub(crate) docker: Docker,
-    pub(crate) origin: Origin,
+    pub(crate) docker: DockerSettings,
+    pub(crate) origin: ConfigOrigin,
     /// Where `docker.network_default` is set.
-    pub(crate) network_origin: Origin,
+    pub(crate) network_origin: ConfigOrigin,
 }
 
-impl Default for Execution {
-    fn default() -> Execution {
-        Execution {
+impl Default for ExecutionSettings {
+    fn default() -> ExecutionSettings {
+        ExecutionSettings {
             mode: ExecutionMode::PreferLocal,
             os: true,
             containers: true,
-            docker: Docker::default(),
-            origin: Origin::built_in(),
-            network_origin: Origin::built_in(),
+            docker: DockerSettings::default(),
+            origin: ConfigOrigin::built_in(),
+            network_origin: ConfigOrigin::built_in(),
         }
     }
 }
 
-impl Execution {
+impl ExecutionSettings {
     /// `execution.mode`.
     #[must_use]
     pub fn mode(&self) -> ExecutionMode {
@@ -172,13 +172,13 @@ impl Execution {
 
     /// `docker`.
     #[must_use]
-    pub fn docker(&self) -> &Docker {
+    pub fn docker(&self) -> &DockerSettings {
         &self.docker
     }
 
     /// Where the mode is set.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 
@@ -204,9 +204,9 @@ impl Execution {
     /// `docker.network_default` seem to give them, each by itself; `None` if the two agree.
     ///
     /// ```
-    /// use sandbox_config::{Execution, NetworkAccess};
+    /// use sandbox_config::{ExecutionSettings, NetworkAccess};
     /// // Containers are not enabled.
-    /// let execution = Execution::default();
+    /// let execution = ExecutionSettings::default();
     /// assert_eq!(execution.network_in_containers(&NetworkAccess::Unrestricted), None);
     /// ```
     #[must_use]
@@ -231,7 +231,7 @@ impl Execution {
 
     /// The table's answer under this project's settings, and why, for people and records.
     #[must_use]
-    pub fn select(&self, risk: Risk, usable: Usable) -> (RunnerChoice, String) {
+    pub fn select(&self, risk: Risk, usable: RunnerAvailability) -> (RunnerChoice, String) {
         self.select_knowing(risk, usable, "nothing that runs containers is available")
     }
 
@@ -240,7 +240,7 @@ impl Execution {
     pub fn select_knowing(
         &self,
         risk: Risk,
-        usable: Usable,
+        usable: RunnerAvailability,
         why_not: &str,
     ) -> (RunnerChoice, String) {
         let mode = self.mode;
@@ -250,14 +250,14 @@ impl Execution {
             None if usable.docker => None,
             None => Some(why_not),
         };
-        let usable = Usable {
+        let usable = RunnerAvailability {
             os: usable.os && self.os,
             docker: no_docker.is_none(),
             ..usable
         };
-        let choice = match Runner::select(mode, risk, usable) {
+        let choice = match RunnerKind::select(mode, risk, usable) {
             // Files are this process's own business; what is hazardous needs a listed runner.
-            RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local)
+            RunnerChoice::Run(RunnerKind::Local) | RunnerChoice::Confirm(RunnerKind::Local)
                 if hazardous && !self.os =>
             {
                 RunnerChoice::Refuse
@@ -271,11 +271,11 @@ impl Execution {
             ", no OS sandbox can be enforced"
         };
         let why = match choice {
-            RunnerChoice::Run(Runner::Local) if !hazardous => {
+            RunnerChoice::Run(RunnerKind::Local) if !hazardous => {
                 format!("local: risk `{risk}` under `execution.mode: {mode}`")
             }
-            RunnerChoice::Run(Runner::Local) => format!("local: `execution.mode: {mode}`"),
-            RunnerChoice::Run(Runner::Docker) => format!("docker: `execution.mode: {mode}`"),
+            RunnerChoice::Run(RunnerKind::Local) => format!("local: `execution.mode: {mode}`"),
+            RunnerChoice::Run(RunnerKind::Docker) => format!("docker: `execution.mode: {mode}`"),
             RunnerChoice::Refuse if !self.os && mode != ExecutionMode::DockerRequired => {
                 format!("`execution.runners` does not list os, and docker cannot be used: {docker}")
             }
@@ -294,11 +294,11 @@ impl Execution {
 /// `docker`: what a container of a call is like.
 ///
 /// ```
-/// let docker = sandbox_config::Docker::default();
+/// let docker = sandbox_config::DockerSettings::default();
 /// assert_eq!((docker.is_enabled(), docker.pids_limit()), (false, 256));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Docker {
+pub struct DockerSettings {
     pub(crate) enabled: bool,
     pub(crate) image: String,
     pub(crate) host: Option<String>,
@@ -313,7 +313,7 @@ pub struct Docker {
 /// `docker.network_default`.
 ///
 /// ```
-/// let docker = sandbox_config::Docker::default();
+/// let docker = sandbox_config::DockerSettings::default();
 /// assert_eq!(docker.network(), sandbox_config::ContainerNetwork::None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -327,7 +327,7 @@ pub enum ContainerNetwork {
 /// `docker.reuse`.
 ///
 /// ```
-/// let docker = sandbox_config::Docker::default();
+/// let docker = sandbox_config::DockerSettings::default();
 /// assert_eq!(docker.reuse(), sandbox_config::Reuse::Call);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -338,9 +338,9 @@ pub enum Reuse {
     Session,
 }
 
-impl Default for Docker {
-    fn default() -> Docker {
-        Docker {
+impl Default for DockerSettings {
+    fn default() -> DockerSettings {
+        DockerSettings {
             enabled: false,
             image: "forge-sandbox:1".to_owned(),
             host: None,
@@ -354,7 +354,7 @@ impl Default for Docker {
     }
 }
 
-impl Docker {
+impl DockerSettings {
     /// Whether docker may be tried.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
@@ -451,7 +451,7 @@ mod tests {
             for risk in Risk::ALL {
                 let hazardous = !matches!(risk, Risk::ReadOnly | Risk::WritesWorkspace);
                 for bits in 0..8u8 {
-                    let usable = Usable {
+                    let usable = RunnerAvailability {
                         os: bits & 1 != 0,
                         docker: bits & 2 != 0,
                         interactive: bits & 4 != 0,
@@ -473,13 +473,13 @@ mod tests {
                     };
                     used[index] = true;
                     let expected = match rows[index][5] {
-                        "local" => RunnerChoice::Run(Runner::Local),
-                        "docker" => RunnerChoice::Run(Runner::Docker),
-                        "confirm" => RunnerChoice::Confirm(Runner::Local),
+                        "local" => RunnerChoice::Run(RunnerKind::Local),
+                        "docker" => RunnerChoice::Run(RunnerKind::Docker),
+                        "confirm" => RunnerChoice::Confirm(RunnerKind::Local),
                         _ => RunnerChoice::Refuse,
                     };
                     assert_eq!(
-                        Runner::select(mode, risk, usable),
+                        RunnerKind::select(mode, risk, usable),
                         expected,
                         "{word} {risk} {usable:?}"
                     );
@@ -493,26 +493,26 @@ mod tests {
     fn a_runner_that_is_not_listed_is_not_chosen() {
         for (_, mode) in ExecutionMode::WORDS {
             for bits in 0..8u8 {
-                let usable = Usable {
+                let usable = RunnerAvailability {
                     os: bits & 1 != 0,
                     docker: bits & 2 != 0,
                     interactive: bits & 4 != 0,
                 };
                 for risk in Risk::ALL {
-                    let mut execution = Execution {
+                    let mut execution = ExecutionSettings {
                         mode,
                         containers: false,
-                        ..Execution::default()
+                        ..ExecutionSettings::default()
                     };
                     execution.docker.enabled = true;
                     let (choice, _) = execution.select(risk, usable);
-                    assert_ne!(choice, RunnerChoice::Run(Runner::Docker));
+                    assert_ne!(choice, RunnerChoice::Run(RunnerKind::Docker));
                     execution.containers = true;
                     execution.os = false;
                     let (choice, why) = execution.select(risk, usable);
                     if matches!(risk, Risk::WritesFs | Risk::Network | Risk::Exec) {
-                        assert_ne!(choice, RunnerChoice::Run(Runner::Local));
-                        assert_ne!(choice, RunnerChoice::Confirm(Runner::Local));
+                        assert_ne!(choice, RunnerChoice::Run(RunnerKind::Local));
+                        assert_ne!(choice, RunnerChoice::Confirm(RunnerKind::Local));
                     }
                     assert_eq!((choice, why), execution.select(risk, usable));
                 }

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
 use crate::grant::confinement::Confinement;
-use crate::grant::execution::Execution;
+use crate::grant::execution::ExecutionSettings;
 use crate::grant::git::Repository;
-use crate::grant::limits::Limits;
+use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mount;
-use crate::grant::shell::{Programs, Rule, RuleList, ShellRules};
-use crate::grant::verdict::{Approval, MountApproval, Stated};
-use crate::grant::{Environment, Grant};
+use crate::grant::shell::{ProgramLists, Rule, RuleList, ShellRules};
+use crate::grant::verdict::{ApprovalPolicy, MountApproval, Stated};
+use crate::grant::{EnvironmentGrant, Grant};
 
 type Facts = BTreeMap<String, String>;
 
@@ -204,7 +204,7 @@ fn of_shell(facts: &mut Facts, shell: Option<&ShellRules>) {
             programs,
             origin: _,
         } = list;
-        let Programs {
+        let ProgramLists {
             allow,
             deny,
             allow_at: _,
@@ -237,8 +237,8 @@ fn of_shell(facts: &mut Facts, shell: Option<&ShellRules>) {
     }
 }
 
-fn of_environment(facts: &mut Facts, environment: &Environment) {
-    let Environment { pass, set, session } = environment;
+fn of_environment(facts: &mut Facts, environment: &EnvironmentGrant) {
+    let EnvironmentGrant { pass, set, session } = environment;
     say(facts, "shell.env.pass", pass.join(" "));
     for (name, value) in set {
         say(facts, format!("shell.env.set.{name}"), value);
@@ -246,8 +246,8 @@ fn of_environment(facts: &mut Facts, environment: &Environment) {
     say(facts, "shell.session", session);
 }
 
-fn of_limits(facts: &mut Facts, limits: &Limits) {
-    let Limits {
+fn of_limits(facts: &mut Facts, limits: &RunLimits) {
+    let RunLimits {
         timeout_s_default: _,
         timeout_s_max: _,
         max_stdout_kb,
@@ -284,8 +284,8 @@ fn of_limits(facts: &mut Facts, limits: &Limits) {
     say(facts, "limits.max_cost_usd", or_none(dollars));
 }
 
-fn of_approval(facts: &mut Facts, approval: &Approval) {
-    let Approval {
+fn of_approval(facts: &mut Facts, approval: &ApprovalPolicy) {
+    let ApprovalPolicy {
         mode,
         mode_at: _,
         by_risk,
@@ -312,8 +312,8 @@ fn of_approval(facts: &mut Facts, approval: &Approval) {
     }
 }
 
-fn of_execution(facts: &mut Facts, execution: &Execution) {
-    let Execution {
+fn of_execution(facts: &mut Facts, execution: &ExecutionSettings) {
+    let ExecutionSettings {
         mode,
         os,
         containers,
@@ -324,5 +324,7 @@ fn of_execution(facts: &mut Facts, execution: &Execution) {
     say(facts, "execution.mode", mode);
     say(facts, "execution.runners.os", os);
     say(facts, "execution.runners.docker", containers);
-    say(facts, "docker", format!("{docker:?}"));
+    // Why: recorded runs have the former name of the type in their fingerprint.
+    let docker = format!("{docker:?}").replacen("DockerSettings", "Docker", 1);
+    say(facts, "docker", docker);
 }

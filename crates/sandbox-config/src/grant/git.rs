@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::grant::declaration::Declaration;
 use crate::grant::escalation::Violation;
 use crate::grant::mount::Mode;
-use crate::syntax::text::{Origin, Span};
+use crate::syntax::text::{ConfigOrigin, Span};
 
 /// A repository that may be used.
 ///
@@ -32,7 +32,7 @@ pub struct Repository {
     pub(crate) address: String,
     pub(crate) name: String,
     pub(crate) access: Mode,
-    pub(crate) origin: Origin,
+    pub(crate) origin: ConfigOrigin,
 }
 
 impl Repository {
@@ -58,7 +58,7 @@ impl Repository {
 
     /// Who says so: the row that grants it or, once somebody asked for less of it, that one.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 

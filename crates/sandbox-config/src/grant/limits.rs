@@ -7,13 +7,13 @@ const TIMEOUT_S_MAX: u64 = 300;
 /// Limits of a grant. Units last in names.
 ///
 /// ```
-/// use sandbox_config::Limits;
-/// let limits = Limits::default();
+/// use sandbox_config::RunLimits;
+/// let limits = RunLimits::default();
 /// assert_eq!(limits.timeout_s_default(), 30);
 /// assert_eq!(limits.max_stdout_bytes(), 256 * 1024);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RunLimits {
     pub(crate) timeout_s_default: u64,
     /// `None`: [`TIMEOUT_S_MAX`], or the default time where that is longer.
     pub(crate) timeout_s_max: Option<u64>,
@@ -33,9 +33,9 @@ pub struct Limits {
     pub(crate) repeat_calls: Option<u64>,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for RunLimits {
+    fn default() -> RunLimits {
+        RunLimits {
             timeout_s_default: 30,
             timeout_s_max: None,
             max_stdout_kb: 256,
@@ -54,7 +54,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl RunLimits {
     /// Seconds that one call may take when it names no time of its own.
     #[must_use]
     pub fn timeout_s_default(&self) -> u64 {
@@ -64,7 +64,7 @@ impl Limits {
     /// Returns the most seconds that a call may ask for.
     ///
     /// ```
-    /// assert_eq!(sandbox_config::Limits::default().timeout_s_max(), 300);
+    /// assert_eq!(sandbox_config::RunLimits::default().timeout_s_max(), 300);
     /// ```
     #[must_use]
     pub fn timeout_s_max(&self) -> u64 {
@@ -148,8 +148,8 @@ impl Limits {
 
     /// Component-wise minimum.
     #[must_use]
-    pub fn meet(self, other: Limits) -> Limits {
-        Limits {
+    pub fn meet(self, other: RunLimits) -> RunLimits {
+        RunLimits {
             timeout_s_default: self.timeout_s_default.min(other.timeout_s_default),
             timeout_s_max: smaller(self.timeout_s_max, other.timeout_s_max),
             max_stdout_kb: self.max_stdout_kb.min(other.max_stdout_kb),
@@ -168,7 +168,7 @@ impl Limits {
     }
 
     /// Every limit at its maximum: the neutral element of `meet`, for declarations that name few.
-    pub(crate) const UNLIMITED: Limits = Limits {
+    pub(crate) const UNLIMITED: RunLimits = RunLimits {
         timeout_s_default: u64::MAX,
         timeout_s_max: None,
         max_stdout_kb: u64::MAX,

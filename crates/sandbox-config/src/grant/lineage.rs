@@ -11,7 +11,7 @@ use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::project::Project;
-use crate::syntax::text::{Origin, Span};
+use crate::syntax::text::{ConfigOrigin, Span};
 use crate::worker::Worker;
 
 /// The grants from the project's ceiling down to one worker.
@@ -24,22 +24,22 @@ use crate::worker::Worker;
 /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
 /// #     "sandbox: { zones: { data: { path: data } } }\n").unwrap();
 /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-/// use sandbox_config::{Lineage, Operation, Question, Verdict};
+/// use sandbox_config::{GrantChain, Operation, AccessQuery, Verdict};
 /// let worker = project.worker("fmt").unwrap();
-/// let lineage = Lineage::of(&project).call(&worker).unwrap();
+/// let lineage = GrantChain::of(&project).call(&worker).unwrap();
 ///
-/// let read = Question::path("/data/a.md", Operation::Read);
+/// let read = AccessQuery::path("/data/a.md", Operation::Read);
 /// assert!(lineage.ask(&read).iter().all(|answer| answer.verdict == Verdict::Allow));
 /// // Denied, and by whom: the project gives it, the worker's own declaration does not.
-/// let write = Question::path("/data/a.md", Operation::Write);
+/// let write = AccessQuery::path("/data/a.md", Operation::Write);
 /// let decisive = lineage.decisive(&write);
 /// assert_eq!((decisive.who.as_str(), decisive.verdict), ("fmt", Verdict::Block));
 /// assert_eq!(decisive.origin.unwrap().to_string(), "workers/fmt.worker:2:40");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Lineage {
-    project: Step,
-    workers: Vec<Step>,
+pub struct GrantChain {
+    project: ChainLink,
+    workers: Vec<ChainLink>,
 }
 
 /// One grant of a lineage.
@@ -47,33 +47,33 @@ pub struct Lineage {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-/// let lineage = sandbox_config::Lineage::of(&project);
+/// let lineage = sandbox_config::GrantChain::of(&project);
 /// let step = lineage.steps().next().unwrap();
 /// assert_eq!(step.who(), "the project");
 /// assert_eq!(step.grant().mounts().count(), 2);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct ChainLink {
     who: String,
     declaration: Option<Declaration>,
-    file: Option<Origin>,
+    file: Option<ConfigOrigin>,
     /// Where the project says it.
-    network: Option<Origin>,
+    network: Option<ConfigOrigin>,
     grant: Grant,
 }
 
 /// What a lineage can be asked.
 ///
 /// ```
-/// use sandbox_config::{Operation, Question};
+/// use sandbox_config::{Operation, AccessQuery};
 /// assert_eq!(
-///     Question::path("/data/a.md", Operation::Write),
-///     Question::Path { path: "/data/a.md".into(), operation: Operation::Write },
+///     AccessQuery::path("/data/a.md", Operation::Write),
+///     AccessQuery::Path { path: "/data/a.md".into(), operation: Operation::Write },
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Question {
+pub enum AccessQuery {
     /// May this be done to this path? As the last worker sees it; protected and hidden names are
     /// the file tools' and the OS sandbox's to add.
     Path {
@@ -104,11 +104,11 @@ pub enum Question {
     Command(Vec<String>),
 }
 
-impl Question {
+impl AccessQuery {
     /// A question about a path.
     #[must_use]
-    pub fn path(path: impl Into<String>, operation: Operation) -> Question {
-        Question::Path {
+    pub fn path(path: impl Into<String>, operation: Operation) -> AccessQuery {
+        AccessQuery::Path {
             path: path.into(),
             operation,
         }
@@ -120,13 +120,13 @@ impl Question {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-/// use sandbox_config::{Lineage, Question, Verdict};
-/// let answer = Lineage::of(&project).decisive(&Question::Network);
+/// use sandbox_config::{GrantChain, AccessQuery, Verdict};
+/// let answer = GrantChain::of(&project).decisive(&AccessQuery::Network);
 /// assert_eq!(answer.verdict, Verdict::Block);
 /// assert_eq!(answer.rule, "network: false");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct AccessAnswer {
     /// `the project`, or the worker's name.
     pub who: String,
     /// What holds as far as this grant is concerned.
@@ -134,15 +134,15 @@ pub struct Answer {
     /// What it rests on, in the words of the config file.
     pub rule: String,
     /// Where that stands; none: a default, or it is left out there.
-    pub origin: Option<Origin>,
+    pub origin: Option<ConfigOrigin>,
 }
 
-impl Lineage {
+impl GrantChain {
     /// The project's ceiling, and nobody below it yet.
     #[must_use]
-    pub fn of(project: &Project) -> Lineage {
-        Lineage {
-            project: Step {
+    pub fn of(project: &Project) -> GrantChain {
+        GrantChain {
+            project: ChainLink {
                 who: "the project".to_owned(),
                 declaration: None,
                 file: None,
@@ -157,15 +157,15 @@ impl Lineage {
     ///
     /// # Errors
     /// It declares more than the ceiling.
-    pub fn entry(&self, worker: &Worker) -> Result<Lineage, Escalation> {
+    pub fn entry(&self, worker: &Worker) -> Result<GrantChain, Escalation> {
         let ceiling = worker.ceiling(&self.project.grant);
         let grant = ceiling.entry(worker.declaration())?;
-        Ok(Lineage {
-            project: Step {
+        Ok(GrantChain {
+            project: ChainLink {
                 grant: ceiling.into_owned(),
                 ..self.project.clone()
             },
-            workers: vec![Step::of(worker, grant)],
+            workers: vec![ChainLink::of(worker, grant)],
         })
     }
 
@@ -173,10 +173,10 @@ impl Lineage {
     ///
     /// # Errors
     /// It declares more than the last one holds.
-    pub fn call(&self, worker: &Worker) -> Result<Lineage, Escalation> {
+    pub fn call(&self, worker: &Worker) -> Result<GrantChain, Escalation> {
         let grant = self.grant().child(worker.declaration())?;
         let mut lineage = self.clone();
-        lineage.workers.push(Step::of(worker, grant));
+        lineage.workers.push(ChainLink::of(worker, grant));
         Ok(lineage)
     }
 
@@ -186,12 +186,12 @@ impl Lineage {
         &self.last().grant
     }
 
-    fn last(&self) -> &Step {
+    fn last(&self) -> &ChainLink {
         self.workers.last().unwrap_or(&self.project)
     }
 
     /// From the project down.
-    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+    pub fn steps(&self) -> impl Iterator<Item = &ChainLink> {
         std::iter::once(&self.project).chain(&self.workers)
     }
 
@@ -199,7 +199,7 @@ impl Lineage {
     /// for two: what nobody has stated a worker may settle either way, and what is held without
     /// being used (`use: false`) is used by those below.
     #[must_use]
-    pub fn ask(&self, question: &Question) -> Vec<Answer> {
+    pub fn ask(&self, question: &AccessQuery) -> Vec<AccessAnswer> {
         let last = self.workers.len();
         self.steps()
             .enumerate()
@@ -208,9 +208,9 @@ impl Lineage {
     }
 
     /// A path is the last one's; whoever is above a `rebase` sees the same file at another place.
-    fn as_seen_by(&self, step: &Step, question: &Question) -> Question {
+    fn as_seen_by(&self, step: &ChainLink, question: &AccessQuery) -> AccessQuery {
         match question {
-            Question::Path { path, operation } => Question::Path {
+            AccessQuery::Path { path, operation } => AccessQuery::Path {
                 path: self
                     .grant()
                     .host_of(path)
@@ -218,17 +218,17 @@ impl Lineage {
                     .unwrap_or_else(|| path.clone()),
                 operation: *operation,
             },
-            Question::Network
-            | Question::Host { .. }
-            | Question::Repository { .. }
-            | Question::Tool(_)
-            | Question::Command(_) => question.clone(),
+            AccessQuery::Network
+            | AccessQuery::Host { .. }
+            | AccessQuery::Repository { .. }
+            | AccessQuery::Tool(_)
+            | AccessQuery::Command(_) => question.clone(),
         }
     }
 
     /// What holds for the last one: the first answer that says so.
     #[must_use]
-    pub fn decisive(&self, question: &Question) -> Answer {
+    pub fn decisive(&self, question: &AccessQuery) -> AccessAnswer {
         let own = self.last().answer(question, true);
         self.ask(question)
             .into_iter()
@@ -262,9 +262,9 @@ impl Grant {
     }
 }
 
-impl Step {
-    fn of(worker: &Worker, grant: Grant) -> Step {
-        Step {
+impl ChainLink {
+    fn of(worker: &Worker, grant: Grant) -> ChainLink {
+        ChainLink {
             who: worker.name().to_owned(),
             declaration: Some(worker.declaration().clone()),
             file: Some(worker.origin().clone()),
@@ -293,29 +293,34 @@ impl Step {
 
     /// The first line of its file; none: the project.
     #[must_use]
-    pub fn file(&self) -> Option<&Origin> {
+    pub fn file(&self) -> Option<&ConfigOrigin> {
         self.file.as_ref()
     }
 
-    fn answer(&self, question: &Question, is_last: bool) -> Answer {
+    fn answer(&self, question: &AccessQuery, is_last: bool) -> AccessAnswer {
         match question {
-            Question::Path { path, operation } => self.on_path(path, *operation, is_last),
-            Question::Network => self.on_network(),
-            Question::Host { name, port } => {
+            AccessQuery::Path { path, operation } => self.on_path(path, *operation, is_last),
+            AccessQuery::Network => self.on_network(),
+            AccessQuery::Host { name, port } => {
                 let mut answer = self.on_network();
                 if !self.grant.network().allows(name, *port) {
                     answer.verdict = Verdict::Block;
                 }
                 answer
             }
-            Question::Repository { address, staging } => self.on_repository(address, *staging),
-            Question::Tool(name) => self.on_tool(name),
-            Question::Command(words) => self.on_command(words),
+            AccessQuery::Repository { address, staging } => self.on_repository(address, *staging),
+            AccessQuery::Tool(name) => self.on_tool(name),
+            AccessQuery::Command(words) => self.on_command(words),
         }
     }
 
-    fn says(&self, verdict: Verdict, rule: impl Into<String>, origin: Option<Origin>) -> Answer {
-        Answer {
+    fn says(
+        &self,
+        verdict: Verdict,
+        rule: impl Into<String>,
+        origin: Option<ConfigOrigin>,
+    ) -> AccessAnswer {
+        AccessAnswer {
             who: self.who.clone(),
             verdict,
             rule: rule.into(),
@@ -323,7 +328,7 @@ impl Step {
         }
     }
 
-    fn on_repository(&self, address: &str, staging: bool) -> Answer {
+    fn on_repository(&self, address: &str, staging: bool) -> AccessAnswer {
         let Some(held) = self.grant.repository(address) else {
             return self.says(
                 Verdict::Block,
@@ -339,7 +344,7 @@ impl Step {
         self.says(verdict, rule, Some(held.origin().clone()))
     }
 
-    fn on_path(&self, path: &str, operation: Operation, is_last: bool) -> Answer {
+    fn on_path(&self, path: &str, operation: Operation, is_last: bool) -> AccessAnswer {
         // What is held and not used is a right of whoever is called.
         let refusal = if is_last {
             self.grant.refusal(path, operation)
@@ -363,7 +368,7 @@ impl Step {
         self.says(verdict, rule, Some(mount.origin.clone()))
     }
 
-    fn on_network(&self) -> Answer {
+    fn on_network(&self) -> AccessAnswer {
         let declared = self
             .declaration
             .as_ref()
@@ -385,7 +390,7 @@ impl Step {
         }
     }
 
-    fn on_tool(&self, name: &str) -> Answer {
+    fn on_tool(&self, name: &str) -> AccessAnswer {
         match self.grant.tools() {
             None => self.says(Verdict::Allow, "every tool", None),
             Some(tools) => {
@@ -401,7 +406,7 @@ impl Step {
         }
     }
 
-    fn on_command(&self, words: &[String]) -> Answer {
+    fn on_command(&self, words: &[String]) -> AccessAnswer {
         let Some(rules) = self.grant.shell() else {
             return self.says(Verdict::Block, "`shell` is not declared", self.file.clone());
         };
@@ -417,7 +422,7 @@ impl Step {
     }
 
     /// Where a worker says which directories it needs, or where its file begins.
-    fn place_of_sandbox(&self) -> Option<Origin> {
+    fn place_of_sandbox(&self) -> Option<ConfigOrigin> {
         let declared = self
             .declaration
             .as_ref()

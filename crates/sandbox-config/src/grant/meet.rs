@@ -16,27 +16,27 @@ use crate::grant::mount::Mount;
 /// # delegation: { child_sandbox_policy: own }
 /// # ".replace("\n# ", "\n")).unwrap();
 /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-/// use sandbox_config::{Declaration, DrawnFrom, Mode, ZoneDeclaration};
+/// use sandbox_config::{Declaration, MountSource, Mode, ZoneDeclaration};
 /// let nothing = project.ceiling().child(&Declaration::none()).unwrap();
 /// let own = Declaration::zones([ZoneDeclaration::new("a", Mode::ReadOnly)]);
 /// // The caller holds nothing, and the project lets each worker have what it declares.
 /// let child = nothing.child(&own).unwrap();
-/// assert_eq!(child.drawn_from(), DrawnFrom::Project);
+/// assert_eq!(child.drawn_from(), MountSource::Project);
 /// assert_eq!(child.mount_access("a"), Some(Mode::ReadOnly));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DrawnFrom {
+pub enum MountSource {
     /// What the caller holds: own declaration ∩ caller.
     Caller,
     /// What the project holds: own declaration ∩ project. For the project itself, too.
     Project,
 }
 
-impl std::fmt::Display for DrawnFrom {
+impl std::fmt::Display for MountSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            DrawnFrom::Caller => "caller",
-            DrawnFrom::Project => "project",
+            MountSource::Caller => "caller",
+            MountSource::Project => "project",
         })
     }
 }

@@ -30,16 +30,16 @@ use crate::front::FrontEnd;
 use crate::grant::confinement::{Confinement, SocketWish, UnixSockets};
 use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
-use crate::grant::execution::Execution;
+use crate::grant::execution::ExecutionSettings;
 use crate::grant::git::Repository;
-use crate::grant::limits::Limits;
-use crate::grant::meet::{DrawnFrom, innermost, meet_zones};
+use crate::grant::limits::RunLimits;
+use crate::grant::meet::{MountSource, innermost, meet_zones};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{meet_places, meet_restrict};
-use crate::grant::shell::{Pattern, Rule, ShellRules};
-use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
-use crate::syntax::text::{Origin, Span};
+use crate::grant::shell::{CommandPattern, Rule, ShellRules};
+use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Stated, Verdict};
+use crate::syntax::text::{ConfigOrigin, Span};
 
 /// The rights of a worker.
 ///
@@ -65,11 +65,11 @@ pub struct Grant {
     pub(crate) mounts: Arc<[Mount]>,
     pub(crate) network: NetworkAccess,
     pub(crate) shell: Option<ShellRules>,
-    pub(crate) environment: Arc<Environment>,
-    pub(crate) limits: Limits,
-    pub(crate) approval: Arc<Approval>,
+    pub(crate) environment: Arc<EnvironmentGrant>,
+    pub(crate) limits: RunLimits,
+    pub(crate) approval: Arc<ApprovalPolicy>,
     pub(crate) require_os_sandbox: bool,
-    pub(crate) execution: Arc<Execution>,
+    pub(crate) execution: Arc<ExecutionSettings>,
     pub(crate) tools: Option<Arc<BTreeSet<String>>>,
     pub(crate) protect: Arc<[String]>,
     pub(crate) hide: Arc<[String]>,
@@ -78,7 +78,7 @@ pub struct Grant {
     /// `child_sandbox_policy: own`: the project's mounts, which a declaration is met with instead
     /// of the caller's.
     pub(crate) pool: Option<Arc<[Mount]>>,
-    pub(crate) drawn_from: DrawnFrom,
+    pub(crate) drawn_from: MountSource,
     pub(crate) confinement: Confinement,
     /// What may be pulled from and staged for, each address once.
     pub(crate) repositories: Arc<[Repository]>,
@@ -103,13 +103,13 @@ pub(crate) enum Undeclared {
 /// assert!(!environment.session());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment {
+pub struct EnvironmentGrant {
     pub(crate) pass: Vec<String>,
     pub(crate) set: BTreeMap<String, String>,
     pub(crate) session: bool,
 }
 
-impl Environment {
+impl EnvironmentGrant {
     /// Whether each command of a worker begins where the one before it ended (`shell.session`).
     #[must_use]
     pub fn session(&self) -> bool {
@@ -139,7 +139,7 @@ impl Grant {
             network: NetworkAccess::Denied,
             shell: None,
             environment: Arc::default(),
-            limits: Limits::default(),
+            limits: RunLimits::default(),
             approval: Arc::default(),
             require_os_sandbox: false,
             execution: Arc::default(),
@@ -148,7 +148,7 @@ impl Grant {
             hide: Arc::default(),
             undeclared: FrontEnd::Zones.undeclared(),
             pool: None,
-            drawn_from: DrawnFrom::Project,
+            drawn_from: MountSource::Project,
             confinement: Confinement::default(),
             repositories: Arc::default(),
             executable_config: false,
@@ -199,7 +199,7 @@ impl Grant {
             held.map_err(Escalation::of_entry)?
         };
         Ok(Grant {
-            drawn_from: DrawnFrom::Project,
+            drawn_from: MountSource::Project,
             ..grant
         })
     }
@@ -273,7 +273,7 @@ impl Grant {
                 limits: self.limits.meet(declaration.limits),
                 approval: match &declaration.approval {
                     None => self.approval.clone(),
-                    Some(own) => Approval::clone(&self.approval).at_most(own).into(),
+                    Some(own) => ApprovalPolicy::clone(&self.approval).at_most(own).into(),
                 },
                 require_os_sandbox: self.require_os_sandbox,
                 execution: self.execution.clone(),
@@ -284,14 +284,14 @@ impl Grant {
                 pool: self.pool.clone(),
                 drawn_from: match &declaration.mounts {
                     MountWish::Zones(_) | MountWish::Restrict(_) if self.pool.is_some() => {
-                        DrawnFrom::Project
+                        MountSource::Project
                     }
                     MountWish::Undeclared
                     | MountWish::Nothing
                     | MountWish::Inherit
                     | MountWish::Zones(_)
                     | MountWish::Restrict(_)
-                    | MountWish::Places(_) => DrawnFrom::Caller,
+                    | MountWish::Places(_) => MountSource::Caller,
                 },
                 confinement: Confinement {
                     unix_sockets,
@@ -398,9 +398,9 @@ impl Grant {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
     /// #     "shell: { rules: [{ pattern: 'npm *', approval: ask }] }\n").unwrap();
-    /// use sandbox_config::{load, Pattern, Sources, Verdict};
+    /// use sandbox_config::{load, CommandPattern, Sources, Verdict};
     /// let project = load(&Sources::new(dir.path())).unwrap();
-    /// let rules = [Pattern::parse("npm test").unwrap(), Pattern::parse("rm *").unwrap()];
+    /// let rules = [CommandPattern::parse("npm test").unwrap(), CommandPattern::parse("rm *").unwrap()];
     /// let grant = project.ceiling().with_personal_rules(rules);
     /// let decide = |words: &[&str]| {
     ///     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -411,14 +411,14 @@ impl Grant {
     /// assert_eq!(decide(&["rm", "x"]), Verdict::Block);
     /// ```
     #[must_use]
-    pub fn with_personal_rules(&self, patterns: impl IntoIterator<Item = Pattern>) -> Grant {
+    pub fn with_personal_rules(&self, patterns: impl IntoIterator<Item = CommandPattern>) -> Grant {
         let mut grant = self.clone();
         if let Some(shell) = &mut grant.shell {
             let new = patterns.into_iter().map(|pattern| Rule {
                 pattern,
                 verdict: Verdict::Allow,
                 why: None,
-                origin: Origin::built_in(),
+                origin: ConfigOrigin::built_in(),
             });
             shell.personal = shell.personal.iter().cloned().chain(new).collect();
         }
@@ -432,7 +432,7 @@ impl Grant {
 
     /// What this grant's directories were met with on the way here.
     #[must_use]
-    pub fn drawn_from(&self) -> DrawnFrom {
+    pub fn drawn_from(&self) -> MountSource {
         self.drawn_from
     }
 
@@ -495,7 +495,7 @@ impl Grant {
 
     /// What commands get of the environment.
     #[must_use]
-    pub fn environment(&self) -> &Environment {
+    pub fn environment(&self) -> &EnvironmentGrant {
         &self.environment
     }
 
@@ -520,13 +520,13 @@ impl Grant {
 
     /// The limits.
     #[must_use]
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &RunLimits {
         &self.limits
     }
 
     /// The tool axis of approval.
     #[must_use]
-    pub fn approval(&self) -> &Approval {
+    pub fn approval(&self) -> &ApprovalPolicy {
         &self.approval
     }
 
@@ -551,7 +551,7 @@ impl Grant {
 
     /// Where calls run: the project's word, the same for every worker.
     #[must_use]
-    pub fn execution(&self) -> &Execution {
+    pub fn execution(&self) -> &ExecutionSettings {
         &self.execution
     }
 

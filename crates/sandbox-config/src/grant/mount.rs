@@ -6,7 +6,7 @@ use crate::front::place::NO_RUN_YET;
 use crate::grant::file_rules::FileRules;
 use crate::grant::restrict::Part;
 use crate::grant::verdict::MountApproval;
-use crate::syntax::text::Origin;
+use crate::syntax::text::ConfigOrigin;
 
 /// What may be done with a mount. Ordered, so the meet is `min`.
 ///
@@ -65,8 +65,8 @@ pub struct Mount {
     pub(crate) own_files: Vec<String>,
     pub(crate) outside: bool,
     pub(crate) rooted: Rooted,
-    pub(crate) origin: Origin,
-    pub(crate) mode_origin: Origin,
+    pub(crate) origin: ConfigOrigin,
+    pub(crate) mode_origin: ConfigOrigin,
 }
 
 /// Protected and hidden paths that a file writes with a leading `/`, as far as they lie in one
@@ -205,7 +205,7 @@ impl Mount {
 
     /// Where the project declares it.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 }

@@ -11,14 +11,14 @@ use crate::grant::confinement::{Confinement, SocketWish, UnixSockets};
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::file_rules::FileRules;
 use crate::grant::git::Repository;
-use crate::grant::limits::Limits;
-use crate::grant::meet::DrawnFrom;
+use crate::grant::limits::RunLimits;
+use crate::grant::meet::MountSource;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::network::{HostPattern, NetworkAccess};
-use crate::grant::shell::{Pattern, Programs, Rule, RuleList, ShellRules};
+use crate::grant::shell::{CommandPattern, ProgramLists, Rule, RuleList, ShellRules};
 use crate::grant::verdict::{MountApproval, Operation, Stated, Verdict};
-use crate::grant::{Environment, Grant, Undeclared};
-use crate::syntax::text::Origin;
+use crate::grant::{EnvironmentGrant, Grant, Undeclared};
+use crate::syntax::text::ConfigOrigin;
 
 /// `a/d` is another directory below the mount point of `a`.
 const NAMES: [&str; 4] = ["a", "b", "c", "a/d"];
@@ -67,13 +67,13 @@ fn suffixes() -> impl Strategy<Value = Option<Vec<String>>> {
     ))
 }
 
-fn limits() -> impl Strategy<Value = Limits> {
+fn limits() -> impl Strategy<Value = RunLimits> {
     (
         proptest::array::uniform6(1..100u64),
         proptest::array::uniform8(proptest::option::of(1..100u64)),
     )
         .prop_map(
-            |([a, b, c, d, e, k], [p, m, t, w, x, r, usd, most])| Limits {
+            |([a, b, c, d, e, k], [p, m, t, w, x, r, usd, most])| RunLimits {
                 timeout_s_default: a,
                 timeout_s_max: most,
                 max_stdout_kb: b,
@@ -109,10 +109,10 @@ fn rules(default: Option<Option<Verdict>>) -> impl Strategy<Value = RuleList> {
         Just("*")
     ];
     let rule = (patterns, verdict()).prop_map(|(pattern, verdict)| Rule {
-        pattern: Pattern::parse(pattern).unwrap(),
+        pattern: CommandPattern::parse(pattern).unwrap(),
         verdict,
         why: None,
-        origin: Origin::built_in(),
+        origin: ConfigOrigin::built_in(),
     });
     let fallback = match default {
         Some(fixed) => Just(fixed).boxed(),
@@ -121,8 +121,8 @@ fn rules(default: Option<Option<Verdict>>) -> impl Strategy<Value = RuleList> {
     (proptest::collection::vec(rule, 0..4), fallback).prop_map(|(rules, default)| RuleList {
         rules: rules.into(),
         default,
-        programs: Programs::default(),
-        origin: Origin::built_in(),
+        programs: ProgramLists::default(),
+        origin: ConfigOrigin::built_in(),
     })
 }
 
@@ -166,8 +166,8 @@ fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
                 own_files: Vec::new(),
                 outside: false,
                 rooted: Rooted::default(),
-                origin: Origin::built_in(),
-                mode_origin: Origin::built_in(),
+                origin: ConfigOrigin::built_in(),
+                mode_origin: ConfigOrigin::built_in(),
             },
         )
 }
@@ -207,7 +207,7 @@ fn repositories() -> impl Strategy<Value = Arc<[Repository]>> {
             address: address.to_owned(),
             name: address.to_owned(),
             access,
-            origin: Origin::built_in(),
+            origin: ConfigOrigin::built_in(),
         };
         held.into_iter().map(one).collect()
     })
@@ -250,7 +250,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                         lists: vec![list],
                         personal: personal.into(),
                     }),
-                    environment: Arc::new(Environment {
+                    environment: Arc::new(EnvironmentGrant {
                         pass: vec!["LANG".into()],
                         set: BTreeMap::new(),
                         session: false,
@@ -268,7 +268,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                         Undeclared::Nothing
                     },
                     pool: None,
-                    drawn_from: DrawnFrom::Project,
+                    drawn_from: MountSource::Project,
                 }
             },
         )

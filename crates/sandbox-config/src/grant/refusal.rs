@@ -5,7 +5,7 @@ use crate::front::FrontEnd;
 use crate::grant::Grant;
 use crate::grant::mount::Mode;
 use crate::grant::verdict::Operation;
-use crate::syntax::text::Origin;
+use crate::syntax::text::ConfigOrigin;
 
 /// What a grant lacks for an operation on a path. Consent is a different question
 /// ([`Grant::mount_approval`]), and so are suffixes, sizes and guarded names, which file tools keep.
@@ -24,13 +24,13 @@ use crate::syntax::text::Origin;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct Refusal {
+pub struct AccessRefusal {
     lack: Lack,
     /// What config files call the place; none: nothing has a name there.
     zone: Option<String>,
     target: String,
     available: Vec<String>,
-    origin: Option<Origin>,
+    origin: Option<ConfigOrigin>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,18 +42,18 @@ enum Lack {
 
 impl Grant {
     /// Why this may not happen to a path, as far as what is held decides it.
-    pub fn refusal(&self, path: &str, operation: Operation) -> Option<Refusal> {
+    pub fn refusal(&self, path: &str, operation: Operation) -> Option<AccessRefusal> {
         self.lacks(path, operation)
             .or_else(|| self.holds_only(path))
     }
 
-    fn holds_only(&self, path: &str) -> Option<Refusal> {
+    fn holds_only(&self, path: &str) -> Option<AccessRefusal> {
         let mount = self.mount_at(path).filter(|mount| !mount.usable)?;
         Some(self.refused(Lack::HeldOnly, mount.target(), None))
     }
 
-    fn refused(&self, lack: Lack, target: &str, origin: Option<&Origin>) -> Refusal {
-        Refusal {
+    fn refused(&self, lack: Lack, target: &str, origin: Option<&ConfigOrigin>) -> AccessRefusal {
+        AccessRefusal {
             lack,
             zone: self.zone_of(target),
             target: target.to_owned(),
@@ -63,7 +63,7 @@ impl Grant {
     }
 
     /// Why this could not be passed on, either.
-    pub(crate) fn lacks(&self, path: &str, operation: Operation) -> Option<Refusal> {
+    pub(crate) fn lacks(&self, path: &str, operation: Operation) -> Option<AccessRefusal> {
         let Some(mount) = self.mount_at(path) else {
             // Looking at the top shows the names of what is held.
             if path == "/" && operation == Operation::Read && !self.mounts.is_empty() {
@@ -102,7 +102,7 @@ fn top(path: &str) -> String {
     format!("/{}", name.unwrap_or_default())
 }
 
-impl Refusal {
+impl AccessRefusal {
     /// With config words.
     #[must_use]
     pub fn for_person(&self) -> String {
@@ -132,7 +132,7 @@ impl Refusal {
 
     /// Where it is decided, if a file says it.
     #[must_use]
-    pub fn origin(&self) -> Option<&Origin> {
+    pub fn origin(&self) -> Option<&ConfigOrigin> {
         self.origin.as_ref()
     }
 

@@ -44,7 +44,7 @@ pub struct Restrict {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{place}` {why}")]
-pub struct PlaceError {
+pub struct RestrictPathError {
     place: String,
     why: &'static str,
 }
@@ -68,7 +68,7 @@ impl Restrict {
     ///
     /// # Errors
     /// It does not begin with `/`, climbs above it, or holds control characters.
-    pub fn to(place: &str) -> Result<Restrict, PlaceError> {
+    pub fn to(place: &str) -> Result<Restrict, RestrictPathError> {
         Ok(Restrict {
             place: normal(place)?,
             ..Restrict::everything()
@@ -104,8 +104,8 @@ impl Restrict {
 }
 
 /// A sandbox path: absolute, without `.`, `..`, doubled and trailing slashes.
-fn normal(place: &str) -> Result<String, PlaceError> {
-    let refuse = |why| PlaceError {
+fn normal(place: &str) -> Result<String, RestrictPathError> {
+    let refuse = |why| RestrictPathError {
         place: place.to_owned(),
         why,
     };

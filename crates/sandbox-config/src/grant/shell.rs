@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::grant::verdict::Verdict;
-use crate::syntax::text::{Layer, Origin, Place};
+use crate::syntax::text::{ConfigOrigin, Layer, Place};
 
 /// What one word of a command is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,17 +39,17 @@ impl Token {
 /// A parsed pattern.
 ///
 /// ```
-/// use sandbox_config::Pattern;
-/// let pattern = Pattern::parse("git (log|show) *").unwrap();
+/// use sandbox_config::CommandPattern;
+/// let pattern = CommandPattern::parse("git (log|show) *").unwrap();
 /// let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
 /// assert!(pattern.matches(&words("git log")));
 /// assert!(pattern.matches(&words("git show -1 HEAD")));
 /// assert!(!pattern.matches(&words("git logx")));
 /// assert!(!pattern.matches(&words("git -C /x log")));
-/// assert!(Pattern::parse("").is_err());
+/// assert!(CommandPattern::parse("").is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub struct CommandPattern {
     text: String,
     tokens: Vec<Token>,
     /// The pattern ends in `*`: any rest, including none.
@@ -59,23 +59,23 @@ pub struct Pattern {
 /// Why a pattern cannot be read.
 ///
 /// ```
-/// use sandbox_config::Pattern;
+/// use sandbox_config::CommandPattern;
 /// assert_eq!(
-///     Pattern::parse("git (log|").unwrap_err().to_string(),
+///     CommandPattern::parse("git (log|").unwrap_err().to_string(),
 ///     "`(` without `)`",
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct PatternError(String);
+pub struct CommandPatternError(String);
 
-impl Pattern {
+impl CommandPattern {
     /// Read a pattern.
     ///
     /// # Errors
     /// The pattern is empty, a quote or a parenthesis is open, or an alternative is empty.
-    pub fn parse(text: &str) -> Result<Pattern, PatternError> {
-        let words = split(text).map_err(PatternError)?;
+    pub fn parse(text: &str) -> Result<CommandPattern, CommandPatternError> {
+        let words = split(text).map_err(CommandPatternError)?;
         let mut tokens = Vec::new();
         for word in words {
             tokens.push(match word {
@@ -90,9 +90,9 @@ impl Pattern {
             tokens.pop();
         }
         if tokens.is_empty() && !open {
-            return Err(PatternError("the pattern is empty".into()));
+            return Err(CommandPatternError("the pattern is empty".into()));
         }
-        Ok(Pattern {
+        Ok(CommandPattern {
             text: text.to_owned(),
             tokens,
             open,
@@ -124,14 +124,14 @@ impl Pattern {
     /// a pattern.
     ///
     /// ```
-    /// use sandbox_config::Pattern;
+    /// use sandbox_config::CommandPattern;
     /// let words = ["npm".to_owned(), "test".to_owned(), "a b".to_owned(), "*".to_owned()];
-    /// let exact = Pattern::of_words(&words).unwrap();
+    /// let exact = CommandPattern::of_words(&words).unwrap();
     /// assert_eq!(exact.text(), r#"npm test "a b" "*""#);
     /// assert!(exact.matches(&words));
     /// ```
     #[must_use]
-    pub fn of_words(words: &[String]) -> Option<Pattern> {
+    pub fn of_words(words: &[String]) -> Option<CommandPattern> {
         let quoted = words.iter().map(|word| {
             let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
             if !word.is_empty() && word.chars().all(is_plain) {
@@ -143,7 +143,7 @@ impl Pattern {
             Some(format!("{quote}{word}{quote}"))
         });
         let quoted: Option<Vec<String>> = quoted.collect();
-        let pattern = Pattern::parse(&quoted?.join(" ")).ok()?;
+        let pattern = CommandPattern::parse(&quoted?.join(" ")).ok()?;
         pattern.matches(words).then_some(pattern)
     }
 
@@ -167,9 +167,9 @@ impl Pattern {
     /// each `*` is any number of words.
     ///
     /// ```
-    /// use sandbox_config::{Pattern, Verdict};
+    /// use sandbox_config::{CommandPattern, Verdict};
     /// let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
-    /// let exec = Pattern::parse("find * -exec *").unwrap();
+    /// let exec = CommandPattern::parse("find * -exec *").unwrap();
     /// assert!(exec.matches_in(Verdict::Block, &words("find . -name x -exec rm {} +")));
     /// assert!(exec.matches_in(Verdict::Ask, &words("find -exec rm {} +")));
     /// assert!(!exec.matches_in(Verdict::Allow, &words("find . -name x -exec rm {} +")));
@@ -218,10 +218,10 @@ fn includes<'t, T>(
 /// A rule: pattern, verdict, and what the model is told when it is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
-    pub(crate) pattern: Pattern,
+    pub(crate) pattern: CommandPattern,
     pub(crate) verdict: Verdict,
     pub(crate) why: Option<String>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: ConfigOrigin,
 }
 
 impl Rule {
@@ -257,9 +257,9 @@ pub(crate) struct RuleList {
     pub(crate) rules: Arc<[Rule]>,
     /// What holds when no rule matches; `None` in a worker's list: the project's answer stands.
     pub(crate) default: Option<Verdict>,
-    pub(crate) programs: Programs,
+    pub(crate) programs: ProgramLists,
     /// Where `shell` stands.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ConfigOrigin,
 }
 
 /// `shell.allow` and `shell.deny` of one file: which programs may be started, whatever rules say.
@@ -277,14 +277,14 @@ pub(crate) struct RuleList {
 /// assert_eq!(programs.deny(), ["rm"]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Programs {
+pub struct ProgramLists {
     pub(crate) allow: Option<Vec<String>>,
     pub(crate) deny: Vec<String>,
     pub(crate) allow_at: Place,
     pub(crate) deny_at: Place,
 }
 
-impl Programs {
+impl ProgramLists {
     /// Names or absolute paths of the only programs; none: all but those denied.
     #[must_use]
     pub fn allow(&self) -> Option<&[String]> {
@@ -299,13 +299,13 @@ impl Programs {
 
     /// Where `allow` stands.
     #[must_use]
-    pub fn allow_at(&self) -> Option<&Origin> {
+    pub fn allow_at(&self) -> Option<&ConfigOrigin> {
         self.allow_at.origin()
     }
 
     /// Where `deny` stands.
     #[must_use]
-    pub fn deny_at(&self) -> Option<&Origin> {
+    pub fn deny_at(&self) -> Option<&ConfigOrigin> {
         self.deny_at.origin()
     }
 
@@ -349,7 +349,7 @@ impl ShellRules {
             verdict: Verdict::Block,
             rule: None,
             why: None,
-            origin: Origin::built_in(),
+            origin: ConfigOrigin::built_in(),
         });
         self.answered(words, decided)
     }
@@ -382,7 +382,7 @@ impl ShellRules {
     }
 
     /// The lists of programs, from the project down; those that say nothing are left out.
-    pub fn programs(&self) -> impl Iterator<Item = &Programs> {
+    pub fn programs(&self) -> impl Iterator<Item = &ProgramLists> {
         self.lists
             .iter()
             .map(|list| &list.programs)
@@ -390,14 +390,14 @@ impl ShellRules {
     }
 
     /// The person's rules for this project, with where they stand.
-    pub fn personal_rules(&self) -> impl Iterator<Item = (&str, &Origin)> {
+    pub fn personal_rules(&self) -> impl Iterator<Item = (&str, &ConfigOrigin)> {
         let rules = self.personal.iter();
         rules.map(|rule| (rule.pattern.text(), &rule.origin))
     }
 
     /// Every rule of the project and its workers: list by list from the project down, in file
     /// order.
-    pub fn rules(&self) -> impl Iterator<Item = (&str, Verdict, &Origin)> {
+    pub fn rules(&self) -> impl Iterator<Item = (&str, Verdict, &ConfigOrigin)> {
         self.lists.iter().flat_map(|list| {
             list.rules
                 .iter()
@@ -451,7 +451,7 @@ pub struct RuleMatch {
     verdict: Verdict,
     rule: Option<String>,
     why: Option<String>,
-    origin: Origin,
+    origin: ConfigOrigin,
 }
 
 impl RuleMatch {
@@ -475,7 +475,7 @@ impl RuleMatch {
 
     /// Where the rule (or the `shell` section, for its default) stands.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 
@@ -539,27 +539,27 @@ pub(crate) fn example_words(text: &str) -> Result<Vec<String>, String> {
     Ok(split(text)?.into_iter().map(|word| word.text).collect())
 }
 
-fn alternatives(group: &str) -> Result<Vec<String>, PatternError> {
+fn alternatives(group: &str) -> Result<Vec<String>, CommandPatternError> {
     let inner = group
         .strip_prefix('(')
         .and_then(|rest| rest.strip_suffix(')'))
-        .ok_or_else(|| PatternError("text after `)`: a group is a whole word".into()))?;
+        .ok_or_else(|| CommandPatternError("text after `)`: a group is a whole word".into()))?;
     let list: Vec<String> = inner
         .split('|')
         .map(|word| word.trim().to_owned())
         .collect();
     if list.iter().any(String::is_empty) {
-        return Err(PatternError("an alternative is empty".into()));
+        return Err(CommandPatternError("an alternative is empty".into()));
     }
     if let Some(odd) = list.iter().find(|word| word.contains(['(', ')', ' ', '*'])) {
-        return Err(PatternError(format!(
+        return Err(CommandPatternError(format!(
             "`{odd}` in a group: alternatives are single literal words"
         )));
     }
     Ok(list)
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for CommandPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -571,7 +571,7 @@ mod tests {
 
     fn check(pattern: &str, command: &str, expected: bool) {
         let words = example_words(command).unwrap();
-        let pattern = Pattern::parse(pattern).unwrap();
+        let pattern = CommandPattern::parse(pattern).unwrap();
         assert_eq!(
             pattern.matches(&words),
             expected,
@@ -605,7 +605,7 @@ mod tests {
 
     #[test]
     fn no_words_match_nothing() {
-        assert!(!Pattern::parse("*").unwrap().matches(&[]));
+        assert!(!CommandPattern::parse("*").unwrap().matches(&[]));
     }
 
     #[test]
@@ -622,7 +622,7 @@ mod tests {
                 "`log *` in a group: alternatives are single literal words",
             ),
         ] {
-            assert_eq!(Pattern::parse(pattern).unwrap_err().to_string(), why);
+            assert_eq!(CommandPattern::parse(pattern).unwrap_err().to_string(), why);
         }
     }
 
@@ -668,10 +668,10 @@ mod tests {
 
     fn rule(text: &str, verdict: Verdict) -> Rule {
         Rule {
-            pattern: Pattern::parse(text).unwrap(),
+            pattern: CommandPattern::parse(text).unwrap(),
             verdict,
             why: None,
-            origin: Origin::built_in(),
+            origin: ConfigOrigin::built_in(),
         }
     }
 
@@ -716,7 +716,7 @@ mod tests {
             words in proptest::collection::vec("[abc]", 1..7),
             verdict in verdict(),
         ) {
-            let pattern = Pattern::parse(&pattern).unwrap();
+            let pattern = CommandPattern::parse(&pattern).unwrap();
             let items: Vec<_> = pattern.items(verdict).collect();
             proptest::prop_assert_eq!(
                 pattern.matches_in(verdict, &words),
@@ -732,15 +732,15 @@ mod tests {
             rules: rules
                 .iter()
                 .map(|(pattern, verdict)| Rule {
-                    pattern: Pattern::parse(pattern).unwrap(),
+                    pattern: CommandPattern::parse(pattern).unwrap(),
                     verdict: *verdict,
                     why: None,
-                    origin: Origin::built_in(),
+                    origin: ConfigOrigin::built_in(),
                 })
                 .collect(),
             default,
-            programs: Programs::default(),
-            origin: Origin::built_in(),
+            programs: ProgramLists::default(),
+            origin: ConfigOrigin::built_in(),
         }
     }
 

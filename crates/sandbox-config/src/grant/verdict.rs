@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::syntax::text::{Origin, Place};
+use crate::syntax::text::{ConfigOrigin, Place};
 
 /// What happens when a worker wants something. Ordered by strictness, so the meet is `max`.
 ///
@@ -255,14 +255,14 @@ impl std::fmt::Display for ApprovalMode {
 /// The tool axis of approval: the mode, and what the project says about risks and tools.
 ///
 /// ```
-/// use sandbox_config::{Approval, ApprovalMode, Risk, Verdict};
-/// let approval = Approval::default();
+/// use sandbox_config::{ApprovalPolicy, ApprovalMode, Risk, Verdict};
+/// let approval = ApprovalPolicy::default();
 /// assert_eq!(approval.mode(), ApprovalMode::Tool);
 /// assert_eq!(approval.tool("shell", Risk::Exec, None), Verdict::Ask);
 /// assert_eq!(approval.tool("read_file", Risk::ReadOnly, None), Verdict::Allow);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Approval {
+pub struct ApprovalPolicy {
     pub(crate) mode: ApprovalMode,
     pub(crate) mode_at: Place,
     pub(crate) by_risk: BTreeMap<Risk, Asks>,
@@ -289,9 +289,9 @@ pub(crate) struct Floor {
     risks: BTreeMap<Risk, Asks>,
 }
 
-impl Default for Approval {
-    fn default() -> Approval {
-        Approval {
+impl Default for ApprovalPolicy {
+    fn default() -> ApprovalPolicy {
+        ApprovalPolicy {
             mode: ApprovalMode::Tool,
             mode_at: Place::default(),
             by_risk: BTreeMap::new(),
@@ -302,7 +302,7 @@ impl Default for Approval {
     }
 }
 
-impl Approval {
+impl ApprovalPolicy {
     /// The mode.
     #[must_use]
     pub fn mode(&self) -> ApprovalMode {
@@ -311,7 +311,7 @@ impl Approval {
 
     /// Where the mode is said; none: it is the default.
     #[must_use]
-    pub fn mode_at(&self) -> Option<&Origin> {
+    pub fn mode_at(&self) -> Option<&ConfigOrigin> {
         self.mode_at.origin()
     }
 
@@ -333,7 +333,7 @@ impl Approval {
         self.by_tool.get(tool).map(|asks| asks.verdict)
     }
 
-    /// The key that [`Approval::tool`] rests on, and where it stands; none: nobody has said
+    /// The key that [`ApprovalPolicy::tool`] rests on, and where it stands; none: nobody has said
     /// anything about the tool or its risk.
     ///
     /// ```
@@ -349,7 +349,7 @@ impl Approval {
     /// assert!(approval.tool_at("read_file", Risk::ReadOnly).is_none());
     /// ```
     #[must_use]
-    pub fn tool_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&Origin>)> {
+    pub fn tool_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&ConfigOrigin>)> {
         let by_tool = self.by_tool.get(tool).map(|asks| (tool_key(tool), asks));
         let said = by_tool.or_else(|| Some((risk_key(risk), self.by_risk.get(&risk)?)));
         said.map(|(key, asks)| (key, asks.at.origin()))
@@ -357,7 +357,7 @@ impl Approval {
 
     /// The same for what the person's own file asks for, whatever the project says.
     #[must_use]
-    pub fn least_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&Origin>)> {
+    pub fn least_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&ConfigOrigin>)> {
         let by_tool = self.floor.tools.get(tool);
         let by_tool = by_tool.map(|asks| (tool_key(tool), asks));
         let by_risk = self.floor.risks.get(&risk);
@@ -395,7 +395,7 @@ impl Approval {
     }
 
     /// What the modes make of a verdict about a call: the project's and the person's own, and
-    /// never less than [`Approval::least`].
+    /// never less than [`ApprovalPolicy::least`].
     #[must_use]
     pub fn answer(&self, tool: &str, risk: Risk, verdict: Verdict) -> Verdict {
         let least = self.least(tool, risk);
@@ -411,7 +411,7 @@ impl Approval {
     }
 
     /// The meet with what the person's own file says, or a worker's.
-    pub(crate) fn at_most(mut self, own: &Approval) -> Approval {
+    pub(crate) fn at_most(mut self, own: &ApprovalPolicy) -> ApprovalPolicy {
         // Whoever says `auto` wants to be asked by nobody; what is blocked stays blocked.
         let counts = match own.mode {
             ApprovalMode::Auto => Verdict::Block,
@@ -478,7 +478,7 @@ mod tests {
 
     #[test]
     fn override_beats_risk_beats_tool_beats_default() {
-        let mut approval = Approval::default();
+        let mut approval = ApprovalPolicy::default();
         assert_eq!(approval.tool("t", Risk::Exec, Some(false)), Verdict::Allow);
         let asks = |person| Asks {
             verdict: asked(person),

@@ -13,7 +13,8 @@ use crate::open::guards::Guards;
 use crate::open::host_dirs::{GrantError, ensure};
 
 /// Gives what is mounted for the path of a host directory.
-pub type Open = dyn Fn(&Path) -> Result<file_sandbox::Mount, file_sandbox::Error> + Send + Sync;
+pub type MountOpener =
+    dyn Fn(&Path) -> Result<file_sandbox::Mount, file_sandbox::Error> + Send + Sync;
 
 type Opened = Result<file_sandbox::Mount, GrantError>;
 
@@ -79,7 +80,7 @@ impl Grant {
     /// `open` fails, or a place is where a mount is.
     pub fn files_of(
         &self,
-        open: &Open,
+        open: &MountOpener,
         place: Option<file_sandbox::Mount>,
     ) -> Result<Option<FileSandbox>, GrantError> {
         self.opened(place, &|mount, target, mode| {

@@ -8,7 +8,7 @@ use sandbox_names::pattern::fits;
 
 use crate::grant::Grant;
 use crate::grant::mount::{Mode, Mount};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 
 /// What guards mean inside one mount.
@@ -92,7 +92,7 @@ pub(crate) fn report(reports: &mut Reports, grant: &Grant) {
         let name = mount.name();
         let what = format!("{noun} `{name}` lies in a name that is {verb} in every project");
         reports.add(
-            Diagnostic::error(Code::HostPath, what)
+            Diagnostic::error(DiagnosticCode::HostPath, what)
                 .at_origin(mount.origin())
                 .help(help),
         );

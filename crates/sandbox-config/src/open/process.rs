@@ -26,7 +26,7 @@ fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
 impl Grant {
     /// What commands of this worker may do: the usable mounts, the network, the environment and
     /// the limits. Time is not part of it: whoever starts a command gives it its time (a tool call
-    /// [`Limits::timeout_s_default`](crate::Limits::timeout_s_default), a person's own command
+    /// [`RunLimits::timeout_s_default`](crate::RunLimits::timeout_s_default), a person's own command
     /// none). Suffixes, sizes and approval bind file tools only.
     ///
     /// ```

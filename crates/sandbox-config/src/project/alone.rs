@@ -7,7 +7,7 @@ use crate::grant::Grant;
 use crate::grant::declaration::{Declaration, MountWish};
 use crate::grant::network::NetworkAccess;
 use crate::project::Project;
-use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::read::read;
 use crate::syntax::text::Layer;
 use crate::syntax::yaml::{self, Value};
@@ -55,7 +55,7 @@ impl Project {
             Ok(grant) => Ok((worker, grant)),
             Err(escalation) => {
                 let message = escalation.for_person();
-                Err(Diagnostic::error(Code::ExceedsParent, message)
+                Err(Diagnostic::error(DiagnosticCode::ExceedsParent, message)
                     .in_file(worker.shown())
                     .into())
             }
@@ -84,7 +84,7 @@ impl Project {
         match asks {
             None => Ok(()),
             Some(entry) => Err(Diagnostic::error(
-                Code::ExceedsParent,
+                DiagnosticCode::ExceedsParent,
                 "a worker that is run by its file has no files",
             )
             .at(&entry.key_span)

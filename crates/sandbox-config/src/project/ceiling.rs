@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::front::FrontEnd;
 use crate::front::choose::mount_table;
 use crate::front::place::climbs;
-use crate::grant::limits::Limits;
+use crate::grant::limits::RunLimits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
 use crate::grant::{Grant, Undeclared};
 use crate::project::Found;
@@ -20,9 +20,9 @@ use crate::project::network;
 use crate::project::places::{self, Kept};
 use crate::project::sections;
 use crate::project::walk::Walk;
-use crate::project::widening::{self, WideningRule};
+use crate::project::widening::{self, TrustRule};
 use crate::provider::{Providers, read};
-use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::{Layer, Span};
@@ -78,8 +78,9 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
             && (text.trim().is_empty() || text.chars().any(char::is_control))
         {
             let message = format!("`{key}` is empty or holds control characters");
-            walk.reports
-                .add(Diagnostic::error(Code::BadValue, message).at(&value_span(&top, key)));
+            walk.reports.add(
+                Diagnostic::error(DiagnosticCode::BadValue, message).at(&value_span(&top, key)),
+            );
         }
     }
     if let Some(entry) = top.string(&mut walk.reports, "entry")
@@ -121,7 +122,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     ceiling.shell = shell;
     ceiling.environment = environment.into();
     git::keep_from_commands(walk, &git, &ceiling);
-    ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());
+    ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), RunLimits::default());
     ceiling.limits.timeout_s_max = Some(ceiling.limits.timeout_s_max());
     ceiling.execution = execution::execution(walk, &top).into();
     let delegation = delegation(&mut walk.reports, &top, ceiling.front);
@@ -162,7 +163,7 @@ fn own_policy(reports: &mut Reports, section: &Fields<'_>, front: FrontEnd) -> b
     if own && front != FrontEnd::Paths {
         reports.add(
             Diagnostic::error(
-                Code::FrontEnd,
+                DiagnosticCode::FrontEnd,
                 "`child_sandbox_policy: own` is for projects with `sandbox.paths`",
             )
             .at(&value_span(section, "child_sandbox_policy"))
@@ -179,7 +180,8 @@ pub(crate) fn version(reports: &mut Reports, top: &Fields<'_>) {
     };
     if !matches!(entry.node.value, Value::Int(1)) {
         reports.add(
-            Diagnostic::error(Code::BadValue, "this forge reads `version: 1`").at(&entry.node.span),
+            Diagnostic::error(DiagnosticCode::BadValue, "this forge reads `version: 1`")
+                .at(&entry.node.span),
         );
     }
 }
@@ -203,7 +205,7 @@ fn worker_dirs(reports: &mut Reports, top: &Fields<'_>, found: &Found) -> Vec<Pa
         if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
             reports.add(
                 Diagnostic::error(
-                    Code::HostPath,
+                    DiagnosticCode::HostPath,
                     format!("`{text}` is not a directory below the project"),
                 )
                 .at(&node.span),
@@ -213,10 +215,13 @@ fn worker_dirs(reports: &mut Reports, top: &Fields<'_>, found: &Found) -> Vec<Pa
         let dir = found.dir.join(lexically(path));
         if let Some(twin) = dirs.iter().position(|known| *known == dir) {
             reports.add(
-                Diagnostic::error(Code::BadValue, format!("`{text}` is searched already"))
-                    .at(&node.span)
-                    .related(&places[twin].span, "the first one")
-                    .help("remove one of them: each directory is searched once"),
+                Diagnostic::error(
+                    DiagnosticCode::BadValue,
+                    format!("`{text}` is searched already"),
+                )
+                .at(&node.span)
+                .related(&places[twin].span, "the first one")
+                .help("remove one of them: each directory is searched once"),
             );
             continue;
         }
@@ -258,7 +263,10 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
         return;
     };
     if let (Some(top), Some(inner)) = (top.get("network"), section.get("network")) {
-        let twice = Diagnostic::error(Code::DuplicateKey, "`network` stands at two places");
+        let twice = Diagnostic::error(
+            DiagnosticCode::DuplicateKey,
+            "`network` stands at two places",
+        );
         walk.reports.add(
             twice
                 .at(&inner.key_span)
@@ -301,7 +309,7 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
     if ceiling.protect.len() + ceiling.hide.len() > MAX_PATTERNS {
         let message = format!("more than {MAX_PATTERNS} protected and hidden names");
         walk.reports
-            .add(Diagnostic::error(Code::TooComplex, message).at(&section.span));
+            .add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&section.span));
     }
 }
 
@@ -314,7 +322,7 @@ fn taken_back(
     section: &Fields<'_>,
     key: &'static str,
     known: &[&str],
-    rule: &'static WideningRule,
+    rule: &'static TrustRule,
 ) -> Vec<String> {
     let mut gone = Vec::new();
     let list = section.strings(&mut walk.reports, key);
@@ -325,7 +333,7 @@ fn taken_back(
                 Some(one) => format!("did you mean `{one}`?"),
                 None => format!("these are: {}", known.join(" ")),
             };
-            let wrong = Diagnostic::error(Code::BadValue, message);
+            let wrong = Diagnostic::error(DiagnosticCode::BadValue, message);
             walk.reports.add(wrong.at(&item.span).help(help));
             continue;
         }
@@ -371,7 +379,7 @@ fn patterns(
         if let Some((at, why)) = sandbox_names::pattern::problem(&pattern) {
             let message = format!("`{text}` cannot be held: {why} (character {})", 1 + at);
             reports.add(
-                Diagnostic::error(Code::BadPattern, message)
+                Diagnostic::error(DiagnosticCode::BadPattern, message)
                     .at(&node.span)
                     .help("a name counts at any depth, `/` first names a path as workers see it, `*` is any text in one name"),
             );
@@ -395,7 +403,7 @@ fn patterns(
                         let message = format!("`{text}` names a whole mount");
                         let help = "leave the mount out, or make it `ro`";
                         reports.add(
-                            Diagnostic::error(Code::BadPattern, message)
+                            Diagnostic::error(DiagnosticCode::BadPattern, message)
                                 .at(&node.span)
                                 .help(help),
                         );
@@ -414,7 +422,7 @@ fn patterns(
                     .collect();
                 let message = format!("`{text}` lies in no mount, so it would hold nothing");
                 reports.add(
-                    Diagnostic::error(Code::BadPattern, message)
+                    Diagnostic::error(DiagnosticCode::BadPattern, message)
                         .at(&node.span)
                         .help(format!("workers see {}", tops.join(", "))),
                 );
@@ -494,7 +502,7 @@ impl OwnFiles {
             if among_workers && mount.mode == Mode::ReadWrite {
                 reports.add(
                     Diagnostic::error(
-                        Code::HostPath,
+                        DiagnosticCode::HostPath,
                         format!(
                             "{} `{}` would let workers rewrite worker files",
                             front.noun(),

@@ -12,7 +12,7 @@ use crate::project::expand::expand;
 use crate::project::own_dirs;
 use crate::project::walk::Walk;
 use crate::project::widening;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields};
 use crate::syntax::yaml::{Entry, Node, Value};
 
@@ -84,7 +84,7 @@ pub(crate) fn read_sandbox(walk: &mut Walk<'_>, section: &Fields<'_>, ceiling: &
     ) {
         let message = "sockets are named, and what commands leave behind stays";
         walk.reports.add(
-            Diagnostic::error(Code::BadValue, message)
+            Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&left.node.span)
                 .related(&entry.node.span, "sockets are named here")
                 .help("the process that connects for a command ends with it: write `survivors: ended`"),
@@ -101,7 +101,7 @@ fn programs(walk: &mut Walk<'_>, section: &Fields<'_>, mounts: &[Mount]) -> Prog
     {
         let message = format!("`sandbox.programs` names more than {MAX_PROGRAMS} directories");
         walk.reports
-            .add(Diagnostic::error(Code::TooComplex, message).at(&entry.node.span));
+            .add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&entry.node.span));
         return ProgramDirs::default();
     }
     let mut directories: Vec<PathBuf> = Vec::new();
@@ -144,7 +144,7 @@ fn program_directory(
 ) -> Result<PathBuf, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` cannot be shown for its programs: {why}");
-        Box::new(Diagnostic::error(Code::HostPath, message))
+        Box::new(Diagnostic::error(DiagnosticCode::HostPath, message))
     };
     let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
         .map_err(|problem| refuse(&problem))?;
@@ -183,7 +183,10 @@ fn program_directory(
             own.noun()
         );
         let message = format!("`{text}` cannot be shown for its programs: {why}");
-        return Err(Box::new(Diagnostic::error(Code::OwnDirectory, message)));
+        return Err(Box::new(Diagnostic::error(
+            DiagnosticCode::OwnDirectory,
+            message,
+        )));
     }
     Ok(path)
 }
@@ -209,7 +212,7 @@ fn sockets(walk: &mut Walk<'_>, node: &Node, mounts: &[Mount]) -> Option<UnixSoc
     if list.len() > MAX_SOCKETS {
         let message = format!("`{path}` names more than {MAX_SOCKETS} sockets");
         walk.reports
-            .add(Diagnostic::error(Code::TooComplex, message).at(&node.span));
+            .add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
         return None;
     }
     let mut named: Vec<PathBuf> = Vec::new();
@@ -225,7 +228,7 @@ fn sockets(walk: &mut Walk<'_>, node: &Node, mounts: &[Mount]) -> Option<UnixSoc
 fn socket(walk: &Walk<'_>, text: &str, mounts: &[Mount]) -> Result<PathBuf, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` cannot be a socket: {why}");
-        Box::new(Diagnostic::error(Code::HostPath, message))
+        Box::new(Diagnostic::error(DiagnosticCode::HostPath, message))
     };
     let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
         .map_err(|problem| refuse(&problem))?;
@@ -245,7 +248,10 @@ fn socket(walk: &Walk<'_>, text: &str, mounts: &[Mount]) -> Result<PathBuf, Box<
     if let Some(own) = own_dirs::lies_in(&path, &walk.sources.out_of_reach) {
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{text}` cannot be a socket: {why}");
-        return Err(Box::new(Diagnostic::error(Code::OwnDirectory, message)));
+        return Err(Box::new(Diagnostic::error(
+            DiagnosticCode::OwnDirectory,
+            message,
+        )));
     }
     Ok(path)
 }

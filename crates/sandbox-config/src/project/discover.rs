@@ -4,7 +4,7 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// The names of a project file, in the order in which messages name them. All are read the same
 /// way (behaviour C5), and two in one directory are an error. `forge init` writes the first.
@@ -49,7 +49,7 @@ pub(crate) fn discover(
             [first, second, ..] => {
                 return Err(Box::new(
                     Diagnostic::error(
-                        Code::TwoFiles,
+                        DiagnosticCode::TwoFiles,
                         format!(
                             "two project files in one directory: {} and {}",
                             show(first),

@@ -1,17 +1,19 @@
 //! `execution` (and its other spelling, `execution_mode`) and `docker`: where calls run.
 
-use crate::grant::execution::{ContainerNetwork, Docker, Execution, ExecutionMode, Reuse};
+use crate::grant::execution::{
+    ContainerNetwork, DockerSettings, ExecutionMode, ExecutionSettings, Reuse,
+};
 use crate::project::walk::Walk;
-use crate::project::widening::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, WideningRule};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::project::widening::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, TrustRule};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields};
 use crate::syntax::keys;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{Entry, Node, Value};
 
 /// Both sections of a project file.
-pub(crate) fn execution(walk: &mut Walk<'_>, top: &Fields<'_>) -> Execution {
-    let mut execution = Execution::default();
+pub(crate) fn execution(walk: &mut Walk<'_>, top: &Fields<'_>) -> ExecutionSettings {
+    let mut execution = ExecutionSettings::default();
     let section = top.get("execution").and_then(|entry| {
         Fields::open(
             &mut walk.reports,
@@ -31,7 +33,7 @@ pub(crate) fn execution(walk: &mut Walk<'_>, top: &Fields<'_>) -> Execution {
         } else {
             walk.reports.add(
                 Diagnostic::warning(
-                    Code::Alias,
+                    DiagnosticCode::Alias,
                     "`execution_mode` is read as `execution: { mode: … }`",
                 )
                 .at(&entry.key_span),
@@ -61,7 +63,7 @@ fn stronger<'n>(walk: &mut Walk<'_>, own: &'n Entry, alias: &'n Entry) -> Option
     if a == b {
         walk.reports.add(
             Diagnostic::error(
-                Code::DuplicateKey,
+                DiagnosticCode::DuplicateKey,
                 "`execution_mode` is another spelling of `execution.mode`, and both are given",
             )
             .at(&alias.key_span)
@@ -72,7 +74,7 @@ fn stronger<'n>(walk: &mut Walk<'_>, own: &'n Entry, alias: &'n Entry) -> Option
     Some(if b > a { alias } else { own })
 }
 
-fn runners(walk: &mut Walk<'_>, section: &Fields<'_>, execution: &mut Execution) {
+fn runners(walk: &mut Walk<'_>, section: &Fields<'_>, execution: &mut ExecutionSettings) {
     let Some(entry) = section.get("runners") else {
         return;
     };
@@ -83,9 +85,12 @@ fn runners(walk: &mut Walk<'_>, section: &Fields<'_>, execution: &mut Execution)
     for item in items {
         if matches!(&item.value, Value::Str(word) if word == "kubernetes") {
             walk.reports.add(
-                Diagnostic::error(Code::NotYet, "the runner `kubernetes` does not exist yet")
-                    .at(&item.span)
-                    .help("runners are: os, docker"),
+                Diagnostic::error(
+                    DiagnosticCode::NotYet,
+                    "the runner `kubernetes` does not exist yet",
+                )
+                .at(&item.span)
+                .help("runners are: os, docker"),
             );
             continue;
         }
@@ -107,7 +112,7 @@ fn runners(walk: &mut Walk<'_>, section: &Fields<'_>, execution: &mut Execution)
             execution.mode
         );
         walk.reports.add(
-            Diagnostic::error(Code::BadValue, message)
+            Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&entry.node.span)
                 .help("leave `runners` out, or list what the mode uses"),
         );
@@ -128,8 +133,8 @@ fn network_at(docker: &Node) -> &Node {
     own.map_or(docker, |entry| &entry.node)
 }
 
-fn docker(walk: &mut Walk<'_>, node: &Node) -> Docker {
-    let mut docker = Docker::default();
+fn docker(walk: &mut Walk<'_>, node: &Node) -> DockerSettings {
+    let mut docker = DockerSettings::default();
     let Some(section) = Fields::open(&mut walk.reports, node, "docker", &keys::DOCKER) else {
         return docker;
     };
@@ -217,7 +222,7 @@ fn cpu_limit_milli(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<u64> {
     if milli.is_none() {
         walk.reports.add(
             Diagnostic::error(
-                Code::BadValue,
+                DiagnosticCode::BadValue,
                 "`docker.cpu_limit` must be a number of processors above 0, such as 1.5",
             )
             .at(&entry.node.span),
@@ -229,7 +234,7 @@ fn cpu_limit_milli(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<u64> {
 fn agreed(
     walk: &mut Walk<'_>,
     section: &Fields<'_>,
-    rule: &'static WideningRule,
+    rule: &'static TrustRule,
     key: &'static str,
     value: &str,
 ) -> bool {
@@ -249,7 +254,7 @@ fn bad(
     let span = value_span(section, key);
     let message = format!("`{}: {value}` is not {what}", section.dotted(key));
     walk.reports.add(
-        Diagnostic::error(Code::BadValue, message)
+        Diagnostic::error(DiagnosticCode::BadValue, message)
             .at(&span)
             .help(format!("for example {example}")),
     );

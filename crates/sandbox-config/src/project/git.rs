@@ -16,10 +16,10 @@ use crate::project::own_dirs;
 use crate::project::walk::Walk;
 use crate::project::widening::{EXECUTABLE_CONFIG, GIT_CREDENTIAL, GIT_REPOSITORY};
 use crate::provider::read::{project_part, variable, words};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
-use crate::syntax::text::{Layer, Origin, Span};
+use crate::syntax::text::{ConfigOrigin, Layer, Span};
 use crate::syntax::yaml::{Entry, Node, Value};
 
 /// Takes the address of a repository apart: the one spelling of it, or why it is none.
@@ -109,7 +109,7 @@ impl GitSettings {
 pub struct GitCredential {
     server: String,
     source: CredentialSource,
-    origin: Origin,
+    origin: ConfigOrigin,
 }
 
 impl GitCredential {
@@ -127,7 +127,7 @@ impl GitCredential {
 
     /// Where it stands.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 }
@@ -241,7 +241,7 @@ fn bad(walk: &mut Walk<'_>, fields: &Fields<'_>, key: &'static str, what: &str, 
     if let Some(entry) = fields.get(key) {
         let message = format!("`{}` {what}", fields.dotted(key));
         walk.reports.add(
-            Diagnostic::error(Code::BadValue, message)
+            Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&entry.node.span)
                 .help(help),
         );
@@ -297,7 +297,7 @@ fn place_is_odd(walk: &mut Walk<'_>, item: &Item<'_>, host: &Host, mounts: &[Mou
     if let Some(own) = own_dirs::lies_in(&host.path, &walk.sources.out_of_reach) {
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{}` cannot be a repository: {why}", item.text);
-        let problem = Diagnostic::error(Code::OwnDirectory, message);
+        let problem = Diagnostic::error(DiagnosticCode::OwnDirectory, message);
         walk.reports.add(problem.at(item.span));
         return;
     }
@@ -309,7 +309,7 @@ fn place_is_odd(walk: &mut Walk<'_>, item: &Item<'_>, host: &Host, mounts: &[Mou
             item.text, mount.name
         );
         walk.reports.add(
-            Diagnostic::warning(Code::Overlap, message)
+            Diagnostic::warning(DiagnosticCode::Overlap, message)
                 .at(item.span)
                 .related_to(&mount.origin, "the directory")
                 .help("keep repositories in a directory that no worker writes"),
@@ -328,7 +328,7 @@ pub(crate) fn keep_from_commands(walk: &mut Walk<'_>, git: &GitSettings, ceiling
                 "`shell.env.pass` hands `{name}` to commands, and `git.credentials` says that it is a key"
             );
             walk.reports.add(
-                Diagnostic::error(Code::BadValue, message)
+                Diagnostic::error(DiagnosticCode::BadValue, message)
                     .at_origin(&one.origin)
                     .help("take it out of one of them, or keep the key in a variable of its own"),
             );
@@ -369,7 +369,7 @@ fn items<'n>(walk: &mut Walk<'_>, node: &'n Node) -> Vec<Item<'n>> {
         if let Some(twin) = twin {
             let message = format!("`{}` is named twice", item.text);
             walk.reports.add(
-                Diagnostic::error(Code::DuplicateKey, message)
+                Diagnostic::error(DiagnosticCode::DuplicateKey, message)
                     .at(item.span)
                     .related(twin.span, "the first one")
                     .help("remove one of them: one repository has one access"),
@@ -432,7 +432,7 @@ const SHAPES: &str =
 pub(crate) fn locate(walk: &Walk<'_>, text: &str) -> Result<Located, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` is not the address of a repository: {why}");
-        Box::new(Diagnostic::error(Code::BadValue, message).help(SHAPES))
+        Box::new(Diagnostic::error(DiagnosticCode::BadValue, message).help(SHAPES))
     };
     let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref());
     if [text, expanded.as_deref().unwrap_or(text)]
@@ -440,7 +440,7 @@ pub(crate) fn locate(walk: &Walk<'_>, text: &str) -> Result<Located, Box<Diagnos
         .any(|text| holds_password(text))
     {
         let message = "not the address of a repository: it holds credentials";
-        let bad = Diagnostic::error(Code::BadValue, message).hiding();
+        let bad = Diagnostic::error(DiagnosticCode::BadValue, message).hiding();
         let help = "write the address without it, and name the variable of a token under `git.credentials`";
         return Err(Box::new(bad.help(help)));
     }
@@ -537,7 +537,7 @@ fn credentials(walk: &mut Walk<'_>, node: &Node, settings: &mut GitSettings) {
         {
             let message = format!("`{}` is named twice", credential.server);
             walk.reports.add(
-                Diagnostic::error(Code::DuplicateKey, message)
+                Diagnostic::error(DiagnosticCode::DuplicateKey, message)
                     .at(&entry.key_span)
                     .related_to(&twin.origin, "the first one")
                     .help("remove one of them"),
@@ -598,7 +598,7 @@ fn credential(walk: &mut Walk<'_>, entry: &Entry) -> Option<GitCredential> {
             false => "write `{ token_env: GITHUB_TOKEN }`",
         };
         walk.reports.add(
-            Diagnostic::error(Code::NoEffect, message)
+            Diagnostic::error(DiagnosticCode::NoEffect, message)
                 .at(&entry.key_span)
                 .help(help),
         );
@@ -624,7 +624,7 @@ fn credential(walk: &mut Walk<'_>, entry: &Entry) -> Option<GitCredential> {
             false => ("ssh takes no tokens", "write `agent: true`"),
         };
         walk.reports.add(
-            Diagnostic::error(Code::NoEffect, format!("`{path}`: {message}"))
+            Diagnostic::error(DiagnosticCode::NoEffect, format!("`{path}`: {message}"))
                 .at(&kind.key_span)
                 .help(help),
         );
@@ -633,7 +633,7 @@ fn credential(walk: &mut Walk<'_>, entry: &Entry) -> Option<GitCredential> {
     if !over_ssh && let Some(file) = fields.get("known_hosts") {
         let message = format!("`{path}`: `known_hosts` is for ssh");
         walk.reports.add(
-            Diagnostic::error(Code::NoEffect, message)
+            Diagnostic::error(DiagnosticCode::NoEffect, message)
                 .at(&file.key_span)
                 .help("remove it"),
         );
@@ -651,7 +651,7 @@ fn agent(walk: &mut Walk<'_>, fields: &Fields<'_>) -> Option<CredentialSource> {
     if !fields.boolean(&mut walk.reports, "agent")? {
         let message = format!("`{}: false` says nothing", fields.dotted("agent"));
         walk.reports.add(
-            Diagnostic::error(Code::BadValue, message)
+            Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&entry.node.span)
                 .help("remove it"),
         );
@@ -670,7 +670,7 @@ fn agent(walk: &mut Walk<'_>, fields: &Fields<'_>) -> Option<CredentialSource> {
             fields.dotted("known_hosts")
         );
         walk.reports.add(
-            Diagnostic::error(Code::HostPath, message)
+            Diagnostic::error(DiagnosticCode::HostPath, message)
                 .at(&file.node.span)
                 .help("for example ~/.ssh/known_hosts"),
         );
@@ -699,7 +699,7 @@ fn table(node: &Node) -> &'static Keys {
 fn server(walk: &Walk<'_>, text: &str) -> Result<String, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` is not an origin: {why}");
-        let bad = Diagnostic::error(Code::BadValue, message);
+        let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
         Box::new(bad.help("write `\"https://github.com\"` or `\"ssh://git@example.com\"`"))
     };
     let parts = text.split_once("://");

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::project::sources::Sources;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 use crate::syntax::keys::canonical;
 use crate::syntax::text::{Layer, Span, Text};
@@ -86,7 +86,7 @@ fn variable_parts(path: &str) -> Vec<Part> {
 
 fn open_quote(problem: &str, text: &Arc<Text>) -> Box<Diagnostic> {
     let help = "write `-c 'sandbox.zones.\"a.b\".mode=ro'`";
-    let problem = Diagnostic::error(Code::BadValue, problem);
+    let problem = Diagnostic::error(DiagnosticCode::BadValue, problem);
     Box::new(problem.at(&Span::start(text)).help(help))
 }
 
@@ -130,18 +130,19 @@ fn overlay(text: &Arc<Text>, parts: Vec<Part>) -> Result<Overlay, Box<Diagnostic
     if parts.len() > yaml::MAX_DEPTH {
         let message = format!("a key of more than {} parts", yaml::MAX_DEPTH);
         return Err(Box::new(
-            Diagnostic::error(Code::TooComplex, message).at(&Span::start(text)),
+            Diagnostic::error(DiagnosticCode::TooComplex, message).at(&Span::start(text)),
         ));
     }
     if parts
         .iter()
         .any(|part| part.name.contains(char::is_control))
     {
-        let problem = Diagnostic::error(Code::BadValue, "the key holds control characters");
+        let problem =
+            Diagnostic::error(DiagnosticCode::BadValue, "the key holds control characters");
         return Err(Box::new(problem.at(&Span::start(text))));
     }
     if let Some(empty) = parts.iter().find(|part| part.name.is_empty()) {
-        let problem = Diagnostic::error(Code::BadValue, "a part of the key is empty")
+        let problem = Diagnostic::error(DiagnosticCode::BadValue, "a part of the key is empty")
             .at(&place(empty.at, empty.width))
             .help("write `-c sandbox.mode=direct` or `FORGE__SANDBOX__MODE=direct`");
         return Err(Box::new(problem));

@@ -11,7 +11,7 @@ use crate::project::sections::unknown_tool;
 use crate::project::show;
 use crate::project::sources::Sources;
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::{MAX_BYTES, read};
 use crate::syntax::text::{Layer, Span};
@@ -52,7 +52,7 @@ impl Library {
             if bytes > MAX_BYTES_OF_ALL {
                 let message = format!("the worker files hold more than {MAX_BYTES_OF_ALL} bytes");
                 let shown = show(&self.show_from, &file);
-                return Err(Diagnostic::error(Code::TooComplex, message)
+                return Err(Diagnostic::error(DiagnosticCode::TooComplex, message)
                     .in_file(&shown)
                     .into());
             }
@@ -105,7 +105,7 @@ impl Library {
             // A worker file with a mistake is told where workers are read.
             let is_missing = self.one(&name, ceiling).is_err_and(|mistakes| {
                 let mut mistakes = mistakes.iter();
-                mistakes.any(|mistake| mistake.code() == Code::UnknownWorker)
+                mistakes.any(|mistake| mistake.code() == DiagnosticCode::UnknownWorker)
             });
             if let Some(problem) = unknown_tool(known, &name).filter(|_| is_missing) {
                 walk.reports.add(problem.at(&at));
@@ -120,7 +120,10 @@ impl Library {
             .iter()
             .map(|dir| show(&self.show_from, dir))
             .collect();
-        let unknown = Diagnostic::error(Code::UnknownWorker, format!("unknown worker `{name}`"));
+        let unknown = Diagnostic::error(
+            DiagnosticCode::UnknownWorker,
+            format!("unknown worker `{name}`"),
+        );
         if let Some(near) = nearest(name, stems.iter().copied()) {
             return unknown.help(format!("did you mean `{near}`?"));
         }
@@ -141,7 +144,7 @@ impl Library {
             let unreadable = |error: &std::io::Error| {
                 let shown = show(&self.show_from, dir);
                 let message = format!("cannot read {shown}: {error}");
-                Box::new(Diagnostic::error(Code::Unreadable, message).in_file(&shown))
+                Box::new(Diagnostic::error(DiagnosticCode::Unreadable, message).in_file(&shown))
             };
             let entries = match std::fs::read_dir(dir) {
                 Ok(entries) => entries,
@@ -161,7 +164,7 @@ impl Library {
                     let shown = show(&self.show_from, dir);
                     let message = format!("more than {MAX_WORKERS} worker files");
                     return Err(Box::new(
-                        Diagnostic::error(Code::TooComplex, message).in_file(&shown),
+                        Diagnostic::error(DiagnosticCode::TooComplex, message).in_file(&shown),
                     ));
                 }
             }
@@ -199,9 +202,11 @@ impl Library {
         match worker {
             Some(worker) => Ok(worker.with_reports(warnings, widening)),
             // A walk without a worker has noted why; this text is for the case that it did not.
-            None => Err(Diagnostic::error(Code::FrontMatter, "not a worker file")
-                .in_file(&shown)
-                .into()),
+            None => Err(
+                Diagnostic::error(DiagnosticCode::FrontMatter, "not a worker file")
+                    .in_file(&shown)
+                    .into(),
+            ),
         }
     }
 }
@@ -214,7 +219,7 @@ pub(crate) fn stem(file: &Path) -> &str {
 
 fn two_workers(first: &Worker, second: &Worker) -> Diagnostic {
     Diagnostic::error(
-        Code::TwoWorkers,
+        DiagnosticCode::TwoWorkers,
         format!(
             "two workers are named `{}`: {} and {}",
             first.name(),

@@ -37,19 +37,19 @@ use crate::project::discover::discover;
 use crate::project::git::GitSettings;
 use crate::project::layers::{empty_root, hoist_network, lay, overlays};
 use crate::project::library::Library;
-use crate::project::own_dirs::OutOfReach;
+use crate::project::own_dirs::ReservedPath;
 use crate::project::places::Kept;
 use crate::project::preferences::{Layers, Preferences};
-use crate::project::settings::Settings;
+use crate::project::settings::EffectiveSettings;
 use crate::project::sources::{ConfigChoice, Sources};
-use crate::project::trust::WideningKey;
+use crate::project::trust::PrivilegedSetting;
 use crate::project::user::{UserFile, user_file};
 use crate::project::walk::Walk;
 use crate::provider::Providers;
-use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::keys;
 use crate::syntax::read::read;
-use crate::syntax::text::{Layer, Origin, Span, Text};
+use crate::syntax::text::{ConfigOrigin, Layer, Span, Text};
 use crate::syntax::yaml::{self, Node, Value};
 use crate::worker::Worker;
 
@@ -72,17 +72,17 @@ pub struct Project {
     dir: PathBuf,
     file: Option<PathBuf>,
     preferences: Preferences,
-    origins: BTreeMap<String, Origin>,
+    origins: BTreeMap<String, ConfigOrigin>,
     ceiling: Grant,
     delegation: Delegation,
     pub(crate) providers: Providers,
     ephemeral_root: Option<PathBuf>,
-    network_at: Option<Origin>,
+    network_at: Option<ConfigOrigin>,
     kept: Kept,
     git: GitSettings,
     warnings: Vec<Diagnostic>,
-    widening: Vec<WideningKey>,
-    empty_places: Vec<WideningKey>,
+    widening: Vec<PrivilegedSetting>,
+    empty_places: Vec<PrivilegedSetting>,
     library: Library,
     /// Everything that was said, met.
     root: Node,
@@ -106,7 +106,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     if let (Some(text), None) = (&project_text, &root) {
         walk.reports.add(
             Diagnostic::warning(
-                Code::Empty,
+                DiagnosticCode::Empty,
                 "the project file holds no keys: all defaults apply",
             )
             .at(&Span::start(text))
@@ -145,7 +145,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     guards::report(&mut walk.reports, &read.ceiling);
     let mut out_of_reach = sources.out_of_reach.clone();
     if let Some(runs) = &read.kept.runs_dir {
-        out_of_reach.push(OutOfReach::new(runs, "the directory of runs", "runs_dir"));
+        out_of_reach.push(ReservedPath::new(runs, "the directory of runs", "runs_dir"));
     }
     own_dirs::report(
         &mut walk.reports,
@@ -248,14 +248,14 @@ impl Project {
 
     /// Where a preference (`name`, `model`, `entry`, `worker_paths`) comes from.
     #[must_use]
-    pub fn origin(&self, key: &str) -> Option<&Origin> {
+    pub fn origin(&self, key: &str) -> Option<&ConfigOrigin> {
         self.origins.get(key)
     }
 
     /// Every key that holds, with its value and where that comes from: `forge config`.
     #[must_use]
-    pub fn settings(&self) -> Settings {
-        Settings::new(&self.root, &self.widening, &self.ceiling)
+    pub fn settings(&self) -> EffectiveSettings {
+        EffectiveSettings::new(&self.root, &self.widening, &self.ceiling)
     }
 
     /// What anybody in this project may hold at most.
@@ -293,7 +293,7 @@ impl Project {
     }
 
     /// Where `limits.max_cost_usd` stands, if anybody says it.
-    pub(crate) fn cost_at(&self) -> Option<Origin> {
+    pub(crate) fn cost_at(&self) -> Option<ConfigOrigin> {
         let below = |node: &'_ Node, key: &str| match &node.value {
             Value::Map(entries) => {
                 let found = entries.iter().find(|entry| entry.key == key);
@@ -310,7 +310,7 @@ impl Project {
         Some(below(&limits, "max_cost_usd")?.span.origin())
     }
 
-    pub(crate) fn network_at(&self) -> Option<&Origin> {
+    pub(crate) fn network_at(&self) -> Option<&ConfigOrigin> {
         self.network_at.as_ref()
     }
 
@@ -355,7 +355,7 @@ impl Project {
 
     /// The widening keys of the project file, agreed to or not. Workers have their own.
     #[must_use]
-    pub fn widening(&self) -> &[WideningKey] {
+    pub fn privileged_settings(&self) -> &[PrivilegedSetting] {
         &self.widening
     }
 
@@ -363,7 +363,7 @@ impl Project {
     /// soon as one holds files, its key is a widening key. Whoever stores these hashes before
     /// workers write there is not asked about files that workers made.
     #[must_use]
-    pub fn empty_places(&self) -> &[WideningKey] {
+    pub fn empty_places(&self) -> &[PrivilegedSetting] {
         &self.empty_places
     }
 
@@ -453,8 +453,11 @@ fn locate(sources: &Sources) -> Result<Found, Diagnostics> {
     let unreadable = |path: &Path, error: std::io::Error| {
         let shown = path.display().to_string();
         Diagnostics::from(
-            Diagnostic::error(Code::Unreadable, format!("cannot read {shown}: {error}"))
-                .in_file(&shown),
+            Diagnostic::error(
+                DiagnosticCode::Unreadable,
+                format!("cannot read {shown}: {error}"),
+            )
+            .in_file(&shown),
         )
     };
     let start = sources
@@ -464,8 +467,11 @@ fn locate(sources: &Sources) -> Result<Found, Diagnostics> {
     if !start.is_dir() {
         let shown = sources.start.display().to_string();
         return Err(Diagnostics::from(
-            Diagnostic::error(Code::Unreadable, format!("{shown} is not a directory"))
-                .in_file(&shown),
+            Diagnostic::error(
+                DiagnosticCode::Unreadable,
+                format!("{shown} is not a directory"),
+            )
+            .in_file(&shown),
         ));
     }
     let home = sources

@@ -3,7 +3,7 @@
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::project::walk::Walk;
 use crate::project::widening;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys;
 use crate::syntax::yaml::{Entry, Value};
@@ -42,7 +42,7 @@ fn hosts(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
     let list = section.strings(reports, "allow")?;
     if list.is_empty() {
         let nobody = Diagnostic::warning(
-            Code::NoEffect,
+            DiagnosticCode::NoEffect,
             "`network.allow` is empty, so no host is allowed",
         )
         .at(&entry.node.span);
@@ -50,7 +50,7 @@ fn hosts(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
     }
     if list.len() > MAX_HOSTS {
         let message = format!("`network.allow` names more than {MAX_HOSTS} hosts");
-        reports.add(Diagnostic::error(Code::TooComplex, message).at(&entry.node.span));
+        reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&entry.node.span));
         return None;
     }
     let mut patterns = Vec::new();
@@ -61,7 +61,7 @@ fn hosts(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
             Err(problem) => {
                 all_read = false;
                 let message = format!("`{text}` cannot be allowed: {problem}");
-                let bad = Diagnostic::error(Code::BadValue, message).at(&node.span);
+                let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
                 reports.add(bad.help(problem.help()));
             }
         }

@@ -10,38 +10,38 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::front::FrontEnd;
 use crate::grant::mount::{Mode, Mount};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 
 /// A file or directory that no mount may hold or lie in. It need not exist.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
-/// use sandbox_config::{load, OutOfReach, Sources, WithoutFile};
+/// use sandbox_config::{load, ReservedPath, Sources, WithoutFile};
 /// let mut sources = Sources::new(dir.path());
 /// sources.without_file = WithoutFile::RootAtStart;
 /// assert!(load(&sources).is_ok());
 /// let state = dir.path().join("state");
-/// sources.out_of_reach = vec![OutOfReach::new(state, "the state directory", "FORGE_STATE_DIR")];
+/// sources.out_of_reach = vec![ReservedPath::new(state, "the state directory", "FORGE_STATE_DIR")];
 /// let refused = load(&sources).unwrap_err();
 /// assert_eq!(refused.iter().next().unwrap().code().as_str(), "config.own_directory");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutOfReach {
+pub struct ReservedPath {
     path: PathBuf,
     noun: String,
     moved_by: String,
 }
 
-impl OutOfReach {
+impl ReservedPath {
     /// `path` is absolute; `noun` says what it is, and `moved_by` names the variable or key that
     /// puts it elsewhere.
     pub fn new(
         path: impl Into<PathBuf>,
         noun: impl Into<String>,
         moved_by: impl Into<String>,
-    ) -> OutOfReach {
-        OutOfReach {
+    ) -> ReservedPath {
+        ReservedPath {
             path: path.into(),
             noun: noun.into(),
             moved_by: moved_by.into(),
@@ -90,9 +90,9 @@ pub(crate) fn report(
     reports: &mut Reports,
     mounts: &[Mount],
     front: FrontEnd,
-    kept_out: &[OutOfReach],
+    kept_out: &[ReservedPath],
 ) {
-    let own: Vec<(&OutOfReach, Followed)> = kept_out
+    let own: Vec<(&ReservedPath, Followed)> = kept_out
         .iter()
         .map(|own| (own, follow(&own.path)))
         .collect();
@@ -102,7 +102,7 @@ pub(crate) fn report(
             dir: mount.anchor.clone(),
             rest: names(mount.host.strip_prefix(&mount.anchor).ok()),
         };
-        let clashes: Vec<(&OutOfReach, &str)> = own
+        let clashes: Vec<(&ReservedPath, &str)> = own
             .iter()
             .filter_map(|(own, followed)| Some((*own, places.clash(mount, &at, followed)?)))
             .collect();
@@ -113,7 +113,7 @@ pub(crate) fn report(
 }
 
 /// Whether the path is one of `kept_out`, or lies in one.
-pub(crate) fn lies_in<'o>(path: &Path, kept_out: &'o [OutOfReach]) -> Option<&'o OutOfReach> {
+pub(crate) fn lies_in<'o>(path: &Path, kept_out: &'o [ReservedPath]) -> Option<&'o ReservedPath> {
     let mut places = Places::default();
     let end = follow(path).end;
     kept_out
@@ -122,7 +122,7 @@ pub(crate) fn lies_in<'o>(path: &Path, kept_out: &'o [OutOfReach]) -> Option<&'o
 }
 
 /// The one of `kept_out` that the path is, holds or lies in.
-pub(crate) fn meets<'o>(path: &Path, kept_out: &'o [OutOfReach]) -> Option<&'o OutOfReach> {
+pub(crate) fn meets<'o>(path: &Path, kept_out: &'o [ReservedPath]) -> Option<&'o ReservedPath> {
     let mut places = Places::default();
     let end = follow(path).end;
     kept_out.iter().find(|own| {
@@ -131,16 +131,21 @@ pub(crate) fn meets<'o>(path: &Path, kept_out: &'o [OutOfReach]) -> Option<&'o O
     })
 }
 
-fn refusal(mount: &Mount, front: FrontEnd, clashes: &[(&OutOfReach, &str)]) -> Option<Diagnostic> {
+fn refusal(
+    mount: &Mount,
+    front: FrontEnd,
+    clashes: &[(&ReservedPath, &str)],
+) -> Option<Diagnostic> {
     let ((first, verb), rest) = clashes.split_first()?;
-    let what = |own: &OutOfReach| format!("{} {}", own.noun, own.path.display());
+    let what = |own: &ReservedPath| format!("{} {}", own.noun, own.path.display());
     let message = format!(
         "{} `{}` {verb} {}, which no worker may reach",
         front.noun(),
         mount.name,
         what(first)
     );
-    let mut problem = Diagnostic::error(Code::OwnDirectory, message).at_origin(&mount.origin);
+    let mut problem =
+        Diagnostic::error(DiagnosticCode::OwnDirectory, message).at_origin(&mount.origin);
     let mut elsewhere = vec![first.moved_by.as_str()];
     for (own, verb) in rest {
         problem = problem.note(format!("it also {verb} {}", what(own)));

@@ -11,16 +11,16 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use crate::grant::Grant;
-use crate::grant::shell::{Pattern, Rule};
+use crate::grant::shell::{CommandPattern, Rule};
 use crate::grant::verdict::Verdict;
 use crate::project::Found;
 use crate::project::sources::Sources;
 use crate::review::lints;
-use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::read;
 use crate::syntax::shown::{is_hidden, visible};
-use crate::syntax::text::{Layer, Origin, Span, Text};
+use crate::syntax::text::{ConfigOrigin, Layer, Span, Text};
 
 /// Every command that is asked about is compared with every rule.
 const MAX_RULES: usize = 1_000;
@@ -86,7 +86,7 @@ impl PersonalRules {
             // Who can write there answers for this person.
             Ok(meta) if meta.is_file() && meta.mode() & 0o022 != 0 => {
                 let message = format!("cannot use {shown}: other users can write it");
-                let mistake = Diagnostic::error(Code::Unreadable, message).in_file(shown);
+                let mistake = Diagnostic::error(DiagnosticCode::Unreadable, message).in_file(shown);
                 return Err(mistake
                     .help("look at what is there, then run `chmod go-w` on it")
                     .into());
@@ -125,7 +125,7 @@ impl PersonalRules {
             }
             if rules.len() == MAX_RULES {
                 let message = format!("more than {MAX_RULES} rules");
-                reports.add(Diagnostic::error(Code::TooComplex, message).at(&span));
+                reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&span));
                 break;
             }
             match rule(line, &span) {
@@ -147,7 +147,7 @@ impl PersonalRules {
     }
 
     /// Returns the rules in the order of the file, with where they stand.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &ConfigOrigin)> {
         let rules = self.rules.iter();
         rules.map(|rule| (rule.pattern.text(), &rule.origin))
     }
@@ -161,8 +161,8 @@ impl PersonalRules {
     /// assert!(PersonalRules::exact(&words("./build now")).is_none());
     /// ```
     #[must_use]
-    pub fn exact(words: &[String]) -> Option<Pattern> {
-        let text = Pattern::of_words(words)?.text().to_owned();
+    pub fn exact(words: &[String]) -> Option<CommandPattern> {
+        let text = CommandPattern::of_words(words)?.text().to_owned();
         let typed = Text::inline("RULE".to_owned(), Layer::CommandLine, text.clone());
         Some(rule(&text, &Span::start(&typed)).ok()?.pattern)
     }
@@ -259,7 +259,7 @@ fn rule(line: &str, start: &Span) -> Result<Rule, Box<Diagnostic>> {
         }
     };
     let mistake = |message: String, at: Span, help: &str| {
-        let mistake = Diagnostic::error(Code::BadPattern, message).at(&at);
+        let mistake = Diagnostic::error(DiagnosticCode::BadPattern, message).at(&at);
         Box::new(match help {
             "" => mistake,
             help => mistake.help(help),
@@ -276,7 +276,7 @@ fn rule(line: &str, start: &Span) -> Result<Rule, Box<Diagnostic>> {
         let message = "the rule holds a character that is not seen".to_owned();
         return Err(mistake(message, at(offset, "x"), ""));
     }
-    let pattern = Pattern::parse(text).map_err(|problem| {
+    let pattern = CommandPattern::parse(text).map_err(|problem| {
         mistake(
             format!("the pattern cannot be read: {problem}"),
             at(0, text),

@@ -10,7 +10,7 @@ use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
 use crate::project::widening::RUNS_DIR;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields};
 use crate::syntax::keys;
 use crate::syntax::text::Span;
@@ -84,7 +84,7 @@ fn no_place(mounts: &[Mount], host: &Host, span: &Span) -> Option<Diagnostic> {
             mount.target
         );
         return Some(
-            Diagnostic::error(Code::MountName, message)
+            Diagnostic::error(DiagnosticCode::MountName, message)
                 .at(span)
                 .note(format!("that mount: {}", mount.origin))
                 .help("list the directory among the mounts instead, with `ro`"),
@@ -93,7 +93,7 @@ fn no_place(mounts: &[Mount], host: &Host, span: &Span) -> Option<Diagnostic> {
     let other = overlapping(mounts, host)?;
     let message = format!("the knowledge base and `{}` share a directory", other.name);
     Some(
-        Diagnostic::error(Code::Overlap, message)
+        Diagnostic::error(DiagnosticCode::Overlap, message)
             .at(span)
             .note(format!("`{}`: {}", other.name, other.origin))
             .help("one file must have one set of rights: give each a directory of its own"),
@@ -161,7 +161,7 @@ fn redact(walk: &mut Walk<'_>, log: &Fields<'_>) -> Vec<String> {
             Some(why) => {
                 let message =
                     format!("a text of `log.redact` cannot be kept from being seen: {why}");
-                let wrong = Diagnostic::error(Code::BadValue, message).at(&node.span);
+                let wrong = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
                 walk.reports.add(wrong);
             }
         }
@@ -180,10 +180,13 @@ fn runs_dir(
     let (fields, key, dotted) = match (top.get("runs_dir"), log_dir) {
         (Some(own), Some((_, other))) if own.key_span.layer() == other.key_span.layer() => {
             walk.reports.add(
-                Diagnostic::error(Code::DuplicateKey, "`runs_dir` and `log.dir` are one key")
-                    .at(&other.key_span)
-                    .related(&own.key_span, "the other one")
-                    .help("keep one of them"),
+                Diagnostic::error(
+                    DiagnosticCode::DuplicateKey,
+                    "`runs_dir` and `log.dir` are one key",
+                )
+                .at(&other.key_span)
+                .related(&own.key_span, "the other one")
+                .help("keep one of them"),
             );
             return None;
         }
@@ -201,7 +204,7 @@ fn runs_dir(
             mount.name
         );
         walk.reports.add(
-            Diagnostic::error(Code::Overlap, message)
+            Diagnostic::error(DiagnosticCode::Overlap, message)
                 .at(span)
                 .note(format!("`{}`: {}", mount.name, mount.origin))
                 .help("keep runs in a directory that no mount shares"),

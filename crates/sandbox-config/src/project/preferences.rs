@@ -8,7 +8,7 @@ use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 
-use crate::syntax::text::{Layer, Origin};
+use crate::syntax::text::{ConfigOrigin, Layer};
 use crate::syntax::yaml::{Node, Value};
 
 /// The merged preferences.
@@ -27,7 +27,7 @@ pub(crate) const KEYS: [&str; 4] = ["name", "model", "entry", "worker_paths"];
 #[derive(Debug)]
 pub(crate) struct Layers {
     figment: Figment,
-    origins: BTreeMap<(String, &'static str), Origin>,
+    origins: BTreeMap<(String, &'static str), ConfigOrigin>,
 }
 
 impl Layers {
@@ -60,7 +60,7 @@ impl Layers {
     }
 
     /// The merged values, and where each stands.
-    pub(crate) fn finish(self) -> (Preferences, BTreeMap<String, Origin>) {
+    pub(crate) fn finish(self) -> (Preferences, BTreeMap<String, ConfigOrigin>) {
         let origins = KEYS
             .iter()
             .map(|key| {
@@ -75,7 +75,10 @@ impl Layers {
                         .find(|((known, word), _)| known == key && *word == layer);
                     found.map(|(_, origin)| origin.clone())
                 });
-                ((*key).to_owned(), origin.unwrap_or_else(Origin::built_in))
+                (
+                    (*key).to_owned(),
+                    origin.unwrap_or_else(ConfigOrigin::built_in),
+                )
             })
             .collect();
         // Only values of the right type were laid in, so this cannot fail; a default is the

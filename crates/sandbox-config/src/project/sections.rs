@@ -3,22 +3,24 @@
 use std::collections::BTreeMap;
 
 use crate::front::named::VERDICTS;
-use crate::grant::Environment;
-use crate::grant::limits::Limits;
-use crate::grant::shell::{Pattern, Programs, Rule, RuleList, ShellRules, example_words};
-use crate::grant::verdict::{Approval, ApprovalMode, Asks, Risk, Verdict, asked};
+use crate::grant::EnvironmentGrant;
+use crate::grant::limits::RunLimits;
+use crate::grant::shell::{
+    CommandPattern, ProgramLists, Rule, RuleList, ShellRules, example_words,
+};
+use crate::grant::verdict::{ApprovalMode, ApprovalPolicy, Asks, Risk, Verdict, asked};
 use crate::project::hooks::is_hook;
 use crate::project::walk::Walk;
 use crate::project::widening;
-use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
-use crate::syntax::text::{Layer, Origin, Place};
+use crate::syntax::text::{ConfigOrigin, Layer, Place};
 use crate::syntax::yaml::{Entry, Node, Value};
 use crate::worker::{CALL, Delegates, is_name};
 
 /// `limits`, over what holds without it.
-pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: Limits) -> Limits {
+pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: RunLimits) -> RunLimits {
     let mut limits = base;
     let Some(section) =
         entry.and_then(|entry| Fields::open(reports, &entry.node, "limits", &keys::LIMITS))
@@ -52,7 +54,7 @@ fn nano_usd(reports: &mut Reports, node: &Node, path: &str) -> Option<u64> {
     let nano = (dollars * 1e9).round() as u64;
     if nano == 0 || dollars > MOST {
         let message = format!("`{path}` must be an amount of US dollars above 0, such as 2.50");
-        let bad = Diagnostic::error(Code::BadValue, message).at(&node.span);
+        let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
         reports.add(if nano == 0 {
             bad.help("to have no limit write `null`, or leave it out")
         } else {
@@ -75,8 +77,8 @@ pub(crate) const APPROVAL_MODES: [(&str, ApprovalMode); 8] = [
 ];
 
 /// `approval`.
-pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
-    let mut approval = Approval::default();
+pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> ApprovalPolicy {
+    let mut approval = ApprovalPolicy::default();
     let Some(section) = entry.and_then(|entry| {
         Fields::open(&mut walk.reports, &entry.node, "approval", &keys::APPROVAL)
     }) else {
@@ -89,8 +91,11 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
             && *word != mode.to_string()
         {
             walk.reports.add(
-                Diagnostic::warning(Code::Alias, format!("`{word}` is read as `{mode}`"))
-                    .at(&entry.node.span),
+                Diagnostic::warning(
+                    DiagnosticCode::Alias,
+                    format!("`{word}` is read as `{mode}`"),
+                )
+                .at(&entry.node.span),
             );
         }
         let agreed = match mode {
@@ -160,10 +165,10 @@ pub(crate) fn worker_approval(
     walk: &mut Walk<'_>,
     entry: &Entry,
     delegates: &Delegates,
-) -> Option<Approval> {
+) -> Option<ApprovalPolicy> {
     let table = &keys::WORKER_APPROVAL;
     let section = Fields::open(&mut walk.reports, &entry.node, "approval", table)?;
-    let mut approval = Approval::default();
+    let mut approval = ApprovalPolicy::default();
     let modes = [
         ("tool", ApprovalMode::Tool),
         ("manual", ApprovalMode::Manual),
@@ -206,7 +211,7 @@ fn only_more(walk: &mut Walk<'_>, entry: &Entry, verdict: Verdict) -> bool {
         };
         let message = format!("`{}: {said}`: a worker can only ask for more", entry.key);
         walk.reports.add(
-            Diagnostic::error(Code::BadValue, message)
+            Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&entry.node.span)
                 .help("remove it: what is not asked about is for the project file to say"),
         );
@@ -218,9 +223,12 @@ fn risk(reports: &mut Reports, entry: &Entry) -> Option<Risk> {
     let found = Risk::ALL.into_iter().find(|risk| risk.word() == entry.key);
     if found.is_none() {
         let words: Vec<&str> = Risk::ALL.iter().map(|risk| risk.word()).collect();
-        let unknown = Diagnostic::error(Code::UnknownKey, format!("unknown risk `{}`", entry.key))
-            .at(&entry.key_span)
-            .label(format!("risks are: {}", words.join(", ")));
+        let unknown = Diagnostic::error(
+            DiagnosticCode::UnknownKey,
+            format!("unknown risk `{}`", entry.key),
+        )
+        .at(&entry.key_span)
+        .label(format!("risks are: {}", words.join(", ")));
         reports.add(match nearest(&entry.key, words) {
             Some(near) => unknown.help(format!("did you mean `{near}`?")),
             None => unknown,
@@ -276,7 +284,7 @@ pub(crate) fn unknown_tool(known: &[String], name: &str) -> Option<Diagnostic> {
     if known.iter().any(|tool| tool == name) {
         return None;
     }
-    let unknown = Diagnostic::error(Code::BadValue, format!("unknown tool `{name}`"));
+    let unknown = Diagnostic::error(DiagnosticCode::BadValue, format!("unknown tool `{name}`"));
     Some(match nearest(name, known.iter().map(String::as_str)) {
         Some(near) => unknown.help(format!("did you mean `{near}`?")),
         None => unknown.help(format!("tools are: {}", known.join(", "))),
@@ -287,12 +295,12 @@ pub(crate) fn unknown_tool(known: &[String], name: &str) -> Option<Diagnostic> {
 pub(crate) fn shell(
     walk: &mut Walk<'_>,
     entry: Option<&Entry>,
-) -> (Option<ShellRules>, Environment) {
+) -> (Option<ShellRules>, EnvironmentGrant) {
     let Some((entry, section)) = entry.and_then(|entry| {
         let section = Fields::open(&mut walk.reports, &entry.node, "shell", &keys::SHELL)?;
         Some((entry, section))
     }) else {
-        return (None, Environment::default());
+        return (None, EnvironmentGrant::default());
     };
     let mut list = rules(&mut walk.reports, &section, entry.key_span.origin());
     let programs = programs(&mut walk.reports, &section);
@@ -382,7 +390,7 @@ pub(crate) fn worker_shell(reports: &mut Reports, entry: &Entry) -> Option<RuleL
 }
 
 /// `allow` and `deny`: programs, not commands.
-fn programs(reports: &mut Reports, section: &Fields<'_>) -> Programs {
+fn programs(reports: &mut Reports, section: &Fields<'_>) -> ProgramLists {
     let mut read = |key: &'static str| {
         let list = section.strings(reports, key)?;
         let mut names = Vec::new();
@@ -401,7 +409,7 @@ fn programs(reports: &mut Reports, section: &Fields<'_>) -> Programs {
                 continue;
             }
             let message = format!("`{text}` is not a program");
-            let bad = Diagnostic::error(Code::BadValue, message).at(&node.span);
+            let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
             reports.add(bad.help(if words {
                 "a program stands alone; commands with arguments are `shell.rules`"
             } else if sets {
@@ -416,7 +424,7 @@ fn programs(reports: &mut Reports, section: &Fields<'_>) -> Programs {
         let entry = section.get(key);
         entry.map_or_else(Place::default, |entry| Place::at(&entry.key_span))
     };
-    Programs {
+    ProgramLists {
         allow: read("allow"),
         deny: read("deny").unwrap_or_default(),
         allow_at: at("allow"),
@@ -430,13 +438,13 @@ struct ReadRules<'n> {
     /// Each with the node of its `approval`.
     rules: Vec<(Rule, &'n Node)>,
     default: Option<Verdict>,
-    origin: Origin,
+    origin: ConfigOrigin,
 }
 
 /// Every command is compared with every rule.
 const MAX_RULES: usize = 1_000;
 
-fn rules<'n>(reports: &mut Reports, section: &Fields<'n>, origin: Origin) -> ReadRules<'n> {
+fn rules<'n>(reports: &mut Reports, section: &Fields<'n>, origin: ConfigOrigin) -> ReadRules<'n> {
     let items = section
         .get("rules")
         .and_then(|entry| {
@@ -481,11 +489,12 @@ fn rule<'n>(reports: &mut Reports, node: &'n Node) -> Option<(Rule, &'n Node)> {
     }
     let text = fields.string(reports, "pattern")?;
     let entry = fields.get("pattern")?;
-    let pattern = match Pattern::parse(text) {
+    let pattern = match CommandPattern::parse(text) {
         Ok(pattern) => pattern,
         Err(problem) => {
             let message = format!("the pattern cannot be read: {problem}");
-            reports.add(Diagnostic::error(Code::BadPattern, message).at(&entry.node.span));
+            reports
+                .add(Diagnostic::error(DiagnosticCode::BadPattern, message).at(&entry.node.span));
             return None;
         }
     };
@@ -504,7 +513,7 @@ fn rule<'n>(reports: &mut Reports, node: &'n Node) -> Option<(Rule, &'n Node)> {
 fn check_examples(
     reports: &mut Reports,
     rule: &Fields<'_>,
-    pattern: &Pattern,
+    pattern: &CommandPattern,
     verdict: Verdict,
     at: &Node,
 ) {
@@ -520,7 +529,9 @@ fn check_examples(
                 Ok(words) => pattern.matches_in(verdict, &words),
                 Err(problem) => {
                     let message = format!("the example cannot be split into words: {problem}");
-                    reports.add(Diagnostic::error(Code::ExampleFailed, message).at(&node.span));
+                    reports.add(
+                        Diagnostic::error(DiagnosticCode::ExampleFailed, message).at(&node.span),
+                    );
                     continue;
                 }
             };
@@ -532,7 +543,7 @@ fn check_examples(
                 };
                 reports.add(
                     Diagnostic::error(
-                        Code::ExampleFailed,
+                        DiagnosticCode::ExampleFailed,
                         format!("example `{example}` {verdict}"),
                     )
                     .at(&node.span)
@@ -552,11 +563,11 @@ const OWN_VARIABLES: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
 /// Every command gets these, so naming them widens nothing.
 const PASSED_ANYWAY: [&str; 2] = ["LANG", "TERM"];
 
-fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
+fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> EnvironmentGrant {
     let words = [("call", false), ("worker", true)];
-    let mut environment = Environment {
+    let mut environment = EnvironmentGrant {
         session: shell.word(&mut walk.reports, "session", &words) == Some(true),
-        ..Environment::default()
+        ..EnvironmentGrant::default()
     };
     let Some(section) = shell.get("env").and_then(|entry| {
         Fields::open(
@@ -578,7 +589,7 @@ fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
         if is_hook(name) {
             let message = format!("`{name}` makes programs run other code and is never passed on");
             let help = format!("give it a value of your own: `set: {{ {name}: … }}`");
-            let refused = Diagnostic::error(Code::BadValue, message).at(&node.span);
+            let refused = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
             walk.reports.add(refused.help(help));
             continue;
         }
@@ -633,7 +644,7 @@ fn variable_name(reports: &mut Reports, name: &str, span: &crate::syntax::text::
     match problem {
         None => true,
         Some(problem) => {
-            reports.add(Diagnostic::error(Code::BadValue, problem).at(span));
+            reports.add(Diagnostic::error(DiagnosticCode::BadValue, problem).at(span));
             false
         }
     }

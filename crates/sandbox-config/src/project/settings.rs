@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use crate::front::FrontEnd;
 use crate::grant::Grant;
-use crate::project::trust::WideningKey;
+use crate::project::trust::PrivilegedSetting;
 use crate::project::widening::Untrusted;
 use crate::syntax::diagnostic::nearest;
 use crate::syntax::keys::{self, Keys, Shape, canonical};
-use crate::syntax::text::{Layer, Origin, Span, Text};
+use crate::syntax::text::{ConfigOrigin, Layer, Span, Text};
 use crate::syntax::yaml::{self, Entry, Node, Value};
 
 /// Every key that holds, with its value and where that comes from.
@@ -29,9 +29,9 @@ use crate::syntax::yaml::{self, Entry, Node, Value};
 /// assert_eq!(settings.get("limits.max_turn").unwrap_err().nearest(), Some("limits.max_turns"));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct EffectiveSettings {
     root: Node,
-    ignored: Vec<WideningKey>,
+    ignored: Vec<PrivilegedSetting>,
     mounts: Vec<(String, String, PathBuf)>,
 }
 
@@ -47,7 +47,7 @@ pub struct Settings {
 pub struct Setting {
     key: String,
     value: serde_json::Value,
-    origin: Origin,
+    origin: ConfigOrigin,
 }
 
 impl Setting {
@@ -65,7 +65,7 @@ impl Setting {
 
     /// Where it comes from.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 }
@@ -95,10 +95,14 @@ impl UnknownKey {
     }
 }
 
-impl Settings {
+impl EffectiveSettings {
     /// `root`: everything that was said, met.
-    pub(crate) fn new(root: &Node, widening: &[WideningKey], ceiling: &Grant) -> Settings {
-        let ignored: Vec<WideningKey> = widening
+    pub(crate) fn new(
+        root: &Node,
+        widening: &[PrivilegedSetting],
+        ceiling: &Grant,
+    ) -> EffectiveSettings {
+        let ignored: Vec<PrivilegedSetting> = widening
             .iter()
             .filter(|key| !key.is_trusted())
             .cloned()
@@ -115,7 +119,7 @@ impl Settings {
                 (mount.target().to_owned(), mode, mount.host().to_path_buf())
             })
             .collect();
-        Settings {
+        EffectiveSettings {
             root,
             ignored,
             mounts,
@@ -165,7 +169,7 @@ impl Settings {
     /// assert_eq!(place(".git/hooks"), None);
     /// ```
     #[must_use]
-    pub fn item_at(&self, key: &str, item: &str) -> Option<Origin> {
+    pub fn item_at(&self, key: &str, item: &str) -> Option<ConfigOrigin> {
         let parts: Vec<&str> = key.split('.').collect();
         let Value::List(items) = &find(&self.root, None, &parts)?.value else {
             return None;
@@ -177,7 +181,7 @@ impl Settings {
 
     /// The keys that you have not agreed to, and that count for nothing therefore.
     #[must_use]
-    pub fn ignored(&self) -> &[WideningKey] {
+    pub fn ignored(&self) -> &[PrivilegedSetting] {
         &self.ignored
     }
 
@@ -215,7 +219,7 @@ impl Settings {
 }
 
 /// Without extension keys, and with what holds in place of what is ignored.
-fn tidy(node: &mut Node, ignored: &[WideningKey], above: Option<&str>) {
+fn tidy(node: &mut Node, ignored: &[PrivilegedSetting], above: Option<&str>) {
     match &mut node.value {
         Value::Map(entries) => {
             entries.retain(|entry| above.is_some() || !entry.key.starts_with("x-"));
@@ -228,7 +232,7 @@ fn tidy(node: &mut Node, ignored: &[WideningKey], above: Option<&str>) {
                         names.is_some_and(|above| above.is_empty() || above.ends_with('.'));
                     stands_at(key, &entry.node.span) && is_last
                 });
-                match met.map(|key| key.rule().becomes()) {
+                match met.map(|key| key.rule().fallback()) {
                     None => tidy(&mut entry.node, ignored, Some(&entry.key)),
                     Some(Some(value)) => entry.node.value = Value::Str(value.to_owned()),
                     Some(None) => return false,
@@ -246,12 +250,12 @@ fn tidy(node: &mut Node, ignored: &[WideningKey], above: Option<&str>) {
     }
 }
 
-fn stands_at(key: &WideningKey, span: &Span) -> bool {
+fn stands_at(key: &PrivilegedSetting, span: &Span) -> bool {
     *key.origin() == span.origin()
 }
 
 /// `shell.env.pass[CC]` is one item of a list, and so is `git.repositories[octo/reports]`.
-fn is_item(key: &WideningKey, item: &Node) -> bool {
+fn is_item(key: &PrivilegedSetting, item: &Node) -> bool {
     let text = match &item.value {
         Value::Str(text) => Some(text),
         Value::Map(entries) => entries.iter().find_map(|entry| match &entry.node.value {
@@ -374,9 +378,9 @@ fn guards(root: &mut Node, key: &str, held: &[String]) {
     list.node.value = Value::List(items.collect());
 }
 
-fn origin(span: &Span) -> Origin {
+fn origin(span: &Span) -> ConfigOrigin {
     match span.layer() {
-        Layer::Default => Origin::built_in(),
+        Layer::Default => ConfigOrigin::built_in(),
         Layer::User | Layer::Project | Layer::Environment | Layer::CommandLine => span.origin(),
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::project::git::RepositoryCheck;
-use crate::project::own_dirs::OutOfReach;
+use crate::project::own_dirs::ReservedPath;
 use crate::worker::schemas::SchemaCheck;
 
 /// Everything that a load reads, besides the config files themselves.
 ///
 /// ```
-/// use sandbox_config::{ConfigChoice, Sources, Trust};
+/// use sandbox_config::{ConfigChoice, Sources, TrustedSettings};
 /// let mut sources = Sources::new("/some/project");
 /// sources.overrides.push(("sandbox.mode".into(), "direct".into()));
 /// assert_eq!(sources.choice, ConfigChoice::Discover);
@@ -37,7 +37,7 @@ pub struct Sources {
     /// [`PersonalRules`]: crate::PersonalRules
     pub personal_rules: Option<PathBuf>,
     /// What the person has agreed to.
-    pub trust: Trust,
+    pub trust: TrustedSettings,
     /// What holds when there is no project file.
     pub without_file: WithoutFile,
     /// The tools that exist. Given: unknown names in the config are mistakes.
@@ -49,7 +49,7 @@ pub struct Sources {
     pub repository_check: Option<RepositoryCheck>,
     /// What no mount may hold or lie in, such as the program's own directories; `runs_dir` is
     /// always out of reach.
-    pub out_of_reach: Vec<OutOfReach>,
+    pub out_of_reach: Vec<ReservedPath>,
 }
 
 impl Sources {
@@ -64,7 +64,7 @@ impl Sources {
             home: None,
             user_file: None,
             personal_rules: None,
-            trust: Trust::Store(BTreeSet::new()),
+            trust: TrustedSettings::Store(BTreeSet::new()),
             without_file: WithoutFile::DefaultZones,
             known_tools: None,
             schema_check: None,
@@ -93,15 +93,15 @@ pub enum ConfigChoice {
 /// What the person has agreed to of a project's widening keys.
 ///
 /// ```
-/// use sandbox_config::Trust;
-/// let stored = Trust::Store(["9f86d0…".to_owned()].into());
-/// assert_ne!(stored, Trust::Given);
+/// use sandbox_config::TrustedSettings;
+/// let stored = TrustedSettings::Store(["9f86d0…".to_owned()].into());
+/// assert_ne!(stored, TrustedSettings::Given);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum TrustedSettings {
     /// `--trust`: everything in this run.
     Given,
-    /// The hashes ([`WideningKey::hash`](crate::WideningKey::hash)) that `forge trust` stored.
+    /// The hashes ([`PrivilegedSetting::hash`](crate::PrivilegedSetting::hash)) that `forge trust` stored.
     Store(BTreeSet<String>),
 }
 

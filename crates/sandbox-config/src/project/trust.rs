@@ -6,55 +6,55 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::project::sources::Trust;
-use crate::project::widening::WideningRule;
-use crate::syntax::text::{Origin, Span};
+use crate::project::sources::TrustedSettings;
+use crate::project::widening::TrustRule;
+use crate::syntax::text::{ConfigOrigin, Span};
 
 /// One key of a project or worker file that widens.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "network: true\n").unwrap();
-/// use sandbox_config::{load, NetworkAccess, Sources, Trust};
+/// use sandbox_config::{load, NetworkAccess, Sources, TrustedSettings};
 /// let mut sources = Sources::new(dir.path());
 /// let project = load(&sources).unwrap();
 /// // Nobody has agreed: the key is ignored, and a warning says so.
 /// assert_eq!(project.ceiling().network(), &NetworkAccess::Denied);
-/// let key = &project.widening()[0];
+/// let key = &project.privileged_settings()[0];
 /// assert_eq!((key.key(), key.is_trusted()), ("network", false));
 /// // Agreed: `forge trust` stores the hash.
-/// sources.trust = Trust::Store([key.hash().to_owned()].into());
+/// sources.trust = TrustedSettings::Store([key.hash().to_owned()].into());
 /// assert_eq!(load(&sources).unwrap().ceiling().network(), &NetworkAccess::Unrestricted);
 /// ```
 #[derive(Clone, Debug)]
-pub struct WideningKey {
+pub struct PrivilegedSetting {
     key: String,
     value: String,
-    origin: Origin,
+    origin: ConfigOrigin,
     hash: String,
     trusted: bool,
-    rule: &'static WideningRule,
+    rule: &'static TrustRule,
 }
 
-impl WideningKey {
+impl PrivilegedSetting {
     /// `project` is the canonical project directory; `value` says what the key amounts to (for a
-    /// path: the resolved one), so that a change of the environment asks again; `around` is what
+    /// path: the resolved one), so that a change of the environment asks again; `context` is what
     /// else decides what the key means, if anything does.
     pub(crate) fn new(
         project: &Path,
-        rule: &'static WideningRule,
+        rule: &'static TrustRule,
         key: String,
         value: String,
-        around: &str,
+        context: &str,
         span: &Span,
-        trust: &Trust,
-    ) -> WideningKey {
+        trust: &TrustedSettings,
+    ) -> PrivilegedSetting {
         let mut hasher = Sha256::new();
         for part in [
             project.as_os_str().as_encoded_bytes(),
             key.as_bytes(),
             value.as_bytes(),
-            around.as_bytes(),
+            context.as_bytes(),
         ] {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);
@@ -65,10 +65,10 @@ impl WideningKey {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         let trusted = match trust {
-            Trust::Given => true,
-            Trust::Store(hashes) => hashes.contains(&hash),
+            TrustedSettings::Given => true,
+            TrustedSettings::Store(hashes) => hashes.contains(&hash),
         };
-        WideningKey {
+        PrivilegedSetting {
             key,
             value,
             origin: span.origin(),
@@ -80,7 +80,7 @@ impl WideningKey {
 
     /// The row of the table that it falls under.
     #[must_use]
-    pub fn rule(&self) -> &'static WideningRule {
+    pub fn rule(&self) -> &'static TrustRule {
         self.rule
     }
 
@@ -98,7 +98,7 @@ impl WideningKey {
 
     /// Where it stands.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 

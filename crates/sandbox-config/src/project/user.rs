@@ -8,17 +8,17 @@
 use crate::grant::Grant;
 use crate::grant::mount::Mode;
 use crate::grant::network::{HostPattern, NetworkAccess};
-use crate::grant::verdict::{Approval, Verdict};
+use crate::grant::verdict::{ApprovalPolicy, Verdict};
 use crate::project::Found;
 use crate::project::ceiling::read_project;
 use crate::project::git;
 use crate::project::layers::{Overlay, is_blocked, lay, take_entries};
 use crate::project::sections::{APPROVAL_MODES, approval_verdict};
-use crate::project::sources::{Sources, Trust};
+use crate::project::sources::{Sources, TrustedSettings};
 use crate::project::user_keys::{Meet, OF_MOUNTS, Role, role};
 use crate::project::walk::Walk;
 use crate::provider::read::project_part;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys::{self, canonical};
 use crate::syntax::read::read;
@@ -59,7 +59,7 @@ pub(crate) fn user_file(
     }
     // It is the person's own, so nobody's yes is asked for.
     let trusting = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         ..sources.clone()
     };
     let mut own = Walk::new(&trusting, &found.dir);
@@ -147,7 +147,7 @@ impl Leaf<'_> {
         let Some(last) = self.keys.last() else { return };
         let message = format!("`{}` belongs to a project file", self.dotted());
         reports.add(
-            Diagnostic::error(Code::UnknownKey, message)
+            Diagnostic::error(DiagnosticCode::UnknownKey, message)
                 .at(&last.key_span)
                 .help(why),
         );
@@ -167,7 +167,7 @@ impl Leaf<'_> {
         if gives_nothing {
             let message = format!("`{}` has no effect in the user file", self.dotted());
             reports.add(
-                Diagnostic::warning(Code::NoEffect, message)
+                Diagnostic::warning(DiagnosticCode::NoEffect, message)
                     .at(&self.node.span)
                     .help("your own file says what holds at most; a project or a flag asks for it"),
             );
@@ -175,9 +175,14 @@ impl Leaf<'_> {
         if let (Meet::Blocked, Value::List(rules)) = (meet, &self.node.value) {
             for rule in rules.iter().filter(|rule| !is_blocked(rule)) {
                 reports.add(
-                    Diagnostic::error(Code::BadValue, "rules of your own file only block")
-                        .at(&rule.span)
-                        .help("write `approval: blocked`; what is asked or allowed belongs to a project"),
+                    Diagnostic::error(
+                        DiagnosticCode::BadValue,
+                        "rules of your own file only block",
+                    )
+                    .at(&rule.span)
+                    .help(
+                        "write `approval: blocked`; what is asked or allowed belongs to a project",
+                    ),
                 );
             }
         }
@@ -195,7 +200,7 @@ impl UserFile {
 
     /// The tool axis: it is no tree, so it is met where calls are judged.
     pub(crate) fn meet_grant(&self, ceiling: &mut Grant) {
-        let approval = Approval::clone(&ceiling.approval);
+        let approval = ApprovalPolicy::clone(&ceiling.approval);
         ceiling.approval = approval.at_most(&self.ceiling.approval).into();
     }
 
@@ -229,7 +234,7 @@ fn whole(reports: &mut Reports, root: &mut Node, leaf: &Leaf<'_>) {
         let key = leaf.dotted();
         let message = format!("`{key}` is named in your own file, too: your own file holds");
         reports.add(
-            Diagnostic::warning(Code::AboveUserFile, message)
+            Diagnostic::warning(DiagnosticCode::AboveUserFile, message)
                 .at(asked)
                 .related(&leaf.node.span, "your own file"),
         );
@@ -616,12 +621,12 @@ fn report(reports: &mut Reports, leaf: &Leaf<'_>, own: &Span, asked: &Span) {
     let key = leaf.dotted();
     let diagnostic = match asked.layer() {
         Layer::Environment | Layer::CommandLine => Diagnostic::error(
-            Code::AboveUserFile,
+            DiagnosticCode::AboveUserFile,
             format!("`{key}` asks for more than your own file allows"),
         )
         .help("ask for less, or change that line of your own file"),
         Layer::Default | Layer::User | Layer::Project => Diagnostic::warning(
-            Code::AboveUserFile,
+            DiagnosticCode::AboveUserFile,
             format!("`{key}` asks for more than your own file allows: your own file holds"),
         ),
     };

@@ -4,25 +4,25 @@
 use std::path::{Path, PathBuf};
 
 use crate::project::sources::Sources;
-use crate::project::trust::WideningKey;
+use crate::project::trust::PrivilegedSetting;
 use crate::project::user_keys::{Role, role};
-use crate::project::widening::{Untrusted, WideningRule};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::project::widening::{TrustRule, Untrusted};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
-use crate::syntax::text::{Layer, Origin, Span};
+use crate::syntax::text::{ConfigOrigin, Layer, Span};
 
 pub(crate) struct Walk<'s> {
     pub(crate) reports: Reports,
-    pub(crate) widening: Vec<WideningKey>,
+    pub(crate) widening: Vec<PrivilegedSetting>,
     /// What needs no yes while a directory is empty.
-    pub(crate) empty_places: Vec<WideningKey>,
+    pub(crate) empty_places: Vec<PrivilegedSetting>,
     pub(crate) sources: &'s Sources,
     /// The project directory, canonical.
     pub(crate) dir: &'s Path,
     /// `sandbox.root`, where zones lie below one.
     pub(crate) ephemeral_root: Option<PathBuf>,
     /// Where `network` stands.
-    pub(crate) network_at: Option<Origin>,
+    pub(crate) network_at: Option<ConfigOrigin>,
     /// Names that rules give to tools and that are no tool's.
     pub(crate) named_workers: Vec<(String, Span)>,
 }
@@ -46,7 +46,7 @@ impl<'s> Walk<'s> {
     /// widens is what a project asked for.
     pub(crate) fn agreed(
         &mut self,
-        rule: &'static WideningRule,
+        rule: &'static TrustRule,
         key: &str,
         value: &str,
         span: &Span,
@@ -57,14 +57,14 @@ impl<'s> Walk<'s> {
     /// Notes what a yes to this key would be, which nobody needs to give now.
     pub(crate) fn needs_no_yes_yet(
         &mut self,
-        rule: &'static WideningRule,
+        rule: &'static TrustRule,
         key: &str,
         value: &str,
         span: &Span,
     ) {
         match span.layer() {
             Layer::Default | Layer::Environment | Layer::CommandLine | Layer::User => {}
-            Layer::Project => self.empty_places.push(WideningKey::new(
+            Layer::Project => self.empty_places.push(PrivilegedSetting::new(
                 self.dir,
                 rule,
                 key.to_owned(),
@@ -79,10 +79,10 @@ impl<'s> Walk<'s> {
     /// The same for a key whose meaning depends on what stands around it: a yes is bound to both.
     pub(crate) fn agreed_with(
         &mut self,
-        rule: &'static WideningRule,
+        rule: &'static TrustRule,
         key: &str,
         value: &str,
-        around: &str,
+        context: &str,
         span: &Span,
     ) -> bool {
         match span.layer() {
@@ -90,12 +90,12 @@ impl<'s> Walk<'s> {
             Layer::User if is_preference(key) => return true,
             Layer::User | Layer::Project => {}
         }
-        let widening = WideningKey::new(
+        let widening = PrivilegedSetting::new(
             self.dir,
             rule,
             key.to_owned(),
             value.to_owned(),
-            around,
+            context,
             span,
             &self.sources.trust,
         );
@@ -112,9 +112,9 @@ impl<'s> Walk<'s> {
                 rule.why()
             );
             let diagnostic = match rule.untrusted() {
-                Untrusted::Refused => Diagnostic::error(Code::Untrusted, text),
+                Untrusted::Refused => Diagnostic::error(DiagnosticCode::Untrusted, text),
                 Untrusted::Ignored(instead) => {
-                    Diagnostic::warning(Code::Untrusted, format!("{text}: {instead}"))
+                    Diagnostic::warning(DiagnosticCode::Untrusted, format!("{text}: {instead}"))
                 }
             };
             let help = "if you trust this project: `forge trust`, or `--trust` for one run";

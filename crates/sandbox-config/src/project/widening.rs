@@ -5,13 +5,13 @@
 /// A kind of key that widens, and what becomes of it while nobody has agreed.
 ///
 /// ```
-/// use sandbox_config::{Untrusted, WideningRule};
-/// let rule = WideningRule::all().find(|rule| rule.keys().any(|key| key == "network")).unwrap();
+/// use sandbox_config::{Untrusted, TrustRule};
+/// let rule = TrustRule::all().find(|rule| rule.keys().any(|key| key == "network")).unwrap();
 /// assert_eq!(rule.why(), "lets commands use the network");
 /// assert!(matches!(rule.untrusted(), Untrusted::Ignored("the network stays off")));
 /// ```
 #[derive(Debug)]
-pub struct WideningRule {
+pub struct TrustRule {
     /// Dotted keys (`*`: any name) with a project or worker file that says them.
     keys: &'static [(&'static str, &'static str)],
     why: &'static str,
@@ -19,15 +19,15 @@ pub struct WideningRule {
     /// What the key amounts to says more than the key: shown in the message.
     shows_value: bool,
     /// The value that stands in place of the one ignored; none: as if the key were absent.
-    becomes: Option<&'static str>,
+    fallback: Option<&'static str>,
 }
 
 /// The treatment of a widening key without consent: it is ignored if that narrows, else loading
 /// fails.
 ///
 /// ```
-/// use sandbox_config::{Untrusted, WideningRule};
-/// assert!(WideningRule::all().any(|rule| *rule.untrusted() == Untrusted::Refused));
+/// use sandbox_config::{Untrusted, TrustRule};
+/// assert!(TrustRule::all().any(|rule| *rule.untrusted() == Untrusted::Refused));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untrusted {
@@ -37,9 +37,9 @@ pub enum Untrusted {
     Ignored(&'static str),
 }
 
-impl WideningRule {
+impl TrustRule {
     /// The whole table.
-    pub fn all() -> impl Iterator<Item = &'static WideningRule> {
+    pub fn all() -> impl Iterator<Item = &'static TrustRule> {
         ALL.iter().copied()
     }
 
@@ -72,18 +72,18 @@ impl WideningRule {
     /// The value that stands in the key's place while nobody has agreed; none: as if the key were
     /// absent.
     #[must_use]
-    pub fn becomes(&self) -> Option<&'static str> {
-        self.becomes
+    pub fn fallback(&self) -> Option<&'static str> {
+        self.fallback
     }
 }
 
-const fn refused(keys: &'static [(&'static str, &'static str)], why: &'static str) -> WideningRule {
-    WideningRule {
+const fn refused(keys: &'static [(&'static str, &'static str)], why: &'static str) -> TrustRule {
+    TrustRule {
         keys,
         why,
         untrusted: Untrusted::Refused,
         shows_value: true,
-        becomes: None,
+        fallback: None,
     }
 }
 
@@ -91,29 +91,29 @@ const fn ignored(
     keys: &'static [(&'static str, &'static str)],
     why: &'static str,
     instead: &'static str,
-) -> WideningRule {
-    WideningRule {
+) -> TrustRule {
+    TrustRule {
         keys,
         why,
         untrusted: Untrusted::Ignored(instead),
         shows_value: false,
-        becomes: None,
+        fallback: None,
     }
 }
 
 /// The message shows what the key amounts to.
-const fn with_value(mut rule: WideningRule) -> WideningRule {
+const fn with_value(mut rule: TrustRule) -> TrustRule {
     rule.shows_value = true;
     rule
 }
 
 /// Like [`ignored`], with the value that holds instead.
-const fn becomes(mut rule: WideningRule, value: &'static str) -> WideningRule {
-    rule.becomes = Some(value);
+const fn fallback(mut rule: TrustRule, value: &'static str) -> TrustRule {
+    rule.fallback = Some(value);
     rule
 }
 
-pub(crate) static OUTSIDE: WideningRule = refused(
+pub(crate) static OUTSIDE: TrustRule = refused(
     &[
         (
             "sandbox.zones.*.path",
@@ -140,7 +140,7 @@ pub(crate) static OUTSIDE: WideningRule = refused(
     "reaches outside the project",
 );
 
-pub(crate) static THROUGH_LINK: WideningRule = refused(
+pub(crate) static THROUGH_LINK: TrustRule = refused(
     &[
         (
             "sandbox.zones.*.path",
@@ -167,7 +167,7 @@ pub(crate) static THROUGH_LINK: WideningRule = refused(
 );
 
 /// Writing in place where no version control could bring anything back.
-pub(crate) static IN_PLACE: WideningRule = refused(
+pub(crate) static IN_PLACE: TrustRule = refused(
     &[
         (
             "sandbox.zones.*.path",
@@ -194,7 +194,7 @@ pub(crate) static IN_PLACE: WideningRule = refused(
     "is written in place, holds files and belongs to no git repository",
 );
 
-pub(crate) static NETWORK: WideningRule = ignored(
+pub(crate) static NETWORK: TrustRule = ignored(
     &[
         ("network", "network: true"),
         ("network", "network: { allow: [example.com] }"),
@@ -203,13 +203,13 @@ pub(crate) static NETWORK: WideningRule = ignored(
     "the network stays off",
 );
 
-pub(crate) static MODE_AUTO: WideningRule = ignored(
+pub(crate) static MODE_AUTO: TrustRule = ignored(
     &[("approval.mode", "approval: { mode: auto }")],
     "answers every question with yes",
     "the rules decide",
 );
 
-pub(crate) static UNASKED: WideningRule = ignored(
+pub(crate) static UNASKED: TrustRule = ignored(
     &[
         (
             "approval.require_user_permission.*",
@@ -225,7 +225,7 @@ pub(crate) static UNASKED: WideningRule = ignored(
 );
 
 /// A pre-approved command runs a program without asking, whatever its pattern is.
-pub(crate) static COMMAND: WideningRule = becomes(
+pub(crate) static COMMAND: TrustRule = fallback(
     ignored(
         &[(
             "shell.rules[*].approval",
@@ -237,7 +237,7 @@ pub(crate) static COMMAND: WideningRule = becomes(
     "ask",
 );
 
-pub(crate) static DELETE: WideningRule = becomes(
+pub(crate) static DELETE: TrustRule = fallback(
     ignored(
         &[
             (
@@ -255,13 +255,13 @@ pub(crate) static DELETE: WideningRule = becomes(
     "ask",
 );
 
-pub(crate) static PASS: WideningRule = ignored(
+pub(crate) static PASS: TrustRule = ignored(
     &[("shell.env.pass[*]", "shell: { env: { pass: [CC] } }")],
     "hands a variable of yours to commands",
     "it is not passed",
 );
 
-pub(crate) static HOOK: WideningRule = ignored(
+pub(crate) static HOOK: TrustRule = ignored(
     &[(
         "shell.env.set.*",
         "shell: { env: { set: { LD_PRELOAD: x } } }",
@@ -270,19 +270,19 @@ pub(crate) static HOOK: WideningRule = ignored(
     "it is not set",
 );
 
-pub(crate) static DOCKER_IMAGE: WideningRule = ignored(
+pub(crate) static DOCKER_IMAGE: TrustRule = ignored(
     &[("docker.image", "docker: { image: other }")],
     "decides what runs in containers",
     "the default image is used",
 );
 
-pub(crate) static DOCKER_HOST: WideningRule = ignored(
+pub(crate) static DOCKER_HOST: TrustRule = ignored(
     &[("docker.host", "docker: { host: 'tcp://example.com' }")],
     "hands files to a docker engine",
     "the local engine is used",
 );
 
-pub(crate) static DOCKER_NETWORK: WideningRule = ignored(
+pub(crate) static DOCKER_NETWORK: TrustRule = ignored(
     &[(
         "docker.network_default",
         "docker: { network_default: bridge }",
@@ -292,7 +292,7 @@ pub(crate) static DOCKER_NETWORK: WideningRule = ignored(
 );
 
 /// Named or all: a daemon does what its own rights allow.
-pub(crate) static SOCKETS: WideningRule = ignored(
+pub(crate) static SOCKETS: TrustRule = ignored(
     &[
         ("sandbox.unix_sockets", "sandbox: { unix_sockets: open }"),
         (
@@ -305,7 +305,7 @@ pub(crate) static SOCKETS: WideningRule = ignored(
 );
 
 /// What lies there beside the programs can be read, too.
-pub(crate) static PROGRAMS: WideningRule = ignored(
+pub(crate) static PROGRAMS: TrustRule = ignored(
     &[(
         "sandbox.programs[*]",
         "sandbox: { programs: [/opt/tools/bin] }",
@@ -314,33 +314,33 @@ pub(crate) static PROGRAMS: WideningRule = ignored(
     "commands do not see it",
 );
 
-pub(crate) static SHOW: WideningRule = ignored(
+pub(crate) static SHOW: TrustRule = ignored(
     &[("sandbox.show[*]", "sandbox: { show: [\"*.pem\"] }")],
     "shows names of secrets",
     "they stay hidden",
 );
 
-pub(crate) static UNPROTECT: WideningRule = ignored(
+pub(crate) static UNPROTECT: TrustRule = ignored(
     &[("sandbox.unprotect[*]", "sandbox: { unprotect: [.vscode] }")],
     "lets workers and commands write what other programs obey",
     "it stays protected",
 );
 
-pub(crate) static SURVIVORS: WideningRule = ignored(
+pub(crate) static SURVIVORS: TrustRule = ignored(
     &[("sandbox.survivors", "sandbox: { survivors: left }")],
     "lets processes outlive their command",
     "they are ended",
 );
 
 /// In a linked worktree it shows the repository outside.
-pub(crate) static GIT_COMMIT: WideningRule = ignored(
+pub(crate) static GIT_COMMIT: TrustRule = ignored(
     &[("git.mode", "git: { mode: commit }")],
     "shows commands the repository that a linked worktree belongs to",
     "repositories are files like others",
 );
 
 /// What may be staged there, what is read from there, and that a server is told about.
-pub(crate) static GIT_REPOSITORY: WideningRule = with_value(ignored(
+pub(crate) static GIT_REPOSITORY: TrustRule = with_value(ignored(
     &[
         (
             "git.repositories[*]",
@@ -356,7 +356,7 @@ pub(crate) static GIT_REPOSITORY: WideningRule = with_value(ignored(
 ));
 
 /// A key of the person's goes where the project says.
-pub(crate) static GIT_CREDENTIAL: WideningRule = with_value(ignored(
+pub(crate) static GIT_CREDENTIAL: TrustRule = with_value(ignored(
     &[
         (
             "git.credentials.*",
@@ -371,7 +371,7 @@ pub(crate) static GIT_CREDENTIAL: WideningRule = with_value(ignored(
     "the server gets no credentials",
 ));
 
-pub(crate) static EXECUTABLE_CONFIG: WideningRule = ignored(
+pub(crate) static EXECUTABLE_CONFIG: TrustRule = ignored(
     &[(
         "git.allow_executable_config",
         "git: { allow_executable_config: true }",
@@ -381,7 +381,7 @@ pub(crate) static EXECUTABLE_CONFIG: WideningRule = ignored(
 );
 
 /// One of the names may lie outside.
-pub(crate) static HARD_LINKS: WideningRule = ignored(
+pub(crate) static HARD_LINKS: TrustRule = ignored(
     &[
         ("sandbox.hardlinks", "sandbox: { hardlinks: allow }"),
         (
@@ -397,7 +397,7 @@ pub(crate) static HARD_LINKS: WideningRule = ignored(
     "they are read only",
 );
 
-pub(crate) static RUNS_DIR: WideningRule = ignored(
+pub(crate) static RUNS_DIR: TrustRule = ignored(
     &[
         ("runs_dir", "runs_dir: ../outside"),
         ("log.dir", "log: { dir: ../outside }"),
@@ -407,7 +407,7 @@ pub(crate) static RUNS_DIR: WideningRule = ignored(
 );
 
 /// Everything that workers read goes there, and a key with it.
-pub(crate) static PROVIDER: WideningRule = with_value(ignored(
+pub(crate) static PROVIDER: TrustRule = with_value(ignored(
     &[
         (
             "providers.*",
@@ -422,7 +422,7 @@ pub(crate) static PROVIDER: WideningRule = with_value(ignored(
     "no model of it is used",
 ));
 
-static ALL: &[&WideningRule] = &[
+static ALL: &[&TrustRule] = &[
     &OUTSIDE,
     &THROUGH_LINK,
     &IN_PLACE,

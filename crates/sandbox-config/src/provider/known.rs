@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::provider::{ApiKey, Facts, Provider, Wire};
-use crate::syntax::text::Origin;
+use crate::provider::{ApiKey, Facts, ProviderSettings, Wire};
+use crate::syntax::text::ConfigOrigin;
 
 /// Seconds of trying again, if nobody says.
 pub(super) const RETRY_S: u64 = 120;
 
 /// All of them.
-pub(super) fn all() -> [Provider; 3] {
+pub(super) fn all() -> [ProviderSettings; 3] {
     [
         provider(
             "anthropic",
@@ -33,8 +33,8 @@ pub(super) fn all() -> [Provider; 3] {
     ]
 }
 
-fn provider(name: &str, wire: Wire, base_url: &str, key: ApiKey) -> Provider {
-    Provider {
+fn provider(name: &str, wire: Wire, base_url: &str, key: ApiKey) -> ProviderSettings {
+    ProviderSettings {
         name: name.to_owned(),
         wire,
         base_url: base_url.to_owned(),
@@ -43,6 +43,6 @@ fn provider(name: &str, wire: Wire, base_url: &str, key: ApiKey) -> Provider {
         retry_s: RETRY_S,
         facts: Facts::default(),
         models: BTreeMap::new(),
-        origin: Origin::built_in(),
+        origin: ConfigOrigin::built_in(),
     }
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::project::Project;
 use crate::syntax::diagnostic::nearest;
-use crate::syntax::text::Origin;
+use crate::syntax::text::ConfigOrigin;
 
 /// A provider of models.
 ///
@@ -28,7 +28,7 @@ use crate::syntax::text::Origin;
 /// assert_eq!(provider.retry_s(), 120);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provider {
+pub struct ProviderSettings {
     name: String,
     wire: Wire,
     base_url: String,
@@ -38,7 +38,7 @@ pub struct Provider {
     /// For the models without facts of their own.
     facts: Facts,
     models: BTreeMap<String, Facts>,
-    origin: Origin,
+    origin: ConfigOrigin,
 }
 
 /// What is known of a model.
@@ -160,7 +160,7 @@ impl TokenPrices {
     }
 }
 
-impl Provider {
+impl ProviderSettings {
     /// Its name, the part of `provider:model` before the colon.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -220,7 +220,7 @@ impl Provider {
 
     /// Where it is named; built in for those that forge knows.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 
@@ -266,7 +266,7 @@ impl UnknownProvider {
 /// Every provider of a project.
 #[derive(Clone, Debug)]
 pub(crate) struct Providers {
-    by_name: BTreeMap<String, Provider>,
+    by_name: BTreeMap<String, ProviderSettings>,
     /// The project names these, and nobody has agreed.
     untrusted: BTreeSet<String>,
 }
@@ -288,12 +288,12 @@ impl Project {
     ///
     /// # Errors
     /// There is none, or the project names it and you have not agreed to that.
-    pub fn provider(&self, name: &str) -> Result<&Provider, UnknownProvider> {
+    pub fn provider(&self, name: &str) -> Result<&ProviderSettings, UnknownProvider> {
         self.providers.get(name)
     }
 
     /// Every provider that can be used, by name.
-    pub fn providers(&self) -> impl Iterator<Item = &Provider> {
+    pub fn providers(&self) -> impl Iterator<Item = &ProviderSettings> {
         self.providers.by_name.values()
     }
 
@@ -309,7 +309,10 @@ impl Project {
     ///
     /// # Errors
     /// As [`Project::provider`]; or it is not of that form.
-    pub fn provider_of<'m>(&self, model: &'m str) -> Result<(&Provider, &'m str), UnknownProvider> {
+    pub fn provider_of<'m>(
+        &self,
+        model: &'m str,
+    ) -> Result<(&ProviderSettings, &'m str), UnknownProvider> {
         let parts = model.split_once(':').filter(|(_, model)| !model.is_empty());
         let Some((provider, model)) = parts else {
             return Err(UnknownProvider {
@@ -323,7 +326,7 @@ impl Project {
 }
 
 impl Providers {
-    fn get(&self, name: &str) -> Result<&Provider, UnknownProvider> {
+    fn get(&self, name: &str) -> Result<&ProviderSettings, UnknownProvider> {
         if let Some(provider) = self.by_name.get(name) {
             return Ok(provider);
         }

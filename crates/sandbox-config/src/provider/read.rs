@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use crate::project::sections::said;
 use crate::project::walk::Walk;
 use crate::project::widening::PROVIDER;
-use crate::provider::{ApiKey, Facts, Provider, Providers, TokenPrices, Wire, address, known};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::provider::{
+    ApiKey, Facts, ProviderSettings, Providers, TokenPrices, Wire, address, known,
+};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
 use crate::syntax::text::{Layer, Span};
@@ -58,7 +60,8 @@ fn is_name(name: &str) -> bool {
 }
 
 fn bad_name(entry: &Entry) -> Diagnostic {
-    let bad = |message: String| Diagnostic::error(Code::BadValue, message).at(&entry.key_span);
+    let bad =
+        |message: String| Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.key_span);
     if entry.key == "scripted" {
         bad("`scripted` is forge's own: `scripted:FILE` plays a playbook".to_owned())
     } else {
@@ -80,7 +83,7 @@ pub(crate) fn project_part(node: &Node) -> Option<&Span> {
 }
 
 /// What a person says yes to.
-fn amounts_to(provider: &Provider, top: &Fields<'_>) -> String {
+fn amounts_to(provider: &ProviderSettings, top: &Fields<'_>) -> String {
     let mut text = format!(
         "{} at {} with {}",
         provider.wire, provider.base_url, provider.key
@@ -105,7 +108,7 @@ fn amounts_to(provider: &Provider, top: &Fields<'_>) -> String {
     text
 }
 
-fn provider(reports: &mut Reports, entry: &Entry) -> Option<Provider> {
+fn provider(reports: &mut Reports, entry: &Entry) -> Option<ProviderSettings> {
     let name = entry.key.as_str();
     let path = format!("providers.{name}");
     let fields = Fields::open(reports, &entry.node, &path, table(&entry.node))?;
@@ -115,7 +118,7 @@ fn provider(reports: &mut Reports, entry: &Entry) -> Option<Provider> {
     for key in ["wire", "base_url"] {
         if base.is_none() && fields.get(key).is_none() {
             let message = format!("`{path}` needs `{key}`: forge knows no provider `{name}`");
-            reports.add(Diagnostic::error(Code::BadValue, message).at(&entry.key_span));
+            reports.add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.key_span));
         }
     }
     let known_key = base.as_ref().map(|base| base.key.clone());
@@ -124,7 +127,7 @@ fn provider(reports: &mut Reports, entry: &Entry) -> Option<Provider> {
         let moved = fields.get("base_url").is_some_and(of_project);
         known_key.filter(|_| !moved)
     });
-    let provider = Provider {
+    let provider = ProviderSettings {
         name: name.to_owned(),
         wire: wire.or(base.as_ref().map(|base| base.wire))?,
         base_url: base_url.or(base.map(|base| base.base_url))?,
@@ -170,7 +173,7 @@ fn base_url(reports: &mut Reports, fields: &Fields<'_>) -> Option<String> {
         Ok(address) => address,
         Err(problem) => {
             let message = format!("`{path}` is not an endpoint: {problem}");
-            let unfit = Diagnostic::error(Code::BadValue, message)
+            let unfit = Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(span)
                 .help("for example https://api.example.com/v1");
             // A password, or a key in a query.
@@ -185,9 +188,11 @@ fn base_url(reports: &mut Reports, fields: &Fields<'_>) -> Option<String> {
     if address.is_open && !open_is_fine {
         let message = format!("`{path}` would send everything, the key too, in the open");
         reports.add(
-            Diagnostic::error(Code::BadValue, message).at(span).help(
-                "write `https://…`; in a network that you trust: `plain_http: true` beside it",
-            ),
+            Diagnostic::error(DiagnosticCode::BadValue, message)
+                .at(span)
+                .help(
+                    "write `https://…`; in a network that you trust: `plain_http: true` beside it",
+                ),
         );
     }
     Some(address.text)
@@ -200,7 +205,7 @@ fn key(reports: &mut Reports, fields: &Fields<'_>) -> Option<ApiKey> {
     if let (Some(variable), Some(command)) = (variable, command) {
         reports.add(
             Diagnostic::error(
-                Code::BadValue,
+                DiagnosticCode::BadValue,
                 "there is one key: `api_key_env` and `api_key_command` do not go together",
             )
             .at(&command.key_span)
@@ -239,7 +244,7 @@ pub(crate) fn variable(
             "it names the variable that holds the key, such as {example}; a key itself stands in no file of forge's"
         );
         reports.add(
-            Diagnostic::error(Code::BadValue, message)
+            Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&variable.node.span)
                 .hiding()
                 .help(help),
@@ -262,7 +267,7 @@ pub(crate) fn words(
     let mut bad = |message: String| {
         let help = format!("for example {example}");
         reports.add(
-            Diagnostic::error(Code::BadValue, message)
+            Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&node.span)
                 .help(help),
         );
@@ -344,7 +349,7 @@ fn nano_usd(reports: &mut Reports, node: &Node, path: &str) -> Option<u64> {
     if dollars > MOST {
         let message = format!("`{path}` is more than any model costs");
         reports.add(
-            Diagnostic::error(Code::BadValue, message)
+            Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&node.span)
                 .help("prices are US dollars for a million tokens"),
         );

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use crate::grant::declaration::MountWish;
-use crate::grant::shell::{Programs, Rule, RuleList};
+use crate::grant::shell::{ProgramLists, Rule, RuleList};
 use crate::grant::verdict::Verdict;
 use crate::grant::{Grant, Undeclared};
 use crate::project::Project;
-use crate::review::tree::Branch;
-use crate::syntax::diagnostic::{Code, Diagnostic};
-use crate::syntax::text::Origin;
+use crate::review::tree::DelegationNode;
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::text::ConfigOrigin;
 use crate::worker::Worker;
 
 pub(crate) fn rules(ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
@@ -32,7 +32,7 @@ pub(crate) fn container_network(ceiling: &Grant, findings: &mut Vec<Diagnostic>)
     let execution = ceiling.execution();
     if let Some(why) = execution.network_in_containers(ceiling.network()) {
         findings.push(
-            Diagnostic::warning(Code::ContainerNetwork, why)
+            Diagnostic::warning(DiagnosticCode::ContainerNetwork, why)
                 .at_origin(&execution.network_origin)
                 .help(
                     "a container has a network only with `network: true` and \
@@ -52,8 +52,8 @@ pub(crate) fn personal_rules(own: &[Rule], ceiling: &Grant, findings: &mut Vec<D
     let list = RuleList {
         rules: blocked.iter().copied().chain(own).cloned().collect(),
         default: None,
-        programs: Programs::default(),
-        origin: Origin::built_in(),
+        programs: ProgramLists::default(),
+        origin: ConfigOrigin::built_in(),
     };
     some_rules(&list, blocked.len(), findings);
 }
@@ -82,7 +82,8 @@ fn some_rules(list: &RuleList, from: usize, findings: &mut Vec<Diagnostic>) {
                     "the first match counts: put the narrower one first"
                 }
             };
-            let finding = Diagnostic::warning(Code::Shadowed, message).at_origin(&rule.origin);
+            let finding =
+                Diagnostic::warning(DiagnosticCode::Shadowed, message).at_origin(&rule.origin);
             let finding = match over.origin.span() {
                 Some(span) => finding.related(span, "this rule"),
                 None => finding,
@@ -94,7 +95,7 @@ fn some_rules(list: &RuleList, from: usize, findings: &mut Vec<Diagnostic>) {
         {
             let message = format!("`{}` runs unasked, and {program} {how}", rule.pattern);
             findings.push(
-                Diagnostic::warning(Code::RunsAnything, message)
+                Diagnostic::warning(DiagnosticCode::RunsAnything, message)
                     .at_origin(&rule.origin)
                     .help(
                         "name what it may do, as in `git (log|status) *`, block the options that do \
@@ -141,7 +142,7 @@ pub(crate) fn workers(
         if inherits && project.ceiling().mounts().next().is_some() {
             let message = format!("'{name}' declares no sandbox and inherits all of it");
             findings.push(
-                Diagnostic::warning(Code::ImplicitInherit, message)
+                Diagnostic::warning(DiagnosticCode::ImplicitInherit, message)
                     .at_origin(worker.origin())
                     .help("write `sandbox: inherit` to say so, or `sandbox: none`."),
             );
@@ -149,7 +150,7 @@ pub(crate) fn workers(
         if has_entry && !reached.contains(name) {
             let message = format!("no worker calls '{name}'");
             findings.push(
-                Diagnostic::warning(Code::Unreachable, message)
+                Diagnostic::warning(DiagnosticCode::Unreachable, message)
                     .at_origin(worker.origin())
                     .help(format!(
                         "it runs only by `forge run {name}`: name it in the `workers` of its caller"
@@ -160,9 +161,13 @@ pub(crate) fn workers(
 }
 
 /// A mount that somebody declared and no worker can use.
-pub(crate) fn unused_mounts(ceiling: &Grant, tree: &[Branch], findings: &mut Vec<Diagnostic>) {
+pub(crate) fn unused_mounts(
+    ceiling: &Grant,
+    tree: &[DelegationNode],
+    findings: &mut Vec<Diagnostic>,
+) {
     let mut used = BTreeSet::new();
-    let mut left: Vec<&Branch> = tree.iter().collect();
+    let mut left: Vec<&DelegationNode> = tree.iter().collect();
     while let Some(branch) = left.pop() {
         // Whoever may call everybody may pass on what it holds.
         let passes_on = branch.calls_any();
@@ -184,7 +189,7 @@ pub(crate) fn unused_mounts(ceiling: &Grant, tree: &[Branch], findings: &mut Vec
         if mount.origin().span().is_some() {
             let message = format!("no worker uses `{}`", mount.name());
             findings.push(
-                Diagnostic::warning(Code::UnusedMount, message)
+                Diagnostic::warning(DiagnosticCode::UnusedMount, message)
                     .at_origin(mount.origin())
                     .help("remove it, or declare it in the worker that needs it"),
             );

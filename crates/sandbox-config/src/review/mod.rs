@@ -9,8 +9,8 @@ pub(crate) mod tree;
 use std::collections::BTreeSet;
 
 use crate::project::Project;
-use crate::review::tree::{Branch, Forest};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::review::tree::{DelegationNode, Forest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::worker::Worker;
 
 /// A project, looked through.
@@ -22,11 +22,11 @@ use crate::worker::Worker;
 /// #     "---\nname: main\nworkers: [fmt]\n---\nGo.\n").unwrap();
 /// # std::fs::write(dir.path().join("workers/fmt.worker"),
 /// #     "---\nname: fmt\nsandbox: {zones: [{name: cache, mode: ro}]}\n---\nGo.\n").unwrap();
-/// use sandbox_config::{load, Sources, Standing};
+/// use sandbox_config::{load, Sources, CallStatus};
 /// let review = load(&Sources::new(dir.path())).unwrap().review();
 /// let main = &review.tree()[0];
 /// let fmt = &main.calls()[0];
-/// assert!(matches!(fmt.standing(), Standing::Holds));
+/// assert!(matches!(fmt.standing(), CallStatus::Holds));
 /// assert_eq!(fmt.narrowed(), ["cache rw → ro", "no workspace"]);
 /// ```
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct Review {
     findings: Vec<Diagnostic>,
     readable: bool,
     workers: Vec<Worker>,
-    tree: Vec<Branch>,
+    tree: Vec<DelegationNode>,
 }
 
 impl Review {
@@ -59,7 +59,7 @@ impl Review {
 
     /// Who calls whom: the entry worker first, then whoever it does not reach.
     #[must_use]
-    pub fn tree(&self) -> &[Branch] {
+    pub fn tree(&self) -> &[DelegationNode] {
         &self.tree
     }
 }
@@ -90,7 +90,7 @@ impl Project {
         }
     }
 
-    fn look_at(&self, workers: &[Worker], findings: &mut Vec<Diagnostic>) -> Vec<Branch> {
+    fn look_at(&self, workers: &[Worker], findings: &mut Vec<Diagnostic>) -> Vec<DelegationNode> {
         for worker in workers {
             findings.extend_from_slice(worker.warnings());
             let ceiling = worker.ceiling(self.ceiling());
@@ -129,7 +129,13 @@ fn in_order(findings: &mut Vec<Diagnostic>) {
     findings.retain(|finding| seen.insert(owned(key(finding))));
 }
 
-type Key<'a> = (Option<&'a str>, Option<u32>, Option<u32>, Code, &'a str);
+type Key<'a> = (
+    Option<&'a str>,
+    Option<u32>,
+    Option<u32>,
+    DiagnosticCode,
+    &'a str,
+);
 
 fn key(finding: &Diagnostic) -> Key<'_> {
     (
@@ -141,7 +147,13 @@ fn key(finding: &Diagnostic) -> Key<'_> {
     )
 }
 
-type OwnedKey = (Option<String>, Option<u32>, Option<u32>, Code, String);
+type OwnedKey = (
+    Option<String>,
+    Option<u32>,
+    Option<u32>,
+    DiagnosticCode,
+    String,
+);
 
 fn owned((file, line, column, code, message): Key<'_>) -> OwnedKey {
     (

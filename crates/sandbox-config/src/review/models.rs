@@ -3,8 +3,8 @@
 //! and the model of a run can be named when it begins.
 
 use crate::project::Project;
-use crate::syntax::diagnostic::{Code, Diagnostic};
-use crate::syntax::text::Origin;
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::text::ConfigOrigin;
 use crate::worker::Worker;
 
 /// The project's own model, which workers without one run on.
@@ -38,7 +38,7 @@ pub(super) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
     }
 }
 
-fn known(project: &Project, model: &str, at: &Origin, findings: &mut Vec<Diagnostic>) {
+fn known(project: &Project, model: &str, at: &ConfigOrigin, findings: &mut Vec<Diagnostic>) {
     if model.starts_with("scripted:") {
         return;
     }
@@ -46,14 +46,17 @@ fn known(project: &Project, model: &str, at: &Origin, findings: &mut Vec<Diagnos
         && !unknown.is_untrusted()
     {
         findings.push(
-            Diagnostic::warning(Code::BadValue, format!("`model: {model}`: {unknown}"))
-                .at_origin(at)
-                .help(unknown.help()),
+            Diagnostic::warning(
+                DiagnosticCode::BadValue,
+                format!("`model: {model}`: {unknown}"),
+            )
+            .at_origin(at)
+            .help(unknown.help()),
         );
     }
 }
 
-fn priced(project: &Project, model: &str, at: &Origin, findings: &mut Vec<Diagnostic>) {
+fn priced(project: &Project, model: &str, at: &ConfigOrigin, findings: &mut Vec<Diagnostic>) {
     let Ok((provider, name)) = project.provider_of(model) else {
         return;
     };
@@ -65,7 +68,7 @@ fn priced(project: &Project, model: &str, at: &Origin, findings: &mut Vec<Diagno
             "name them in your own file: `providers: {{ {provider}: {{ prices: {{ input: …, output: … }} }} }}`, in US dollars for a million tokens"
         );
         findings.push(
-            Diagnostic::error(Code::MissingKey, message)
+            Diagnostic::error(DiagnosticCode::MissingKey, message)
                 .at_origin(at)
                 .help(help),
         );

@@ -6,7 +6,7 @@ use crate::grant::declaration::MountWish;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::restrict::Restrict;
 use crate::project::Project;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::worker::Worker;
 
 /// A right that a key needs.
@@ -75,7 +75,7 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
     if is_tool {
         let message = format!("a worker cannot be called `{name}`: that is a tool's name");
         findings.push(
-            Diagnostic::error(Code::BadValue, message)
+            Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at_origin(worker.origin())
                 .help("workers are called by their names, as tools are: take another one"),
         );
@@ -98,7 +98,7 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
         if let Some(need) = need.filter(|need| (need.missing)(&grant)) {
             let message = format!("'{name}' asks for `{tool}`, and {}", need.why);
             findings.push(
-                Diagnostic::error(Code::NoEffect, message)
+                Diagnostic::error(DiagnosticCode::NoEffect, message)
                     .at_origin(worker.origin())
                     .help(need.help),
             );
@@ -113,7 +113,7 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
              files and stage files",
             wish.name
         );
-        let finding = Diagnostic::error(Code::NoEffect, message)
+        let finding = Diagnostic::error(DiagnosticCode::NoEffect, message)
             .help("declare what it needs in `sandbox`, or remove `git`");
         findings.push(match &wish.at {
             Some(at) => finding.at(at),
@@ -135,7 +135,7 @@ fn leads_nowhere(ceiling: &Grant, wish: &Restrict) -> Option<Diagnostic> {
         Err(_) => "does not exist, and no worker may create it",
     };
     let message = format!("`restrict: {}` {what}", wish.place);
-    let finding = Diagnostic::error(Code::BadValue, message);
+    let finding = Diagnostic::error(DiagnosticCode::BadValue, message);
     Some(match &wish.place_span {
         Some(at) => finding.at(at),
         None => finding,

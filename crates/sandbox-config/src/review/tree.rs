@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
 use crate::project::Project;
-use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::worker::{Delegates, Worker};
 
 /// More calls than anybody reads; a graph has exponentially many ways through it.
@@ -20,28 +20,28 @@ const MAX_BRANCHES: usize = 10_000;
 /// See [`Review`](crate::Review).
 ///
 /// ```
-/// fn depth(branch: &sandbox_config::Branch) -> usize {
+/// fn depth(branch: &sandbox_config::DelegationNode) -> usize {
 ///     1 + branch.calls().iter().map(depth).max().unwrap_or(0)
 /// }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Branch {
+pub struct DelegationNode {
     worker: String,
-    standing: Standing,
+    standing: CallStatus,
     grant: Grant,
     narrowed: Vec<String>,
     calls_any: bool,
-    calls: Vec<Branch>,
+    calls: Vec<DelegationNode>,
 }
 
 /// What becomes of a worker that is called.
 ///
 /// ```
-/// use sandbox_config::Standing;
-/// assert!(Standing::Holds.is_called() && !Standing::Cycle.is_called());
+/// use sandbox_config::CallStatus;
+/// assert!(CallStatus::Holds.is_called() && !CallStatus::Cycle.is_called());
 /// ```
 #[derive(Clone, Debug)]
-pub enum Standing {
+pub enum CallStatus {
     /// It holds the branch's grant.
     Holds,
     /// The same, and it is shown with its own calls elsewhere in the tree.
@@ -56,18 +56,21 @@ pub enum Standing {
     TooDeep,
 }
 
-impl Standing {
+impl CallStatus {
     /// Whether the call comes about.
     #[must_use]
     pub fn is_called(&self) -> bool {
         match self {
-            Standing::Holds | Standing::AsShown => true,
-            Standing::Refused(_) | Standing::Missing | Standing::Cycle | Standing::TooDeep => false,
+            CallStatus::Holds | CallStatus::AsShown => true,
+            CallStatus::Refused(_)
+            | CallStatus::Missing
+            | CallStatus::Cycle
+            | CallStatus::TooDeep => false,
         }
     }
 }
 
-impl Branch {
+impl DelegationNode {
     /// The worker's name.
     #[must_use]
     pub fn worker(&self) -> &str {
@@ -76,7 +79,7 @@ impl Branch {
 
     /// What becomes of the call.
     #[must_use]
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &CallStatus {
         &self.standing
     }
 
@@ -100,13 +103,13 @@ impl Branch {
 
     /// Whom it may call by name.
     #[must_use]
-    pub fn calls(&self) -> &[Branch] {
+    pub fn calls(&self) -> &[DelegationNode] {
         &self.calls
     }
 }
 
 pub(crate) struct Forest<'p> {
-    pub(crate) tree: Vec<Branch>,
+    pub(crate) tree: Vec<DelegationNode>,
     /// Everybody whom the entry worker comes to call.
     pub(crate) reached: BTreeSet<&'p str>,
 }
@@ -141,7 +144,7 @@ pub(crate) fn grow<'p>(
         let message = format!("more than {MAX_BRANCHES} calls; the rest was not looked at");
         grower
             .findings
-            .push(Diagnostic::warning(Code::TooComplex, message));
+            .push(Diagnostic::warning(DiagnosticCode::TooComplex, message));
     }
     Forest { tree, reached }
 }
@@ -159,7 +162,7 @@ impl Project {
     /// assert!(project.branch("nobody").is_none());
     /// ```
     #[must_use]
-    pub fn branch(&self, name: &str) -> Option<Branch> {
+    pub fn branch(&self, name: &str) -> Option<DelegationNode> {
         let workers = self.workers().ok()?;
         let worker = workers.iter().find(|worker| worker.name() == name)?;
         Some(Grower::new(self, &workers, &mut Vec::new()).root(worker))
@@ -186,13 +189,13 @@ impl<'p, 'f> Grower<'p, 'f> {
     }
 
     /// As `forge run` starts a worker.
-    fn root(&mut self, worker: &'p Worker) -> Branch {
+    fn root(&mut self, worker: &'p Worker) -> DelegationNode {
         self.reached.insert(worker.name());
         let ceiling = self.project.ceiling();
         match self.project.entry_grant(worker) {
             Ok(grant) => self.held(worker, ceiling, grant, &mut Vec::new()),
             // The look at each worker alone has reported it.
-            Err(escalation) => branch(worker.name(), Standing::Refused(escalation)),
+            Err(escalation) => branch(worker.name(), CallStatus::Refused(escalation)),
         }
     }
 
@@ -202,8 +205,8 @@ impl<'p, 'f> Grower<'p, 'f> {
         caller: &Grant,
         grant: Grant,
         above: &mut Vec<&'p str>,
-    ) -> Branch {
-        let mut branch = branch(worker.name(), Standing::Holds);
+    ) -> DelegationNode {
+        let mut branch = branch(worker.name(), CallStatus::Holds);
         branch.narrowed = caller.beyond(&grant);
         let depth = u64::try_from(above.len()).unwrap_or(u64::MAX);
         let shown = self.shown.entry(worker.name()).or_default();
@@ -212,7 +215,7 @@ impl<'p, 'f> Grower<'p, 'f> {
             .iter()
             .any(|(known, at)| *known == grant && *at >= depth)
         {
-            branch.standing = Standing::AsShown;
+            branch.standing = CallStatus::AsShown;
             branch.grant = grant;
             return branch;
         }
@@ -246,17 +249,17 @@ impl<'p, 'f> Grower<'p, 'f> {
         grant: &Grant,
         name: &str,
         above: &mut Vec<&'p str>,
-    ) -> Branch {
+    ) -> DelegationNode {
         let Some(worker) = self.workers.get(name).copied() else {
             let unknown = format!("'{}' may call the unknown worker '{name}'", from.name());
-            let finding = Diagnostic::error(Code::UnknownWorker, unknown);
+            let finding = Diagnostic::error(DiagnosticCode::UnknownWorker, unknown);
             let finding = match nearest(name, self.workers.keys().copied()) {
                 Some(near) => finding.help(format!("did you mean `{near}`?")),
                 None => finding
                     .help("`forge worker list` shows the workers; `forge worker new` writes one"),
             };
             self.find(from, name, finding);
-            return branch(name, Standing::Missing);
+            return branch(name, CallStatus::Missing);
         };
         self.reached.insert(worker.name());
         if above.contains(&worker.name()) {
@@ -265,11 +268,11 @@ impl<'p, 'f> Grower<'p, 'f> {
                 "'{}' calls '{name}', which is at work above it",
                 from.name()
             );
-            let finding = Diagnostic::error(Code::Cycle, message)
+            let finding = Diagnostic::error(DiagnosticCode::Cycle, message)
                 .note(circle)
                 .help("the call is refused when it is made: take the name out of the list");
             self.find(from, name, finding);
-            return branch(name, Standing::Cycle);
+            return branch(name, CallStatus::Cycle);
         }
         let deepest = self.project.max_depth();
         if u64::try_from(above.len()).unwrap_or(u64::MAX) >= deepest {
@@ -277,11 +280,11 @@ impl<'p, 'f> Grower<'p, 'f> {
                 "'{}' calls '{name}' deeper than this project's limit of {deepest}",
                 from.name()
             );
-            let finding = Diagnostic::error(Code::TooDeep, message)
+            let finding = Diagnostic::error(DiagnosticCode::TooDeep, message)
                 .note(format!("{} > {name}", above.join(" > ")))
                 .help("raise `delegation.max_depth`, or shorten the chain");
             self.find(from, name, finding);
-            return branch(name, Standing::TooDeep);
+            return branch(name, CallStatus::TooDeep);
         }
         match grant.child(worker.declaration()) {
             Ok(child) => self.held(worker, grant, child, above),
@@ -296,7 +299,7 @@ impl<'p, 'f> Grower<'p, 'f> {
                     };
                     self.findings.push(finding);
                 }
-                branch(name, Standing::Refused(escalation))
+                branch(name, CallStatus::Refused(escalation))
             }
         }
     }
@@ -328,7 +331,7 @@ impl<'p, 'f> Grower<'p, 'f> {
                 names.join(", ")
             );
             self.findings.push(
-                Diagnostic::warning(Code::ExceedsParent, message)
+                Diagnostic::warning(DiagnosticCode::ExceedsParent, message)
                     .at_origin(from.origin())
                     .help("such a call is refused when it is made: list the workers that it calls"),
             );
@@ -343,8 +346,8 @@ impl<'p, 'f> Grower<'p, 'f> {
     }
 }
 
-fn branch(name: &str, standing: Standing) -> Branch {
-    Branch {
+fn branch(name: &str, standing: CallStatus) -> DelegationNode {
+    DelegationNode {
         worker: name.to_owned(),
         standing,
         grant: Grant::empty(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::project::user_keys::{ROWS, Role};
 use crate::schema::examples;
 use crate::syntax::keys::{Key, Keys, Merge, Names, PROJECT, Shape, USER, WORKER};
-use crate::{Untrusted, WideningRule};
+use crate::{TrustRule, Untrusted};
 
 /// One section of the page.
 struct Section {
@@ -42,7 +42,7 @@ pub(super) fn trust() -> String {
         &mut out,
         format_args!("| key | what it does | until trusted |\n|---|---|---|"),
     );
-    for rule in WideningRule::all() {
+    for rule in TrustRule::all() {
         let mut keys: Vec<String> = Vec::new();
         for key in rule.keys().map(|key| format!("`{key}`")) {
             if !keys.contains(&key) {
@@ -317,8 +317,8 @@ mod tests {
         project.remove("sandbox.network");
         project.remove("sandbox.paths.approval.delete");
         asking(&WORKER, "workers", &mut worker);
-        let (of_workers, of_projects): (BTreeSet<String>, BTreeSet<String>) = WideningRule::all()
-            .flat_map(WideningRule::keys)
+        let (of_workers, of_projects): (BTreeSet<String>, BTreeSet<String>) = TrustRule::all()
+            .flat_map(TrustRule::keys)
             .map(|key| key.replace("[*]", "").replace(".*", ""))
             .partition(|key| key.starts_with("workers."));
         assert_eq!(project, of_projects);

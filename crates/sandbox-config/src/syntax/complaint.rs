@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_saphyr::Error;
 use serde_saphyr::budget::BudgetBreach;
 
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::{Span, Text};
 use crate::syntax::yaml::{MAX_DEPTH, MAX_NODES, MAX_REPLAYED, clamp};
 
@@ -37,7 +37,7 @@ fn in_our_words(error: &Error) -> Option<Diagnostic> {
         Error::UnsupportedTag { tag, .. } => {
             let message = format!("the tag `{tag}` is not read");
             let help = "write the value itself: nothing is included or computed";
-            return Some(Diagnostic::error(Code::Syntax, message).help(help));
+            return Some(Diagnostic::error(DiagnosticCode::Syntax, message).help(help));
         }
         Error::RecursiveReferencesRequireWeakTypes { .. } => {
             ("an anchor holds an alias of itself", "write the value out")
@@ -57,16 +57,20 @@ fn in_our_words(error: &Error) -> Option<Diagnostic> {
         }
         _ => return None,
     };
-    Some(Diagnostic::error(Code::Syntax, message).help(help))
+    Some(Diagnostic::error(DiagnosticCode::Syntax, message).help(help))
 }
 
 fn too_deep() -> Diagnostic {
     let message = format!("nested more than {MAX_DEPTH} levels deep");
-    Diagnostic::error(Code::TooComplex, message).help("no key of ours is deeper than 6")
+    Diagnostic::error(DiagnosticCode::TooComplex, message).help("no key of ours is deeper than 6")
 }
 
 fn too_much() -> Diagnostic {
-    Diagnostic::error(Code::TooComplex, "more values than a config file holds").help(format!(
+    Diagnostic::error(
+        DiagnosticCode::TooComplex,
+        "more values than a config file holds",
+    )
+    .help(format!(
         "at most {MAX_NODES} values, {MAX_REPLAYED} of them behind aliases, each alias counted \
          with all that its anchor holds, and 1 000 aliases of one anchor"
     ))
@@ -80,8 +84,10 @@ fn in_its_words(error: &Error, span: &Span) -> Diagnostic {
         .rsplit_once(" at line ")
         .map_or(first_line, |(message, _)| message);
     let diagnostic = match message {
-        "expected string scalar" => Diagnostic::error(Code::Syntax, "a key must be a string"),
-        _ => Diagnostic::error(Code::Syntax, message),
+        "expected string scalar" => {
+            Diagnostic::error(DiagnosticCode::Syntax, "a key must be a string")
+        }
+        _ => Diagnostic::error(DiagnosticCode::Syntax, message),
     };
     let line = span.text.line(span.line);
     let mut indentation = line.chars().take_while(|c| c.is_whitespace());

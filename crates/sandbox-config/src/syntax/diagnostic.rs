@@ -6,17 +6,17 @@ use std::fmt;
 use std::path::Path;
 
 use crate::syntax::shown::{self, shorten, visible};
-use crate::syntax::text::{Layer, Origin, Span};
+use crate::syntax::text::{ConfigOrigin, Layer, Span};
 
 /// The closed list of codes. Programs match on them; people look them up.
 ///
 /// ```
-/// use sandbox_config::Code;
-/// assert_eq!(Code::UnknownKey.as_str(), "config.unknown_key");
-/// assert!(Code::ALL.contains(&Code::UnknownKey));
+/// use sandbox_config::DiagnosticCode;
+/// assert_eq!(DiagnosticCode::UnknownKey.as_str(), "config.unknown_key");
+/// assert!(DiagnosticCode::ALL.contains(&DiagnosticCode::UnknownKey));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Code {
+pub enum DiagnosticCode {
     /// The text is not YAML.
     Syntax,
     /// Too deep, too many values, too many mistakes.
@@ -97,146 +97,156 @@ pub enum Code {
     RunsAnything,
 }
 
-impl Code {
+impl DiagnosticCode {
     /// Every code, in the order of this list.
-    pub const ALL: &'static [Code] = &[
-        Code::Syntax,
-        Code::TooComplex,
-        Code::Unreadable,
-        Code::TooLarge,
-        Code::NotUtf8,
-        Code::Empty,
-        Code::TwoFiles,
-        Code::UnknownKey,
-        Code::ForeignKey,
-        Code::NotYet,
-        Code::DuplicateKey,
-        Code::MissingKey,
-        Code::WrongType,
-        Code::BadValue,
-        Code::FrontEnd,
-        Code::MountName,
-        Code::HostPath,
-        Code::Overlap,
-        Code::OwnDirectory,
-        Code::UnknownZone,
-        Code::Untrusted,
-        Code::AboveUserFile,
-        Code::FrontMatter,
-        Code::UnknownWorker,
-        Code::TwoWorkers,
-        Code::FileName,
-        Code::ExceedsParent,
-        Code::ExampleFailed,
-        Code::BadPattern,
-        Code::NoEffect,
-        Code::Alias,
-        Code::ImplicitInherit,
-        Code::Cycle,
-        Code::TooDeep,
-        Code::Unreachable,
-        Code::UnusedMount,
-        Code::ContainerNetwork,
-        Code::Shadowed,
-        Code::RunsAnything,
+    pub const ALL: &'static [DiagnosticCode] = &[
+        DiagnosticCode::Syntax,
+        DiagnosticCode::TooComplex,
+        DiagnosticCode::Unreadable,
+        DiagnosticCode::TooLarge,
+        DiagnosticCode::NotUtf8,
+        DiagnosticCode::Empty,
+        DiagnosticCode::TwoFiles,
+        DiagnosticCode::UnknownKey,
+        DiagnosticCode::ForeignKey,
+        DiagnosticCode::NotYet,
+        DiagnosticCode::DuplicateKey,
+        DiagnosticCode::MissingKey,
+        DiagnosticCode::WrongType,
+        DiagnosticCode::BadValue,
+        DiagnosticCode::FrontEnd,
+        DiagnosticCode::MountName,
+        DiagnosticCode::HostPath,
+        DiagnosticCode::Overlap,
+        DiagnosticCode::OwnDirectory,
+        DiagnosticCode::UnknownZone,
+        DiagnosticCode::Untrusted,
+        DiagnosticCode::AboveUserFile,
+        DiagnosticCode::FrontMatter,
+        DiagnosticCode::UnknownWorker,
+        DiagnosticCode::TwoWorkers,
+        DiagnosticCode::FileName,
+        DiagnosticCode::ExceedsParent,
+        DiagnosticCode::ExampleFailed,
+        DiagnosticCode::BadPattern,
+        DiagnosticCode::NoEffect,
+        DiagnosticCode::Alias,
+        DiagnosticCode::ImplicitInherit,
+        DiagnosticCode::Cycle,
+        DiagnosticCode::TooDeep,
+        DiagnosticCode::Unreachable,
+        DiagnosticCode::UnusedMount,
+        DiagnosticCode::ContainerNetwork,
+        DiagnosticCode::Shadowed,
+        DiagnosticCode::RunsAnything,
     ];
 
     /// The stable spelling.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Code::Syntax => "config.syntax",
-            Code::TooComplex => "config.too_complex",
-            Code::Unreadable => "config.unreadable",
-            Code::TooLarge => "config.too_large",
-            Code::NotUtf8 => "config.not_utf8",
-            Code::Empty => "config.empty",
-            Code::TwoFiles => "config.two_files",
-            Code::UnknownKey => "config.unknown_key",
-            Code::ForeignKey => "config.foreign_key",
-            Code::NotYet => "config.not_yet",
-            Code::DuplicateKey => "config.duplicate_key",
-            Code::MissingKey => "config.missing_key",
-            Code::WrongType => "config.wrong_type",
-            Code::BadValue => "config.bad_value",
-            Code::FrontEnd => "config.front_end",
-            Code::MountName => "config.mount_name",
-            Code::HostPath => "config.host_path",
-            Code::Overlap => "config.overlap",
-            Code::OwnDirectory => "config.own_directory",
-            Code::UnknownZone => "config.unknown_zone",
-            Code::Untrusted => "config.untrusted",
-            Code::AboveUserFile => "config.above_user_file",
-            Code::FrontMatter => "worker.front_matter",
-            Code::UnknownWorker => "worker.unknown",
-            Code::TwoWorkers => "worker.two_files",
-            Code::FileName => "worker.file_name",
-            Code::ExceedsParent => "worker.exceeds_parent",
-            Code::ExampleFailed => "rule.example_failed",
-            Code::BadPattern => "rule.bad_pattern",
-            Code::NoEffect => "config.no_effect",
-            Code::Alias => "config.alias",
-            Code::ImplicitInherit => "worker.implicit_inherit",
-            Code::Cycle => "worker.cycle",
-            Code::TooDeep => "worker.too_deep",
-            Code::Unreachable => "worker.unreachable",
-            Code::UnusedMount => "config.unused_mount",
-            Code::ContainerNetwork => "docker.network",
-            Code::Shadowed => "rule.shadowed",
-            Code::RunsAnything => "rule.runs_anything",
+            DiagnosticCode::Syntax => "config.syntax",
+            DiagnosticCode::TooComplex => "config.too_complex",
+            DiagnosticCode::Unreadable => "config.unreadable",
+            DiagnosticCode::TooLarge => "config.too_large",
+            DiagnosticCode::NotUtf8 => "config.not_utf8",
+            DiagnosticCode::Empty => "config.empty",
+            DiagnosticCode::TwoFiles => "config.two_files",
+            DiagnosticCode::UnknownKey => "config.unknown_key",
+            DiagnosticCode::ForeignKey => "config.foreign_key",
+            DiagnosticCode::NotYet => "config.not_yet",
+            DiagnosticCode::DuplicateKey => "config.duplicate_key",
+            DiagnosticCode::MissingKey => "config.missing_key",
+            DiagnosticCode::WrongType => "config.wrong_type",
+            DiagnosticCode::BadValue => "config.bad_value",
+            DiagnosticCode::FrontEnd => "config.front_end",
+            DiagnosticCode::MountName => "config.mount_name",
+            DiagnosticCode::HostPath => "config.host_path",
+            DiagnosticCode::Overlap => "config.overlap",
+            DiagnosticCode::OwnDirectory => "config.own_directory",
+            DiagnosticCode::UnknownZone => "config.unknown_zone",
+            DiagnosticCode::Untrusted => "config.untrusted",
+            DiagnosticCode::AboveUserFile => "config.above_user_file",
+            DiagnosticCode::FrontMatter => "worker.front_matter",
+            DiagnosticCode::UnknownWorker => "worker.unknown",
+            DiagnosticCode::TwoWorkers => "worker.two_files",
+            DiagnosticCode::FileName => "worker.file_name",
+            DiagnosticCode::ExceedsParent => "worker.exceeds_parent",
+            DiagnosticCode::ExampleFailed => "rule.example_failed",
+            DiagnosticCode::BadPattern => "rule.bad_pattern",
+            DiagnosticCode::NoEffect => "config.no_effect",
+            DiagnosticCode::Alias => "config.alias",
+            DiagnosticCode::ImplicitInherit => "worker.implicit_inherit",
+            DiagnosticCode::Cycle => "worker.cycle",
+            DiagnosticCode::TooDeep => "worker.too_deep",
+            DiagnosticCode::Unreachable => "worker.unreachable",
+            DiagnosticCode::UnusedMount => "config.unused_mount",
+            DiagnosticCode::ContainerNetwork => "docker.network",
+            DiagnosticCode::Shadowed => "rule.shadowed",
+            DiagnosticCode::RunsAnything => "rule.runs_anything",
         }
     }
 
     /// What it means, in a line: what `forge help errors` prints.
     ///
     /// ```
-    /// use sandbox_config::Code;
-    /// assert_eq!(Code::Overlap.meaning(), "two mounts share host files");
+    /// use sandbox_config::DiagnosticCode;
+    /// assert_eq!(DiagnosticCode::Overlap.meaning(), "two mounts share host files");
     /// ```
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
-            Code::Syntax => "the text is not YAML",
-            Code::TooComplex => "too deep, too many values, too many mistakes",
-            Code::Unreadable => "the file cannot be read: absent, a directory, no permission",
-            Code::TooLarge => "the file is larger than the cap",
-            Code::NotUtf8 => "the file is not UTF-8",
-            Code::Empty => "the file holds no keys",
-            Code::TwoFiles => "two project files in one directory",
-            Code::UnknownKey => "an unknown key",
-            Code::ForeignKey => "another tool's spelling of a restriction",
-            Code::NotYet => "a documented key that has no effect yet",
-            Code::DuplicateKey => "the same key twice in one mapping",
-            Code::MissingKey => "a required key is absent",
-            Code::WrongType => "a value of another type than the key takes",
-            Code::BadValue => "a value outside of the key's list or range",
-            Code::FrontEnd => "more than one front-end, or keys of one in another",
-            Code::MountName => "a mount name that cannot be used",
-            Code::HostPath => "a host path that leaves where it must stay, or is a link",
-            Code::Overlap => "two mounts share host files",
-            Code::OwnDirectory => "a mount holds a directory of forge's own, or lies in one",
-            Code::UnknownZone => "a worker names a zone that the project does not have",
-            Code::Untrusted => "a key that widens permissions, and you have not agreed to it",
-            Code::AboveUserFile => "a key asks for more than the person's own file allows",
-            Code::FrontMatter => "a worker file without its `---` lines",
-            Code::UnknownWorker => "a worker that does not exist",
-            Code::TwoWorkers => "two workers with one name",
-            Code::FileName => "a worker's name is not its file's",
-            Code::ExceedsParent => "a worker asks for more than its caller holds",
-            Code::ExampleFailed => "a rule's own example contradicts the rule",
-            Code::BadPattern => "a pattern that cannot be read",
-            Code::NoEffect => "a key without effect beside another",
-            Code::Alias => "another spelling of a word, read as ours",
-            Code::ImplicitInherit => "a worker declares no sandbox and inherits all of it",
-            Code::Cycle => "workers that call each other in a circle",
-            Code::TooDeep => "a call that is deeper than `delegation.max_depth`",
-            Code::Unreachable => "a worker that no worker calls",
-            Code::UnusedMount => "a mount that no worker uses",
-            Code::ContainerNetwork => {
+            DiagnosticCode::Syntax => "the text is not YAML",
+            DiagnosticCode::TooComplex => "too deep, too many values, too many mistakes",
+            DiagnosticCode::Unreadable => {
+                "the file cannot be read: absent, a directory, no permission"
+            }
+            DiagnosticCode::TooLarge => "the file is larger than the cap",
+            DiagnosticCode::NotUtf8 => "the file is not UTF-8",
+            DiagnosticCode::Empty => "the file holds no keys",
+            DiagnosticCode::TwoFiles => "two project files in one directory",
+            DiagnosticCode::UnknownKey => "an unknown key",
+            DiagnosticCode::ForeignKey => "another tool's spelling of a restriction",
+            DiagnosticCode::NotYet => "a documented key that has no effect yet",
+            DiagnosticCode::DuplicateKey => "the same key twice in one mapping",
+            DiagnosticCode::MissingKey => "a required key is absent",
+            DiagnosticCode::WrongType => "a value of another type than the key takes",
+            DiagnosticCode::BadValue => "a value outside of the key's list or range",
+            DiagnosticCode::FrontEnd => "more than one front-end, or keys of one in another",
+            DiagnosticCode::MountName => "a mount name that cannot be used",
+            DiagnosticCode::HostPath => "a host path that leaves where it must stay, or is a link",
+            DiagnosticCode::Overlap => "two mounts share host files",
+            DiagnosticCode::OwnDirectory => {
+                "a mount holds a directory of forge's own, or lies in one"
+            }
+            DiagnosticCode::UnknownZone => "a worker names a zone that the project does not have",
+            DiagnosticCode::Untrusted => {
+                "a key that widens permissions, and you have not agreed to it"
+            }
+            DiagnosticCode::AboveUserFile => {
+                "a key asks for more than the person's own file allows"
+            }
+            DiagnosticCode::FrontMatter => "a worker file without its `---` lines",
+            DiagnosticCode::UnknownWorker => "a worker that does not exist",
+            DiagnosticCode::TwoWorkers => "two workers with one name",
+            DiagnosticCode::FileName => "a worker's name is not its file's",
+            DiagnosticCode::ExceedsParent => "a worker asks for more than its caller holds",
+            DiagnosticCode::ExampleFailed => "a rule's own example contradicts the rule",
+            DiagnosticCode::BadPattern => "a pattern that cannot be read",
+            DiagnosticCode::NoEffect => "a key without effect beside another",
+            DiagnosticCode::Alias => "another spelling of a word, read as ours",
+            DiagnosticCode::ImplicitInherit => {
+                "a worker declares no sandbox and inherits all of it"
+            }
+            DiagnosticCode::Cycle => "workers that call each other in a circle",
+            DiagnosticCode::TooDeep => "a call that is deeper than `delegation.max_depth`",
+            DiagnosticCode::Unreachable => "a worker that no worker calls",
+            DiagnosticCode::UnusedMount => "a mount that no worker uses",
+            DiagnosticCode::ContainerNetwork => {
                 "a network that containers do not have although one key gives it"
             }
-            Code::Shadowed => "a rule that never decides, because others always do",
-            Code::RunsAnything => "a pre-approved rule whose program runs any other",
+            DiagnosticCode::Shadowed => "a rule that never decides, because others always do",
+            DiagnosticCode::RunsAnything => "a pre-approved rule whose program runs any other",
         }
     }
 }
@@ -254,7 +264,7 @@ impl Code {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
-    code: Code,
+    code: DiagnosticCode,
     error: bool,
     message: String,
     at: Option<Span>,
@@ -262,13 +272,13 @@ pub struct Diagnostic {
     /// The line that it points at is not shown.
     hides: bool,
     file: Option<String>,
-    related: Vec<(Origin, String)>,
+    related: Vec<(ConfigOrigin, String)>,
     notes: Vec<String>,
     help: Option<String>,
 }
 
 impl Diagnostic {
-    pub(crate) fn error(code: Code, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn error(code: DiagnosticCode, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             code,
             error: true,
@@ -283,7 +293,7 @@ impl Diagnostic {
         }
     }
 
-    pub(crate) fn warning(code: Code, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn warning(code: DiagnosticCode, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             error: false,
             ..Diagnostic::error(code, message)
@@ -302,7 +312,7 @@ impl Diagnostic {
     }
 
     /// At the place that an origin remembers; none for a built-in value.
-    pub(crate) fn at_origin(self, origin: &Origin) -> Diagnostic {
+    pub(crate) fn at_origin(self, origin: &ConfigOrigin) -> Diagnostic {
         match origin.span() {
             Some(span) => self.at(span),
             None => self,
@@ -325,7 +335,11 @@ impl Diagnostic {
     }
 
     /// A second place, if it is one: what is built in stands nowhere.
-    pub(crate) fn related_to(mut self, origin: &Origin, note: impl Into<String>) -> Diagnostic {
+    pub(crate) fn related_to(
+        mut self,
+        origin: &ConfigOrigin,
+        note: impl Into<String>,
+    ) -> Diagnostic {
         if origin.name().is_some() {
             self.related.push((origin.clone(), shorten(note.into())));
         }
@@ -344,7 +358,7 @@ impl Diagnostic {
 
     /// The code.
     #[must_use]
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> DiagnosticCode {
         self.code
     }
 
@@ -410,7 +424,7 @@ impl Diagnostic {
     }
 
     /// Other places that have to do with it, and what stands there.
-    pub fn related_places(&self) -> impl Iterator<Item = (&Origin, &str)> {
+    pub fn related_places(&self) -> impl Iterator<Item = (&ConfigOrigin, &str)> {
         self.related
             .iter()
             .map(|(origin, note)| (origin, note.as_str()))
@@ -644,10 +658,13 @@ mod tests {
 
     #[test]
     fn codes_are_unique_and_listed() {
-        let mut seen: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        let mut seen: Vec<_> = DiagnosticCode::ALL
+            .iter()
+            .map(|code| code.as_str())
+            .collect();
         seen.sort_unstable();
         seen.dedup();
-        assert_eq!(seen.len(), Code::ALL.len());
+        assert_eq!(seen.len(), DiagnosticCode::ALL.len());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::foreign::our_words;
 use crate::syntax::keys::Keys;
 use crate::syntax::shown::is_hidden;
@@ -73,11 +73,11 @@ impl Reports {
         list.sort_by_cached_key(|one| (one.file().map(str::to_owned), one.line(), one.column()));
         if errors.left_out > 0 {
             let text = format!("{} more mistakes are not shown", errors.left_out);
-            list.push(Diagnostic::error(Code::TooComplex, text));
+            list.push(Diagnostic::error(DiagnosticCode::TooComplex, text));
         }
         if warnings.left_out > 0 {
             let text = format!("{} more warnings are not shown", warnings.left_out);
-            list.push(Diagnostic::warning(Code::TooComplex, text));
+            list.push(Diagnostic::warning(DiagnosticCode::TooComplex, text));
         }
         if list.iter().any(Diagnostic::is_error) {
             Diagnostics::from_list(list).map_or(Ok(Vec::new()), Err)
@@ -133,9 +133,12 @@ impl<'n> Fields<'n> {
             let dotted = self.dotted(key);
             let help = "remove it: forge does not support this key";
             reports.add(
-                Diagnostic::error(Code::NotYet, format!("`{dotted}` has no effect yet"))
-                    .at(&entry.key_span)
-                    .help(help),
+                Diagnostic::error(
+                    DiagnosticCode::NotYet,
+                    format!("`{dotted}` has no effect yet"),
+                )
+                .at(&entry.key_span)
+                .help(help),
             );
             return;
         }
@@ -154,7 +157,7 @@ impl<'n> Fields<'n> {
         if let Some(help) = here.map(|(_, help)| *help).or_else(|| our_words(key)) {
             reports.add(
                 placed(Diagnostic::error(
-                    Code::ForeignKey,
+                    DiagnosticCode::ForeignKey,
                     format!("unknown key `{key}`"),
                 ))
                 .help(help),
@@ -162,7 +165,7 @@ impl<'n> Fields<'n> {
             return;
         }
         if reports.is_full() {
-            reports.add(Diagnostic::error(Code::UnknownKey, ""));
+            reports.add(Diagnostic::error(DiagnosticCode::UnknownKey, ""));
             return;
         }
         let accepted: Vec<&str> = keys
@@ -176,7 +179,7 @@ impl<'n> Fields<'n> {
         } else {
             " have:"
         };
-        let unknown = Diagnostic::error(Code::UnknownKey, format!("unknown key `{key}`"));
+        let unknown = Diagnostic::error(DiagnosticCode::UnknownKey, format!("unknown key `{key}`"));
         let unknown = placed(unknown).label(if accepted.is_empty() {
             keys.plural.to_owned()
         } else {
@@ -204,8 +207,8 @@ impl<'n> Fields<'n> {
     /// Note that a required key is absent.
     pub(crate) fn missing(&self, reports: &mut Reports, key: &str, help: &str) {
         let dotted = self.dotted(key);
-        let missing =
-            Diagnostic::error(Code::MissingKey, format!("missing `{dotted}`")).at(&self.span);
+        let missing = Diagnostic::error(DiagnosticCode::MissingKey, format!("missing `{dotted}`"))
+            .at(&self.span);
         reports.add(if help.is_empty() {
             missing
         } else {
@@ -309,7 +312,7 @@ pub(crate) fn free_mapping<'n>(
 
 fn twice(entry: &Entry, first: &Entry) -> Diagnostic {
     Diagnostic::error(
-        Code::DuplicateKey,
+        DiagnosticCode::DuplicateKey,
         format!("`{}` stands here a second time", entry.key),
     )
     .at(&entry.key_span)
@@ -378,7 +381,7 @@ pub(crate) fn count(reports: &mut Reports, node: &Node, path: &str) -> Option<u6
     if positive.is_none() {
         reports.add(
             Diagnostic::error(
-                Code::BadValue,
+                DiagnosticCode::BadValue,
                 format!("`{path}` must be a whole number above 0"),
             )
             .at(&node.span),
@@ -400,7 +403,7 @@ pub(crate) fn number(reports: &mut Reports, node: &Node, path: &str) -> Option<f
     let fits = number.is_finite() && number >= 0.0;
     if !fits {
         let message = format!("`{path}` must be a number that is not negative");
-        reports.add(Diagnostic::error(Code::BadValue, message).at(&node.span));
+        reports.add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span));
     }
     fits.then_some(number)
 }
@@ -417,7 +420,7 @@ pub(crate) fn word<T: Copy>(
     }
     let allowed: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     let bad = Diagnostic::error(
-        Code::BadValue,
+        DiagnosticCode::BadValue,
         format!("`{text}` is not a value of `{path}`"),
     )
     .at(&node.span)
@@ -462,7 +465,7 @@ pub(crate) fn at_most<'l, T>(
 ) -> &'l [T] {
     if items.len() > most {
         let message = format!("`{path}` has more than {most} entries");
-        reports.add(Diagnostic::error(Code::TooComplex, message).at(&node.span));
+        reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
     }
     items.get(..most).unwrap_or(items)
 }
@@ -487,7 +490,7 @@ pub(crate) fn wrong_type(node: &Node, path: &str, expected: &str) -> Diagnostic 
         format!("`{path}`")
     };
     let wrong = Diagnostic::error(
-        Code::WrongType,
+        DiagnosticCode::WrongType,
         format!("{subject} must be {expected}, not {}", node.kind()),
     )
     .at(&node.span);

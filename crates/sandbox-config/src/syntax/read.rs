@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::{Layer, Text};
 
 /// A config file of this size holds more than anybody reads.
@@ -19,10 +19,11 @@ pub(crate) fn read(path: &Path, shown: &str, layer: Layer) -> Result<Arc<Text>, 
         let shown_once = format!("cannot read {shown}: {message}");
         Box::new(Diagnostic::error(code, shown_once).in_file(shown))
     };
-    let mut file = open(path).map_err(|error| refuse(Code::Unreadable, error.to_string()))?;
+    let mut file =
+        open(path).map_err(|error| refuse(DiagnosticCode::Unreadable, error.to_string()))?;
     let kind = file
         .metadata()
-        .map_err(|error| refuse(Code::Unreadable, error.to_string()))?
+        .map_err(|error| refuse(DiagnosticCode::Unreadable, error.to_string()))?
         .file_type();
     if !kind.is_file() {
         let what = if kind.is_dir() {
@@ -32,16 +33,16 @@ pub(crate) fn read(path: &Path, shown: &str, layer: Layer) -> Result<Arc<Text>, 
         } else {
             "not a regular file"
         };
-        return Err(refuse(Code::Unreadable, what.into()));
+        return Err(refuse(DiagnosticCode::Unreadable, what.into()));
     }
     let mut bytes = Vec::new();
     file.by_ref()
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| refuse(Code::Unreadable, error.to_string()))?;
+        .map_err(|error| refuse(DiagnosticCode::Unreadable, error.to_string()))?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(refuse(
-            Code::TooLarge,
+            DiagnosticCode::TooLarge,
             format!("it is larger than {} KiB", MAX_BYTES / 1024),
         ));
     }
@@ -51,7 +52,7 @@ pub(crate) fn read(path: &Path, shown: &str, layer: Layer) -> Result<Arc<Text>, 
         let text = Text::file(shown.to_owned(), path, layer, readable);
         let at = text.place_of(offset);
         let message = format!("cannot read {shown}: it is not UTF-8 (byte offset {offset})");
-        Box::new(Diagnostic::error(Code::NotUtf8, message).at(&at))
+        Box::new(Diagnostic::error(DiagnosticCode::NotUtf8, message).at(&at))
     })?;
     Ok(Text::file(shown.to_owned(), path, layer, text))
 }

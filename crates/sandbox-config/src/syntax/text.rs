@@ -50,13 +50,13 @@ impl Layer {
 /// Where a value comes from: layer, and file and line where there is one.
 ///
 /// ```
-/// use sandbox_config::{Layer, Origin};
-/// let origin = Origin::built_in();
+/// use sandbox_config::{Layer, ConfigOrigin};
+/// let origin = ConfigOrigin::built_in();
 /// assert_eq!(origin.layer(), Layer::Default);
 /// assert_eq!(origin.to_string(), "default");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct ConfigOrigin {
     layer: Layer,
     name: Option<Arc<str>>,
     line: u32,
@@ -66,26 +66,26 @@ pub struct Origin {
 }
 
 /// The same place of the same layer.
-impl PartialEq for Origin {
-    fn eq(&self, other: &Origin) -> bool {
+impl PartialEq for ConfigOrigin {
+    fn eq(&self, other: &ConfigOrigin) -> bool {
         (self.layer, &self.name, self.line, self.column)
             == (other.layer, &other.name, other.line, other.column)
     }
 }
 
-impl Eq for Origin {}
+impl Eq for ConfigOrigin {}
 
 /// Where something stands. No part of what it says: whatever is said is the same wherever it
 /// stands.
 #[derive(Clone, Default)]
-pub(crate) struct Place(pub(crate) Option<Origin>);
+pub(crate) struct Place(pub(crate) Option<ConfigOrigin>);
 
 impl Place {
     pub(crate) fn at(span: &Span) -> Place {
         Place(Some(span.origin()))
     }
 
-    pub(crate) fn origin(&self) -> Option<&Origin> {
+    pub(crate) fn origin(&self) -> Option<&ConfigOrigin> {
         self.0.as_ref()
     }
 }
@@ -104,11 +104,11 @@ impl std::fmt::Debug for Place {
     }
 }
 
-impl Origin {
+impl ConfigOrigin {
     /// The origin of a value that nobody wrote.
     #[must_use]
-    pub fn built_in() -> Origin {
-        Origin {
+    pub fn built_in() -> ConfigOrigin {
+        ConfigOrigin {
             layer: Layer::Default,
             name: None,
             line: 0,
@@ -147,7 +147,7 @@ impl Origin {
     }
 }
 
-impl std::fmt::Display for Origin {
+impl std::fmt::Display for ConfigOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.name {
             Some(name) => write!(f, "{name}:{}:{}", self.line, self.column),
@@ -311,8 +311,8 @@ impl Span {
         self.text.layer
     }
 
-    pub(crate) fn origin(&self) -> Origin {
-        Origin {
+    pub(crate) fn origin(&self) -> ConfigOrigin {
+        ConfigOrigin {
             layer: self.layer(),
             name: Some(self.text.name.as_str().into()),
             line: self.line,

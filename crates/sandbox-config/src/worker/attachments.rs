@@ -2,7 +2,7 @@
 //! worker's word; that an attachment lies in what its sender may read is the sender's grant's.
 
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Fields;
 use crate::syntax::keys;
 
@@ -109,9 +109,12 @@ fn suffixes(walk: &mut Walk<'_>, section: &Fields<'_>, key: &'static str) -> Vec
         } else {
             let bare = suffix.trim_start_matches(['.', '*']);
             walk.reports.add(
-                Diagnostic::error(Code::BadValue, format!("`{suffix}` is not a suffix"))
-                    .at(&node.span)
-                    .help(format!("write `.{bare}`")),
+                Diagnostic::error(
+                    DiagnosticCode::BadValue,
+                    format!("`{suffix}` is not a suffix"),
+                )
+                .at(&node.span)
+                .help(format!("write `.{bare}`")),
             );
         }
     }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value as Json};
 
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields};
 use crate::syntax::yaml::{Node, Value};
 use crate::worker::Worker;
@@ -91,7 +91,7 @@ pub(crate) fn facts(walk: &mut Walk<'_>, top: &Fields<'_>) -> Facts {
     {
         let message = format!("`model: {model}` is none of its own `compatible_models`");
         walk.reports
-            .add(Diagnostic::error(Code::BadValue, message).at(&entry.node.span));
+            .add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span));
     }
     facts
 }
@@ -115,7 +115,7 @@ fn compatible_models(walk: &mut Walk<'_>, top: &Fields<'_>) -> Vec<String> {
     for (pattern, node) in &list {
         if pattern.trim().is_empty() {
             walk.reports.add(
-                Diagnostic::error(Code::BadValue, "an empty pattern fits no model")
+                Diagnostic::error(DiagnosticCode::BadValue, "an empty pattern fits no model")
                     .at(&node.span)
                     .help("for example `anthropic:*`"),
             );

@@ -18,19 +18,19 @@ use sha2::{Digest as _, Sha256};
 
 use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
-use crate::grant::limits::Limits;
+use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mount;
 use crate::project::confinement;
 use crate::project::git;
 use crate::project::library::stem;
 use crate::project::network;
 use crate::project::sections;
-use crate::project::trust::WideningKey;
+use crate::project::trust::PrivilegedSetting;
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys;
-use crate::syntax::text::{Origin, Span, Text};
+use crate::syntax::text::{ConfigOrigin, Span, Text};
 use crate::syntax::yaml::{self, Node, Value};
 
 /// A worker as its file describes it. What it may do is another matter: that is a
@@ -70,13 +70,13 @@ pub struct Worker {
     facts: facts::Facts,
     schemas: schemas::Schemas,
     /// Where each listed name stands.
-    delegates_at: Vec<Origin>,
-    at: Origin,
+    delegates_at: Vec<ConfigOrigin>,
+    at: ConfigOrigin,
     file: PathBuf,
     digest: String,
     shown: String,
     warnings: Vec<Diagnostic>,
-    widening: Vec<WideningKey>,
+    widening: Vec<PrivilegedSetting>,
     /// Old form: what the program holds, if it says nothing itself.
     program: Option<Arc<[Mount]>>,
 }
@@ -155,7 +155,7 @@ impl Worker {
 
     /// Where its delegation list names a worker; none if only `*` does, or nothing.
     #[must_use]
-    pub fn delegate_origin(&self, name: &str) -> Option<&Origin> {
+    pub fn delegate_origin(&self, name: &str) -> Option<&ConfigOrigin> {
         match &self.delegates {
             Delegates::None | Delegates::All => None,
             Delegates::Listed(names) => {
@@ -167,14 +167,14 @@ impl Worker {
 
     /// The first line of its file.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ConfigOrigin {
         &self.at
     }
 
     /// The limits it asks for: each the smaller of its own and the default's.
     #[must_use]
-    pub fn limits(&self) -> Limits {
-        self.declaration.limits.meet(Limits::default())
+    pub fn limits(&self) -> RunLimits {
+        self.declaration.limits.meet(RunLimits::default())
     }
 
     /// Its file.
@@ -214,7 +214,7 @@ impl Worker {
 
     /// Its widening keys, agreed to or not.
     #[must_use]
-    pub fn widening(&self) -> &[WideningKey] {
+    pub fn privileged_settings(&self) -> &[PrivilegedSetting] {
         &self.widening
     }
 
@@ -241,7 +241,7 @@ impl Worker {
     pub(crate) fn with_reports(
         self,
         warnings: Vec<Diagnostic>,
-        widening: Vec<WideningKey>,
+        widening: Vec<PrivilegedSetting>,
     ) -> Worker {
         Worker {
             warnings,
@@ -271,7 +271,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 pub(crate) fn bad_name(name: &str) -> Diagnostic {
-    Diagnostic::error(Code::BadValue, format!("`{name}` cannot be a worker's name")).help(
+    Diagnostic::error(DiagnosticCode::BadValue, format!("`{name}` cannot be a worker's name")).help(
         "lower-case letters, digits, `_` and `-`, a letter first, at most 64 of them: it becomes a tool's name",
     )
 }
@@ -295,7 +295,7 @@ pub(crate) fn parse(
         Ok(parts) => parts,
         Err(problem) => {
             walk.reports.add(
-                Diagnostic::error(Code::FrontMatter, problem)
+                Diagnostic::error(DiagnosticCode::FrontMatter, problem)
                     .at(&Span::start(text))
                     .help("a worker file is `---`, keys, `---`, then the instructions"),
             );
@@ -305,7 +305,7 @@ pub(crate) fn parse(
     if front.len() > MAX_FRONT_BYTES {
         let message = format!("the front matter is longer than {MAX_FRONT_BYTES} bytes");
         walk.reports.add(
-            Diagnostic::error(Code::TooComplex, message)
+            Diagnostic::error(DiagnosticCode::TooComplex, message)
                 .at(&Span::start(text))
                 .help("what a worker is told stands below the second `---`"),
         );
@@ -360,7 +360,8 @@ pub(crate) fn parse(
     declaration.approval = top
         .get("approval")
         .and_then(|entry| sections::worker_approval(walk, entry, &wanted.delegates));
-    declaration.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::UNLIMITED);
+    declaration.limits =
+        sections::limits(&mut walk.reports, top.get("limits"), RunLimits::UNLIMITED);
     let facts = facts::facts(walk, &top);
     let schemas = schemas::schemas(walk, &top);
     Some(Worker {
@@ -419,7 +420,7 @@ fn name(reports: &mut Reports, top: &Fields<'_>, stem: &str) -> String {
     } else if name != stem {
         reports.add(
             Diagnostic::warning(
-                Code::FileName,
+                DiagnosticCode::FileName,
                 format!("`{name}` stands in a file named `{stem}.worker`"),
             )
             .at(at)
@@ -436,7 +437,7 @@ fn instructions(reports: &mut Reports, top: &Fields<'_>, body: &str) -> String {
         (Some(entry), false) => {
             reports.add(
                 Diagnostic::error(
-                    Code::FrontMatter,
+                    DiagnosticCode::FrontMatter,
                     "instructions stand in the front matter and in the body",
                 )
                 .at(&entry.key_span)

@@ -11,7 +11,7 @@ use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::restrict::{Place, Restrict};
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::yaml::{Entry, Node, Value};
 
 /// What an old declaration comes to.
@@ -190,7 +190,7 @@ fn count(node: &Node, keys: &[&str]) -> Option<i64> {
 fn replaced(entry: &Entry, written: &[Written], ceiling: &Grant) -> Diagnostic {
     let noun = ceiling.front().noun();
     let error = Diagnostic::error(
-        Code::FrontEnd,
+        DiagnosticCode::FrontEnd,
         format!(
             "`sandbox.{}` in a worker is an old form: the project says what there is",
             entry.key
@@ -247,7 +247,7 @@ fn as_program(entry: &Entry, written: &[Written]) -> Diagnostic {
         );
     }
     Diagnostic::warning(
-        Code::Alias,
+        DiagnosticCode::Alias,
         format!(
             "`sandbox.{}` in a worker is an old form: the program has no sandbox, so this one is read as the program's",
             entry.key
@@ -259,7 +259,7 @@ fn as_program(entry: &Entry, written: &[Written]) -> Diagnostic {
 
 fn as_narrowing(entry: &Entry, places: &[Place], dropped: &[String]) -> Diagnostic {
     let mut warning = Diagnostic::warning(
-        Code::Alias,
+        DiagnosticCode::Alias,
         format!(
             "`sandbox.{}` in a worker is an old form: the program's sandbox holds, and this only narrows it",
             entry.key

@@ -10,7 +10,7 @@ use crate::grant::restrict::Restrict;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::project::walk::Walk;
 use crate::project::widening;
-use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::Span;
@@ -45,7 +45,7 @@ pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant, worker: 
             [old, other, ..] if matches!(old.key.as_str(), "paths" | "mounts") => {
                 walk.reports.add(
                     Diagnostic::error(
-                        Code::FrontEnd,
+                        DiagnosticCode::FrontEnd,
                         format!("`{}` is an old form and stands alone", old.key),
                     )
                     .at(&old.key_span)
@@ -119,7 +119,7 @@ fn mapping(
         (Some(zones), Some(key)) => {
             walk.reports.add(
                 Diagnostic::error(
-                    Code::FrontEnd,
+                    DiagnosticCode::FrontEnd,
                     format!(
                         "a worker names zones or a subtree: `zones` and `{}`",
                         key.key
@@ -141,7 +141,7 @@ fn restrict(reports: &mut Reports, section: &Fields<'_>) -> Restrict {
         match Restrict::to(place) {
             Ok(restrict) => wish = restrict,
             Err(problem) => {
-                let bad = Diagnostic::error(Code::BadValue, problem.to_string());
+                let bad = Diagnostic::error(DiagnosticCode::BadValue, problem.to_string());
                 let bad = match &at {
                     Some(at) => bad.at(at),
                     None => bad,
@@ -178,7 +178,7 @@ fn misplaced_zones(zones: &Entry, ceiling: &Grant) -> Option<Diagnostic> {
     if ceiling.mounts().next().is_none() && ceiling.front() != FrontEnd::Zones {
         return Some(
             Diagnostic::error(
-                Code::FrontEnd,
+                DiagnosticCode::FrontEnd,
                 "this project has no directories, and so no zones",
             )
             .at(&zones.key_span)
@@ -208,7 +208,7 @@ fn misplaced_zones(zones: &Entry, ceiling: &Grant) -> Option<Diagnostic> {
     };
     Some(
         Diagnostic::error(
-            Code::FrontEnd,
+            DiagnosticCode::FrontEnd,
             format!("this project has {what}, not zones: a worker restricts itself to a subtree"),
         )
         .at(&zones.key_span)
@@ -247,7 +247,7 @@ fn misplaced_subtree(key: &Entry, wish: &Restrict, ceiling: &Grant) -> Option<Di
     };
     Some(
         Diagnostic::error(
-            Code::FrontEnd,
+            DiagnosticCode::FrontEnd,
             match ceiling
                 .mounts()
                 .all(|mount| mount.origin().name().is_none())
@@ -307,7 +307,7 @@ fn named(walk: &mut Walk<'_>, zones: &Entry, ceiling: &Grant, worker: &str) -> D
         ) {
             walk.reports.add(
                 Diagnostic::error(
-                    Code::DuplicateKey,
+                    DiagnosticCode::DuplicateKey,
                     format!("zone `{}` is listed twice", wish.name),
                 )
                 .at(at)
@@ -390,12 +390,12 @@ fn zone(
 
 fn report_unknown_zone(reports: &mut Reports, name: &str, at: &Span, ceiling: &Grant) {
     if reports.is_full() {
-        reports.add(Diagnostic::error(Code::UnknownZone, ""));
+        reports.add(Diagnostic::error(DiagnosticCode::UnknownZone, ""));
         return;
     }
     let zones: Vec<&str> = ceiling.mounts().map(|mount| mount.name()).collect();
     let unknown = Diagnostic::error(
-        Code::UnknownZone,
+        DiagnosticCode::UnknownZone,
         format!("zone `{name}` does not exist in this project"),
     )
     .at(at)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields};
 use crate::syntax::read::read;
 use crate::syntax::text::{Layer, Span, Text};
@@ -121,7 +121,7 @@ pub(crate) fn schemas(walk: &mut Walk<'_>, top: &Fields<'_>) -> Schemas {
         if schema.get("type").is_none_or(|kind| kind != "object") {
             walk.reports.add(
                 Diagnostic::error(
-                    Code::BadValue,
+                    DiagnosticCode::BadValue,
                     "`input_schema` must be one of a mapping: `type: object`",
                 )
                 .at(&entry.key_span)
@@ -172,7 +172,7 @@ fn schema(walk: &mut Walk<'_>, entry: &Entry, key: &str) -> Option<Json> {
             "" => format!("`{key}` is not a JSON Schema: {problem}"),
             at => format!("`{key}` is not a JSON Schema at {at}: {problem}"),
         };
-        let bad = Diagnostic::error(Code::BadValue, message);
+        let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
         walk.reports.add(match &place {
             Place::Inline(node) => bad.at(find(node, &at)),
             Place::File(text) => bad.at(&Span::start(text)).related(&node.span, "named here"),
@@ -214,7 +214,7 @@ fn from_file(walk: &mut Walk<'_>, file: &str, node: &Node, key: &str) -> Option<
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     let below = walk.dir.join(path);
     let refuse = |why: &str| {
-        Diagnostic::error(Code::HostPath, format!("`{key}: {file}`: {why}"))
+        Diagnostic::error(DiagnosticCode::HostPath, format!("`{key}: {file}`: {why}"))
             .at(&node.span)
             .help("write the schema itself, or the path of a JSON file from the project's directory on")
     };
@@ -232,7 +232,7 @@ fn from_file(walk: &mut Walk<'_>, file: &str, node: &Node, key: &str) -> Option<
         Err(error) => {
             let message = format!("cannot read `{file}`: {error}");
             walk.reports
-                .add(Diagnostic::error(Code::Unreadable, message).at(&node.span));
+                .add(Diagnostic::error(DiagnosticCode::Unreadable, message).at(&node.span));
             return None;
         }
     }
@@ -247,9 +247,12 @@ fn from_file(walk: &mut Walk<'_>, file: &str, node: &Node, key: &str) -> Option<
         Ok(Json::Object(map)) => Some((Json::Object(map), text)),
         Ok(_) => {
             walk.reports.add(
-                Diagnostic::error(Code::WrongType, format!("`{file}` must hold a mapping"))
-                    .at(&Span::start(&text))
-                    .related(&node.span, "named here"),
+                Diagnostic::error(
+                    DiagnosticCode::WrongType,
+                    format!("`{file}` must hold a mapping"),
+                )
+                .at(&Span::start(&text))
+                .related(&node.span, "named here"),
             );
             None
         }
@@ -258,7 +261,7 @@ fn from_file(walk: &mut Walk<'_>, file: &str, node: &Node, key: &str) -> Option<
             let at = text.inside(clamp(error.line()), clamp(error.column()));
             let message = format!("`{file}` is not JSON: {error}");
             walk.reports.add(
-                Diagnostic::error(Code::Syntax, message)
+                Diagnostic::error(DiagnosticCode::Syntax, message)
                     .at(&at)
                     .related(&node.span, "named here"),
             );

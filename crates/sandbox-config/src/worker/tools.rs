@@ -2,10 +2,10 @@
 
 use crate::project::sections::unknown_tool;
 use crate::project::walk::Walk;
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Fields};
 use crate::syntax::keys;
-use crate::syntax::text::Origin;
+use crate::syntax::text::ConfigOrigin;
 use crate::syntax::yaml::Entry;
 use crate::worker::{Delegates, bad_name, is_name};
 
@@ -44,7 +44,7 @@ pub(crate) struct Wanted {
     /// None: whatever the rights make possible.
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) delegates: Delegates,
-    pub(crate) delegates_at: Vec<Origin>,
+    pub(crate) delegates_at: Vec<ConfigOrigin>,
 }
 
 /// `tools` and `workers`, or `toolsets`.
@@ -72,8 +72,11 @@ fn tools(walk: &mut Walk<'_>, top: &Fields<'_>, delegates: &Delegates) -> Option
         let name = alias.map_or(written, |(_, name)| name);
         if alias.is_some() {
             walk.reports.add(
-                Diagnostic::warning(Code::Alias, format!("`{written}` is read as `{name}`"))
-                    .at(&node.span),
+                Diagnostic::warning(
+                    DiagnosticCode::Alias,
+                    format!("`{written}` is read as `{name}`"),
+                )
+                .at(&node.span),
             );
         }
         let is_worker = name == CALL || delegates.allows(name);
@@ -90,7 +93,7 @@ fn tools(walk: &mut Walk<'_>, top: &Fields<'_>, delegates: &Delegates) -> Option
 fn delegates(
     walk: &mut Walk<'_>,
     list: Vec<(&str, &crate::syntax::yaml::Node)>,
-) -> (Delegates, Vec<Origin>) {
+) -> (Delegates, Vec<ConfigOrigin>) {
     if list.iter().any(|(name, _)| *name == "*") {
         return (Delegates::All, Vec::new());
     }
@@ -117,7 +120,7 @@ fn toolsets(walk: &mut Walk<'_>, top: &Fields<'_>, entry: &Entry, wanted: &mut W
         if let Some(twice) = top.get(key) {
             walk.reports.add(
                 Diagnostic::error(
-                    Code::DuplicateKey,
+                    DiagnosticCode::DuplicateKey,
                     format!("`toolsets` and `{key}` say the same thing"),
                 )
                 .at(&entry.key_span)
@@ -173,9 +176,12 @@ fn toolsets(walk: &mut Walk<'_>, top: &Fields<'_>, entry: &Entry, wanted: &mut W
         Delegates::All => "\nworkers: [\"*\"]".to_owned(),
     };
     walk.reports.add(
-        Diagnostic::warning(Code::Alias, "`toolsets` is read as `tools` and `workers`")
-            .at(&entry.key_span)
-            .help(format!("write:\ntools: [{}]{lines}", tools.join(", "))),
+        Diagnostic::warning(
+            DiagnosticCode::Alias,
+            "`toolsets` is read as `tools` and `workers`",
+        )
+        .at(&entry.key_span)
+        .help(format!("write:\ntools: [{}]{lines}", tools.join(", "))),
     );
     wanted.tools = Some(tools);
 }

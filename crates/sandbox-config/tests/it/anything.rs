@@ -2,7 +2,7 @@
 //! has a place inside what was read.
 
 use proptest::prelude::*;
-use sandbox_config::{Diagnostic, Pattern, Project, Sources, load};
+use sandbox_config::{CommandPattern, Diagnostic, Project, Sources, load};
 
 use crate::support::{CONFIG, Scratch};
 
@@ -258,7 +258,7 @@ proptest! {
 
     #[test]
     fn patterns(pattern in "[a-z()|*'\" \\\\]{0,24}|\\PC{0,24}", words in proptest::collection::vec("\\PC{0,8}", 0..6)) {
-        if let Ok(pattern) = Pattern::parse(&pattern) {
+        if let Ok(pattern) = CommandPattern::parse(&pattern) {
             let _ = pattern.matches(&words);
             prop_assert!(!pattern.matches(&[]));
         }
@@ -269,7 +269,7 @@ proptest! {
         words in proptest::collection::vec("[a-z][a-z0-9./=-]{0,8}", 1..5),
         more in "[a-z]{1,4}",
     ) {
-        let pattern = Pattern::parse(&words.join(" ")).unwrap();
+        let pattern = CommandPattern::parse(&words.join(" ")).unwrap();
         prop_assert!(pattern.matches(&words));
         let mut longer = words.clone();
         longer.push(more.clone());

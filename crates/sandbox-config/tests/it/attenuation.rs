@@ -1,7 +1,8 @@
 //! Seed 000's table of delegations, with its exact texts in both renderings.
 
 use sandbox_config::{
-    Declaration, Mode, NetworkAccess, Operation, Project, Trust, Verdict, ZoneDeclaration, load,
+    Declaration, Mode, NetworkAccess, Operation, Project, TrustedSettings, Verdict,
+    ZoneDeclaration, load,
 };
 
 use crate::support::Scratch;
@@ -134,7 +135,7 @@ fn what_is_unstated_a_worker_may_settle_and_what_is_stated_it_may_tighten() {
 fn network_and_shell_are_asked_for() {
     let scratch = Scratch::with_config("network: true\nshell: { default: ask }\n");
     let mut sources = scratch.sources();
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let project = load(&sources).unwrap();
     let nothing = project.ceiling().child(&Declaration::inherit()).unwrap();
     assert_eq!(nothing.network(), &NetworkAccess::Denied);

@@ -1,7 +1,7 @@
 //! From a grant to open directories.
 
 use file_sandbox::{ErrorKind, WriteOptions};
-use sandbox_config::{Declaration, Grant, Mode, Trust, ZoneDeclaration, load};
+use sandbox_config::{Declaration, Grant, Mode, TrustedSettings, ZoneDeclaration, load};
 
 use crate::support::Scratch;
 
@@ -50,7 +50,7 @@ fn outside_the_project_nothing_is_made() {
     );
     let mut sources = scratch.sources();
     sources.start = scratch.path().join("p");
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let error = load(&sources)
         .unwrap()
         .ceiling()

@@ -8,7 +8,7 @@ use file_sandbox::{FileSandbox, Restriction, SandboxPath};
 use os_sandbox::{Access, Policy};
 use proptest::prelude::*;
 use sandbox_config::{
-    Declaration, Grant, Lineage, Mode, Operation, Project, Question, Restrict, Verdict,
+    AccessQuery, Declaration, Grant, GrantChain, Mode, Operation, Project, Restrict, Verdict,
     ZoneDeclaration,
 };
 
@@ -328,7 +328,8 @@ fn what_a_grant_says_of_a_path_holds() {
             }
         }
         for operation in Operation::ALL {
-            let absent = Lineage::of(&project).decisive(&Question::path("/absent/x", operation));
+            let absent =
+                GrantChain::of(&project).decisive(&AccessQuery::path("/absent/x", operation));
             assert!(
                 absent.verdict == Verdict::Block || project.ceiling().mount("/").is_some(),
                 "{operation} /absent/x of {front}"

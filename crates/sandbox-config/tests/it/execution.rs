@@ -1,10 +1,10 @@
 //! `execution`, `docker` and limits of runs: what is read, what is refused, what needs a yes.
 
-use sandbox_config::{ContainerNetwork, ExecutionMode, Layer, Trust, load};
+use sandbox_config::{ContainerNetwork, ExecutionMode, Layer, TrustedSettings, load};
 
 use crate::support::{CONFIG, Scratch, codes};
 
-fn said(text: &str, trust: Trust) -> Result<sandbox_config::Project, Vec<String>> {
+fn said(text: &str, trust: TrustedSettings) -> Result<sandbox_config::Project, Vec<String>> {
     let scratch = Scratch::new().file(CONFIG, text);
     let mut sources = scratch.sources();
     sources.trust = trust;
@@ -44,7 +44,11 @@ fn mistakes_have_codes() {
         ("docker: { mem_limit_mb: 0 }\n", "config.bad_value"),
         ("docker: { privileged: true }\n", "config.foreign_key"),
     ] {
-        assert_eq!(said(text, Trust::Given).unwrap_err(), [code], "{text}");
+        assert_eq!(
+            said(text, TrustedSettings::Given).unwrap_err(),
+            [code],
+            "{text}"
+        );
     }
 }
 
@@ -55,13 +59,13 @@ fn what_a_repository_says_of_image_host_and_network_needs_a_yes() {
         let project = said(text, trust).unwrap();
         (
             project.ceiling().execution().docker().clone(),
-            project.widening().len(),
+            project.privileged_settings().len(),
         )
     };
-    let (plain, asked) = docker(Trust::Store([].into()));
-    assert_eq!(plain, sandbox_config::Docker::default());
+    let (plain, asked) = docker(TrustedSettings::Store([].into()));
+    assert_eq!(plain, sandbox_config::DockerSettings::default());
     assert_eq!(asked, 3);
-    let (agreed, _) = docker(Trust::Given);
+    let (agreed, _) = docker(TrustedSettings::Given);
     assert_eq!(agreed.image(), "evil");
     assert_eq!(agreed.host(), Some("tcp://evil"));
     assert_eq!(agreed.network(), ContainerNetwork::Bridge);

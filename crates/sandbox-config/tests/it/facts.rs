@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandbox_config::{Trust, load};
+use sandbox_config::{TrustedSettings, load};
 
 use crate::support::Scratch;
 
@@ -38,7 +38,7 @@ fn facts(text: &str) -> BTreeMap<String, String> {
         .dir("out")
         .dir("other");
     let mut sources = scratch.sources();
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let facts = load(&sources).unwrap().ceiling().facts();
     let root = scratch.path().canonicalize().unwrap();
     let root = root.to_str().unwrap();

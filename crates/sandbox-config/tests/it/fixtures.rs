@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Code, Operation, Project, Sources, Trust, load};
+use sandbox_config::{DiagnosticCode, Operation, Project, Sources, TrustedSettings, load};
 
 use crate::support::{CONFIG, Scratch, repository};
 
@@ -52,7 +52,7 @@ fn sources(scratch: &Scratch) -> Sources {
     let user = scratch.path().join("user.yaml");
     sources.user_file = user.is_file().then_some(user);
     if scratch.path().join("trusted").exists() {
-        sources.trust = Trust::Given;
+        sources.trust = TrustedSettings::Given;
     }
     sources
 }
@@ -76,7 +76,11 @@ fn said(scratch: &Scratch, file: &Path) -> String {
 }
 
 /// What stands in no file: it is about files that cannot be checked in.
-const ELSEWHERE: [Code; 3] = [Code::Unreadable, Code::TooLarge, Code::OwnDirectory];
+const ELSEWHERE: [DiagnosticCode; 3] = [
+    DiagnosticCode::Unreadable,
+    DiagnosticCode::TooLarge,
+    DiagnosticCode::OwnDirectory,
+];
 
 #[test]
 fn every_code_has_a_fixture() {
@@ -92,7 +96,7 @@ fn every_code_has_a_fixture() {
             }
         }
     }
-    let without: Vec<&str> = Code::ALL
+    let without: Vec<&str> = DiagnosticCode::ALL
         .iter()
         .filter(|code| !ELSEWHERE.contains(code))
         .map(|code| code.as_str())
@@ -226,7 +230,7 @@ fn table(project: &Project) -> String {
     for warning in project.warnings() {
         writeln!(out, "{warning}").unwrap();
     }
-    for key in project.widening() {
+    for key in project.privileged_settings() {
         writeln!(out, "widens: {} = {}", key.key(), key.value()).unwrap();
     }
     for worker in project.workers().unwrap() {

@@ -1,7 +1,7 @@
 //! `git`: which repositories there are, whoever spells them how, who may say so, and what is said
 //! of mistakes.
 
-use sandbox_config::{CredentialSource, Mode, Project, Sources, Trust, load};
+use sandbox_config::{CredentialSource, Mode, Project, Sources, TrustedSettings, load};
 
 use crate::support::{CONFIG, Scratch, codes};
 
@@ -36,7 +36,7 @@ fn sources(scratch: &Scratch) -> Sources {
 
 fn trusted(scratch: &Scratch) -> Project {
     let sources = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         ..sources(scratch)
     };
     load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}"))
@@ -104,7 +104,7 @@ git:
     )
     .dir("remotes/x.git");
     let sources = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         ..sources(&scratch)
     };
     let shown = load(&sources).unwrap_err().to_string();
@@ -192,7 +192,7 @@ git:
     assert_eq!(project.git().credentials(), []);
     assert_eq!(project.git().untrusted(), ["https://github.com"]);
     let asked: Vec<String> = project
-        .widening()
+        .privileged_settings()
         .iter()
         .map(|key| scratch.anonymous(&format!("{}: {}", key.key(), key.value())))
         .map(|line| {
@@ -216,11 +216,11 @@ git:
     assert!(ignored.contains("octo/reports"), "{shown}");
     // A yes to `ro` is none to `rw`, and one to a variable is none to another.
     let hash = |name: &str| {
-        let keys = project.widening().iter();
+        let keys = project.privileged_settings().iter();
         let mut keys = keys.filter(|key| key.key().contains(name));
         keys.next().unwrap().hash().to_owned()
     };
-    let trust = Trust::Store([hash("outside"), hash("github.com")].into());
+    let trust = TrustedSettings::Store([hash("outside"), hash("github.com")].into());
     let agreed = |text: &str| {
         std::fs::write(scratch.path().join(CONFIG), text).unwrap();
         let sources = Sources {
@@ -345,7 +345,7 @@ fn what_the_persons_own_file_says_of_repositories_holds() {
         "git:\n  author: me <me@me>\n  trailer: 'Signed-off-by: me'\n  repositories: ['https://github.com/octo/a.git', { repo: octo/b, access: ro }]\n  credentials: { 'https://github.com': { helper: [git-credential-store] } }\n",
     );
     let sources = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         user_file: Some(scratch.path().join("user.yaml")),
         ..sources(&scratch)
     };
@@ -399,7 +399,7 @@ fn a_repository_that_workers_write_is_warned_of_and_one_of_forge_refused() {
     );
     let mut sources = sources(&scratch);
     let own = scratch.path().join("z.git");
-    let reach = sandbox_config::OutOfReach::new(own, "the cache", "here");
+    let reach = sandbox_config::ReservedPath::new(own, "the cache", "here");
     sources.out_of_reach.push(reach);
     let mistakes = load(&sources).unwrap_err();
     assert_eq!(codes(&mistakes)[0], "config.own_directory", "{mistakes}");
@@ -411,7 +411,7 @@ fn a_key_is_handed_to_no_command() {
         "shell: { default: ask, env: { pass: [LANG, MINE] } }\ngit: { credentials: { 'https://a.com': { token_env: MINE } } }\n",
     );
     let trusting = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         ..sources(&scratch)
     };
     let mistakes = load(&trusting).unwrap_err().to_string();

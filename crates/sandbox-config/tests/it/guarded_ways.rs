@@ -2,7 +2,7 @@
 //! shows it: the way from the project to a mount counts.
 
 use file_sandbox::SandboxPath;
-use sandbox_config::{Diagnostics, Project, Trust, load};
+use sandbox_config::{Diagnostics, Project, TrustedSettings, load};
 
 use crate::support::{Scratch, codes};
 
@@ -27,7 +27,7 @@ fn scene(yaml: &str) -> Scratch {
 /// With a person's yes to everything, which is no yes to this.
 fn trusting(scene: &Scratch) -> Result<Project, Diagnostics> {
     let mut sources = scene.sources();
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     load(&sources)
 }
 

@@ -55,7 +55,7 @@ fn ones_own_voice_needs_no_trust() {
     sources.overrides.push(("network".into(), "true".into()));
     let project = load(&sources).unwrap();
     assert_eq!(project.ceiling().network(), &NetworkAccess::Unrestricted);
-    assert!(project.widening().is_empty());
+    assert!(project.privileged_settings().is_empty());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How a grant came about: who says what, and where it stands.
 
-use sandbox_config::{Lineage, Operation, Project, Question, Trust, load};
+use sandbox_config::{AccessQuery, GrantChain, Operation, Project, TrustedSettings, load};
 
 use crate::support::Scratch;
 
@@ -37,11 +37,11 @@ tools: [read_file]
 
 fn project(scratch: &Scratch) -> Project {
     let mut sources = scratch.sources();
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     load(&sources).unwrap()
 }
 
-fn table(lineage: &Lineage, question: &Question) -> String {
+fn table(lineage: &GrantChain, question: &AccessQuery) -> String {
     lineage
         .ask(question)
         .iter()
@@ -66,17 +66,17 @@ fn every_ceiling_answers_with_its_place() {
     let project = project(&scratch);
     let boss = project.worker("boss").unwrap();
     let reader = project.worker("reader").unwrap();
-    let boss = Lineage::of(&project).entry(&boss).unwrap();
+    let boss = GrantChain::of(&project).entry(&boss).unwrap();
     let reader = boss.call(&reader).unwrap();
     assert_eq!(reader.steps().count(), 3);
 
-    let write = Question::path("/data/a.md", Operation::Write);
+    let write = AccessQuery::path("/data/a.md", Operation::Write);
     insta::assert_snapshot!(table(&reader, &write), @r#"
     the project: ask (write in /data is `ask`) golem-forge.config.yaml:4:5
     boss: ask (write in /data is `ask`) golem-forge.config.yaml:4:5
     reader: blocked (Zone 'data' is read-only for this worker) workers/reader.worker:4:27
     "#);
-    let read = Question::path("/data/a.md", Operation::Read);
+    let read = AccessQuery::path("/data/a.md", Operation::Read);
     insta::assert_snapshot!(table(&boss, &read), @r#"
     the project: preApproved (read in /data is `preApproved`) golem-forge.config.yaml:4:5
     boss: blocked (Zone 'data' is held by this worker to be passed on, not to be used) workers/boss.worker:2:1
@@ -86,27 +86,27 @@ fn every_ceiling_answers_with_its_place() {
     boss: preApproved (read in /data is `preApproved`) golem-forge.config.yaml:4:5
     reader: preApproved (read in /data is `preApproved`) golem-forge.config.yaml:4:5
     "#);
-    insta::assert_snapshot!(table(&reader, &Question::path("/data/a.exe", Operation::Read)), @r#"
+    insta::assert_snapshot!(table(&reader, &AccessQuery::path("/data/a.exe", Operation::Read)), @r#"
     the project: blocked (/data takes .md only) golem-forge.config.yaml:4:5
     boss: blocked (/data takes .md only) golem-forge.config.yaml:4:5
     reader: blocked (/data takes .md only) golem-forge.config.yaml:4:5
     "#);
-    insta::assert_snapshot!(table(&reader, &Question::path("/out/a", Operation::Read)), @r#"
+    insta::assert_snapshot!(table(&reader, &AccessQuery::path("/out/a", Operation::Read)), @r#"
     the project: preApproved (read in /out is `preApproved`) golem-forge.config.yaml:5:5
     boss: preApproved (read in /out is `preApproved`) golem-forge.config.yaml:5:5
     reader: blocked (Zone 'out' not available to this worker) workers/reader.worker:2:1
     "#);
-    insta::assert_snapshot!(table(&reader, &Question::Network), @r#"
+    insta::assert_snapshot!(table(&reader, &AccessQuery::Network), @r#"
     the project: preApproved (network: true) golem-forge.config.yaml:1:10
     boss: preApproved (network: true) workers/boss.worker:6:10
     reader: blocked (`network` is not declared) workers/reader.worker:1:1
     "#);
-    insta::assert_snapshot!(table(&reader, &Question::Tool("shell".into())), @r#"
+    insta::assert_snapshot!(table(&reader, &AccessQuery::Tool("shell".into())), @r#"
     the project: preApproved (every tool) 
     boss: preApproved (every tool) 
     reader: blocked (tools: [read_file]) workers/reader.worker:1:1
     "#);
-    let grep = |text: &str| Question::Command(text.split(' ').map(str::to_owned).collect());
+    let grep = |text: &str| AccessQuery::Command(text.split(' ').map(str::to_owned).collect());
     insta::assert_snapshot!(table(&reader, &grep("grep -r x")), @r#"
     the project: ask (grep *: ask) golem-forge.config.yaml:6:29
     boss: ask (grep *: ask) golem-forge.config.yaml:6:29

@@ -1,6 +1,6 @@
 //! Old workers (behaviour C23, F001-16, F001-15), and docs/migrating.md: what stands there loads.
 
-use sandbox_config::{Declaration, Lineage, Mode, Project};
+use sandbox_config::{Declaration, GrantChain, Mode, Project};
 
 use crate::support::{Scratch, repository};
 
@@ -188,7 +188,7 @@ fn a_program_without_a_sandbox_takes_it_as_its_own() {
     let old = project.worker("old").unwrap();
     assert!(project.ceiling().child(old.declaration()).is_err());
     // Those whom it calls draw on it.
-    let lineage = Lineage::of(&project).entry(&old).unwrap();
+    let lineage = GrantChain::of(&project).entry(&old).unwrap();
     let child = lineage.grant().child(&Declaration::inherit()).unwrap();
     assert_eq!(child.mounts().count(), 2);
 }

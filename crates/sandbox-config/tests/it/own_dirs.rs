@@ -1,6 +1,6 @@
 //! Forge's own directories are in no mount, and no mount lies in one, however either is written.
 
-use sandbox_config::{OutOfReach, WithoutFile, load};
+use sandbox_config::{ReservedPath, WithoutFile, load};
 
 use crate::support::Scratch;
 
@@ -78,9 +78,9 @@ fn no_mount_holds_what_is_forges_own_or_lies_in_it() {
         let config_file = project.join(crate::support::CONFIG);
         std::fs::write(&config_file, &config).unwrap();
         let mut sources = sandbox_config::Sources::new(&project);
-        sources.trust = sandbox_config::Trust::Given;
+        sources.trust = sandbox_config::TrustedSettings::Given;
         let own = scratch.path().join(own);
-        sources.out_of_reach = vec![OutOfReach::new(&own, "forge's state", "FORGE_STATE_DIR")];
+        sources.out_of_reach = vec![ReservedPath::new(&own, "forge's state", "FORGE_STATE_DIR")];
         let said = load(&sources).err().map(|mistakes| {
             let first = mistakes.iter().next().unwrap();
             assert_eq!(first.code().as_str(), "config.own_directory", "{mistakes}");
@@ -104,7 +104,7 @@ fn a_directory_without_a_project_file_is_no_exception() {
     let scratch = Scratch::new();
     let mut sources = scratch.sources();
     sources.without_file = WithoutFile::RootAtStart;
-    sources.out_of_reach = vec![OutOfReach::new(scratch.path().join("s"), "state", "VAR")];
+    sources.out_of_reach = vec![ReservedPath::new(scratch.path().join("s"), "state", "VAR")];
     assert!(load(&sources).is_err());
     sources.without_file = WithoutFile::DefaultZones;
     assert!(load(&sources).is_ok());
@@ -118,10 +118,10 @@ fn directories_that_a_worker_brings_are_held_to_the_same() {
         "---\nname: w\nsandbox:\n  paths:\n    all: { root: ./data, mode: rw }\n---\nBody.\n",
     );
     let mut sources = scratch.sources();
-    sources.trust = sandbox_config::Trust::Given;
+    sources.trust = sandbox_config::TrustedSettings::Given;
     assert!(load(&sources).unwrap().worker("w").is_ok());
     let own = scratch.path().join("data/state");
-    sources.out_of_reach = vec![OutOfReach::new(own, "state", "VAR")];
+    sources.out_of_reach = vec![ReservedPath::new(own, "state", "VAR")];
     let refused = load(&sources).unwrap().worker("w").unwrap_err();
     let codes: Vec<&str> = refused.iter().map(|one| one.code().as_str()).collect();
     assert!(codes.contains(&"config.own_directory"), "{refused}");
@@ -134,10 +134,10 @@ fn a_socket_of_forges_own_cannot_be_named() {
     let text = format!("sandbox: {{ unix_sockets: [{}] }}\n", socket.display());
     std::fs::write(scratch.path().join(crate::support::CONFIG), text).unwrap();
     let mut sources = scratch.sources();
-    sources.trust = sandbox_config::Trust::Given;
+    sources.trust = sandbox_config::TrustedSettings::Given;
     assert!(load(&sources).is_ok());
     let own = scratch.path().join("run/forge");
-    sources.out_of_reach = vec![OutOfReach::new(own, "the queue", "XDG_RUNTIME_DIR")];
+    sources.out_of_reach = vec![ReservedPath::new(own, "the queue", "XDG_RUNTIME_DIR")];
     let refused = load(&sources).unwrap_err();
     let first = refused.iter().next().unwrap();
     assert_eq!(first.code().as_str(), "config.own_directory");

@@ -1,7 +1,7 @@
 //! Behaviour C3: with `child_sandbox_policy: own` a called worker's declaration is met with the
 //! project, not with its caller; for directories only, and never beyond the project.
 
-use sandbox_config::{Declaration, DrawnFrom, Mode, Project, Restrict, ZoneDeclaration};
+use sandbox_config::{Declaration, Mode, MountSource, Project, Restrict, ZoneDeclaration};
 
 use crate::support::{Scratch, codes};
 
@@ -28,7 +28,7 @@ fn a_worker_draws_on_the_project_and_no_further() {
     let child = caller.child(&wish("a", RW)).unwrap();
     assert_eq!(child.mount_access("a"), Some(RW));
     assert_eq!(child.mount_access("b"), None);
-    assert_eq!(child.drawn_from(), DrawnFrom::Project);
+    assert_eq!(child.drawn_from(), MountSource::Project);
     // The project's word is the last one.
     assert_eq!(
         caller.child(&wish("b", RW)).unwrap_err().to_string(),
@@ -51,7 +51,7 @@ fn whoever_declares_nothing_gets_what_the_caller_has() {
     let caller = project.ceiling().child(&wish("b", RO)).unwrap();
     for called in [Declaration::undeclared(), Declaration::inherit()] {
         let child = caller.child(&called).unwrap();
-        assert_eq!(child.drawn_from(), DrawnFrom::Caller);
+        assert_eq!(child.drawn_from(), MountSource::Caller);
         assert_eq!(child.mounts().count(), 1);
     }
     assert_eq!(
@@ -79,7 +79,7 @@ fn without_it_a_worker_draws_on_its_caller() {
     assert!(caller.child(&wish("a", RO)).is_err());
     assert_eq!(
         caller.child(&wish("b", RO)).unwrap().drawn_from(),
-        DrawnFrom::Caller
+        MountSource::Caller
     );
 }
 

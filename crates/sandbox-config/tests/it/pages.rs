@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sandbox_config::{Sources, Trust, WithoutFile, load, schema};
+use sandbox_config::{Sources, TrustedSettings, WithoutFile, load, schema};
 
 use crate::support::{CONFIG, Scratch, repository};
 
@@ -111,7 +111,7 @@ fn problem(block: &str) -> Option<String> {
 
 fn mistakes(scratch: &Scratch, without_file: WithoutFile) -> Option<String> {
     let sources = Sources {
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         without_file,
         home: Some(scratch.path()),
         ..scratch.sources()

@@ -1,10 +1,10 @@
 //! `knowledge_base`, `runs_dir` and `log`.
 
-use sandbox_config::{Mode, Project, Trust, load};
+use sandbox_config::{Mode, Project, TrustedSettings, load};
 
 use crate::support::{CONFIG, Scratch, codes};
 
-fn read(text: &str, trust: Trust) -> Result<Project, Vec<String>> {
+fn read(text: &str, trust: TrustedSettings) -> Result<Project, Vec<String>> {
     let scratch = Scratch::new()
         .dir("outside")
         .dir("p/docs/deep")
@@ -44,26 +44,37 @@ fn mistakes_have_codes() {
         ("log: { redact: ['redacted: '] }", "config.bad_value"),
         ("log: { redact: [\"two\\nlines\"] }", "config.bad_value"),
     ] {
-        let said = read(&format!("{ZONE}{text}\n"), Trust::Store([].into())).unwrap_err();
+        let said = read(
+            &format!("{ZONE}{text}\n"),
+            TrustedSettings::Store([].into()),
+        )
+        .unwrap_err();
         assert_eq!(said, [code], "{text}");
     }
     let root = "sandbox: { root: . }\nknowledge_base: ./docs\n";
-    assert_eq!(read(root, Trust::Given).unwrap_err(), ["config.mount_name"]);
+    assert_eq!(
+        read(root, TrustedSettings::Given).unwrap_err(),
+        ["config.mount_name"]
+    );
     let taken = "sandbox: { zones: { KB: { path: ./a } } }\nknowledge_base: ./docs\n";
     assert_eq!(
-        read(taken, Trust::Given).unwrap_err(),
+        read(taken, TrustedSettings::Given).unwrap_err(),
         ["config.mount_name"]
     );
 }
 
 #[test]
 fn the_knowledge_base_is_a_mount_that_is_only_read() {
-    let project = read(&format!("{ZONE}knowledge_base: ./docs\n"), Trust::Given).unwrap();
+    let project = read(
+        &format!("{ZONE}knowledge_base: ./docs\n"),
+        TrustedSettings::Given,
+    )
+    .unwrap();
     let kb = project.ceiling().mount("kb").unwrap();
     assert_eq!((kb.target(), kb.mode()), ("/kb", Mode::ReadOnly));
     assert!(kb.host().ends_with("p/docs") && kb.creates_host());
     // Outside the project, if a person agrees.
-    let project = read("knowledge_base: ../outside\n", Trust::Given).unwrap();
+    let project = read("knowledge_base: ../outside\n", TrustedSettings::Given).unwrap();
     assert!(project.ceiling().mount("kb").is_some());
 }
 
@@ -75,13 +86,13 @@ fn runs_are_kept_elsewhere_if_a_person_agrees() {
             .runs_dir()
             .map(|dir| dir.file_name().unwrap().to_owned())
     };
-    let nobody = || Trust::Store([].into());
+    let nobody = || TrustedSettings::Store([].into());
     assert_eq!(dir("", nobody()), None);
     assert_eq!(dir("runs_dir: ./kept\n", nobody()), Some("kept".into()));
     assert_eq!(dir("runs_dir: ../outside/r\n", nobody()), None);
     assert_eq!(dir("runs_dir: ./way/r\n", nobody()), None);
     assert_eq!(
-        dir("runs_dir: ../outside/r\n", Trust::Given),
+        dir("runs_dir: ../outside/r\n", TrustedSettings::Given),
         Some("r".into())
     );
 }

@@ -1,7 +1,9 @@
 //! `providers`: whose word about an endpoint holds, and that a key never follows to where a
 //! repository points.
 
-use sandbox_config::{ApiKey, Diagnostics, Project, Sources, Trust, WideningKey, load};
+use sandbox_config::{
+    ApiKey, Diagnostics, PrivilegedSetting, Project, Sources, TrustedSettings, load,
+};
 
 use crate::support::{CONFIG, Scratch, codes};
 
@@ -127,11 +129,14 @@ fn whose_word_holds() {
         let project = loaded(&world.sources);
         assert_eq!(shown(&project, row.name), row.before, "{}", row.project);
         let yes: Vec<String> = project
-            .widening()
+            .privileged_settings()
             .iter()
-            .map(|key| WideningKey::hash(key).to_owned())
+            .map(|key| PrivilegedSetting::hash(key).to_owned())
             .collect();
-        for trust in [Trust::Given, Trust::Store(yes.into_iter().collect())] {
+        for trust in [
+            TrustedSettings::Given,
+            TrustedSettings::Store(yes.into_iter().collect()),
+        ] {
             world.sources.trust = trust;
             let project = loaded(&world.sources);
             assert_eq!(shown(&project, row.name), row.after, "{}", row.project);
@@ -144,8 +149,8 @@ fn whose_word_holds() {
 fn a_yes_shows_and_binds_everything() {
     let asked = |project: &str| {
         let project = load(&world("", project).sources).unwrap();
-        let [key] = project.widening() else {
-            panic!("{:?}", project.widening());
+        let [key] = project.privileged_settings() else {
+            panic!("{:?}", project.privileged_settings());
         };
         key.clone()
     };
@@ -167,12 +172,12 @@ fn a_yes_shows_and_binds_everything() {
     }
     // The hash is over all of it, also what the text leaves out.
     let mut sources = world("", &first).sources;
-    sources.trust = Trust::Store([asked(&first).hash().to_owned()].into());
+    sources.trust = TrustedSettings::Store([asked(&first).hash().to_owned()].into());
     let changed = world("", &first.replace(" } }", ", retry_s: 9 } }"));
-    let hash = load(&changed.sources).unwrap().widening()[0]
+    let hash = load(&changed.sources).unwrap().privileged_settings()[0]
         .hash()
         .to_owned();
-    let Trust::Store(yes) = &sources.trust else {
+    let TrustedSettings::Store(yes) = &sources.trust else {
         return;
     };
     assert!(!yes.contains(&hash));
@@ -180,7 +185,7 @@ fn a_yes_shows_and_binds_everything() {
 
 fn refused(user: &str, project: &str, set: &[(&str, &str)]) -> Diagnostics {
     let mut world = world(user, project);
-    world.sources.trust = Trust::Given;
+    world.sources.trust = TrustedSettings::Given;
     for (key, value) in set {
         world
             .sources

@@ -377,7 +377,7 @@ mod commands {
 
 #[test]
 fn a_lineage_follows_a_file_through_a_new_top() {
-    use sandbox_config::{Lineage, Operation, Question, Verdict};
+    use sandbox_config::{AccessQuery, GrantChain, Operation, Verdict};
     let scratch = Scratch::new()
         .file(
             "workers/boss.worker",
@@ -389,10 +389,10 @@ fn a_lineage_follows_a_file_through_a_new_top() {
         );
     let project = load_root(&scratch);
     let worker = |name: &str| project.worker(name).unwrap();
-    let boss = Lineage::of(&project).entry(&worker("boss")).unwrap();
+    let boss = GrantChain::of(&project).entry(&worker("boss")).unwrap();
     let reader = boss.call(&worker("reader")).unwrap();
     let table = |path: &str, operation| {
-        let answers = reader.ask(&Question::path(path, operation));
+        let answers = reader.ask(&AccessQuery::path(path, operation));
         let lines: Vec<String> = answers
             .iter()
             .map(|answer| {
@@ -413,7 +413,7 @@ fn a_lineage_follows_a_file_through_a_new_top() {
     boss: preApproved (read in / is `preApproved`) 
     reader: blocked ('/a.rs' not available to this worker) workers/reader.worker:2:1
     "#);
-    let decisive = reader.decisive(&Question::path("/lib/b.rs", Operation::Write));
+    let decisive = reader.decisive(&AccessQuery::path("/lib/b.rs", Operation::Write));
     assert_eq!(
         (decisive.who.as_str(), decisive.verdict),
         ("reader", Verdict::Block)

@@ -1,6 +1,6 @@
 //! What a look through a whole project finds: as data, one row a finding.
 
-use sandbox_config::{Branch, Standing};
+use sandbox_config::{CallStatus, DelegationNode};
 
 use crate::support::{CONFIG, Scratch};
 
@@ -26,7 +26,7 @@ fn scratch(config: &str, workers: &[(&str, &str)]) -> Scratch {
 fn found(config: &str, workers: &[(&str, &str)]) -> Vec<String> {
     let scratch = scratch(config, workers);
     let mut sources = scratch.sources();
-    sources.trust = sandbox_config::Trust::Given;
+    sources.trust = sandbox_config::TrustedSettings::Given;
     let review = sandbox_config::load(&sources).unwrap().review();
     review
         .findings()
@@ -410,14 +410,14 @@ fn what_a_worker_asks_for_in_vain() {
 
 #[test]
 fn the_tree_shows_every_call_and_how_it_narrows() {
-    fn lines(branch: &Branch, depth: usize, out: &mut Vec<String>) {
+    fn lines(branch: &DelegationNode, depth: usize, out: &mut Vec<String>) {
         let standing = match branch.standing() {
-            Standing::Holds => "holds",
-            Standing::AsShown => "as shown",
-            Standing::Refused(_) => "refused",
-            Standing::Missing => "missing",
-            Standing::Cycle => "cycle",
-            Standing::TooDeep => "too deep",
+            CallStatus::Holds => "holds",
+            CallStatus::AsShown => "as shown",
+            CallStatus::Refused(_) => "refused",
+            CallStatus::Missing => "missing",
+            CallStatus::Cycle => "cycle",
+            CallStatus::TooDeep => "too deep",
         };
         out.push(format!(
             "{}{} {standing}: {}",

@@ -1,6 +1,6 @@
 //! What `forge config` shows: every key with its origin, and a project file that means the same.
 
-use sandbox_config::{Grant, Layer, Operation, Risk, Trust, Verdict, load};
+use sandbox_config::{Grant, Layer, Operation, Risk, TrustedSettings, Verdict, load};
 
 use crate::support::{CONFIG, Scratch, repository};
 
@@ -103,7 +103,7 @@ fn what_is_shown_loads_to_the_same_ceiling() {
             let mut sources = scratch.sources();
             sources.user_file = Some(scratch.path().join("user.yaml"));
             if trust {
-                sources.trust = Trust::Given;
+                sources.trust = TrustedSettings::Given;
             }
             let first = load(&sources).unwrap_or_else(|mistakes| panic!("{text}\n{mistakes}"));
             for origins in [false, true] {
@@ -116,7 +116,10 @@ fn what_is_shown_loads_to_the_same_ceiling() {
                     shown(first.ceiling()),
                     "{text}\n{printed}"
                 );
-                let ignored = second.widening().iter().filter(|key| !key.is_trusted());
+                let ignored = second
+                    .privileged_settings()
+                    .iter()
+                    .filter(|key| !key.is_trusted());
                 let ignored: Vec<String> = ignored.map(|key| format!("{key:?}")).collect();
                 assert!(
                     ignored.is_empty(),
@@ -147,7 +150,7 @@ fn the_example_is_shown_as_it_is() {
         std::fs::read_to_string(repository("examples/dep-audit").join("forge.yaml")).unwrap();
     let scratch = Scratch::with_config(&text).dir("inputs").dir("workspace");
     let mut sources = scratch.sources();
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     sources.home = Some(scratch.path());
     let first = load(&sources).unwrap();
     std::fs::write(scratch.path().join(CONFIG), first.settings().to_yaml(true)).unwrap();

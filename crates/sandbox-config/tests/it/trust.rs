@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use sandbox_config::{
-    ApprovalMode, NetworkAccess, Operation, Trust, Untrusted, Verdict, WideningKey, WideningRule,
-    load,
+    ApprovalMode, NetworkAccess, Operation, PrivilegedSetting, TrustRule, TrustedSettings,
+    Untrusted, Verdict, load,
 };
 
 use crate::support::{CONFIG, Scratch, codes};
@@ -121,7 +121,7 @@ fn what_can_be_ignored_is_ignored() {
     assert_eq!(grep.verdict(), Verdict::Ask);
     assert!(ceiling.environment().pass().is_empty());
 
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let project = load(&sources).unwrap();
     let ceiling = project.ceiling();
     assert!(project.warnings().is_empty());
@@ -140,15 +140,15 @@ fn a_yes_is_bound_to_key_value_and_project() {
     let scratch = wide();
     let mut sources = scratch.sources();
     sources.start = scratch.path().join("p");
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let hashes: BTreeSet<String> = load(&sources)
         .unwrap()
-        .widening()
+        .privileged_settings()
         .iter()
         .map(|key| key.hash().to_owned())
         .collect();
     assert_eq!(hashes.len(), 8);
-    sources.trust = Trust::Store(hashes);
+    sources.trust = TrustedSettings::Store(hashes);
     assert!(load(&sources).unwrap().warnings().is_empty());
 
     // Read-write instead of read-only is another value.
@@ -190,7 +190,7 @@ fn host_paths_expand() {
     let mut sources = scratch.sources();
     sources.start = scratch.path().join("p");
     sources.home = Some(scratch.path().join("home"));
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let project = load(&sources).unwrap();
     assert_eq!(
         project.ceiling().mount("registry").unwrap().host(),
@@ -229,7 +229,7 @@ fn a_variable_that_makes_programs_run_other_code_needs_a_yes() {
             project.ceiling().environment().set().contains_key(name)
         };
         assert_eq!(set(&sources), !is_hook, "{name}");
-        sources.trust = Trust::Given;
+        sources.trust = TrustedSettings::Given;
         assert!(set(&sources), "{name}");
     }
 }
@@ -238,7 +238,7 @@ fn a_variable_that_makes_programs_run_other_code_needs_a_yes() {
 /// asks for something else, is found.
 #[test]
 fn every_row_of_the_table_asks_and_is_answered() {
-    for rule in WideningRule::all() {
+    for rule in TrustRule::all() {
         for (pattern, example) in rule.examples() {
             let scratch = Scratch::loose()
                 .dir("outside")
@@ -256,10 +256,16 @@ fn every_row_of_the_table_asks_and_is_answered() {
             let warnings_and_keys = |sources: &sandbox_config::Sources| {
                 let project = load(sources)?;
                 if !is_worker {
-                    return Ok((project.warnings().len(), project.widening().to_vec()));
+                    return Ok((
+                        project.warnings().len(),
+                        project.privileged_settings().to_vec(),
+                    ));
                 }
                 let worker = project.worker("w")?;
-                Ok((worker.warnings().len(), worker.widening().to_vec()))
+                Ok((
+                    worker.warnings().len(),
+                    worker.privileged_settings().to_vec(),
+                ))
             };
             let untrusted: Result<_, sandbox_config::Diagnostics> = warnings_and_keys(&sources);
             match (rule.untrusted(), untrusted) {
@@ -269,7 +275,7 @@ fn every_row_of_the_table_asks_and_is_answered() {
                 (Untrusted::Ignored(_), Ok((warnings, _))) => assert_eq!(warnings, 1, "{example}"),
                 (rule, other) => panic!("{example}: {rule:?}, {other:?}"),
             }
-            sources.trust = Trust::Given;
+            sources.trust = TrustedSettings::Given;
             let (warnings, keys) = warnings_and_keys(&sources).unwrap();
             assert_eq!(warnings, 0, "{example}");
             let [key] = keys.as_slice() else {
@@ -277,7 +283,8 @@ fn every_row_of_the_table_asks_and_is_answered() {
             };
             assert!(fits(pattern, key.key()), "{pattern} {}", key.key());
             assert!(std::ptr::eq(key.rule(), rule), "{example}: {key:?}");
-            sources.trust = Trust::Store([WideningKey::hash(key).to_owned()].into());
+            sources.trust =
+                TrustedSettings::Store([PrivilegedSetting::hash(key).to_owned()].into());
             assert_eq!(warnings_and_keys(&sources).unwrap().0, 0, "{example}");
         }
     }
@@ -428,9 +435,13 @@ fn writing_in_place_is_asked_about_in_every_front_end() {
         }
         // With a yes, for a repository, and where the person says so.
         let mut sources = scratch.sources();
-        sources.trust = Trust::Given;
+        sources.trust = TrustedSettings::Given;
         let project = load(&sources).unwrap_or_else(|said| panic!("{config}: {said}"));
-        assert_eq!(project.widening().len(), usize::from(asked), "{config}");
+        assert_eq!(
+            project.privileged_settings().len(),
+            usize::from(asked),
+            "{config}"
+        );
         let scratch = scratch.dir(".git");
         assert!(scratch.load().is_ok(), "{config}");
     }
@@ -516,11 +527,11 @@ shell:
         let mut sources = scratch.sources();
         let hashes: BTreeSet<String> = load(&sources)
             .unwrap()
-            .widening()
+            .privileged_settings()
             .iter()
             .map(|key| key.hash().to_owned())
             .collect();
-        sources.trust = Trust::Store(hashes);
+        sources.trust = TrustedSettings::Store(hashes);
         let scratch = scratch.file("golem-forge.config.yaml", &text);
         let project = load(&sources).unwrap();
         let words = ["git".to_owned(), "status".to_owned()];

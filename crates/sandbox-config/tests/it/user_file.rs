@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use sandbox_config::{
-    ApprovalMode, Grant, HostPattern, Layer, NetworkAccess, Risk, Sources, Trust, Verdict, load,
+    ApprovalMode, Grant, HostPattern, Layer, NetworkAccess, Risk, Sources, TrustedSettings,
+    Verdict, load,
 };
 
 use crate::support::{CONFIG, Scratch, codes};
@@ -22,7 +23,7 @@ fn world(user: &str, project: Option<&str>) -> World {
     let mut sources = scratch.sources();
     sources.start = scratch.path().join("p");
     sources.user_file = Some(scratch.path().join("user.yaml"));
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     World { scratch, sources }
 }
 
@@ -536,7 +537,7 @@ proptest! {
         user in shared(&["true"]), project in shared(&["true", "false"]), rules in rules(),
     ) {
         let mut world = world(&user, Some(&format!("{project}{rules}")));
-        world.sources.trust = Trust::Store(std::collections::BTreeSet::new());
+        world.sources.trust = TrustedSettings::Store(std::collections::BTreeSet::new());
         let with = load(&world.sources).unwrap();
         std::fs::remove_file(world.scratch.path().join("p").join(CONFIG)).unwrap();
         let without = load(&world.sources).unwrap();

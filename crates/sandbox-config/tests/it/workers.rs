@@ -1,6 +1,6 @@
 //! Worker files: found by name, refused with their own line numbers.
 
-use sandbox_config::{Delegates, Mode, Trust, Verdict, load};
+use sandbox_config::{Delegates, Mode, TrustedSettings, Verdict, load};
 
 use crate::support::{Scratch, codes};
 
@@ -26,7 +26,7 @@ fn the_whole_of_a_worker() {
         "---\nname: scan\ndescription: Scans\nmodel: a:b\nsandbox:\n  zones:\n    - { name: data, mode: ro, use: false }\nshell:\n  rules: [{ pattern: \"grep -r *\", approval: blocked, why: too slow }]\n  default: blocked\ntools: [shell]\nworkers: [report]\nlimits: { max_turns: 3 }\n---\n\n# Scan\n\nLook.\n",
     );
     let mut sources = scratch.sources();
-    sources.trust = Trust::Given;
+    sources.trust = TrustedSettings::Given;
     let project = load(&sources).unwrap();
     let scan = project.worker("scan").unwrap();
     assert_eq!(scan.instructions(), "# Scan\n\nLook.\n");

@@ -8,7 +8,7 @@ mod write;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Mode, Trust, WithoutFile};
+use sandbox_config::{Mode, TrustedSettings, WithoutFile};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -84,9 +84,12 @@ fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), CliErro
         ambient,
         start,
         WithoutFile::DefaultZones,
-        Trust::Given,
+        TrustedSettings::Given,
     )?;
-    let keys = project.widening().iter().chain(project.empty_places());
+    let keys = project
+        .privileged_settings()
+        .iter()
+        .chain(project.empty_places());
     let hashes: Vec<String> = keys.map(|key| key.hash().to_owned()).collect();
     match hashes.is_empty() {
         true => Ok(()),

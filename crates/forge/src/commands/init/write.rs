@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{ConfigChoice, PROJECT_FILES, Sources, Trust, load};
+use sandbox_config::{ConfigChoice, PROJECT_FILES, Sources, TrustedSettings, load};
 
 use crate::ambient::Ambient;
 use crate::commands::init::plan::InitPlan;
@@ -66,7 +66,7 @@ fn check(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<(), CliError>
     fresh(&trial, &plan.config).map_err(failed)?;
     let sources = Sources {
         choice: ConfigChoice::File(trial.file_name().map(PathBuf::from).unwrap_or_default()),
-        trust: Trust::Given,
+        trust: TrustedSettings::Given,
         env: ambient.env.clone(),
         home: ambient.home.clone(),
         ..Sources::new(dir)

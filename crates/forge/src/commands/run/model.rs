@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use forge_runtime::{Attempts, Event, Model, ModelError, Models, Playbook, Request, Wired};
-use sandbox_config::{Branch, Project, Worker};
+use sandbox_config::{DelegationNode, Project, Worker};
 use tokio::sync::mpsc;
 
 use crate::ambient::Ambient;
@@ -163,7 +163,7 @@ fn choose_typed(
 
 /// The workers that come to be called; none: it could be any.
 fn called(project: &Project, worker: &Worker) -> Option<BTreeSet<String>> {
-    fn add(branch: &Branch, names: &mut BTreeSet<String>) -> Option<()> {
+    fn add(branch: &DelegationNode, names: &mut BTreeSet<String>) -> Option<()> {
         if branch.calls_any() {
             return None;
         }

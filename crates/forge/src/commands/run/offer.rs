@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, Read as _};
 
-use sandbox_config::{Code, Diagnostics, Project, Worker};
+use sandbox_config::{DiagnosticCode, Diagnostics, Project, Worker};
 
 use crate::ambient::Ambient;
 use crate::cli::Global;
@@ -43,7 +43,9 @@ pub(crate) fn entry(
 }
 
 fn is_missing(mistakes: &Diagnostics) -> bool {
-    mistakes.iter().all(|one| one.code() == Code::UnknownWorker)
+    mistakes
+        .iter()
+        .all(|one| one.code() == DiagnosticCode::UnknownWorker)
 }
 
 /// Longer than any name or number.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use sandbox_config::{Branch, Operation, Verdict};
+use sandbox_config::{DelegationNode, Operation, Verdict};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -67,7 +67,7 @@ pub(super) fn show(
 
 /// Everybody who comes to be called, once for each caller.
 fn below<'b>(
-    branch: &'b Branch,
+    branch: &'b DelegationNode,
     caller: &'b str,
     seen: &mut BTreeSet<(&'b str, &'b str)>,
     add: &mut impl FnMut(&str, &str, &sandbox_config::Grant),

@@ -1,6 +1,8 @@
 //! What each front-end comes to, and what holds where it says nothing.
 
-use sandbox_config::{Declaration, Operation, Sources, Trust, Verdict, WithoutFile, load};
+use sandbox_config::{
+    Declaration, Operation, Sources, TrustedSettings, Verdict, WithoutFile, load,
+};
 
 use super::{scratch, table};
 use crate::support::Scratch;
@@ -87,7 +89,7 @@ fn all_lower_to_one_table() {
         let (scratch, sources) = scratch(config);
         // Some are written in place, outside of any repository.
         let sources = Sources {
-            trust: Trust::Given,
+            trust: TrustedSettings::Given,
             ..sources
         };
         let project = load(&sources).unwrap_or_else(|mistakes| panic!("{config}\n{mistakes}"));
@@ -229,7 +231,7 @@ fn approval_of_each_front_end() {
     ] {
         let (_scratch, sources) = scratch(&format!("sandbox: {{ {config} }}"));
         let project = load(&sources).unwrap();
-        assert!(project.widening().is_empty(), "{config}");
+        assert!(project.privileged_settings().is_empty(), "{config}");
         let mount = project.ceiling().mounts().next().unwrap();
         let verdicts = Operation::ALL.map(|operation| mount.approval().verdict(operation));
         assert_eq!(verdicts, expected, "{config}");

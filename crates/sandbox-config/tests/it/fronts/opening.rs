@@ -2,7 +2,7 @@
 
 use file_sandbox::ErrorKind;
 use os_sandbox::Access;
-use sandbox_config::{FrontEnd, Trust, load};
+use sandbox_config::{FrontEnd, TrustedSettings, load};
 
 use super::scratch;
 
@@ -52,7 +52,7 @@ fn files_of_each_front_end() {
         for dir in ["data", "docs"] {
             std::fs::write(scratch.path().join("p").join(dir).join("a.md"), "text").unwrap();
         }
-        sources.trust = Trust::Given;
+        sources.trust = TrustedSettings::Given;
         let project = load(&sources).unwrap();
         let grant = project.ceiling();
         let files = grant.files(cap_std::ambient_authority()).unwrap().unwrap();
