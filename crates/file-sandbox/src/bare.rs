@@ -9,7 +9,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use sandbox_names::git::{Part, part};
+use sandbox_names::git::{GitPathClass, classify};
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError};
 use crate::error::{Error, ErrorReason, Verb};
@@ -30,9 +30,12 @@ pub(crate) fn kept_in_git(base: &[OsString], names: &[OsString]) -> Option<&'sta
     // The outermost: what lies in it is git's, whatever it is called.
     all.find(is_git)?;
     let below: Vec<String> = all.map(|name| fold(&name.to_string_lossy())).collect();
-    match part(&below) {
-        Part::Data | Part::Way => None,
-        Part::Kept | Part::State | Part::Obeyed | Part::Unknown => Some(".git"),
+    match classify(&below) {
+        GitPathClass::Data | GitPathClass::Container => None,
+        GitPathClass::GitOnly
+        | GitPathClass::State
+        | GitPathClass::Obeyed
+        | GitPathClass::Unknown => Some(".git"),
     }
 }
 
@@ -59,7 +62,10 @@ impl FileSandbox {
                 .iter()
                 .map(|name| fold(&name.to_string_lossy()))
                 .collect();
-            let kept = matches!(part(&names), Part::Obeyed | Part::State | Part::Kept);
+            let kept = matches!(
+                classify(&names),
+                GitPathClass::Obeyed | GitPathClass::State | GitPathClass::GitOnly
+            );
             if kept && lies_in_one(&spot.mount.dir, &spot.real[..index]).await {
                 return Err(protected(path, verb, &name.to_string_lossy()));
             }

@@ -7,8 +7,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path};
 
-use sandbox_names::git::Leads;
-use sandbox_names::git_config::led;
+use sandbox_names::git::ReferenceKind;
+use sandbox_names::git_config::references;
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError, BackendFile as _, FileKind};
 use crate::error::{Error, ErrorReason, Verb};
@@ -105,10 +105,10 @@ async fn leads_to(
             Some(Ok(text)) => text,
             Some(Err(())) => return Some(".git/config".to_owned()),
         };
-        for lead in led(&text).paths {
-            let base = match lead.leads {
-                Leads::Configuration => base,
-                Leads::File | Leads::Program | Leads::Nowhere => above,
+        for lead in references(&text).paths {
+            let base = match lead.kind {
+                ReferenceKind::Configuration => base,
+                ReferenceKind::File | ReferenceKind::Program | ReferenceKind::None => above,
             };
             let path = Path::new(&lead.path);
             let way = match path.is_absolute() {
@@ -123,16 +123,16 @@ async fn leads_to(
             };
             let target = folded(&way);
             // A word of a command need not be a file.
-            let counts = match lead.leads {
-                Leads::Nowhere => false,
-                Leads::Program => is_there || lead.path.contains('/'),
-                Leads::File | Leads::Configuration => true,
+            let counts = match lead.kind {
+                ReferenceKind::None => false,
+                ReferenceKind::Program => is_there || lead.path.contains('/'),
+                ReferenceKind::File | ReferenceKind::Configuration => true,
             };
             let hit = place.starts_with(&target) || takes_all && target.starts_with(&place);
             if counts && hit {
                 return Some(lead.by);
             }
-            if lead.leads == Leads::Configuration && at < MAX_INCLUDED {
+            if lead.kind == ReferenceKind::Configuration && at < MAX_INCLUDED {
                 files.push(way);
             }
         }

@@ -4,7 +4,7 @@
 //!
 //! <https://git-scm.com/docs/git-config>, <https://git-scm.com/docs/gitattributes>
 
-use sandbox_names::git_config::{Entry, entries};
+use sandbox_names::git_config::{GitConfigEntry, entries};
 use std::collections::HashSet;
 
 /// Bound on a file that is judged.
@@ -72,8 +72,8 @@ pub(crate) fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
             continue;
         }
         let name = entry.name();
-        let same_key = |other: &&Entry| other.name() == name;
-        let same_remote = |other: &&Entry| {
+        let same_key = |other: &&GitConfigEntry| other.name() == name;
+        let same_remote = |other: &&GitConfigEntry| {
             entry.section == "remote" && other.section == "remote" && other.sub == entry.sub
         };
         if was
@@ -90,11 +90,11 @@ pub(crate) fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
         .map(|entry| format!("it no longer sets {}", entry.name()))
 }
 
-fn is_about_a_person(entry: &Entry) -> bool {
+fn is_about_a_person(entry: &GitConfigEntry) -> bool {
     entry.section == "user" && entry.sub.is_none() && matches!(&*entry.key, "name" | "email")
 }
 
-fn may_be_added(entry: &Entry) -> bool {
+fn may_be_added(entry: &GitConfigEntry) -> bool {
     let value = entry.value.as_str();
     let section = match (&*entry.section, entry.sub.as_deref()) {
         ("remote", Some(_)) if entry.key == "url" && is_relative(value) => return true,

@@ -6,38 +6,38 @@
 /// What a name below a git directory is to git.
 ///
 /// ```
-/// use sandbox_names::git::{Part, part};
-/// assert_eq!(part(&["objects", "pack", "x.pack"]), Part::Data);
-/// assert_eq!(part(&["objects", "info", "alternates"]), Part::Obeyed);
-/// assert_eq!(part(&["worktrees", "side", "rebase-merge", "git-rebase-todo"]), Part::State);
-/// assert_eq!(part(&["modules", "third_party", "foo", "hooks", "x"]), Part::Obeyed);
+/// use sandbox_names::git::{GitPathClass, classify};
+/// assert_eq!(classify(&["objects", "pack", "x.pack"]), GitPathClass::Data);
+/// assert_eq!(classify(&["objects", "info", "alternates"]), GitPathClass::Obeyed);
+/// assert_eq!(classify(&["worktrees", "side", "rebase-merge", "git-rebase-todo"]), GitPathClass::State);
+/// assert_eq!(classify(&["modules", "third_party", "foo", "hooks", "x"]), GitPathClass::Obeyed);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum GitPathClass {
     /// Contents and messages, which git reads and runs nothing for.
     Data,
     /// What git writes at everyday work and nobody else has a reason to: `HEAD`, locks.
-    Kept,
+    GitOnly,
     /// A rebase, merge or sequence that is not done: git goes on with it, its commands included.
     State,
     /// Git executes or obeys it, or follows it elsewhere.
     Obeyed,
     /// A directory on the way to other git directories: `modules`, `worktrees`.
-    Way,
+    Container,
     /// Not git's, as far as is known here.
     Unknown,
 }
 
-impl Part {
+impl GitPathClass {
     /// Whether file tools may write it.
     ///
     /// ```
-    /// use sandbox_names::git::Part;
-    /// assert!(Part::Data.is_for_files() && !Part::Kept.is_for_files());
+    /// use sandbox_names::git::GitPathClass;
+    /// assert!(GitPathClass::Data.is_for_files() && !GitPathClass::GitOnly.is_for_files());
     /// ```
     #[must_use]
     pub fn is_for_files(self) -> bool {
-        self == Part::Data
+        self == GitPathClass::Data
     }
 }
 
@@ -122,34 +122,34 @@ const KEPT_BEGINNINGS: [&str; 6] = [
 /// read it counts, and the strictest holds.
 ///
 /// ```
-/// use sandbox_names::git::{Part, part};
+/// use sandbox_names::git::{GitPathClass, classify};
 /// for (path, want) in [
-///     ("HEAD", Part::Kept),
-///     ("config", Part::Obeyed),
-///     ("Hooks/pre-commit", Part::Obeyed),
-///     ("refs/heads/config", Part::Data),
-///     ("index.lock", Part::Kept),
-///     ("config.lock", Part::Unknown),
-///     ("worktrees/a/HEAD", Part::Kept),
-///     ("worktrees/a/gitdir", Part::Obeyed),
-///     ("worktrees/a/hooks", Part::Unknown),
-///     ("modules/a/b/objects/ab/cd", Part::Data),
-///     ("modules/a/modules/b/info/attributes", Part::Obeyed),
-///     ("jj", Part::Unknown),
+///     ("HEAD", GitPathClass::GitOnly),
+///     ("config", GitPathClass::Obeyed),
+///     ("Hooks/pre-commit", GitPathClass::Obeyed),
+///     ("refs/heads/config", GitPathClass::Data),
+///     ("index.lock", GitPathClass::GitOnly),
+///     ("config.lock", GitPathClass::Unknown),
+///     ("worktrees/a/HEAD", GitPathClass::GitOnly),
+///     ("worktrees/a/gitdir", GitPathClass::Obeyed),
+///     ("worktrees/a/hooks", GitPathClass::Unknown),
+///     ("modules/a/b/objects/ab/cd", GitPathClass::Data),
+///     ("modules/a/modules/b/info/attributes", GitPathClass::Obeyed),
+///     ("jj", GitPathClass::Unknown),
 /// ] {
-///     assert_eq!(part(&path.split('/').collect::<Vec<_>>()), want, "{path}");
+///     assert_eq!(classify(&path.split('/').collect::<Vec<_>>()), want, "{path}");
 /// }
 /// ```
 #[must_use]
-pub fn part<S: AsRef<str>>(names: &[S]) -> Part {
+pub fn classify<S: AsRef<str>>(names: &[S]) -> GitPathClass {
     let Some(first) = names.first().map(AsRef::as_ref) else {
-        return Part::Way;
+        return GitPathClass::Container;
     };
     match (first.to_ascii_lowercase().as_str(), names) {
-        ("worktrees", [_, _, rest @ ..]) => in_worktree(rest),
-        ("modules", [_, _, ..]) => in_modules(&names[1..]),
-        ("worktrees" | "modules", _) => Part::Way,
-        _ => here(names),
+        ("worktrees", [_, _, rest @ ..]) => classify_in_worktree(rest),
+        ("modules", [_, _, ..]) => classify_in_modules(&names[1..]),
+        ("worktrees" | "modules", _) => GitPathClass::Container,
+        _ => classify_in_git_dir(names),
     }
 }
 
@@ -157,37 +157,37 @@ pub fn part<S: AsRef<str>>(names: &[S]) -> Part {
 /// modules, whose names only a look at the files can tell from what is in them.
 ///
 /// ```
-/// use sandbox_names::git::{Part, own_part};
-/// assert_eq!(own_part(&["modules", "a", "refs", "heads", "config"]), Part::Way);
-/// assert_eq!(own_part(&["refs", "heads", "config"]), Part::Data);
+/// use sandbox_names::git::{GitPathClass, classify_own};
+/// assert_eq!(classify_own(&["modules", "a", "refs", "heads", "config"]), GitPathClass::Container);
+/// assert_eq!(classify_own(&["refs", "heads", "config"]), GitPathClass::Data);
 /// ```
 #[must_use]
-pub fn own_part<S: AsRef<str>>(names: &[S]) -> Part {
+pub fn classify_own<S: AsRef<str>>(names: &[S]) -> GitPathClass {
     let is = |at: usize, name: &str| {
         names
             .get(at)
             .is_some_and(|one| one.as_ref().eq_ignore_ascii_case(name))
     };
     if is(0, "modules") || is(0, "worktrees") && is(2, "modules") {
-        return Part::Way;
+        return GitPathClass::Container;
     }
-    part(names)
+    classify(names)
 }
 
 /// Below a git directory that has no other one in it.
-fn here<S: AsRef<str>>(names: &[S]) -> Part {
+fn classify_in_git_dir<S: AsRef<str>>(names: &[S]) -> GitPathClass {
     if is_one(&OBEYED, names) {
-        return Part::Obeyed;
+        return GitPathClass::Obeyed;
     }
     if is_one(&STATE, names) {
-        return Part::State;
+        return GitPathClass::State;
     }
     let first = names.first().map(AsRef::as_ref).unwrap_or_default();
     if first.eq_ignore_ascii_case("lfs") && names.len() == 1 {
-        return Part::Kept;
+        return GitPathClass::GitOnly;
     }
     if is_one(&DATA, names) {
-        return Part::Data;
+        return GitPathClass::Data;
     }
     let begins = |beginning: &&str| {
         first
@@ -195,47 +195,56 @@ fn here<S: AsRef<str>>(names: &[S]) -> Part {
             .is_some_and(|head| head.eq_ignore_ascii_case(beginning))
     };
     if is_one(&KEPT, names) || KEPT_BEGINNINGS.iter().any(begins) {
-        return Part::Kept;
+        return GitPathClass::GitOnly;
     }
     let first = first.to_ascii_lowercase();
-    let lock = first.strip_suffix(".lock").map(|locked| here(&[locked]));
+    let lock = first
+        .strip_suffix(".lock")
+        .map(|locked| classify_in_git_dir(&[locked]));
     match lock {
-        Some(Part::Data | Part::Kept) if names.len() == 1 => Part::Kept,
-        _ => Part::Unknown,
+        Some(GitPathClass::Data | GitPathClass::GitOnly) if names.len() == 1 => {
+            GitPathClass::GitOnly
+        }
+        _ => GitPathClass::Unknown,
     }
 }
 
-fn in_worktree<S: AsRef<str>>(names: &[S]) -> Part {
+fn classify_in_worktree<S: AsRef<str>>(names: &[S]) -> GitPathClass {
     let Some(first) = names.first() else {
-        return Part::Way;
+        return GitPathClass::Container;
     };
     if first.as_ref().eq_ignore_ascii_case("modules") {
-        return part(names);
+        return classify(names);
     }
     if is_one(&OBEYED_IN_WORKTREE, names) {
-        return Part::Obeyed;
+        return GitPathClass::Obeyed;
     }
-    match here(names) {
+    match classify_in_git_dir(names) {
         // Git looks for these in the main directory.
-        Part::Obeyed => Part::Unknown,
+        GitPathClass::Obeyed => GitPathClass::Unknown,
         other => other,
     }
 }
 
-fn in_modules<S: AsRef<str>>(names: &[S]) -> Part {
+fn classify_in_modules<S: AsRef<str>>(names: &[S]) -> GitPathClass {
     let is = |at: usize, name: &str| names[at].as_ref().eq_ignore_ascii_case(name);
     let readings = (1..names.len())
         // `refs/remotes` has branches of others.
         .filter(|at| !(is(at - 1, "refs") && is(*at, "remotes")))
-        .map(|at| part(&names[at..]));
-    let mut found = Part::Way;
+        .map(|at| classify(&names[at..]));
+    let mut found = GitPathClass::Container;
     for reading in readings {
         match reading {
-            Part::Obeyed => return Part::Obeyed,
-            Part::State => found = Part::State,
+            GitPathClass::Obeyed => return GitPathClass::Obeyed,
+            GitPathClass::State => found = GitPathClass::State,
             // The outer reading: a log is called `HEAD` as well.
-            Part::Kept | Part::Data if found == Part::Way => found = reading,
-            Part::Kept | Part::Data | Part::Way | Part::Unknown => {}
+            GitPathClass::GitOnly | GitPathClass::Data if found == GitPathClass::Container => {
+                found = reading
+            }
+            GitPathClass::GitOnly
+            | GitPathClass::Data
+            | GitPathClass::Container
+            | GitPathClass::Unknown => {}
         }
     }
     found
@@ -298,29 +307,29 @@ const FILE_KEYS: [&str; 6] = [
 
 /// What the value of a key of git's configuration leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leads {
+pub enum ReferenceKind {
     /// A file or directory that git obeys.
     File,
     /// More configuration.
     Configuration,
     /// A program, with what stands behind it.
     Program,
-    /// Nowhere.
-    Nowhere,
+    /// Neither a file nor a program.
+    None,
 }
 
 /// What a key of git's configuration, `section.key` or `section.sub.key`, leads to.
 ///
 /// ```
-/// use sandbox_names::git::{Leads, leads};
-/// assert_eq!(leads("core", None, "hooksPath"), Leads::File);
-/// assert_eq!(leads("includeIf", Some("gitdir:~/x/"), "path"), Leads::Configuration);
-/// assert_eq!(leads("filter", Some("x"), "clean"), Leads::Program);
-/// assert_eq!(leads("alias", None, "st"), Leads::Program);
-/// assert_eq!(leads("user", None, "name"), Leads::Nowhere);
+/// use sandbox_names::git::{ReferenceKind, reference_kind};
+/// assert_eq!(reference_kind("core", None, "hooksPath"), ReferenceKind::File);
+/// assert_eq!(reference_kind("includeIf", Some("gitdir:~/x/"), "path"), ReferenceKind::Configuration);
+/// assert_eq!(reference_kind("filter", Some("x"), "clean"), ReferenceKind::Program);
+/// assert_eq!(reference_kind("alias", None, "st"), ReferenceKind::Program);
+/// assert_eq!(reference_kind("user", None, "name"), ReferenceKind::None);
 /// ```
 #[must_use]
-pub fn leads(section: &str, sub: Option<&str>, key: &str) -> Leads {
+pub fn reference_kind(section: &str, sub: Option<&str>, key: &str) -> ReferenceKind {
     let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
     let is = |known: &&str| {
         let mut parts = known.split('.');
@@ -337,8 +346,8 @@ pub fn leads(section: &str, sub: Option<&str>, key: &str) -> Leads {
     };
     if FILE_KEYS.iter().any(is) {
         return match section.as_str() {
-            "include" | "includeif" => Leads::Configuration,
-            _ => Leads::File,
+            "include" | "includeif" => ReferenceKind::Configuration,
+            _ => ReferenceKind::File,
         };
     }
     let remote = matches!(key.as_str(), "uploadpack" | "receivepack" | "vcs");
@@ -347,9 +356,9 @@ pub fn leads(section: &str, sub: Option<&str>, key: &str) -> Leads {
         other => PROGRAM_SECTIONS.contains(&other),
     };
     if PROGRAM_KEYS.iter().any(is) || section_runs {
-        return Leads::Program;
+        return ReferenceKind::Program;
     }
-    Leads::Nowhere
+    ReferenceKind::None
 }
 
 /// What a rebase may have in its list of things to do without running anything, in both spellings.

@@ -3,11 +3,11 @@
 //!
 //! <https://git-scm.com/docs/git-config>
 
-use crate::git::{Leads, leads};
+use crate::git::{ReferenceKind, reference_kind};
 
 /// One value of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct GitConfigEntry {
     /// In lower case.
     pub section: String,
     /// As it is written: of `[filter "x"]`, `x`.
@@ -18,7 +18,7 @@ pub struct Entry {
     pub value: String,
 }
 
-impl Entry {
+impl GitConfigEntry {
     /// `section.sub.key`.
     pub fn name(&self) -> String {
         match &self.sub {
@@ -30,7 +30,7 @@ impl Entry {
 
 /// Every value of a configuration, as git reads it. What git would not read is left out.
 #[must_use]
-pub fn entries(text: &str) -> Vec<Entry> {
+pub fn entries(text: &str) -> Vec<GitConfigEntry> {
     let mut out = Vec::new();
     let mut section: Option<(String, Option<String>)> = None;
     let mut lines = text.lines();
@@ -72,7 +72,7 @@ pub fn entries(text: &str) -> Vec<Entry> {
             continue;
         }
         let (key, value) = rest.split_once('=').unwrap_or((rest, "true"));
-        out.push(Entry {
+        out.push(GitConfigEntry {
             section: section.clone(),
             sub: sub.clone(),
             key: key.trim().to_ascii_lowercase(),
@@ -104,20 +104,20 @@ fn value_of(text: &str) -> String {
 
 /// A path that a configuration names, and why git would use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lead {
+pub struct ReferencedPath {
     /// The key: `core.hookspath`.
     pub by: String,
-    /// What git makes of it. A [`Leads::Program`] is a word of a command, which need not be a file.
-    pub leads: Leads,
+    /// What git makes of it. A [`ReferenceKind::Program`] is a word of a command, which need not be a file.
+    pub kind: ReferenceKind,
     /// As it is written.
     pub path: String,
 }
 
 /// Where a configuration leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Led {
+pub struct References {
     /// Each path that it names.
-    pub paths: Vec<Lead>,
+    pub paths: Vec<ReferencedPath>,
     /// Whether it has programs for files, so that attributes say which file is given to one.
     pub drivers: bool,
 }
@@ -125,29 +125,29 @@ pub struct Led {
 /// Where a configuration leads.
 ///
 /// ```
-/// use sandbox_names::git_config::led;
-/// let led = led("[core]\n\thooksPath = tools/hooks\n[alias]\n\tst = !sh tools/st\n");
+/// use sandbox_names::git_config::references;
+/// let led = references("[core]\n\thooksPath = tools/hooks\n[alias]\n\tst = !sh tools/st\n");
 /// let paths: Vec<&str> = led.paths.iter().map(|lead| lead.path.as_str()).collect();
 /// assert_eq!(paths, ["tools/hooks", "sh", "tools/st"]);
 /// assert!(!led.drivers);
 /// ```
 #[must_use]
-pub fn led(text: &str) -> Led {
-    let mut out = Led::default();
+pub fn references(text: &str) -> References {
+    let mut out = References::default();
     for entry in entries(text) {
-        let leads = leads(&entry.section, entry.sub.as_deref(), &entry.key);
+        let kind = reference_kind(&entry.section, entry.sub.as_deref(), &entry.key);
         let by = entry.name();
         let mut add = |path: &str| {
-            out.paths.push(Lead {
+            out.paths.push(ReferencedPath {
                 by: by.clone(),
-                leads,
+                kind,
                 path: path.to_owned(),
             });
         };
-        match leads {
-            Leads::Nowhere => {}
-            Leads::File | Leads::Configuration => add(&entry.value),
-            Leads::Program => {
+        match kind {
+            ReferenceKind::None => {}
+            ReferenceKind::File | ReferenceKind::Configuration => add(&entry.value),
+            ReferenceKind::Program => {
                 let line = match entry.section.as_str() {
                     "alias" => entry.value.strip_prefix('!').unwrap_or_default(),
                     _ => entry.value.trim_start_matches('!'),

@@ -47,7 +47,7 @@ impl TrackedFiles {
         index: &[u8],
         is_wanted: &dyn Fn(&[u8]) -> bool,
     ) -> Result<TrackedFiles, &'static str> {
-        let read = |id_bytes| Reader { rest: index }.index(id_bytes, is_wanted);
+        let read = |id_bytes| IndexReader { rest: index }.index(id_bytes, is_wanted);
         read(20).or_else(|why| read(32).map_err(|_| why))
     }
 
@@ -81,11 +81,11 @@ fn is_id_of(id: &[u8], content: &[u8]) -> bool {
 }
 
 /// The unread rest of an index.
-struct Reader<'b> {
+struct IndexReader<'b> {
     rest: &'b [u8],
 }
 
-impl<'b> Reader<'b> {
+impl<'b> IndexReader<'b> {
     fn index(
         mut self,
         id_bytes: usize,

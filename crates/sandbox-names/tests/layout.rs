@@ -1,19 +1,19 @@
 //! The table beside the list of files that git's documentation and source name.
 
-use sandbox_names::git::{OBEYED, Part, STATE, part};
+use sandbox_names::git::{GitPathClass, OBEYED, STATE, classify};
 
 const LAYOUT: &str = include_str!("../../../fixtures/git/layout.txt");
 
-fn rows() -> impl Iterator<Item = (Vec<&'static str>, Part)> {
+fn rows() -> impl Iterator<Item = (Vec<&'static str>, GitPathClass)> {
     let lines = LAYOUT.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| {
         let (path, class) = line.split_once(' ').expect(line);
         let class = match class {
-            "data" => Part::Data,
-            "kept" => Part::Kept,
-            "state" => Part::State,
-            "obeyed" => Part::Obeyed,
-            "unknown" => Part::Unknown,
+            "data" => GitPathClass::Data,
+            "kept" => GitPathClass::GitOnly,
+            "state" => GitPathClass::State,
+            "obeyed" => GitPathClass::Obeyed,
+            "unknown" => GitPathClass::Unknown,
             other => panic!("{other}"),
         };
         (path.split('/').collect(), class)
@@ -23,20 +23,20 @@ fn rows() -> impl Iterator<Item = (Vec<&'static str>, Part)> {
 #[test]
 fn what_git_names_is_known() {
     for (path, class) in rows() {
-        assert_eq!(part(&path), class, "{path:?}");
+        assert_eq!(classify(&path), class, "{path:?}");
         let upper: Vec<String> = path.iter().map(|name| name.to_uppercase()).collect();
-        assert_eq!(part(&upper), class, "{upper:?}");
+        assert_eq!(classify(&upper), class, "{upper:?}");
     }
 }
 
 #[test]
 fn a_worktree_and_a_module_have_the_same() {
     for (path, class) in rows() {
-        let below = |above: &[&'static str]| part(&[above, &path].concat());
+        let below = |above: &[&'static str]| classify(&[above, &path].concat());
         let in_worktree = match (class, path[0]) {
-            (_, "commondir" | "config.worktree") => Part::Obeyed,
+            (_, "commondir" | "config.worktree") => GitPathClass::Obeyed,
             // Git looks for these in the main directory.
-            (Part::Obeyed, _) => Part::Unknown,
+            (GitPathClass::Obeyed, _) => GitPathClass::Unknown,
             (class, _) => class,
         };
         assert_eq!(below(&["worktrees", "side"]), in_worktree, "{path:?}");
@@ -49,8 +49,10 @@ fn a_worktree_and_a_module_have_the_same() {
             // A branch of that name is no branch there: the strictest reading holds.
             let strict = path.contains(&"config") || path.contains(&"info");
             match class {
-                Part::Unknown => assert!(!matches!(below(module), Part::Data), "{path:?}"),
-                Part::Data if strict => {}
+                GitPathClass::Unknown => {
+                    assert!(!matches!(below(module), GitPathClass::Data), "{path:?}")
+                }
+                GitPathClass::Data if strict => {}
                 class => assert_eq!(below(module), class, "{module:?} {path:?}"),
             }
         }

@@ -71,7 +71,7 @@ impl RepoPath {
     #[must_use]
     pub fn runs(&self) -> Option<String> {
         let names: Vec<String> = self.names().map(as_opened).collect();
-        sandbox_names::obeyed::row(&names).map(sandbox_names::obeyed::Row::why)
+        sandbox_names::obeyed::find(&names).map(sandbox_names::obeyed::AutoloadedFile::why)
     }
 
     /// Why Windows cannot make a file of this path, if it cannot: whoever clones the repository

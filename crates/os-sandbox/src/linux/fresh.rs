@@ -8,7 +8,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, SFlag};
-use sandbox_names::git::{Part, part as table};
+use sandbox_names::git::{GitPathClass, classify};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -55,8 +55,10 @@ pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
                 harm(git, part).map(|why| format!("{}: {why}", part.display()))
             } else if matches!(part_name, "remotes" | "branches") {
                 harm(git, part)
-            } else if matches!(table(&[part_name]), Part::Data | Part::Kept)
-                && what != SFlag::S_IFLNK
+            } else if matches!(
+                classify(&[part_name]),
+                GitPathClass::Data | GitPathClass::GitOnly
+            ) && what != SFlag::S_IFLNK
             {
                 (part_name == "objects")
                     .then(|| alternates(git, part))

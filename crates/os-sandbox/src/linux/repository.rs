@@ -8,7 +8,7 @@ use super::view::HostMount;
 use crate::git_config;
 use crate::policy::{Git, Policy};
 use nix::sys::stat::SFlag;
-use sandbox_names::git::{Leads, Part, STATE, own_part, running_line};
+use sandbox_names::git::{GitPathClass, ReferenceKind, STATE, classify_own, running_line};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io::Read;
@@ -77,15 +77,18 @@ impl Place {
     }
 
     /// What a name in it is, as far as that has to be known: what lies among contents is content.
-    fn part(&self, name: &OsStr) -> Part {
+    fn part(&self, name: &OsStr) -> GitPathClass {
         if self.among_modules {
-            return Part::Way;
+            return GitPathClass::Container;
         }
         // What lies in a name that is kept is kept with it.
         if !self.way.is_empty()
-            && !matches!(own_part(&self.way), Part::Data | Part::Kept | Part::Way)
+            && !matches!(
+                classify_own(&self.way),
+                GitPathClass::Data | GitPathClass::GitOnly | GitPathClass::Container
+            )
         {
-            return Part::Data;
+            return GitPathClass::Data;
         }
         let contents = match self.way.first().map(String::as_str) {
             Some("refs" | "logs" | "reftable" | "rr-cache") => true,
@@ -93,7 +96,7 @@ impl Place {
             _ => false,
         };
         if contents {
-            return Part::Data;
+            return GitPathClass::Data;
         }
         own(&self.way, name)
     }
@@ -110,26 +113,26 @@ impl Place {
 
     /// Whether it is an operation that is not done, which commands may have.
     pub(super) fn is_state(&self, policy: &Policy, name: &OsStr) -> bool {
-        policy.git() == Git::Commit && self.part(name) == Part::State
+        policy.git() == Git::Commit && self.part(name) == GitPathClass::State
     }
 }
 
-fn own(way: &[String], name: &OsStr) -> Part {
+fn own(way: &[String], name: &OsStr) -> GitPathClass {
     let name = name.to_string_lossy();
     let names: Vec<&str> = way
         .iter()
         .map(String::as_str)
         .chain([name.as_ref()])
         .collect();
-    own_part(&names)
+    classify_own(&names)
 }
 
-fn kept(policy: &Policy, part: Part, whole: bool) -> bool {
+fn kept(policy: &Policy, part: GitPathClass, whole: bool) -> bool {
     match part {
-        Part::Obeyed => true,
-        Part::State => policy.git() != Git::Commit,
-        Part::Unknown => whole,
-        Part::Data | Part::Kept | Part::Way => false,
+        GitPathClass::Obeyed => true,
+        GitPathClass::State => policy.git() != Git::Commit,
+        GitPathClass::Unknown => whole,
+        GitPathClass::Data | GitPathClass::GitOnly | GitPathClass::Container => false,
     }
 }
 
@@ -340,20 +343,20 @@ impl Found<'_> {
             let Some(text) = read(self.mount, &file) else {
                 continue;
             };
-            let led = sandbox_names::git_config::led(&text);
-            drivers |= led.drivers;
-            for lead in led.paths {
+            let references = sandbox_names::git_config::references(&text);
+            drivers |= references.drivers;
+            for lead in references.paths {
                 let by = format!("{}: {}", self.mount.shown(&file), lead.by);
-                match lead.leads {
-                    Leads::Nowhere => {}
-                    Leads::File => self.add(around, &lead.path, by),
-                    Leads::Configuration => {
+                match lead.kind {
+                    ReferenceKind::None => {}
+                    ReferenceKind::File => self.add(around, &lead.path, by),
+                    ReferenceKind::Configuration => {
                         let base = file.parent().unwrap_or(git);
                         self.add(base, &lead.path, by);
                         let included = inside(self.mount, base, &lead.path);
                         files.extend(included.filter(|_| at < MAX_INCLUDED));
                     }
-                    Leads::Program => self.add_program(around, &lead.path, by),
+                    ReferenceKind::Program => self.add_program(around, &lead.path, by),
                 }
             }
         }

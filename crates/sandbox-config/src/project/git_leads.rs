@@ -6,8 +6,8 @@
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use sandbox_names::git::Leads;
-use sandbox_names::git_config::led;
+use sandbox_names::git::ReferenceKind;
+use sandbox_names::git_config::references;
 
 use crate::grant::mount::Mount;
 use crate::project::sources::Sources;
@@ -127,25 +127,25 @@ impl Targets {
         while let Some(file) = files.get(at).cloned() {
             at += 1;
             let Some(text) = text(&file) else { continue };
-            for lead in led(&text).paths {
+            for lead in references(&text).paths {
                 let path = match (lead.path.strip_prefix("~/"), home) {
                     (Some(below), Some(home)) => home.join(below),
                     (Some(_), None) => continue,
                     (None, _) => PathBuf::from(&lead.path),
                 };
-                let base = match lead.leads {
-                    Leads::Configuration => file.parent(),
-                    Leads::File | Leads::Program | Leads::Nowhere => around,
+                let base = match lead.kind {
+                    ReferenceKind::Configuration => file.parent(),
+                    ReferenceKind::File | ReferenceKind::Program | ReferenceKind::None => around,
                 };
                 let host = match (path.is_absolute(), base) {
                     (true, _) => Some(plain(&path)),
                     (false, Some(base)) => Some(plain(&base.join(&path))),
                     (false, None) => None,
                 };
-                match (lead.leads, host) {
-                    (Leads::Nowhere, _) => {}
-                    (Leads::File, Some(host)) => self.add(host),
-                    (Leads::File, None) => {
+                match (lead.kind, host) {
+                    (ReferenceKind::None, _) => {}
+                    (ReferenceKind::File, Some(host)) => self.add(host),
+                    (ReferenceKind::File, None) => {
                         let relative = lead.path.trim_start_matches("./");
                         let relative = relative.trim_end_matches('/');
                         let way = Path::new(relative);
@@ -155,20 +155,20 @@ impl Targets {
                                 .push(sandbox_names::pattern::covering(relative));
                         }
                     }
-                    (Leads::Configuration, Some(host)) => {
+                    (ReferenceKind::Configuration, Some(host)) => {
                         if at < MAX_INCLUDED {
                             files.push(host.clone());
                         }
                         self.add(host);
                     }
-                    (Leads::Configuration, None) => {}
+                    (ReferenceKind::Configuration, None) => {}
                     // A word of a command, which need not be a file.
-                    (Leads::Program, Some(host)) => {
+                    (ReferenceKind::Program, Some(host)) => {
                         if host.is_file() {
                             self.add(host);
                         }
                     }
-                    (Leads::Program, None) => {
+                    (ReferenceKind::Program, None) => {
                         let files = roots.iter().map(|root| plain(&root.join(&path)));
                         files
                             .filter(|file| file.is_file())
