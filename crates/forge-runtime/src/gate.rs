@@ -281,7 +281,7 @@ fn obeyed(intent: &Intent) -> Option<Judgement> {
         return None;
     };
     let names: Vec<String> = path.as_str().split('/').map(sandbox_names::fold).collect();
-    let row = sandbox_names::obeyed::find_with_contents(&names)?;
+    let row = sandbox_names::autoloaded::find_with_contents(&names)?;
     let text = format!("{}: {}", path.as_str(), row.why());
     Some(Judgement::new(Verdict::Ask, Reason::new(text)))
 }

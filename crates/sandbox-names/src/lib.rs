@@ -1,13 +1,13 @@
 //! Names that programs obey, as tables: what lies where below a git directory ([`git`]), what
-//! other programs run because it lies in a directory ([`obeyed`]), and what is never written
+//! other programs run because it lies in a directory ([`autoloaded`]), and what is never written
 //! ([`PROTECTED`]). Where a name does not decide, the content does ([`secret`]). Text in, answers
 //! out: no file is opened here, and case is the caller's.
 
+pub mod autoloaded;
 pub mod exempt;
 pub mod git;
 pub mod git_config;
 pub mod git_index;
-pub mod obeyed;
 pub mod pattern;
 pub mod secret;
 

@@ -246,7 +246,7 @@ approval:
             intents: &intents,
         })
     };
-    for row in sandbox_names::obeyed::AUTOLOADED_FILES {
+    for row in sandbox_names::autoloaded::AUTOLOADED_FILES {
         let name = match row.name.strip_suffix('/') {
             Some(directory) => format!("{directory}/x"),
             None => row.name.replace('*', "x"),

@@ -71,7 +71,7 @@ impl RepoPath {
     #[must_use]
     pub fn runs(&self) -> Option<String> {
         let names: Vec<String> = self.names().map(as_opened).collect();
-        sandbox_names::obeyed::find(&names).map(sandbox_names::obeyed::AutoloadedFile::why)
+        sandbox_names::autoloaded::find(&names).map(sandbox_names::autoloaded::AutoloadedFile::why)
     }
 
     /// Why Windows cannot make a file of this path, if it cannot: whoever clones the repository

@@ -28,7 +28,7 @@ impl AutoloadedFile {
     /// Who obeys it and when, as half a sentence.
     ///
     /// ```
-    /// let row = sandbox_names::obeyed::find(&[".github", "workflows", "ci.yml"]).unwrap();
+    /// let row = sandbox_names::autoloaded::find(&[".github", "workflows", "ci.yml"]).unwrap();
     /// assert_eq!(row.why(), "GitHub Actions obeys it on the build servers of the repository");
     /// ```
     #[must_use]
@@ -157,7 +157,7 @@ pub const AUTOLOADED_FILES: &[AutoloadedFile] = &[
 /// compares them.
 ///
 /// ```
-/// use sandbox_names::obeyed::find;
+/// use sandbox_names::autoloaded::find;
 /// for (path, by) in [
 ///     ("sub/.husky/pre-commit", Some("git, by husky,")),
 ///     (".cargo/config.toml", Some("cargo")),
@@ -182,7 +182,7 @@ pub fn find<S: AsRef<str>>(names: &[S]) -> Option<&'static AutoloadedFile> {
 /// a part of a row's way ends.
 ///
 /// ```
-/// use sandbox_names::obeyed::{find, find_with_contents};
+/// use sandbox_names::autoloaded::{find, find_with_contents};
 /// assert!(find(&["sub", ".github"]).is_none());
 /// assert_eq!(find_with_contents(&["sub", ".github"]).unwrap().by, "GitHub Actions");
 /// ```
