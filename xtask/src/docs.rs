@@ -107,7 +107,7 @@ fn generated(check: bool) -> Result<(), Failure> {
     }
     for (which, file) in [
         ("audit", "crates/forge-tools/src/audit/schema.json"),
-        ("events", "crates/forge/src/show/events.schema.json"),
+        ("events", "crates/forge/src/run_view/events.schema.json"),
         ("playbook", "crates/forge-runtime/src/playbook/schema.json"),
         (
             "transcript",

@@ -10,8 +10,8 @@ use forge_tools::Redactor;
 use sandbox_config::ReservedPath;
 
 use crate::cli::Colors;
-use crate::describe::TextLayout;
 use crate::exit::{CliError, ExitKind};
+use crate::output::describe::TextLayout;
 use crate::queue::QueueDirs;
 
 /// Our surroundings.
@@ -121,7 +121,7 @@ impl Ambient {
 
     /// How the result is laid out.
     pub(crate) fn layout(&self) -> TextLayout {
-        let width = crate::stderr::stdout_width().filter(|_| self.stdout_terminal);
+        let width = crate::output::stderr::stdout_width().filter(|_| self.stdout_terminal);
         TextLayout {
             width,
             colour: self.colour_of_result,
@@ -190,7 +190,7 @@ impl Ambient {
         for name in ["HOME", "FORGE_STATE_DIR"] {
             let value = self.var(name).map(Path::new);
             if let Some(path) = value.filter(|path| !path.is_absolute()) {
-                let shown = crate::visible::escape_path(path);
+                let shown = crate::output::escape::escape_path(path);
                 let failure = format!("invalid {name} `{shown}`: it must be an absolute path");
                 return Err(CliError::new(ExitKind::Usage, "state", failure));
             }
@@ -211,7 +211,7 @@ impl Ambient {
         let settings = settings.map(|dir| (dir, "XDG_CONFIG_HOME"));
         let kept = self.sandbox_keeps.iter().cloned();
         for (dir, moved_by) in own.chain(settings).chain(kept) {
-            crate::dirs::check_own(&dir).map_err(|error| {
+            crate::state::private_dirs::check_own(&dir).map_err(|error| {
                 CliError::new(
                     ExitKind::Usage,
                     "state",

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use sandbox_config::Diagnostics;
 use serde_json::{Value, json};
 
-use crate::stderr;
-use crate::visible::escape_lines;
+use crate::output::escape::escape_lines;
+use crate::output::stderr;
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
         let message = text.trim().trim_start_matches("error: ");
         let failure = CliError::usage(message).exits(exit);
         if streams {
-            crate::show::failed(&failure);
+            crate::run_view::failed(&failure);
         }
         failure.report(true)
     } else {

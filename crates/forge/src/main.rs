@@ -6,34 +6,15 @@ mod ambient;
 mod bounded;
 mod cli;
 mod commands;
-mod describe;
-mod describe_git;
-mod dirs;
-mod empty;
-mod engine;
 mod exit;
-mod findings;
-mod gather;
 mod install;
-mod keys;
-mod listen;
-mod live;
-mod program_dirs;
-mod prompt;
+mod output;
 mod queue;
-mod repositories;
-mod run_dir;
-mod runs;
-mod show;
+mod run_view;
+mod setup;
 mod signals;
-mod staging;
-mod stderr;
-mod subject;
+mod state;
 mod topics;
-mod trust_store;
-mod visible;
-mod watch;
-mod wire;
 
 /// How long commands may take to end whose callers are gone.
 const SETTLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(45);
@@ -47,7 +28,7 @@ fn main() -> std::process::ExitCode {
         return failure.report(true).into();
     }
     let ambient = ambient::Ambient::from_env(cli.global.color);
-    stderr::set_colour(ambient.colour);
+    output::stderr::set_colour(ambient.colour);
     if cli.command.keeps_files()
         && let Err(failure) = ambient.check()
     {
@@ -58,40 +39,54 @@ fn main() -> std::process::ExitCode {
         return failure.report(cli.wants_json()).into();
     }
     let outcome = match &cli.command {
-        cli::ForgeCommand::Allow(args) => commands::allow::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Allow(args) => {
+            commands::project::allow::run(&cli.global, args, &ambient)
+        }
         cli::ForgeCommand::Approve(args) => commands::approve::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Check(args) => commands::check::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Check(args) => {
+            commands::project::check::run(&cli.global, args, &ambient)
+        }
         cli::ForgeCommand::Clean(args) => commands::clean::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Completions(args) => commands::pages::completions(args),
-        cli::ForgeCommand::Config(args) => commands::config::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Completions(args) => commands::reference::pages::completions(args),
+        cli::ForgeCommand::Config(args) => {
+            commands::project::config::run(&cli.global, args, &ambient)
+        }
         cli::ForgeCommand::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
         cli::ForgeCommand::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Explain(args) => commands::explain::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Help(args) => commands::help::run(&cli.global, args),
+        cli::ForgeCommand::Explain(args) => {
+            commands::project::explain::run(&cli.global, args, &ambient)
+        }
+        cli::ForgeCommand::Help(args) => commands::reference::help::run(&cli.global, args),
         cli::ForgeCommand::Image(args) => commands::image::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Init(args) => commands::init::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Init(args) => commands::project::init::run(&cli.global, args, &ambient),
         cli::ForgeCommand::Log(args) => commands::log::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Man(args) => commands::pages::man(&cli.global, args),
+        cli::ForgeCommand::Man(args) => commands::reference::pages::man(&cli.global, args),
         cli::ForgeCommand::Mcp(args) => match &args.action {
-            None => commands::mcp::run(&cli.global, args, &ambient),
+            None => commands::serve::mcp::run(&cli.global, args, &ambient),
             Some(cli::McpAction::Install(args)) => {
-                commands::install::run(&cli.global, args, &ambient)
+                commands::serve::install::run(&cli.global, args, &ambient)
             }
         },
-        cli::ForgeCommand::Node(args) => commands::node::run(args),
+        cli::ForgeCommand::Node(args) => commands::serve::node::run(args),
         cli::ForgeCommand::Quarantine(args) => {
             commands::quarantine::run(&cli.global, args, &ambient)
         }
         cli::ForgeCommand::Run(args) => commands::run::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Schema(args) => commands::schema::run(args),
+        cli::ForgeCommand::Schema(args) => commands::reference::schema::run(args),
         cli::ForgeCommand::Stage(args) => commands::stage::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Tools(args) => commands::tools::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Trust(args) => commands::trust::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Worker(args) => commands::worker::run(&cli.global, args, &ambient),
+        cli::ForgeCommand::Tools(args) => {
+            commands::project::tools::run(&cli.global, args, &ambient)
+        }
+        cli::ForgeCommand::Trust(args) => {
+            commands::project::trust::run(&cli.global, args, &ambient)
+        }
+        cli::ForgeCommand::Worker(args) => {
+            commands::project::worker::run(&cli.global, args, &ambient)
+        }
     };
     // Nothing that was started outlives us, and what it left is seen to.
     for found in forge_runtime::Docker::settle(SETTLED_WITHIN) {
-        stderr::print(format!("quarantined: {found}"));
+        output::stderr::print(format!("quarantined: {found}"));
     }
     match outcome {
         Ok(code) => code.into(),

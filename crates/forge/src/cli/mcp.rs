@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::cli::ApproverName;
+use crate::commands::serve::http_endpoint::HttpEndpoint;
 use crate::install::{McpClient, Scope};
-use crate::listen::HttpEndpoint;
 
 /// `forge mcp`
 #[derive(Debug, Args)]

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{ApproveArgs, Global};
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::prompt::{self, PromptAnswer, PromptKind};
+use crate::output::prompt::{self, PromptAnswer, PromptKind};
+use crate::output::stderr;
 use crate::queue::client::{self, OpenQuestion};
-use crate::queue::wire::{ApprovalDecision, QueueRequest, QueueResponse};
+use crate::queue::protocol::{ApprovalDecision, QueueRequest, QueueResponse};
 use crate::queue::{QueueDirs, is_id};
-use crate::stderr;
+use crate::setup;
 
 /// How often it is looked whether there is something new.
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
@@ -28,11 +28,11 @@ pub(crate) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     // A project that this terminal would not trust has requests all the same.
-    let project = gather::project_dir(global, ambient)?;
+    let project = setup::project_dir(global, ambient)?;
     let desk = ApprovalClient {
         global,
         place: ambient.queue(&project),
-        allow_command: gather::allow_command(&project),
+        allow_command: setup::allow_command(&project),
         // Whoever cannot be asked is shown what there is.
         asks: ambient.terminal && ambient.nobody_to_ask(global.no_input).is_none() && !global.json,
         colour: ambient.colour,
@@ -47,7 +47,7 @@ pub(crate) fn run(
     } else {
         None
     };
-    gather::until_stopped(async {
+    setup::until_stopped(async {
         match (&args.id, said) {
             (None, None) if args.watch => desk.watch().await,
             (None, _) => desk.list().await,

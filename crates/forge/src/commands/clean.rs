@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{CleanArgs, Global};
-use crate::empty::{RemovalReport, open_below, remove_contents};
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::stderr;
-use crate::visible::{escape, escape_path};
+use crate::output::escape::{escape, escape_path};
+use crate::output::stderr;
+use crate::setup;
+use crate::state::remove_contents::{RemovalReport, open_below, remove_contents};
 
 /// The root that a project has without a word.
 const DEFAULT_ROOT: &str = ".sandbox";
@@ -31,7 +31,7 @@ pub(crate) fn run(
     args: &CleanArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let Some(root) = project.ephemeral_root() else {
         print(
             global,

@@ -2,8 +2,8 @@
 //! command's own.
 
 mod container;
+mod exec_log;
 mod identity;
-mod kept;
 mod missing;
 mod receipt;
 
@@ -28,13 +28,13 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global, MechanismName};
-use crate::engine;
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::run_dir::RunDir;
+use crate::output::stderr;
+use crate::setup;
+use crate::setup::engine;
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
-use crate::stderr;
-use kept::{ExecLog, ExecOutcome};
+use crate::state::run_dir::RunDir;
+use exec_log::{ExecLog, ExecOutcome};
 use receipt::Receipt;
 
 /// What a person can do about what was taken.
@@ -52,7 +52,7 @@ pub(crate) fn run(
     // Whatever goes wrong before the command runs is 125, configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let project =
-        gather::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
+        setup::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
     // Before anything runs: what cannot be recorded is not done.
     let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
     let prepared = caller_directory(global)
@@ -152,7 +152,7 @@ fn prepare(
     let mut grant: Grant = match &args.worker {
         // A person typed the command: without a worker it is the project's ceiling.
         None => project.ceiling().clone(),
-        Some(name) => gather::entry_grant(project, &project.worker(name)?)?,
+        Some(name) => setup::entry_grant(project, &project.worker(name)?)?,
     };
     if args.read_only {
         grant = grant.read_only();

@@ -2,7 +2,7 @@
 //! goes to the engine or into a file.
 
 mod file;
-mod shown;
+mod report;
 
 use forge_runtime::containers::Program;
 use forge_runtime::containers::image::{
@@ -13,9 +13,9 @@ use os_sandbox::docker::{Engine, ImageName};
 
 use crate::ambient::Ambient;
 use crate::cli::{BuildArgs, Global, ImageAction, ImageArgs};
-use crate::engine;
 use crate::exit::{CliError, ExitKind};
-use crate::stderr;
+use crate::output::stderr;
+use crate::setup::engine;
 
 /// What a container of the image starts.
 const NODE: [&str; 3] = ["node", "serve", "--stdio"];
@@ -69,7 +69,7 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
         .label(VERSION_LABEL, env!("CARGO_PKG_VERSION"))
         .label(NODE_LABEL, &PROTOCOL.to_string());
     if args.dry_run {
-        return shown::plan(global, &build, &name, below.as_ref());
+        return report::plan(global, &build, &name, below.as_ref());
     }
     let build = match (&engine, &below) {
         (Some(engine), Some(below)) => {
@@ -91,7 +91,7 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
         (None, Some(engine)) => load(engine, &name, &planned)?,
         (None, None) => {}
     }
-    shown::built(
+    report::built(
         global,
         &build,
         &planned,

@@ -26,11 +26,11 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, QuarantineAction, QuarantineArgs};
-use crate::empty::{open_below, remove_contents};
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::stderr;
-use crate::visible::escape_path;
+use crate::output::escape::escape_path;
+use crate::output::stderr;
+use crate::setup;
+use crate::state::remove_contents::{open_below, remove_contents};
 
 /// Most entries that are listed.
 const MAX_ENTRIES: usize = 10_000;
@@ -43,7 +43,7 @@ pub(crate) fn run(
     args: &QuarantineArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    let project = gather::project(global, ambient, None, WithoutFile::RootAtStart)?;
+    let project = setup::project(global, ambient, None, WithoutFile::RootAtStart)?;
     let listing = QuarantineListing::of(&project)?;
     if listing.truncated {
         stderr::print(format_args!(

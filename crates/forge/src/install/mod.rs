@@ -4,14 +4,14 @@
 mod clients;
 mod edit;
 mod entry;
-mod here;
 mod json;
-mod target;
+mod server_command;
+mod settings_file;
 mod toml;
 mod yaml;
 
 pub(crate) use clients::{McpClient, Scope, SettingsPath, SettingsRoots};
 pub(crate) use edit::{EditError, EditOutcome, edit};
 pub(crate) use entry::{ServerCommand, ServerEntry};
-pub(crate) use here::{Audience, OUR_PLACES, absolute, in_path, own_places, start};
-pub(crate) use target::{SettingsFile, SettingsFileError};
+pub(crate) use server_command::{Audience, OUR_PLACES, absolute, in_path, own_places, start};
+pub(crate) use settings_file::{SettingsFile, SettingsFileError};

@@ -9,9 +9,9 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::protocol::{self, MAX_RESPONSE_BYTES, QuestionSummary, QueueRequest, QueueResponse};
 use super::server::remove_if_dead;
-use super::wire::{self, MAX_RESPONSE_BYTES, QuestionSummary, QueueRequest, QueueResponse};
-use super::{QueueDirs, is_id, is_text_of, place};
+use super::{QueueDirs, dirs, is_id, is_text_of};
 
 /// How long a process may take to say what it wants. One that is stopped says nothing.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ pub(crate) struct OpenQuestion {
 pub(crate) async fn list(place: &QueueDirs) -> (Vec<OpenQuestion>, Vec<String>) {
     let (dirs, mut not_used) = place.existing();
     let mut conversations = JoinSet::new();
-    for socket in dirs.iter().flat_map(|dir| place::files(dir, "sock")) {
+    for socket in dirs.iter().flat_map(|dir| dirs::files(dir, "sock")) {
         conversations.spawn(async move {
             let told = exchange(&socket, &QueueRequest::List).await;
             (socket, told)
@@ -97,7 +97,7 @@ pub(crate) async fn how_closed(place: &QueueDirs, id: &str) -> Option<String> {
         .existing()
         .0
         .iter()
-        .flat_map(|dir| place::files(dir, "sock"))
+        .flat_map(|dir| dirs::files(dir, "sock"))
     {
         let asked = exchange(&socket, &QueueRequest::Show { id: id.to_owned() }).await;
         if let Ok((QueueResponse::Already { how }, _)) = asked {
@@ -128,8 +128,8 @@ async fn exchange(socket: &Path, ask: &QueueRequest) -> Result<(QueueResponse, O
                 "another user is at the other end",
             ));
         }
-        wire::write(&mut stream, ask).await?;
-        let told = wire::read(&mut stream, MAX_RESPONSE_BYTES).await?;
+        protocol::write(&mut stream, ask).await?;
+        let told = protocol::read(&mut stream, MAX_RESPONSE_BYTES).await?;
         Ok((told, peer.pid()))
     };
     timeout(EXCHANGE_TIMEOUT, conversation)

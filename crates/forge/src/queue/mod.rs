@@ -4,10 +4,10 @@
 //! a socket whose process is gone is a leftover, and goes with the next one.
 
 pub(crate) mod client;
-mod place;
+mod dirs;
+pub(crate) mod protocol;
 mod server;
 mod table;
-pub(crate) mod wire;
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::place::QueueDirs;
+pub(crate) use self::dirs::QueueDirs;
 use self::server::QueueServer;
 use self::table::{QuestionTable, QueuedQuestion};
-use crate::prompt;
-use crate::stderr;
+use crate::output::prompt;
+use crate::output::stderr;
 
 /// How long an answer is kept for a call that did not wait for it, and a question for an answer.
 const ANSWER_LIFETIME: Duration = Duration::from_secs(30 * 60);

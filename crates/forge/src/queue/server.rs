@@ -13,9 +13,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::protocol::{self, ApprovalDecision, MAX_REQUEST_BYTES, QueueRequest, QueueResponse};
 use super::table::{AnswerRejected, QuestionTable};
-use super::wire::{self, ApprovalDecision, MAX_REQUEST_BYTES, QueueRequest, QueueResponse};
-use super::{ANSWER_LIFETIME, after, lock, place, random};
+use super::{ANSWER_LIFETIME, after, dirs, lock, random};
 
 /// How long one side of a conversation may take.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ impl Drop for QueueServer {
 
 /// Removes sockets that nobody listens at, and what was never given a name.
 fn sweep(dir: &Path) {
-    for path in place::files(dir, "sock") {
+    for path in dirs::files(dir, "sock") {
         remove_if_dead(&path);
     }
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -140,7 +140,7 @@ async fn converse(mut stream: UnixStream, table: &Mutex<QuestionTable>) -> Resul
     }
     let told = match timeout(
         EXCHANGE_TIMEOUT,
-        wire::read::<QueueRequest>(&mut stream, MAX_REQUEST_BYTES),
+        protocol::read::<QueueRequest>(&mut stream, MAX_REQUEST_BYTES),
     )
     .await?
     {
@@ -149,7 +149,7 @@ async fn converse(mut stream: UnixStream, table: &Mutex<QuestionTable>) -> Resul
             why: error.to_string(),
         },
     };
-    timeout(EXCHANGE_TIMEOUT, wire::write(&mut stream, &told)).await?
+    timeout(EXCHANGE_TIMEOUT, protocol::write(&mut stream, &told)).await?
 }
 
 fn respond(table: &Mutex<QuestionTable>, ask: QueueRequest, peer: &Peer) -> QueueResponse {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use forge_tools::Answer;
 use tokio::sync::oneshot;
 
-use super::wire::QuestionSummary;
+use super::protocol::QuestionSummary;
 
 /// Most requests that are open at once.
 pub(super) const MAX_REQUESTS: usize = 256;

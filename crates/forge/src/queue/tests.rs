@@ -9,7 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::client::OpenQuestion;
-use super::wire::{ApprovalDecision, QueueRequest, QueueResponse};
+use super::protocol::{ApprovalDecision, QueueRequest, QueueResponse};
 use super::*;
 
 fn request(path: &str) -> ApprovalRequest {
@@ -63,7 +63,7 @@ impl World {
     }
 
     fn socket(&self) -> PathBuf {
-        place::files(self.place().make().unwrap(), "sock").remove(0)
+        dirs::files(self.place().make().unwrap(), "sock").remove(0)
     }
 
     /// Says something to the socket, as raw bytes, and hears what comes back.
@@ -199,7 +199,7 @@ async fn without_a_watcher_it_depends() {
     let refuse = || WhenUnattended::Refuse("there is no terminal".to_owned());
     let answer = world.queue(refuse()).ask(&request("/a")).await;
     assert!(matches!(answer, Answer::Unanswered { .. }), "{answer:?}");
-    assert!(place::files(world.place().make().unwrap(), "sock").is_empty());
+    assert!(dirs::files(world.place().make().unwrap(), "sock").is_empty());
 
     let watching = world.place().watch().unwrap();
     let queue = world.queue(refuse());
@@ -318,7 +318,7 @@ async fn a_cancelled_call_leaves_nothing_to_answer() {
     assert!(matches!(told.unwrap(), QueueResponse::Unknown));
     let _cancelled = call.await;
     drop(queue);
-    assert!(place::files(world.place().make().unwrap(), "sock").is_empty());
+    assert!(dirs::files(world.place().make().unwrap(), "sock").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -387,7 +387,7 @@ async fn a_text_that_is_not_the_ids_is_not_shown() {
     let dir = world.place().make().unwrap().to_owned();
     let listener = tokio::net::UnixListener::bind(dir.join("liar.sock")).unwrap();
     let id = format!("{:011x}-{:016x}-{:016x}", 1, 2, 3);
-    let summary = wire::QuestionSummary {
+    let summary = protocol::QuestionSummary {
         id: id.clone(),
         at_ms: 1,
         worker: "w".into(),
@@ -405,8 +405,8 @@ async fn a_text_that_is_not_the_ids_is_not_shown() {
     tokio::spawn(async move {
         for told in [listed, shown] {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let _: serde_json::Value = wire::read(&mut stream, 1000).await.unwrap();
-            wire::write(&mut stream, &told).await.unwrap();
+            let _: serde_json::Value = protocol::read(&mut stream, 1000).await.unwrap();
+            protocol::write(&mut stream, &told).await.unwrap();
         }
     });
     let (found, _) = client::list(&world.place()).await;

@@ -13,12 +13,12 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
 use super::CapturedOutput;
-use super::kept::ExecLog;
+use super::exec_log::ExecLog;
 use super::receipt::Receipt;
 use crate::cli::{ExecArgs, Global};
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::stderr;
+use crate::output::stderr;
+use crate::setup;
 
 /// What is read of standard input at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -35,7 +35,7 @@ pub(super) fn execute(
     let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let mut printed = CapturedOutput::new(&Limits::default());
     let collected = global.json.then_some(&mut printed);
-    let ran = gather::until_stopped(run(containers, grant, start, collected));
+    let ran = setup::until_stopped(run(containers, grant, start, collected));
     let ended = match ran.and_then(|ran| ran) {
         Ok(ended) => ended,
         Err(failure) => {
@@ -99,7 +99,7 @@ async fn run(
     let node = containers
         .node(grant)
         .await
-        .map_err(|error| gather::not_equipped(error).exits(ExitKind::ExecRefused))?;
+        .map_err(|error| setup::not_equipped(error).exits(ExitKind::ExecRefused))?;
     let command = node.start(start, true).await;
     let command = command.map_err(|failure| {
         let exit = match failure.code {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use os_sandbox::{Access, Policy};
 
 use crate::ambient::Ambient;
-use crate::program_dirs::PathDirs;
-use crate::visible::escape_path;
+use crate::output::escape::escape_path;
+use crate::setup::program_dirs::PathDirs;
 
 /// Most that is read of a script's first line; the kernel reads 256 bytes (execve(2)).
 const MAX_FIRST_LINE: u64 = 256;

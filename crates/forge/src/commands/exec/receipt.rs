@@ -15,7 +15,7 @@ use file_sandbox::cap_std::{ambient_authority, fs as cap};
 use rustix::fs::OFlags;
 
 use crate::exit::{CliError, ExitKind};
-use crate::stderr;
+use crate::output::stderr;
 
 /// Where a receipt is written.
 pub(super) struct Receipt<'a> {
@@ -73,7 +73,7 @@ impl<'a> Receipt<'a> {
                 if self.last.as_ref().is_some_and(|last| !ours(last)) {
                     stderr::print(format!(
                         "warning: the receipt {} was changed while the command ran; it is written anew",
-                        crate::visible::escape_path(self.path)
+                        crate::output::escape::escape_path(self.path)
                     ));
                 }
                 replace(directory, name, &text).map(|identity| *written = Some(identity))

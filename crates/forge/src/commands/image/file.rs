@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use forge_runtime::containers::image::{ImageError, Planned};
 
 use crate::exit::{CliError, ExitKind};
-use crate::visible::escape_path;
+use crate::output::escape::escape_path;
 
 /// Fails before anything is read if the file cannot come about.
 pub(super) fn check(file: &Path) -> Result<(), CliError> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cli::Selection;
 use crate::commands::log::since;
 use crate::exit::CliError;
-use crate::runs::StoredRun;
+use crate::state::stored_runs::StoredRun;
 
 /// Decisions that wait for what came of them; more are shown without it.
 const MAX_WAITING: usize = 4096;

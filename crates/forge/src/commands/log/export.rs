@@ -10,8 +10,8 @@ use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
 use super::{put, unreadable};
 use crate::cli::{LogFormat, Selection};
 use crate::exit::{CliError, ExitKind};
-use crate::runs::StoredRun;
-use crate::stderr;
+use crate::output::stderr;
+use crate::state::stored_runs::StoredRun;
 
 const COLUMNS: &str = "seq,at_ms,workers,tool,arguments,verdict,reason,rule,origin,answer,by,\
                        runner,ok,code,duration_us,content_bytes,content_sha256";

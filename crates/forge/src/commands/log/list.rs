@@ -8,16 +8,16 @@ use forge_tools::{escape_controls, rfc3339};
 use serde_json::{Value, json};
 
 use super::calls::{CallReader, LogItem, text};
-use super::told::RunUsage;
+use super::run_usage::RunUsage;
 use super::{put, unreadable};
 use crate::cli::Global;
-use crate::describe::{self, TextLayout, Tone};
 use crate::exit::{CliError, ExitKind};
-use crate::run_dir::RunDescription;
-use crate::runs::{StoredRun, StoredRuns};
-use crate::show;
-use crate::stderr;
-use crate::visible::{escape, escape_path, shortened};
+use crate::output::describe::{self, TextLayout, Tone};
+use crate::output::escape::{escape, escape_path, shortened};
+use crate::output::stderr;
+use crate::run_view;
+use crate::state::run_dir::RunDescription;
+use crate::state::stored_runs::{StoredRun, StoredRuns};
 
 /// Characters of what was asked for; `--json` has more of it.
 const MAX_COMMAND_CHARS: usize = 60;
@@ -132,7 +132,7 @@ pub(super) fn list(
             ));
         }
         if elsewhere > 0 && listed == 0 {
-            let runs = show::count(elsewhere, "run");
+            let runs = run_view::count(elsewhere, "run");
             stderr::print(format_args!(
                 "note: no run of this project, {runs} of others: --all"
             ));
@@ -195,7 +195,7 @@ fn project_name(about: &RunDescription) -> String {
 
 /// Returns the counts that are not zero, and the tokens and cost of the models.
 fn facts(came: &RunEnding, left: &RunUsage) -> String {
-    let mut facts = vec![show::count(came.calls, "call")];
+    let mut facts = vec![run_view::count(came.calls, "call")];
     for (count, what) in [(came.failed, "failed"), (came.denied, "denied")] {
         facts.extend((count > 0).then(|| format!("{count} {what}")));
     }
@@ -225,7 +225,7 @@ fn line(
     line.push_str(&format!(
         "{}: {}, {} failed, {} denied",
         escape_controls(&came.outcome),
-        show::count(came.calls, "call"),
+        run_view::count(came.calls, "call"),
         came.failed,
         came.denied,
     ));

@@ -6,10 +6,10 @@
 mod calls;
 mod export;
 mod list;
+mod run_usage;
 mod show;
 mod since;
 pub(crate) mod summary;
-mod told;
 mod verify;
 
 use std::fmt::Display;
@@ -18,8 +18,8 @@ use std::io::Write as _;
 use crate::ambient::Ambient;
 use crate::cli::{Global, LogAction, LogArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::runs::{StoredRun, StoredRuns};
+use crate::setup;
+use crate::state::stored_runs::{StoredRun, StoredRuns};
 
 pub(crate) fn run(
     global: &Global,
@@ -40,7 +40,7 @@ pub(crate) fn run(
         } => {
             let project = match all {
                 true => None,
-                false => gather::project_dir(global, ambient).ok(),
+                false => setup::project_dir(global, ambient).ok(),
             };
             let wanted = list::RunFilter {
                 worker: worker.as_deref(),

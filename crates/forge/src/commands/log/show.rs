@@ -8,13 +8,13 @@ use forge_tools::{escape_controls, rfc3339};
 use serde_json::Value;
 
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
+use super::run_usage::{self, RunUsage};
 use super::summary::CallSummary;
-use super::told::{self, RunUsage};
 use super::{put, unreadable};
 use crate::cli::{Global, Selection};
 use crate::exit::{CliError, ExitKind};
-use crate::runs::StoredRun;
-use crate::stderr;
+use crate::output::stderr;
+use crate::state::stored_runs::StoredRun;
 
 /// Characters of arguments in the line of a call; `--json` has all of them.
 const MAX_ARGUMENTS_CHARS: usize = 100;
@@ -75,15 +75,15 @@ pub(super) fn show(
     let left = RunUsage::of(run, at_work, &told);
     let worker = selection.worker.as_deref();
     if printer.one_object {
-        let workers = told::workers(&told, worker);
-        let workers = workers.map(|(number, run)| told::worker_object(number, run));
+        let workers = run_usage::workers(&told, worker);
+        let workers = workers.map(|(number, run)| run_usage::worker_object(number, run));
         let mut more = left.fields();
         more.push(("workers", workers.collect()));
         more.push(("summary", summary.to_json()));
         printer.end(more)?;
     } else {
-        for (number, run) in told::workers(&told, worker) {
-            printer.text(&told::worker_shown(number, run, at_work))?;
+        for (number, run) in run_usage::workers(&told, worker) {
+            printer.text(&run_usage::worker_shown(number, run, at_work))?;
         }
         if let Some(summary) = summary.shown().filter(|_| !wanted.only_some()) {
             printer.text(&summary)?;

@@ -9,8 +9,8 @@ use forge_tools::escape_controls;
 use serde_json::{Value, json};
 
 use super::calls::{CallReader, LogItem, LoggedCall, text};
-use crate::runs::StoredRun;
-use crate::visible::shortened;
+use crate::output::escape::shortened;
+use crate::state::stored_runs::StoredRun;
 
 /// Files that are listed; more are counted.
 const MAX_ARTIFACTS: usize = 500;

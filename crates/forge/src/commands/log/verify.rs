@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::put;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
-use crate::runs::StoredRun;
+use crate::state::stored_runs::StoredRun;
 
 /// One log and what is to be said about it.
 struct LogVerdict {

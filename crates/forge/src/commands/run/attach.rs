@@ -14,8 +14,8 @@ use sandbox_config::Grant;
 use super::input::unreadable;
 use crate::bounded::read_bytes;
 use crate::exit::{CliError, ExitKind};
-use crate::subject::RunTarget;
-use crate::visible::{escape, escape_path};
+use crate::output::escape::{escape, escape_path};
+use crate::setup::target::RunTarget;
 
 /// Copies of what is attached.
 pub(super) fn read(files: &[PathBuf], chosen: &RunTarget) -> Result<Vec<Attachment>, CliError> {

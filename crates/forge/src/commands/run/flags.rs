@@ -10,7 +10,7 @@ use crate::ambient::Ambient;
 use crate::bounded::read_text;
 use crate::cli::{Global, RunArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::subject::run_target;
+use crate::setup::target::run_target;
 
 /// The global flags of this run, with what its own flags set.
 pub(super) fn applied(

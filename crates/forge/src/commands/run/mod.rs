@@ -2,18 +2,18 @@
 
 mod answer_file;
 mod attach;
-mod conclude;
+pub(crate) mod choose_worker;
+mod event_output;
+mod exit_status;
 mod flags;
 mod input;
-mod kept;
 pub(crate) mod model;
-pub(crate) mod offer;
 mod plan;
-mod record;
+mod recording;
 mod redacted;
+mod refusal_counts;
 mod resume;
-mod tally;
-mod told;
+mod run_record;
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
 use crate::commands::log::summary::CallSummary;
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::repositories;
-use crate::run_dir;
-use crate::show::{RunWatcher, ViewOptions};
+use crate::run_view::{RunWatcher, ViewOptions};
+use crate::setup;
+use crate::setup::repositories;
+use crate::setup::target::{RunTarget, run_target, with_sentence_as_input};
 use crate::signals::ExitOnSignal;
-use crate::subject::{RunTarget, run_target, with_sentence_as_input};
-use kept::{RunInput, RunRecord};
+use crate::state::run_dir;
+use event_output::EventOutput;
 use resume::{PreviousRun, ResumeContext, ResumeState};
-use told::EventOutput;
+use run_record::{RunInput, RunRecord};
 
-use tally::{RefusalCounter, counted};
+use refusal_counts::{RefusalCounter, counted};
 
 pub(crate) fn run(
     global: &Global,
@@ -42,7 +42,7 @@ pub(crate) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     let args = &with_sentence_as_input(global, args);
-    told::telling(global, |told| {
+    event_output::telling(global, |told| {
         let Some(name) = &args.resume else {
             return run_worker(global, args, ambient, None, told);
         };
@@ -98,7 +98,7 @@ fn run_worker(
         )));
     }
     let attempts = models.attempts;
-    let mut record = record::PlaybookRecording::begin(args.record.as_deref())?;
+    let mut record = recording::PlaybookRecording::begin(args.record.as_deref())?;
 
     let redactor =
         ambient.redactor(&[repositories::unseen(project, ambient), models.secrets].concat());
@@ -110,7 +110,7 @@ fn run_worker(
         Some(earlier) => {
             target.grant = earlier.dir().holds(target.grant.clone())?;
             let schema = asked.answer_schema;
-            let basis = kept::basis(&target, &model.name(), schema.as_ref(), &redactor);
+            let basis = run_record::basis(&target, &model.name(), schema.as_ref(), &redactor);
             let upon = ResumeContext {
                 basis,
                 grant: &target.grant,
@@ -142,7 +142,7 @@ fn run_worker(
     };
     let (watcher, watching) = RunWatcher::start(look, &redactor, told.stream());
     let (tally, refusals) = RefusalCounter::before(watcher);
-    let isolation = gather::isolation(args.approval.no_os_sandbox, ambient);
+    let isolation = setup::isolation(args.approval.no_os_sandbox, ambient);
     let repositories = repositories::repositories(&project, ambient)?;
     let mut session = Session::builder(models.others).workers(workers);
     if let Some(own) = models.own {
@@ -157,7 +157,7 @@ fn run_worker(
         .os_sandbox(isolation.os)
         .docker(isolation.docker)
         .repositories(repositories)
-        .approver(gather::approver(&args.approval, global, ambient, &project))
+        .approver(setup::approver(&args.approval, global, ambient, &project))
         .recorder(kept.recorder())
         .redactor(Arc::clone(&redactor))
         .observer(kept.observer(record.watching(Arc::new(tally), Arc::clone(&redactor))))
@@ -165,7 +165,7 @@ fn run_worker(
     // A run that is stopped ends every command, and every open call gets its result.
     let stopper = session.clone();
     let work = session.go_on(&worker, grant, kept.conversation.clone());
-    let (report, stopped) = match gather::stopping(work, || stopper.cancel()) {
+    let (report, stopped) = match setup::stopping(work, || stopper.cancel()) {
         Ok((report, stopped)) => (Some(report), stopped),
         Err(failure) => (None, Some(failure)),
     };
@@ -188,7 +188,7 @@ fn run_worker(
     kept.say_how_it_goes_on(global, report.as_ref());
     if let Some(report) = &report {
         let output = args.answer.output_file.as_deref();
-        conclude::tell(
+        exit_status::tell(
             global,
             report,
             &attempts,
@@ -199,7 +199,9 @@ fn run_worker(
     }
     told.report = report;
     match (stopped, &told.report) {
-        (None, Some(report)) => conclude::exit(report, &counted(&refusals), &args.answer.fail_on),
+        (None, Some(report)) => {
+            exit_status::exit(report, &counted(&refusals), &args.answer.fail_on)
+        }
         (Some(failure), _) => Err(failure),
         (None, None) => Ok(ExitKind::Negative),
     }
@@ -207,7 +209,7 @@ fn run_worker(
 
 /// What its log says of all of it.
 fn summary(kept: &RunRecord) -> Option<serde_json::Value> {
-    let run = crate::runs::StoredRun::at(kept.dir.path())?;
+    let run = crate::state::stored_runs::StoredRun::at(kept.dir.path())?;
     Some(CallSummary::of(&run)?.to_json())
 }
 

@@ -13,8 +13,8 @@ use crate::ambient::Ambient;
 use crate::bounded::read_text;
 use crate::cli::RunArgs;
 use crate::exit::{CliError, ExitKind};
-use crate::keys::ApiKeys;
-use crate::live;
+use crate::setup::keys::ApiKeys;
+use crate::setup::provider_client;
 
 /// A playbook above this is refused when it is parsed; no need to read more.
 const MAX_PLAYBOOK_BYTES: u64 = 5 * 1024 * 1024;
@@ -199,7 +199,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
 
     fn find(&mut self, named: &str) -> Result<Arc<dyn Model>, CliError> {
         match named.strip_prefix("scripted:") {
-            None => live::model(named, self.project, self.keys),
+            None => provider_client::model(named, self.project, self.keys),
             Some(file) => {
                 let played = self.play(file)?;
                 self.attempts = played.attempts();

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
-use crate::describe;
-use crate::describe_git;
 use crate::exit::{CliError, ExitKind};
-use crate::subject::RunTarget;
-use crate::visible::escape;
+use crate::output::describe;
+use crate::output::describe_git;
+use crate::output::escape::escape;
+use crate::setup::target::RunTarget;
 
 pub(super) fn show(
     global: &Global,

@@ -17,17 +17,17 @@ use forge_tools::{Redactor, escape_controls};
 use sandbox_config::{Grant, WithoutFile};
 use serde_json::Value;
 
-use super::kept::{self, RunRecord};
-use super::told::EventOutput;
-use super::{attach, conclude};
+use super::event_output::EventOutput;
+use super::run_record::{self, RunRecord};
+use super::{attach, exit_status};
 use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::run_dir::{self, RunDir};
-use crate::runs::{StoredRun, StoredRuns};
-use crate::stderr;
-use crate::visible::{escape, escape_path};
+use crate::output::escape::{escape, escape_path};
+use crate::output::stderr;
+use crate::setup;
+use crate::state::run_dir::{self, RunDir};
+use crate::state::stored_runs::{StoredRun, StoredRuns};
 
 /// What a run goes on upon.
 pub(super) struct ResumeContext<'a> {
@@ -65,7 +65,7 @@ impl AnsweredRun {
                 self.run.shown()
             ));
         }
-        conclude::tell(
+        exit_status::tell(
             global,
             &self.report,
             &Attempts::default(),
@@ -112,7 +112,7 @@ impl PreviousRun {
             global.directory = Some(PathBuf::from(&begin.project));
         }
         args.worker = Some(begin.file.clone().unwrap_or_else(|| begin.worker.clone()));
-        if kept::model_flag(&args).is_none() {
+        if run_record::model_flag(&args).is_none() {
             args.model = self.transcript.model_flag().map(str::to_owned);
         }
         (global, args)
@@ -166,7 +166,7 @@ impl PreviousRun {
         let interrupted = past.interrupted().iter().map(ToString::to_string);
         let gone_on = GoneOn {
             forge: env!("CARGO_PKG_VERSION").to_owned(),
-            model_flag: kept::model_flag(args),
+            model_flag: run_record::model_flag(args),
             basis,
             answer_schema: answer_schema.clone(),
             accepted,
@@ -251,7 +251,7 @@ fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Cli
             )
         });
     }
-    let project = gather::project_silently(global, ambient, WithoutFile::DefaultZones).ok();
+    let project = setup::project_silently(global, ambient, WithoutFile::DefaultZones).ok();
     let own = project.as_ref().and_then(|project| project.runs_dir());
     let state = ambient.state.as_ref().map(|state| state.join("runs"));
     let mut runs = StoredRuns::default();

@@ -3,13 +3,13 @@
 use forge_tools::git::{GitBackend as _, GitError};
 use serde_json::json;
 
-use super::kept::StageLog;
+use super::stage_log::StageLog;
 use super::{StagedSelection, all, failed, meant, place, put, put_json};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::staging::Staging;
+use crate::setup;
+use crate::state::staging::Staging;
 
 pub(super) fn discard(
     global: &Global,
@@ -27,7 +27,7 @@ pub(super) fn discard(
     }
     let mut log = StageLog::open("stage_discard", &named, ambient, &[])?;
     log.typed()?;
-    match gather::until_stopped(thrown_away(staging, &named)) {
+    match setup::until_stopped(thrown_away(staging, &named)) {
         Ok(Ok(())) => log.close("discarded", None)?,
         Ok(Err(failure)) | Err(failure) => {
             log.close(failure.code(), Some(failure.code()))?;

@@ -2,10 +2,10 @@
 //! it. What it holds was written by models, so nothing of it reaches a terminal unescaped.
 
 mod discard;
-mod kept;
+mod format;
 mod push;
-mod seen;
 mod show;
+mod stage_log;
 mod status;
 
 use std::fmt::Display;
@@ -21,9 +21,9 @@ use serde_json::Value;
 use crate::ambient::Ambient;
 use crate::cli::{Global, StageAction, StageArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::staging::Staging;
-use crate::visible::{escape, escape_json};
+use crate::output::escape::{escape, escape_json};
+use crate::setup;
+use crate::state::staging::Staging;
 
 pub(crate) fn run(
     global: &Global,
@@ -31,7 +31,7 @@ pub(crate) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     // A project that does not load has its staged commits all the same.
-    let project = gather::project_dir(global, ambient)?;
+    let project = setup::project_dir(global, ambient)?;
     let staging = Staging::of(&project, ambient)?;
     match args.action.as_ref().unwrap_or(&StageAction::Status) {
         StageAction::Status => status::status(global, &staging),
@@ -53,7 +53,7 @@ fn all(staging: &Staging) -> Result<StagedList, CliError> {
     let Some(git) = place(staging)? else {
         return Ok(StagedList::default());
     };
-    let listed = gather::until_stopped(async { git.list_staged().await })?;
+    let listed = setup::until_stopped(async { git.list_staged().await })?;
     listed.map_err(|error| failed(&error))
 }
 

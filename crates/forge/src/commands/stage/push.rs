@@ -15,18 +15,18 @@ use os_sandbox::Support;
 use sandbox_config::{Project, WithoutFile};
 use serde_json::json;
 
-use super::kept::StageLog;
-use super::seen::{age, size};
+use super::format::{age, size};
+use super::stage_log::StageLog;
 use super::{StagedSelection, all, chosen, failed, put, put_json};
 use crate::ambient::Ambient;
 use crate::cli::{Global, PushArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::gather;
-use crate::prompt::{self, PromptAnswer, PromptKind};
-use crate::repositories::{self, ProjectGit};
-use crate::staging::Staging;
-use crate::stderr;
-use crate::visible::escape;
+use crate::output::escape::escape;
+use crate::output::prompt::{self, PromptAnswer, PromptKind};
+use crate::output::stderr;
+use crate::setup;
+use crate::setup::repositories::{self, ProjectGit};
+use crate::state::staging::Staging;
 
 /// How long the question waits: a large difference takes a while to be read.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60 * 60);
@@ -45,7 +45,7 @@ pub(super) fn push(
     }
     let list = all(staging)?;
     let commit = chosen(&list, args.id.as_deref())?;
-    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let unseen = repositories::unseen(&project, ambient);
     let mut kept = StageLog::open(
         "stage_push",
@@ -71,7 +71,7 @@ pub(super) fn push(
         }
     };
     let question = PushPrompt::about(commit, &outlook, git.made_by(), ambient.colour);
-    let asked = gather::until_stopped(PushApproval::ask(commit, &question));
+    let asked = setup::until_stopped(PushApproval::ask(commit, &question));
     let approval = match asked {
         Ok(Ok(approval)) => approval,
         Ok(Err(error)) => return Err(not_agreed(kept, commit, &question, &error)?),
@@ -83,7 +83,7 @@ pub(super) fn push(
     };
     kept.answered("allowed", approval.by())?;
     let approval = approval.onto(outlook);
-    let pushed = gather::until_stopped(carried_out(&git, staging, approval, if_moved));
+    let pushed = setup::until_stopped(carried_out(&git, staging, approval, if_moved));
     match pushed {
         Ok(Ok(pushed)) => {
             // Whether or not that can be kept: it has happened.
@@ -113,7 +113,7 @@ fn ready(
     if_moved: IfMoved,
 ) -> Result<(Git<GitProgram>, Outlook), CliError> {
     let git = ProjectGit::of(project, ambient)?.open(Support::detect())?;
-    let outlook = gather::until_stopped(git.outlook(commit, if_moved))?;
+    let outlook = setup::until_stopped(git.outlook(commit, if_moved))?;
     let outlook = outlook.map_err(|error| failed(&error))?;
     Ok((git, outlook))
 }

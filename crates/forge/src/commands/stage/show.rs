@@ -7,13 +7,13 @@ use forge_tools::git::{StagedCommit, StagedFile};
 use forge_tools::rfc3339;
 use serde_json::json;
 
-use super::seen::{age, lines, size};
-use super::{all, chosen, put_json, seen};
+use super::format::{age, lines, size};
+use super::{all, chosen, format, put_json};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
-use crate::staging::Staging;
-use crate::visible::{escape, escape_lines};
+use crate::output::escape::{escape, escape_lines};
+use crate::state::staging::Staging;
 
 const RED: u8 = 31;
 const GREEN: u8 = 32;
@@ -30,7 +30,7 @@ pub(super) fn show(
     let list = all(staging)?;
     let commit = chosen(&list, id)?;
     if global.json {
-        put_json(&seen::json(commit, true))?;
+        put_json(&format::json(commit, true))?;
         return Ok(ExitKind::Done);
     }
     let mut text = String::new();

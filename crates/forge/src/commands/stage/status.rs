@@ -5,13 +5,13 @@ use std::time::SystemTime;
 use forge_tools::git::StagedList;
 use serde_json::{Value, json};
 
-use super::seen::{age, short_ids, size};
-use super::{all, put, put_json, seen};
+use super::format::{age, short_ids, size};
+use super::{all, format, put, put_json};
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
-use crate::staging::Staging;
-use crate::stderr;
-use crate::visible::{escape, shortened};
+use crate::output::escape::{escape, shortened};
+use crate::output::stderr;
+use crate::state::staging::Staging;
 
 /// Longest first line of a message.
 const MAX_MESSAGE_CHARS: usize = 72;
@@ -21,7 +21,7 @@ pub(super) fn status(global: &Global, staging: &Staging) -> Result<ExitKind, Cli
     if global.json {
         let rows: Vec<Value> = commits
             .iter()
-            .map(|commit| seen::json(commit, false))
+            .map(|commit| format::json(commit, false))
             .collect();
         let damaged: Vec<Value> = damaged
             .iter()

@@ -1,0 +1,258 @@
+//! `forge doctor --git`: whether the repositories of the project here can be worked with: git, what
+//! confines it, and who is asking at each server. No server is talked to, and no helper is run.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use forge_tools::git::{Branch, GitErrorKind, GitProgram, Repo, Repositories as _};
+use os_sandbox::Support;
+use sandbox_config::{CredentialSource, GitCredential, Project, Repository, WithoutFile};
+use serde_json::json;
+
+use crate::ambient::Ambient;
+use crate::cli::Global;
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::escape_lines;
+use crate::setup;
+
+/// One thing that was looked at.
+struct GitCheck {
+    what: String,
+    outcome: GitCheckOutcome,
+}
+
+enum GitCheckOutcome {
+    Ok(String),
+    /// How things are, which may be meant so.
+    Note(String),
+    /// What is wrong, and one command to type.
+    Failed(String, String),
+}
+
+impl GitCheck {
+    fn new(what: impl Into<String>, outcome: GitCheckOutcome) -> GitCheck {
+        GitCheck {
+            what: what.into(),
+            outcome,
+        }
+    }
+
+    /// Its state, what there is to say, and what to do.
+    fn parts(&self) -> (&'static str, &str, Option<&str>) {
+        match &self.outcome {
+            GitCheckOutcome::Ok(detail) => ("ok", detail, None),
+            GitCheckOutcome::Note(detail) => ("note", detail, None),
+            GitCheckOutcome::Failed(detail, hint) => ("failed", detail, Some(hint)),
+        }
+    }
+}
+
+pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let checks = checks(&project, ambient)?;
+    let failed = checks
+        .iter()
+        .any(|check| matches!(check.outcome, GitCheckOutcome::Failed(..)));
+    let mut text = String::new();
+    if global.json {
+        let rows = checks.iter().map(|check| {
+            let (state, detail, hint) = check.parts();
+            json!({ "check": check.what, "state": state, "detail": detail, "hint": hint })
+        });
+        let rows: Vec<_> = rows.collect();
+        text = json!({ "git": { "ok": !failed, "checks": rows } }).to_string();
+    } else {
+        for check in &checks {
+            let (state, detail, hint) = check.parts();
+            let (what, detail) = (escape_lines(&check.what), escape_lines(detail));
+            let _ = writeln!(text, "{state:<7} {what}: {detail}");
+            if let Some(hint) = hint {
+                let _ = writeln!(text, "        try: {}", escape_lines(hint));
+            }
+        }
+    }
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    Ok(if failed {
+        ExitKind::Negative
+    } else {
+        ExitKind::Done
+    })
+}
+
+fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<GitCheck>, CliError> {
+    let mut checks = vec![GitCheck::new("git", program(ambient))];
+    let git_is_there = matches!(checks[0].outcome, GitCheckOutcome::Ok(_));
+    if git_is_there {
+        checks.push(GitCheck::new("confinement", confined()?));
+    }
+    let repositories = project.ceiling().repositories();
+    if repositories.is_empty() {
+        let none = "none: no worker has a git tool (`git.repositories`)";
+        checks.push(GitCheck::new(
+            "repositories",
+            GitCheckOutcome::Note(none.to_owned()),
+        ));
+    }
+    for one in repositories {
+        let what = format!("repository {}", one.name());
+        checks.push(GitCheck::new(what, repository(project, one)));
+    }
+    for one in project.git().credentials() {
+        checks.push(GitCheck::new(one.server(), credential(one, ambient)));
+    }
+    for server in project.git().untrusted() {
+        let detail = "the project names credentials, and you have not agreed to that";
+        let failed = GitCheckOutcome::Failed(detail.to_owned(), "forge trust".to_owned());
+        checks.push(GitCheck::new(server, failed));
+    }
+    Ok(checks)
+}
+
+fn program(ambient: &Ambient) -> GitCheckOutcome {
+    let install = "install git (apt-get install git)";
+    let Some(git) = found("git", ambient) else {
+        return GitCheckOutcome::Failed("there is none on the PATH".to_owned(), install.to_owned());
+    };
+    let ran = Command::new(&git)
+        .arg("--version")
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output();
+    match ran {
+        Ok(ran) if ran.status.success() => {
+            let version = String::from_utf8_lossy(&ran.stdout);
+            GitCheckOutcome::Ok(format!("{}, {}", version.trim(), git.display()))
+        }
+        Ok(ran) => GitCheckOutcome::Failed(
+            format!("{} ends with {}", git.display(), ran.status),
+            install.to_owned(),
+        ),
+        Err(error) => {
+            GitCheckOutcome::Failed(format!("{}: {error}", git.display()), install.to_owned())
+        }
+    }
+}
+
+/// Runs it as a pull would, over an empty directory: that it is no repository says that git ran.
+fn confined() -> Result<GitCheckOutcome, CliError> {
+    let place = tempfile::tempdir().map_err(|error| {
+        let why = format!("cannot make a temporary directory: {error}");
+        CliError::new(ExitKind::Negative, "state", why)
+    })?;
+    let (cache, empty) = (place.path().join("cache"), place.path().join("empty"));
+    for dir in [&cache, &empty] {
+        std::fs::create_dir(dir)
+            .map_err(|error| CliError::new(ExitKind::Negative, "state", error.to_string()))?;
+    }
+    let program = GitProgram::new(&cache, Support::detect());
+    let repo = Repo::parse(&empty.to_string_lossy());
+    let repo = repo.map_err(|error| CliError::new(ExitKind::Negative, "git", error.message()))?;
+    let branch = Branch::default();
+    let asked = setup::until_stopped(async { program.head(&repo, &branch).await })?;
+    Ok(match asked {
+        Err(error) if error.kind() == GitErrorKind::Unavailable => {
+            GitCheckOutcome::Failed(error.message().to_owned(), "forge doctor".to_owned())
+        }
+        Ok(_) | Err(_) => GitCheckOutcome::Ok("git runs under the OS sandbox".to_owned()),
+    })
+}
+
+fn repository(project: &Project, one: &Repository) -> GitCheckOutcome {
+    let access = one.access();
+    if let Some(path) = one.address().strip_prefix("file://") {
+        let path = Path::new(path);
+        let is_one = path.join("HEAD").is_file() || path.join(".git").exists();
+        return match is_one {
+            true => GitCheckOutcome::Ok(format!("{access}, {}", path.display())),
+            false => GitCheckOutcome::Failed(
+                format!("{} is not a repository", path.display()),
+                format!("git init --bare {}", path.display()),
+            ),
+        };
+    }
+    let server = Repo::parse(one.address())
+        .ok()
+        .and_then(|repo| Some(repo.origin()?.as_str().to_owned()));
+    let server = server.unwrap_or_default();
+    let git = project.git();
+    let said = git
+        .credentials()
+        .iter()
+        .any(|known| known.server() == server)
+        || git.untrusted().contains(&server);
+    match said {
+        true => GitCheckOutcome::Ok(format!("{access}, {}", one.address())),
+        false => GitCheckOutcome::Note(format!(
+            "{access}, {}; no credentials for {server} (`git.credentials`)",
+            one.address()
+        )),
+    }
+}
+
+fn credential(one: &GitCredential, ambient: &Ambient) -> GitCheckOutcome {
+    match one.source() {
+        CredentialSource::Variable(name) => match ambient.var(name) {
+            Some(value) if !value.is_empty() => GitCheckOutcome::Ok(format!("the token in {name}")),
+            Some(_) | None => {
+                GitCheckOutcome::Failed(format!("{name} is not set"), format!("export {name}=…"))
+            }
+        },
+        CredentialSource::Helper(words) => {
+            let name = words.first().map_or("", String::as_str);
+            match found(name, ambient) {
+                Some(path) => GitCheckOutcome::Ok(format!("the helper {}", path.display())),
+                None => GitCheckOutcome::Failed(
+                    format!("there is no `{name}` on the PATH"),
+                    format!("command -v {name}"),
+                ),
+            }
+        }
+        CredentialSource::Agent { known_hosts } => agent(one, known_hosts.as_deref(), ambient),
+    }
+}
+
+fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> GitCheckOutcome {
+    let start = "eval \"$(ssh-agent)\" && ssh-add";
+    let Some(socket) = ambient.var("SSH_AUTH_SOCK") else {
+        let detail = "SSH_AUTH_SOCK is not set: no agent runs";
+        return GitCheckOutcome::Failed(detail.to_owned(), start.to_owned());
+    };
+    if let Err(error) = UnixStream::connect(socket) {
+        let detail = format!("no agent answers at {socket}: {error}");
+        return GitCheckOutcome::Failed(detail, start.to_owned());
+    }
+    if found("ssh", ambient).is_none() {
+        let detail = "there is no ssh on the PATH".to_owned();
+        return GitCheckOutcome::Failed(
+            detail,
+            "install ssh (apt-get install openssh-client)".to_owned(),
+        );
+    }
+    let own = ambient
+        .home
+        .as_ref()
+        .map(|home| home.join(".ssh/known_hosts"));
+    let file = known_hosts.map(Path::to_path_buf).or(own);
+    match file.filter(|file| file.is_file()) {
+        Some(file) => GitCheckOutcome::Ok(format!("your agent; hosts by {}", file.display())),
+        None => {
+            let host = one.server().trim_start_matches("ssh://");
+            let detail = "missing known_hosts file, so forge trusts no host".to_owned();
+            GitCheckOutcome::Failed(detail, format!("ssh -T ssh://{host}"))
+        }
+    }
+}
+
+/// Where a program is, as a shell would find it.
+fn found(name: &str, ambient: &Ambient) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
+    let path = ambient.var("PATH").unwrap_or_default();
+    let dirs = std::env::split_paths(path).filter(|dir| dir.is_absolute());
+    dirs.map(|dir| dir.join(name)).find(|path| path.is_file())
+}

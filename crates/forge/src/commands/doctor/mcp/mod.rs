@@ -1,0 +1,366 @@
+//! `forge doctor --mcp`: our own server, started as a client starts it, and what well-known
+//! clients do that a person should know of.
+
+mod client;
+
+use std::fmt::Write as _;
+use std::io::{BufReader, Write as _};
+
+use clap::ValueEnum as _;
+use forge_tools::audit::{LineReader, RawLine};
+use forge_tools::mcp::REFUSED_AT_ONCE;
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::Global;
+use crate::exit::{CliError, ExitKind};
+use crate::install::{
+    Audience, EditError, EditOutcome, McpClient, OUR_PLACES, Scope, ServerCommand, ServerEntry,
+    SettingsFile, SettingsRoots, edit, start,
+};
+use crate::output::escape::{escape_lines, escape_path};
+use crate::setup;
+use crate::state::stored_runs::StoredRuns;
+use client::{ProtocolEra, ServerSession, talk};
+
+/// Runs of the server that are looked through for clients that refuse by themselves.
+const RUNS: usize = 20;
+/// Lines of each of them.
+const LINES: usize = 20_000;
+
+/// How it looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CheckState {
+    Ok,
+    /// How things are, which is nobody's mistake.
+    Note,
+    Warning,
+    Failed,
+}
+
+impl CheckState {
+    fn word(self) -> &'static str {
+        match self {
+            CheckState::Ok => "ok",
+            CheckState::Note => "note",
+            CheckState::Warning => "warning",
+            CheckState::Failed => "failed",
+        }
+    }
+}
+
+/// One thing that was looked at.
+struct McpCheck {
+    what: &'static str,
+    state: CheckState,
+    detail: String,
+    /// One command, or one thing to do.
+    hint: Option<String>,
+}
+
+/// All of them, in the order in which they are shown.
+#[derive(Default)]
+struct McpChecks(Vec<McpCheck>);
+
+impl McpChecks {
+    fn add(&mut self, what: &'static str, state: CheckState, detail: impl Into<String>) {
+        self.0.push(McpCheck {
+            what,
+            state,
+            detail: detail.into(),
+            hint: None,
+        });
+    }
+
+    fn hint(&mut self, hint: impl Into<String>) {
+        if let Some(last) = self.0.last_mut() {
+            last.hint = Some(hint.into());
+        }
+    }
+}
+
+pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let server = ServerCommand::here(global, ambient, "forge", None, None, Audience::ThisUser)?;
+    let mut findings = McpChecks::default();
+    let talks: Vec<ServerSession> = [ProtocolEra::Handshake, ProtocolEra::Stateless]
+        .into_iter()
+        .filter_map(|era| conversation(&server, era, ambient, &mut findings))
+        .collect();
+    if let [one, other] = talks.as_slice() {
+        if names(&one.tools) == names(&other.tools) {
+            findings.add("same tools", CheckState::Ok, "in both eras");
+        } else {
+            findings.add("same tools", CheckState::Failed, "the two eras list others");
+        }
+    }
+    environment(global, ambient, &mut findings);
+    project(&server, &mut findings);
+    questions(global, ambient, &mut findings);
+    settings(global, ambient, &server, &mut findings)?;
+    let failed = findings
+        .0
+        .iter()
+        .any(|each| each.state == CheckState::Failed);
+    let tools = talks.first().map(|talk| names(&talk.tools));
+    let text = if global.json {
+        facts(&findings, !failed, tools.unwrap_or_default()).to_string()
+    } else {
+        table(&findings)
+    };
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    Ok(if failed {
+        ExitKind::Negative
+    } else {
+        ExitKind::Done
+    })
+}
+
+/// Opens, lists, reads, hangs up; and says how that was.
+fn conversation(
+    server: &ServerCommand,
+    era: ProtocolEra,
+    ambient: &Ambient,
+    findings: &mut McpChecks,
+) -> Option<ServerSession> {
+    let what = era.word();
+    let talk = match talk(server, era, &ambient.env) {
+        Ok(talk) => talk,
+        Err(why) => {
+            findings.add(what, CheckState::Failed, why);
+            findings.hint("`forge mcp < /dev/null` says why it does not start");
+            return None;
+        }
+    };
+    let opened = format!(
+        "{}, first answer after {} ms, {} tools",
+        talk.version,
+        talk.first_answer.as_millis(),
+        talk.tools.len()
+    );
+    match &talk.called {
+        None if talk.tools.is_empty() => {
+            findings.add(what, CheckState::Failed, talk.instructions.clone());
+            findings.hint("forge check");
+        }
+        None => findings.add(
+            what,
+            CheckState::Warning,
+            format!("{opened}; none that only reads"),
+        ),
+        Some((name, result)) if result["isError"] == true => {
+            let text = result["content"][0]["text"].as_str().unwrap_or_default();
+            findings.add(
+                what,
+                CheckState::Failed,
+                format!("{opened}; {name}: {text}"),
+            );
+            findings.hint(format!("forge tools call {name} '{{\"path\": \"/\"}}'"));
+        }
+        Some((name, _)) => findings.add(what, CheckState::Ok, format!("{opened}; {name} answers")),
+    }
+    if !talk.ended.success() {
+        findings.add(
+            what,
+            CheckState::Failed,
+            format!("it ended with {}", talk.ended),
+        );
+    }
+    Some(talk)
+}
+
+fn names(tools: &[Value]) -> Vec<&str> {
+    tools
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect()
+}
+
+/// Clients pass on little of their environment, so what is set here is not set there.
+fn environment(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
+    let is_lost = |name: &&str| {
+        name.starts_with("FORGE_")
+            && !OUR_PLACES.contains(name)
+            && (*name != "FORGE_CONFIG" || global.no_config)
+    };
+    let names = ambient.env.iter().map(|(name, _)| name.as_str());
+    let mut lost: Vec<&str> = names.filter(is_lost).collect();
+    lost.sort_unstable();
+    if lost.is_empty() {
+        findings.add(
+            "environment",
+            CheckState::Note,
+            "clients pass on little of theirs: HOME, PATH and a few more",
+        );
+    } else {
+        findings.add(
+            "environment",
+            CheckState::Warning,
+            format!(
+                "set here, and not where a client starts it: {}",
+                lost.join(", ")
+            ),
+        );
+        findings
+            .hint("put it into the project file, or give `-c KEY=VALUE` to `forge mcp install`");
+    }
+}
+
+/// Clients start servers in directories of their own choosing.
+fn project(server: &ServerCommand, findings: &mut McpChecks) {
+    let place = server.arguments.get(1).map_or("", String::as_str);
+    findings.add(
+        "directory",
+        CheckState::Note,
+        format!(
+            "clients start a person's servers anywhere: your own settings say -C {place}; those of \
+             a project are started in it"
+        ),
+    );
+}
+
+/// Who answers what is asked.
+fn questions(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
+    let dir = setup::project_dir(global, ambient).ok();
+    let queue = if dir.is_some_and(|dir| ambient.queue(&dir).is_watched()) {
+        "a terminal with `forge approve --watch` answers now"
+    } else {
+        "no terminal answers with `forge approve --watch` now"
+    };
+    let hasty = ambient.state.as_deref().map_or(0, refused_at_once);
+    if hasty > 0 {
+        let detail = format!(
+            "a client refused {hasty} calls sooner than a person can read: it says that it can \
+             ask, and does not; {queue}"
+        );
+        findings.add("questions", CheckState::Warning, detail);
+    } else {
+        let detail =
+            format!("some clients never show them (elicitation), so they are queued; {queue}");
+        findings.add("questions", CheckState::Note, detail);
+    }
+    findings.hint("forge approve --watch");
+}
+
+/// Questions that clients answered by themselves, in the latest runs of the server.
+fn refused_at_once(state: &std::path::Path) -> usize {
+    let Ok(runs) = StoredRuns::read(state) else {
+        return 0;
+    };
+    let latest = runs.newest_first().filter(|run| run.worker == "mcp");
+    let mut count = 0;
+    for run in latest.take(RUNS) {
+        let Ok(Some(file)) = run.segment(0) else {
+            continue;
+        };
+        let mut lines = LineReader::new(BufReader::new(file));
+        for _ in 0..LINES {
+            let Ok(Some(RawLine::Whole(line))) = lines.next_line() else {
+                break;
+            };
+            let line: Value = serde_json::from_slice(line).unwrap_or_default();
+            count += usize::from(line["decision"]["by"] == REFUSED_AT_ONCE);
+        }
+    }
+    count
+}
+
+/// Whether clients have been told of this server.
+fn settings(
+    global: &Global,
+    ambient: &Ambient,
+    server: &ServerCommand,
+    findings: &mut McpChecks,
+) -> Result<(), CliError> {
+    let start = start(global)?;
+    let places = SettingsRoots::here(ambient.home.as_deref(), &ambient.env);
+    let mut seen = Vec::new();
+    for client in McpClient::value_variants() {
+        for scope in [Scope::Project, Scope::User] {
+            let place = client.place(scope, &start, &places);
+            let Some(target) = place.and_then(|place| SettingsFile::new(place, scope)) else {
+                continue;
+            };
+            let path = target.path();
+            if seen.contains(&path) {
+                continue;
+            }
+            let Ok(Some(found)) = target.read() else {
+                continue;
+            };
+            let audience = Audience::of(*client, scope);
+            let for_scope =
+                ServerCommand::here(global, ambient, &server.name, None, None, audience)?;
+            // A person's own entry in a project's file may name this machine.
+            let entries = [
+                ServerEntry::new(*client, &for_scope),
+                ServerEntry::new(*client, server),
+            ];
+            let shown = format!("{}: {}", client.word(), escape_path(&path));
+            seen.push(path);
+            let edits = entries.map(|each| edit(client.format(), Some(&found.text), &each, false));
+            let [first, second] = edits;
+            let outcome = match second {
+                Ok(EditOutcome::Unchanged) => second,
+                Ok(_) | Err(_) => first,
+            };
+            match outcome {
+                Ok(EditOutcome::Unchanged) => findings.add("settings", CheckState::Ok, shown),
+                // It knows other servers, and not this one.
+                Ok(EditOutcome::New(_)) | Err(EditError::Shape(_)) => {}
+                Err(EditError::Other(command)) => findings.add(
+                    "settings",
+                    CheckState::Note,
+                    format!("{shown}: `forge` starts something else: {command}"),
+                ),
+                Err(EditError::Syntax {
+                    line,
+                    column,
+                    message,
+                }) => findings.add(
+                    "settings",
+                    CheckState::Warning,
+                    format!("{shown}:{line}:{column}: {message}"),
+                ),
+            }
+        }
+    }
+    if !findings.0.iter().any(|each| each.what == "settings") {
+        findings.add(
+            "settings",
+            CheckState::Note,
+            "no client has been told of this server",
+        );
+        findings.hint("forge mcp install --help");
+    }
+    Ok(())
+}
+
+fn facts(findings: &McpChecks, ok: bool, tools: Vec<&str>) -> Value {
+    let checks: Vec<Value> = findings
+        .0
+        .iter()
+        .map(|each| {
+            json!({
+                "check": each.what,
+                "state": each.state.word(),
+                "detail": each.detail,
+                "help": each.hint,
+            })
+        })
+        .collect();
+    json!({"mcp": {"ok": ok, "checks": checks, "tools": tools}})
+}
+
+fn table(findings: &McpChecks) -> String {
+    let mut text = String::new();
+    for each in &findings.0 {
+        let (state, what) = (each.state.word(), each.what);
+        let detail = escape_lines(&each.detail).replace('\n', "\n                     ");
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{state:<8} {what:<11} {detail}");
+        if let Some(hint) = &each.hint {
+            let _ = writeln!(text, "{:<20} try: {}", "", escape_lines(hint));
+        }
+    }
+    text
+}

@@ -1,0 +1,211 @@
+//! What is kept of a command that a person typed: the same two lines as of a call, what was decided
+//! before it starts and what came of it after.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
+use forge_tools::{Asked, DecisionRecord, Reason, Record, Recorder as _, Verdict};
+use os_sandbox::{Backend, Enforcement, Exceeded};
+use sandbox_config::Project;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::ambient::Ambient;
+use crate::cli::ExecArgs;
+use crate::exit::{CliError, ExitKind};
+use crate::setup::repositories;
+use crate::state::run_dir::{self, RunDir};
+
+/// The name of what was called, beside the names of tools.
+const TOOL: &str = "exec";
+
+/// The log of one command.
+pub(super) struct ExecLog {
+    dir: RunDir,
+    audit: AuditLog,
+    record: Record,
+    started: Instant,
+}
+
+/// What came of a command.
+pub(super) struct ExecOutcome<'a> {
+    pub(super) exit: &'a os_sandbox::Exit,
+    pub(super) exceeded: Option<Exceeded>,
+    pub(super) enforcement: &'a Enforcement,
+}
+
+impl ExecLog {
+    /// Opens the log. What cannot be recorded is not run.
+    pub(super) fn open(
+        project: &Project,
+        args: &ExecArgs,
+        ambient: &Ambient,
+    ) -> Result<Self, CliError> {
+        let words: Vec<String> = args
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let redactor = ambient.redactor(&repositories::unseen(project, ambient));
+        let mut arguments = json!({ "command": words });
+        redactor.redact_json(&mut arguments);
+        let intent = redactor
+            .redact(&format!("run {}", words.join(" ")))
+            .into_owned();
+        let dir = RunDir::create(project, ambient, TOOL, intent.strip_prefix("run "))?;
+        let audit = dir.audit(project.ceiling().is_durable())?;
+        Ok(ExecLog {
+            dir,
+            audit,
+            started: Instant::now(),
+            record: Record {
+                call: None,
+                at_ms: SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_or(0, |since| {
+                        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+                    }),
+                workers: args.worker.iter().cloned().collect(),
+                tool: TOOL.to_owned(),
+                arguments,
+                intents: vec![intent],
+                decision: DecisionRecord::not_reached("nothing was decided"),
+                runner: "none",
+                ok: false,
+                code: None,
+                content_bytes: 0,
+                // The output is the person's and passes us by.
+                content_sha256: hex(&Sha256::digest([])),
+                duration_us: 0,
+                enforcement: None,
+                artifacts: Vec::new(),
+                events: Vec::new(),
+            },
+        })
+    }
+
+    /// Where it is kept.
+    pub(super) fn dir(&self) -> &RunDir {
+        &self.dir
+    }
+
+    /// It goes ahead: whoever types a command has agreed to it.
+    pub(super) fn allowed(&mut self, runner: String, unconfined: bool) -> Result<(), CliError> {
+        let typed = if unconfined {
+            "a person typed it, with --no-os-sandbox"
+        } else {
+            "a person typed it"
+        };
+        self.decided(DecisionRecord {
+            verdict: Some(Verdict::Allow),
+            reasons: vec![Reason::new(typed)],
+            runner: Some(runner),
+            answer: None,
+            by: None,
+        })
+    }
+
+    /// It does not.
+    pub(super) fn refused(mut self, why: &CliError) -> Result<(), CliError> {
+        self.decided(DecisionRecord {
+            verdict: Some(Verdict::Block),
+            reasons: vec![Reason::new(why.message())],
+            runner: None,
+            answer: None,
+            by: None,
+        })?;
+        let event = PolicyEvent::new(EventKind::Refused, why.message());
+        self.record.events.push(event);
+        self.close(why.code(), Some(why.code()))
+    }
+
+    /// It went ahead, and could not be started.
+    pub(super) fn not_started(self, why: &CliError) -> Result<(), CliError> {
+        self.close("not started", Some(why.code()))
+    }
+
+    /// It ran, and what came of it is not vouched for.
+    pub(super) fn failed(
+        mut self,
+        why: &CliError,
+        enforcement: &Enforcement,
+    ) -> Result<(), CliError> {
+        self.enforced(enforcement);
+        let event = PolicyEvent::new(EventKind::Refused, why.message());
+        self.record.events.push(event);
+        self.close(why.code(), Some(why.code()))
+    }
+
+    fn enforced(&mut self, enforcement: &Enforcement) {
+        self.record.runner = match enforcement.backend {
+            Backend::None => "local",
+            Backend::Docker => "docker",
+            Backend::Bubblewrap | Backend::Landlock | Backend::Birdcage | Backend::Seatbelt => "os",
+        };
+        self.record.enforcement = serde_json::to_value(enforcement).ok();
+        let found = enforcement.quarantined.iter();
+        self.record.events.extend(
+            found.map(|found| {
+                PolicyEvent::new(EventKind::Quarantined, found.path.to_string_lossy())
+            }),
+        );
+    }
+
+    pub(super) fn ended(mut self, ended: &ExecOutcome<'_>) -> Result<(), CliError> {
+        self.record.events.extend(
+            ended
+                .exceeded
+                .map(|limit| PolicyEvent::new(EventKind::Exceeded, super::met(&limit))),
+        );
+        self.enforced(ended.enforcement);
+        let code = match ended.exit {
+            os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),
+            os_sandbox::Exit::Code(_) | os_sandbox::Exit::Signal(_) => None,
+        };
+        self.close(&ended.exit.to_string(), code)
+    }
+
+    /// The same of one that ran in a container.
+    pub(super) fn ended_there(mut self, ended: &forge_tools::Ended) -> Result<(), CliError> {
+        self.record.runner = "docker";
+        self.record.enforcement.clone_from(&ended.enforcement);
+        let events = &mut self.record.events;
+        let exceeded = ended.exceeded.iter();
+        events.extend(exceeded.map(|limit| PolicyEvent::new(EventKind::Exceeded, limit)));
+        let found = ended.quarantined.iter();
+        events.extend(found.map(|path| PolicyEvent::new(EventKind::Quarantined, path)));
+        let code = match ended.exit {
+            os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),
+            os_sandbox::Exit::Code(_) | os_sandbox::Exit::Signal(_) => None,
+        };
+        self.close(&ended.exit.to_string(), code)
+    }
+
+    fn decided(&mut self, decision: DecisionRecord) -> Result<(), CliError> {
+        self.record.decision = decision;
+        let asked: Asked<'_> = self.record.asked();
+        self.record.call = self.audit.decided(&asked).map_err(not_recorded)?;
+        Ok(())
+    }
+
+    fn close(mut self, outcome: &str, code: Option<&str>) -> Result<(), CliError> {
+        self.record.ok = code.is_none();
+        self.record.code = code.map(str::to_owned);
+        let took = self.started.elapsed();
+        self.record.duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.audit.record(&self.record).map_err(not_recorded)?;
+        run_dir::seal(&self.audit, outcome).map(drop)
+    }
+}
+
+fn not_recorded(error: std::io::Error) -> CliError {
+    CliError::new(
+        ExitKind::ExecRefused,
+        "state",
+        format!("the command cannot be recorded: {error}"),
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

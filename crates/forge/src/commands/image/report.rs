@@ -1,0 +1,146 @@
+//! What is said of an image: before it is made, and after.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use forge_runtime::containers::image::{Content, Entry, ImageBuild, Planned};
+use os_sandbox::docker::ImageName;
+use serde_json::{Value, json};
+
+use super::{BaseImage, failed};
+use crate::cli::Global;
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::{escape, escape_path};
+
+/// `--dry-run`: everything but the bytes.
+pub(super) fn plan(
+    global: &Global,
+    build: &ImageBuild,
+    name: &ImageName,
+    below: Option<&BaseImage>,
+) -> Result<ExitKind, CliError> {
+    // What it will be called depends on a base that was not read.
+    let planned = match below {
+        None => Some(build.plan(name).map_err(|error| failed(&error))?),
+        Some(_) => None,
+    };
+    let entries = build.entries();
+    let mut text = String::new();
+    let _ = writeln!(text, "image        {name}");
+    let _ = writeln!(text, "base         {}", of_base(below));
+    let _ = writeln!(
+        text,
+        "entry point  {}",
+        escape(&build.entrypoint().join(" "))
+    );
+    for (label, value) in build.labels() {
+        let _ = writeln!(text, "label        {label}={value}");
+    }
+    match &planned {
+        Some(planned) => {
+            let _ = writeln!(text, "id           {}", planned.id());
+        }
+        None => text.push_str("id           known when the base was read\n"),
+    }
+    text.push('\n');
+    for entry in &entries {
+        let _ = writeln!(
+            text,
+            "{:04o}  /{}{}",
+            entry.mode(),
+            escape(entry.path()),
+            of_content(entry)
+        );
+    }
+    let object = json!({
+        "name": name.as_str(),
+        "dry_run": true,
+        "id": planned.as_ref().map(Planned::id),
+        "manifest": planned.as_ref().map(Planned::manifest),
+        "base": base_json(below),
+        "entrypoint": build.entrypoint(),
+        "labels": build.labels(),
+        "files": entries.iter().map(entry_json).collect::<Vec<Value>>(),
+    });
+    print(global, &object, text.trim_end())
+}
+
+/// What was made.
+pub(super) fn built(
+    global: &Global,
+    build: &ImageBuild,
+    planned: &Planned<'_>,
+    name: &ImageName,
+    below: Option<&BaseImage>,
+    output: Option<&Path>,
+) -> Result<ExitKind, CliError> {
+    let place = match output {
+        Some(file) => format!("written to {}", escape_path(file)),
+        None => "loaded".to_owned(),
+    };
+    let text = format!(
+        "{name} {place}\nid     {}\nbase   {}\nlayer  {} ({} bytes)",
+        planned.id(),
+        of_base(below),
+        planned.layer(),
+        planned.layer_bytes(),
+    );
+    let object = json!({
+        "name": name.as_str(),
+        "dry_run": false,
+        "id": planned.id(),
+        "manifest": planned.manifest(),
+        "base": base_json(below),
+        "entrypoint": build.entrypoint(),
+        "labels": build.labels(),
+        "layer": {"digest": planned.layer(), "bytes": planned.layer_bytes()},
+        "loaded": output.is_none(),
+        "output": output.map(|file| file.to_string_lossy()),
+    });
+    print(global, &object, &text)
+}
+
+fn of_base(below: Option<&BaseImage>) -> String {
+    match below {
+        Some(below) => format!("{}, which is {}", below.name, below.image.id()),
+        None => "none (scratch)".to_owned(),
+    }
+}
+
+fn base_json(below: Option<&BaseImage>) -> Value {
+    below.map_or(
+        Value::Null,
+        |below| json!({"name": below.name.as_str(), "id": below.image.id()}),
+    )
+}
+
+fn of_content(entry: &Entry) -> String {
+    match entry.content() {
+        Content::Directory => "/".to_owned(),
+        Content::Text(text) => format!("  ({} bytes)", text.len()),
+        Content::Copied(file) => format!("  from {}", escape_path(file)),
+        Content::Link(target) => format!("  -> {}", escape(target)),
+    }
+}
+
+fn entry_json(entry: &Entry) -> Value {
+    let (kind, from) = match entry.content() {
+        Content::Directory => ("directory", None),
+        Content::Text(_) => ("file", None),
+        Content::Copied(file) => ("file", Some(file.to_string_lossy().into_owned())),
+        Content::Link(target) => ("link", Some(target.clone())),
+    };
+    let mode = format!("{:04o}", entry.mode());
+    json!({"path": format!("/{}", entry.path()), "mode": mode, "kind": kind, "from": from})
+}
+
+fn print(global: &Global, object: &Value, text: &str) -> Result<ExitKind, CliError> {
+    let mut out = std::io::stdout().lock();
+    let written = match global.json {
+        true => writeln!(out, "{object}"),
+        false => writeln!(out, "{text}"),
+    };
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
+}

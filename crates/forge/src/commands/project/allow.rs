@@ -1,0 +1,290 @@
+//! `forge allow`: rules of the person's own for this project, which answer what it would ask about
+//! commands. The change is shown before it is written; the file is replaced whole, under a lock.
+
+use std::io::{BufRead as _, Write as _};
+use std::path::PathBuf;
+
+use sandbox_config::{Diagnostic, PersonalRules, TrustedSettings, WithoutFile};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{AllowArgs, Global};
+use crate::exit::{CliError, ExitKind};
+use crate::install::{Scope, SettingsFile, SettingsFileError, SettingsPath};
+use crate::output::escape::{escape, escape_lines, escape_path};
+use crate::output::stderr;
+use crate::setup;
+
+pub(crate) fn run(
+    global: &Global,
+    args: &AllowArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let file = RulesFile::of_project(global, ambient)?;
+    if args.list {
+        let rules = file.read()?;
+        return file.list(global, ambient, &rules);
+    }
+    loop {
+        // Why: who is asked takes their time, and holds up nobody else.
+        let held = if args.yes { Some(file.lock()?) } else { None };
+        let rules = file.read()?;
+        let new = match &args.remove {
+            None => rules.with(&file.project, &args.rules)?,
+            Some(rule) => rules.without(rule).ok_or_else(|| no_rule(rule))?,
+        };
+        if new == rules.text() {
+            return file.done(global, "unchanged", None, &[]);
+        }
+        let notes = match args.remove {
+            None => file.review(global, ambient, rules.text(), &new)?,
+            Some(_) => Vec::new(),
+        };
+        let diff = file.diff(rules.text(), &new);
+        if !args.yes
+            && let Err(end) = file.confirm(global, ambient, &diff, &notes)
+        {
+            return end;
+        }
+        let _held = match held {
+            Some(held) => held,
+            None => file.lock()?,
+        };
+        // What was shown is what is written; if somebody else was faster, it is shown again.
+        if file.read()?.text() == rules.text() {
+            file.write(&new)?;
+            // Who was asked has seen it.
+            let shows = args.yes || global.json;
+            let (diff, notes) = match shows {
+                true => (Some(&*diff), &*notes),
+                false => (None, &[][..]),
+            };
+            return file.done(global, "written", diff, notes);
+        }
+    }
+}
+
+/// The file of the person's rules for the project.
+struct RulesFile {
+    project: PathBuf,
+    dir: PathBuf,
+    name: String,
+}
+
+impl RulesFile {
+    fn of_project(global: &Global, ambient: &Ambient) -> Result<Self, CliError> {
+        let project = setup::project_dir(global, ambient)?;
+        let dir = ambient
+            .personal_rules()
+            .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+        let name = PersonalRules::file_name(&project);
+        Ok(RulesFile { project, dir, name })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(&self.name)
+    }
+
+    fn shown(&self) -> String {
+        escape_path(&self.path())
+    }
+
+    fn read(&self) -> Result<PersonalRules, CliError> {
+        Ok(PersonalRules::read(
+            &self.path(),
+            &self.path().to_string_lossy(),
+        )?)
+    }
+
+    fn lock(&self) -> Result<std::fs::File, CliError> {
+        crate::state::private_dirs::lock(&self.dir, &self.dir.join(".lock"))
+            .map_err(|error| self.failed(&error))
+    }
+
+    fn write(&self, text: &str) -> Result<(), CliError> {
+        let place = SettingsPath {
+            base: self.dir.clone(),
+            below: PathBuf::from(&self.name),
+        };
+        let target = SettingsFile::new(place, Scope::User);
+        let target = target.ok_or_else(|| self.failed(&"it has no name"))?;
+        let written = target
+            .read()
+            .and_then(|found| target.write(found.as_ref(), text));
+        written.map_err(|error| match error {
+            SettingsFileError::Link { .. } => self.failed(&"it is a link"),
+            SettingsFileError::Changed => self.failed(&"it changed meanwhile"),
+            SettingsFileError::Io(error) => self.failed(&error),
+        })
+    }
+
+    fn failed(&self, why: &dyn std::fmt::Display) -> CliError {
+        let message = format!("cannot use {}: {why}", self.shown());
+        CliError::new(ExitKind::Negative, "state", message)
+    }
+
+    /// Returns what is odd about the rules that are new: that they run anything, that the project
+    /// blocks what they name, that it has no shell.
+    fn review(
+        &self,
+        global: &Global,
+        ambient: &Ambient,
+        old: &str,
+        new: &str,
+    ) -> Result<Vec<String>, CliError> {
+        let project = setup::project_trusting(
+            global,
+            ambient,
+            None,
+            WithoutFile::DefaultZones,
+            TrustedSettings::Given,
+        )?;
+        let rules = PersonalRules::parse(&self.path().to_string_lossy(), new)?;
+        let before = old.lines().count();
+        let is_new = |finding: &&Diagnostic| {
+            let line = finding.line().and_then(|line| usize::try_from(line).ok());
+            line.is_some_and(|line| line > before)
+        };
+        let findings = rules.review(project.ceiling());
+        let mut notes: Vec<String> = findings.iter().filter(is_new).map(note).collect();
+        if project.ceiling().shell().is_none() {
+            notes.push(
+                "this project offers no shell, so nothing is asked about commands".to_owned(),
+            );
+        }
+        Ok(notes)
+    }
+
+    fn diff(&self, old: &str, new: &str) -> String {
+        let path = self.path();
+        let path = path.to_string_lossy();
+        let from = if old.is_empty() { "(new file)" } else { &*path };
+        let diff = similar::TextDiff::from_lines(old, new);
+        let diff = diff.unified_diff().header(from, &path).to_string();
+        escape_lines(&diff)
+    }
+
+    /// Shows the change and asks. An error is how the command ends without it.
+    fn confirm(
+        &self,
+        global: &Global,
+        ambient: &Ambient,
+        diff: &str,
+        notes: &[String],
+    ) -> Result<(), Result<ExitKind, CliError>> {
+        stderr::print(diff.trim_end());
+        for note in notes {
+            stderr::print(format_args!("warning: {}", escape(note)));
+        }
+        if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
+            return Err(Err(CliError::new(
+                ExitKind::Unanswered,
+                "approval.unanswered",
+                format!("nobody can be asked whether to write this: {reason}"),
+            )
+            .hint("pass --yes to write exactly this")));
+        }
+        let asked = (|| {
+            let mut screen = std::io::stderr().lock();
+            write!(screen, "Write this? [y/N] ")?;
+            screen.flush()?;
+            let mut line = String::new();
+            std::io::stdin().lock().read_line(&mut line)?;
+            Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+        })();
+        match asked {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.done(global, "refused", None, &[])),
+            Err(error) => {
+                let error: std::io::Error = error;
+                Err(Err(CliError::new(
+                    ExitKind::Negative,
+                    "terminal",
+                    error.to_string(),
+                )))
+            }
+        }
+    }
+
+    fn list(
+        &self,
+        global: &Global,
+        ambient: &Ambient,
+        rules: &PersonalRules,
+    ) -> Result<ExitKind, CliError> {
+        let text = if global.json {
+            let rules: Vec<Value> = rules
+                .iter()
+                .map(|(rule, origin)| json!({ "rule": rule, "line": origin.line() }))
+                .collect();
+            let (project, file) = (self.project.to_string_lossy(), self.path());
+            json!({ "project": project, "file": file.to_string_lossy(), "rules": rules })
+                .to_string()
+        } else if rules.iter().next().is_none() {
+            format!("you have no rules for {}", escape_path(&self.project))
+        } else {
+            let rows: Vec<Vec<String>> = rules
+                .iter()
+                .map(|(rule, origin)| vec![escape(rule), escape(&origin.to_string())])
+                .collect();
+            crate::output::describe::table(&rows, "", ambient.layout())
+                .trim_end()
+                .to_owned()
+        };
+        print(&text)?;
+        Ok(ExitKind::Done)
+    }
+
+    fn done(
+        &self,
+        global: &Global,
+        state: &str,
+        diff: Option<&str>,
+        notes: &[String],
+    ) -> Result<ExitKind, CliError> {
+        if global.json {
+            let file = self.path();
+            print(
+                &json!({
+                    "project": self.project.to_string_lossy(),
+                    "file": file.to_string_lossy(),
+                    "state": state,
+                    "diff": diff,
+                    "notes": notes,
+                })
+                .to_string(),
+            )?;
+        } else {
+            let mut text = format!("{state}: {}", self.shown());
+            if let Some(diff) = diff {
+                text.push('\n');
+                text.push_str(diff.trim_end());
+            }
+            print(&text)?;
+            for note in notes {
+                stderr::print(format_args!("warning: {}", escape(note)));
+            }
+        }
+        Ok(match state {
+            "refused" => ExitKind::Negative,
+            _ => ExitKind::Done,
+        })
+    }
+}
+
+fn note(finding: &Diagnostic) -> String {
+    finding.message().to_owned()
+}
+
+fn no_rule(rule: &str) -> CliError {
+    CliError::new(
+        ExitKind::Usage,
+        "usage",
+        format!("you have no rule `{}` for this project", escape(rule)),
+    )
+    .hint("`forge allow --list` lists them")
+}
+
+fn print(text: &str) -> Result<(), CliError> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
+}

@@ -1,0 +1,311 @@
+//! `forge check`: the project file and every worker, what each would hold, and nothing run.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use os_sandbox::Survey;
+use sandbox_config::{Diagnostic, Diagnostics, Project, Review, TrustedSettings, WithoutFile};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{CheckArgs, CheckFormat, Global};
+use crate::exit::{CliError, ExitKind};
+use crate::output::describe::{self, TextLayout, Tone};
+use crate::output::describe_git;
+use crate::output::escape::{escape, escape_lines, escape_path};
+use crate::output::findings;
+use crate::output::stderr;
+use crate::setup;
+
+pub(crate) fn run(
+    global: &Global,
+    args: &CheckArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let format = format(global, args)?;
+    let loaded = setup::project_silently(global, ambient, WithoutFile::DefaultZones);
+    let project = match loaded {
+        Ok(project) => project,
+        // Who decides whether to agree wants to see to what.
+        Err(failure) if format == CheckFormat::Text && setup::is_untrusted(&failure) => {
+            let (start, without_file) = (None, WithoutFile::DefaultZones);
+            let project = setup::project_trusting(
+                global,
+                ambient,
+                start,
+                without_file,
+                TrustedSettings::Given,
+            )?;
+            let review = project.review();
+            let text = as_text(
+                &project,
+                &review,
+                review.findings(),
+                global,
+                ambient.layout(),
+            );
+            print(&format!("If you agree, this is in force:\n\n{text}"))?;
+            return Err(failure);
+        }
+        // Whoever collects findings wants these as well.
+        Err(failure) => match (failure.diagnostics(), for_programs(format)) {
+            (Some(diagnostics), true) => {
+                let list: Vec<Diagnostic> = diagnostics.iter().cloned().collect();
+                print(&written(format, &list))?;
+                return Err(failure);
+            }
+            (_, _) => return Err(failure),
+        },
+    };
+    let review = project.review();
+    let shown = restricted(global, args, &project, &review)?;
+    let text = match format {
+        CheckFormat::Text => as_text(&project, &review, &shown, global, ambient.layout()),
+        CheckFormat::Json => as_json(&project, &review, &shown).to_string(),
+        CheckFormat::Sarif | CheckFormat::Github => written(format, &shown),
+    };
+    if !review.is_readable() && !for_programs(format) {
+        // As for a project file that cannot be loaded: there is no result.
+        if let Some(diagnostics) = Diagnostics::of(shown) {
+            return Err(diagnostics.into());
+        }
+        return Ok(ExitKind::Usage);
+    }
+    print(&text)?;
+    if matches!(format, CheckFormat::Text) && !global.quiet {
+        for told in ahead(&project) {
+            stderr::print_diagnostic(&format!("warning: {told}"));
+        }
+    }
+    let bad = shown.iter().any(Diagnostic::is_error);
+    match format {
+        CheckFormat::Text => {
+            for finding in shown.iter().filter(|one| one.is_error() || !global.quiet) {
+                stderr::print_diagnostic(&format!("{}\n", escape_lines(&finding.to_string())));
+            }
+        }
+        CheckFormat::Json => {
+            if let Some(diagnostics) = Diagnostics::of(shown) {
+                stderr::print(diagnostics.to_json());
+            }
+        }
+        CheckFormat::Sarif | CheckFormat::Github => {}
+    }
+    Ok(match (review.is_readable(), bad) {
+        (false, true) => ExitKind::Usage,
+        (true, true) => ExitKind::Negative,
+        (_, false) => ExitKind::Done,
+    })
+}
+
+/// What commands will meet in the mounts: where not everything can be looked at, each is refused.
+fn ahead(project: &Project) -> Vec<String> {
+    // What cannot be opened has a finding of its own; a check makes no directory.
+    let policy = project.ceiling().policy_as_written().ok();
+    let surveys = policy.and_then(|policy| Survey::of(&policy).ok());
+    surveys
+        .into_iter()
+        .flatten()
+        .flat_map(|one| told(&one))
+        .collect()
+}
+
+/// What is to be known of a mount before a command runs in it.
+pub(in crate::commands) fn told(survey: &Survey) -> Vec<String> {
+    let mut out = Vec::new();
+    if let Some(reason) = &survey.incomplete {
+        out.push(format!(
+            "every command is refused, because protected and hidden names cannot be looked for: \
+             {reason}"
+        ));
+    }
+    if let Some(first) = survey.unlisted.first() {
+        let more = match survey.unlisted.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        out.push(format!(
+            "commands reach nothing in {first}{more}, which cannot be listed"
+        ));
+    }
+    out
+}
+
+fn format(global: &Global, args: &CheckArgs) -> Result<CheckFormat, CliError> {
+    match (global.json, args.format) {
+        (false, None) => Ok(CheckFormat::Text),
+        (false, Some(format)) => Ok(format),
+        (true, None | Some(CheckFormat::Json)) => Ok(CheckFormat::Json),
+        (true, Some(_)) => Err(CliError::usage("--json is --format json: give one of them")),
+    }
+}
+
+fn for_programs(format: CheckFormat) -> bool {
+    match format {
+        CheckFormat::Text | CheckFormat::Json => false,
+        CheckFormat::Sarif | CheckFormat::Github => true,
+    }
+}
+
+fn written(format: CheckFormat, list: &[Diagnostic]) -> String {
+    match format {
+        CheckFormat::Github => findings::github(list),
+        CheckFormat::Text | CheckFormat::Json | CheckFormat::Sarif => {
+            findings::sarif(list).to_string()
+        }
+    }
+}
+
+fn print(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    let text = text.trim_end();
+    let written = if text.is_empty() {
+        Ok(())
+    } else {
+        writeln!(out, "{text}")
+    };
+    written.map_err(CliError::stdout)
+}
+
+/// The findings of the files that were named; of all, if none was.
+fn restricted(
+    global: &Global,
+    args: &CheckArgs,
+    project: &Project,
+    review: &Review,
+) -> Result<Vec<Diagnostic>, CliError> {
+    if args.files.is_empty() {
+        return Ok(review.findings().to_vec());
+    }
+    let base = global.directory.as_deref().unwrap_or(Path::new("."));
+    let mut named: BTreeSet<PathBuf> = BTreeSet::new();
+    for file in &args.files {
+        let path = base.join(file);
+        let unusable = |why: &str| {
+            CliError::usage(format!("{}: {why}", escape_path(file)))
+                .hint("name the project file or worker files; -C DIR starts in another project")
+        };
+        let path = path
+            .canonicalize()
+            .map_err(|error| unusable(&error.to_string()))?;
+        if !belongs(project, &path) {
+            return Err(unusable("not a file of this project"));
+        }
+        named.insert(path);
+    }
+    let shown = review.findings().iter().filter(|finding| {
+        let path = finding.path().and_then(|path| path.canonicalize().ok());
+        path.is_none_or(|path| named.contains(&path))
+    });
+    Ok(shown.cloned().collect())
+}
+
+fn belongs(project: &Project, path: &Path) -> bool {
+    let is_project_file = project
+        .file()
+        .and_then(|file| file.canonicalize().ok())
+        .is_some_and(|file| file == path);
+    let is_worker = path
+        .extension()
+        .is_some_and(|extension| extension == "worker")
+        && project.worker_dirs().iter().any(|dir| {
+            let dir = dir.canonicalize().ok();
+            dir.is_some() && dir.as_deref() == path.parent()
+        });
+    is_project_file || is_worker
+}
+
+/// What came of it, in a few words.
+fn verdict(shown: &[Diagnostic], layout: TextLayout) -> String {
+    let errors = shown.iter().filter(|one| one.is_error()).count();
+    let warnings = shown.len() - errors;
+    let count = |number: usize, noun: &str| crate::run_view::count(number as u64, noun);
+    match (errors, warnings) {
+        (0, 0) => layout.paint("no mistakes", Tone::Good),
+        (0, warnings) => layout.paint(&count(warnings, "warning"), Tone::Doubtful),
+        (errors, 0) => layout.paint(&count(errors, "error"), Tone::Bad),
+        (errors, warnings) => {
+            let text = format!("{}, {}", count(errors, "error"), count(warnings, "warning"));
+            layout.paint(&text, Tone::Bad)
+        }
+    }
+}
+
+fn as_text(
+    project: &Project,
+    review: &Review,
+    shown: &[Diagnostic],
+    global: &Global,
+    layout: TextLayout,
+) -> String {
+    let file = project
+        .file()
+        .map_or("no project file, defaults".to_owned(), |file| {
+            escape_path(file)
+        });
+    let ceiling = project.ceiling();
+    let mut text = format!("{}\n", verdict(shown, layout));
+    let project_line = format!("project {} ({file})", escape(project.name()));
+    text.push_str(&layout.wrap(&project_line, ""));
+    text.push('\n');
+    text.push_str(&describe::mount_table(
+        ceiling,
+        "  ",
+        layout,
+        global.verbose > 0,
+    ));
+    let line = format!(
+        "network {} · shell {} · approval mode {} · delegation up to {} deep",
+        escape(&describe::network(ceiling)),
+        describe::shell(ceiling),
+        ceiling.approval().mode(),
+        project.max_depth()
+    );
+    text.push('\n');
+    text.push_str(&layout.wrap(&line, "  "));
+    text.push_str("\nwhat commands and file tools are held to\n");
+    text.push_str(&describe::confinement_table(ceiling, "  ", layout));
+    let servers = describe_git::credentials(project).into_iter();
+    let servers: Vec<Vec<String>> = servers
+        .map(|(name, text)| vec![name.to_owned(), text])
+        .collect();
+    text.push_str(&describe::table(&servers, "  ", layout));
+    if !review.tree().is_empty() {
+        text.push_str("\nworkers\n");
+        text.push_str(&describe::tree(review.tree(), project.entry(), layout));
+    }
+    text
+}
+
+fn as_json(project: &Project, review: &Review, shown: &[Diagnostic]) -> Value {
+    let ceiling = project.ceiling();
+    json!({
+        "ok": !shown.iter().any(Diagnostic::is_error),
+        "project": project.name(),
+        "file": project.file().map(Path::to_string_lossy),
+        "mounts": describe::mounts_json(ceiling),
+        "network": describe::network(ceiling),
+        "repositories": describe_git::repositories_json(ceiling),
+        "credentials": describe_git::credentials_json(project),
+        "shell": ceiling.shell().map(|rules| rules.rules().count()),
+        "personal_rules": describe::personal_rules_json(ceiling),
+        "limits": describe::limits_json(ceiling),
+        "confinement": describe::confinement_json(ceiling),
+        "approval_mode": ceiling.approval().mode().to_string(),
+        "max_depth": project.max_depth(),
+        "entry": project.entry(),
+        "workers": review.workers().iter().map(|worker| json!({
+            "name": worker.name(),
+            "description": worker.description(),
+            "file": worker.shown(),
+            "calls": describe::delegates_json(worker),
+        })).collect::<Vec<_>>(),
+        "tree": review.tree().iter().map(describe::tree_json).collect::<Vec<_>>(),
+        "findings": shown.iter().map(|finding| {
+            let mut object = finding.to_json();
+            object["severity"] = if finding.is_error() { "error" } else { "warning" }.into();
+            object
+        }).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,112 @@
+//! `forge config`: what holds, and who said it.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use sandbox_config::{ConfigOrigin, EffectiveSettings, Project, TrustedSettings, WithoutFile};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{ConfigAction, ConfigArgs, Global};
+use crate::exit::{CliError, ExitKind};
+use crate::output::describe;
+use crate::output::escape::{escape, escape_path};
+use crate::setup;
+
+pub(crate) fn run(
+    global: &Global,
+    args: &ConfigArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let loaded = setup::project(global, ambient, None, WithoutFile::DefaultZones);
+    let project = match (loaded, &args.action) {
+        // Why: the list of files gives no access, and helps a person decide whether to trust them.
+        (Err(failure), ConfigAction::Path) if setup::is_untrusted(&failure) => {
+            let (start, without_file) = (None, WithoutFile::DefaultZones);
+            setup::project_trusting(global, ambient, start, without_file, TrustedSettings::Given)?
+        }
+        (loaded, _) => loaded?,
+    };
+    let settings = project.settings();
+    let text = match &args.action {
+        ConfigAction::Show { .. } if global.json => everything(&project, &settings).to_string(),
+        ConfigAction::Show { origin } => settings.to_yaml(*origin),
+        ConfigAction::Path => paths(global, &project, ambient),
+        ConfigAction::Get { key } => value(global, &settings, key)?,
+    };
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
+}
+
+fn value(global: &Global, settings: &EffectiveSettings, key: &str) -> Result<String, CliError> {
+    let value = settings.get(key).map_err(|unknown| {
+        let failure = CliError::new(ExitKind::Usage, "config.unknown_key", unknown.to_string());
+        match unknown.nearest() {
+            Some(near) => failure.hint(format!("did you mean `{near}`?")),
+            None => failure.hint("`forge config show` lists what holds"),
+        }
+    })?;
+    Ok(match value {
+        // As a script wants it.
+        Value::String(text) if !global.json => escape(&text),
+        other => other.to_string(),
+    })
+}
+
+/// The files that are read, the project's first; a person's own file is named if it is absent, too.
+fn paths(global: &Global, project: &Project, ambient: &Ambient) -> String {
+    let user = ambient.user_file.as_deref();
+    if global.json {
+        return json!({
+            "project": project.file().map(Path::to_string_lossy),
+            "user": user.map(Path::to_string_lossy),
+            "user_exists": user.is_some_and(Path::exists),
+        })
+        .to_string();
+    }
+    let mut lines = Vec::new();
+    match project.file() {
+        Some(file) => lines.push(escape_path(file)),
+        None => lines.push("no project file".to_owned()),
+    }
+    if let Some(file) = user {
+        let mark = if file.exists() { "" } else { "  (absent)" };
+        lines.push(format!("{}{mark}", escape_path(file)));
+    }
+    lines.join("\n")
+}
+
+fn everything(project: &Project, settings: &EffectiveSettings) -> Value {
+    let list = settings.list();
+    json!({
+        "file": project.file().map(Path::to_string_lossy),
+        "settings": list.iter().map(|one| json!({
+            "key": one.key(),
+            "value": one.value(),
+            "origin": origin(one.origin()),
+        })).collect::<Vec<_>>(),
+        "ignored": settings.ignored().iter().map(|key| json!({
+            "key": key.key(),
+            "value": key.value(),
+            "why": key.rule().why(),
+            "origin": origin(key.origin()),
+        })).collect::<Vec<_>>(),
+        "mounts": project.ceiling().mounts().map(|mount| json!({
+            "path": mount.target(),
+            "mode": mount.mode().to_string(),
+            "host": describe::host_json(mount),
+            "origin": origin(mount.origin()),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// Absent parts are null.
+fn origin(origin: &ConfigOrigin) -> Value {
+    let place = |number: u32| (number > 0).then_some(number);
+    json!({
+        "layer": origin.layer().word(),
+        "file": origin.name(),
+        "line": place(origin.line()),
+        "column": place(origin.column()),
+    })
+}

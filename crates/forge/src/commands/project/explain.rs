@@ -1,0 +1,907 @@
+//! `forge explain`: what would be decided, by which rule, and what everybody on the way from the
+//! project down says to it. Runs nothing, makes nothing, and asks the very code that decides when
+//! it counts: the lineage of the grant, the gate of the tools, the names of the file tools.
+
+use std::io::Write as _;
+use std::net::Ipv6Addr;
+
+use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
+use forge_runtime::GrantGate;
+use forge_tools::git::tools::NAMES;
+use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Reason, Request, Spec};
+use os_sandbox::{Plan, Requirement, Support};
+use sandbox_config::{
+    AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, Project, Verdict, WithoutFile,
+    Worker,
+};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{ExplainArgs, Global};
+use crate::exit::{CliError, ExitKind};
+use crate::output::describe::{self, TextLayout, Tone};
+use crate::output::escape::{escape, shell_word};
+use crate::setup;
+use crate::setup::repositories;
+
+pub(crate) fn run(
+    global: &Global,
+    args: &ExplainArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let (lineage, last) = lineage(&project, args)?;
+    let subject = subject(&project, last, args)?;
+    let mut explained = Explanation::of(&project, &lineage, subject)?;
+    if let Some(alone) = setup::project_alone(global, ambient)? {
+        explained.under_own_file(&GrantChain::of(&alone), &project);
+    }
+    let mut out = std::io::stdout().lock();
+    let written = if global.json {
+        writeln!(out, "{}", explained.as_json())
+    } else {
+        writeln!(
+            out,
+            "{}",
+            explained
+                .as_text(global.verbose > 0, ambient.layout())
+                .trim_end()
+        )
+    };
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
+}
+
+/// Whose rights are asked about: `--as`, `--worker`, the entry worker, or the project's. With the
+/// last worker.
+fn lineage(
+    project: &Project,
+    args: &ExplainArgs,
+) -> Result<(GrantChain, Option<Worker>), CliError> {
+    let names: Vec<&str> = match (&args.chain, &args.worker) {
+        (Some(chain), _) => chain.split('>').map(str::trim).collect(),
+        (None, Some(worker)) => vec![worker],
+        (None, None) => Vec::new(),
+    };
+    let top = GrantChain::of(project);
+    let Some((first, rest)) = names.split_first() else {
+        let workers = project.workers()?;
+        let entry = workers
+            .into_iter()
+            .find(|worker| worker.name() == project.entry());
+        return match entry {
+            Some(entry) => Ok((top.entry(&entry).map_err(exceeds)?, Some(entry))),
+            None => Ok((top, None)),
+        };
+    };
+    let mut caller = project.worker(first)?;
+    let mut lineage = top.entry(&caller).map_err(exceeds)?;
+    let mut chain = vec![caller.name().to_owned()];
+    for name in rest {
+        let worker = project.worker(name)?;
+        allowed(project, &caller, &worker, &chain)?;
+        lineage = lineage.call(&worker).map_err(exceeds)?;
+        chain.push(worker.name().to_owned());
+        caller = worker;
+    }
+    Ok((lineage, Some(caller)))
+}
+
+fn exceeds(escalation: sandbox_config::Escalation) -> CliError {
+    match escalation.diagnostics() {
+        Some(diagnostics) => diagnostics.into(),
+        None => CliError::new(
+            ExitKind::Usage,
+            "worker.exceeds_parent",
+            escalation.to_string(),
+        ),
+    }
+}
+
+/// The delegation rules that a call goes through before any right is looked at.
+fn allowed(
+    project: &Project,
+    caller: &Worker,
+    worker: &Worker,
+    chain: &[String],
+) -> Result<(), CliError> {
+    let name = worker.name();
+    let refuse = |code, message: String| {
+        CliError::new(ExitKind::Usage, code, message).hint(format!(
+            "{} ({}) may call: {}",
+            caller.name(),
+            caller.shown(),
+            describe::delegates(caller)
+        ))
+    };
+    if chain.iter().any(|above| above == name) {
+        return Err(refuse(
+            "worker.cycle",
+            format!("'{name}' is at work above itself"),
+        ));
+    }
+    if !caller.delegates().allows(name) {
+        let message = format!("'{}' may not call '{name}'", caller.name());
+        return Err(refuse("worker.not_delegated", message));
+    }
+    if u64::try_from(chain.len()).unwrap_or(u64::MAX) >= project.max_depth() {
+        let message = format!(
+            "'{name}' would be deeper than the limit of {}",
+            project.max_depth()
+        );
+        return Err(refuse("worker.too_deep", message));
+    }
+    Ok(())
+}
+
+const NO_FILES: &str = "it needs files, and this worker holds none that it may use";
+
+/// What is asked about.
+#[derive(Debug)]
+enum ExplainTarget {
+    Path {
+        path: SandboxPath,
+        operation: Operation,
+    },
+    Host {
+        name: String,
+        port: u16,
+    },
+    /// As a file spells it, or an address.
+    Repository {
+        name: String,
+        staging: bool,
+    },
+    Tool(Spec),
+    /// A call of `name` by `caller`, the last worker of the chain.
+    Worker {
+        name: String,
+        caller: Option<Box<Worker>>,
+    },
+    Command(CommandLine),
+}
+
+fn subject(
+    project: &Project,
+    last: Option<Worker>,
+    args: &ExplainArgs,
+) -> Result<ExplainTarget, CliError> {
+    let Some(word) = args.subject.as_deref() else {
+        return command(&args.command).map(ExplainTarget::Command);
+    };
+    let operation = match (args.write, args.delete) {
+        (true, _) => Operation::Write,
+        (false, true) => Operation::Delete,
+        (false, false) => Operation::Read,
+    };
+    if let Some(host) = word.strip_prefix("host:") {
+        return host_of(host).ok_or_else(|| CliError::usage(format!("`{host}` is not a host")));
+    }
+    if let Some(name) = word.strip_prefix("repo:") {
+        return Ok(ExplainTarget::Repository {
+            name: name.to_owned(),
+            staging: args.write,
+        });
+    }
+    let tools = internal(describe::all_tools())?;
+    if let Some(spec) = tools.iter().find(|spec| spec.answers_to(word)) {
+        return Ok(ExplainTarget::Tool(spec.clone()));
+    }
+    if project
+        .workers()?
+        .iter()
+        .any(|worker| worker.name() == word)
+    {
+        return Ok(ExplainTarget::Worker {
+            name: word.to_owned(),
+            caller: last.map(Box::new),
+        });
+    }
+    if word.contains('/') {
+        let path = SandboxPath::parse(word)
+            .map_err(|error| CliError::usage(format!("`{word}` is not a sandbox path: {error}")))?;
+        return Ok(ExplainTarget::Path { path, operation });
+    }
+    if (word.contains(['.', ':']) || word == "localhost")
+        && let Some(host) = host_of(word)
+    {
+        return Ok(host);
+    }
+    let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
+    Err(CliError::usage(format!("`{word}` is not a sandbox path, host, tool or worker")).hint(format!(
+        "a path begins with `/`, a host with `host:`, a repository with `repo:`, a command comes after `--`; tools are: {}",
+        names.join(", ")
+    )))
+}
+
+fn host_of(text: &str) -> Option<ExplainTarget> {
+    let (name, port) = match text.rsplit_once(':') {
+        // An IPv6 address in brackets, or a name with a port.
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
+            (name, port.parse().ok()?)
+        }
+        Some(_) | None => (text, 443),
+    };
+    let bare = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_name = |name: &str| {
+        let labels = name.strip_suffix('.').unwrap_or(name);
+        labels
+            .split('.')
+            .all(|label| !label.is_empty() && label.chars().all(fits))
+    };
+    let is_host = match bare {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv6Addr>().is_ok() || is_name(name),
+    };
+    let name = bare.unwrap_or(name);
+    is_host.then(|| ExplainTarget::Host {
+        name: name.to_ascii_lowercase(),
+        port,
+    })
+}
+
+/// One word is a whole line, as a model writes it; several are the words of one command.
+fn command(words: &[String]) -> Result<CommandLine, CliError> {
+    let line = match words {
+        [line] => line.clone(),
+        words => words
+            .iter()
+            .map(|word| shell_word(word))
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    CommandLine::parse(&line).map_err(|error| CliError::usage(format!("the command: {error}")))
+}
+
+fn internal<T>(outcome: Result<T, String>) -> Result<T, CliError> {
+    outcome.map_err(|error| CliError::new(ExitKind::Negative, "config.tool_name", error))
+}
+
+/// allow, ask, block, or outside: not among what is held at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExplainedDecision {
+    Judged(Verdict),
+    Outside,
+}
+
+impl ExplainedDecision {
+    fn word(self) -> &'static str {
+        match self {
+            ExplainedDecision::Judged(verdict) => describe::word(verdict),
+            ExplainedDecision::Outside => "outside",
+        }
+    }
+
+    fn tone(self) -> Tone {
+        match self {
+            ExplainedDecision::Judged(verdict) => Tone::of(verdict),
+            ExplainedDecision::Outside => Tone::Bad,
+        }
+    }
+}
+
+/// What decides, in words and with its place.
+#[derive(Debug, Clone)]
+struct DecisionSource {
+    verdict: Verdict,
+    text: String,
+    /// `file:line:column`.
+    origin: Option<String>,
+    why: Option<String>,
+}
+
+struct Explanation {
+    shown: String,
+    kind: &'static str,
+    who: Vec<String>,
+    decision: ExplainedDecision,
+    why: DecisionSource,
+    /// From the project down.
+    answers: Vec<AccessAnswer>,
+    /// What each on the way holds less than the one before.
+    narrowed: Vec<Vec<String>>,
+    enforcement: Option<ExpectedEnforcement>,
+    question: Option<AccessQuery>,
+    /// What the grant says besides: of the mount, or of every command.
+    held_to: Vec<(&'static str, String)>,
+    /// The command that is asked about: lists of programs answer for the whole line.
+    line: Option<CommandLine>,
+    /// Of the first answers; all others are workers'.
+    layers: &'static [&'static str],
+}
+
+/// What would keep a command to the grant.
+enum ExpectedEnforcement {
+    Planned(Box<Plan>),
+    Impossible(String),
+}
+
+impl Explanation {
+    fn of(
+        project: &Project,
+        lineage: &GrantChain,
+        subject: ExplainTarget,
+    ) -> Result<Explanation, CliError> {
+        let grant = lineage.grant();
+        let who = lineage.steps().skip(1).map(|step| step.who().to_owned());
+        let steps: Vec<_> = lineage.steps().collect();
+        let narrowed = steps
+            .windows(2)
+            .map(|pair| match pair {
+                [above, below] => above.grant().beyond(below.grant()),
+                _ => Vec::new(),
+            })
+            .collect();
+        let mut explained = Explanation {
+            shown: String::new(),
+            kind: "",
+            who: who.collect(),
+            decision: ExplainedDecision::Judged(Verdict::Block),
+            why: DecisionSource::words(Verdict::Block, ""),
+            answers: Vec::new(),
+            narrowed,
+            enforcement: None,
+            question: None,
+            held_to: Vec::new(),
+            line: None,
+            layers: &["project"],
+        };
+        match subject {
+            ExplainTarget::Path { path, operation } => {
+                explained.path(project, lineage, &path, operation)?
+            }
+            ExplainTarget::Host { name, port } => {
+                explained.shown = format!("connect to {name}:{port}");
+                explained.kind = "host";
+                let question = AccessQuery::Host { name, port };
+                explained.ask(lineage, &question);
+            }
+            ExplainTarget::Repository { name, staging } => {
+                explained.repository(project, lineage, &name, staging)?;
+            }
+            ExplainTarget::Tool(spec) => explained.tool(lineage, &spec)?,
+            ExplainTarget::Worker { name, caller } => {
+                explained.worker(lineage, &name, caller.as_deref())
+            }
+            ExplainTarget::Command(line) => explained.command(lineage, &line, grant),
+        }
+        Ok(explained)
+    }
+
+    /// The person's own file lies over the project's: what the project says by itself comes first,
+    /// then what is left of it.
+    fn under_own_file(&mut self, alone: &GrantChain, project: &Project) {
+        let Some(question) = &self.question else {
+            return;
+        };
+        if let (Some(by_itself), Some(met)) = (
+            answers(alone, question, self.line.as_ref())
+                .into_iter()
+                .next(),
+            self.answers.first_mut(),
+        ) {
+            if by_itself.verdict != met.verdict {
+                let whose = format!("{}:", met.who);
+                self.why.text = self.why.text.replacen(&whose, "your own file:", 1);
+            }
+            met.who = "your own file".to_owned();
+            self.answers.insert(0, by_itself);
+            let taken = alone.grant().beyond(project.ceiling());
+            self.narrowed.insert(0, taken);
+        }
+        self.layers = &["project", "user"];
+    }
+
+    /// The answers of everybody; the last one's decides, and the first that says so is the rule.
+    fn ask(&mut self, lineage: &GrantChain, question: &AccessQuery) {
+        self.answers = lineage.ask(question);
+        self.question = Some(question.clone());
+        self.why = DecisionSource::from(lineage.decisive(question));
+        self.decision = ExplainedDecision::Judged(self.why.verdict);
+    }
+
+    fn path(
+        &mut self,
+        project: &Project,
+        lineage: &GrantChain,
+        path: &SandboxPath,
+        operation: Operation,
+    ) -> Result<(), CliError> {
+        self.shown = format!("{operation} {}", path.as_str());
+        self.kind = "path";
+        let grant = lineage.grant();
+        self.ask(lineage, &AccessQuery::path(path.as_str(), operation));
+        if grant.mount_at(path.as_str()).is_none() {
+            if path.is_root()
+                && grant.mounts().any(|mount| mount.usable())
+                && operation == Operation::Read
+            {
+                self.decide(DecisionSource::words(
+                    Verdict::Allow,
+                    "listing the root shows the mounts' names",
+                ));
+            } else {
+                self.decision = ExplainedDecision::Outside;
+            }
+            return Ok(());
+        }
+        if let Some(mount) = grant.mount_at(path.as_str()) {
+            self.held_to = vec![("file rules", describe::file_rules(mount))];
+        }
+        if let Some(guarded) = guarded(project, grant, path, operation) {
+            self.stricter(guarded);
+        }
+        let (name, intent) = match operation {
+            Operation::Read => ("read_file", Intent::Read(path.clone())),
+            Operation::Write => ("write_file", Intent::Write(path.clone())),
+            Operation::Delete => ("delete_file", Intent::Delete(path.clone())),
+        };
+        let tools = internal(describe::all_tools())?;
+        if let Some(spec) = tools.iter().find(|spec| spec.name == name) {
+            let judged = judge(grant, spec, &[intent], true);
+            self.stricter(DecisionSource::from(judged));
+        }
+        Ok(())
+    }
+
+    fn repository(
+        &mut self,
+        project: &Project,
+        lineage: &GrantChain,
+        name: &str,
+        staging: bool,
+    ) -> Result<(), CliError> {
+        let mut known = project.ceiling().repositories().iter();
+        let known = known.find(|known| known.name() == name);
+        let address = match known {
+            Some(known) => known.address().to_owned(),
+            None => repositories::address(name)
+                .map_err(|why| CliError::usage(format!("invalid repository `{name}`: {why}")))?,
+        };
+        self.shown = match staging {
+            true => format!("stage for {name}"),
+            false => format!("pull from {name}"),
+        };
+        self.kind = "repository";
+        self.ask(lineage, &AccessQuery::Repository { address, staging });
+        if self.why.verdict == Verdict::Block {
+            return Ok(());
+        }
+        let tool = match staging {
+            true => "git_stage",
+            false => "git_pull",
+        };
+        let offered = internal(describe::tools(lineage.grant()))?;
+        match offered.iter().find(|known| known.name == tool) {
+            Some(spec) => {
+                let judged = judge(lineage.grant(), spec, &[], true);
+                self.stricter(DecisionSource::from(judged));
+            }
+            None => {
+                let text = format!("it is not offered `{tool}`: {NO_FILES}");
+                self.decide(DecisionSource::words(Verdict::Block, &text));
+            }
+        }
+        Ok(())
+    }
+
+    fn tool(&mut self, lineage: &GrantChain, spec: &Spec) -> Result<(), CliError> {
+        self.shown = format!("offer {}", spec.name);
+        self.kind = "tool";
+        let grant = lineage.grant();
+        self.ask(lineage, &AccessQuery::Tool(spec.name.clone()));
+        let offered = internal(describe::tools(grant))?;
+        if !offered.iter().any(|known| known.name == spec.name) {
+            if self.why.verdict != Verdict::Block {
+                let what = if spec.name == "shell" {
+                    "it needs `shell` in the project and in every worker on the way"
+                } else if NAMES.contains(&spec.name.as_str()) {
+                    "it needs `git.repositories` in the project and in every worker on the way, \
+                     with `rw` for what stages, and files"
+                } else {
+                    NO_FILES
+                };
+                self.decide(DecisionSource::words(Verdict::Block, what));
+            }
+            return Ok(());
+        }
+        if spec.name == "shell" {
+            // The rules answer for each command, and replace what holds for the tool.
+            self.why.text =
+                "it is offered, and its rules judge each command: `forge explain -- CMD`"
+                    .to_owned();
+            return Ok(());
+        }
+        let judged = judge(grant, spec, &[], true);
+        self.stricter(DecisionSource::from(judged));
+        Ok(())
+    }
+
+    /// A call of a worker: `tools` of those on the way, the caller's delegation list, then the
+    /// approval rules, in the words of the gate.
+    fn worker(&mut self, lineage: &GrantChain, name: &str, caller: Option<&Worker>) {
+        self.shown = format!("call {name}");
+        self.kind = "worker";
+        self.ask(lineage, &AccessQuery::Tool(name.to_owned()));
+        let refusal = match caller {
+            Some(caller) if caller.name() == name => Some(format!("'{name}' does not call itself")),
+            Some(caller) if !caller.delegates().allows(name) => Some(format!(
+                "{} ({}) may call: {}",
+                caller.name(),
+                caller.shown(),
+                describe::delegates(caller)
+            )),
+            Some(_) => None,
+            None => Some("no worker would call it: pass --worker CALLER".to_owned()),
+        };
+        if let Some(text) = refusal {
+            self.decide(DecisionSource::words(Verdict::Block, &text));
+        } else if self.why.verdict != Verdict::Block {
+            self.decide(DecisionSource::from(describe::delegation(
+                lineage.grant(),
+                name,
+            )));
+        }
+    }
+
+    fn command(&mut self, lineage: &GrantChain, line: &CommandLine, grant: &Grant) {
+        self.shown = format!("run {}", line.as_str());
+        self.kind = "command";
+        // The strictest of the line's commands speaks for it in the chain.
+        let questions: Vec<AccessQuery> = line
+            .segments()
+            .iter()
+            .map(|segment| AccessQuery::Command(segment.words().to_vec()))
+            .collect();
+        let strictest = questions
+            .iter()
+            .max_by_key(|question| lineage.decisive(question).verdict);
+        if let Some(question) = strictest {
+            self.ask(lineage, question);
+            self.answers = answers(lineage, question, Some(line));
+        }
+        self.line = Some(line.clone());
+        self.held_to = describe::commands(grant);
+        if grant.shell().is_none() {
+            return;
+        }
+        self.enforcement = Some(enforcement(grant));
+        let confined = matches!(self.enforcement, Some(ExpectedEnforcement::Planned(_)));
+        let spec = forge_tools::tools::shell();
+        let spec = forge_tools::Tool::spec(&spec);
+        if !GrantGate::new(grant.clone()).offers("shell") {
+            self.decide(DecisionSource::words(
+                Verdict::Block,
+                "`tools` does not name shell",
+            ));
+            return;
+        }
+        if let Some((who, reason)) = lineage
+            .steps()
+            .find_map(|step| Some((step.who(), refusal(step.grant(), lineage, line)?)))
+        {
+            self.decide(DecisionSource {
+                verdict: Verdict::Block,
+                text: format!("{who}: {}", reason.text),
+                origin: reason.origin,
+                why: reason.why,
+            });
+            return;
+        }
+        // A command reads whatever it is shown, so a mount that asks is asked about.
+        let gate = GrantGate::new(grant.clone());
+        let mounts = grant.mounts().filter(|mount| mount.usable());
+        let mounts = mounts.filter_map(|mount| SandboxPath::parse(mount.target()).ok());
+        let asks = |target: &SandboxPath| gate.mount(target).read == forge_tools::Verdict::Ask;
+        let mut intents = vec![Intent::Execute(line.clone())];
+        intents.extend(mounts.filter(asks).map(Intent::Read));
+        let judged = judge(grant, spec, &intents, confined);
+        // The gate sees the whole line, the mode and the confinement, so it has the last word.
+        let judged = DecisionSource::from(judged);
+        if judged.verdict != self.why.verdict {
+            self.decide(judged);
+        } else if judged.origin == self.why.origin {
+            self.why.why = judged.why;
+        }
+    }
+
+    fn decide(&mut self, why: DecisionSource) {
+        self.decision = ExplainedDecision::Judged(why.verdict);
+        self.why = why;
+    }
+
+    fn stricter(&mut self, why: DecisionSource) {
+        if why.verdict > self.why.verdict {
+            self.decide(why);
+        }
+    }
+
+    fn as_text(&self, verbose: bool, layout: TextLayout) -> String {
+        let who = match self.who.as_slice() {
+            [] => "the project".to_owned(),
+            names => names.join(" > "),
+        };
+        let word = self.decision.word();
+        let line = format!("{} for {}: {word}", escape(&self.shown), escape(&who));
+        let line = layout.wrap(&line, "");
+        // The decision ends the line.
+        let mut text = match line.trim_end().strip_suffix(word) {
+            Some(before) => format!("{before}{}\n", layout.paint(word, self.decision.tone())),
+            None => line,
+        };
+        let mut reason = self.why.text.clone();
+        if let Some(origin) = &self.why.origin {
+            reason.push_str(&format!("  ({origin})"));
+        }
+        text.push_str(&layout.wrap(&reason, "  "));
+        if let Some(why) = &self.why.why {
+            text.push_str(&layout.wrap(why, "  "));
+        }
+        let mut rows = Vec::new();
+        for (index, answer) in self.answers.iter().enumerate() {
+            let origin = answer.origin.as_ref().map(ToString::to_string);
+            rows.push(vec![
+                answer.who.clone(),
+                describe::word(answer.verdict).to_owned(),
+                answer.rule.clone(),
+                origin.unwrap_or_default(),
+            ]);
+            if let Some(narrowed) = index.checked_sub(1).and_then(|at| self.narrowed.get(at))
+                && !narrowed.is_empty()
+                && let Some(row) = rows.last_mut()
+            {
+                row.push(format!("narrower: {}", narrowed.join(", ")));
+            }
+        }
+        text.push_str("\nfrom the project down\n");
+        text.push_str(&describe::table(&rows, "  ", layout));
+        if !verbose {
+            let more = !self.held_to.is_empty() || self.enforcement.is_some();
+            if let Some(ExpectedEnforcement::Impossible(why)) = &self.enforcement {
+                text.push_str(&format!("\nnot enforced: {}\n", escape(why)));
+            } else if more {
+                text.push_str("\n-v: the limits of this call, and what enforces them\n");
+            }
+            return text;
+        }
+        if !self.held_to.is_empty() {
+            text.push_str("\nheld to\n");
+            let rows: Vec<Vec<String>> = self
+                .held_to
+                .iter()
+                .map(|(name, value)| vec![(*name).to_owned(), value.clone()])
+                .collect();
+            text.push_str(&describe::table(&rows, "  ", layout));
+        }
+        match &self.enforcement {
+            None => {}
+            Some(ExpectedEnforcement::Planned(plan)) => {
+                text.push_str("\nenforced by\n");
+                for line in plan.to_string().lines() {
+                    text.push_str(&format!("  {}\n", escape(line)));
+                }
+            }
+            Some(ExpectedEnforcement::Impossible(why)) => {
+                text.push_str(&format!("\nnot enforced: {}\n", escape(why)));
+            }
+        }
+        text
+    }
+
+    fn as_json(&self) -> Value {
+        let chain: Vec<Value> = self
+            .answers
+            .iter()
+            .enumerate()
+            .map(|(index, answer)| {
+                let narrowed = index.checked_sub(1).and_then(|at| self.narrowed.get(at));
+                json!({
+                    "who": answer.who,
+                    "layer": self.layers.get(index).unwrap_or(&"worker"),
+                    "says": describe::word(answer.verdict),
+                    "rule": answer.rule,
+                    "origin": answer.origin.as_ref().map(describe::origin_json),
+                    "narrowed": narrowed,
+                })
+            })
+            .collect();
+        let mut object = json!({
+            "subject": { "kind": self.kind, "text": self.shown },
+            "as": self.who,
+            "decision": self.decision.word(),
+            "rule": {
+                "text": self.why.text,
+                "origin": self.why.origin,
+                "why": self.why.why,
+            },
+            "chain": chain,
+            "held_to": self.held_to.iter().map(|(name, value)| (name.replace(' ', "_"), json!(value)))
+                .collect::<serde_json::Map<_, _>>(),
+        });
+        object["enforced_by"] = match &self.enforcement {
+            None => Value::Null,
+            Some(ExpectedEnforcement::Planned(plan)) => json!({
+                "mechanism": plan.backend().to_string(),
+                "lines": plan.to_string().lines().collect::<Vec<_>>(),
+            }),
+            Some(ExpectedEnforcement::Impossible(why)) => json!({ "mechanism": null, "why": why }),
+        };
+        object
+    }
+}
+
+impl DecisionSource {
+    fn words(verdict: Verdict, text: &str) -> DecisionSource {
+        DecisionSource {
+            verdict,
+            text: text.to_owned(),
+            origin: None,
+            why: None,
+        }
+    }
+}
+
+impl DecisionSource {
+    /// By a name of `sandbox.protect` or `sandbox.hide`, and where that stands.
+    fn guard(project: &Project, text: &str, key: &str, name: Option<&String>) -> DecisionSource {
+        let origin = name.and_then(|name| project.settings().item_at(key, name));
+        DecisionSource {
+            origin: origin.as_ref().map(ToString::to_string),
+            why: name.map(|name| match origin {
+                Some(_) => format!("the name is `{name}` of `{key}`"),
+                None => format!("the name is `{name}`, which every project keeps (`{key}`)"),
+            }),
+            ..DecisionSource::words(Verdict::Block, text)
+        }
+    }
+}
+
+impl From<AccessAnswer> for DecisionSource {
+    fn from(answer: AccessAnswer) -> DecisionSource {
+        DecisionSource {
+            verdict: answer.verdict,
+            text: format!("{}: {}", answer.who, answer.rule),
+            origin: answer.origin.map(|origin| origin.to_string()),
+            why: None,
+        }
+    }
+}
+
+impl From<Judgement> for DecisionSource {
+    fn from(judgement: Judgement) -> DecisionSource {
+        let verdict = match judgement.verdict {
+            forge_tools::Verdict::Allow => Verdict::Allow,
+            forge_tools::Verdict::Ask => Verdict::Ask,
+            forge_tools::Verdict::Block => Verdict::Block,
+        };
+        let decides = judgement.deciding().first().cloned();
+        match decides.or_else(|| judgement.reasons.into_iter().next()) {
+            Some(reason) => DecisionSource {
+                verdict,
+                text: reason.text,
+                origin: reason.origin,
+                why: reason.why,
+            },
+            None => DecisionSource::words(verdict, "the rules"),
+        }
+    }
+}
+
+/// Why `shell.allow` or `shell.deny` of a grant on the way refuses a line of the last one: asked
+/// of the function that the tool asks.
+fn refusal(grant: &Grant, lineage: &GrantChain, line: &CommandLine) -> Option<Reason> {
+    let policy = lineage.grant().policy_as_written().ok()?;
+    ProgramList::refusal(&forge_runtime::programs(grant), line, &policy)
+}
+
+/// What everybody on the way says, lists of programs included.
+fn answers(
+    lineage: &GrantChain,
+    question: &AccessQuery,
+    line: Option<&CommandLine>,
+) -> Vec<AccessAnswer> {
+    let mut answers = lineage.ask(question);
+    let Some(line) = line else {
+        return answers;
+    };
+    for (answer, step) in answers.iter_mut().zip(lineage.steps()) {
+        if answer.verdict != Verdict::Block
+            && let Some(reason) = refusal(step.grant(), lineage, line)
+        {
+            answer.verdict = Verdict::Block;
+            answer.rule = reason.text;
+            answer.origin = step.grant().shell().and_then(|rules| {
+                let lists = rules.programs();
+                let mut places = lists.flat_map(|list| [list.allow_at(), list.deny_at()]);
+                let found = places.find(|at| at.map(ToString::to_string) == reason.origin);
+                found.flatten().cloned()
+            });
+        }
+    }
+    answers
+}
+
+fn judge(grant: &Grant, spec: &Spec, intents: &[Intent], confined: bool) -> Judgement {
+    GrantGate::new(grant.clone()).judge(&Request {
+        tool: &spec.name,
+        risk: spec.risk,
+        requires_permission: spec.requires_permission,
+        needs_network: spec.needs_network,
+        confined,
+        intents,
+    })
+}
+
+/// Names that are hidden or protected, whatever the mount allows otherwise.
+fn guarded(
+    project: &Project,
+    grant: &Grant,
+    path: &SandboxPath,
+    operation: Operation,
+) -> Option<DecisionSource> {
+    let files = describe::mirror_with_file(grant, path, describe::KEY)
+        .ok()
+        .flatten()?;
+    let hidden = |files: &FileSandbox| {
+        let outcome = files.resolve(path);
+        outcome.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    if hidden(&files) {
+        let own = grant.mount_at(path.as_str()).into_iter();
+        let own = own.flat_map(Mount::hidden_paths);
+        let name = grant.hide().iter().chain(own).find(|name| {
+            let only = describe::mirror_with(grant, path, &[], std::slice::from_ref(name));
+            only.ok().flatten().is_some_and(|only| hidden(&only))
+        });
+        let without_key = describe::mirror_with_file(grant, path, b"").ok().flatten();
+        let text = match without_key.is_some_and(|files| !hidden(&files)) {
+            true => {
+                "a file of this name is hidden (`sandbox.hide`) if it holds a private key: it is \
+                 shown as absent"
+            }
+            false => "the name is hidden (`sandbox.hide`): it is shown as absent",
+        };
+        return Some(DecisionSource::guard(project, text, "sandbox.hide", name));
+    }
+    let refused = |files: &FileSandbox| match operation {
+        Operation::Read => None,
+        Operation::Write => files.check_write(path).err(),
+        Operation::Delete => files.check_delete(path).err(),
+    };
+    let error = refused(&files)?;
+    let unguarded = describe::mirror_with(grant, path, &[], &[]);
+    let unguarded = unguarded.ok().flatten()?;
+    if refused(&unguarded).is_some_and(|other| other.kind() == error.kind()) {
+        // Not a matter of the name.
+        return Some(DecisionSource::words(Verdict::Block, &error.to_string()));
+    }
+    let own = grant.mount_at(path.as_str()).into_iter();
+    let own = own.flat_map(|mount| mount.own_files().iter().chain(mount.protected_paths()));
+    let name = grant.protect().iter().chain(own).find(|name| {
+        let only = describe::mirror_with(grant, path, std::slice::from_ref(name), &[]);
+        only.ok()
+            .flatten()
+            .is_some_and(|only| refused(&only).is_some())
+    });
+    Some(DecisionSource::guard(
+        project,
+        &error.to_string(),
+        "sandbox.protect",
+        name,
+    ))
+}
+
+/// How this host would keep the command to the grant. Detected, not tried with this command.
+fn enforcement(grant: &Grant) -> ExpectedEnforcement {
+    let policy = match grant.policy_as_written() {
+        Ok(policy) => policy,
+        Err(error) => return ExpectedEnforcement::Impossible(error.for_person()),
+    };
+    match Plan::new(&policy, &Support::detect(), Requirement::Enforce) {
+        Ok(plan) => ExpectedEnforcement::Planned(Box::new(plan)),
+        Err(error) => ExpectedEnforcement::Impossible(error.to_string()),
+    }
+}

@@ -1,0 +1,195 @@
+//! `forge init`: a first project file, a first worker, and help for editors. Proposes what fits
+//! what is found, shows it, and never overwrites anything.
+
+mod detect;
+mod plan;
+mod write;
+
+use std::io::{BufRead as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use sandbox_config::{Mode, TrustedSettings, WithoutFile};
+use serde_json::json;
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, InitArgs};
+use crate::commands::project::init::detect::DetectedProject;
+use crate::commands::project::init::plan::{InitPlan, InitZone};
+use crate::exit::{CliError, ExitKind};
+use crate::output::stderr;
+use crate::setup;
+use crate::setup::program_dirs::PathDirs;
+use crate::state::trust_store::TrustStore;
+
+pub(crate) fn run(
+    global: &Global,
+    args: &InitArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let base = global.directory.clone().unwrap_or_else(|| ".".into());
+    let shown = args.directory.clone().unwrap_or_default();
+    let dir = base.join(&shown);
+    write::nothing_there(&dir)?;
+    let zones = zones(&args.zones)?;
+    refuse_home(&dir, ambient)?;
+    let programs = match (ambient.var("PATH"), &ambient.home) {
+        (Some(path), Some(home)) => PathDirs::of_path(path, home),
+        _ => PathDirs::default(),
+    };
+    let found = DetectedProject::look(&dir, programs);
+    let plan = if !zones.is_empty() {
+        Some(InitPlan::of_zones(&found, zones))
+    } else if args.minimal {
+        Some(InitPlan::minimal(&found))
+    } else if args.yes {
+        Some(InitPlan::proposed(&found))
+    } else {
+        ask(global, ambient, &found)?
+    };
+    let Some(plan) = plan else {
+        stderr::print("Nothing was written.");
+        return Ok(ExitKind::Negative);
+    };
+    let written = write::all(&dir, &plan, ambient)?;
+    trust(global, ambient, &shown)?;
+    report(global, ambient, &shown, &written)?;
+    Ok(ExitKind::Done)
+}
+
+/// A project there would hold everything that the person has, and govern every directory below.
+fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), CliError> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let what = match &ambient.home {
+        _ if real(dir).parent().is_none() => "the root of the file system",
+        Some(home) if real(home) == real(dir) => "your home directory",
+        Some(home) if real(home).starts_with(real(dir)) => "a directory around your home directory",
+        _ => return Ok(()),
+    };
+    Err(CliError::new(
+        ExitKind::Usage,
+        "init",
+        format!("{} is {what}: a project cannot be there", dir.display()),
+    )
+    .hint("go to the project, or name it: forge init DIR"))
+}
+
+/// Whoever agrees to a project that they are shown agrees to what it says.
+fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), CliError> {
+    let Some(state) = &ambient.state else {
+        return Ok(());
+    };
+    let start = Some(shown.to_path_buf());
+    let project = setup::project_trusting(
+        global,
+        ambient,
+        start,
+        WithoutFile::DefaultZones,
+        TrustedSettings::Given,
+    )?;
+    let keys = project
+        .privileged_settings()
+        .iter()
+        .chain(project.empty_places());
+    let hashes: Vec<String> = keys.map(|key| key.hash().to_owned()).collect();
+    match hashes.is_empty() {
+        true => Ok(()),
+        false => TrustStore::in_state(state).change(|known| known.extend(hashes)),
+    }
+}
+
+/// `NAME:PATH` or `NAME:PATH:MODE`.
+fn zones(texts: &[String]) -> Result<Vec<InitZone>, CliError> {
+    let zone = |text: &String| {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (name, path, mode) = match parts[..] {
+            [name, path] | [name, path, "rw"] => (name, path, Mode::ReadWrite),
+            [name, path, "ro"] => (name, path, Mode::ReadOnly),
+            _ => {
+                let message = format!("--zones {text}: expected NAME:PATH or NAME:PATH:MODE");
+                return Err(CliError::usage(message).hint("MODE is ro or rw: data:./data:ro"));
+            }
+        };
+        Ok(InitZone {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            mode,
+        })
+    };
+    texts.iter().map(zone).collect()
+}
+
+/// Shows the proposal and asks. None: nothing is to be written.
+fn ask(
+    global: &Global,
+    ambient: &Ambient,
+    found: &DetectedProject,
+) -> Result<Option<InitPlan>, CliError> {
+    if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
+        return Err(CliError::new(
+            ExitKind::Usage,
+            "usage",
+            format!("nobody can be asked what to write: {reason}"),
+        )
+        .hint("pass --yes to write what is proposed, --minimal, or --zones NAME:PATH:MODE"));
+    }
+    let proposed = InitPlan::proposed(found);
+    stderr::print(format_args!(
+        "Found: {}.\n\n{}\n{}",
+        found.described(),
+        proposed.config,
+        "[y] write it  [m] write the smallest one instead  [n] write nothing"
+    ));
+    let answer = (|| {
+        let mut screen = std::io::stderr().lock();
+        write!(screen, "> ")?;
+        screen.flush()?;
+        let mut line = String::new();
+        std::io::stdin().lock().read_line(&mut line)?;
+        Ok(line)
+    })();
+    let answer = answer.map_err(|error: std::io::Error| {
+        CliError::new(ExitKind::Negative, "terminal", error.to_string())
+    })?;
+    Ok(match answer.trim() {
+        "y" | "Y" | "yes" => Some(proposed),
+        "m" | "M" => Some(InitPlan::minimal(found)),
+        _ => None,
+    })
+}
+
+fn report(
+    global: &Global,
+    ambient: &Ambient,
+    shown: &Path,
+    written: &[PathBuf],
+) -> Result<(), CliError> {
+    let forge = match shown.as_os_str().is_empty() {
+        true => "forge".to_owned(),
+        false => format!("forge -C {}", shown.display()),
+    };
+    let mut out = std::io::stdout().lock();
+    let text = if global.json {
+        let files: Vec<String> = written
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect();
+        json!({ "written": files, "next": format!("{forge} check") }).to_string()
+    } else {
+        let start = Some(shown.to_path_buf());
+        let project = setup::silently(global, ambient, start, WithoutFile::DefaultZones)?;
+        let mut text: String = written
+            .iter()
+            .map(|file| format!("written: {}\n", file.display()))
+            .collect();
+        text +=
+            &format!("next:\n  {forge} check\n  {forge} run 'Say what this project is about'\n");
+        if project.model().is_none() && ambient.var("FORGE_MODEL").is_none() {
+            text += &format!(
+                "There is no model yet: {}\n",
+                crate::commands::run::model::ways_to_a_model(ambient)
+            );
+        }
+        text.trim_end().to_owned()
+    };
+    writeln!(out, "{text}").map_err(CliError::stdout)
+}

@@ -1,0 +1,105 @@
+//! Writing the files: checked before, each one whole or not at all, and never over another.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use sandbox_config::{ConfigChoice, PROJECT_FILES, Sources, TrustedSettings, load};
+
+use crate::ambient::Ambient;
+use crate::commands::project::init::plan::InitPlan;
+use crate::exit::{CliError, ExitKind};
+use crate::state::private_dirs::make_below;
+
+const CONFIG: &str = PROJECT_FILES[0];
+const WORKER: &str = "workers/main.worker";
+
+/// Fails if anything is there that would be overwritten, or that a second project file would
+/// contradict.
+pub(super) fn nothing_there(dir: &Path) -> Result<(), CliError> {
+    for name in PROJECT_FILES.into_iter().chain([WORKER]) {
+        let path = dir.join(name);
+        if std::fs::symlink_metadata(&path).is_ok() {
+            let message = format!("{} is there already", path.display());
+            return Err(CliError::new(ExitKind::Negative, "init.exists", message)
+                .hint("nothing was written; remove it or start in another directory"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes all files and returns their names, relative to `dir`. If one cannot be written, those
+/// before it are taken back.
+pub(super) fn all(
+    dir: &Path,
+    plan: &InitPlan,
+    ambient: &Ambient,
+) -> Result<Vec<PathBuf>, CliError> {
+    let failed = |path: &Path, error: &std::io::Error| {
+        let message = format!("cannot write {}: {error}", path.display());
+        CliError::new(ExitKind::Negative, "init", message)
+    };
+    std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
+    check(dir, plan, ambient)?;
+    let files = [(CONFIG, plan.config.clone()), (WORKER, plan.worker.clone())];
+    let mut written: Vec<PathBuf> = Vec::new();
+    for (name, text) in files {
+        if let Err(error) = create(dir, name, &text) {
+            for earlier in &written {
+                let _ = std::fs::remove_file(dir.join(earlier));
+            }
+            return Err(failed(&dir.join(name), &error));
+        }
+        written.push(name.into());
+    }
+    Ok(written)
+}
+
+/// Reads the project as it would be. What a person typed may hold mistakes.
+fn check(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<(), CliError> {
+    let trial = dir.join(format!(".{CONFIG}.{}", std::process::id()));
+    let failed = |error: std::io::Error| {
+        // The name of the trial means nothing to a person.
+        let message = format!("cannot write {}: {error}", dir.join(CONFIG).display());
+        CliError::new(ExitKind::Negative, "init", message)
+    };
+    fresh(&trial, &plan.config).map_err(failed)?;
+    let sources = Sources {
+        choice: ConfigChoice::File(trial.file_name().map(PathBuf::from).unwrap_or_default()),
+        trust: TrustedSettings::Given,
+        env: ambient.env.clone(),
+        home: ambient.home.clone(),
+        ..Sources::new(dir)
+    };
+    let loaded = load(&sources);
+    let _ = std::fs::remove_file(&trial);
+    loaded?;
+    Ok(())
+}
+
+/// A file that was not there, whole or not at all: the link fails if the name is taken.
+fn create(base: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    let path = base.join(name);
+    if let Some(below) = Path::new(name).parent() {
+        make_below(base, below)?;
+    }
+    let new = beside(&path);
+    let linked = fresh(&new, text).and_then(|()| std::fs::hard_link(&new, &path));
+    let _ = std::fs::remove_file(&new);
+    linked
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}", std::process::id()))
+}
+
+fn fresh(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}

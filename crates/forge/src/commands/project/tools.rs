@@ -1,0 +1,304 @@
+//! `forge tools list|call`: the tools, exactly as a worker sees them.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use forge_runtime::{CALL_WORKER, Session};
+use forge_tools::{Call, CallResult, Caller, Code, NoRecord, Recorder, Toolbox};
+use sandbox_config::{Grant, Project, WithoutFile, Worker};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{ApprovalFlags, Global, ToolsAction, ToolsArgs};
+use crate::commands::run::model::{RunModels as Models, choose_for_call, missing};
+use crate::exit::{CliError, ExitKind};
+use crate::output::describe;
+use crate::output::escape::escape_lines;
+use crate::output::stderr;
+use crate::setup;
+use crate::setup::repositories;
+use crate::state::run_dir::{self, RunDir};
+
+pub(crate) fn run(
+    global: &Global,
+    args: &ToolsArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    match &args.action {
+        ToolsAction::List { worker } => list(global, worker.as_deref(), ambient),
+        ToolsAction::Call {
+            name,
+            arguments,
+            worker,
+            model,
+            approval,
+        } => call(
+            global,
+            &ToolRequest {
+                name,
+                arguments,
+                worker: worker.as_deref(),
+                model: model.as_deref(),
+                approval,
+            },
+            ambient,
+        ),
+    }
+}
+
+fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    // Nothing is done there: what a worker holds is opened to say which tools it has.
+    let stand_in = tempfile::tempdir().map_err(|error| {
+        let why = format!("cannot make a temporary directory: {error}");
+        CliError::new(ExitKind::Negative, "state", why)
+    })?;
+    let run = RunDir::at(stand_in.path());
+    let holder = ToolOwner::find(&project, worker)?;
+    let toolbox = holder.toolbox(global, &no_approval(), ambient, &run, None, None)?;
+    let mut out = std::io::stdout().lock();
+    let written = if global.json {
+        let specs: Vec<Value> = toolbox.specs().map(|spec| spec.to_json()).collect();
+        writeln!(out, "{}", json!({ "tools": specs }))
+    } else {
+        toolbox.specs().try_for_each(|spec| {
+            writeln!(
+                out,
+                "{}  ({})\n    {}",
+                spec.name, spec.risk, spec.description
+            )
+        })
+    };
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
+}
+
+struct ToolRequest<'a> {
+    name: &'a str,
+    arguments: &'a [String],
+    worker: Option<&'a str>,
+    model: Option<&'a str>,
+    approval: &'a ApprovalFlags,
+}
+
+fn call(
+    global: &Global,
+    request: &ToolRequest<'_>,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let arguments = arguments(request)?;
+    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let holder = ToolOwner::find(&project, request.worker)?;
+    let models = holder.models(request, &arguments, ambient)?;
+    let run = RunDir::create(&project, ambient, "tools-call", Some(request.name))?;
+    let audit = Arc::new(run.audit(project.ceiling().is_durable())?);
+    let recorder = Arc::clone(&audit) as Arc<dyn Recorder>;
+    let toolbox = holder.toolbox(
+        global,
+        request.approval,
+        ambient,
+        &run,
+        Some(recorder),
+        models,
+    )?;
+    let result = setup::until_stopped(toolbox.call(Call::new(request.name, arguments)));
+    let ending = match &result {
+        Ok(result) => result.code.map_or("done", Code::as_str),
+        Err(_) => "stopped",
+    };
+    run_dir::seal(&audit, ending)?;
+    tell(global, &result?)
+}
+
+/// Returns the arguments of a call as one object.
+fn arguments(request: &ToolRequest<'_>) -> Result<Value, CliError> {
+    let not_json = |error: serde_json::Error| {
+        CliError::usage(format!(
+            "the arguments of {} are not JSON: {error}",
+            request.name
+        ))
+        .hint("pass one JSON object such as '{\"path\": \"/\"}', or path=/")
+    };
+    let pair = |word: &String| {
+        let (name, value) = word.split_once('=')?;
+        let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        (!name.is_empty() && is_name(name)).then(|| (name.to_owned(), value.to_owned()))
+    };
+    match request.arguments {
+        [] => return Ok(json!({})),
+        [one] if pair(one).is_none() => return serde_json::from_str(one).map_err(not_json),
+        _ => {}
+    }
+    let tools = describe::all_tools()
+        .map_err(|error| CliError::new(ExitKind::Negative, "config.tool_name", error))?;
+    let spec = tools.iter().find(|spec| spec.answers_to(request.name));
+    let mut object = serde_json::Map::new();
+    for word in request.arguments {
+        let Some((name, value)) = pair(word) else {
+            let word = escape_lines(word);
+            let message = format!(
+                "invalid argument `{word}` of {}: not NAME=VALUE",
+                request.name
+            );
+            return Err(CliError::usage(message).hint("or pass one JSON object"));
+        };
+        let kind =
+            spec.map(|spec| spec.to_json()["input_schema"]["properties"][&name]["type"].clone());
+        // A text is taken as it stands; `count=3` and `all=true` are JSON.
+        let is_text = kind.is_none_or(|kind| kind.is_null() || kind == "string");
+        let parsed = match is_text {
+            true => None,
+            false => serde_json::from_str(&value).ok(),
+        };
+        if object
+            .insert(name.clone(), parsed.unwrap_or(Value::String(value)))
+            .is_some()
+        {
+            let message = format!("`{name}` is given twice");
+            return Err(CliError::usage(message));
+        }
+    }
+    Ok(Value::Object(object))
+}
+
+fn tell(global: &Global, result: &CallResult) -> Result<ExitKind, CliError> {
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        writeln!(out, "{}", result.to_json()).map_err(CliError::stdout)?;
+    } else if result.ok {
+        writeln!(out, "{}", result.content).map_err(CliError::stdout)?;
+    }
+    if result.ok {
+        return Ok(ExitKind::Done);
+    }
+    if global.json {
+        return Err(CliError::new(
+            exit_of(result),
+            "tool.failed",
+            &result.content,
+        ));
+    }
+    // A refusal is not the result that stdout promises.
+    stderr::print(&result.content);
+    if result.code == Some(Code::IsolationUnavailable) {
+        let events = result.events.iter();
+        for event in events.filter(|event| !result.content.contains(&event.detail)) {
+            stderr::print(format_args!("note: {}", escape_lines(&event.detail)));
+        }
+    }
+    Ok(exit_of(result))
+}
+
+fn exit_of(result: &CallResult) -> ExitKind {
+    match result.code {
+        None => ExitKind::Done,
+        Some(code) if code.is_usage() => ExitKind::Usage,
+        Some(Code::ApprovalRequired) => ExitKind::Unanswered,
+        Some(Code::IsolationUnavailable) => ExitKind::Isolation,
+        Some(_) => ExitKind::Negative,
+    }
+}
+
+fn no_approval() -> ApprovalFlags {
+    ApprovalFlags {
+        approve: None,
+        yes: false,
+        approver: None,
+        no_os_sandbox: false,
+    }
+}
+
+/// Who holds the tools: a worker, or nobody in a project without an entry worker.
+struct ToolOwner<'a> {
+    project: &'a Project,
+    worker: Option<Worker>,
+    grant: Grant,
+}
+
+impl<'a> ToolOwner<'a> {
+    fn find(project: &'a Project, name: Option<&str>) -> Result<Self, CliError> {
+        let (worker, grant) = setup::holder(project, name)?;
+        Ok(ToolOwner {
+            project,
+            worker,
+            grant,
+        })
+    }
+
+    /// Returns the models for the worker that the request calls; `None` if it calls none that the
+    /// holder may call.
+    fn models(
+        &self,
+        request: &ToolRequest<'_>,
+        arguments: &Value,
+        ambient: &Ambient,
+    ) -> Result<Option<Models>, CliError> {
+        let Some(caller) = &self.worker else {
+            return Ok(None);
+        };
+        let called = match request.name {
+            CALL_WORKER => arguments.get("worker").and_then(Value::as_str),
+            name => Some(name),
+        };
+        let workers = self.project.workers()?;
+        let called = workers.iter().find(|worker| {
+            let name = worker.name();
+            Some(name) == called && name != caller.name() && caller.delegates().allows(name)
+        });
+        let Some(called) = called else {
+            return Ok(None);
+        };
+        let pair = [caller, called];
+        choose_for_call(request.model, ambient, self.project, pair, &workers).map(Some)
+    }
+
+    /// Returns what the worker sees. Without `models` no worker that it calls gets an answer.
+    fn toolbox(
+        &self,
+        global: &Global,
+        approval: &ApprovalFlags,
+        ambient: &Ambient,
+        run: &RunDir,
+        recorder: Option<Arc<dyn Recorder>>,
+        models: Option<Models>,
+    ) -> Result<Toolbox, CliError> {
+        let grant = run.holds(self.grant.clone())?;
+        let isolation = setup::isolation(approval.no_os_sandbox, ambient);
+        let approver = setup::approver(approval, global, ambient, self.project);
+        let Some(worker) = &self.worker else {
+            let nobody = Caller::new("");
+            return setup::toolbox(
+                global,
+                ambient,
+                self.project,
+                &grant,
+                nobody,
+                &isolation,
+                approver,
+                recorder,
+            );
+        };
+        let (model, own, secrets) = models.map_or_else(
+            || (missing(), None, Vec::new()),
+            |models| (models.others, models.own, models.secrets),
+        );
+        let unseen = repositories::unseen(self.project, ambient);
+        let mut session = Session::builder(model)
+            .workers(self.project.workers()?)
+            .max_depth(self.project.max_depth())
+            .max_children(self.project.max_children())
+            .os_sandbox(isolation.os)
+            .docker(isolation.docker)
+            .repositories(repositories::repositories(self.project, ambient)?)
+            .approver(approver)
+            .recorder(recorder.unwrap_or_else(|| Arc::new(NoRecord)))
+            .redactor(ambient.redactor(&[unseen, secrets].concat()));
+        if let Some(own) = own {
+            session = session.models(own);
+        }
+        let equipped = session.build().tools_of(worker, &grant);
+        let equipped = equipped.map_err(setup::not_equipped)?;
+        setup::say_warnings(global, &equipped.warnings);
+        Ok(equipped.toolbox)
+    }
+}

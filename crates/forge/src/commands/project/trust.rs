@@ -1,0 +1,194 @@
+//! `forge trust`: agree to the keys of a project that widen what its workers may do.
+
+use std::io::{BufRead as _, Write};
+use std::path::PathBuf;
+
+use sandbox_config::{PrivilegedSetting, Project, TrustedSettings, Untrusted, WithoutFile};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, TrustArgs};
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::escape;
+use crate::setup;
+use crate::state::trust_store::TrustStore;
+
+pub(crate) fn run(
+    global: &Global,
+    args: &TrustArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    // Read as if everything were agreed to, so that all keys can be shown.
+    let project = setup::project_trusting(
+        global,
+        ambient,
+        None,
+        WithoutFile::DefaultZones,
+        TrustedSettings::Given,
+    )?;
+    let keys = widening(&project)?;
+    let state = ambient
+        .state
+        .as_deref()
+        .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+    let store = TrustStore::in_state(state);
+    let hashes = store.read()?;
+    let before = |key: &PrivilegedSetting| hashes.contains(key.hash());
+    let asks = !(args.show || args.revoke || args.yes || keys.is_empty());
+    match global.json {
+        false => show(&mut std::io::stdout().lock(), &keys, before).map_err(CliError::stdout)?,
+        // Standard output is for the object; who is asked sees the keys all the same.
+        true if asks => show(&mut std::io::stderr().lock(), &keys, before).map_err(terminal)?,
+        true => {}
+    }
+    if args.show || keys.is_empty() {
+        return done(global, &keys, before);
+    }
+    if args.revoke {
+        store.change(|hashes| {
+            for key in &keys {
+                hashes.remove(key.hash());
+            }
+        })?;
+        told(global, "Revoked", &keys, "`forge trust` agrees again")?;
+        return done(global, &keys, |_| false);
+    }
+    if !args.yes && !agreed(global, ambient)? {
+        done(global, &keys, before)?;
+        return Ok(ExitKind::Negative);
+    }
+    store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
+    told(
+        global,
+        "Agreed to",
+        &keys,
+        "`forge trust --revoke` takes it back",
+    )?;
+    done(global, &keys, |_| true)
+}
+
+/// Prints the change that was made, and the command that undoes it.
+fn told(
+    global: &Global,
+    done: &str,
+    keys: &[PrivilegedSetting],
+    undo: &str,
+) -> Result<(), CliError> {
+    if global.json {
+        return Ok(());
+    }
+    let count = crate::run_view::count(keys.len() as u64, "setting");
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{done} {count}; {undo}.").map_err(CliError::stdout)
+}
+
+/// Asks about what the project cannot be used without, and stores a yes. Whether there was one.
+pub(crate) fn ask_now(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+) -> Result<bool, CliError> {
+    let project =
+        setup::project_trusting(global, ambient, start, without_file, TrustedSettings::Given)?;
+    let Some(state) = &ambient.state else {
+        return Ok(false);
+    };
+    let store = TrustStore::in_state(state);
+    let known = store.read()?;
+    let keys: Vec<PrivilegedSetting> = project
+        .privileged_settings()
+        .iter()
+        .filter(|key| *key.rule().untrusted() == Untrusted::Refused)
+        .filter(|key| !known.contains(key.hash()))
+        .cloned()
+        .collect();
+    show(&mut std::io::stderr().lock(), &keys, |_| false).map_err(terminal)?;
+    let yes = !keys.is_empty() && agreed(global, ambient)?;
+    if yes {
+        store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
+    }
+    Ok(yes)
+}
+
+/// With `--json`, the keys as they stand at the end.
+fn done(
+    global: &Global,
+    keys: &[PrivilegedSetting],
+    is_trusted: impl Fn(&PrivilegedSetting) -> bool,
+) -> Result<ExitKind, CliError> {
+    if global.json {
+        let keys: Vec<Value> = keys
+            .iter()
+            .map(|key| {
+                json!({
+                    "key": key.key(),
+                    "value": key.value(),
+                    "origin": key.origin().to_string(),
+                    "why": key.rule().why(),
+                    "agreed": is_trusted(key),
+                })
+            })
+            .collect();
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", json!({ "widening": keys })).map_err(CliError::stdout)?;
+    }
+    Ok(ExitKind::Done)
+}
+
+fn widening(project: &Project) -> Result<Vec<PrivilegedSetting>, CliError> {
+    let mut keys = project.privileged_settings().to_vec();
+    for worker in project.workers()? {
+        keys.extend_from_slice(worker.privileged_settings());
+    }
+    Ok(keys)
+}
+
+fn show(
+    out: &mut impl Write,
+    keys: &[PrivilegedSetting],
+    is_trusted: impl Fn(&PrivilegedSetting) -> bool,
+) -> std::io::Result<()> {
+    if keys.is_empty() {
+        return writeln!(out, "This project requests no additional permissions.");
+    }
+    keys.iter().try_for_each(|key| {
+        let mark = if is_trusted(key) {
+            "agreed"
+        } else {
+            "not agreed"
+        };
+        writeln!(
+            out,
+            "{}: {}  ({}, {mark})\n  {}",
+            escape(key.key()),
+            escape(key.value()),
+            escape(&key.origin().to_string()),
+            key.rule().why()
+        )
+    })
+}
+
+fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, CliError> {
+    if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
+        return Err(CliError::new(
+            ExitKind::Unanswered,
+            "approval.unanswered",
+            format!("nobody can be asked: {reason}"),
+        )
+        .hint("pass --yes to agree to exactly the keys shown"));
+    }
+    let asked = (|| {
+        let mut screen = std::io::stderr().lock();
+        write!(screen, "Agree to these keys, as they are now? [y/N] ")?;
+        screen.flush()?;
+        let mut line = String::new();
+        std::io::stdin().lock().read_line(&mut line)?;
+        Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    })();
+    asked.map_err(terminal)
+}
+
+fn terminal(error: std::io::Error) -> CliError {
+    CliError::new(ExitKind::Negative, "terminal", error.to_string())
+}

@@ -1,0 +1,70 @@
+//! Which worker runs when nobody named one and the entry worker is not there: at a terminal the
+//! others are offered (decisions 17), elsewhere it is a mistake as before.
+
+use std::io::{BufRead as _, Read as _};
+
+use sandbox_config::{DiagnosticCode, Diagnostics, Project, Worker};
+
+use crate::ambient::Ambient;
+use crate::cli::Global;
+use crate::exit::CliError;
+use crate::output::escape::escape;
+use crate::output::stderr;
+
+/// The entry worker, or the one that is chosen in its place.
+pub(crate) fn entry(
+    project: &Project,
+    global: &Global,
+    ambient: &Ambient,
+) -> Result<Worker, CliError> {
+    let missing = match project.worker(project.entry()) {
+        Ok(worker) => return Ok(worker),
+        Err(mistakes) => mistakes,
+    };
+    let others = project.workers()?;
+    if !is_missing(&missing)
+        || others.is_empty()
+        || ambient.nobody_to_ask(global.no_input).is_some()
+    {
+        return Err(missing.into());
+    }
+    stderr::print(format_args!(
+        "Unknown worker `{}`; the others are:",
+        escape(project.entry())
+    ));
+    for (index, worker) in others.iter().enumerate() {
+        let about = worker.description().unwrap_or("");
+        let (name, about) = (escape(worker.name()), escape(about));
+        stderr::print(format_args!("{:>4}  {name}  {about}", index + 1));
+    }
+    stderr::print("Which one? Its number or name; Enter: none");
+    let chosen = line().and_then(|line| pick(&others, line.trim()));
+    chosen.ok_or_else(|| missing.into())
+}
+
+fn is_missing(mistakes: &Diagnostics) -> bool {
+    mistakes
+        .iter()
+        .all(|one| one.code() == DiagnosticCode::UnknownWorker)
+}
+
+/// Longer than any name or number.
+const MAX_LINE_BYTES: u64 = 1_024;
+
+fn line() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::stdin()
+        .lock()
+        .take(MAX_LINE_BYTES)
+        .read_line(&mut line);
+    read.ok().filter(|read| *read > 0).map(|_| line)
+}
+
+fn pick(others: &[Worker], word: &str) -> Option<Worker> {
+    let by_number = word
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| others.get(number.checked_sub(1)?));
+    let by_name = || others.iter().find(|worker| worker.name() == word);
+    by_number.or_else(by_name).cloned()
+}

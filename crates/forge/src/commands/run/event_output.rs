@@ -1,0 +1,79 @@
+//! What a run came to, for a reader of `--output stream-json`: the last line, in every case.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge_runtime::{Attempt, RunReport};
+use forge_tools::Redactor;
+
+use crate::cli::Global;
+use crate::exit::{CliError, ExitKind};
+use crate::run_view::{EventStream, RunResult, RunStart};
+
+/// What is known of a run so far.
+#[derive(Default)]
+pub(super) struct EventOutput {
+    stream: Option<Arc<EventStream>>,
+    kept: Option<PathBuf>,
+    pub(super) report: Option<RunReport>,
+    pub(super) attempts: Vec<Attempt>,
+}
+
+impl EventOutput {
+    /// The run begins.
+    pub(super) fn begins(
+        &mut self,
+        worker: &str,
+        model: &str,
+        input: &str,
+        run: &Path,
+        redactor: &Arc<Redactor>,
+    ) {
+        self.kept = Some(run.to_owned());
+        if let Some(stream) = &self.stream {
+            stream.redact(Arc::clone(redactor));
+            stream.begin(&RunStart {
+                worker,
+                model,
+                input,
+                run,
+            });
+        }
+    }
+
+    /// Where its events go.
+    pub(super) fn stream(&self) -> Option<Arc<EventStream>> {
+        self.stream.clone()
+    }
+}
+
+/// Does `work`, and tells how it ended, however it did.
+pub(super) fn telling(
+    global: &Global,
+    work: impl FnOnce(&mut EventOutput) -> Result<ExitKind, CliError>,
+) -> Result<ExitKind, CliError> {
+    let mut told = EventOutput::default();
+    if !global.streams() {
+        return work(&mut told);
+    }
+    let stream = EventStream::start()
+        .map_err(|error| CliError::new(ExitKind::Negative, "runtime", error.to_string()))?;
+    told.stream = Some(Arc::clone(&stream));
+    let outcome = work(&mut told);
+    let (exit, error) = match &outcome {
+        Ok(exit) => (*exit, None),
+        Err(failure) => (failure.exit(), Some(failure)),
+    };
+    let written = stream.end(&RunResult {
+        exit_code: exit.code(),
+        report: told.report.as_ref(),
+        attempts: &told.attempts,
+        run: told.kept.as_deref(),
+        error,
+    });
+    match written {
+        // A run that failed says why, whoever reads the rest.
+        Err(error) if outcome.is_ok() => Err(CliError::stdout(error)),
+        Ok(()) | Err(_) => outcome,
+    }
+}

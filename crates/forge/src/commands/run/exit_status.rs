@@ -1,0 +1,182 @@
+//! What a run came to: for the person, for programs, and as an exit code.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use forge_runtime::{Attempts, Dollars, End, ModelFailure, RunReport};
+use serde_json::json;
+
+use crate::cli::{FailOn, Global};
+use crate::commands::run::answer_file;
+use crate::commands::run::refusal_counts::Refusals;
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::{escape_json, escape_lines, escape_path};
+use crate::output::stderr;
+use crate::run_view;
+
+/// Prints the answer, or the report; or puts the answer into `output`. `on_terminal`: standard
+/// output is one.
+pub(crate) fn tell(
+    global: &Global,
+    report: &RunReport,
+    attempts: &Attempts,
+    kept: &Path,
+    output: Option<&Path>,
+    on_terminal: bool,
+) -> Result<(), CliError> {
+    if !attempts.list().is_empty() && !global.quiet {
+        stderr::print(format_args!("\n{}", escape_lines(&attempts.to_string())));
+    }
+    if !global.quiet {
+        stderr::print(format_args!(
+            "{}; kept in {}",
+            used(report),
+            escape_path(kept)
+        ));
+    }
+    let answer = match &report.end {
+        End::Answered { answer } => Some(format!("{}\n", answer.trim_end())),
+        _ => None,
+    };
+    let is_empty = answer
+        .as_ref()
+        .is_some_and(|answer| answer.trim().is_empty());
+    if is_empty && !global.quiet {
+        stderr::print("warning: the model ended with an empty answer");
+    }
+    let unwritten = match (output, &answer) {
+        (Some(file), Some(answer)) => answer_file::write(file, answer).err(),
+        (None, _) | (_, None) => None,
+    };
+    if global.streams() {
+        // The last line says it, with how forge ends; and who writes the lines may hold standard
+        // output for as long as nobody reads them.
+        return unwritten.map_or(Ok(()), Err);
+    }
+    let mut out = std::io::stdout().lock();
+    let written = if global.json {
+        let line = json!({"report": report, "attempts": attempts.list(), "run": kept}).to_string();
+        match on_terminal {
+            true => writeln!(out, "{}", escape_json(&line)),
+            false => writeln!(out, "{line}"),
+        }
+    } else if let Some(answer) = answer
+        && (output.is_none() || unwritten.is_some())
+    {
+        // What a model says is text there, and nothing that moves the cursor or types an answer.
+        match on_terminal {
+            true => write!(out, "{}", escape_lines(&answer)),
+            false => write!(out, "{answer}"),
+        }
+    } else {
+        Ok(())
+    };
+    written.map_err(CliError::stdout)?;
+    unwritten.map_or(Ok(()), Err)
+}
+
+/// What it took.
+fn used(report: &RunReport) -> String {
+    let mut parts = vec![
+        run_view::count(report.turns, "turn"),
+        run_view::count(report.calls, "call"),
+    ];
+    if report.tokens > 0 {
+        parts.push(run_view::tokens(report.tokens));
+    }
+    if report.cost_nano_usd > 0 {
+        parts.push(Dollars(report.cost_nano_usd).to_string());
+    }
+    parts.join(", ")
+}
+
+/// How forge ends after it: one exit code and one error code for each end.
+pub(crate) fn exit(
+    report: &RunReport,
+    refusals: &Refusals,
+    fail_on: &[FailOn],
+) -> Result<ExitKind, CliError> {
+    let failed = |exit, code| CliError::new(exit, code, report.end.to_string());
+    Err(match &report.end {
+        End::Answered { .. } => return answered(report, refusals, fail_on),
+        End::NotEquipped {
+            hint, isolation, ..
+        } => {
+            let failure = match isolation {
+                true => failed(ExitKind::Isolation, "isolation.unavailable"),
+                false => failed(ExitKind::Negative, "mount.unavailable"),
+            };
+            match hint {
+                Some(hint) => failure.hint(hint.clone()),
+                None => failure,
+            }
+        }
+        End::TurnLimit { .. }
+        | End::CallLimit { .. }
+        | End::TokenLimit { .. }
+        | End::WallLimit { .. }
+        | End::WorkingLimit { .. }
+        | End::CostLimit { .. }
+        | End::Repeated { .. } => {
+            let failure = failed(ExitKind::Limit, "limit");
+            match report.end.limit_key() {
+                Some(key) => {
+                    failure.hint(format!("`{key}` sets it, in the project and the worker"))
+                }
+                None => failure,
+            }
+        }
+        End::ContextFull { .. } => failed(ExitKind::Limit, "limit")
+            .hint("`providers.NAME.context_tokens` says how much fits into the model"),
+        End::OutOfTokens => failed(ExitKind::Negative, "model.out_of_tokens")
+            .hint("`providers.NAME.max_tokens` says how long one answer may be"),
+        End::Refused { .. } => failed(ExitKind::Negative, "model.refused"),
+        End::UnfitAnswer { .. } => failed(ExitKind::Negative, "answer.unfit")
+            .hint("the answer itself is in the report: --json, or `forge log show`"),
+        // As by the signal that does the same.
+        End::Cancelled => failed(ExitKind::Command(130), "interrupted"),
+        End::NoPrices { .. } => failed(ExitKind::Usage, "model.no_prices").hint(
+            "name them in your own file, `providers.NAME.prices`, or drop the limit on money",
+        ),
+        End::WrongModel { .. } => failed(ExitKind::Usage, "model.incompatible"),
+        End::ModelFailed { cause, .. } => match cause {
+            ModelFailure::Playbook => failed(ExitKind::Negative, "run.failed"),
+            ModelFailure::Rejected => failed(ExitKind::Negative, "model.rejected"),
+            ModelFailure::Credentials => failed(ExitKind::Credentials, "model.credentials"),
+            ModelFailure::Unreachable => failed(ExitKind::Unreachable, "model.unreachable"),
+        },
+    })
+}
+
+/// An answer is a success unless calls came to what nobody wants to overlook.
+fn answered(
+    report: &RunReport,
+    refusals: &Refusals,
+    fail_on: &[FailOn],
+) -> Result<ExitKind, CliError> {
+    let on = |what: FailOn, list: &[String]| fail_on.contains(&what) && !list.is_empty();
+    let refused = |code, text: &str, list: &[String]| {
+        CliError::new(
+            ExitKind::Unanswered,
+            code,
+            format!("{text}: {}", list.join(", ")),
+        )
+    };
+    if on(FailOn::Unanswered, &report.unanswered) {
+        let text = "calls needed an approval that nobody could give";
+        let failure = refused("approval.unanswered", text, &report.unanswered);
+        return Err(failure.hint(
+            "run it in a terminal, pre-approve them in the project file, or pass --approve all; \
+             what only a person answers waits for `forge approve` with --approver queue",
+        ));
+    }
+    if on(FailOn::Denied, &refusals.denied) {
+        let text = "calls were refused by a person";
+        return Err(refused("approval.denied", text, &refusals.denied));
+    }
+    if on(FailOn::Blocked, &refusals.blocked) {
+        let text = "calls were blocked by a rule";
+        return Err(refused("approval.blocked", text, &refusals.blocked));
+    }
+    Ok(ExitKind::Done)
+}

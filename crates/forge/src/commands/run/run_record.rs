@@ -1,0 +1,180 @@
+//! What is kept of a run while it goes on: its directory, its audit log, its transcript.
+
+use std::sync::Arc;
+
+use forge_runtime::transcript::{Attached, Basis, Begin, FORMAT, Guarded};
+use forge_runtime::{Attachment, Conversation, Message, Observer, RunEvent, RunReport};
+use forge_tools::audit::AuditLog;
+use forge_tools::{Recorder, Redactor};
+use serde_json::Value;
+
+use super::attach;
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, RunArgs};
+use crate::exit::CliError;
+use crate::output::escape::escape;
+use crate::output::stderr;
+use crate::setup::target::RunTarget;
+use crate::state::run_dir::{self, RunDir, TranscriptWriter};
+
+/// What a new run is given.
+pub(super) struct RunInput {
+    /// What the entry worker is asked.
+    pub(super) input: String,
+    /// Copies of files for it.
+    pub(super) attached: Vec<Attachment>,
+    /// What its answer has to be, whatever it says itself.
+    pub(super) answer_schema: Option<Value>,
+}
+
+/// A run that nobody else can write to.
+pub(super) struct RunRecord {
+    pub(super) dir: RunDir,
+    pub(super) audit: Arc<AuditLog>,
+    /// None: the run keeps no transcript.
+    pub(super) keeper: Option<Arc<TranscriptWriter>>,
+    /// What the entry worker was asked.
+    pub(super) input: String,
+    /// What its answer has to be in this run.
+    pub(super) answer_schema: Option<Value>,
+    /// Where it begins, or goes on.
+    pub(super) conversation: Conversation,
+}
+
+impl RunRecord {
+    /// A new run.
+    pub(super) fn begin(
+        args: &RunArgs,
+        ambient: &Ambient,
+        chosen: &mut RunTarget,
+        asked: RunInput,
+        model: &str,
+        redactor: &Arc<Redactor>,
+    ) -> Result<Self, CliError> {
+        let RunInput {
+            input,
+            attached,
+            answer_schema,
+        } = asked;
+        // What cannot be attached leaves no run behind.
+        let conversation = attach::conversation(chosen, &input, &attached, redactor)?;
+        // With what is said of the files.
+        let input = match conversation.messages() {
+            [Message::Input { text }] => text.clone(),
+            _ => input,
+        };
+        let shown = redactor.redact(input.lines().next().unwrap_or_default());
+        let shown = Some(&*shown).filter(|_| !args.ephemeral);
+        let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name(), shown)?;
+        chosen.grant = dir.holds(chosen.grant.clone())?;
+        let chosen = &*chosen;
+        let RunTarget {
+            project, worker, ..
+        } = chosen;
+        let audit = Arc::new(dir.audit(project.ceiling().is_durable())?);
+        let keeper = if project.keeps_transcripts() && !args.ephemeral {
+            let keeper = dir.transcript(Arc::clone(redactor))?;
+            let attached = dir.keep_attached(&attached, redactor)?;
+            let file = chosen.alone.as_ref();
+            let file = file.map(|file| file.canonicalize().unwrap_or_else(|_| file.clone()));
+            let begun = keeper.begin(Begin {
+                format: FORMAT,
+                forge: env!("CARGO_PKG_VERSION").to_owned(),
+                name: dir.name(),
+                project: project.dir().to_string_lossy().into_owned(),
+                worker: worker.name().to_owned(),
+                file: file.map(|file| file.to_string_lossy().into_owned()),
+                model_flag: model_flag(args),
+                input: input.clone(),
+                attached: attached.iter().map(Attached::of).collect(),
+                answer_schema: answer_schema.clone(),
+                basis: basis(chosen, model, answer_schema.as_ref(), redactor),
+            });
+            begun.map_err(|error| run_dir::not_kept(dir.path(), &error))?;
+            Some(Arc::new(keeper))
+        } else {
+            None
+        };
+        Ok(RunRecord {
+            dir,
+            audit,
+            keeper,
+            conversation,
+            input,
+            answer_schema,
+        })
+    }
+
+    /// Who keeps the records: what the transcript does not keep is not done.
+    pub(super) fn recorder(&self) -> Arc<dyn Recorder> {
+        let audit = Arc::clone(&self.audit) as Arc<dyn Recorder>;
+        match &self.keeper {
+            Some(keeper) => Arc::new(Guarded::new(audit, Arc::clone(keeper))),
+            None => audit,
+        }
+    }
+
+    /// Who is told what happens: the transcript first, then `shown`.
+    pub(super) fn observer(&self, shown: Arc<dyn Observer>) -> Arc<dyn Observer> {
+        match &self.keeper {
+            Some(keeper) => Arc::new(ObserverPair(Arc::clone(keeper), shown)),
+            None => shown,
+        }
+    }
+
+    /// Says how a run that has no answer goes on, or why it cannot.
+    pub(super) fn say_how_it_goes_on(&self, global: &Global, report: Option<&RunReport>) {
+        let answered = report.is_some_and(|report| report.end.is_answer());
+        let Some(keeper) = self.keeper.as_ref().filter(|_| !global.quiet) else {
+            return;
+        };
+        if let Some(failure) = keeper.failure() {
+            stderr::print(format_args!(
+                "warning: the transcript is not whole: {}",
+                escape(&failure.to_string())
+            ));
+        } else if !answered {
+            stderr::print(format_args!(
+                "it goes on with: forge run --resume {}",
+                escape(&self.dir.name())
+            ));
+        }
+    }
+}
+
+struct ObserverPair(Arc<TranscriptWriter>, Arc<dyn Observer>);
+
+impl Observer for ObserverPair {
+    fn observe(&self, event: RunEvent<'_>) {
+        self.0.observe(event);
+        self.1.observe(event);
+    }
+}
+
+/// What a run of `chosen` rests upon.
+pub(super) fn basis(
+    chosen: &RunTarget,
+    model: &str,
+    answer_schema: Option<&Value>,
+    redactor: &Redactor,
+) -> Basis {
+    let RunTarget {
+        worker,
+        grant,
+        workers,
+        ..
+    } = chosen;
+    let basis = Basis::of(model, worker, grant, workers, redactor);
+    match answer_schema {
+        None => basis,
+        Some(schema) => basis.answering(schema),
+    }
+}
+
+/// The model, if the command line names one.
+pub(super) fn model_flag(args: &RunArgs) -> Option<String> {
+    let replayed = args.replay.as_ref();
+    let replayed = replayed.map(|file| format!("scripted:{file}"));
+    args.model.clone().or(replayed)
+}

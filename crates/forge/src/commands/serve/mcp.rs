@@ -1,0 +1,265 @@
+//! `forge mcp`: the tools, served to any MCP client on standard input and output, or over HTTP.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use forge_runtime::Isolation;
+use forge_tools::mcp::{Live, McpError, ServerInfo, Service, serve_beside, serve_http};
+use forge_tools::{Approver, AuditLog, Caller, HostAnswers, Recorder, StandIn, Toolbox};
+use sandbox_config::{Project, WithoutFile};
+
+use crate::ambient::Ambient;
+use crate::cli::{ApproverName, Global, McpArgs};
+use crate::commands::serve::file_watch::{FileSnapshot, WatchedPaths};
+use crate::commands::serve::stdio_stream::StdioStream;
+use crate::exit::{CliError, ExitKind};
+use crate::output::stderr;
+use crate::queue::{Queue, WhenUnattended};
+use crate::setup;
+use crate::state::run_dir::{self, RunDir};
+
+/// How often the files of the project are looked at.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(
+    global: &Global,
+    args: &McpArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let wire = take_standard_output().map_err(CliError::stdout)?;
+    let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
+        .instructions("List the files of / first: it shows what there is.");
+    let server = McpServer::new(global, args, ambient);
+    let mut places = server.places();
+    let mut seen = FileSnapshot::default();
+    let service = match server.toolbox(&mut places, &mut seen) {
+        Ok(toolbox) => Service::Tools(toolbox),
+        // A mistake in the configuration is told to whoever calls; a server that does
+        // not start leaves the person with "connection closed". Everything else is
+        // fatal.
+        // So is a directory that is not there now: it may come, and is looked for again.
+        Err(failure) if failure.is_configuration() || failure.is_mount() => {
+            server.waits.store(failure.is_mount(), Ordering::Relaxed);
+            failure.report(global.json);
+            Service::Broken {
+                message: failure.for_client(),
+            }
+        }
+        Err(failure) => return Err(failure),
+    };
+    let live = Live::new(service);
+    let outcome = std::thread::scope(|scope| {
+        let (served, until_served) = channel::<()>();
+        scope.spawn(|| server.follow(&live, places, seen, until_served));
+        let outcome = setup::until_stopped(async {
+            match &args.http {
+                None => {
+                    let input = std::io::stdin().as_fd().try_clone_to_owned();
+                    let input = input.map_err(|error| failed(McpError::Read(error)))?;
+                    // In a task: there messages come without a detour over this thread.
+                    let served = tokio::spawn(one_client(live.clone(), info, input, wire));
+                    match served.await {
+                        Ok(served) => served.map_err(failed),
+                        Err(_) => Err(failed(McpError::Stopped)),
+                    }
+                }
+                Some(place) => {
+                    // Removes what it left in the file system when this ends.
+                    let (listener, _place) = place.listen(ambient).await?;
+                    serve_http(&live, info, listener).await.map_err(failed)
+                }
+            }
+        });
+        drop(served);
+        outcome
+    });
+    let ending = match &outcome {
+        Ok(Ok(())) => "closed",
+        Ok(Err(_)) => "failed",
+        Err(_) => "stopped",
+    };
+    if let Some(kept) = server.kept.get() {
+        run_dir::seal(&kept.audit, ending)?;
+    }
+    outcome??;
+    Ok(ExitKind::Done)
+}
+
+/// One client is one conversation, of which one thread reads and writes the messages, and makes the
+/// calls as long as that does not take long.
+async fn one_client(
+    live: Live,
+    info: ServerInfo,
+    input: OwnedFd,
+    output: OwnedFd,
+) -> Result<(), McpError> {
+    let (input, output) = (StdioStream::reader(input), StdioStream::writer(output));
+    serve_beside(&live, info, input, output, StandIn::on_this_runtime()).await
+}
+
+fn failed(error: McpError) -> CliError {
+    CliError::new(ExitKind::Negative, "mcp", error.to_string())
+}
+
+/// What is the same for every state of the configuration.
+struct McpServer<'a> {
+    global: &'a Global,
+    args: &'a McpArgs,
+    ambient: &'a Ambient,
+    /// From the first configuration on that can be used, since that says where runs and
+    /// questions are kept.
+    kept: OnceLock<ServerRun>,
+    isolation: Isolation,
+    /// Nothing is served yet, since a directory of a mount is not there.
+    waits: AtomicBool,
+}
+
+/// What lasts as long as the server does.
+struct ServerRun {
+    dir: RunDir,
+    audit: Arc<AuditLog>,
+    approver: Arc<dyn Approver>,
+}
+
+impl<'a> McpServer<'a> {
+    fn new(global: &'a Global, args: &'a McpArgs, ambient: &'a Ambient) -> Self {
+        McpServer {
+            global,
+            args,
+            ambient,
+            kept: OnceLock::new(),
+            isolation: setup::isolation(false, ambient),
+            waits: AtomicBool::new(false),
+        }
+    }
+
+    /// Everything that has a say in what is granted, as far as that is known without having read
+    /// any of it.
+    fn places(&self) -> WatchedPaths {
+        let base = self.global.directory.clone().unwrap_or_default();
+        let start = std::path::absolute(base.join(".")).ok();
+        let named = self
+            .global
+            .config
+            .clone()
+            .or_else(|| self.ambient.var("FORGE_CONFIG").map(PathBuf::from))
+            .map(|file| base.join(file));
+        let trust = self
+            .ambient
+            .state
+            .as_ref()
+            .map(|state| state.join("trusted"));
+        let user = self.ambient.user_file.clone();
+        WatchedPaths {
+            start: start.filter(|_| named.is_none() && !self.global.no_config),
+            files: [named, user, trust].into_iter().flatten().collect(),
+            worker_dirs: Vec::new(),
+        }
+    }
+
+    /// The toolbox as the files have it now. Each is looked at before it is read, so that no
+    /// change falls in between; what the project names joins `places`.
+    fn toolbox(
+        &self,
+        places: &mut WatchedPaths,
+        seen: &mut FileSnapshot,
+    ) -> Result<Toolbox, CliError> {
+        *seen = places.snapshot();
+        let project = setup::project(self.global, self.ambient, None, WithoutFile::DefaultZones)?;
+        places.worker_dirs = project.worker_dirs().to_vec();
+        places.snapshot_workers(seen);
+        let (worker, grant) = setup::holder(&project, self.args.worker.as_deref())?;
+        let name = worker.as_ref().map_or("", |worker| worker.name());
+        let ServerRun {
+            dir,
+            audit,
+            approver,
+        } = match self.kept.get() {
+            Some(kept) => kept,
+            None => {
+                let kept = self.keep(&project)?;
+                self.kept.get_or_init(|| kept)
+            }
+        };
+        setup::toolbox(
+            self.global,
+            self.ambient,
+            &project,
+            &dir.holds(grant)?,
+            Caller::new(name),
+            &self.isolation,
+            Arc::clone(approver),
+            Some(Arc::clone(audit) as Arc<dyn Recorder>),
+        )
+    }
+
+    fn keep(&self, project: &Project) -> Result<ServerRun, CliError> {
+        let queue = |absent| {
+            let place = self.ambient.queue(project.dir());
+            let approval_timeout = setup::approval_timeout(project);
+            Arc::new(Queue::new(
+                place,
+                approval_timeout,
+                absent,
+                self.global.quiet,
+            ))
+        };
+        let dir = RunDir::create(project, self.ambient, "mcp", None)?;
+        Ok(ServerRun {
+            audit: Arc::new(dir.audit(project.ceiling().is_durable())?),
+            dir,
+            approver: match self.args.approver {
+                Some(ApproverName::Host) => Arc::new(HostAnswers),
+                // Clients give up on a call before a person has looked, so it does not wait
+                // for one.
+                None => queue(WhenUnattended::Keep),
+                Some(ApproverName::Queue) => queue(WhenUnattended::Wait),
+            },
+        })
+    }
+
+    /// Reads the files again each time they have changed, until the other end of `until` is
+    /// gone. A mistake in them changes nothing: half a policy is worse than the old one.
+    fn follow(
+        &self,
+        live: &Live,
+        mut places: WatchedPaths,
+        mut seen: FileSnapshot,
+        until: Receiver<()>,
+    ) {
+        while let Err(RecvTimeoutError::Timeout) = until.recv_timeout(POLL_INTERVAL) {
+            let waits = self.waits.load(Ordering::Relaxed);
+            if places.snapshot() == seen && !waits {
+                continue;
+            }
+            match self.toolbox(&mut places, &mut seen) {
+                Ok(toolbox) => {
+                    self.waits.store(false, Ordering::Relaxed);
+                    live.replace(toolbox);
+                    stderr::print("forge: the configuration changed and is in force");
+                }
+                // Said before.
+                Err(failure) if waits && failure.is_mount() => {}
+                Err(failure) => {
+                    failure.report(self.global.json);
+                    stderr::print(
+                        "forge: the configuration changed and cannot be used, so the one before \
+                         stays",
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The wire, ours alone: descriptor 1 becomes standard error, so that a stray print of
+/// any crate cannot get between two messages.
+pub(super) fn take_standard_output() -> std::io::Result<OwnedFd> {
+    let wire = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3)?;
+    rustix::stdio::dup2_stdout(std::io::stderr())?;
+    Ok(wire)
+}

@@ -1,0 +1,898 @@
+//! What a grant holds, written out: for `check`, `explain` and `worker`, in words for people and
+//! as JSON.
+
+use std::sync::Arc;
+
+use comfy_table::{ColumnConstraint, ContentArrangement};
+use file_sandbox::{FileSandbox, Limits, SandboxPath};
+use forge_runtime::{Dollars, GrantGate, OsSandbox, Repositories};
+use forge_tools::git::tools::{RepoAccess, all as all_of_git};
+use forge_tools::git::{Git, GitBackend, MemoryRepositories, Repo, StagedStore};
+use forge_tools::{Gate as _, Intent, Judgement, Request, Risk, Spec, Tool as _, Toolbox};
+use sandbox_config::{
+    CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,
+    HardLinks, Mode, Mount, NetworkAccess, Operation, ShellRules, Survivors, UnixSockets, Verdict,
+    Worker,
+};
+use serde_json::{Value, json};
+
+use crate::output::describe_git;
+use crate::output::escape::{escape, escape_path};
+
+/// Narrower than this no table is readable.
+const MIN_WIDTH: u16 = 30;
+
+/// Built-in names that are listed one by one; more are counted.
+const MAX_NAMED: usize = 5;
+
+/// Columns of a screen that has room for host paths beside verdicts.
+const WIDE: u16 = 100;
+
+/// How a result is laid out: for a screen, or as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TextLayout {
+    /// Columns of the screen; `None` where the result goes elsewhere, and nothing is wrapped.
+    pub(crate) width: Option<u16>,
+    pub(crate) colour: bool,
+}
+
+/// What a word of a result means.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Tone {
+    Good,
+    Doubtful,
+    Bad,
+}
+
+impl Tone {
+    pub(crate) fn of(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Allow => Tone::Good,
+            Verdict::Ask => Tone::Doubtful,
+            Verdict::Block => Tone::Bad,
+        }
+    }
+}
+
+impl TextLayout {
+    /// Returns the text in the colour of what it means, where there are colours.
+    pub(crate) fn paint(self, text: &str, tone: Tone) -> String {
+        let code = match tone {
+            _ if !self.colour => return text.to_owned(),
+            Tone::Good => 32,
+            Tone::Doubtful => 33,
+            Tone::Bad => 31,
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+
+    /// `true` if the reader is a person at a screen.
+    pub(crate) fn is_screen(self) -> bool {
+        self.width.is_some()
+    }
+
+    /// Returns a line with its end; on a screen it goes on in further rows.
+    pub(crate) fn wrap(self, line: &str, indent: &str) -> String {
+        table(&[vec![line.to_owned()]], indent, self)
+    }
+}
+
+/// Columns wide enough for their longest cell, two blanks between. On a screen cells are wrapped at
+/// words. Cells hold what files say, so each is made visible here.
+pub(crate) fn table(rows: &[Vec<String>], indent: &str, layout: TextLayout) -> String {
+    arrange(rows, indent, layout, FirstColumn::Wrapped)
+}
+
+/// `Whole` keeps a column as wide as its longest cell, whatever the others need.
+#[derive(Clone, Copy)]
+enum FirstColumn {
+    Wrapped,
+    Whole,
+}
+
+fn arrange(rows: &[Vec<String>], indent: &str, layout: TextLayout, first: FirstColumn) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::NOTHING);
+    let indent_width = u16::try_from(indent.len()).unwrap_or(0);
+    match layout.width {
+        None => table.set_content_arrangement(ContentArrangement::Disabled),
+        Some(width) => table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width.saturating_sub(indent_width).max(MIN_WIDTH)),
+    };
+    for row in rows {
+        table.add_row(row.iter().map(|cell| escape(cell)));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    if let (FirstColumn::Whole, Some(first)) = (first, table.column_mut(0)) {
+        first.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    let rows = table.lines();
+    rows.map(|row| format!("{indent}{}\n", row.trim_end()))
+        .collect()
+}
+
+/// A [`table`] whose first column is a coloured word.
+pub(crate) fn verdict_table(
+    rows: &[(Tone, Vec<String>)],
+    indent: &str,
+    layout: TextLayout,
+) -> String {
+    let cells: Vec<Vec<String>> = rows.iter().map(|(_, cells)| cells.clone()).collect();
+    let mut text = String::new();
+    let mut rows = rows.iter().peekable();
+    for line in arrange(&cells, indent, layout, FirstColumn::Whole).lines() {
+        let word = |row: &&(Tone, Vec<String>)| row.1.first().map(|word| escape(word));
+        let painted = rows.peek().and_then(|row| {
+            let word = word(row)?;
+            if word.is_empty() {
+                return Some(format!("{line}\n"));
+            }
+            let rest = line.strip_prefix(indent)?.strip_prefix(&word)?;
+            Some(format!("{indent}{}{rest}\n", layout.paint(&word, row.0)))
+        });
+        match painted {
+            Some(line) => {
+                text.push_str(&line);
+                rows.next();
+            }
+            // A row goes on in the next line.
+            None => text.push_str(&format!("{line}\n")),
+        }
+    }
+    text
+}
+
+/// The mount table, with its heading.
+pub(crate) fn mount_table(
+    grant: &Grant,
+    indent: &str,
+    layout: TextLayout,
+    verbose: bool,
+) -> String {
+    let heading = [
+        "NAME", "PATH", "MODE", "READ", "WRITE", "DELETE", "FILES", "HOST", "FROM",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.extend(grant.mounts().map(|mount| {
+        vec![
+            mount.name().to_owned(),
+            mount.target().to_owned(),
+            mode(mount),
+            effective(grant, mount, Operation::Read),
+            effective(grant, mount, Operation::Write),
+            effective(grant, mount, Operation::Delete),
+            files_of(mount),
+            host(mount),
+            mount.origin().to_string(),
+        ]
+    }));
+    if rows.len() == 1 {
+        return format!("{indent}no files\n");
+    }
+    if layout.width.is_some() && !verbose {
+        // Why: nine columns fit no screen. The name is the path, and any file is no news.
+        let shows_host = layout.width >= Some(WIDE);
+        let has_suffixes = grant.mounts().any(|mount| files_of(mount) != "any");
+        let shown = |column: usize| match column {
+            0 | 8 => false,
+            7 => shows_host,
+            6 => has_suffixes,
+            _ => true,
+        };
+        for row in &mut rows {
+            let mut column = 0..;
+            row.retain(|_| column.next().is_some_and(shown));
+        }
+    }
+    let mut text = table(&rows, indent, layout);
+    if layout.width.is_some() && !verbose {
+        text.push_str(&layout.wrap("-v: host paths, and the lines that grant them", indent));
+    }
+    text
+}
+
+/// Where calls run, as far as that is known without trying.
+fn runner(grant: &Grant) -> String {
+    let execution = grant.execution();
+    let mode = execution.mode();
+    let image = execution.docker().image();
+    match (mode, execution.without_docker()) {
+        (ExecutionMode::LocalOnly | ExecutionMode::PreferLocal, _) => mode.to_string(),
+        (_, Some(why)) => format!("{mode}, and docker cannot be used: {why}"),
+        (ExecutionMode::PreferDocker, None) => {
+            format!("{mode}: commands in a container of {image}, files here")
+        }
+        (ExecutionMode::DockerRequired, None) => {
+            format!("{mode}: files and commands in a container of {image}, or nowhere")
+        }
+    }
+}
+
+/// Where it lies.
+pub(crate) fn host(mount: &Mount) -> String {
+    match mount.awaits_run() {
+        true => "(made for each run)".to_owned(),
+        false => escape_path(mount.host()),
+    }
+}
+
+/// The same for programs: null until a run says it.
+pub(crate) fn host_json(mount: &Mount) -> Value {
+    match mount.awaits_run() {
+        true => Value::Null,
+        false => Value::from(mount.host().to_string_lossy()),
+    }
+}
+
+fn mode(mount: &Mount) -> String {
+    if mount.usable() {
+        mount.mode().to_string()
+    } else {
+        format!("{} (not used)", mount.mode())
+    }
+}
+
+/// Returns what would be decided about a file of the mount: by the rules for the tool, the mount,
+/// the approval mode and the person's own file together. What is read-only is not asked about.
+fn effective(grant: &Grant, mount: &Mount, operation: Operation) -> String {
+    if operation != Operation::Read && mount.mode() == Mode::ReadOnly {
+        return "-".to_owned();
+    }
+    let Ok(path) = SandboxPath::parse(mount.target()) else {
+        return mount.approval().verdict(operation).to_string();
+    };
+    let (spec, intent) = match operation {
+        Operation::Read => (
+            forge_tools::tools::read_file().spec().clone(),
+            Intent::Read(path),
+        ),
+        Operation::Write => (
+            forge_tools::tools::write_file().spec().clone(),
+            Intent::Write(path),
+        ),
+        Operation::Delete => (
+            forge_tools::tools::delete_file().spec().clone(),
+            Intent::Delete(path),
+        ),
+    };
+    let judged = GrantGate::new(grant.clone()).judge(&Request {
+        tool: &spec.name,
+        risk: spec.risk,
+        requires_permission: spec.requires_permission,
+        needs_network: spec.needs_network,
+        confined: true,
+        intents: &[intent],
+    });
+    let verdict = match judged.verdict {
+        forge_tools::Verdict::Allow => Verdict::Allow,
+        forge_tools::Verdict::Ask => Verdict::Ask,
+        forge_tools::Verdict::Block => Verdict::Block,
+    };
+    verdict.to_string()
+}
+
+fn files_of(mount: &Mount) -> String {
+    let kinds = mount
+        .suffixes()
+        .map_or("any".to_owned(), |suffixes| suffixes.join(" "));
+    match mount.max_file_bytes() {
+        Some(bytes) => format!("{kinds}, up to {bytes} bytes"),
+        None => kinds,
+    }
+}
+
+/// The network in words: off, on, or the hosts.
+pub(crate) fn network(grant: &Grant) -> String {
+    grant.network().to_string()
+}
+
+/// The shell in a few words.
+pub(crate) fn shell(grant: &Grant) -> String {
+    let Some(shell) = grant.shell() else {
+        return "not offered".to_owned();
+    };
+    let mut text = match shell.rules().count() {
+        1 => "1 rule".to_owned(),
+        count => format!("{count} rules"),
+    };
+    match shell.personal_rules().count() {
+        0 => {}
+        own => text.push_str(&format!(", {own} of your own (`forge allow --list`)")),
+    }
+    for programs in shell.programs() {
+        match programs.allow() {
+            None => {}
+            Some([]) => text.push_str(", no program"),
+            Some(allow) => text.push_str(&format!(", only {}", allow.join(" "))),
+        }
+        if !programs.deny().is_empty() {
+            text.push_str(&format!(", never {}", programs.deny().join(" ")));
+        }
+    }
+    text
+}
+
+/// The person's rules for this project, for programs.
+pub(crate) fn personal_rules_json(grant: &Grant) -> Value {
+    let rules = grant
+        .shell()
+        .into_iter()
+        .flat_map(ShellRules::personal_rules);
+    rules
+        .map(|(rule, origin)| json!({ "rule": rule, "origin": origin_json(origin) }))
+        .collect()
+}
+
+/// `shell.allow` and `shell.deny` of everybody on the way, for programs.
+fn programs_json(rules: &ShellRules) -> Value {
+    let lists = rules.programs().map(|programs| {
+        json!({
+            "allow": programs.allow(),
+            "allow_at": programs.allow_at().map(origin_json),
+            "deny": programs.deny(),
+            "deny_at": programs.deny_at().map(origin_json),
+        })
+    });
+    lists.collect()
+}
+
+/// The same of commands, wherever they run.
+fn network_of_commands(grant: &Grant) -> String {
+    match grant.execution().network_in_containers(grant.network()) {
+        Some(why) => format!("{}; {why}", network(grant)),
+        None => network(grant),
+    }
+}
+
+/// Everything in one line: `data ro, workspace rw; shell; network`.
+pub(crate) fn rights(grant: &Grant) -> String {
+    let mounts: Vec<String> = grant
+        .mounts()
+        .map(|mount| format!("{} {}", mount.name(), mode(mount)))
+        .collect();
+    let mut text = if mounts.is_empty() {
+        "no files".to_owned()
+    } else {
+        mounts.join(", ")
+    };
+    if grant.shell().is_some() {
+        text.push_str("; shell");
+    }
+    match grant.network() {
+        NetworkAccess::Denied => {}
+        NetworkAccess::Hosts(_) => text.push_str("; network to some hosts"),
+        NetworkAccess::Unrestricted => text.push_str("; network"),
+    }
+    if let Some(repositories) = describe_git::in_a_line(grant) {
+        text.push_str(&format!("; git {repositories}"));
+    }
+    text
+}
+
+/// What file tools make of links, full directories, `..` and the disk in one mount.
+pub(crate) fn file_rules(mount: &Mount) -> String {
+    let rules = mount.file_rules();
+    let links = match rules.hard_links() {
+        HardLinks::Allow => "files with further names: written",
+        HardLinks::ReadOnly => "files with further names: read only",
+        HardLinks::Deny => "files with further names: refused",
+    };
+    let mut list = vec![links.to_owned()];
+    list.extend(
+        rules
+            .max_files()
+            .map(|files| format!("up to {files} files")),
+    );
+    let bytes = rules.max_total_bytes();
+    list.extend(bytes.map(|bytes| format!("up to {bytes} bytes in all")));
+    if rules.strict_paths() {
+        list.push("no `..`".to_owned());
+    }
+    if rules.durable() {
+        list.push("on the disk before a call returns".to_owned());
+    }
+    list.join(", ")
+}
+
+/// What every command is held to besides mounts and network, name and value.
+pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
+    let confinement = grant.confinement();
+    let sockets = match confinement.unix_sockets() {
+        UnixSockets::Closed => "closed".to_owned(),
+        UnixSockets::Open => "open".to_owned(),
+        UnixSockets::Named(paths) => {
+            let paths: Vec<String> = paths.iter().map(|path| escape_path(path)).collect();
+            format!("only {}", paths.join(" "))
+        }
+    };
+    let environment = grant.environment();
+    let set = environment.set().iter();
+    let set = set.map(|(name, value)| format!("{name}={value}"));
+    let mut variables: Vec<String> = environment.pass().to_vec();
+    variables.extend(set);
+    let environment = match variables.as_slice() {
+        [] => "forge's own variables only".to_owned(),
+        list => format!("forge's own, {}", list.join(", ")),
+    };
+    let git = match confinement.git() {
+        GitMode::Unaware => "repositories are files like others",
+        GitMode::ReadOnly => "repositories are read only",
+        GitMode::Commit => "commits, but nothing that git runs or obeys",
+    };
+    let git = match confinement.checks_git_config() {
+        true => format!("{git}; git may change .git/config, which is looked at after the end"),
+        false => git.to_owned(),
+    };
+    let survivors = match confinement.survivors() {
+        Survivors::Ended => "ended with their command",
+        Survivors::Left => "left running",
+    };
+    let strictness = match (confinement.requires_guards(), grant.require_os_sandbox()) {
+        (true, _) => "an OS sandbox that keeps guards, too",
+        (false, true) => "an OS sandbox",
+        (false, false) => "nothing; if the OS sandbox is unavailable: ask before each command",
+    };
+    let programs = confinement.programs().directories().iter();
+    let programs: Vec<String> = programs.map(|path| escape_path(path)).collect();
+    let mut rows = vec![
+        ("network", network_of_commands(grant)),
+        ("unix sockets", sockets),
+        ("environment", environment),
+        ("git", git.to_owned()),
+        ("survivors", survivors.to_owned()),
+        ("required", strictness.to_owned()),
+        ("runner", runner(grant)),
+        ("limits", limits_in_words(grant)),
+    ];
+    if !programs.is_empty() {
+        rows.push(("programs", format!("the system's, {}", programs.join(" "))));
+    }
+    rows
+}
+
+/// Everything that the mount table does not say, name and value.
+pub(crate) fn confinement(grant: &Grant) -> Vec<(&'static str, String)> {
+    let mut rows = commands(grant);
+    for mount in grant.mounts() {
+        if *mount.file_rules() != FileRules::default() {
+            let text = format!("{}: {}", mount.name(), file_rules(mount));
+            rows.push(("file rules", text));
+        }
+    }
+    rows.extend(describe_git::repositories(grant));
+    rows.push((
+        "protected",
+        names(grant.protect(), file_sandbox::DEFAULT_PROTECTED),
+    ));
+    rows.push(("hidden", names(grant.hide(), file_sandbox::DEFAULT_HIDDEN)));
+    rows
+}
+
+/// The names that a project adds, and how many there are besides in every project.
+fn names(held: &[String], everywhere: &[&str]) -> String {
+    let is_built_in = |name: &&String| everywhere.contains(&name.as_str());
+    let kept = held.iter().filter(is_built_in).count();
+    let mut list = vec![match kept {
+        // A few are named.
+        0..=MAX_NAMED => held
+            .iter()
+            .filter(is_built_in)
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(" "),
+        _ => format!("{kept} built-in names (`forge config show`)"),
+    }];
+    let own = held.iter().filter(|name| !is_built_in(name));
+    list.extend(own.cloned());
+    let gone: Vec<&str> = everywhere
+        .iter()
+        .copied()
+        .filter(|name| !held.iter().any(|kept| kept == name))
+        .collect();
+    if !gone.is_empty() {
+        list.push(format!("without {}", gone.join(" ")));
+    }
+    list.retain(|part| !part.is_empty());
+    list.join(", ")
+}
+
+/// The same as rows of a table.
+pub(crate) fn confinement_table(grant: &Grant, indent: &str, layout: TextLayout) -> String {
+    let rows: Vec<Vec<String>> = confinement(grant)
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value])
+        .collect();
+    table(&rows, indent, layout)
+}
+
+/// As the file spells them.
+fn limits_in_words(grant: &Grant) -> String {
+    let list = limits(grant).into_iter().map(|(name, value)| {
+        let (key, unit) = match name {
+            "max_cost_nano_usd" => return format!("max_cost_usd {}", Dollars(value)),
+            "max_stdout_bytes" => ("max_stdout_kb", 1 << 10),
+            "max_stderr_bytes" => ("max_stderr_kb", 1 << 10),
+            "max_file_write_bytes" => ("max_file_write_mb", 1 << 20),
+            "memory_bytes" => ("memory_mb", 1 << 20),
+            name => (name, 1),
+        };
+        format!("{key} {}", value / unit)
+    });
+    list.collect::<Vec<_>>().join(", ")
+}
+
+/// The limits, name and value.
+pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
+    let limits = grant.limits();
+    let always = [
+        ("timeout_s_default", limits.timeout_s_default()),
+        ("timeout_s_max", limits.timeout_s_max()),
+        ("max_stdout_bytes", limits.max_stdout_bytes()),
+        ("max_stderr_bytes", limits.max_stderr_bytes()),
+        ("max_file_write_bytes", limits.max_file_write_bytes()),
+        ("max_turns", limits.max_turns()),
+        ("max_tool_calls", limits.max_tool_calls()),
+    ];
+    let stated = [
+        ("processes", limits.processes()),
+        ("memory_bytes", limits.memory_bytes()),
+        ("max_tokens", limits.max_tokens()),
+        ("max_cost_nano_usd", limits.max_cost_nano_usd()),
+        ("max_wall_s", limits.max_wall_s()),
+        ("max_working_s", limits.max_working_s()),
+        ("repeat_calls", limits.repeat_calls()),
+    ];
+    let stated = stated
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    always.into_iter().chain(stated).collect()
+}
+
+/// The delegation tree, one line a worker.
+pub(crate) fn tree(branches: &[DelegationNode], entry: &str, layout: TextLayout) -> String {
+    let mut rows = Vec::new();
+    for branch in branches {
+        tree_rows(branch, None, 1, entry, &mut rows);
+    }
+    table(&rows, "", layout)
+}
+
+/// Returns what the approval rules of `caller` say about calls of a worker.
+pub(crate) fn delegation(caller: &Grant, worker: &str) -> Judgement {
+    GrantGate::new(caller.clone()).judge(&Request {
+        tool: worker,
+        risk: Risk::Exec,
+        requires_permission: false,
+        needs_network: false,
+        confined: true,
+        intents: &[Intent::Delegate(worker.to_owned())],
+    })
+}
+
+fn tree_rows(
+    branch: &DelegationNode,
+    caller: Option<&Grant>,
+    depth: usize,
+    entry: &str,
+    rows: &mut Vec<Vec<String>>,
+) {
+    let is_entry = depth == 1 && branch.worker() == entry;
+    let mark = if is_entry { " (entry)" } else { "" };
+    let name = format!("{}{}{mark}", "  ".repeat(depth), branch.worker());
+    let mut facts = match branch.standing() {
+        CallStatus::Holds => rights(branch.grant()),
+        CallStatus::AsShown => format!("{} (its calls: as shown)", rights(branch.grant())),
+        CallStatus::Refused(escalation) => {
+            format!("refused: {}", escalation.to_string().replace('\n', "; "))
+        }
+        CallStatus::Missing => "refused: there is no such worker".to_owned(),
+        CallStatus::Cycle => "refused: it is at work above".to_owned(),
+        CallStatus::TooDeep => "refused: too deep".to_owned(),
+    };
+    if branch.calls_any() {
+        facts.push_str("; calls any worker");
+    }
+    match caller.map(|caller| delegation(caller, branch.worker()).verdict) {
+        Some(forge_tools::Verdict::Ask) => facts.push_str("; calls of it are asked"),
+        Some(forge_tools::Verdict::Block) => facts.push_str("; calls of it are blocked"),
+        Some(forge_tools::Verdict::Allow) | None => {}
+    }
+    let narrower = if branch.narrowed().is_empty() {
+        String::new()
+    } else {
+        format!("narrower: {}", branch.narrowed().join(", "))
+    };
+    rows.push(vec![name, facts, narrower]);
+    for call in branch.calls() {
+        tree_rows(call, Some(branch.grant()), depth + 1, entry, rows);
+    }
+}
+
+/// Where something comes from, for programs.
+pub(crate) fn origin_json(origin: &ConfigOrigin) -> Value {
+    match origin.name() {
+        Some(name) => json!({
+            "layer": origin.layer().word(), "file": name,
+            "line": origin.line(), "column": origin.column(),
+        }),
+        None => json!({"layer": origin.layer().word(), "file": null, "line": null, "column": null}),
+    }
+}
+
+/// A whole grant for programs.
+pub(crate) fn grant_json(grant: &Grant) -> Value {
+    json!({
+        "mounts": mounts_json(grant),
+        "network": network(grant),
+        "shell": grant.shell().map(|rules| json!({
+            "rules": rules.rules().map(|(pattern, verdict, origin)| json!({
+                "pattern": pattern,
+                "approval": verdict.to_string(),
+                "origin": origin_json(origin),
+            })).collect::<Vec<_>>(),
+            "programs": programs_json(rules),
+        })),
+        "repositories": describe_git::repositories_json(grant),
+        "allow_executable_config": grant.allows_executable_config(),
+        "tools": grant.tools(),
+        "limits": limits_json(grant),
+        "confinement": confinement_json(grant),
+    })
+}
+
+pub(crate) fn limits_json(grant: &Grant) -> Value {
+    let limits = limits(grant).into_iter();
+    let limits = limits.map(|(name, value)| (name.to_owned(), json!(value)));
+    Value::Object(limits.collect())
+}
+
+/// What commands and file tools are held to, for programs.
+pub(crate) fn confinement_json(grant: &Grant) -> Value {
+    let confinement = grant.confinement();
+    json!({
+        "unix_sockets": match confinement.unix_sockets() {
+            UnixSockets::Closed => json!(false),
+            UnixSockets::Open => json!("open"),
+            UnixSockets::Named(paths) => {
+                paths.iter().map(|path| path.to_string_lossy()).collect()
+            }
+        },
+        "programs": confinement.programs().directories(),
+        "environment": {
+            "pass": grant.environment().pass(),
+            "set": grant.environment().set(),
+        },
+        "git": match confinement.git() {
+            GitMode::Unaware => "unaware",
+            GitMode::ReadOnly => "read_only",
+            GitMode::Commit => "commit",
+        },
+        "checks_git_config": confinement.checks_git_config(),
+        "survivors": match confinement.survivors() {
+            Survivors::Ended => "ended",
+            Survivors::Left => "left",
+        },
+        "require_os_sandbox": grant.require_os_sandbox(),
+        "require_guards": confinement.requires_guards(),
+        "execution_mode": grant.execution().mode().to_string(),
+        "protect": grant.protect(),
+        "hide": grant.hide(),
+    })
+}
+
+/// The mount table for programs.
+pub(crate) fn mounts_json(grant: &Grant) -> Value {
+    let rows = grant.mounts().map(|mount| {
+        let verdict = |operation| mount.approval().verdict(operation).to_string();
+        json!({
+            "name": mount.name(),
+            "path": mount.target(),
+            "host": host_json(mount),
+            "mode": mount.mode().to_string(),
+            "usable": mount.usable(),
+            "approval": {
+                "read": verdict(Operation::Read),
+                "write": verdict(Operation::Write),
+                "delete": verdict(Operation::Delete),
+            },
+            "suffixes": mount.suffixes(),
+            "max_file_bytes": mount.max_file_bytes(),
+            "file_rules": {
+                "hardlinks": match mount.file_rules().hard_links() {
+                    HardLinks::Allow => "allow",
+                    HardLinks::ReadOnly => "read_only",
+                    HardLinks::Deny => "deny",
+                },
+                "max_files": mount.file_rules().max_files(),
+                "max_total_bytes": mount.file_rules().max_total_bytes(),
+                "strict_paths": mount.file_rules().strict_paths(),
+            },
+            "origin": origin_json(mount.origin()),
+        })
+    });
+    rows.collect()
+}
+
+/// The delegation tree for programs.
+pub(crate) fn tree_json(branch: &DelegationNode) -> Value {
+    branch_json(branch, None)
+}
+
+fn branch_json(branch: &DelegationNode, caller: Option<&Grant>) -> Value {
+    let (standing, why) = match branch.standing() {
+        CallStatus::Holds => ("holds", None),
+        CallStatus::AsShown => ("as_shown", None),
+        CallStatus::Refused(escalation) => ("refused", Some(escalation.to_string())),
+        CallStatus::Missing => ("missing", None),
+        CallStatus::Cycle => ("cycle", None),
+        CallStatus::TooDeep => ("too_deep", None),
+    };
+    json!({
+        "worker": branch.worker(),
+        "standing": standing,
+        "why": why,
+        "mounts": mounts_json(branch.grant()),
+        "network": network(branch.grant()),
+        "repositories": describe_git::repositories_json(branch.grant()),
+        "shell": branch.grant().shell().is_some(),
+        "narrowed": branch.narrowed(),
+        "calls_any": branch.calls_any(),
+        "approval": caller.map(|caller| delegation(caller, branch.worker()).verdict),
+        "calls": branch.calls().iter().map(|call| branch_json(call, Some(branch.grant()))).collect::<Vec<_>>(),
+    })
+}
+
+/// Whom a worker may call, in words.
+pub(crate) fn delegates(worker: &Worker) -> String {
+    match worker.delegates() {
+        Delegates::None => "nobody".to_owned(),
+        Delegates::All => "any worker".to_owned(),
+        Delegates::Listed(names) => names.join(", "),
+    }
+}
+
+/// The same for programs.
+pub(crate) fn delegates_json(worker: &Worker) -> Value {
+    match worker.delegates() {
+        Delegates::None => json!([]),
+        Delegates::All => json!(["*"]),
+        Delegates::Listed(names) => json!(names),
+    }
+}
+
+/// Allow, ask or block, as `explain` says it.
+pub(crate) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allow => "allow",
+        Verdict::Ask => "ask",
+        Verdict::Block => "block",
+    }
+}
+
+/// The usable mounts with nothing in them: what may be done to a *name* is answered by the very
+/// code that answers tools, and no directory of the host is opened or made for it.
+pub(crate) fn mirror(grant: &Grant) -> Result<Option<FileSandbox>, file_sandbox::Error> {
+    mirrored(grant, None, |mount| guards(grant, mount))
+}
+
+/// The content of a file that every rule for private keys protects.
+pub(crate) const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----";
+
+/// Returns the mirror of a grant with a file at a path.
+pub(crate) fn mirror_with_file(
+    grant: &Grant,
+    path: &SandboxPath,
+    content: &[u8],
+) -> Result<Option<FileSandbox>, file_sandbox::Error> {
+    mirrored(grant, Some((path, content)), |mount| guards(grant, mount))
+}
+
+/// Returns a mirror with a private key at a path, in which only the given names are protected and
+/// hidden. It tells which of them guards the path.
+pub(crate) fn mirror_with(
+    grant: &Grant,
+    path: &SandboxPath,
+    protect: &[String],
+    hide: &[String],
+) -> Result<Option<FileSandbox>, file_sandbox::Error> {
+    mirrored(grant, Some((path, KEY)), |_| {
+        (protect.to_vec(), hide.to_vec())
+    })
+}
+
+fn guards(grant: &Grant, mount: &Mount) -> (Vec<String>, Vec<String>) {
+    let protect = grant.protect().iter().chain(mount.own_files());
+    let protect = protect.chain(mount.protected_paths());
+    let hide = grant.hide().iter().chain(mount.hidden_paths());
+    (protect.cloned().collect(), hide.cloned().collect())
+}
+
+fn mirrored(
+    grant: &Grant,
+    file: Option<(&SandboxPath, &[u8])>,
+    guards: impl Fn(&Mount) -> (Vec<String>, Vec<String>),
+) -> Result<Option<FileSandbox>, file_sandbox::Error> {
+    let mut mounts = Vec::new();
+    for mount in grant.mounts().filter(|mount| mount.usable()) {
+        let mode = match mount.mode() {
+            Mode::ReadOnly => file_sandbox::Mode::ReadOnly,
+            Mode::ReadWrite => file_sandbox::Mode::ReadWrite,
+        };
+        let mut limits = Limits::new();
+        if let Some(suffixes) = mount.suffixes() {
+            limits = limits.suffixes(suffixes);
+        }
+        let (protect, hide) = guards(mount);
+        let mut mirror = file_sandbox::Mount::memory(SandboxPath::parse(mount.target())?, mode)
+            .with_limits(limits)
+            .protect(&protect)?
+            .hide(&hide)?;
+        let owner = |path: &SandboxPath| grant.mount_at(path.as_str()).map(Mount::target);
+        if let Some((path, content)) = file
+            && owner(path) == Some(mount.target())
+            && let Some(below) = (path.as_str()).strip_prefix(mount.target().trim_end_matches('/'))
+            && !below.is_empty()
+            && !path.asked().ends_with('/')
+        {
+            let below = SandboxPath::parse(below)?;
+            // No file can be created there: the name alone decides.
+            mirror = mirror.clone().with_file(&below, content).unwrap_or(mirror);
+        }
+        mounts.push(mirror);
+    }
+    if mounts.is_empty() {
+        return Ok(None);
+    }
+    FileSandbox::new(mounts).map(Some)
+}
+
+/// The built-in tools that a holder of `grant` is offered, the shell last.
+pub(crate) fn tools(grant: &Grant) -> Result<Vec<Spec>, String> {
+    let gate = GrantGate::new(grant.clone());
+    let offers_shell = grant.shell().is_some() && gate.offers("shell");
+    let mut builder = Toolbox::builder().gate(gate);
+    if let Some(files) = mirror(grant).map_err(|error| error.to_string())? {
+        builder = builder.files(files);
+    }
+    // Which there are does not depend on where the repositories are.
+    let git = of_git()?.tools(grant, &OsSandbox::Off);
+    for tool in git.map_err(|error| error.to_string())? {
+        builder = builder.boxed_tool(tool);
+    }
+    let toolbox = builder.build().map_err(|error| error.to_string())?;
+    let mut specs: Vec<Spec> = toolbox.specs().cloned().collect();
+    if offers_shell {
+        specs.push(forge_tools::tools::shell().spec().clone());
+    }
+    Ok(specs)
+}
+
+/// Every built-in tool, whoever may use it.
+pub(crate) fn all_tools() -> Result<Vec<Spec>, String> {
+    let everything = SandboxPath::parse("/workspace").map_err(|error| error.to_string())?;
+    let mount = file_sandbox::Mount::memory(everything, file_sandbox::Mode::ReadWrite);
+    let files = FileSandbox::new(vec![mount]).map_err(|error| error.to_string())?;
+    let mut builder = Toolbox::builder().files(files);
+    let repo = Repo::parse("/").map_err(|error| error.message().to_owned())?;
+    let granted = [(repo, RepoAccess::ReadWrite)].into_iter().collect();
+    for tool in all_of_git(nowhere()?, granted) {
+        builder = builder.boxed_tool(tool);
+    }
+    let toolbox = builder.build().map_err(|error| error.to_string())?;
+    let mut specs: Vec<Spec> = toolbox.specs().cloned().collect();
+    specs.push(forge_tools::tools::shell().spec().clone());
+    Ok(specs)
+}
+
+/// Git without any repository: to ask its tools what they are.
+fn nowhere() -> Result<Arc<dyn GitBackend>, String> {
+    let store = StagedStore::in_memory().map_err(|error| error.message().to_owned())?;
+    Ok(Arc::new(Git::new(MemoryRepositories::new(), store)))
+}
+
+fn of_git() -> Result<Repositories, String> {
+    nowhere().map(Repositories::of)
+}

@@ -1,0 +1,419 @@
+//! A run for programs: `--output stream-json`, one object a line on standard output.
+//!
+//! The types of the lines are ours, not a provider's, and have a number that changes with what
+//! they mean. The last line is always the result, however the run ended.
+//!
+//! A thread writes the lines, so that a reader that stands still does not hold up the run, its
+//! limits and its end. What it leaves unread is kept, up to a bound; beyond that pieces of text are
+//! left out, and it is said how many.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use forge_runtime::{Attempt, Event, Message, RunEvent, RunReport};
+use forge_tools::{Caller, Redactor};
+use serde_json::{Value, json};
+
+use crate::exit::CliError;
+use crate::output::escape::escape_json;
+
+/// The JSON Schema of one line.
+pub(crate) const SCHEMA: &str = include_str!("events.schema.json");
+
+/// Changes when a line that was there means something else, or is not there any more.
+const VERSION: u64 = 1;
+/// What a reader may leave unread.
+const MAX_UNREAD_BYTES: usize = 64 * 1024 * 1024;
+/// How long a reader that stands still holds up the end of a run that was stopped.
+const READER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Lines on their way to a reader.
+pub(crate) struct EventStream {
+    state: Mutex<StreamState>,
+    wake: Condvar,
+    written: Condvar,
+    redactor: Mutex<Arc<Redactor>>,
+    on_terminal: bool,
+    /// Ends of texts that may be beginnings of secrets, by run of a worker.
+    begun: Mutex<BTreeMap<u64, String>>,
+}
+
+#[derive(Default)]
+struct StreamState {
+    unread: VecDeque<String>,
+    bytes: usize,
+    /// Pieces that were left out since the last line.
+    left_out: u64,
+    ended: bool,
+    done: bool,
+    error: Option<std::io::Error>,
+}
+
+/// What a run starts with.
+pub(crate) struct RunStart<'a> {
+    pub(crate) worker: &'a str,
+    pub(crate) model: &'a str,
+    pub(crate) input: &'a str,
+    /// Where it is kept.
+    pub(crate) run: &'a Path,
+}
+
+/// What it came to.
+pub(crate) struct RunResult<'a> {
+    pub(crate) exit_code: u8,
+    pub(crate) report: Option<&'a RunReport>,
+    pub(crate) attempts: &'a [Attempt],
+    pub(crate) run: Option<&'a Path>,
+    pub(crate) error: Option<&'a CliError>,
+}
+
+impl EventStream {
+    /// Begins to write. Without a thread there is no stream, and no run.
+    pub(crate) fn start() -> std::io::Result<Arc<Self>> {
+        let stream = Arc::new(EventStream {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            written: Condvar::new(),
+            redactor: Mutex::default(),
+            on_terminal: std::io::stdout().is_terminal(),
+            begun: Mutex::default(),
+        });
+        let writer = Arc::clone(&stream);
+        std::thread::Builder::new()
+            .name("events".to_owned())
+            .spawn(move || {
+                let _done = ThreadEnd(&writer);
+                writer.write();
+            })?;
+        Ok(stream)
+    }
+
+    /// From now on these secrets are left out.
+    pub(crate) fn redact(&self, redactor: Arc<Redactor>) {
+        *self.redactor.lock().unwrap_or_else(PoisonError::into_inner) = redactor;
+    }
+
+    /// The run begins.
+    pub(crate) fn begin(&self, beginning: &RunStart<'_>) {
+        self.push(json!({
+            "type": "run_started",
+            "version": VERSION,
+            "forge": env!("CARGO_PKG_VERSION"),
+            "worker": beginning.worker,
+            "model": beginning.model,
+            "input": beginning.input,
+            "run": beginning.run.to_string_lossy(),
+        }));
+    }
+
+    /// Something happened.
+    pub(crate) fn observe(&self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Streamed { caller, event } => match event {
+                Event::Text(text) => return self.text(caller, text),
+                // It is void.
+                Event::Again(_) => drop(self.rest(caller)),
+                Event::Thinking(_)
+                | Event::Call(_)
+                | Event::Alive
+                | Event::Usage(_)
+                | Event::End(_)
+                | Event::Failed(_) => {}
+            },
+            RunEvent::Used { caller, .. } | RunEvent::Ended { caller, .. } => {
+                if let Some(rest) = self.rest(caller) {
+                    self.push(piece(caller, &rest));
+                }
+            }
+            RunEvent::Started { .. }
+            | RunEvent::Prepared { .. }
+            | RunEvent::TurnStarted { .. }
+            | RunEvent::CallStarted { .. }
+            | RunEvent::CallEnded { .. }
+            | RunEvent::Said { .. }
+            | RunEvent::LeftOut { .. }
+            | RunEvent::Warning { .. } => {}
+        }
+        if let Some(line) = line(event) {
+            self.push(line);
+        }
+    }
+
+    /// A piece of text, but for an end of it that may be the beginning of a secret.
+    fn text(&self, caller: &Caller, text: &str) {
+        let redactor = Arc::clone(&self.redactor.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut text = self.rest(caller).unwrap_or_default() + text;
+        let rest = text.split_off(text.len() - redactor.begun(&text));
+        if !rest.is_empty() {
+            let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+            begun.insert(caller.run(), rest);
+        }
+        if !text.is_empty() {
+            self.push(piece(caller, &text));
+        }
+    }
+
+    fn rest(&self, caller: &Caller) -> Option<String> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.remove(&caller.run())
+    }
+
+    /// Writes the result, and waits until everything is written.
+    ///
+    /// # Errors
+    ///
+    /// What kept it from being written.
+    pub(crate) fn end(&self, outcome: &RunResult<'_>) -> std::io::Result<()> {
+        self.push(result(outcome));
+        let mut state = self.lock();
+        state.ended = true;
+        self.wake.notify_one();
+        let stopped = outcome
+            .error
+            .is_some_and(|failure| failure.code() == "interrupted");
+        let until = stopped.then(|| Instant::now() + READER_TIMEOUT);
+        while !state.done {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            state = match left {
+                None => self
+                    .written
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => break,
+                Some(left) => {
+                    self.written
+                        .wait_timeout(state, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+        state.error.take().map_or(Ok(()), Err)
+    }
+
+    fn push(&self, mut line: Value) {
+        let may_be_left_out = line["type"] == "text";
+        let redactor = Arc::clone(&self.redactor.lock().unwrap_or_else(PoisonError::into_inner));
+        redactor.redact_json(&mut line);
+        let mut line = format!("{line}\n");
+        if self.on_terminal {
+            line = escape_json(&line);
+        }
+        let mut state = self.lock();
+        if state.error.is_some() {
+            return;
+        }
+        if may_be_left_out && state.bytes + line.len() > MAX_UNREAD_BYTES {
+            state.left_out += 1;
+            return;
+        }
+        if state.left_out > 0 {
+            let events = std::mem::take(&mut state.left_out);
+            let note = json!({"type": "not_written", "events": events});
+            state.put(format!("{note}\n"));
+        }
+        state.put(line);
+        self.wake.notify_one();
+    }
+
+    fn write(&self) {
+        let mut state = self.lock();
+        loop {
+            let lines: Vec<String> = state.unread.drain(..).collect();
+            state.bytes = 0;
+            if lines.is_empty() {
+                if state.ended {
+                    return;
+                }
+                state = self
+                    .wake
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            drop(state);
+            // A line that is there is read at once.
+            let mut stdout = std::io::stdout().lock();
+            let written = stdout
+                .write_all(lines.concat().as_bytes())
+                .and_then(|()| stdout.flush());
+            drop(stdout);
+            state = self.lock();
+            if let Err(error) = written {
+                // Nobody reads it; the run goes on to its end, which says so.
+                state.error = Some(error);
+                return;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StreamState {
+    fn put(&mut self, line: String) {
+        self.bytes += line.len();
+        self.unread.push_back(line);
+    }
+}
+
+/// Says that the thread is gone, however it went.
+struct ThreadEnd<'a>(&'a EventStream);
+
+impl Drop for ThreadEnd<'_> {
+    fn drop(&mut self) {
+        self.0.lock().done = true;
+        self.0.written.notify_all();
+    }
+}
+
+/// The stream of a run that could not even be started.
+pub(crate) fn failed(failure: &CliError) {
+    let outcome = RunResult {
+        exit_code: failure.exit().code(),
+        report: None,
+        attempts: &[],
+        run: None,
+        error: Some(failure),
+    };
+    // Who does not read this reads the line on standard error.
+    let _ = writeln!(std::io::stdout().lock(), "{}", result(&outcome));
+}
+
+fn result(outcome: &RunResult<'_>) -> Value {
+    json!({
+        "type": "result",
+        "version": VERSION,
+        "exit_code": outcome.exit_code,
+        "answer": outcome.report.and_then(answer),
+        "report": outcome.report,
+        "attempts": outcome.attempts,
+        "run": outcome.run.map(Path::to_string_lossy),
+        "error": outcome.error.map(|failure| failure.to_json()["error"].take()),
+    })
+}
+
+fn answer(report: &RunReport) -> Option<&str> {
+    match &report.end {
+        forge_runtime::End::Answered { answer } => Some(answer),
+        _ => None,
+    }
+}
+
+/// Each line about a worker begins with which run of it this is.
+fn of(kind: &str, caller: &Caller) -> Value {
+    json!({"type": kind, "worker_run": caller.run()})
+}
+
+fn piece(caller: &Caller, text: &str) -> Value {
+    json!({"type": "text", "worker_run": caller.run(), "text": text})
+}
+
+fn line(event: RunEvent<'_>) -> Option<Value> {
+    let with = |kind, caller: &Caller, more: Value| {
+        let mut line = of(kind, caller);
+        if let (Value::Object(line), Value::Object(more)) = (&mut line, more) {
+            line.extend(more);
+        }
+        Some(line)
+    };
+    match event {
+        RunEvent::Started { caller, .. } => {
+            let above = caller.runs().len().checked_sub(2);
+            with(
+                "worker_started",
+                caller,
+                json!({
+                    "called_by": above.and_then(|above| caller.runs().get(above)),
+                    "worker": caller.worker(),
+                    "workers": caller.chain(),
+                }),
+            )
+        }
+        RunEvent::TurnStarted {
+            caller,
+            turn,
+            model,
+            time: _,
+        } => with(
+            "turn_started",
+            caller,
+            json!({"turn": turn, "model": model}),
+        ),
+        RunEvent::Streamed { caller, event } => match event {
+            Event::Text(text) => Some(piece(caller, text)),
+            Event::Thinking(block) => with("thinking", caller, json!({"text": block.text})),
+            Event::Again(retry) => with(
+                "retry",
+                caller,
+                json!({
+                    "attempt": retry.attempt,
+                    "wait_ms": retry.wait_ms,
+                    "reason": retry.reason,
+                }),
+            ),
+            Event::Call(_) | Event::Alive | Event::Usage(_) | Event::End(_) | Event::Failed(_) => {
+                None
+            }
+        },
+        RunEvent::Used {
+            caller,
+            usage,
+            cost_nano_usd,
+        } => with(
+            "turn_ended",
+            caller,
+            json!({
+                "usage": {
+                    "input_tokens": usage.input_tokens,
+                    "output_tokens": usage.output_tokens,
+                    "cache_read_tokens": usage.cache_read_tokens,
+                    "cache_write_tokens": usage.cache_write_tokens,
+                },
+                "cost_nano_usd": cost_nano_usd,
+            }),
+        ),
+        RunEvent::CallStarted { caller, call } => with(
+            "call_started",
+            caller,
+            json!({"id": call.id, "tool": call.tool, "arguments": call.arguments}),
+        ),
+        RunEvent::CallEnded { caller, result } => with(
+            "call_ended",
+            caller,
+            json!({
+                "id": result.id,
+                "tool": result.tool,
+                "ok": !result.is_error,
+                "content": result.content,
+                "code": result.detail["error"]["code"].as_str(),
+            }),
+        ),
+        RunEvent::Said { caller, message } => match message {
+            Message::Input { text } => with("input", caller, json!({"text": text})),
+            Message::Model { text, calls, .. } => {
+                let calls: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+                with("message", caller, json!({"text": text, "calls": calls}))
+            }
+            Message::ToolResult(_) => None,
+        },
+        RunEvent::LeftOut {
+            caller,
+            calls,
+            tokens,
+        } => with(
+            "results_left_out",
+            caller,
+            json!({"calls": calls, "tokens": tokens}),
+        ),
+        RunEvent::Ended { caller, end, .. } => with("worker_ended", caller, json!({"end": end})),
+        // What a model is told to be is for the transcript.
+        RunEvent::Prepared { .. } => None,
+        RunEvent::Warning { text } => Some(json!({"type": "warning", "text": text})),
+    }
+}

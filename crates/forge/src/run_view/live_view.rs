@@ -1,0 +1,275 @@
+//! The view on a terminal: what is over scrolls by, what goes on stands below it and is drawn anew
+//! as it changes.
+//!
+//! One thread owns the screen, so that a terminal that stands still stops nothing but the view. It
+//! sleeps until there is something to draw: what comes after a pause is drawn at once. The cursor
+//! is never hidden and no mode is ever set, so whatever ends forge leaves a terminal that works.
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use forge_runtime::RunEvent;
+
+use super::lines::{LineLayout, ScreenRow, Style};
+use super::region;
+use super::run::{LineKind, RunView, ViewLine};
+use super::screen::Screen;
+
+/// How often what only time changes is drawn.
+const TICK: Duration = Duration::from_millis(100);
+/// The shortest time between two drawings.
+const FRAME: Duration = Duration::from_millis(3);
+/// How long a terminal that stands still holds up the end.
+const TERMINAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Lines that wait for a terminal that stands still, or for a question to be answered.
+const MAX_WAITING: usize = 20_000;
+
+/// The view.
+pub(crate) struct LiveView {
+    state: Mutex<LiveState>,
+    /// Something is to be drawn.
+    wake: Condvar,
+    /// The screen was let go of.
+    still: Condvar,
+    style: Style,
+}
+
+struct LiveState {
+    run: RunView,
+    waiting: VecDeque<ViewLine>,
+    dropped: u64,
+    dirty: bool,
+    /// How many want the screen for themselves.
+    held: usize,
+    /// What was said before that is shown before that.
+    first: bool,
+    /// Whether nothing of ours that moves is on the screen.
+    clear: bool,
+    ended: bool,
+    done: bool,
+}
+
+impl LiveView {
+    /// What the thread that draws is called.
+    pub(crate) const THREAD: &str = "view";
+
+    /// Begins to show a run.
+    pub(super) fn start(run: RunView, colour: bool) -> std::io::Result<Arc<Self>> {
+        let live = Arc::new(LiveView {
+            state: Mutex::new(LiveState {
+                run,
+                waiting: VecDeque::new(),
+                dropped: 0,
+                dirty: false,
+                held: 0,
+                first: false,
+                clear: true,
+                ended: false,
+                done: false,
+            }),
+            wake: Condvar::new(),
+            still: Condvar::new(),
+            style: Style { colour },
+        });
+        let painter = Arc::clone(&live);
+        std::thread::Builder::new()
+            .name(Self::THREAD.to_owned())
+            .spawn(move || {
+                let _done = ThreadEnd(&painter);
+                painter.paint();
+            })?;
+        Ok(live)
+    }
+
+    /// Takes an event. Never waits for the terminal.
+    pub(super) fn observe(&self, event: RunEvent<'_>) {
+        let mut state = self.lock();
+        let lines = state.run.take(event, Instant::now());
+        for line in lines {
+            state.push(line);
+        }
+        state.dirty = true;
+        self.wake.notify_one();
+    }
+
+    /// Shows lines of somebody else in forge. False: the view has ended.
+    pub(crate) fn print(&self, text: &str) -> bool {
+        self.queue(self.lock(), text)
+    }
+
+    /// The same for a thread that panics, whatever it holds.
+    pub(crate) fn try_print(&self, text: &str) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => self.queue(state, text),
+            Err(TryLockError::Poisoned(state)) => self.queue(state.into_inner(), text),
+            Err(TryLockError::WouldBlock) => false,
+        }
+    }
+
+    fn queue(&self, mut state: MutexGuard<'_, LiveState>, text: &str) -> bool {
+        if state.ended || state.done {
+            return false;
+        }
+        for line in text.split('\n') {
+            state.push(ViewLine {
+                runs: Vec::new(),
+                label: String::new(),
+                said: LineKind::Other(line.to_owned()),
+            });
+        }
+        state.dirty = true;
+        self.wake.notify_one();
+        true
+    }
+
+    /// Takes everything that moves off the screen, and shows nothing until [`LiveView::release`].
+    pub(crate) fn hold(&self) {
+        let mut state = self.lock();
+        state.held += 1;
+        state.first |= state.held == 1;
+        state.dirty = true;
+        self.wake.notify_one();
+        let until = Instant::now() + TERMINAL_TIMEOUT;
+        while (state.first || !state.clear) && !state.done {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self
+                .still
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Goes on after [`LiveView::hold`].
+    pub(crate) fn release(&self) {
+        let mut state = self.lock();
+        state.held = state.held.saturating_sub(1);
+        state.dirty = true;
+        self.wake.notify_one();
+    }
+
+    /// Shows what there is still to say, and leaves the screen.
+    pub(super) fn finish(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        self.wake.notify_one();
+        let until = Instant::now() + TERMINAL_TIMEOUT;
+        while !state.done {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self
+                .still
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Draws until the end.
+    fn paint(&self) {
+        let mut lines = LineLayout::new(self.style);
+        let mut screen = Screen::default();
+        loop {
+            let (columns, height) = crate::output::stderr::size();
+            // The last column is left alone: what a terminal does behind it differs.
+            let width = usize::from(columns).saturating_sub(1).max(10);
+            let (above, rows, ended, held, first) = {
+                let mut state = self.lock();
+                state.dirty = false;
+                let (ended, held) = (state.ended, state.held > 0);
+                let above: Vec<ScreenRow> = if held && !state.first && !ended {
+                    Vec::new()
+                } else {
+                    state
+                        .take()
+                        .iter()
+                        .flat_map(|line| lines.rows(line, width))
+                        .collect()
+                };
+                let rows = match held || ended {
+                    true => Vec::new(),
+                    false => region::rows(
+                        &state.run,
+                        Instant::now(),
+                        width,
+                        usize::from(height),
+                        self.style,
+                    ),
+                };
+                if !rows.is_empty() {
+                    state.clear = false;
+                }
+                let first = state.first;
+                (above, rows, ended, held, first)
+            };
+            // Behind a question there is no line of ours to end.
+            let text = screen.draw(&above, rows, width, ended && held && !first);
+            if !text.is_empty() {
+                let mut stderr = std::io::stderr().lock();
+                // A terminal that is gone shows nothing, and that is all.
+                let _ = stderr
+                    .write_all(text.as_bytes())
+                    .and_then(|()| stderr.flush());
+            }
+            if held || ended {
+                let mut state = self.lock();
+                state.clear = true;
+                state.first &= !first;
+                drop(state);
+                self.still.notify_all();
+            }
+            if ended {
+                return;
+            }
+            std::thread::sleep(FRAME);
+            let state = self.lock();
+            if !state.dirty && !state.ended {
+                drop(
+                    self.wake
+                        .wait_timeout_while(state, TICK, |state| !state.dirty && !state.ended),
+                );
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LiveState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LiveState {
+    fn push(&mut self, line: ViewLine) {
+        if self.waiting.len() == MAX_WAITING {
+            self.waiting.pop_front();
+            self.dropped += 1;
+        }
+        self.waiting.push_back(line);
+    }
+
+    fn take(&mut self) -> Vec<ViewLine> {
+        let dropped = std::mem::take(&mut self.dropped);
+        let note = (dropped > 0).then(|| ViewLine {
+            runs: Vec::new(),
+            label: String::new(),
+            said: LineKind::Other(format!("… {dropped} lines are not shown")),
+        });
+        note.into_iter().chain(self.waiting.drain(..)).collect()
+    }
+}
+
+/// Says that the thread is gone, however it went.
+struct ThreadEnd<'a>(&'a LiveView);
+
+impl Drop for ThreadEnd<'_> {
+    fn drop(&mut self) {
+        self.0.lock().done = true;
+        self.0.still.notify_all();
+    }
+}

@@ -1,0 +1,435 @@
+//! A run as somebody watches it: who is at work and doing what, and what there is to say of what is
+//! over. A value that events are fed to; nothing here knows a terminal or a clock.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forge_runtime::{Event, Message, RunEvent, ToolCall, ToolResult, Usage};
+use forge_tools::Redactor;
+use sandbox_config::MountSource;
+
+use super::words;
+
+/// Results of one turn that are shown one by one; the rest is a count.
+const MAX_SHOWN_RESULTS: usize = 8;
+/// How much of a turn's text is kept until the whole of it is there.
+const MAX_TAIL_BYTES: usize = 32 * 1024;
+
+/// What is said of something that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ViewLine {
+    /// The numbers of the worker run and everybody above it.
+    pub(super) runs: Vec<u64>,
+    /// Who it is, to be said again where another one spoke in between.
+    pub(super) label: String,
+    pub(super) said: LineKind,
+}
+
+/// What kind of thing is said. Everything but a text is one line, and clean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum LineKind {
+    /// A worker began; with a note.
+    Worker(&'static str),
+    /// A model's words, as they came.
+    Text(String),
+    /// What a model thought, as it came.
+    Thought(String),
+    /// A call begins.
+    Call(String),
+    /// A call went well.
+    Done(String),
+    /// A call did not.
+    Failed(String),
+    /// Something that goes on all the same.
+    Warning(String),
+    /// How a worker ended, where it is not with an answer.
+    Ended(String),
+    /// Numbers.
+    Note(String),
+    /// A line of somebody else in forge, which has cleaned it.
+    Other(String),
+}
+
+/// A worker that is at work.
+#[derive(Debug)]
+pub(super) struct ActiveWorker {
+    pub(super) runs: Vec<u64>,
+    pub(super) label: String,
+    pub(super) doing: Activity,
+    /// The end of what the model says, until its turn is over.
+    pub(super) tail: String,
+    pub(super) calls: Vec<ActiveCall>,
+    /// Results of this turn.
+    results: usize,
+    /// What the last turn used.
+    used: Option<String>,
+    /// Words that may turn out to be the answer.
+    last_words: Option<String>,
+}
+
+/// What a worker does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Activity {
+    /// Nothing yet.
+    Beginning,
+    /// Its model was asked, and has not said anything.
+    Asking { since: Instant },
+    /// Its model is at work, and shows nothing of it.
+    Thinking { since: Instant },
+    /// Its model speaks.
+    Speaking,
+    /// Its model is asked again then.
+    Waiting { until: Instant, why: String },
+    /// Calls are made.
+    Calling,
+}
+
+/// A call that goes on.
+#[derive(Debug)]
+pub(super) struct ActiveCall {
+    id: String,
+    /// In one line.
+    pub(super) what: String,
+    pub(super) since: Instant,
+}
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DetailLevel {
+    /// Calls as they begin, thoughts, numbers, every result.
+    pub(super) more: bool,
+    /// The entry worker's answer, too: nobody sees it otherwise.
+    pub(super) answer: bool,
+}
+
+/// How things are said.
+#[derive(Debug, Clone)]
+struct LineWriter {
+    wanted: DetailLevel,
+    /// What no text shows, before anything of it is cut.
+    redactor: Arc<Redactor>,
+}
+
+impl LineWriter {
+    fn call(&self, call: &ToolCall) -> ToolCall {
+        let mut call = call.clone();
+        call.tool = self.text(&call.tool).into_owned();
+        self.redactor.redact_json(&mut call.arguments);
+        call
+    }
+
+    fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.redactor.redact(text)
+    }
+}
+
+/// The run.
+#[derive(Debug)]
+pub(super) struct RunView {
+    telling: LineWriter,
+    pub(super) began: Instant,
+    at_work: BTreeMap<u64, ActiveWorker>,
+    /// How many runs a worker of that name has had.
+    names: BTreeMap<String, u64>,
+    pub(super) turns: u64,
+    pub(super) calls: u64,
+    pub(super) tokens: u64,
+    /// None: nothing is known of what it costs.
+    pub(super) cost_nano_usd: Option<u64>,
+}
+
+impl RunView {
+    pub(super) fn new(wanted: DetailLevel, redactor: Arc<Redactor>, now: Instant) -> Self {
+        RunView {
+            telling: LineWriter { wanted, redactor },
+            began: now,
+            at_work: BTreeMap::new(),
+            names: BTreeMap::new(),
+            turns: 0,
+            calls: 0,
+            tokens: 0,
+            cost_nano_usd: None,
+        }
+    }
+
+    /// A text that still comes, without what no text shows and what may become it.
+    pub(super) fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let begun = self.telling.redactor.begun(text);
+        self.telling.text(&text[..text.len() - begun])
+    }
+
+    /// Everybody at work, callers before whom they called.
+    pub(super) fn at_work(&self) -> Vec<&ActiveWorker> {
+        let mut all: Vec<&ActiveWorker> = self.at_work.values().collect();
+        all.sort_by(|a, b| a.runs.cmp(&b.runs));
+        all
+    }
+
+    /// Takes an event, and gives what there is to say.
+    pub(super) fn take(&mut self, event: RunEvent<'_>, now: Instant) -> Vec<ViewLine> {
+        match event {
+            RunEvent::Started { caller, drawn_from } => {
+                let seen = self.names.entry(caller.worker().to_owned()).or_default();
+                *seen += 1;
+                let name = words::cut(caller.worker());
+                let label = match *seen {
+                    1 => name,
+                    again => format!("{name} #{again}"),
+                };
+                let worker = ActiveWorker {
+                    runs: caller.runs().to_vec(),
+                    label,
+                    doing: Activity::Beginning,
+                    tail: String::new(),
+                    calls: Vec::new(),
+                    results: 0,
+                    used: None,
+                    last_words: None,
+                };
+                let note = match drawn_from {
+                    MountSource::Project if caller.chain().len() > 1 => {
+                        "directories: its own, met with the project"
+                    }
+                    MountSource::Project | MountSource::Caller => "",
+                };
+                let line = worker.says(LineKind::Worker(note));
+                self.at_work.insert(caller.run(), worker);
+                vec![line]
+            }
+            RunEvent::TurnStarted { caller, .. } => {
+                self.turns += 1;
+                self.of(caller.run(), |worker, _| {
+                    worker.doing = Activity::Asking { since: now };
+                    worker.tail.clear();
+                    worker.results = 0;
+                    // They were not the answer after all.
+                    worker
+                        .last_words
+                        .take()
+                        .map(LineKind::Text)
+                        .into_iter()
+                        .collect()
+                })
+            }
+            RunEvent::Streamed { caller, event } => self.of(caller.run(), |worker, telling| {
+                worker.on_text(event, now, telling)
+            }),
+            RunEvent::Used {
+                caller,
+                usage,
+                cost_nano_usd,
+            } => {
+                self.tokens = self.tokens.saturating_add(usage.total());
+                if let Some(cost) = cost_nano_usd {
+                    self.cost_nano_usd = Some(self.cost_nano_usd.unwrap_or(0).saturating_add(cost));
+                }
+                self.of(caller.run(), |worker, telling| {
+                    worker.doing = Activity::Calling;
+                    worker.used = (telling.wanted.more && usage.total() > 0).then(|| used(usage));
+                    Vec::new()
+                })
+            }
+            RunEvent::CallStarted { caller, call } => {
+                self.calls += 1;
+                self.of(caller.run(), |worker, telling| {
+                    let call = telling.call(call);
+                    worker.doing = Activity::Calling;
+                    worker.calls.push(ActiveCall {
+                        id: call.id.clone(),
+                        what: words::call(&call),
+                        since: now,
+                    });
+                    match telling.wanted.more {
+                        true => vec![LineKind::Call(words::call_whole(&call))],
+                        false => Vec::new(),
+                    }
+                })
+            }
+            RunEvent::CallEnded { caller, result } => self.of(caller.run(), |worker, telling| {
+                worker.on_result(result, telling)
+            }),
+            RunEvent::Said { caller, message } => match message {
+                Message::Input { .. } | Message::ToolResult(_) => Vec::new(),
+                Message::Model { text, calls, .. } => {
+                    let is_entry = caller.chain().len() == 1;
+                    self.of(caller.run(), |worker, telling| {
+                        worker.on_turn(&telling.text(text), calls, is_entry, telling.wanted)
+                    })
+                }
+            },
+            RunEvent::LeftOut { caller, calls, .. } => {
+                let count = u64::try_from(calls.len()).unwrap_or(u64::MAX);
+                let text = format!(
+                    "the context is nearly full: {} left out",
+                    words::count(count, "old result")
+                );
+                self.of(caller.run(), |_, _| vec![LineKind::Warning(text)])
+            }
+            RunEvent::Ended { caller, end, .. } => {
+                let Some(mut worker) = self.at_work.remove(&caller.run()) else {
+                    return Vec::new();
+                };
+                let mut said = Vec::new();
+                let last = worker.last_words.take();
+                if let Some(text) = last.filter(|_| !end.is_answer() || self.telling.wanted.answer)
+                {
+                    said.push(LineKind::Text(text));
+                }
+                if !end.is_answer() {
+                    let how = words::cut(&self.telling.text(&end.to_string()));
+                    said.push(LineKind::Ended(format!("{} ended: {how}", worker.label)));
+                }
+                said.into_iter().map(|said| worker.says(said)).collect()
+            }
+            RunEvent::Prepared { .. } => Vec::new(),
+            RunEvent::Warning { text } => vec![ViewLine {
+                runs: Vec::new(),
+                label: String::new(),
+                said: LineKind::Warning(crate::output::escape::escape(&self.telling.text(text))),
+            }],
+        }
+    }
+
+    fn of(
+        &mut self,
+        run: u64,
+        takes: impl FnOnce(&mut ActiveWorker, &LineWriter) -> Vec<LineKind>,
+    ) -> Vec<ViewLine> {
+        let Some(worker) = self.at_work.get_mut(&run) else {
+            return Vec::new();
+        };
+        let said = takes(worker, &self.telling);
+        said.into_iter().map(|said| worker.says(said)).collect()
+    }
+}
+
+impl ActiveWorker {
+    fn says(&self, said: LineKind) -> ViewLine {
+        ViewLine {
+            runs: self.runs.clone(),
+            label: self.label.clone(),
+            said,
+        }
+    }
+
+    /// A piece of a turn.
+    fn on_text(&mut self, event: &Event, now: Instant, telling: &LineWriter) -> Vec<LineKind> {
+        match event {
+            Event::Text(text) => {
+                self.doing = Activity::Speaking;
+                self.tail.push_str(text);
+                if self.tail.len() > 2 * MAX_TAIL_BYTES {
+                    let start = self
+                        .tail
+                        .ceil_char_boundary(self.tail.len() - MAX_TAIL_BYTES);
+                    self.tail.drain(..start);
+                }
+                Vec::new()
+            }
+            Event::Thinking(block) => {
+                self.thinks(now);
+                match telling.wanted.more && !block.text.trim().is_empty() {
+                    true => vec![LineKind::Thought(telling.text(&block.text).into_owned())],
+                    false => Vec::new(),
+                }
+            }
+            Event::Alive => {
+                self.thinks(now);
+                Vec::new()
+            }
+            Event::Again(retry) => {
+                self.tail.clear();
+                let why = words::retry(&telling.text(&retry.reason));
+                let wait = Duration::from_millis(retry.wait_ms);
+                let line = format!("{why}, again in {}", words::until(wait));
+                // Longer than a clock can say is as good as a day.
+                let day = Duration::from_secs(24 * 3600);
+                self.doing = Activity::Waiting {
+                    until: now + wait.min(day),
+                    why,
+                };
+                vec![LineKind::Warning(line)]
+            }
+            Event::Call(_) | Event::Usage(_) | Event::End(_) | Event::Failed(_) => Vec::new(),
+        }
+    }
+
+    fn thinks(&mut self, now: Instant) {
+        match &self.doing {
+            Activity::Asking { since } => self.doing = Activity::Thinking { since: *since },
+            Activity::Beginning | Activity::Waiting { .. } | Activity::Calling => {
+                self.doing = Activity::Thinking { since: now };
+            }
+            Activity::Thinking { .. } | Activity::Speaking => {}
+        }
+    }
+
+    /// A whole turn.
+    fn on_turn(
+        &mut self,
+        text: &str,
+        calls: &[ToolCall],
+        is_entry: bool,
+        wanted: DetailLevel,
+    ) -> Vec<LineKind> {
+        self.tail.clear();
+        self.doing = Activity::Calling;
+        let mut said = Vec::new();
+        if !text.trim().is_empty() {
+            if calls.is_empty() && is_entry {
+                self.last_words = Some(text.to_owned());
+            } else {
+                said.push(LineKind::Text(text.to_owned()));
+            }
+        }
+        said.extend(self.used.take().map(LineKind::Note));
+        if calls.len() > MAX_SHOWN_RESULTS && !wanted.more {
+            said.push(LineKind::Note(format!(
+                "{} calls, {MAX_SHOWN_RESULTS} of them shown",
+                calls.len()
+            )));
+        }
+        said
+    }
+
+    /// The result of a call.
+    fn on_result(&mut self, result: &ToolResult, telling: &LineWriter) -> Vec<LineKind> {
+        let found = self.calls.iter().position(|call| call.id == result.id);
+        let what = match found {
+            Some(index) => self.calls.remove(index).what,
+            None => words::cut(&telling.text(&result.tool)),
+        };
+        self.results += 1;
+        if self.results > MAX_SHOWN_RESULTS && !telling.wanted.more {
+            return Vec::new();
+        }
+        // The toolbox has redacted it; what ends a call otherwise is text of somebody, too.
+        let outcome = words::outcome(&telling.text(&result.content), result.is_error);
+        let line = match outcome.is_empty() {
+            true => what,
+            false => format!("{what}: {outcome}"),
+        };
+        vec![match result.is_error {
+            true => LineKind::Failed(line),
+            false => LineKind::Done(line),
+        }]
+    }
+}
+
+/// What a turn used.
+fn used(usage: Usage) -> String {
+    let mut text = format!(
+        "{} in, {} out",
+        words::tokens(usage.input_tokens),
+        words::tokens(usage.output_tokens)
+    );
+    if usage.cache_read_tokens > 0 {
+        text.push_str(&format!(
+            ", {} of them cached",
+            words::tokens(usage.cache_read_tokens)
+        ));
+    }
+    text
+}

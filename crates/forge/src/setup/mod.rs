@@ -1,0 +1,485 @@
+//! What several commands start with: the sources of the configuration, the
+//! project, a worker and what it holds, who answers.
+
+pub(crate) mod engine;
+pub(crate) mod keys;
+pub(crate) mod program_dirs;
+pub(crate) mod provider_client;
+pub(crate) mod repositories;
+pub(crate) mod target;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_runtime::{EquipError, Isolation, OsSandbox, Repositories, equip};
+use forge_tools::{
+    Approver, AssumeYes, Caller, HostAnswers, NoRecord, NobodyAnswers, Recorder, Toolbox,
+};
+use sandbox_config::{
+    ConfigChoice, DiagnosticCode, Grant, PrivilegedSetting, Project, Sources, TrustedSettings,
+    WithoutFile, Worker, load,
+};
+use sha2::{Digest as _, Sha256};
+
+use serde_json::json;
+
+use crate::ambient::Ambient;
+use crate::cli::{ApprovalFlags, ApproveAll, ApproverName, Global};
+use crate::commands::project::trust;
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::shell_word;
+use crate::output::prompt::TerminalApprover;
+use crate::output::stderr;
+use crate::queue::{Queue, WhenUnattended};
+use crate::signals::stop_signal;
+use crate::state::trust_store::TrustStore;
+
+/// How long work that nobody waits for any more may take to end.
+const SHUTDOWN: Duration = Duration::from_millis(200);
+
+/// Loads the project that the flags and the working directory name.
+pub(crate) fn project(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+) -> Result<Project, CliError> {
+    let project = match silently(global, ambient, start.clone(), without_file) {
+        Err(failure)
+            if is_untrusted(&failure) && ambient.nobody_to_ask(global.no_input).is_none() =>
+        {
+            if !trust::ask_now(global, ambient, start.clone(), without_file)? {
+                return Err(failure);
+            }
+            silently(global, ambient, start, without_file)?
+        }
+        loaded => loaded?,
+    };
+    remember_empty_places(&project, ambient)?;
+    if !global.quiet {
+        warn(&project, global, ambient);
+    }
+    Ok(project)
+}
+
+/// Whether all that is wrong is that nobody has agreed.
+pub(crate) fn is_untrusted(failure: &CliError) -> bool {
+    failure.diagnostics().is_some_and(|all| {
+        all.iter()
+            .filter(|one| one.is_error())
+            .all(|one| one.code() == DiagnosticCode::Untrusted)
+    })
+}
+
+/// What workers write into a directory that was empty needs no yes afterwards.
+fn remember_empty_places(project: &Project, ambient: &Ambient) -> Result<(), CliError> {
+    let new = project
+        .empty_places()
+        .iter()
+        .filter(|key| !key.is_trusted());
+    let new: Vec<String> = new.map(|key| key.hash().to_owned()).collect();
+    match &ambient.state {
+        Some(state) if !new.is_empty() => {
+            TrustStore::in_state(state).change(|known| known.extend(new))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same, and the warnings are the caller's to say.
+pub(crate) fn project_silently(
+    global: &Global,
+    ambient: &Ambient,
+    without_file: WithoutFile,
+) -> Result<Project, CliError> {
+    silently(global, ambient, None, without_file)
+}
+
+/// The project as its own file says it, without what the person's file takes away; none where
+/// there is no such file. For explaining.
+pub(crate) fn project_alone(
+    global: &Global,
+    ambient: &Ambient,
+) -> Result<Option<Project>, CliError> {
+    if !ambient.user_file.as_deref().is_some_and(Path::exists) {
+        return Ok(None);
+    }
+    let trust = trust(global, ambient)?;
+    let mut sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
+    sources.user_file = None;
+    Ok(Some(load(&sources)?))
+}
+
+/// Where the project is, whether or not it can be loaded.
+pub(crate) fn project_dir(global: &Global, ambient: &Ambient) -> Result<PathBuf, CliError> {
+    let trust = TrustedSettings::Store(BTreeSet::new());
+    let sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
+    Ok(sandbox_config::project_dir(&sources)?)
+}
+
+fn trust(global: &Global, ambient: &Ambient) -> Result<TrustedSettings, CliError> {
+    Ok(match (&ambient.state, global.trust) {
+        (_, true) => TrustedSettings::Given,
+        (Some(state), false) => TrustedSettings::Store(TrustStore::in_state(state).read()?),
+        (None, false) => TrustedSettings::Store(BTreeSet::new()),
+    })
+}
+
+/// The same from a directory.
+pub(crate) fn silently(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+) -> Result<Project, CliError> {
+    let trust = trust(global, ambient)?;
+    Ok(load(&sources(
+        global,
+        ambient,
+        start,
+        without_file,
+        trust,
+    )?)?)
+}
+
+/// The same with the trust given, and without warnings.
+pub(crate) fn project_trusting(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+    trust: TrustedSettings,
+) -> Result<Project, CliError> {
+    Ok(load(&sources(
+        global,
+        ambient,
+        start,
+        without_file,
+        trust,
+    )?)?)
+}
+
+fn sources(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+    trust: TrustedSettings,
+) -> Result<Sources, CliError> {
+    let mut overrides = Vec::new();
+    for pair in &global.set {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(CliError::usage(format!("-c {pair}: expected KEY=VALUE")));
+        };
+        overrides.push((key.to_owned(), value.to_owned()));
+    }
+    if let Some(root) = &global.sandbox_root {
+        // A string whatever it looks like: `--sandbox-root 1` is a directory.
+        overrides.push(("sandbox.root".to_owned(), json!(root).to_string()));
+    }
+    let base = global
+        .directory
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("."));
+    let start = match start {
+        Some(start) => base.join(start),
+        None => base,
+    };
+    let named = global
+        .config
+        .clone()
+        .or_else(|| ambient.var("FORGE_CONFIG").map(PathBuf::from));
+    let choice = match (global.no_config, named) {
+        (true, _) => ConfigChoice::None,
+        (false, Some(file)) => ConfigChoice::File(file),
+        (false, None) => ConfigChoice::Discover,
+    };
+    let mut sources = Sources::new(start);
+    sources.choice = choice;
+    sources.overrides = overrides;
+    sources.env = ambient.env.clone();
+    sources.home = ambient.home.clone();
+    sources.user_file = ambient.user_file.clone();
+    sources.personal_rules = ambient.personal_rules();
+    sources.without_file = without_file;
+    sources.trust = trust;
+    let of_git = forge_tools::git::tools::NAMES.map(str::to_owned);
+    sources.known_tools = Some([forge_tools::tools::names(), of_git.to_vec()].concat());
+    sources.schema_check = Some(forge_runtime::schema_mistakes);
+    sources.repository_check = Some(repositories::address);
+    sources.out_of_reach = ambient.out_of_reach();
+    Ok(sources)
+}
+
+/// Warns of untrusted settings: in full the first time, then in one line.
+fn warn(project: &Project, global: &Global, ambient: &Ambient) {
+    let ignored: Vec<&PrivilegedSetting> = project
+        .privileged_settings()
+        .iter()
+        .filter(|key| !key.is_trusted())
+        .collect();
+    let briefly = !ignored.is_empty() && global.verbose == 0 && were_told(&ignored, ambient);
+    for warning in project.warnings() {
+        if !(briefly && warning.code() == DiagnosticCode::Untrusted) {
+            stderr::print(crate::output::escape::escape_lines(&warning.to_string()));
+        }
+    }
+    if briefly {
+        let keys: Vec<&str> = ignored.iter().map(|key| key.key()).collect();
+        let keys = crate::output::escape::escape(&keys.join(", "));
+        stderr::print(format_args!(
+            "warning: you have not agreed to {keys}: see `forge trust`"
+        ));
+    }
+}
+
+/// Whether the person was told of exactly these keys before. A store that cannot be used means
+/// that everything is told once more.
+fn were_told(keys: &[&PrivilegedSetting], ambient: &Ambient) -> bool {
+    let Some(state) = &ambient.state else {
+        return false;
+    };
+    let mut hash = Sha256::new();
+    for key in keys {
+        hash.update(key.hash());
+    }
+    let hash: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let store = TrustStore::of_warnings(state);
+    if store.read().is_ok_and(|told| told.contains(&hash)) {
+        return true;
+    }
+    let _ = store.change(|told| {
+        told.insert(hash);
+    });
+    false
+}
+
+/// A worker and what it holds: the named one, else the entry worker, else (where
+/// the project has none) nobody and the whole ceiling.
+pub(crate) fn holder(
+    project: &Project,
+    name: Option<&str>,
+) -> Result<(Option<Worker>, Grant), CliError> {
+    let worker = match name {
+        Some(name) => Some(project.worker(name)?),
+        None => project
+            .workers()?
+            .into_iter()
+            .find(|worker| worker.name() == project.entry()),
+    };
+    match worker {
+        Some(worker) => {
+            let grant = entry_grant(project, &worker)?;
+            Ok((Some(worker), grant))
+        }
+        None => Ok((None, project.ceiling().clone())),
+    }
+}
+
+/// What an entry worker holds.
+pub(crate) fn entry_grant(project: &Project, worker: &Worker) -> Result<Grant, CliError> {
+    project.entry_grant(worker).map_err(|escalation| {
+        CliError::new(
+            ExitKind::Usage,
+            "worker.exceeds_parent",
+            escalation.for_person(),
+        )
+    })
+}
+
+/// Who answers, and how commands are confined.
+pub(crate) fn approver(
+    approval: &ApprovalFlags,
+    global: &Global,
+    ambient: &Ambient,
+    project: &Project,
+) -> Arc<dyn Approver> {
+    let all = match approval.approve {
+        Some(ApproveAll::All) => true,
+        None => approval.yes,
+    };
+    if all {
+        return Arc::new(if approval.no_os_sandbox {
+            AssumeYes::even_unconfined()
+        } else {
+            AssumeYes::confined()
+        });
+    }
+    let approval_timeout = approval_timeout(project);
+    let queue = |absent| {
+        let place = ambient.queue(project.dir());
+        Arc::new(Queue::new(place, approval_timeout, absent, global.quiet))
+    };
+    match approval.approver {
+        Some(ApproverName::Host) => return Arc::new(HostAnswers),
+        Some(ApproverName::Queue) => return queue(WhenUnattended::Wait),
+        None => {}
+    }
+    match ambient.nobody_to_ask(global.no_input) {
+        Some(reason) if ambient.no_questions(global.no_input) => {
+            Arc::new(NobodyAnswers::because(reason))
+        }
+        // Whoever watches the queue has said so on purpose.
+        Some(reason) => queue(WhenUnattended::Refuse(format!(
+            "{reason}, and nobody watches with `forge approve --watch`"
+        ))),
+        None => {
+            let command = (!global.quiet).then(|| allow_command(project.dir()));
+            Arc::new(TerminalApprover::new(
+                approval_timeout,
+                ambient.colour,
+                command,
+            ))
+        }
+    }
+}
+
+/// Returns the command that writes a rule of the person's for this project, as it is typed here.
+pub(crate) fn allow_command(project: &Path) -> String {
+    let real = |path: &Path| path.canonicalize().ok();
+    let here = std::env::current_dir().ok().and_then(|here| real(&here));
+    let is_inside = here
+        .zip(real(project))
+        .is_some_and(|(here, project)| here.starts_with(project));
+    match is_inside {
+        true => "forge allow".to_owned(),
+        false => {
+            let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
+            let project = shell_word(&project.to_string_lossy());
+            format!("forge -C {project} allow")
+        }
+    }
+}
+
+/// How long a question waits.
+pub(crate) fn approval_timeout(project: &Project) -> Duration {
+    Duration::from_secs(project.ceiling().approval().timeout_s())
+}
+
+/// How commands are confined, and where containers come from.
+pub(crate) fn isolation(no_os_sandbox: bool, ambient: &Ambient) -> Isolation {
+    Isolation {
+        os: match no_os_sandbox {
+            true => OsSandbox::Off,
+            false => OsSandbox::when_needed(),
+        },
+        docker: engine::docker(ambient),
+        // A project says which.
+        repositories: Repositories::default(),
+    }
+}
+
+/// The toolbox of `grant`, which is of `project`, alone: no workers to call.
+#[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
+pub(crate) fn toolbox(
+    global: &Global,
+    ambient: &Ambient,
+    project: &Project,
+    grant: &Grant,
+    caller: Caller,
+    isolation: &Isolation,
+    approver: Arc<dyn Approver>,
+    recorder: Option<Arc<dyn Recorder>>,
+) -> Result<Toolbox, CliError> {
+    let recorder = recorder.unwrap_or_else(|| Arc::new(NoRecord));
+    let isolation = Isolation {
+        repositories: repositories::repositories(project, ambient)?,
+        ..isolation.clone()
+    };
+    let equipped = equip(
+        grant,
+        caller,
+        &isolation,
+        approver,
+        recorder,
+        ambient.redactor(&repositories::unseen(project, ambient)),
+        Vec::new(),
+    )
+    .map_err(not_equipped)?;
+    say_warnings(global, &equipped.warnings);
+    Ok(equipped.toolbox)
+}
+
+/// Tells a person what is wrong with how a worker was equipped.
+pub(crate) fn say_warnings(global: &Global, warnings: &[String]) {
+    for warning in warnings.iter().filter(|_| !global.quiet) {
+        stderr::print(format_args!(
+            "warning: {}",
+            crate::output::escape::escape_lines(warning)
+        ));
+    }
+}
+
+pub(crate) fn not_equipped(error: EquipError) -> CliError {
+    let message = error.to_string();
+    match error {
+        EquipError::Isolation { hint, .. } | EquipError::Container { hint, .. } => {
+            let failure = CliError::new(ExitKind::Isolation, "isolation.unavailable", message);
+            match hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        }
+        EquipError::Grant(_) => CliError::new(ExitKind::Negative, "mount.unavailable", message),
+        EquipError::Repositories(none) => {
+            let failure = CliError::new(ExitKind::Negative, "git", message);
+            match none.hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        }
+        EquipError::Tools(_) => CliError::new(ExitKind::Usage, "config.tool_name", message),
+    }
+}
+
+/// Runs `work` until it ends or forge is told to stop.
+pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, CliError> {
+    block_on(async {
+        tokio::select! {
+            // Listens before the work begins, which may not wait for anything for a while.
+            biased;
+            failure = stop_signal() => Err(failure),
+            output = work => Ok(output),
+        }
+    })?
+}
+
+/// Runs `work` to its end. Where forge is told to stop, `stop` is called, which is to end it
+/// soon; then what told it comes out as well.
+pub(crate) fn stopping<F: Future>(
+    work: F,
+    stop: impl FnOnce(),
+) -> Result<(F::Output, Option<CliError>), CliError> {
+    block_on(async {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            // Listens before the work begins, which may not wait for anything for a while.
+            biased;
+            failure = stop_signal() => {
+                stop();
+                (work.await, Some(failure))
+            }
+            output = &mut work => (output, None),
+        }
+    })
+}
+
+/// Runs one future to its end on a runtime of our own.
+fn block_on<F: Future>(work: F) -> Result<F::Output, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::new(ExitKind::Negative, "runtime", error.to_string()))?;
+    let output = runtime.block_on(work);
+    // Calls still under way are dropped here, and record themselves. A blocking read
+    // of the terminal must not hold up our exit.
+    runtime.shutdown_timeout(SHUTDOWN);
+    Ok(output)
+}

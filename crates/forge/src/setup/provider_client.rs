@@ -1,0 +1,83 @@
+//! Models behind HTTP as the configuration names them: the one place where its providers become
+//! connections.
+
+use std::sync::Arc;
+
+use forge_runtime::{Key, Model, Prices, Retrying};
+use sandbox_config::{Project, ProviderSettings, UnknownProvider, Wire};
+
+use crate::exit::{CliError, ExitKind};
+use crate::setup::keys::ApiKeys;
+
+/// The model of a name, `provider:model`, with its key, tried again as the provider says.
+pub(crate) fn model(
+    named: &str,
+    project: &Project,
+    keys: &mut ApiKeys<'_>,
+) -> Result<Arc<dyn Model>, CliError> {
+    let (provider, model) = find(project, named)?;
+    let key = keys.of(provider)?;
+    let connected = provider_of(provider, model, key, provider.streams())?
+        .model(model)
+        .map_err(|error| unusable(provider, &error))?;
+    let total_ms = provider.retry_s().saturating_mul(1_000);
+    Ok(Arc::new(Retrying::new(Arc::new(connected), total_ms)))
+}
+
+/// The provider that a model's name begins with, and the rest of the name.
+pub(crate) fn find<'p, 'm>(
+    project: &'p Project,
+    named: &'m str,
+) -> Result<(&'p ProviderSettings, &'m str), CliError> {
+    project
+        .provider_of(named)
+        .map_err(|unknown: UnknownProvider| {
+            CliError::new(ExitKind::Usage, "model.unknown", unknown.to_string())
+                .hint(unknown.help())
+        })
+}
+
+/// A provider with what is known of one of its models.
+pub(crate) fn provider_of(
+    provider: &ProviderSettings,
+    model: &str,
+    key: Option<Key>,
+    stream: bool,
+) -> Result<forge_runtime::Provider, CliError> {
+    let wire = match provider.wire() {
+        Wire::Anthropic => forge_runtime::Wire::Anthropic,
+        Wire::OpenAiChat => forge_runtime::Wire::OpenAiChat,
+        Wire::OpenAiResponses => forge_runtime::Wire::OpenAiResponses,
+    };
+    let max_tokens = provider.max_tokens(model);
+    let mut made =
+        forge_runtime::Provider::new(provider.name(), wire, provider.base_url(), max_tokens)
+            .map_err(|error| unusable(provider, &error))?
+            .stream(stream);
+    if let Some(key) = key {
+        made = made.key(key);
+    }
+    if let Some(tokens) = provider.context_tokens(model) {
+        made = made.context_tokens(tokens);
+    }
+    if let Some(prices) = provider.prices(model) {
+        made = made.prices(Prices {
+            input: prices.input_nano_usd(),
+            output: prices.output_nano_usd(),
+            cache_read: prices.cache_read_nano_usd(),
+            cache_write: prices.cache_write_nano_usd(),
+        });
+    }
+    Ok(made)
+}
+
+pub(crate) fn unusable(
+    provider: &ProviderSettings,
+    error: &forge_runtime::ProviderError,
+) -> CliError {
+    CliError::new(
+        ExitKind::Usage,
+        "model.unknown",
+        format!("the provider `{}` cannot be used: {error}", provider.name()),
+    )
+}

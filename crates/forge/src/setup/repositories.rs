@@ -1,0 +1,184 @@
+//! How the repositories of workers are reached: by the git program, with what the configuration
+//! says of who is asking. This is where variables that hold tokens are read; what they hold goes to
+//! the process that talks to that server, to the redactor, and nowhere else.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge_runtime::{NoRepositories, Repositories};
+use forge_tools::Redactor;
+use forge_tools::git::{
+    Author, Credential, Credentials, Git, GitBackend, GitError, GitProgram, Repo,
+};
+use os_sandbox::Support;
+use sandbox_config::{CredentialSource, GitCredential, Project};
+
+use crate::ambient::Ambient;
+use crate::exit::{CliError, ExitKind};
+use crate::setup::keys::shield;
+use crate::state::staging::Staging;
+
+/// The one spelling of an address, or why it is none: what a configuration is checked with.
+pub(crate) fn address(text: &str) -> Result<String, String> {
+    match Repo::parse(text) {
+        Ok(repo) => Ok(repo.to_string()),
+        Err(error) => {
+            // The text itself is shown beside it.
+            let why = error.message().rsplit_once(" (");
+            let why = why.map_or(error.message(), |(_, why)| why.trim_end_matches(")."));
+            Err(why.to_owned())
+        }
+    }
+}
+
+/// Git, as a project has it.
+pub(crate) struct ProjectGit {
+    staging: Staging,
+    author: Author,
+    trailer: Option<String>,
+    executable_config: bool,
+    credentials: Credentials,
+    /// Who vouches for servers, if not the system's own list.
+    certificates: Option<PathBuf>,
+    /// What is taken for a key in what is staged, beside what has the shape of one.
+    redactor: Arc<Redactor>,
+}
+
+impl ProjectGit {
+    /// Nothing is opened for it yet.
+    pub(crate) fn of(project: &Project, ambient: &Ambient) -> Result<Self, CliError> {
+        let settings = project.git();
+        Ok(ProjectGit {
+            staging: Staging::of(project.dir(), ambient)?,
+            author: Author::parse(settings.author()).map_err(|error| unfit(&error))?,
+            trailer: settings.trailer().map(str::to_owned),
+            executable_config: project.ceiling().allows_executable_config(),
+            credentials: credentials(project, ambient)?,
+            certificates: certificates(ambient),
+            redactor: ambient.redactor(&unseen(project, ambient)),
+        })
+    }
+
+    /// Ready to be used, confined with what this host can enforce.
+    pub(crate) fn open(&self, support: Support) -> Result<Git<GitProgram>, CliError> {
+        let program = self.staging.program(support)?;
+        let mut program = program.credentials(self.credentials.clone());
+        if let Some(file) = &self.certificates {
+            program = program.certificates(file);
+        }
+        let git = Git::new(program, self.staging.open()?)
+            .author(self.author.clone())
+            .redactor(Arc::clone(&self.redactor))
+            .allow_executable_config(self.executable_config);
+        match &self.trailer {
+            None => Ok(git),
+            Some(line) => git.trailer(line).map_err(|error| unfit(&error)),
+        }
+    }
+}
+
+/// What the workers of a project reach repositories by.
+pub(crate) fn repositories(project: &Project, ambient: &Ambient) -> Result<Repositories, CliError> {
+    if project.ceiling().repositories().is_empty() {
+        return Ok(Repositories::default());
+    }
+    let git = ProjectGit::of(project, ambient)?;
+    Ok(Repositories::opened_by(move |support| {
+        let opened = git.open(support).map_err(|failure| NoRepositories {
+            reason: failure.message().to_owned(),
+            hint: failure.hint_text().map(str::to_owned),
+        })?;
+        Ok(Arc::new(opened) as Arc<dyn GitBackend>)
+    }))
+}
+
+/// What a project lets nobody see, and tokens: whatever the variables are called.
+pub(crate) fn unseen(project: &Project, ambient: &Ambient) -> Vec<String> {
+    let tokens = variables(project).filter_map(|name| ambient.var(name));
+    let mut texts = project.redacted().to_vec();
+    texts.extend(tokens.map(str::to_owned));
+    texts
+}
+
+/// The variables that hold tokens.
+pub(crate) fn variables(project: &Project) -> impl Iterator<Item = &str> {
+    let named = project.git().credentials().iter();
+    named.filter_map(|credential| match credential.source() {
+        CredentialSource::Variable(name) => Some(name.as_str()),
+        CredentialSource::Helper(_) | CredentialSource::Agent { .. } => None,
+    })
+}
+
+fn credentials(project: &Project, ambient: &Ambient) -> Result<Credentials, CliError> {
+    let mut all = Credentials::new();
+    for one in project.git().credentials() {
+        let credential = credential(one, ambient, variables(project).collect())?;
+        all = all
+            .with(one.server(), credential)
+            .map_err(|error| unfit(&error))?;
+    }
+    for server in project.git().untrusted() {
+        let why = "the project says how, and you have not agreed to that (`forge trust`)";
+        all = all
+            .with(server, Credential::absent(why))
+            .map_err(|error| unfit(&error))?;
+    }
+    Ok(all)
+}
+
+fn credential(
+    one: &GitCredential,
+    ambient: &Ambient,
+    tokens: Vec<&str>,
+) -> Result<Credential, CliError> {
+    match one.source() {
+        CredentialSource::Variable(name) => match ambient.var(name) {
+            None => Ok(Credential::absent(format!("{name} is not set"))),
+            Some(token) => {
+                shield()?;
+                let unfit = |_: GitError| Credential::absent(format!("{name} holds no token"));
+                Ok(Credential::token(token).unwrap_or_else(unfit))
+            }
+        },
+        CredentialSource::Helper(words) => {
+            shield()?;
+            let known = |name: &str| Credential::HELPER_VARIABLES.contains(&name);
+            let variables = ambient.env.iter().filter(|(name, _)| known(name));
+            // Another server's token is none of its business.
+            let variables = variables.filter(|(name, _)| !tokens.contains(&name.as_str()));
+            let variables =
+                variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+            Credential::helper(words.iter(), variables).map_err(|error| unfit(&error))
+        }
+        CredentialSource::Agent { known_hosts } => {
+            let own = || Some(ambient.home.as_deref()?.join(".ssh/known_hosts"));
+            let known_hosts = known_hosts.clone().or_else(own);
+            match (ambient.var("SSH_AUTH_SOCK"), known_hosts) {
+                (Some(socket), Some(known_hosts)) if Path::new(socket).is_absolute() => {
+                    Credential::agent(socket, known_hosts).map_err(|error| unfit(&error))
+                }
+                (Some(_), Some(_)) => Ok(Credential::absent("SSH_AUTH_SOCK is not a path")),
+                (None, _) => Ok(Credential::absent(
+                    "SSH_AUTH_SOCK is not set: no agent runs",
+                )),
+                (Some(_), None) => Ok(Credential::absent("missing home directory")),
+            }
+        }
+    }
+}
+
+/// What other programs take their authorities from, a company's own say. Whether it is there is
+/// said when a server is to be believed.
+fn certificates(ambient: &Ambient) -> Option<PathBuf> {
+    let file = ambient.var("SSL_CERT_FILE")?;
+    std::path::absolute(file).ok()
+}
+
+fn unfit(error: &GitError) -> CliError {
+    let failure = CliError::new(ExitKind::Usage, "config.bad_value", error.message());
+    match error.advice() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,155 @@
+//! What `forge run` is told to run: a worker's name, a worker file, a project's directory, or
+//! nothing at all.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_config::{Grant, Project, WithoutFile, Worker};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, RunArgs};
+use crate::commands::run::choose_worker;
+use crate::exit::{CliError, ExitKind};
+use crate::setup;
+
+/// Who runs, with what, and whom it may find.
+pub(crate) struct RunTarget {
+    pub(crate) project: Project,
+    pub(crate) worker: Worker,
+    pub(crate) grant: Grant,
+    pub(crate) workers: Vec<Worker>,
+    /// The worker's file, if it is of no project.
+    pub(crate) alone: Option<PathBuf>,
+}
+
+pub(crate) fn run_target(
+    global: &Global,
+    args: &RunArgs,
+    ambient: &Ambient,
+) -> Result<RunTarget, CliError> {
+    let subject = subject(global, args.worker.as_deref());
+    let start = match &subject {
+        TargetSpec::Entry | TargetSpec::Named(_) => None,
+        TargetSpec::Project(dir) => Some(dir.clone()),
+        TargetSpec::File(file) => file.parent().map(Path::to_path_buf),
+    };
+    let project = setup::project(global, ambient, start, WithoutFile::DefaultZones)?;
+    let worker = match &subject {
+        TargetSpec::File(file) => {
+            let file = base(global).join(file);
+            if project.file().is_none() {
+                return alone(project, &file);
+            }
+            of_project(&project, &file)?
+        }
+        TargetSpec::Entry | TargetSpec::Project(_) => choose_worker::entry(&project, global, ambient)?,
+        TargetSpec::Named(name) => project.worker(name).map_err(|mistakes| {
+            // A path that is no directory was meant as one.
+            if name.ends_with(".worker") {
+                return CliError::new(
+                    ExitKind::Usage,
+                    "run.subject",
+                    format!("cannot find the worker file `{}`", crate::output::escape::escape(name)),
+                )
+                .hint("`forge worker list` shows the workers here");
+            }
+            match name.contains('/') {
+                true => CliError::new(
+                    ExitKind::Usage,
+                    "run.subject",
+                    format!("there is neither a directory `{name}` nor a worker of that name"),
+                )
+                .hint("a directory runs the entry worker of the project in it; `forge worker list` shows the workers here"),
+                false => mistakes.into(),
+            }
+        })?,
+    };
+    Ok(RunTarget {
+        workers: project.workers()?,
+        grant: setup::entry_grant(&project, &worker)?,
+        worker,
+        project,
+        alone: None,
+    })
+}
+
+/// No project says what such a worker may touch, so it touches nothing.
+fn alone(project: Project, file: &Path) -> Result<RunTarget, CliError> {
+    let (worker, grant) = project.worker_alone(file)?;
+    Ok(RunTarget {
+        project,
+        worker,
+        grant,
+        workers: Vec::new(),
+        alone: Some(file.to_path_buf()),
+    })
+}
+
+/// The worker of a project that is in this file.
+fn of_project(project: &Project, file: &Path) -> Result<Worker, CliError> {
+    let same = file.canonicalize().ok();
+    let found = project.workers()?.into_iter().find(|worker| {
+        let own = worker.file().canonicalize().ok();
+        own.is_some() && own == same
+    });
+    found.ok_or_else(|| {
+        CliError::new(
+            ExitKind::Usage,
+            "run.subject",
+            format!(
+                "`{}` is not a worker of the project in {}",
+                file.display(),
+                project.dir().display()
+            ),
+        )
+        .hint("move it into one of the project's `worker_paths`, or run it without files by --no-config")
+    })
+}
+
+/// Takes a first argument that reads as a sentence as the input of the entry worker:
+/// `forge run "fix the failing test"`, `forge run Report.`. A directory or a file may be called so.
+pub(crate) fn with_sentence_as_input(global: &Global, args: &RunArgs) -> RunArgs {
+    let mut args = args.clone();
+    let is_sentence = |word: &String| {
+        let is_text = word.contains(char::is_whitespace)
+            || word.ends_with(['.', '!', '?', '…', ',', ';', ':'])
+            || word
+                .chars()
+                .any(|c| !c.is_alphanumeric() && !"_-./".contains(c));
+        is_text && matches!(subject(global, Some(word)), TargetSpec::Named(_))
+    };
+    if args.file.is_none()
+        && let Some(sentence) = args.worker.take_if(|word| is_sentence(word))
+    {
+        args.input.insert(0, sentence);
+    }
+    args
+}
+
+/// What is to run.
+enum TargetSpec {
+    Entry,
+    /// The entry worker of the project there.
+    Project(PathBuf),
+    /// A worker file.
+    File(PathBuf),
+    Named(String),
+}
+
+/// No worker's name holds a dot.
+fn subject(global: &Global, worker: Option<&str>) -> TargetSpec {
+    let Some(word) = worker else {
+        return TargetSpec::Entry;
+    };
+    let there = base(global).join(word);
+    if there.is_dir() {
+        TargetSpec::Project(PathBuf::from(word))
+    } else if word.ends_with(".worker") && there.exists() {
+        TargetSpec::File(PathBuf::from(word))
+    } else {
+        TargetSpec::Named(word.to_owned())
+    }
+}
+
+fn base(global: &Global) -> &Path {
+    global.directory.as_deref().unwrap_or(Path::new("."))
+}

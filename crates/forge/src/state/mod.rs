@@ -1,0 +1,8 @@
+//! forge's own files in the user's state directory: runs, staged commits, trusted projects.
+
+pub(crate) mod private_dirs;
+pub(crate) mod remove_contents;
+pub(crate) mod run_dir;
+pub(crate) mod staging;
+pub(crate) mod stored_runs;
+pub(crate) mod trust_store;

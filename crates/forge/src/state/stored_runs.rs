@@ -1,0 +1,324 @@
+//! The runs that are kept under the state directory: which there are, and their files, opened so
+//! that whatever lies there cannot hold us up.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use forge_runtime::transcript::{self, Transcript};
+use forge_tools::audit::{
+    Break, Integrity, LineReader, Place, RawLine, Verified, Verifier, segment_name,
+};
+use forge_tools::escape_controls;
+use rustix::fs::OFlags;
+use serde_json::Value;
+
+use crate::bounded::read_text;
+use crate::exit::{CliError, ExitKind};
+use crate::state::run_dir::{ABOUT, RunDescription};
+
+/// What `run.json` may hold.
+const MAX_RUN_JSON_BYTES: u64 = 4 * 1024 * 1024;
+/// The last two lines of a sealed log fit into this.
+const TAIL_BYTES: u64 = 16 * 1024;
+
+/// One run.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredRun {
+    path: PathBuf,
+    /// `<worker>_<seconds>-<nanoseconds, random>`.
+    pub(crate) name: String,
+    /// Before the time.
+    pub(crate) worker: String,
+    /// When it began, in seconds since 1970.
+    pub(crate) seconds: u64,
+}
+
+/// What is kept of what its models saw and said.
+#[derive(Debug)]
+pub(crate) enum StoredTranscript {
+    /// All of it, up to what a killed program tore.
+    Kept(Box<Transcript>),
+    /// Something that cannot be believed, and why.
+    Damaged(String),
+    /// Nothing: no model was asked, or nothing was to be kept.
+    Nothing,
+}
+
+/// All of them, the newest first.
+#[derive(Debug, Default)]
+pub(crate) struct StoredRuns(Vec<StoredRun>);
+
+impl StoredRuns {
+    /// Looks into the state directory.
+    pub(crate) fn read(state: &Path) -> Result<Self, CliError> {
+        StoredRuns::in_dir(&state.join("runs"))
+    }
+
+    /// Looks into one directory.
+    pub(crate) fn in_dir(dir: &Path) -> Result<Self, CliError> {
+        let entries = match std::fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(StoredRuns(Vec::new())),
+            Err(error) => {
+                return Err(CliError::new(
+                    ExitKind::Negative,
+                    "state",
+                    format!("cannot look into {}: {error}", dir.display()),
+                ));
+            }
+        };
+        let runs = entries
+            .filter_map(|entry| StoredRun::new(entry.ok()?.path()))
+            .collect();
+        Ok(StoredRuns(runs).sorted())
+    }
+
+    /// These and those.
+    pub(crate) fn and(mut self, mut others: StoredRuns) -> Self {
+        self.0.append(&mut others.0);
+        self.sorted()
+    }
+
+    fn sorted(mut self) -> Self {
+        // An id begins with the nanoseconds of its second.
+        self.0
+            .sort_by(|a, b| (b.seconds, b.id(), &b.name).cmp(&(a.seconds, a.id(), &a.name)));
+        self
+    }
+
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &StoredRun> {
+        self.0.iter()
+    }
+
+    /// Returns the start of the id of `run` that names no other run, of `min_chars` at least.
+    pub(crate) fn short_id<'a>(&self, run: &'a StoredRun, min_chars: usize) -> &'a str {
+        let id = run.id();
+        let is_unique =
+            |start: &str| self.0.iter().filter(|run| run.answers_to(start)).count() == 1;
+        let mut lengths = (min_chars..id.len()).filter(|end| id.is_char_boundary(*end));
+        let end = lengths.find(|end| is_unique(&id[..*end]));
+        end.map_or(id, |end| &id[..end])
+    }
+
+    /// The run that is meant: `last`, or the beginning of its name or of its id.
+    pub(crate) fn find(&self, name: &str) -> Result<&StoredRun, CliError> {
+        let unknown = |text: String| CliError::new(ExitKind::Usage, "log.run", text);
+        if name == "last" {
+            return self
+                .0
+                .first()
+                .ok_or_else(|| unknown("no run is kept yet".to_owned()));
+        }
+        if let Some(exact) = self.0.iter().find(|run| run.name == name) {
+            return Ok(exact);
+        }
+        let meant: Vec<&StoredRun> = self.0.iter().filter(|run| run.answers_to(name)).collect();
+        match meant.as_slice() {
+            [one] => Ok(one),
+            [] => Err(unknown(format!("unknown run `{}`", escape_controls(name)))
+                .hint("`forge log list` shows the runs; `last` is the newest")),
+            [first, second, ..] => Err(unknown(format!(
+                "`{}` is the beginning of {} runs, {} and {} among them",
+                escape_controls(name),
+                meant.len(),
+                first.shown(),
+                second.shown()
+            ))
+            .hint("write more of it")),
+        }
+    }
+}
+
+impl StoredRun {
+    fn new(path: PathBuf) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_owned();
+        let (worker, id) = name.rsplit_once('_')?;
+        let seconds = id.split_once('-')?.0.parse().ok()?;
+        let worker = worker.to_owned();
+        Some(StoredRun {
+            path,
+            worker,
+            seconds,
+            name,
+        })
+    }
+
+    /// The run that is kept in this directory, if that is one.
+    pub(crate) fn at(dir: &Path) -> Option<Self> {
+        let dir = dir.canonicalize().ok().filter(|dir| dir.is_dir())?;
+        StoredRun::new(dir)
+    }
+
+    /// Where it is kept.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn answers_to(&self, name: &str) -> bool {
+        let id = self.name.get(self.worker.len() + 1..).unwrap_or_default();
+        !name.is_empty() && (self.name.starts_with(name) || id.starts_with(name))
+    }
+
+    /// Its name, as a terminal may show it.
+    pub(crate) fn shown(&self) -> String {
+        escape_controls(&self.name)
+    }
+
+    /// What follows the worker's name.
+    pub(crate) fn id(&self) -> &str {
+        self.name.get(self.worker.len() + 1..).unwrap_or_default()
+    }
+
+    /// One file of its audit log, if there is that many.
+    pub(crate) fn segment(&self, segment: u32) -> std::io::Result<Option<File>> {
+        self.file(&segment_name(segment))
+    }
+
+    /// One of its files, if it is there.
+    pub(crate) fn file(&self, name: &str) -> std::io::Result<Option<File>> {
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits();
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(i32::try_from(flags).unwrap_or(0))
+            .open(self.path.join(name));
+        match opened {
+            Ok(file) if file.metadata()?.is_file() => Ok(Some(file)),
+            Ok(_) => Err(std::io::Error::new(
+                ErrorKind::InvalidInput,
+                "not a regular file",
+            )),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether its log is what was written.
+    pub(crate) fn verified(&self) -> std::io::Result<Verified> {
+        let mut verifier = Verifier::new();
+        let mut segment = 0;
+        while let Some(file) = self.segment(segment)? {
+            verifier.segment(BufReader::new(file))?;
+            segment += 1;
+        }
+        let mut verified = verifier.finish();
+        let broken = matches!(verified.integrity, Integrity::Broken(_));
+        if let (false, Some(segment)) = (broken, self.stray_segment(segment)?) {
+            let at = Place { segment, line: 1 };
+            let why = "the file before it is missing";
+            verified.integrity = Integrity::Broken(Break::Foreign { at, why });
+        }
+        Ok(verified)
+    }
+
+    /// How many calls its log says were decided.
+    pub(crate) fn decisions(&self) -> std::io::Result<u64> {
+        let (mut count, mut segment) = (0, 0);
+        while let Some(file) = self.segment(segment)? {
+            let mut lines = LineReader::new(BufReader::new(file));
+            while let Some(line) = lines.next_line()? {
+                if let RawLine::Whole(bytes) = line
+                    && let Ok(line) = serde_json::from_slice::<Value>(bytes)
+                {
+                    count += u64::from(line["kind"] == "decision");
+                }
+            }
+            segment += 1;
+        }
+        Ok(count)
+    }
+
+    /// The first file of its log that stands after a gap, if there are `segments` before it.
+    pub(crate) fn stray_segment(&self, segments: u32) -> std::io::Result<Option<u32>> {
+        let mut stray = None;
+        for entry in std::fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let number = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("audit.")?.strip_suffix(".jsonl"))
+                .and_then(|number| number.parse::<u32>().ok())
+                .filter(|number| *number >= segments && name == *segment_name(*number));
+            stray = stray.into_iter().chain(number).min();
+        }
+        Ok(stray)
+    }
+
+    /// Whether some program holds the lock of its log, as the one that writes it does.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.segment(0).ok().flatten().is_some_and(|file| {
+            matches!(
+                file.try_lock_shared(),
+                Err(std::fs::TryLockError::WouldBlock)
+            )
+        })
+    }
+
+    /// The line before the seal, if the log is sealed: what the run came to.
+    pub(crate) fn end(&self) -> Option<Value> {
+        let mut last = self.segment(0).ok()??;
+        let mut segment = 1;
+        while let Ok(Some(later)) = self.segment(segment) {
+            last = later;
+            segment += 1;
+        }
+        let length = last.metadata().ok()?.len();
+        last.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))
+            .ok()?;
+        let mut tail = Vec::new();
+        last.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+        let mut lines = tail.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n');
+        let seal: Value = serde_json::from_slice(lines.next()?).ok()?;
+        if seal["kind"] != "seal" {
+            return None;
+        }
+        let end = lines
+            .next()
+            .and_then(|end| serde_json::from_slice(end).ok());
+        Some(end.unwrap_or(Value::Null))
+    }
+
+    /// What its models saw and said.
+    pub(crate) fn told(&self) -> StoredTranscript {
+        match self.file("transcript.jsonl") {
+            Ok(None) => StoredTranscript::Nothing,
+            Ok(Some(file)) => match transcript::read(BufReader::new(file)) {
+                Ok(transcript) => StoredTranscript::Kept(Box::new(transcript)),
+                Err(damage) => StoredTranscript::Damaged(damage.to_string()),
+            },
+            Err(error) => StoredTranscript::Damaged(error.to_string()),
+        }
+    }
+
+    /// What it said of itself when it began.
+    pub(crate) fn about(&self) -> Option<RunDescription> {
+        let text = read_text(&self.path.join(ABOUT), MAX_RUN_JSON_BYTES).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// What the run came to, if the last of its programs noted that.
+    pub(crate) fn report(&self) -> Option<Value> {
+        self.report_in("run.json")
+    }
+
+    /// The newest report of its programs. Each counts on from the one before.
+    pub(crate) fn newest_report(&self) -> Option<Value> {
+        let earlier = (1_u64..).map(|number| format!("run.{number}.json"));
+        let earlier = earlier.take_while(|name| matches!(self.file(name), Ok(Some(_))));
+        self.report()
+            .or_else(|| earlier.filter_map(|name| self.report_in(&name)).last())
+    }
+
+    fn report_in(&self, name: &str) -> Option<Value> {
+        let file = self.file(name).ok()??;
+        let facts: Value = serde_json::from_reader(file.take(MAX_RUN_JSON_BYTES)).ok()?;
+        Some(facts["report"].clone()).filter(Value::is_object)
+    }
+
+    /// The hash of the seal, as the run noted it beside its log.
+    pub(crate) fn noted_head(&self) -> Option<String> {
+        let text = read_text(&self.path.join("run.json"), MAX_RUN_JSON_BYTES).ok()?;
+        let facts: Value = serde_json::from_str(&text).ok()?;
+        Some(facts["audit"]["head"].as_str()?.to_owned())
+    }
+}
