@@ -10,7 +10,7 @@ use super::{json, toml, yaml};
 
 /// What became of the file's text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum EditOutcome {
+pub(crate) enum SettingsEdit {
     /// The entry is there already.
     Unchanged,
     /// The text that says it.
@@ -39,7 +39,7 @@ pub(crate) fn edit(
     old: Option<&str>,
     entry: &ServerEntry,
     replace: bool,
-) -> Result<EditOutcome, EditError> {
+) -> Result<SettingsEdit, EditError> {
     // An editor's mark at the beginning is no part of the text, and stays.
     let (mark, text) = match old {
         Some(text) => match text.strip_prefix('\u{feff}') {
@@ -60,7 +60,7 @@ pub(crate) fn edit(
         }
     };
     match there {
-        Some(there) if entry.is_like(there) => return Ok(EditOutcome::Unchanged),
+        Some(there) if entry.is_like(there) => return Ok(SettingsEdit::Unchanged),
         Some(there) if !replace => return Err(EditError::Other(command_line(there))),
         Some(_) | None => {}
     }
@@ -75,7 +75,7 @@ pub(crate) fn edit(
             if parse(format, &new).is_ok_and(|after| after == expected)
                 && (there.is_some() || keeps(text, &new)) =>
         {
-            Ok(EditOutcome::New(format!("{mark}{new}")))
+            Ok(SettingsEdit::New(format!("{mark}{new}")))
         }
         Some(_) | None => Err(EditError::Shape(format!(
             "`{}` in it is written in a way that cannot be added to without touching the rest",

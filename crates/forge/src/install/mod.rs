@@ -11,7 +11,7 @@ mod toml;
 mod yaml;
 
 pub(crate) use clients::{McpClient, Scope, SettingsPath, SettingsRoots};
-pub(crate) use edit::{EditError, EditOutcome, edit};
+pub(crate) use edit::{EditError, SettingsEdit, edit};
 pub(crate) use entry::{ServerCommand, ServerEntry};
 pub(crate) use server_command::{Audience, OUR_PLACES, absolute, in_path, own_places, start};
 pub(crate) use settings_file::{SettingsFile, SettingsFileError};

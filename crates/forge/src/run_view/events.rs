@@ -85,7 +85,7 @@ impl EventStream {
         std::thread::Builder::new()
             .name("events".to_owned())
             .spawn(move || {
-                let _done = ThreadEnd(&writer);
+                let _done = WriterEnd(&writer);
                 writer.write();
             })?;
         Ok(stream)
@@ -263,9 +263,9 @@ impl StreamState {
 }
 
 /// Says that the thread is gone, however it went.
-struct ThreadEnd<'a>(&'a EventStream);
+struct WriterEnd<'a>(&'a EventStream);
 
-impl Drop for ThreadEnd<'_> {
+impl Drop for WriterEnd<'_> {
     fn drop(&mut self) {
         self.0.lock().done = true;
         self.0.written.notify_all();

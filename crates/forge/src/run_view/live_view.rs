@@ -77,7 +77,7 @@ impl LiveView {
         std::thread::Builder::new()
             .name(Self::THREAD.to_owned())
             .spawn(move || {
-                let _done = ThreadEnd(&painter);
+                let _done = PainterEnd(&painter);
                 painter.paint();
             })?;
         Ok(live)
@@ -265,9 +265,9 @@ impl LiveState {
 }
 
 /// Says that the thread is gone, however it went.
-struct ThreadEnd<'a>(&'a LiveView);
+struct PainterEnd<'a>(&'a LiveView);
 
-impl Drop for ThreadEnd<'_> {
+impl Drop for PainterEnd<'_> {
     fn drop(&mut self) {
         self.0.lock().done = true;
         self.0.still.notify_all();

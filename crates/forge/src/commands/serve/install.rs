@@ -10,7 +10,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, InstallArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::install::{
-    Audience, EditError, EditOutcome, McpClient, Scope, ServerCommand, ServerEntry, SettingsFile,
+    Audience, EditError, McpClient, Scope, ServerCommand, ServerEntry, SettingsEdit, SettingsFile,
     SettingsFileError, SettingsPath, SettingsRoots, absolute, edit, in_path, own_places, start,
 };
 use crate::output::escape::{escape, escape_lines, escape_path, shell_word};
@@ -66,7 +66,7 @@ pub(crate) fn run(
     let old = found.as_ref().map(|found| found.text.as_str());
     let new = match edit(args.client.format(), old, &entry, args.replace) {
         Err(error) => return Err(not_edited(&path, &server.name, error)),
-        Ok(EditOutcome::Unchanged) => {
+        Ok(SettingsEdit::Unchanged) => {
             facts["state"] = json!("unchanged");
             let text = format!(
                 "unchanged: {}: `{}` is there already",
@@ -76,7 +76,7 @@ pub(crate) fn run(
             print(global, &facts, &text)?;
             return Ok(show_notes(global, &notes));
         }
-        Ok(EditOutcome::New(new)) => new,
+        Ok(SettingsEdit::New(new)) => new,
     };
     target.write(found.as_ref(), &new).map_err(unusable)?;
     let diff = diff(&path, old, &new);
@@ -142,8 +142,8 @@ fn target(
 /// The entry as it stands in a file of its own.
 fn alone(client: McpClient, entry: &ServerEntry) -> Result<String, CliError> {
     match edit(client.format(), None, entry, false) {
-        Ok(EditOutcome::New(text)) => Ok(text),
-        Ok(EditOutcome::Unchanged) | Err(_) => Err(CliError::new(
+        Ok(SettingsEdit::New(text)) => Ok(text),
+        Ok(SettingsEdit::Unchanged) | Err(_) => Err(CliError::new(
             ExitKind::Negative,
             "client.file",
             "the entry cannot be written in this format",

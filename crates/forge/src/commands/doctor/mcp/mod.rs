@@ -15,7 +15,7 @@ use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::install::{
-    Audience, EditError, EditOutcome, McpClient, OUR_PLACES, Scope, ServerCommand, ServerEntry,
+    Audience, EditError, McpClient, OUR_PLACES, Scope, ServerCommand, ServerEntry, SettingsEdit,
     SettingsFile, SettingsRoots, edit, start,
 };
 use crate::output::escape::{escape_lines, escape_path};
@@ -300,13 +300,13 @@ fn settings(
             let edits = entries.map(|each| edit(client.format(), Some(&found.text), &each, false));
             let [first, second] = edits;
             let outcome = match second {
-                Ok(EditOutcome::Unchanged) => second,
+                Ok(SettingsEdit::Unchanged) => second,
                 Ok(_) | Err(_) => first,
             };
             match outcome {
-                Ok(EditOutcome::Unchanged) => findings.add("settings", CheckState::Ok, shown),
+                Ok(SettingsEdit::Unchanged) => findings.add("settings", CheckState::Ok, shown),
                 // It knows other servers, and not this one.
-                Ok(EditOutcome::New(_)) | Err(EditError::Shape(_)) => {}
+                Ok(SettingsEdit::New(_)) | Err(EditError::Shape(_)) => {}
                 Err(EditError::Other(command)) => findings.add(
                     "settings",
                     CheckState::Note,
