@@ -2,6 +2,8 @@
 //! `cargo xtask conformance` runs it. The program has several lives: the runner, `--probe` (the
 //! confined target of the enforcers that confine commands) and `--column` (a column that takes a
 //! process of its own).
+//!
+//! The workspace's terms are defined in `docs/terms.md` of the repository.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,

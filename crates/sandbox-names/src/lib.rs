@@ -2,6 +2,8 @@
 //! other programs run because it lies in a directory ([`autoloaded`]), and what is never written
 //! ([`PROTECTED`]). Where a name does not decide, the content does ([`secret`]). Text in, answers
 //! out: no file is opened here, and case is the caller's.
+//!
+//! The workspace's terms are defined in `docs/terms.md` of the repository.
 
 pub mod autoloaded;
 pub mod exempt;
