@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 use sandbox_config::RunLimits;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -317,7 +317,7 @@ impl Approver for PausingApprover {
         self.inner.shows()
     }
 
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let _still = self.budget.stand_still();
             let _turn = self.turn.lock().await;

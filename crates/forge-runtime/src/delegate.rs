@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use forge_tools::{
-    Annotations, Arguments, BoxFuture, Caller, Change, Code, Failure, Hands, Intent, Param, Params,
-    PreferredRunner, Reply, Risk, Spec, Tool, View,
+    Annotations, Arguments, BoxFuture, CallFailure, Caller, FailureCode, FileChange, Intent, Param,
+    Params, PreferredRunner, ReadOnlyContext, Reply, Risk, Spec, Tool, ToolContext,
 };
 use sandbox_config::{Grant, Worker};
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ impl DelegationTool {
     }
 
     /// What the worker is to do: a text, or what its `input_schema` asks for as JSON.
-    fn input(&self, worker: &Worker, args: &Arguments) -> Result<String, Failure> {
+    fn input(&self, worker: &Worker, args: &Arguments) -> Result<String, CallFailure> {
         let name = worker.name();
         if let (Callee::Fixed(_), Some(_)) = (&self.target, worker.input_schema()) {
             // Checked as the arguments of the tool.
@@ -95,8 +95,8 @@ impl DelegationTool {
         let input = args.text("input").unwrap_or_default();
         let shaped = worker.input_schema().is_some();
         if !shaped && input.trim().is_empty() && !worker.allows_empty_input() {
-            return Err(Failure::new(
-                Code::InvalidArguments,
+            return Err(CallFailure::new(
+                FailureCode::InvalidArguments,
                 format!("Cannot call worker '{name}': `input` is empty."),
             )
             .hint("Say in `input` what the worker is to do."));
@@ -106,15 +106,15 @@ impl DelegationTool {
 
     /// Where the call names the worker, the input is a text that has to be what its `input_schema`
     /// says. Blocks; a call is looked at on a thread for that, and once.
-    fn fits(&self, worker: &Worker, input: &str) -> Result<(), Failure> {
+    fn fits(&self, worker: &Worker, input: &str) -> Result<(), CallFailure> {
         let (Callee::Named, Some(schema)) = (&self.target, worker.input_schema()) else {
             return Ok(());
         };
         let fits = AnswerSchema::new(schema).map_err(|problem| vec![problem]);
         let fits = fits.and_then(|shape| shape.check_now(input));
         fits.map_err(|problems| {
-            Failure::new(
-                Code::InvalidArguments,
+            CallFailure::new(
+                FailureCode::InvalidArguments,
                 format!(
                     "Cannot call worker '{}': `input` does not fit its input schema: {}.",
                     worker.name(),
@@ -132,8 +132,8 @@ impl DelegationTool {
         grant: &Grant,
         input: String,
         args: &Arguments,
-        hands: &Hands,
-    ) -> Result<Conversation, Failure> {
+        hands: &ToolContext,
+    ) -> Result<Conversation, CallFailure> {
         let attached = self.attached(worker, args, hands).await?;
         self.session
             .give(worker, grant, input, &attached)
@@ -145,8 +145,8 @@ impl DelegationTool {
         &self,
         worker: &Worker,
         args: &Arguments,
-        hands: &Hands,
-    ) -> Result<Vec<Attachment>, Failure> {
+        hands: &ToolContext,
+    ) -> Result<Vec<Attachment>, CallFailure> {
         let mut paths = Vec::new();
         for asked in args.text_list("attachments") {
             paths.push(hands.path(asked)?);
@@ -167,19 +167,19 @@ impl DelegationTool {
             Ok(attached)
         });
         reading.await.unwrap_or_else(|_| {
-            Err(Failure::new(
-                Code::Internal,
+            Err(CallFailure::new(
+                FailureCode::Internal,
                 "The attachments could not be read.",
             ))
         })
     }
 
     /// The worker and what it would hold, or why it may not be called.
-    fn child(&self, name: &str) -> Result<(Worker, Grant), Failure> {
+    fn child(&self, name: &str) -> Result<(Worker, Grant), CallFailure> {
         let shown = forge_tools::escape_controls(name);
         if self.caller.chain().iter().any(|above| above == name) {
-            return Err(Failure::new(
-                Code::Blocked,
+            return Err(CallFailure::new(
+                FailureCode::Blocked,
                 format!(
                     "Cannot call worker '{shown}': it is already at work above you ({}).",
                     self.caller
@@ -197,8 +197,8 @@ impl DelegationTool {
                 .map(Worker::name)
                 .filter(|other| *other != self.from.name() && self.from.delegates().allows(other))
                 .collect();
-            return Err(Failure::new(
-                Code::Blocked,
+            return Err(CallFailure::new(
+                FailureCode::Blocked,
                 format!("Cannot call worker '{shown}': it is not among yours."),
             )
             .hint(format!("Workers you may call: {}", names.join(", "))));
@@ -206,8 +206,8 @@ impl DelegationTool {
         // The entry worker is at depth 0, so the chain's length is the child's depth.
         let depth = u64::try_from(self.caller.chain().len()).unwrap_or(u64::MAX);
         if depth >= self.session.max_depth() {
-            return Err(Failure::new(
-                Code::Limit,
+            return Err(CallFailure::new(
+                FailureCode::Limit,
                 format!(
                     "Cannot call worker '{shown}': that would be deeper than this project's \
                      limit of {} ({}).",
@@ -217,15 +217,15 @@ impl DelegationTool {
             ));
         }
         let model = self.session.model_of(worker).map_err(|error| {
-            Failure::new(
-                Code::WorkerFailed,
+            CallFailure::new(
+                FailureCode::WorkerFailed,
                 format!("Cannot call worker '{shown}': {error}"),
             )
         })?;
         let named = model.name();
         if !worker.runs_on(&named) {
-            return Err(Failure::new(
-                Code::WorkerFailed,
+            return Err(CallFailure::new(
+                FailureCode::WorkerFailed,
                 format!("Cannot call worker '{shown}': it does not run on the model `{named}`."),
             ));
         }
@@ -236,8 +236,8 @@ impl DelegationTool {
             .grant
             .child(worker.declaration())
             .map_err(|escalation| {
-                Failure::new(
-                    Code::Escalation,
+                CallFailure::new(
+                    FailureCode::Escalation,
                     format!("Cannot call worker '{shown}': {}", escalation.for_model()),
                 )
                 .hint(
@@ -246,8 +246,8 @@ impl DelegationTool {
             })?;
         let limited = grant.limits().max_cost_nano_usd().is_some() || self.budget.limits_cost();
         if limited && model.prices().is_none() {
-            return Err(Failure::new(
-                Code::WorkerFailed,
+            return Err(CallFailure::new(
+                FailureCode::WorkerFailed,
                 format!(
                     "Cannot call worker '{shown}': the cost is limited, and no prices are known \
                      for the model `{named}`."
@@ -257,9 +257,9 @@ impl DelegationTool {
         Ok((worker.clone(), grant))
     }
 
-    fn too_many(&self, shown: &str) -> Failure {
-        Failure::new(
-            Code::Limit,
+    fn too_many(&self, shown: &str) -> CallFailure {
+        CallFailure::new(
+            FailureCode::Limit,
             format!(
                 "Cannot call worker '{shown}': you have called {} workers, this project's limit.",
                 self.session.max_children()
@@ -273,7 +273,11 @@ impl Tool for DelegationTool {
         &self.spec
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let name = self.target(args);
         let (worker, _) = self.child(name)?;
         let input = self.input(&worker, args)?;
@@ -293,7 +297,7 @@ impl Tool for DelegationTool {
     }
 
     /// The size of each file that is attached: a person agrees to what is handed over.
-    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         let attachments = args.text_list("attachments");
         attachments
             .into_iter()
@@ -301,7 +305,11 @@ impl Tool for DelegationTool {
             .collect()
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         Box::pin(async move {
             let name = self.target(&args).to_owned();
             let (worker, grant) = self.child(&name)?;
@@ -330,11 +338,11 @@ impl Tool for DelegationTool {
                 }
                 // The whole run was stopped: said as of every other call that this ends,
                 // whether the worker or its caller hears of it first.
-                End::Cancelled => Err(Failure::new(Code::Cancelled, CANCELLED)),
+                End::Cancelled => Err(CallFailure::new(FailureCode::Cancelled, CANCELLED)),
                 end => {
                     let end = for_caller(end);
-                    Err(Failure::new(
-                        Code::WorkerFailed,
+                    Err(CallFailure::new(
+                        FailureCode::WorkerFailed,
                         format!("Worker '{name}' did not finish: {end}"),
                     )
                     .structured(json!({ "success": false, "worker": name, "error": end })))
@@ -364,11 +372,11 @@ async fn aside(work: BoxFuture<'static, End>) -> End {
     }
 }
 
-fn not_attached(name: &str, why: &str) -> Failure {
+fn not_attached(name: &str, why: &str) -> CallFailure {
     let name = forge_tools::escape_controls(name);
     let why = forge_tools::escape_controls(why);
-    Failure::new(
-        Code::InvalidArguments,
+    CallFailure::new(
+        FailureCode::InvalidArguments,
         format!("Cannot call worker '{name}': {why}."),
     )
     .hint("The worker was not started. Attach less, or say in `input` what it needs to know.")

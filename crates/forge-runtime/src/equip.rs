@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use file_sandbox::Mount;
 use forge_tools::{
-    Approver, Arguments, BoxFuture, Caller, Code, Failure, Hands, Processes, ProgramList, Recorder,
-    Redactor, Reply, RunAnswers, Runner, Start, Started, Starter, Tool, Toolbox, ToolboxBuilder,
-    tools,
+    Approver, Arguments, BoxFuture, CallFailure, CallRunner, Caller, CommandRunner, CommandSpec,
+    FailureCode, Processes, ProgramList, Recorder, Redactor, Reply, RunAnswers, RunningCommand,
+    Tool, ToolContext, Toolbox, ToolboxBuilder, tools,
 };
 use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
 use sandbox_config::{ExecutionMode, Grant, GrantError, MountOpener, ShellRules};
@@ -132,14 +132,14 @@ pub enum EquipError {
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use std::sync::Arc;
 /// use forge_runtime::{Isolation, OsSandbox, equip};
-/// use forge_tools::{Caller, NoRecord, NobodyAnswers};
+/// use forge_tools::{Caller, NoRecord, NoApprover};
 ///
 /// // Nothing is held, so nothing is offered.
 /// let equipped = equip(
 ///     &sandbox_config::Grant::empty(),
 ///     Caller::new("pure"),
 ///     &Isolation::from(OsSandbox::Off),
-///     Arc::new(NobodyAnswers::because("this is an example")),
+///     Arc::new(NoApprover::because("this is an example")),
 ///     Arc::new(NoRecord),
 ///     Arc::default(),
 ///     Vec::new(),
@@ -372,21 +372,21 @@ impl ExecutionSite {
 struct NoRunner;
 
 impl NoRunner {
-    fn refused() -> Failure {
-        Failure::new(
-            Code::IsolationUnavailable,
+    fn refused() -> CallFailure {
+        CallFailure::new(
+            FailureCode::IsolationUnavailable,
             "The isolation that this call needs is not available; nothing was done.",
         )
     }
 }
 
-impl Runner for NoRunner {
+impl CallRunner for NoRunner {
     fn run<'a>(
         &'a self,
         tool: &'a dyn Tool,
         args: Arguments,
-        hands: Hands,
-    ) -> BoxFuture<'a, Result<Reply, Failure>> {
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         // What a called worker does is placed call by call, kept results lie here, and forge itself
         // talks to repositories.
         match tool.spec().name == "read_output" || !tools::names().contains(&tool.spec().name) {
@@ -396,7 +396,7 @@ impl Runner for NoRunner {
     }
 }
 
-impl Starter for NoRunner {
+impl CommandRunner for NoRunner {
     fn place(&self) -> &'static str {
         "docker"
     }
@@ -405,7 +405,7 @@ impl Starter for NoRunner {
         true
     }
 
-    fn start(&self, _: Start) -> Result<Box<dyn Started>, Failure> {
+    fn start(&self, _: CommandSpec) -> Result<Box<dyn RunningCommand>, CallFailure> {
         Err(NoRunner::refused())
     }
 }

@@ -10,7 +10,7 @@
 
 use file_sandbox::SandboxPath;
 use forge_tools::{
-    CommandLine, Gate, Intent, Judgement, MountVerdicts, Reason, Request, Risk, Verdict,
+    CommandLine, Gate, GateRequest, Intent, Judgement, MountVerdicts, Risk, Verdict, VerdictReason,
 };
 use sandbox_config::{
     CommandPattern, ConfigOrigin, Grant, Layer, Operation, PersonalRules, RunnerAvailability,
@@ -69,7 +69,7 @@ impl GrantGate {
 
     /// Returns the risk of the call: that of its tool, or `writes_fs` if it changes files outside
     /// the project's directory.
-    fn risk(&self, request: &Request<'_>) -> Risk {
+    fn risk(&self, request: &GateRequest<'_>) -> Risk {
         let writes_outside = |intent: &Intent| match intent {
             Intent::Write(path) | Intent::CreateDir(path) | Intent::Delete(path) => self
                 .mount_of(path.as_str())
@@ -92,7 +92,7 @@ impl GrantGate {
             .max_by_key(|mount| mount.target().len())
     }
 
-    fn tool_axis(&self, request: &Request<'_>) -> Judgement {
+    fn tool_axis(&self, request: &GateRequest<'_>) -> Judgement {
         let lines = commands_of(request);
         let risk = config_risk(request.risk);
         if let Some(rules) = self.grant.shell()
@@ -120,7 +120,7 @@ impl GrantGate {
 
     /// Judges a call of a worker: a rule for the worker, for the tool that names it or for the risk,
     /// else the caller's delegation list, which names it.
-    fn delegation_axis(&self, request: &Request<'_>, risk: sandbox_config::Risk) -> Judgement {
+    fn delegation_axis(&self, request: &GateRequest<'_>, risk: sandbox_config::Risk) -> Judgement {
         let workers = request.intents.iter().filter_map(|intent| match intent {
             Intent::Delegate(name) => Some(name.as_str()),
             Intent::Read(_)
@@ -140,7 +140,9 @@ impl GrantGate {
                 })
             })
             .reduce(Judgement::and)
-            .unwrap_or_else(|| Judgement::new(Verdict::Block, Reason::new("no worker is named")))
+            .unwrap_or_else(|| {
+                Judgement::new(Verdict::Block, VerdictReason::new("no worker is named"))
+            })
     }
 
     /// Judges by the rule for a name, else by the one for a risk, else by the default: what the
@@ -168,7 +170,7 @@ impl GrantGate {
             Some(Layer::Environment | Layer::CommandLine) => "this call's own",
             Some(Layer::Default | Layer::Project) | None => "the project's",
         };
-        let mut reason = Reason::new(if approval.for_tool(name).is_some() {
+        let mut reason = VerdictReason::new(if approval.for_tool(name).is_some() {
             format!("{whose} setting for tool `{name}`")
         } else if approval.for_risk(risk).is_some() {
             format!("{whose} setting for risk `{risk}`")
@@ -188,9 +190,9 @@ impl GrantGate {
     }
 
     /// What the person's own file or a worker's asks for, whatever the project says.
-    fn own_file(&self, tool: &str, risk: sandbox_config::Risk) -> Reason {
+    fn own_file(&self, tool: &str, risk: sandbox_config::Risk) -> VerdictReason {
         let Some((key, at)) = self.grant.approval().least_at(tool, risk) else {
-            return Reason::new("the person's own file asks for this");
+            return VerdictReason::new("the person's own file asks for this");
         };
         let whose = match at.map(ConfigOrigin::layer) {
             Some(Layer::Project) => "a worker's own file",
@@ -198,7 +200,7 @@ impl GrantGate {
                 "the person's own file"
             }
         };
-        Reason {
+        VerdictReason {
             text: format!("{whose} asks for this by `{key}`"),
             rule: Some(key),
             origin: at.map(ToString::to_string),
@@ -207,7 +209,7 @@ impl GrantGate {
     }
 
     /// Where the call would run, and whether it may (behaviour section 7).
-    fn place(&self, request: &Request<'_>, mut judgement: Judgement) -> Judgement {
+    fn place(&self, request: &GateRequest<'_>, mut judgement: Judgement) -> Judgement {
         let execution = self.grant.execution();
         let usable = RunnerAvailability {
             os: self.found.os.unwrap_or(request.confined),
@@ -220,7 +222,7 @@ impl GrantGate {
         let (choice, why) = execution.select_knowing(risk, usable, why_not);
         // For the model: why not is about this machine.
         let (_, general) = execution.select_knowing(risk, usable, "no container can be started");
-        let reason = Reason {
+        let reason = VerdictReason {
             text: general,
             rule: Some(format!("execution.mode: {}", execution.mode())),
             origin: Some(execution.origin().to_string()),
@@ -241,7 +243,7 @@ impl GrantGate {
     }
 
     /// Whether rules that block cannot see all that a command line starts.
-    fn could_be_blocked(&self, request: &Request<'_>) -> bool {
+    fn could_be_blocked(&self, request: &GateRequest<'_>) -> bool {
         let mut rules = self.grant.shell().into_iter().flat_map(ShellRules::rules);
         let hides = |intent: &Intent| match intent {
             Intent::Execute(line) => line.hides_commands(),
@@ -267,7 +269,7 @@ impl GrantGate {
         let mount = self.mount_of(path.as_str())?;
         let verdict = mount.approval().verdict(operation);
         let place = self.grant.front().show(mount.target());
-        let mut reason = Reason::new(format!("{operation} in {place} is `{verdict}`"));
+        let mut reason = VerdictReason::new(format!("{operation} in {place} is `{verdict}`"));
         reason.rule = Some(format!("approval.{operation}: {verdict}"));
         reason.origin = Some(mount.origin().to_string());
         Some(Judgement::new(tools_verdict(verdict), reason))
@@ -283,7 +285,7 @@ fn obeyed(intent: &Intent) -> Option<Judgement> {
     let names: Vec<String> = path.as_str().split('/').map(sandbox_names::fold).collect();
     let row = sandbox_names::autoloaded::find_with_contents(&names)?;
     let text = format!("{}: {}", path.as_str(), row.why());
-    Some(Judgement::new(Verdict::Ask, Reason::new(text)))
+    Some(Judgement::new(Verdict::Ask, VerdictReason::new(text)))
 }
 
 impl Gate for GrantGate {
@@ -312,7 +314,7 @@ impl Gate for GrantGate {
         }
     }
 
-    fn judge(&self, request: &Request<'_>) -> Judgement {
+    fn judge(&self, request: &GateRequest<'_>) -> Judgement {
         let mut judgement = self.judge_by_rules(request);
         if judgement.verdict == Verdict::Ask && !judgement.only_a_person {
             judgement.rules_to_allow = self.rules_to_allow(request);
@@ -324,7 +326,7 @@ impl Gate for GrantGate {
 impl GrantGate {
     /// Returns the rules of the person's that would allow exactly this call from now on; none if
     /// rules alone do not.
-    fn rules_to_allow(&self, request: &Request<'_>) -> Vec<String> {
+    fn rules_to_allow(&self, request: &GateRequest<'_>) -> Vec<String> {
         let Some(shell) = self.grant.shell() else {
             return Vec::new();
         };
@@ -350,17 +352,17 @@ impl GrantGate {
         }
     }
 
-    fn judge_by_rules(&self, request: &Request<'_>) -> Judgement {
+    fn judge_by_rules(&self, request: &GateRequest<'_>) -> Judgement {
         // `network` is about what a worker reaches itself. To its repositories forge talks, of which
         // it has those that are granted.
         let reaches_out = request.needs_network && !is_git(request.tool);
         if reaches_out && *self.grant.network() == sandbox_config::NetworkAccess::Denied {
             return Judgement::new(
                 Verdict::Block,
-                Reason::new("network access is disabled for this worker"),
+                VerdictReason::new("network access is disabled for this worker"),
             );
         }
-        let request = &Request {
+        let request = &GateRequest {
             risk: self.risk(request),
             ..*request
         };
@@ -391,7 +393,7 @@ impl GrantGate {
         if answered != judgement.verdict {
             let by_mode = tools_verdict(mode.answer(verdict, risk)) == answered;
             let reason = if by_mode {
-                let mut reason = Reason::new(format!("approval mode `{mode}`"));
+                let mut reason = VerdictReason::new(format!("approval mode `{mode}`"));
                 reason.rule = Some(format!("approval.mode: {mode}"));
                 reason.origin = approval.mode_at().map(ToString::to_string);
                 reason
@@ -405,7 +407,7 @@ impl GrantGate {
         }
         // No setting stands in for a person where nothing would confine the command.
         if unconfined && judgement.verdict != Verdict::Block {
-            let reason = Reason::new("no OS sandbox would confine this command");
+            let reason = VerdictReason::new("no OS sandbox would confine this command");
             judgement = judgement.because(Verdict::Ask, reason);
             judgement.only_a_person = true;
         }
@@ -414,7 +416,7 @@ impl GrantGate {
 }
 
 /// Calling a worker runs nothing by itself: what it then does is placed call by call.
-fn delegates(request: &Request<'_>) -> bool {
+fn delegates(request: &GateRequest<'_>) -> bool {
     request
         .intents
         .iter()
@@ -422,7 +424,7 @@ fn delegates(request: &Request<'_>) -> bool {
 }
 
 /// Returns the command lines that a call would run.
-fn commands_of<'r>(request: &'r Request<'_>) -> impl Iterator<Item = &'r CommandLine> {
+fn commands_of<'r>(request: &'r GateRequest<'_>) -> impl Iterator<Item = &'r CommandLine> {
     request.intents.iter().filter_map(|intent| match intent {
         Intent::Execute(line) => Some(line),
         Intent::Read(_)
@@ -456,7 +458,7 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
                 Some(rule) => format!("`{program}` matches the rule `{rule}`"),
                 None => format!("no rule for `{program}`"),
             };
-            let reason = Reason {
+            let reason = VerdictReason {
                 text,
                 rule: Some(matched.rule().unwrap_or("default").to_owned()),
                 origin: Some(matched.origin().to_string()),
@@ -465,7 +467,9 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
             Judgement::new(tools_verdict(matched.verdict()), reason)
         })
         .reduce(Judgement::and)
-        .unwrap_or_else(|| Judgement::new(Verdict::Block, Reason::new("the command is empty")));
+        .unwrap_or_else(|| {
+            Judgement::new(Verdict::Block, VerdictReason::new("the command is empty"))
+        });
     // Another spelling of a command is no way around a rule; a program that this one starts is
     // judged as if it stood alone.
     let judged = line
@@ -484,7 +488,7 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
                 }
                 None => format!("no rule for `{program}`, which this starts"),
             };
-            let reason = Reason {
+            let reason = VerdictReason {
                 text,
                 rule: Some(matched.rule().unwrap_or("default").to_owned()),
                 origin: Some(matched.origin().to_string()),
@@ -497,7 +501,7 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
     // A command that cannot be seen is one that no rule names.
     let judged = if line.hides_commands() {
         let unseen = rules.decide(&[]);
-        let reason = Reason {
+        let reason = VerdictReason {
             text: "no rule for a command that runs out of their sight".to_owned(),
             rule: Some("default".to_owned()),
             origin: Some(unseen.origin().to_string()),
@@ -510,7 +514,7 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
     match line.opaque() {
         Some(why) => judged.and(Judgement::new(
             Verdict::Ask,
-            Reason::new(format!("rules cannot see all of it: {why}")),
+            VerdictReason::new(format!("rules cannot see all of it: {why}")),
         )),
         None => judged,
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_tools::Tool;
-use forge_tools::git::tools::{Granted, RepoAccess, all};
+use forge_tools::git::tools::{RepoAccess, RepoGrants, all};
 use forge_tools::git::{GitBackend, Repo};
 use os_sandbox::Support;
 use sandbox_config::{Grant, Mode};
@@ -22,22 +22,22 @@ type BackendOpener = dyn Fn(Support) -> Result<Arc<dyn GitBackend>, NoRepositori
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use std::sync::Arc;
 /// use forge_runtime::{Isolation, OsSandbox, Repositories, equip};
-/// use forge_tools::git::{Git, MemoryRepositories, StagedStore};
-/// use forge_tools::{Caller, NoRecord, NobodyAnswers};
+/// use forge_tools::git::{GitService, MemoryRepositories, StagedStore};
+/// use forge_tools::{Caller, NoRecord, NoApprover};
 ///
 /// # let dir = tempfile::tempdir().unwrap();
 /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
 /// #     "git: { repositories: [{ repo: ./x.git, access: ro }] }\n").unwrap();
 /// // git: { repositories: [{ repo: ./x.git, access: ro }] }
 /// let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-/// let git = Git::new(MemoryRepositories::new(), StagedStore::in_memory().unwrap());
+/// let git = GitService::new(MemoryRepositories::new(), StagedStore::in_memory().unwrap());
 /// let mut isolation = Isolation::from(OsSandbox::when_needed());
 /// isolation.repositories = Repositories::of(Arc::new(git));
 /// let equipped = equip(
 ///     project.ceiling(),
 ///     Caller::new("reader"),
 ///     &isolation,
-///     Arc::new(NobodyAnswers::because("this is an example")),
+///     Arc::new(NoApprover::because("this is an example")),
 ///     Arc::new(NoRecord),
 ///     Arc::default(),
 ///     Vec::new(),
@@ -99,7 +99,7 @@ impl Repositories {
         if grant.repositories().is_empty() || grant.mounts().all(|mount| !mount.usable()) {
             return Ok(Vec::new());
         }
-        let mut granted = Granted::default();
+        let mut granted = RepoGrants::default();
         for one in grant.repositories() {
             let repo = Repo::parse(one.address()).map_err(|error| NoRepositories {
                 reason: format!("{} ({})", error.message(), one.origin()),

@@ -11,10 +11,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, cap_std};
-use forge_tools::mcp::{HttpListener, Live, ServerInfo, serve_http};
+use forge_tools::mcp::{HttpListener, ServerInfo, ServiceHandle, serve_http};
 use forge_tools::{
-    Arguments, BoxFuture, Code, Failure, Gate, Hands, Intent, Judgement, Reason, Reply, Request,
-    SafeDefaults, Spec, Tool, Toolbox, ToolboxError, Verdict, View,
+    Arguments, BoxFuture, CallFailure, FailureCode, Gate, GateRequest, Intent, Judgement,
+    ReadOnlyContext, Reply, SafeDefaults, Spec, Tool, ToolContext, Toolbox, ToolboxError, Verdict,
+    VerdictReason,
 };
 use tokio::io::{AsyncReadExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
@@ -67,7 +68,7 @@ struct Fixture {
 #[derive(Clone)]
 struct World {
     files: FileSandbox,
-    live: Live,
+    live: ServiceHandle,
     /// Whether the list has one tool more.
     more: bool,
 }
@@ -77,29 +78,33 @@ impl Tool for Fixture {
         &self.spec
     }
 
-    fn decide(&self, _: &Arguments, _: &View<'_>) -> std::result::Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        _: &Arguments,
+        _: &ReadOnlyContext<'_>,
+    ) -> std::result::Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
     fn run<'a>(
         &'a self,
         _: Arguments,
-        hands: Hands,
-    ) -> BoxFuture<'a, std::result::Result<Reply, Failure>> {
+        hands: ToolContext,
+    ) -> BoxFuture<'a, std::result::Result<Reply, CallFailure>> {
         Box::pin(async move {
             match self.act {
                 Act::Text | Act::Ask => {
                     Ok(Reply::text("This is a simple text response for testing."))
                 }
-                Act::Error => Err(Failure::new(
-                    Code::CommandNotFound,
+                Act::Error => Err(CallFailure::new(
+                    FailureCode::CommandNotFound,
                     "This tool intentionally returns an error for testing",
                 )),
                 Act::Change => {
                     let mut world = self.world.clone();
                     world.more = !world.more;
                     let toolbox = world.toolbox().map_err(|error| {
-                        Failure::new(Code::Internal, format!("No other list: {error}"))
+                        CallFailure::new(FailureCode::Internal, format!("No other list: {error}"))
                     })?;
                     self.world.live.replace(toolbox);
                     Ok(Reply::text("Changed."))
@@ -122,10 +127,13 @@ impl Tool for Fixture {
 struct Asks;
 
 impl Gate for Asks {
-    fn judge(&self, request: &Request<'_>) -> Judgement {
+    fn judge(&self, request: &GateRequest<'_>) -> Judgement {
         let name = request.tool;
         if FIXTURES.contains(&(name, Act::Ask)) {
-            Judgement::new(Verdict::Ask, Reason::new("the suite wants to be asked"))
+            Judgement::new(
+                Verdict::Ask,
+                VerdictReason::new("the suite wants to be asked"),
+            )
         } else {
             SafeDefaults.judge(request)
         }
@@ -165,7 +173,7 @@ async fn main() -> Result<()> {
         Mode::ReadWrite,
         cap_std::ambient_authority(),
     )?;
-    let live = Live::new(Toolbox::builder().build()?);
+    let live = ServiceHandle::new(Toolbox::builder().build()?);
     let world = World {
         files: FileSandbox::new(vec![mount])?,
         live: live.clone(),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::call::Caller;
-use crate::change::Change;
+use crate::change::FileChange;
 use crate::escape::{escape_controls, escape_exactly};
-use crate::gate::Reason;
+use crate::gate::VerdictReason;
 use crate::tool::BoxFuture;
 
 /// Everything a person is shown before answering.
@@ -40,14 +40,14 @@ pub struct ApprovalRequest {
     /// What the call would touch.
     pub intents: Vec<String>,
     /// What it would make of files.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileChange>,
     /// Where it would run: `local`, `os` for a command under an OS sandbox, or what the
-    /// [`Runner`](crate::Runner) says.
+    /// [`Runner`](crate::CallRunner) says.
     pub runner: &'static str,
     /// Whether it could talk to other machines.
     pub network: bool,
     /// Why it is asked.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<VerdictReason>,
     /// Whether a command would run under an OS sandbox.
     pub confined: bool,
     /// No stored preference may answer this one.
@@ -103,7 +103,7 @@ impl ApprovalRequest {
 
     /// Whether every file that it is about is as it would be afterwards already.
     pub fn changes_nothing(&self) -> bool {
-        !self.changes.is_empty() && self.changes.iter().all(Change::is_nothing)
+        !self.changes.is_empty() && self.changes.iter().all(FileChange::is_nothing)
     }
 
     /// What an answer for more than once would agree to: this tool, what it would touch, for whom.
@@ -238,12 +238,12 @@ fn escape_row(row: &str) -> String {
 /// What was answered.
 ///
 /// ```
-/// use forge_tools::Answer;
-/// let answer = Answer::Deny { by: "a person".into(), reason: None };
+/// use forge_tools::ApprovalAnswer;
+/// let answer = ApprovalAnswer::Deny { by: "a person".into(), reason: None };
 /// assert!(!answer.allows());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ApprovalAnswer {
     /// This call goes ahead.
     AllowOnce {
         /// Who said so.
@@ -277,12 +277,14 @@ pub enum Answer {
     },
 }
 
-impl Answer {
+impl ApprovalAnswer {
     /// Whether the call goes ahead.
     pub fn allows(&self) -> bool {
         match self {
-            Answer::AllowOnce { .. } | Answer::AllowForRun { .. } => true,
-            Answer::Deny { .. } | Answer::Unanswered { .. } | Answer::Later { .. } => false,
+            ApprovalAnswer::AllowOnce { .. } | ApprovalAnswer::AllowForRun { .. } => true,
+            ApprovalAnswer::Deny { .. }
+            | ApprovalAnswer::Unanswered { .. }
+            | ApprovalAnswer::Later { .. } => false,
         }
     }
 }
@@ -290,12 +292,12 @@ impl Answer {
 /// Answers what has to be asked. Questions arrive one at a time.
 ///
 /// ```
-/// use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
+/// use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 ///
 /// struct Cautious;
 /// impl Approver for Cautious {
-///     fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
-///         Box::pin(async { Answer::Deny { by: "policy".into(), reason: None } })
+///     fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+///         Box::pin(async { ApprovalAnswer::Deny { by: "policy".into(), reason: None } })
 ///     }
 /// }
 /// ```
@@ -307,18 +309,18 @@ pub trait Approver: Send + Sync + 'static {
     }
 
     /// Asks, and waits for the answer.
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer>;
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer>;
 
     /// This one, and where it finds nobody, `next`.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    /// use forge_tools::{ApprovalRequest, Approver, AssumeYes, Caller, NobodyAnswers};
+    /// use forge_tools::{ApprovalRequest, Approver, AutoApprove, Caller, NoApprover};
     /// # let request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
     /// #   arguments: serde_json::Value::Null, intents: vec![], changes: vec![],
     /// #   runner: "os", network: false, reasons: vec![], confined: true,
     /// #   only_a_person: false, rules_to_allow: vec![] };
-    /// let both = NobodyAnswers::because("no terminal").or_else(AssumeYes::confined());
+    /// let both = NoApprover::because("no terminal").or_else(AutoApprove::confined());
     /// assert!(rt.block_on(both.ask(&request)).allows());
     /// ```
     fn or_else<N: Approver>(self, next: N) -> OrElse<Self, N>
@@ -334,7 +336,7 @@ impl Approver for Arc<dyn Approver> {
         (**self).shows()
     }
 
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         (**self).ask(request)
     }
 }
@@ -343,9 +345,9 @@ impl Approver for Arc<dyn Approver> {
 /// has answered, a no as well, is never asked again.
 ///
 /// ```
-/// use forge_tools::{Approver as _, HostAnswers, NobodyAnswers, OrElse};
-/// let both: OrElse<NobodyAnswers, HostAnswers> =
-///     NobodyAnswers::because("no terminal").or_else(HostAnswers);
+/// use forge_tools::{Approver as _, HostApprover, NoApprover, OrElse};
+/// let both: OrElse<NoApprover, HostApprover> =
+///     NoApprover::because("no terminal").or_else(HostApprover);
 /// # let _ = both;
 /// ```
 #[derive(Debug, Clone)]
@@ -359,14 +361,14 @@ impl<A: Approver, B: Approver> Approver for OrElse<A, B> {
         self.first.shows() || self.next.shows()
     }
 
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             match self.first.ask(request).await {
-                Answer::Unanswered { .. } => self.next.ask(request).await,
-                answer @ (Answer::AllowOnce { .. }
-                | Answer::AllowForRun { .. }
-                | Answer::Deny { .. }
-                | Answer::Later { .. }) => answer,
+                ApprovalAnswer::Unanswered { .. } => self.next.ask(request).await,
+                answer @ (ApprovalAnswer::AllowOnce { .. }
+                | ApprovalAnswer::AllowForRun { .. }
+                | ApprovalAnswer::Deny { .. }
+                | ApprovalAnswer::Later { .. }) => answer,
             }
         })
     }
@@ -375,31 +377,31 @@ impl<A: Approver, B: Approver> Approver for OrElse<A, B> {
 /// The approver where nobody is there: everything asked is refused.
 ///
 /// ```
-/// let nobody = forge_tools::NobodyAnswers::because("stdin is not a terminal");
+/// let nobody = forge_tools::NoApprover::because("stdin is not a terminal");
 /// # let _ = nobody;
 /// ```
 #[derive(Debug, Clone)]
-pub struct NobodyAnswers {
+pub struct NoApprover {
     reason: String,
 }
 
-impl NobodyAnswers {
+impl NoApprover {
     /// States why nobody can be asked.
     pub fn because(reason: impl Into<String>) -> Self {
-        NobodyAnswers {
+        NoApprover {
             reason: reason.into(),
         }
     }
 }
 
-impl Approver for NobodyAnswers {
+impl Approver for NoApprover {
     fn shows(&self) -> bool {
         false
     }
 
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
-            Answer::Unanswered {
+            ApprovalAnswer::Unanswered {
                 reason: self.reason.clone(),
             }
         })
@@ -413,57 +415,57 @@ impl Approver for NobodyAnswers {
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
-/// use forge_tools::{ApprovalRequest, Approver, AssumeYes, Caller};
+/// use forge_tools::{ApprovalRequest, Approver, AutoApprove, Caller};
 /// # let mut request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
 /// #   arguments: serde_json::Value::Null, intents: vec![], changes: vec![],
 /// #   runner: "os", network: false, reasons: vec![], confined: true,
 /// #   only_a_person: false, rules_to_allow: vec![] };
-/// assert!(rt.block_on(AssumeYes::confined().ask(&request)).allows());
+/// assert!(rt.block_on(AutoApprove::confined().ask(&request)).allows());
 ///
 /// (request.only_a_person, request.confined) = (true, false);
-/// assert!(!rt.block_on(AssumeYes::confined().ask(&request)).allows());
-/// assert!(rt.block_on(AssumeYes::even_unconfined().ask(&request)).allows());
+/// assert!(!rt.block_on(AutoApprove::confined().ask(&request)).allows());
+/// assert!(rt.block_on(AutoApprove::even_unconfined().ask(&request)).allows());
 ///
 /// // Only a person can say what is no secret, say.
 /// request.confined = true;
-/// assert!(!rt.block_on(AssumeYes::even_unconfined().ask(&request)).allows());
+/// assert!(!rt.block_on(AutoApprove::even_unconfined().ask(&request)).allows());
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct AssumeYes {
+pub struct AutoApprove {
     unconfined: bool,
 }
 
-impl AssumeYes {
+impl AutoApprove {
     /// Yes, but not to commands without an OS sandbox.
     pub fn confined() -> Self {
-        AssumeYes { unconfined: false }
+        AutoApprove { unconfined: false }
     }
 
     /// Yes, also to commands without an OS sandbox: the person turned it off.
     pub fn even_unconfined() -> Self {
-        AssumeYes { unconfined: true }
+        AutoApprove { unconfined: true }
     }
 }
 
-impl Approver for AssumeYes {
+impl Approver for AutoApprove {
     fn shows(&self) -> bool {
         false
     }
 
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             if request.only_a_person && request.confined {
-                Answer::Unanswered {
+                ApprovalAnswer::Unanswered {
                     reason: "--yes does not speak for what only a person can say".to_owned(),
                 }
             } else if request.only_a_person && !self.unconfined {
-                Answer::Unanswered {
+                ApprovalAnswer::Unanswered {
                     reason: "--yes does not speak for commands without an OS sandbox; with \
                              --no-os-sandbox it does"
                         .to_owned(),
                 }
             } else {
-                Answer::AllowOnce {
+                ApprovalAnswer::AllowOnce {
                     by: "auto-approved by --yes".to_owned(),
                 }
             }
@@ -477,28 +479,28 @@ impl Approver for AssumeYes {
 ///
 /// ```
 /// # let _: &dyn forge_tools::Approver = &
-/// forge_tools::HostAnswers;
+/// forge_tools::HostApprover;
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
-pub struct HostAnswers;
+pub struct HostApprover;
 
-impl Approver for HostAnswers {
+impl Approver for HostApprover {
     fn shows(&self) -> bool {
         false
     }
 
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             if request.only_a_person {
                 let what = match request.confined {
                     true => "what only a person can say",
                     false => "a command without an OS sandbox",
                 };
-                Answer::Unanswered {
+                ApprovalAnswer::Unanswered {
                     reason: format!("the host program cannot answer for {what}"),
                 }
             } else {
-                Answer::AllowOnce {
+                ApprovalAnswer::AllowOnce {
                     by: "the host program's own prompt".to_owned(),
                 }
             }
@@ -517,10 +519,10 @@ mod tests {
             tool: "shell".into(),
             arguments: serde_json::json!({"command": "ls\u{1b}[1A\r\u{9b}2K \u{202e}x"}),
             intents: vec!["run ls\u{7}".into(), "write /a".into()],
-            changes: vec![Change::new("/a", None, "x\u{1b}[0m\n")],
+            changes: vec![FileChange::new("/a", None, "x\u{1b}[0m\n")],
             runner: "local",
             network: true,
-            reasons: vec![Reason::new("risk `exec`")],
+            reasons: vec![VerdictReason::new("risk `exec`")],
             confined: false,
             only_a_person: true,
             rules_to_allow: Vec::new(),

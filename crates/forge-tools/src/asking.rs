@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::approval::{Answer, ApprovalRequest, Approver};
+use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
 use crate::begin::Wanted;
-use crate::call::Failure;
-use crate::change::{Change, Seen};
+use crate::call::CallFailure;
+use crate::change::{FileChange, Seen};
 use crate::gate::Judgement;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::open::Open;
 use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
 use crate::toolbox::Toolbox;
@@ -52,10 +52,10 @@ impl Toolbox {
         &self,
         wanted: &Wanted,
         judgement: Judgement,
-        hands: &Hands,
+        hands: &ToolContext,
         approver: &dyn Approver,
         open: &Open,
-    ) -> Result<Vec<(String, Seen)>, Failure> {
+    ) -> Result<Vec<(String, Seen)>, CallFailure> {
         let spec = self.inner.tool(wanted.index).spec();
         let key = format!(
             "{}\n{}\n{}{}",
@@ -81,23 +81,23 @@ impl Toolbox {
                 return Ok(seen(&changes));
             }
             let answer = match request.not_whole().filter(|_| approver.shows()) {
-                Some(reason) => Answer::Unanswered { reason },
+                Some(reason) => ApprovalAnswer::Unanswered { reason },
                 None => approver.ask(&request).await,
             };
             let (by, for_run) = match answer {
-                Answer::AllowOnce { by } => (by, false),
-                Answer::AllowForRun { by } => (by, true),
-                Answer::Deny { by, reason } => {
+                ApprovalAnswer::AllowOnce { by } => (by, false),
+                ApprovalAnswer::AllowForRun { by } => (by, true),
+                ApprovalAnswer::Deny { by, reason } => {
                     let failure = denied(spec, &by, reason);
                     open.answered("denied", by);
                     return Err(failure);
                 }
-                Answer::Unanswered { reason } => {
+                ApprovalAnswer::Unanswered { reason } => {
                     let failure = unanswered(spec, &judgement, &reason);
                     open.answered("unanswered", reason);
                     return Err(failure);
                 }
-                Answer::Later { reason, hint } => {
+                ApprovalAnswer::Later { reason, hint } => {
                     let failure = not_yet(spec, &judgement, &reason).hint(hint);
                     open.answered("unanswered", reason);
                     return Err(failure);
@@ -130,18 +130,26 @@ impl Toolbox {
         Err(keeps_changing(spec, &judgement))
     }
 
-    async fn preview(&self, wanted: &Wanted, hands: &Hands) -> Result<Vec<Change>, Failure> {
+    async fn preview(
+        &self,
+        wanted: &Wanted,
+        hands: &ToolContext,
+    ) -> Result<Vec<FileChange>, CallFailure> {
         let (index, args) = (wanted.index, Arc::clone(&wanted.args));
         let hands = hands.for_person(&self.inner.reach);
-        self.look(move |inner| inner.tool(index).preview(&args, &View { hands: &hands }))
-            .await
+        self.look(move |inner| {
+            inner
+                .tool(index)
+                .preview(&args, &ReadOnlyContext { hands: &hands })
+        })
+        .await
     }
 
     fn question(
         &self,
         wanted: &Wanted,
         judgement: &Judgement,
-        changes: &[Change],
+        changes: &[FileChange],
     ) -> ApprovalRequest {
         let spec = self.inner.tool(wanted.index).spec();
         ApprovalRequest {
@@ -149,7 +157,7 @@ impl Toolbox {
             tool: spec.name.clone(),
             // As the model wrote them: what it knows is shown whole, what it does not know is not.
             arguments: wanted.asked.to_json_but(|name| {
-                let shown = !changes.is_empty() && changes.iter().all(Change::is_whole);
+                let shown = !changes.is_empty() && changes.iter().all(FileChange::is_whole);
                 (shown && spec.params.is_of_a_file(name)).then(|| SHOWN_BELOW.to_owned())
             }),
             intents: wanted
@@ -195,7 +203,7 @@ impl Toolbox {
 
 /// All that is shown of a call beside its arguments, which have more than one spelling; and of its
 /// changes also what is behind placeholders.
-fn digest(request: &ApprovalRequest, changes: &[Change]) -> String {
+fn digest(request: &ApprovalRequest, changes: &[FileChange]) -> String {
     let mut shown = ApprovalRequest {
         arguments: serde_json::Value::Null,
         ..request.clone()
@@ -204,6 +212,6 @@ fn digest(request: &ApprovalRequest, changes: &[Change]) -> String {
     crate::hex::hex(&Sha256::digest(shown.preview().as_bytes()))
 }
 
-fn seen(changes: &[Change]) -> Vec<(String, Seen)> {
-    changes.iter().flat_map(Change::seen).cloned().collect()
+fn seen(changes: &[FileChange]) -> Vec<(String, Seen)> {
+    changes.iter().flat_map(FileChange::seen).cloned().collect()
 }

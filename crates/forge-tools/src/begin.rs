@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio::task::JoinError;
 
 use crate::audit::DecisionRecord;
-use crate::call::{CallResult, Failure};
+use crate::call::{CallFailure, CallResult};
 use crate::gate::{Intent, Judgement, Verdict};
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::open::Open;
 use crate::outcome::{cancelled, placeholder_in_command};
 use crate::params::Arguments;
-use crate::room::Place;
+use crate::room::ResultPermit;
 use crate::session::State;
 use crate::tool::here;
 use crate::toolbox::Inner;
@@ -80,10 +80,10 @@ pub(crate) struct Begin {
     pub(crate) index: usize,
     pub(crate) asked: Arc<Arguments>,
     pub(crate) args: Arc<Arguments>,
-    pub(crate) hands: Hands,
+    pub(crate) hands: ToolContext,
     pub(crate) open: Open,
     /// Where the result may be until somebody has it.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<ResultPermit>,
 }
 
 /// A call that was looked at, with what is needed to make it.
@@ -91,17 +91,17 @@ pub(crate) struct Judged {
     pub(crate) inner: Arc<Inner>,
     pub(crate) wanted: Wanted,
     pub(crate) judgement: Judgement,
-    pub(crate) hands: Hands,
+    pub(crate) hands: ToolContext,
     pub(crate) open: Open,
-    place: Option<Place>,
+    place: Option<ResultPermit>,
 }
 
 impl Begin {
     /// Looks at what the call would touch, and has it judged.
-    pub(crate) fn judge(self) -> Result<Judged, Failure> {
+    pub(crate) fn judge(self) -> Result<Judged, CallFailure> {
         let tool = self.inner.tool(self.index);
         let intents = tool
-            .decide(&self.args, &View { hands: &self.hands })
+            .decide(&self.args, &ReadOnlyContext { hands: &self.hands })
             .inspect_err(|failure| {
                 self.open.lock().trail.decision = DecisionRecord::not_reached(format!(
                     "the worker is not able to: {}",
@@ -126,7 +126,7 @@ impl Begin {
         let mut judgement = self.inner.judge(tool.spec(), &wanted.intents);
         if judgement.verdict != Verdict::Block {
             let hands = self.hands.for_person(&self.inner.reach);
-            let doubts = tool.doubts(&wanted.args, &View { hands: &hands });
+            let doubts = tool.doubts(&wanted.args, &ReadOnlyContext { hands: &hands });
             judgement = judgement.doubted(doubts);
         }
         self.open.lock().trail.decision = DecisionRecord {
@@ -148,7 +148,7 @@ impl Begin {
 
     /// The same; and where that is all there is to it, the call is made and recorded in the same
     /// go: handing it over again would cost more than many a call.
-    pub(crate) fn go(self) -> Result<Begun, Failure> {
+    pub(crate) fn go(self) -> Result<Begun, CallFailure> {
         let Judged {
             inner,
             wanted,
@@ -187,7 +187,7 @@ impl Begin {
 }
 
 /// What another thread came to; a panic there is one here.
-pub(crate) fn joined<T>(found: Result<T, JoinError>) -> Result<T, Failure> {
+pub(crate) fn joined<T>(found: Result<T, JoinError>) -> Result<T, CallFailure> {
     found.map_err(|stopped| match stopped.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => cancelled(),

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use file_sandbox::FileSandbox;
 
-use crate::approval::{Approver, NobodyAnswers};
+use crate::approval::{Approver, NoApprover};
 use crate::asking::RunAnswers;
 use crate::audit::{NoRecord, Recorder};
 use crate::call::Caller;
 use crate::gate::{Gate, SafeDefaults};
-use crate::hands::Hands;
+use crate::hands::ToolContext;
 use crate::outputs::Outputs;
 use crate::reach::Reach;
 use crate::redact::Redactor;
-use crate::runner::{LocalRunner, Runner};
+use crate::runner::{CallRunner, LocalRunner};
 use crate::tool::Tool;
 use crate::toolbox::{Inner, Toolbox};
 use crate::tools;
@@ -25,18 +25,18 @@ use crate::writing::Writing;
 /// Puts a [`Toolbox`] together.
 ///
 /// ```
-/// use forge_tools::{AssumeYes, Toolbox};
-/// let toolbox = Toolbox::builder().approver(AssumeYes::confined()).build().unwrap();
+/// use forge_tools::{AutoApprove, Toolbox};
+/// let toolbox = Toolbox::builder().approver(AutoApprove::confined()).build().unwrap();
 /// # let _ = toolbox;
 /// ```
 #[derive(Default)]
 pub struct ToolboxBuilder {
-    hands: Hands,
+    hands: ToolContext,
     gate: Option<Arc<dyn Gate>>,
     approver: Option<Arc<dyn Approver>>,
     recorder: Option<Arc<dyn Recorder>>,
     redactor: Option<Arc<Redactor>>,
-    runner: Option<Arc<dyn Runner>>,
+    runner: Option<Arc<dyn CallRunner>>,
     timeout: Option<Duration>,
     turn: Turn,
     answers: Arc<RunAnswers>,
@@ -138,7 +138,7 @@ impl ToolboxBuilder {
     }
 
     /// Where the work of calls is done; [`LocalRunner`] if not said.
-    pub fn runner(mut self, runner: impl Runner) -> Self {
+    pub fn runner(mut self, runner: impl CallRunner) -> Self {
         self.runner = Some(Arc::new(runner));
         self
     }
@@ -212,9 +212,9 @@ impl ToolboxBuilder {
                 hands,
                 reach,
                 gate,
-                approver: self.approver.unwrap_or_else(|| {
-                    Arc::new(NobodyAnswers::because("this program asks nobody"))
-                }),
+                approver: self
+                    .approver
+                    .unwrap_or_else(|| Arc::new(NoApprover::because("this program asks nobody"))),
                 recorder: self.recorder.unwrap_or_else(|| Arc::new(NoRecord)),
                 redactor: self.redactor.unwrap_or_default(),
                 runner: self.runner.unwrap_or_else(|| Arc::new(LocalRunner)),

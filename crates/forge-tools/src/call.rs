@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::approval::Approver;
 use crate::audit::{DecisionRecord, EventKind, PolicyEvent};
 use crate::change::Artifact;
-use crate::outputs::Cut;
+use crate::outputs::Truncation;
 use crate::progress::Progress;
-use crate::room::Place;
-use crate::stand_in::StandIn;
+use crate::room::ResultPermit;
+use crate::stand_in::BlockingHandoff;
 
 /// On whose behalf a call is made.
 ///
@@ -90,34 +90,34 @@ impl std::fmt::Display for Caller {
 /// What a model asked for.
 ///
 /// ```
-/// let call = forge_tools::Call::new("read_file", serde_json::json!({"path": "/a"}));
+/// let call = forge_tools::CallRequest::new("read_file", serde_json::json!({"path": "/a"}));
 /// assert_eq!(call.tool, "read_file");
 /// ```
 #[derive(Clone)]
-pub struct Call {
+pub struct CallRequest {
     /// The tool's name, in any spelling it answers to.
     pub tool: String,
     /// The arguments as they came.
     pub arguments: Value,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) progress: Option<Progress>,
-    pub(crate) place: Option<Place>,
-    pub(crate) stand_in: Option<StandIn>,
+    pub(crate) place: Option<ResultPermit>,
+    pub(crate) stand_in: Option<BlockingHandoff>,
 }
 
-impl std::fmt::Debug for Call {
+impl std::fmt::Debug for CallRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call")
+        f.debug_struct("CallRequest")
             .field("tool", &self.tool)
             .field("arguments", &self.arguments)
             .finish_non_exhaustive()
     }
 }
 
-impl Call {
+impl CallRequest {
     /// A call of `tool` with `arguments`.
     pub fn new(tool: impl Into<String>, arguments: Value) -> Self {
-        Call {
+        CallRequest {
             tool: tool.into(),
             arguments,
             approver: None,
@@ -134,15 +134,15 @@ impl Call {
         self
     }
 
-    /// Where the result may be until somebody has it; see [`Room`](crate::Room).
-    pub fn within(mut self, place: Place) -> Self {
+    /// Where the result may be until somebody has it; see [`Room`](crate::ResultQuota).
+    pub fn within(mut self, place: ResultPermit) -> Self {
         self.place = Some(place);
         self
     }
 
     /// Who serves other calls while this one keeps the thread that it is made on; see
-    /// [`StandIn`]. Otherwise each call that may wait for files has a thread of its own.
-    pub fn beside(mut self, stand_in: StandIn) -> Self {
+    /// [`BlockingHandoff`]. Otherwise each call that may wait for files has a thread of its own.
+    pub fn beside(mut self, stand_in: BlockingHandoff) -> Self {
         self.stand_in = Some(stand_in);
         self
     }
@@ -157,14 +157,14 @@ impl Call {
 /// Why a call failed, as a stable code.
 ///
 /// A refused file operation keeps the file sandbox's own code
-/// ([`Code::File`]); the rest are the executor's. Blocked by a rule, denied by a
+/// ([`FailureCode::File`]); the rest are the executor's. Blocked by a rule, denied by a
 /// person and outside the sandbox are three different codes.
 ///
 /// ```
-/// assert_eq!(forge_tools::Code::Blocked.as_str(), "BLOCKED");
+/// assert_eq!(forge_tools::FailureCode::Blocked.as_str(), "BLOCKED");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
+pub enum FailureCode {
     /// No such tool, or not offered to this worker.
     UnknownTool,
     /// The arguments do not fit the tool's schema.
@@ -209,60 +209,60 @@ pub enum Code {
     Internal,
 }
 
-impl Code {
+impl FailureCode {
     /// The code as it appears in results and records.
     pub fn as_str(self) -> &'static str {
         match self {
-            Code::UnknownTool => "UNKNOWN_TOOL",
-            Code::InvalidArguments => "INVALID_ARGUMENTS",
-            Code::NoFiles => "NO_FILES",
-            Code::NoCommands => "NO_COMMANDS",
-            Code::File(kind) => kind.code(),
-            Code::Blocked => "BLOCKED",
-            Code::Denied => "DENIED",
-            Code::ApprovalRequired => "APPROVAL_REQUIRED",
-            Code::CommandSyntax => "COMMAND_SYNTAX",
-            Code::CommandNotFound => "COMMAND_NOT_FOUND",
-            Code::CommandNotExecutable => "COMMAND_NOT_EXECUTABLE",
-            Code::TimeLimit => "TIME_LIMIT",
-            Code::IsolationUnavailable => "ISOLATION_UNAVAILABLE",
-            Code::IsolationEnded => "ISOLATION_ENDED",
-            Code::Escalation => "PERMISSION_ESCALATION",
-            Code::WorkerFailed => "WORKER_FAILED",
-            Code::Git => "GIT_ERROR",
-            Code::UnknownOutput => "UNKNOWN_OUTPUT",
-            Code::Limit => "LIMIT",
-            Code::Cancelled => "CANCELLED",
-            Code::Internal => "INTERNAL",
+            FailureCode::UnknownTool => "UNKNOWN_TOOL",
+            FailureCode::InvalidArguments => "INVALID_ARGUMENTS",
+            FailureCode::NoFiles => "NO_FILES",
+            FailureCode::NoCommands => "NO_COMMANDS",
+            FailureCode::File(kind) => kind.code(),
+            FailureCode::Blocked => "BLOCKED",
+            FailureCode::Denied => "DENIED",
+            FailureCode::ApprovalRequired => "APPROVAL_REQUIRED",
+            FailureCode::CommandSyntax => "COMMAND_SYNTAX",
+            FailureCode::CommandNotFound => "COMMAND_NOT_FOUND",
+            FailureCode::CommandNotExecutable => "COMMAND_NOT_EXECUTABLE",
+            FailureCode::TimeLimit => "TIME_LIMIT",
+            FailureCode::IsolationUnavailable => "ISOLATION_UNAVAILABLE",
+            FailureCode::IsolationEnded => "ISOLATION_ENDED",
+            FailureCode::Escalation => "PERMISSION_ESCALATION",
+            FailureCode::WorkerFailed => "WORKER_FAILED",
+            FailureCode::Git => "GIT_ERROR",
+            FailureCode::UnknownOutput => "UNKNOWN_OUTPUT",
+            FailureCode::Limit => "LIMIT",
+            FailureCode::Cancelled => "CANCELLED",
+            FailureCode::Internal => "INTERNAL",
         }
     }
 
     /// The code of a text, for a failure that another process tells of.
     #[cfg(feature = "node")]
-    pub(crate) fn of(text: &str) -> Option<Code> {
-        const ALL: [Code; 20] = [
-            Code::UnknownTool,
-            Code::InvalidArguments,
-            Code::NoFiles,
-            Code::NoCommands,
-            Code::Blocked,
-            Code::Denied,
-            Code::ApprovalRequired,
-            Code::CommandSyntax,
-            Code::CommandNotFound,
-            Code::CommandNotExecutable,
-            Code::TimeLimit,
-            Code::IsolationUnavailable,
-            Code::IsolationEnded,
-            Code::Escalation,
-            Code::WorkerFailed,
-            Code::Git,
-            Code::UnknownOutput,
-            Code::Limit,
-            Code::Cancelled,
-            Code::Internal,
+    pub(crate) fn of(text: &str) -> Option<FailureCode> {
+        const ALL: [FailureCode; 20] = [
+            FailureCode::UnknownTool,
+            FailureCode::InvalidArguments,
+            FailureCode::NoFiles,
+            FailureCode::NoCommands,
+            FailureCode::Blocked,
+            FailureCode::Denied,
+            FailureCode::ApprovalRequired,
+            FailureCode::CommandSyntax,
+            FailureCode::CommandNotFound,
+            FailureCode::CommandNotExecutable,
+            FailureCode::TimeLimit,
+            FailureCode::IsolationUnavailable,
+            FailureCode::IsolationEnded,
+            FailureCode::Escalation,
+            FailureCode::WorkerFailed,
+            FailureCode::Git,
+            FailureCode::UnknownOutput,
+            FailureCode::Limit,
+            FailureCode::Cancelled,
+            FailureCode::Internal,
         ];
-        let of_files = || file_sandbox::ErrorKind::from_code(text).map(Code::File);
+        let of_files = || file_sandbox::ErrorKind::from_code(text).map(FailureCode::File);
         let known = ALL.into_iter().find(|code| code.as_str() == text);
         known.or_else(of_files)
     }
@@ -271,54 +271,61 @@ impl Code {
     pub(crate) fn stopped_by_policy(self) -> Option<EventKind> {
         use file_sandbox::ErrorKind as File;
         match self {
-            Code::Blocked | Code::Denied | Code::ApprovalRequired => Some(EventKind::Denied),
-            Code::NoFiles
-            | Code::NoCommands
-            | Code::Escalation
-            | Code::IsolationUnavailable
-            | Code::File(
+            FailureCode::Blocked | FailureCode::Denied | FailureCode::ApprovalRequired => {
+                Some(EventKind::Denied)
+            }
+            FailureCode::NoFiles
+            | FailureCode::NoCommands
+            | FailureCode::Escalation
+            | FailureCode::IsolationUnavailable
+            | FailureCode::File(
                 File::OutsideSandbox
                 | File::ReadOnly
                 | File::SuffixNotAllowed
                 | File::Escape
                 | File::PermissionEscalation,
             ) => Some(EventKind::Refused),
-            Code::Limit | Code::File(File::TooLarge | File::Quota) => Some(EventKind::Exceeded),
+            FailureCode::Limit | FailureCode::File(File::TooLarge | File::Quota) => {
+                Some(EventKind::Exceeded)
+            }
             // A command says itself which limit it was.
-            Code::TimeLimit
-            | Code::UnknownTool
-            | Code::IsolationEnded
-            | Code::Git
-            | Code::UnknownOutput
-            | Code::InvalidArguments
-            | Code::File(_)
-            | Code::CommandSyntax
-            | Code::CommandNotFound
-            | Code::CommandNotExecutable
-            | Code::WorkerFailed
-            | Code::Cancelled
-            | Code::Internal => None,
+            FailureCode::TimeLimit
+            | FailureCode::UnknownTool
+            | FailureCode::IsolationEnded
+            | FailureCode::Git
+            | FailureCode::UnknownOutput
+            | FailureCode::InvalidArguments
+            | FailureCode::File(_)
+            | FailureCode::CommandSyntax
+            | FailureCode::CommandNotFound
+            | FailureCode::CommandNotExecutable
+            | FailureCode::WorkerFailed
+            | FailureCode::Cancelled
+            | FailureCode::Internal => None,
         }
     }
 
     /// Whether the call itself was malformed: the caller's mistake, not an answer
     /// of the sandbox or of a person (`forge tools call` exits 2 for these).
     pub fn is_usage(self) -> bool {
-        matches!(self, Code::UnknownTool | Code::InvalidArguments)
+        matches!(
+            self,
+            FailureCode::UnknownTool | FailureCode::InvalidArguments
+        )
     }
 }
 
 /// A failed call: what happened, in words for the model.
 ///
 /// ```
-/// use forge_tools::{Code, Failure};
-/// let failure = Failure::new(Code::Blocked, "Not allowed here.").hint("Use delete_file.");
+/// use forge_tools::{FailureCode, CallFailure};
+/// let failure = CallFailure::new(FailureCode::Blocked, "Not allowed here.").hint("Use delete_file.");
 /// assert_eq!(failure.to_string(), "Not allowed here.\nUse delete_file.");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct CallFailure {
     /// What kind of failure.
-    pub code: Code,
+    pub code: FailureCode,
     /// What we did, to what, and why it did not work.
     pub message: String,
     /// What to try instead.
@@ -328,13 +335,13 @@ pub struct Failure {
     /// What a command printed before it failed, or what the schema is.
     pub structured: Option<Box<Value>>,
     /// Where it failed and what confined it there, if it got so far.
-    pub ran: Option<Box<Ran>>,
+    pub ran: Option<Box<ExecutionInfo>>,
 }
 
-impl Failure {
+impl CallFailure {
     /// A failure with its message.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Failure {
+    pub fn new(code: FailureCode, message: impl Into<String>) -> Self {
+        CallFailure {
             code,
             message: message.into(),
             hint: None,
@@ -345,7 +352,7 @@ impl Failure {
     }
 
     /// Adds where it failed.
-    pub fn ran(mut self, ran: Ran) -> Self {
+    pub fn ran(mut self, ran: ExecutionInfo) -> Self {
         self.ran = Some(Box::new(ran));
         self
     }
@@ -363,7 +370,7 @@ impl Failure {
     }
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for CallFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)?;
         match &self.hint {
@@ -373,9 +380,9 @@ impl std::fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for CallFailure {}
 
-impl From<file_sandbox::Error> for Failure {
+impl From<file_sandbox::Error> for CallFailure {
     fn from(error: file_sandbox::Error) -> Self {
         let whole = error.to_string();
         let hint = error.hint();
@@ -386,11 +393,11 @@ impl From<file_sandbox::Error> for Failure {
                 .map_or(whole.as_str(), str::trim_end),
             None => &whole,
         };
-        Failure {
+        CallFailure {
             code: match error.kind() {
-                file_sandbox::ErrorKind::ReadBlocked => Code::Blocked,
-                file_sandbox::ErrorKind::Cancelled => Code::Cancelled,
-                kind => Code::File(kind),
+                file_sandbox::ErrorKind::ReadBlocked => FailureCode::Blocked,
+                file_sandbox::ErrorKind::Cancelled => FailureCode::Cancelled,
+                kind => FailureCode::File(kind),
             },
             message: message.to_owned(),
             hint,
@@ -404,13 +411,13 @@ impl From<file_sandbox::Error> for Failure {
 /// Where a call ran that failed, for its record.
 ///
 /// ```
-/// use forge_tools::{Code, Failure, Ran};
-/// let ran = Ran { runner: "os", enforcement: None, events: Vec::new(), artifacts: Vec::new() };
-/// let failure = Failure::new(Code::TimeLimit, "It was ended.").ran(ran);
+/// use forge_tools::{FailureCode, CallFailure, ExecutionInfo};
+/// let ran = ExecutionInfo { runner: "os", enforcement: None, events: Vec::new(), artifacts: Vec::new() };
+/// let failure = CallFailure::new(FailureCode::TimeLimit, "It was ended.").ran(ran);
 /// assert_eq!(failure.ran.unwrap().runner, "os");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct ExecutionInfo {
     /// Where.
     pub runner: &'static str,
     /// What confined it.
@@ -513,7 +520,7 @@ pub struct CallResult {
     /// Why it failed.
     pub error: Option<ErrorBody>,
     /// The failure's code, typed.
-    pub code: Option<Code>,
+    pub code: Option<FailureCode>,
     /// Where it ran; `none` if it did not get that far.
     pub runner: &'static str,
     /// What was decided and why.
@@ -523,7 +530,7 @@ pub struct CallResult {
     /// The files that the call left behind or took away.
     pub artifacts: Vec<Artifact>,
     /// What of the result is not shown, if it was too long.
-    pub cut: Option<Cut>,
+    pub cut: Option<Truncation>,
     /// What policies did to it.
     pub events: Vec<PolicyEvent>,
     /// From the call to the result.

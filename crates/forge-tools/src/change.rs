@@ -7,13 +7,13 @@ use serde::Serialize;
 /// A file as it would be after a call.
 ///
 /// ```
-/// let change = forge_tools::Change::new("/a.md", Some("one\n".into()), "two\n");
+/// let change = forge_tools::FileChange::new("/a.md", Some("one\n".into()), "two\n");
 /// assert_eq!(change.diff(), "--- /a.md\n+++ /a.md\n@@ -1 +1 @@\n-one\n+two\n");
-/// let new = forge_tools::Change::new("/b.md", None, "x\n");
+/// let new = forge_tools::FileChange::new("/b.md", None, "x\n");
 /// assert!(new.diff().starts_with("--- (new file)\n+++ /b.md\n"));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct FileChange {
     path: String,
     diff: String,
     whole: bool,
@@ -34,7 +34,7 @@ pub(crate) enum Seen {
     Tree(ContentHash),
 }
 
-impl Change {
+impl FileChange {
     /// The file at `path`, before (none: there is no such file) and after.
     pub fn new(path: impl Into<String>, before: Option<String>, after: impl Into<String>) -> Self {
         let (path, after) = (path.into(), after.into());
@@ -47,7 +47,7 @@ impl Change {
             none if none.is_empty() => none,
             hunks => format!("--- {from}\n+++ {path}\n{hunks}"),
         };
-        Change {
+        FileChange {
             path,
             diff,
             whole: true,
@@ -60,7 +60,7 @@ impl Change {
     pub fn of_diff(path: impl Into<String>, hunks: impl AsRef<str>) -> Self {
         let path = path.into();
         let diff = format!("--- {path}\n+++ {path}\n{}", hunks.as_ref());
-        Change {
+        FileChange {
             path,
             diff,
             whole: true,
@@ -77,7 +77,7 @@ impl Change {
             None => rows.to_owned(),
         };
         let diff = format!("--- {path}\n+++ (deleted)\n{hunks}");
-        Change {
+        FileChange {
             path,
             diff,
             whole: true,
@@ -88,7 +88,7 @@ impl Change {
 
     /// What is at `from` and comes to `to`, or what at `from` a command runs.
     pub(crate) fn used(from: &str, to: &str, rows: &str) -> Self {
-        Change {
+        FileChange {
             path: from.to_owned(),
             diff: format!("--- {from}\n+++ {to}\n{rows}"),
             whole: true,
@@ -101,7 +101,7 @@ impl Change {
     pub fn unseen(path: impl Into<String>) -> Self {
         let path = path.into();
         let diff = format!("--- {path}\n+++ {path}\n(no diff of this file can be shown)\n");
-        Change {
+        FileChange {
             path,
             diff,
             whole: false,
@@ -117,8 +117,8 @@ impl Change {
     }
 
     /// Whether it reads the same, whatever else the files are by now.
-    pub(crate) fn reads_as(&self, other: &Change) -> bool {
-        let Change {
+    pub(crate) fn reads_as(&self, other: &FileChange) -> bool {
+        let FileChange {
             path,
             diff,
             whole,

@@ -52,11 +52,11 @@ const MAX_LINE_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
     text: String,
-    segments: Vec<Segment>,
+    segments: Vec<CommandSegment>,
     needs_shell: bool,
     opaque: Option<&'static str>,
     hides_commands: bool,
-    starts: Vec<Segment>,
+    starts: Vec<CommandSegment>,
     unseen: bool,
     session: Option<Arc<State>>,
 }
@@ -68,7 +68,7 @@ pub struct CommandLine {
 /// assert_eq!(line.segments()[0].words(), ["ls", "-l"]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Segment {
+pub struct CommandSegment {
     words: Vec<String>,
     reading: Reading,
 }
@@ -83,7 +83,7 @@ enum Reading {
     Other,
 }
 
-impl Segment {
+impl CommandSegment {
     /// The words, quotes removed.
     pub fn words(&self) -> &[String] {
         &self.words
@@ -118,8 +118,8 @@ impl CommandLine {
         let mut line = CommandLine::parse_within(text, &mut started)?;
         line.hides_commands |= line.opaque.is_some()
             && (started.expanded
-                || line.segments.iter().any(Segment::is_expanded)
-                || started.commands.iter().any(Segment::is_expanded));
+                || line.segments.iter().any(CommandSegment::is_expanded)
+                || started.commands.iter().any(CommandSegment::is_expanded));
         line.unseen = started.unseen;
         line.starts = started.commands;
         Ok(line)
@@ -149,7 +149,7 @@ impl CommandLine {
     }
 
     /// Every command of the line, in order.
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[CommandSegment] {
         &self.segments
     }
 
@@ -161,7 +161,7 @@ impl CommandLine {
     /// let line = forge_tools::CommandLine::parse("find . -exec rm {} +").unwrap();
     /// assert_eq!(line.starts()[0].words(), ["rm", "{}"]);
     /// ```
-    pub fn starts(&self) -> &[Segment] {
+    pub fn starts(&self) -> &[CommandSegment] {
         &self.starts
     }
 

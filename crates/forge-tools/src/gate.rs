@@ -96,11 +96,11 @@ pub enum Verdict {
 /// One reason of a verdict.
 ///
 /// ```
-/// let reason = forge_tools::Reason::new("writes are asked for");
+/// let reason = forge_tools::VerdictReason::new("writes are asked for");
 /// assert_eq!(reason.text, "writes are asked for");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reason {
+pub struct VerdictReason {
     /// In words.
     pub text: String,
     /// The rule that spoke, if one did.
@@ -114,10 +114,10 @@ pub struct Reason {
     pub why: Option<String>,
 }
 
-impl Reason {
+impl VerdictReason {
     /// A reason in words.
     pub fn new(text: impl Into<String>) -> Self {
-        Reason {
+        VerdictReason {
             text: text.into(),
             rule: None,
             origin: None,
@@ -129,8 +129,8 @@ impl Reason {
 /// A verdict with its reasons, at least one.
 ///
 /// ```
-/// use forge_tools::{Judgement, Reason, Verdict};
-/// let judgement = Judgement::new(Verdict::Ask, Reason::new("runs a program"));
+/// use forge_tools::{Judgement, VerdictReason, Verdict};
+/// let judgement = Judgement::new(Verdict::Ask, VerdictReason::new("runs a program"));
 /// assert!(!judgement.only_a_person);
 /// ```
 #[derive(Debug, Clone)]
@@ -138,7 +138,7 @@ pub struct Judgement {
     /// What is decided.
     pub verdict: Verdict,
     /// Why; the deciding reason first.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<VerdictReason>,
     /// How many of them speak for the verdict: the first ones.
     deciding: usize,
     /// An *ask* that only a person may answer: no stored preference stands in.
@@ -151,7 +151,7 @@ pub struct Judgement {
 
 impl Judgement {
     /// A judgement with its deciding reason.
-    pub fn new(verdict: Verdict, reason: Reason) -> Self {
+    pub fn new(verdict: Verdict, reason: VerdictReason) -> Self {
         Judgement {
             verdict,
             reasons: vec![reason],
@@ -163,13 +163,13 @@ impl Judgement {
     }
 
     /// The reasons that speak for the verdict; what was allowed besides is none.
-    pub fn deciding(&self) -> &[Reason] {
+    pub fn deciding(&self) -> &[VerdictReason] {
         &self.reasons[..self.deciding.min(self.reasons.len())]
     }
 
     /// The same with another verdict, for this reason before all others.
     #[must_use]
-    pub fn because(mut self, verdict: Verdict, reason: Reason) -> Judgement {
+    pub fn because(mut self, verdict: Verdict, reason: VerdictReason) -> Judgement {
         self.deciding = match verdict == self.verdict {
             true => self.deciding + 1,
             false => 1,
@@ -180,7 +180,7 @@ impl Judgement {
     }
 
     /// The same, and for these reasons a person has to agree as well; they come first.
-    pub(crate) fn doubted(mut self, doubts: Vec<Reason>) -> Judgement {
+    pub(crate) fn doubted(mut self, doubts: Vec<VerdictReason>) -> Judgement {
         for doubt in doubts.into_iter().rev() {
             let verdict = self.verdict.max(Verdict::Ask);
             self = self.because(verdict, doubt);
@@ -213,15 +213,15 @@ impl Judgement {
 /// What a gate is asked about.
 ///
 /// ```
-/// use forge_tools::{Gate, Request, Risk, SafeDefaults, Verdict};
-/// let request = Request {
+/// use forge_tools::{Gate, GateRequest, Risk, SafeDefaults, Verdict};
+/// let request = GateRequest {
 ///     tool: "shell", risk: Risk::Exec, requires_permission: true,
 ///     needs_network: false, confined: true, intents: &[],
 /// };
 /// assert_eq!(SafeDefaults.judge(&request).verdict, Verdict::Ask);
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct GateRequest<'a> {
     /// The tool's advertised name.
     pub tool: &'a str,
     /// Its risk.
@@ -264,12 +264,12 @@ impl MountVerdicts {
 /// What decides about calls.
 ///
 /// ```
-/// use forge_tools::{Gate, Judgement, Reason, Request, Verdict};
+/// use forge_tools::{Gate, Judgement, VerdictReason, GateRequest, Verdict};
 ///
 /// struct NothingRuns;
 /// impl Gate for NothingRuns {
-///     fn judge(&self, _: &Request<'_>) -> Judgement {
-///         Judgement::new(Verdict::Block, Reason::new("the office is closed"))
+///     fn judge(&self, _: &GateRequest<'_>) -> Judgement {
+///         Judgement::new(Verdict::Block, VerdictReason::new("the office is closed"))
 ///     }
 /// }
 /// ```
@@ -280,7 +280,7 @@ pub trait Gate: Send + Sync + 'static {
     }
 
     /// Decides about one call.
-    fn judge(&self, request: &Request<'_>) -> Judgement;
+    fn judge(&self, request: &GateRequest<'_>) -> Judgement;
 
     /// What holds for whatever lies in the mount at `target`, whoever touches it and by whatever
     /// way. A call that reads there without saying so is refused where this is not *allow*.
@@ -301,7 +301,7 @@ pub trait Gate: Send + Sync + 'static {
 pub struct SafeDefaults;
 
 impl Gate for SafeDefaults {
-    fn judge(&self, request: &Request<'_>) -> Judgement {
+    fn judge(&self, request: &GateRequest<'_>) -> Judgement {
         let verdict = if request.risk.is_safe_by_default() && !request.requires_permission {
             Verdict::Allow
         } else {
@@ -309,7 +309,7 @@ impl Gate for SafeDefaults {
         };
         let mut judgement = Judgement::new(
             verdict,
-            Reason::new(format!("default for risk `{}`", request.risk)),
+            VerdictReason::new(format!("default for risk `{}`", request.risk)),
         );
         judgement.only_a_person = request.risk == Risk::Exec && !request.confined;
         judgement
@@ -322,8 +322,8 @@ mod tests {
 
     #[test]
     fn the_stricter_verdict_leads() {
-        let allow = Judgement::new(Verdict::Allow, Reason::new("a"));
-        let mut ask = Judgement::new(Verdict::Ask, Reason::new("b"));
+        let allow = Judgement::new(Verdict::Allow, VerdictReason::new("a"));
+        let mut ask = Judgement::new(Verdict::Ask, VerdictReason::new("b"));
         ask.only_a_person = true;
         let joined = allow.clone().and(ask.clone());
         assert_eq!(joined.verdict, Verdict::Ask);

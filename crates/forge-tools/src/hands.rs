@@ -1,6 +1,6 @@
 //! What a tool may touch, handed over by the executor and by nobody else.
 //!
-//! Tools are constructed with nothing. [`View`] (look, do not touch) and [`Hands`]
+//! Tools are constructed with nothing. [`ReadOnlyContext`] (look, do not touch) and [`ToolContext`]
 //! (touch) have no public constructor, so a tool that reaches for a file or a
 //! process without going through the executor does not compile.
 
@@ -12,8 +12,8 @@ use file_sandbox::{
     Replacement, SandboxPath, WriteOptions,
 };
 
-use crate::call::{Code, Failure};
-use crate::change::{Change, Seen};
+use crate::call::{CallFailure, FailureCode};
+use crate::change::{FileChange, Seen};
 use crate::gate::Intent;
 #[cfg(feature = "process")]
 use crate::processes::Processes;
@@ -34,10 +34,10 @@ const MAX_PATHS: usize = 64;
 const MAX_HASHED_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Somebody agreed to something else than this would be by now.
-pub(crate) fn changed_since_shown(path: &SandboxPath) -> Failure {
+pub(crate) fn changed_since_shown(path: &SandboxPath) -> CallFailure {
     let shown = crate::escape_controls(path.asked());
-    let mut failure = Failure::new(
-        Code::File(file_sandbox::ErrorKind::Stale),
+    let mut failure = CallFailure::new(
+        FailureCode::File(file_sandbox::ErrorKind::Stale),
         format!("'{shown}' changed while a person was asked about it; nothing was done."),
     )
     .hint("Look at it again before you repeat the call.");
@@ -46,10 +46,10 @@ pub(crate) fn changed_since_shown(path: &SandboxPath) -> Failure {
 }
 
 /// A name is taken where nothing is to be replaced.
-fn there_already(path: &SandboxPath) -> Failure {
+fn there_already(path: &SandboxPath) -> CallFailure {
     let shown = crate::escape_controls(path.asked());
-    let code = Code::File(ErrorKind::Exists);
-    let mut failure = Failure::new(code, format!("'{shown}' already exists."))
+    let code = FailureCode::File(ErrorKind::Exists);
+    let mut failure = CallFailure::new(code, format!("'{shown}' already exists."))
         .hint("Pass overwrite to replace it, or take another name.");
     failure.path = Some(path.asked().to_owned());
     failure
@@ -60,23 +60,23 @@ fn there_already(path: &SandboxPath) -> Failure {
 /// See the example of [`Tool`](crate::Tool), whose `decide` takes one:
 ///
 /// ```
-/// fn exists(view: &forge_tools::View<'_>, path: &str) -> bool {
+/// fn exists(view: &forge_tools::ReadOnlyContext<'_>, path: &str) -> bool {
 ///     view.path(path).is_ok()
 /// }
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    pub(crate) hands: &'a Hands,
+pub struct ReadOnlyContext<'a> {
+    pub(crate) hands: &'a ToolContext,
 }
 
-impl View<'_> {
+impl ReadOnlyContext<'_> {
     /// Parses a path. Whether the worker may touch it is the executor's question, for
     /// every intent alike.
     ///
     /// # Errors
     ///
     /// The worker holds no files, or the text is no path.
-    pub fn path(&self, text: &str) -> Result<SandboxPath, Failure> {
+    pub fn path(&self, text: &str) -> Result<SandboxPath, CallFailure> {
         self.hands.path(text)
     }
 
@@ -87,7 +87,7 @@ impl View<'_> {
         path: &str,
         replacements: &[Replacement],
         options: EditOptions,
-    ) -> Option<Change> {
+    ) -> Option<FileChange> {
         let files = self.hands.files().ok()?;
         let path = self.hands.path(path).ok()?;
         // Before the look: what changes in between is then not what was seen.
@@ -96,9 +96,9 @@ impl View<'_> {
             .edit(&path, replacements, options.preview(true))
             .ok()?;
         let change = if edited.diff_cut {
-            Change::unseen(path.as_str())
+            FileChange::unseen(path.as_str())
         } else {
-            Change::of_diff(path.as_str(), edited.diff)
+            FileChange::of_diff(path.as_str(), edited.diff)
         };
         Some(change.of(path.as_str(), seen))
     }
@@ -106,24 +106,28 @@ impl View<'_> {
     /// What a write of `after` would make of the file at `path`, for
     /// [`Tool::preview`](crate::Tool::preview). None: there is no such change. What is
     /// there now may be no text, or too long; then nobody who would be shown it may agree. Blocks.
-    pub fn change(&self, path: &str, after: impl FnOnce(&str) -> Option<String>) -> Option<Change> {
+    pub fn change(
+        &self,
+        path: &str,
+        after: impl FnOnce(&str) -> Option<String>,
+    ) -> Option<FileChange> {
         let files = self.hands.files().ok()?;
         let path = self.hands.path(path).ok()?;
         let (before, seen) = match files.exists(&path) {
             Ok(true) => match self.text(&path) {
                 Some((text, hash)) => (Some(text), Seen::Bytes(hash)),
-                None => return Some(Change::unseen(path.as_str())),
+                None => return Some(FileChange::unseen(path.as_str())),
             },
             Ok(false) => (None, Seen::Missing),
             Err(_) => return None,
         };
         let after = after(before.as_deref().unwrap_or_default())?;
-        Some(Change::new(path.as_str(), before, after).of(path.as_str(), seen))
+        Some(FileChange::new(path.as_str(), before, after).of(path.as_str(), seen))
     }
 
     /// What an addition of `content` would make of the file at `path`: with the line ends that it
     /// would have there. None: it would fail. Blocks.
-    pub(crate) fn addition(&self, path: &str, content: &str) -> Option<Change> {
+    pub(crate) fn addition(&self, path: &str, content: &str) -> Option<FileChange> {
         let files = self.hands.files().ok()?;
         let place = self.hands.path(path).ok()?;
         let preview = AppendOptions::new().preview(true);
@@ -143,7 +147,7 @@ impl View<'_> {
 
     /// What becomes of the file at `to` when that at `from` comes in its place; none where no file
     /// is replaced. Of what is no text, or too long to be compared, sizes and hashes. Blocks.
-    pub(crate) fn replacement(&self, from: &SandboxPath, to: &SandboxPath) -> Option<Change> {
+    pub(crate) fn replacement(&self, from: &SandboxPath, to: &SandboxPath) -> Option<FileChange> {
         let files = self.hands.files().ok()?;
         let is_file = |path| {
             files
@@ -153,10 +157,10 @@ impl View<'_> {
         if !is_file(from) || !is_file(to) {
             return None;
         }
-        let unseen = || Change::unseen(to.as_str());
+        let unseen = || FileChange::unseen(to.as_str());
         if let (Some((new, source)), Some((old, target))) = (self.text(from), self.text(to)) {
             return Some(
-                Change::new(to.as_str(), Some(old), new)
+                FileChange::new(to.as_str(), Some(old), new)
                     .of(from.as_str(), Seen::Bytes(source))
                     .of(to.as_str(), Seen::Bytes(target)),
             );
@@ -174,7 +178,7 @@ impl View<'_> {
             false => format!("-{old}\n+{new}\n"),
         };
         Some(
-            Change::of_diff(to.as_str(), rows)
+            FileChange::of_diff(to.as_str(), rows)
                 .of(from.as_str(), Seen::Bytes(source))
                 .of(to.as_str(), Seen::Bytes(target)),
         )
@@ -182,31 +186,31 @@ impl View<'_> {
 
     /// What goes when the file or directory at `path` is deleted: the text of a file, or how many
     /// files and bytes there are, and the first names. None: nothing is there. Blocks.
-    pub(crate) fn removal(&self, path: &SandboxPath) -> Option<Change> {
+    pub(crate) fn removal(&self, path: &SandboxPath) -> Option<FileChange> {
         let files = self.hands.files().ok()?;
         let stat = files.stat(path).ok()?;
         let shown = path.as_str();
         if stat.is_link {
             let rows = "-(a link; what it leads to stays)\n";
-            return Some(Change::removed(shown, None, rows));
+            return Some(FileChange::removed(shown, None, rows));
         }
         match self.text(path).filter(|_| stat.kind == EntryKind::File) {
             Some((text, hash)) if !text.is_empty() => {
-                let change = Change::removed(shown, Some(&text), "");
+                let change = FileChange::removed(shown, Some(&text), "");
                 Some(change.of(shown, Seen::Bytes(hash)))
             }
             Some(_) | None => match self.summary(path) {
                 Some((rows, seen)) => {
                     let rows: String = rows.lines().map(|row| format!("-{row}\n")).collect();
-                    Some(Change::removed(shown, None, &rows).of(shown, seen))
+                    Some(FileChange::removed(shown, None, &rows).of(shown, seen))
                 }
-                None => Some(Change::unseen(shown)),
+                None => Some(FileChange::unseen(shown)),
             },
         }
     }
 
     /// What is moved or copied where nothing is replaced; none where nothing is. Blocks.
-    pub(crate) fn relocation(&self, from: &SandboxPath, to: &SandboxPath) -> Option<Change> {
+    pub(crate) fn relocation(&self, from: &SandboxPath, to: &SandboxPath) -> Option<FileChange> {
         let stat = self.hands.files().ok()?.stat(from).ok()?;
         // A link is moved as it is, and what is copied is read as it is.
         if stat.is_link && stat.kind == EntryKind::Directory {
@@ -215,20 +219,20 @@ impl View<'_> {
         Some(match self.summary(from) {
             Some((rows, seen)) => {
                 let rows: String = rows.lines().map(|row| format!(" {row}\n")).collect();
-                Change::used(from.as_str(), to.as_str(), &rows).of(from.as_str(), seen)
+                FileChange::used(from.as_str(), to.as_str(), &rows).of(from.as_str(), seen)
             }
-            None => Change::unseen(from.as_str()),
+            None => FileChange::unseen(from.as_str()),
         })
     }
 
     /// The files that a command runs by name: the programs that lie in a mount, and what is handed
     /// to a program that runs it. Blocks.
     #[cfg(feature = "process")]
-    pub(crate) fn scripts(&self, line: &crate::CommandLine) -> Vec<Change> {
+    pub(crate) fn scripts(&self, line: &crate::CommandLine) -> Vec<FileChange> {
         let Ok(files) = self.hands.files() else {
             return Vec::new();
         };
-        let mut found: Vec<Change> = Vec::new();
+        let mut found: Vec<FileChange> = Vec::new();
         for word in line.scripts().take(MAX_SCRIPTS) {
             let below = match line.session().and_then(|state| state.directory()) {
                 Some(directory) => format!("{directory}/{word}"),
@@ -246,10 +250,10 @@ impl View<'_> {
             }
             found.push(match self.summary(&path) {
                 Some((row, seen)) => {
-                    Change::used(path.as_str(), "(run by the command)", &format!(" {row}\n"))
+                    FileChange::used(path.as_str(), "(run by the command)", &format!(" {row}\n"))
                         .of(path.as_str(), seen)
                 }
-                None => Change::unseen(path.as_str()),
+                None => FileChange::unseen(path.as_str()),
             });
         }
         found
@@ -257,16 +261,16 @@ impl View<'_> {
 
     /// The size and hash of a file that a call hands to a worker, for
     /// [`Tool::preview`](crate::Tool::preview). `None` if the text is not a path. Blocks.
-    pub fn attachment(&self, path: &str) -> Option<Change> {
+    pub fn attachment(&self, path: &str) -> Option<FileChange> {
         let path = self.hands.path(path).ok()?;
         Some(match self.summary(&path) {
-            Some((row, seen)) => Change::used(
+            Some((row, seen)) => FileChange::used(
                 path.as_str(),
                 "(copied to the worker)",
                 &format!(" {row}\n"),
             )
             .of(path.as_str(), seen),
-            None => Change::unseen(path.as_str()),
+            None => FileChange::unseen(path.as_str()),
         })
     }
 
@@ -296,12 +300,12 @@ impl View<'_> {
     /// # Errors
     ///
     /// It is more than one call may write.
-    pub fn check_write_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), Failure> {
+    pub fn check_write_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), CallFailure> {
         match self.hands.max_write_bytes {
             Some(limit) if bytes > limit => {
                 let shown = crate::escape_controls(path.asked());
-                let mut failure = Failure::new(
-                    Code::File(file_sandbox::ErrorKind::TooLarge),
+                let mut failure = CallFailure::new(
+                    FailureCode::File(file_sandbox::ErrorKind::TooLarge),
                     format!("Cannot write to '{shown}': file too large ({bytes} bytes)."),
                 )
                 .hint(format!("Maximum allowed: {limit} bytes (`{MAX_WRITE}`)"));
@@ -318,7 +322,7 @@ impl View<'_> {
     /// # Errors
     ///
     /// The mount takes no file of that size.
-    pub fn check_file_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), Failure> {
+    pub fn check_file_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), CallFailure> {
         match self.hands.files.as_ref() {
             Some(files) => Ok(files.check_file_size(path, bytes)?),
             None => Ok(()),
@@ -327,7 +331,7 @@ impl View<'_> {
 
     /// Whether something is at `path`, for [`Tool::check`](crate::Tool::check): nobody is asked
     /// about what is not there. Where that may not be told, it is asked. Blocks.
-    pub(crate) fn check_there(&self, path: &SandboxPath) -> Result<(), Failure> {
+    pub(crate) fn check_there(&self, path: &SandboxPath) -> Result<(), CallFailure> {
         match self.hands.files()?.stat(path) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
@@ -337,7 +341,11 @@ impl View<'_> {
 
     /// Fails if what is at `path` may not go: a root, or a directory with a protected name in it.
     /// Blocks.
-    pub(crate) fn check_removal(&self, path: &SandboxPath, recursive: bool) -> Result<(), Failure> {
+    pub(crate) fn check_removal(
+        &self,
+        path: &SandboxPath,
+        recursive: bool,
+    ) -> Result<(), CallFailure> {
         let files = self.hands.files()?;
         // Who may not read there is not told what is there.
         match files.stat(path) {
@@ -351,7 +359,7 @@ impl View<'_> {
         &self,
         path: &SandboxPath,
         options: &WriteOptions,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let files = self.hands.files()?;
         match files.stat(path) {
             Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
@@ -365,7 +373,7 @@ impl View<'_> {
         path: &SandboxPath,
         replacements: &[Replacement],
         options: EditOptions,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         match self
             .hands
             .files()?
@@ -379,7 +387,11 @@ impl View<'_> {
     }
 
     /// Fails as the addition would for what is there now: it is no text. Blocks.
-    pub(crate) fn check_addition(&self, path: &SandboxPath, content: &str) -> Result<(), Failure> {
+    pub(crate) fn check_addition(
+        &self,
+        path: &SandboxPath,
+        content: &str,
+    ) -> Result<(), CallFailure> {
         let preview = AppendOptions::new().preview(true);
         match self.hands.files()?.append_text(path, content, preview) {
             Ok(_) => Ok(()),
@@ -389,7 +401,7 @@ impl View<'_> {
     }
 
     /// Whether nothing is at `path` yet. Blocks.
-    pub(crate) fn check_free(&self, path: &SandboxPath) -> Result<(), Failure> {
+    pub(crate) fn check_free(&self, path: &SandboxPath) -> Result<(), CallFailure> {
         match self.hands.files()?.exists(path) {
             Ok(true) => Err(there_already(path)),
             Ok(false) | Err(_) => Ok(()),
@@ -408,7 +420,7 @@ impl View<'_> {
     ///
     /// It cannot.
     #[cfg(feature = "process")]
-    pub fn commands(&self) -> Result<(), Failure> {
+    pub fn commands(&self) -> Result<(), CallFailure> {
         self.hands.processes().map(drop)
     }
 
@@ -418,7 +430,7 @@ impl View<'_> {
     ///
     /// The worker cannot run commands.
     #[cfg(feature = "process")]
-    pub fn begin(&self, line: crate::CommandLine) -> Result<crate::CommandLine, Failure> {
+    pub fn begin(&self, line: crate::CommandLine) -> Result<crate::CommandLine, CallFailure> {
         Ok(self.hands.processes()?.begin(line))
     }
 
@@ -428,7 +440,7 @@ impl View<'_> {
     ///
     /// It may not, or cannot run commands.
     #[cfg(feature = "process")]
-    pub fn check_programs(&self, line: &crate::CommandLine) -> Result<(), Failure> {
+    pub fn check_programs(&self, line: &crate::CommandLine) -> Result<(), CallFailure> {
         self.hands.processes()?.check_programs(line)
     }
 }
@@ -445,10 +457,10 @@ pub(crate) const MAX_FILES: &str = "quota.max_files";
 /// There is no way to make one outside this crate:
 ///
 /// ```compile_fail
-/// let hands = forge_tools::Hands { files: None };
+/// let hands = forge_tools::ToolContext { files: None };
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Hands {
+pub struct ToolContext {
     /// What the worker may read without being asked about it, and for one call what was judged.
     pub(crate) files: Option<FileSandbox>,
     /// All of it, to see whether a file is still the one that a person was shown.
@@ -476,7 +488,7 @@ pub struct Hands {
     paths: Arc<Mutex<Vec<(String, SandboxPath)>>>,
 }
 
-impl Hands {
+impl ToolContext {
     /// The same for one call.
     pub(crate) fn for_call(&self) -> Self {
         self.for_call_until(file_sandbox::CancellationToken::new())
@@ -485,7 +497,7 @@ impl Hands {
     /// The same for one call, whose work ends when `cancel` says so, that on files too.
     pub(crate) fn for_call_until(&self, cancel: file_sandbox::CancellationToken) -> Self {
         let files = self.files.as_ref();
-        Hands {
+        ToolContext {
             paths: Arc::default(),
             files: files.map(|files| files.with_cancel(&cancel)),
             cancel,
@@ -502,7 +514,7 @@ impl Hands {
 
     /// The same for what a person is shown, who may see everything.
     pub(crate) fn for_person(&self, reach: &Reach) -> Self {
-        Hands {
+        ToolContext {
             files: reach.whole().cloned(),
             ..self.clone()
         }
@@ -524,7 +536,7 @@ impl Hands {
     }
 
     /// The whole of the files, of which nothing may be told.
-    pub(crate) fn whole(&self) -> Result<&FileSandbox, Failure> {
+    pub(crate) fn whole(&self) -> Result<&FileSandbox, CallFailure> {
         match &self.whole {
             Some(files) => Ok(files),
             None => self.files(),
@@ -551,10 +563,10 @@ impl Hands {
     /// # Errors
     ///
     /// The worker holds none.
-    pub fn files(&self) -> Result<&FileSandbox, Failure> {
+    pub fn files(&self) -> Result<&FileSandbox, CallFailure> {
         self.files.as_ref().ok_or_else(|| {
-            Failure::new(
-                Code::NoFiles,
+            CallFailure::new(
+                FailureCode::NoFiles,
                 "This worker has no file access. Work from the text you were given.",
             )
         })
@@ -571,7 +583,7 @@ impl Hands {
     /// # Errors
     ///
     /// It is not; then nothing may be done with it.
-    pub(crate) fn check_seen(&self, path: &SandboxPath) -> Result<(), Failure> {
+    pub(crate) fn check_seen(&self, path: &SandboxPath) -> Result<(), CallFailure> {
         let same = match self.seen(path) {
             None => true,
             Some(Seen::Missing) => !self.whole()?.exists(path)?,
@@ -593,20 +605,20 @@ impl Hands {
     ///
     /// Something is not; then nothing may be done.
     #[cfg(feature = "process")]
-    pub(crate) fn check_all_seen(&self) -> Result<(), Failure> {
+    pub(crate) fn check_all_seen(&self) -> Result<(), CallFailure> {
         for (path, _) in &self.seen {
             self.check_seen(&SandboxPath::parse(path)?)?;
         }
         Ok(())
     }
 
-    /// Parses a path of the call, as [`View::path`] does. What it means is found out once a call:
+    /// Parses a path of the call, as [`ReadOnlyContext::path`] does. What it means is found out once a call:
     /// what was judged is what is done, whatever becomes of the files meanwhile.
     ///
     /// # Errors
     ///
     /// The worker holds no files, or the text is no path.
-    pub fn path(&self, text: &str) -> Result<SandboxPath, Failure> {
+    pub fn path(&self, text: &str) -> Result<SandboxPath, CallFailure> {
         let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, path)) = paths.iter().find(|(known, _)| known == text) {
             return Ok(path.clone());
@@ -618,7 +630,7 @@ impl Hands {
         Ok(path)
     }
 
-    fn meaning(&self, text: &str) -> Result<SandboxPath, Failure> {
+    fn meaning(&self, text: &str) -> Result<SandboxPath, CallFailure> {
         let files = self.files()?;
         let path = files.path(text)?;
         // What is written wins. Only where it leads nowhere, a path that a command printed is
@@ -646,10 +658,10 @@ impl Hands {
     ///
     /// The worker holds none.
     #[cfg(feature = "process")]
-    pub fn processes(&self) -> Result<&Processes, Failure> {
-        self.processes
-            .as_ref()
-            .ok_or_else(|| Failure::new(Code::NoCommands, "This worker cannot run commands."))
+    pub fn processes(&self) -> Result<&Processes, CallFailure> {
+        self.processes.as_ref().ok_or_else(|| {
+            CallFailure::new(FailureCode::NoCommands, "This worker cannot run commands.")
+        })
     }
 
     /// Where the tool says how far it is, if anybody listens.

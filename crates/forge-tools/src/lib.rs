@@ -14,13 +14,13 @@
 //! * **intent**: one thing a call would touch ([`Intent`]).
 //! * **gate**: what decides about intents ([`Gate`]): allow, ask, or block.
 //! * **approver**: who answers an *ask* ([`Approver`]).
-//! * **record**: what is kept of every decision ([`Record`], [`Recorder`]).
+//! * **record**: what is kept of every decision ([`CallRecord`], [`Recorder`]).
 //!
 //! # One call that is allowed, one that is not
 //!
 //! ```
 //! use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-//! use forge_tools::{Call, Toolbox};
+//! use forge_tools::{CallRequest, Toolbox};
 //! use serde_json::json;
 //!
 //! # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -39,11 +39,11 @@
 //!     .build()
 //!     .unwrap();
 //!
-//! let read = toolbox.call(Call::new("read_file", json!({"path": "/data/a.md"}))).await;
+//! let read = toolbox.call(CallRequest::new("read_file", json!({"path": "/data/a.md"}))).await;
 //! assert_eq!(read.content, "hello");
 //!
 //! let write = toolbox
-//!     .call(Call::new("write_file", json!({"path": "/data/a.md", "content": "x"})))
+//!     .call(CallRequest::new("write_file", json!({"path": "/data/a.md", "content": "x"})))
 //!     .await;
 //! assert_eq!(write.error.unwrap().code, "READ_ONLY");
 //! # });
@@ -109,36 +109,42 @@ mod unified;
 mod writing;
 
 pub use approval::{
-    Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, OrElse,
+    ApprovalAnswer, ApprovalRequest, Approver, AutoApprove, HostApprover, NoApprover, OrElse,
 };
 pub use asking::RunAnswers;
 pub use audit::{
-    Asked, AuditLog, DecisionRecord, EventKind, MemoryRecorder, NoRecord, PolicyEvent, Record,
-    Recorder,
+    AuditLog, CallRecord, DecisionEntry, DecisionRecord, EventKind, MemoryRecorder, NoRecord,
+    PolicyEvent, Recorder,
 };
 pub use builder::{ToolboxBuilder, ToolboxError};
-pub use call::{Call, CallResult, Caller, Code, ErrorBody, Failure, Ran, Reply};
-pub use change::{Artifact, Change, Effect};
-pub use command_line::{CommandLine, LineError, Segment};
+pub use call::{
+    CallFailure, CallRequest, CallResult, Caller, ErrorBody, ExecutionInfo, FailureCode, Reply,
+};
+pub use change::{Artifact, Effect, FileChange};
+pub use command_line::{CommandLine, CommandSegment, LineError};
 pub use escape::{escape_controls, escape_exactly};
-pub use gate::{Gate, Intent, Judgement, MountVerdicts, Reason, Request, SafeDefaults, Verdict};
-pub use hands::{Hands, View};
-pub use output::{Field, FieldKind, Output};
-pub use outputs::Cut;
-pub use params::{Arguments, Complaint, Param, ParamKind, Params};
-pub use prepared::Prepared;
+pub use gate::{
+    Gate, GateRequest, Intent, Judgement, MountVerdicts, SafeDefaults, Verdict, VerdictReason,
+};
+pub use hands::{ReadOnlyContext, ToolContext};
+pub use output::{Field, FieldKind, OutputSchema};
+pub use outputs::Truncation;
+pub use params::{ArgumentError, Arguments, Param, ParamKind, Params};
+pub use prepared::PreparedCall;
 #[cfg(feature = "process")]
 pub use processes::Processes;
 #[cfg(feature = "process")]
 pub use programs::ProgramList;
 pub use progress::Progress;
 pub use redact::{Redactor, UnknownPlaceholder};
-pub use room::{Place, Room};
-pub use runner::{LocalRunner, Runner};
+pub use room::{ResultPermit, ResultQuota};
+pub use runner::{CallRunner, LocalRunner};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
-pub use stand_in::StandIn;
+pub use stand_in::BlockingHandoff;
 #[cfg(feature = "process")]
-pub use starter::{Ended, Start, StartInput, Started, Starter, describe_exceeded};
+pub use starter::{
+    CommandRunner, CommandSpec, CommandStdin, ExitReport, RunningCommand, describe_exceeded,
+};
 pub use time::rfc3339;
 pub use tool::{BoxFuture, Tool, blocking};
 pub use toolbox::Toolbox;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::audit::DecisionRecord;
-use crate::call::{Call, CallResult, Code, Failure};
+use crate::call::{CallFailure, CallRequest, CallResult, FailureCode};
 use crate::outcome::{OpenCall, cancelled};
 use crate::toolbox::Inner;
 
@@ -15,7 +15,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) fn new(inner: &Arc<Inner>, call: &Call) -> Self {
+    pub(crate) fn new(inner: &Arc<Inner>, call: &CallRequest) -> Self {
         Open {
             call: Arc::new(Mutex::new(OpenCall::new(inner, call))),
             waits: true,
@@ -59,7 +59,7 @@ impl Open {
 
     /// Closes it since it takes too long, with `late` if something may have been done; none if it
     /// was closed in time after all.
-    pub(crate) fn give_up(&self, late: Failure) -> Option<CallResult> {
+    pub(crate) fn give_up(&self, late: CallFailure) -> Option<CallResult> {
         let mut call = self.lock();
         if call.is_closed() {
             return None;
@@ -67,8 +67,8 @@ impl Open {
         let failure = if call.is_decided() {
             late
         } else {
-            Failure::new(
-                Code::TimeLimit,
+            CallFailure::new(
+                FailureCode::TimeLimit,
                 "The files did not answer in time; nothing was done.",
             )
         };

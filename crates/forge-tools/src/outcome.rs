@@ -7,11 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::audit::{Asked, DecisionRecord, PolicyEvent, Record};
-use crate::call::{Call, CallResult, Code, ErrorBody, Failure, Ran, Reply};
+use crate::audit::{CallRecord, DecisionEntry, DecisionRecord, PolicyEvent};
+use crate::call::{
+    CallFailure, CallRequest, CallResult, ErrorBody, ExecutionInfo, FailureCode, Reply,
+};
 use crate::gate::Judgement;
 use crate::hex::hex;
-use crate::outputs::Cut;
+use crate::outputs::Truncation;
 use crate::redact::UnknownPlaceholder;
 use crate::spec::Spec;
 use crate::toolbox::Inner;
@@ -45,7 +47,7 @@ pub(crate) struct OpenCall {
 }
 
 impl OpenCall {
-    pub(crate) fn new(inner: &Arc<Inner>, call: &Call) -> Self {
+    pub(crate) fn new(inner: &Arc<Inner>, call: &CallRequest) -> Self {
         OpenCall {
             inner: Arc::clone(inner),
             trail: Trail {
@@ -69,14 +71,14 @@ impl OpenCall {
     }
 
     /// Kept before anything is done: a kill in the middle does not hide what was allowed.
-    pub(crate) fn decided(&mut self) -> Result<(), Failure> {
+    pub(crate) fn decided(&mut self) -> Result<(), CallFailure> {
         if self.closed {
             // Nobody waits for it any more, and its record says so.
             return Err(cancelled());
         }
         self.inner.redact_trail(&mut self.trail);
         self.clean = true;
-        let asked = Asked {
+        let asked = DecisionEntry {
             at_ms: self.at_ms,
             workers: self.inner.hands.caller.chain(),
             tool: &self.trail.tool,
@@ -92,8 +94,8 @@ impl OpenCall {
             }
             Err(_) => {
                 self.not_made = true;
-                Err(Failure::new(
-                    Code::Internal,
+                Err(CallFailure::new(
+                    FailureCode::Internal,
                     "The call could not be recorded in the audit log, so it was not made.",
                 ))
             }
@@ -109,7 +111,7 @@ impl OpenCall {
         self.is_decided
     }
 
-    pub(crate) fn close(&mut self, outcome: Result<Reply, Failure>) -> CallResult {
+    pub(crate) fn close(&mut self, outcome: Result<Reply, CallFailure>) -> CallResult {
         self.closed = true;
         let outcome = self.inner.redact(outcome);
         if !self.clean {
@@ -122,7 +124,7 @@ impl OpenCall {
             decision,
             self.started,
         );
-        let record = Record {
+        let record = CallRecord {
             call: self.recorded,
             at_ms: self.at_ms,
             workers: self.inner.hands.caller.chain().to_vec(),
@@ -150,12 +152,12 @@ impl OpenCall {
 }
 
 /// An outcome, and what of it is not shown.
-type Shown = (Result<Reply, Failure>, Option<Cut>);
+type Shown = (Result<Reply, CallFailure>, Option<Truncation>);
 
 impl Inner {
     /// Takes secrets out of everything that an outcome says, before it is cut: a half of a secret
     /// is not known as one.
-    fn redact(&self, mut outcome: Result<Reply, Failure>) -> Result<Reply, Failure> {
+    fn redact(&self, mut outcome: Result<Reply, CallFailure>) -> Result<Reply, CallFailure> {
         let redactor = &self.redactor;
         match &mut outcome {
             Ok(reply) => {
@@ -226,7 +228,7 @@ impl Inner {
     }
 
     /// Cuts what is too long, and keeps the whole where the worker can read it.
-    fn cut(&self, mut outcome: Result<Reply, Failure>) -> Shown {
+    fn cut(&self, mut outcome: Result<Reply, CallFailure>) -> Shown {
         let outputs = &self.hands.outputs;
         let readable = self.offers(READ_OUTPUT);
         let cut = match &mut outcome {
@@ -267,7 +269,7 @@ fn finish(
             let stopped = failure.code.stopped_by_policy();
             let stopped = stopped.map(|kind| PolicyEvent::new(kind, failure.message.clone()));
             let ran = failure.ran.unwrap_or_else(|| {
-                Box::new(Ran {
+                Box::new(ExecutionInfo {
                     runner: "none",
                     enforcement: None,
                     events: Vec::new(),
@@ -303,8 +305,8 @@ fn finish(
 /// A call that could not be recorded is reported as failed, whatever it did: the
 /// log is the proof, and work without proof must not look like work with it.
 fn unrecorded(result: CallResult, may_have_changed: bool) -> CallResult {
-    let mut failure = Failure::new(
-        Code::Internal,
+    let mut failure = CallFailure::new(
+        FailureCode::Internal,
         "The call could not be recorded in the audit log, so its result is withheld.",
     );
     if result.ok && may_have_changed {
@@ -317,14 +319,14 @@ fn unrecorded(result: CallResult, may_have_changed: bool) -> CallResult {
 }
 
 /// Whoever called stopped waiting.
-pub(crate) fn cancelled() -> Failure {
-    Failure::new(Code::Cancelled, "The call was cancelled.")
+pub(crate) fn cancelled() -> CallFailure {
+    CallFailure::new(FailureCode::Cancelled, "The call was cancelled.")
 }
 
-pub(crate) fn not_in_time(spec: &Spec, limit: Option<Duration>) -> Failure {
+pub(crate) fn not_in_time(spec: &Spec, limit: Option<Duration>) -> CallFailure {
     let seconds = limit.unwrap_or_default().as_secs();
-    let failure = Failure::new(
-        Code::TimeLimit,
+    let failure = CallFailure::new(
+        FailureCode::TimeLimit,
         format!("{} was given up after {seconds} seconds.", spec.name),
     );
     if spec.annotations.read_only {
@@ -334,9 +336,9 @@ pub(crate) fn not_in_time(spec: &Spec, limit: Option<Duration>) -> Failure {
     }
 }
 
-pub(crate) fn placeholder_unknown(spec: &Spec, unknown: &UnknownPlaceholder) -> Failure {
-    Failure::new(
-        Code::InvalidArguments,
+pub(crate) fn placeholder_unknown(spec: &Spec, unknown: &UnknownPlaceholder) -> CallFailure {
+    CallFailure::new(
+        FailureCode::InvalidArguments,
         format!("Cannot call {}: {unknown}.", spec.name),
     )
     .hint(
@@ -345,9 +347,9 @@ pub(crate) fn placeholder_unknown(spec: &Spec, unknown: &UnknownPlaceholder) -> 
     )
 }
 
-pub(crate) fn placeholder_in_command(spec: &Spec, placeholder: &str) -> Failure {
-    Failure::new(
-        Code::InvalidArguments,
+pub(crate) fn placeholder_in_command(spec: &Spec, placeholder: &str) -> CallFailure {
+    CallFailure::new(
+        FailureCode::InvalidArguments,
         format!(
             "Cannot call {}: `{placeholder}` stands for a secret that is not shown, and would not \
              be put in its place here.",
@@ -357,21 +359,21 @@ pub(crate) fn placeholder_in_command(spec: &Spec, placeholder: &str) -> Failure 
     .hint("Let the command read it from its file, or write it with write_file or edit_file.")
 }
 
-pub(crate) fn blocked(spec: &Spec, judgement: &Judgement) -> Failure {
+pub(crate) fn blocked(spec: &Spec, judgement: &Judgement) -> CallFailure {
     let reason = judgement.reasons.first();
     let message = format!(
         "{} is blocked here: {}.",
         spec.name,
         reason.map_or("by a rule", |reason| reason.text.as_str())
     );
-    let failure = Failure::new(Code::Blocked, message);
+    let failure = CallFailure::new(FailureCode::Blocked, message);
     match reason.and_then(|reason| reason.why.clone()) {
         Some(why) => failure.hint(format!("{why} Asking again does not change it.")),
         None => failure.hint("No approval changes this; do it another way."),
     }
 }
 
-pub(crate) fn denied(spec: &Spec, by: &str, reason: Option<String>) -> Failure {
+pub(crate) fn denied(spec: &Spec, by: &str, reason: Option<String>) -> CallFailure {
     // Who it was is for the record; process and user numbers say nothing to a model.
     let by = by.split(" (").next().unwrap_or_default();
     let (tool, by) = (&spec.name, crate::escape_controls(by));
@@ -382,16 +384,16 @@ pub(crate) fn denied(spec: &Spec, by: &str, reason: Option<String>) -> Failure {
         ),
         None => format!("This call of {tool} was denied by {by}."),
     };
-    Failure::new(Code::Denied, message).hint(
+    CallFailure::new(FailureCode::Denied, message).hint(
         "Asking again for the same is of no use. Other calls are open to you: ask what is wanted \
          instead, or go on without it.",
     )
 }
 
-pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -> Failure {
+pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -> CallFailure {
     let asked = asked_because(judgement);
-    Failure::new(
-        Code::ApprovalRequired,
+    CallFailure::new(
+        FailureCode::ApprovalRequired,
         format!(
             "{} needs a person's approval ({asked}), and nobody could be asked: {why_nobody}.",
             spec.name
@@ -401,10 +403,10 @@ pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -
 }
 
 /// Somebody agreed, and each time to what was different by then.
-pub(crate) fn keeps_changing(spec: &Spec, judgement: &Judgement) -> Failure {
+pub(crate) fn keeps_changing(spec: &Spec, judgement: &Judgement) -> CallFailure {
     let asked = asked_because(judgement);
-    Failure::new(
-        Code::ApprovalRequired,
+    CallFailure::new(
+        FailureCode::ApprovalRequired,
         format!(
             "{} needs a person's approval ({asked}), and what it would change keeps changing while \
              a person looks at it. Nothing was done.",
@@ -415,10 +417,10 @@ pub(crate) fn keeps_changing(spec: &Spec, judgement: &Judgement) -> Failure {
 }
 
 /// The question stays open; who gave that answer knows how it is closed.
-pub(crate) fn not_yet(spec: &Spec, judgement: &Judgement, why_not: &str) -> Failure {
+pub(crate) fn not_yet(spec: &Spec, judgement: &Judgement, why_not: &str) -> CallFailure {
     let asked = asked_because(judgement);
-    Failure::new(
-        Code::ApprovalRequired,
+    CallFailure::new(
+        FailureCode::ApprovalRequired,
         format!(
             "{} needs a person's approval ({asked}): {why_not}.",
             spec.name

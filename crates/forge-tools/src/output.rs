@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 /// The type of one field.
 ///
 /// ```
-/// use forge_tools::{Field, Output};
-/// let output = Output::new([Field::text("path"), Field::integer("bytes")]);
+/// use forge_tools::{Field, OutputSchema};
+/// let output = OutputSchema::new([Field::text("path"), Field::integer("bytes")]);
 /// assert_eq!(output.to_json_schema()["properties"]["bytes"]["type"], "integer");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum FieldKind {
     /// A list of strings.
     TextList,
     /// A list of objects.
-    Objects(Output),
+    Objects(OutputSchema),
 }
 
 /// One field of a tool's result.
@@ -66,7 +66,7 @@ impl Field {
     }
 
     /// A list of objects.
-    pub fn objects(name: &'static str, each: Output) -> Self {
+    pub fn objects(name: &'static str, each: OutputSchema) -> Self {
         Field::new(name, FieldKind::Objects(each))
     }
 
@@ -130,23 +130,23 @@ impl Field {
 /// All fields of a tool's structured result.
 ///
 /// ```
-/// use forge_tools::{Field, Output};
+/// use forge_tools::{Field, OutputSchema};
 /// use serde_json::json;
 ///
-/// let output = Output::new([Field::text("path"), Field::flag("more").optional()]);
+/// let output = OutputSchema::new([Field::text("path"), Field::flag("more").optional()]);
 /// assert!(output.check(&json!({"path": "/a"})).is_ok());
 /// assert!(output.check(&json!({"path": 1})).is_err());
 /// assert!(output.check(&json!({"path": "/a", "size": 1})).is_err());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Output {
+pub struct OutputSchema {
     fields: Vec<Field>,
 }
 
-impl Output {
+impl OutputSchema {
     /// A table of fields.
     pub fn new(fields: impl IntoIterator<Item = Field>) -> Self {
-        Output {
+        OutputSchema {
             fields: fields.into_iter().collect(),
         }
     }

@@ -32,11 +32,11 @@ const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// A result that was cut.
 ///
 /// ```
-/// let cut = forge_tools::Cut { total_bytes: 300_000, output_id: None };
+/// let cut = forge_tools::Truncation { total_bytes: 300_000, output_id: None };
 /// assert_eq!(serde_json::json!(cut)["total_bytes"], 300_000);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Cut {
+pub struct Truncation {
     /// Bytes of the whole text.
     pub total_bytes: usize,
     /// What `read_output` gives the whole text for; none if it was not kept.
@@ -139,7 +139,7 @@ impl Outputs {
         text: &mut String,
         structured: Option<&mut Value>,
         readable: bool,
-    ) -> Option<Cut> {
+    ) -> Option<Truncation> {
         // Bytes are never fewer than characters.
         let text_fits = text.len() <= self.limit || text.chars().nth(self.limit).is_none();
         // A tool that cut its result itself has kept more of it than there is here.
@@ -152,7 +152,7 @@ impl Outputs {
         if text_fits && too_large.is_none() {
             return None;
         }
-        let cut = Cut {
+        let cut = Truncation {
             total_bytes: text.len(),
             output_id: match kept {
                 Some(id) => Some(id),
@@ -176,7 +176,7 @@ impl Outputs {
 }
 
 /// A structured result says of itself that it was cut, as the text does.
-fn mark(facts: &mut Map<String, Value>, cut: &Cut) {
+fn mark(facts: &mut Map<String, Value>, cut: &Truncation) {
     facts.insert("truncated".to_owned(), true.into());
     facts.insert("total_bytes".to_owned(), cut.total_bytes.into());
     if let Some(id) = &cut.output_id {

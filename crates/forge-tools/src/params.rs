@@ -290,15 +290,15 @@ impl Params {
     /// # Errors
     ///
     /// Every complaint at once, in the order of the table, unknown names last.
-    pub fn parse(&self, arguments: &Value) -> Result<Arguments, Vec<Complaint>> {
+    pub fn parse(&self, arguments: &Value) -> Result<Arguments, Vec<ArgumentError>> {
         let Value::Object(given) = arguments else {
-            return Err(vec![Complaint {
+            return Err(vec![ArgumentError {
                 name: None,
                 text: format!("arguments must be an object, not {}", kind_of(arguments)),
             }]);
         };
         if let Some(schema) = &self.schema {
-            let about = |text| Complaint { name: None, text };
+            let about = |text| ArgumentError { name: None, text };
             return match (schema.check)(arguments) {
                 Ok(()) => Ok(Arguments(given.clone())),
                 Err(problems) => Err(problems.into_iter().map(about).collect()),
@@ -313,7 +313,7 @@ impl Params {
                 .and_then(|alias| given.get(alias))
                 .filter(|value| !value.is_null());
             match (by_name, by_alias) {
-                (Some(_), Some(_)) => complaints.push(Complaint::about(
+                (Some(_), Some(_)) => complaints.push(ArgumentError::about(
                     field.name,
                     "is given twice, in two spellings".to_owned(),
                 )),
@@ -321,10 +321,10 @@ impl Params {
                     Ok(()) => {
                         accepted.insert(field.name.to_owned(), value.clone());
                     }
-                    Err(text) => complaints.push(Complaint::about(field.name, text)),
+                    Err(text) => complaints.push(ArgumentError::about(field.name, text)),
                 },
                 (None, None) if field.required => {
-                    complaints.push(Complaint::about(field.name, "is missing".to_owned()));
+                    complaints.push(ArgumentError::about(field.name, "is missing".to_owned()));
                 }
                 (None, None) => {}
             }
@@ -372,7 +372,7 @@ impl Params {
             .any(|field| field.name == name || field.alias == Some(name))
     }
 
-    fn unknown(&self, name: &str) -> Complaint {
+    fn unknown(&self, name: &str) -> ArgumentError {
         let names = self.fields.iter().map(|field| field.name);
         let text = match nearest(name, names.clone()) {
             Some(near) => format!("is not an argument of this tool; did you mean `{near}`?"),
@@ -384,7 +384,7 @@ impl Params {
                 )
             }
         };
-        Complaint::about(&crate::escape_controls(name), text)
+        ArgumentError::about(&crate::escape_controls(name), text)
     }
 }
 
@@ -484,21 +484,21 @@ impl Arguments {
 /// assert_eq!(complaints[0].to_string(), "arguments must be an object, not a number");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint {
+pub struct ArgumentError {
     name: Option<String>,
     text: String,
 }
 
-impl Complaint {
+impl ArgumentError {
     fn about(name: &str, text: String) -> Self {
-        Complaint {
+        ArgumentError {
             name: Some(name.to_owned()),
             text,
         }
     }
 }
 
-impl std::fmt::Display for Complaint {
+impl std::fmt::Display for ArgumentError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.name {
             Some(name) => write!(f, "`{name}` {}", self.text),

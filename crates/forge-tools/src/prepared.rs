@@ -8,17 +8,17 @@
 use std::sync::Arc;
 
 use crate::begin::{Judged, Wanted, joined};
-use crate::call::{Call, CallResult, Failure};
+use crate::call::{CallFailure, CallRequest, CallResult};
 use crate::deadline::within;
 use crate::gate::{Intent, Verdict};
-use crate::hands::Hands;
+use crate::hands::ToolContext;
 use crate::open::Open;
 use crate::toolbox::{CancelOnDrop, Toolbox};
 
 /// A call of a turn, on its way; see [`Toolbox::prepare`].
-pub struct Prepared {
+pub struct PreparedCall {
     toolbox: Toolbox,
-    call: Call,
+    call: CallRequest,
     state: State,
 }
 
@@ -33,34 +33,34 @@ enum State {
 
 struct Ready {
     wanted: Wanted,
-    hands: Hands,
+    hands: ToolContext,
     open: Open,
 }
 
 /// What came of asking ahead.
 enum Ahead {
     Later,
-    Ready(Box<(Wanted, Hands)>),
+    Ready(Box<(Wanted, ToolContext)>),
     Closed(Box<CallResult>),
 }
 
 impl Toolbox {
     /// Has everything asked that has to be asked about the calls of one turn, in their
-    /// order, before any of them is made. Each result is then [`Prepared::make`]'s; one
+    /// order, before any of them is made. Each result is then [`PreparedCall::make`]'s; one
     /// that is dropped instead is recorded as cancelled if somebody was asked about it.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    /// use forge_tools::{Call, Toolbox};
+    /// use forge_tools::{CallRequest, Toolbox};
     /// let toolbox = Toolbox::builder().build().unwrap();
-    /// let calls = vec![Call::new("nothing", serde_json::json!({}))];
+    /// let calls = vec![CallRequest::new("nothing", serde_json::json!({}))];
     /// rt.block_on(async {
     ///     for prepared in toolbox.prepare(calls).await {
-    ///         assert_eq!(prepared.make().await.code, Some(forge_tools::Code::UnknownTool));
+    ///         assert_eq!(prepared.make().await.code, Some(forge_tools::FailureCode::UnknownTool));
     ///     }
     /// });
     /// ```
-    pub async fn prepare(&self, calls: Vec<Call>) -> Vec<Prepared> {
+    pub async fn prepare(&self, calls: Vec<CallRequest>) -> Vec<PreparedCall> {
         let most = self.inner.turn.most().unwrap_or(u64::MAX);
         let mut before: Vec<Arc<[Intent]>> = Vec::new();
         let mut all = Vec::with_capacity(calls.len());
@@ -71,7 +71,7 @@ impl Toolbox {
                 true => State::Whole,
                 false => self.ahead(&call, &mut before).await,
             };
-            all.push(Prepared {
+            all.push(PreparedCall {
                 toolbox: self.clone(),
                 call,
                 state,
@@ -80,7 +80,7 @@ impl Toolbox {
         all
     }
 
-    async fn ahead(&self, call: &Call, before: &mut Vec<Arc<[Intent]>>) -> State {
+    async fn ahead(&self, call: &CallRequest, before: &mut Vec<Arc<[Intent]>>) -> State {
         let open = Open::new(&self.inner, call);
         match self.ask_ahead(call, &open, before).await {
             Ahead::Later => {
@@ -101,7 +101,12 @@ impl Toolbox {
 
     /// What does not lead to a question is left for later: the call is made whole then,
     /// by what is known then.
-    async fn ask_ahead(&self, call: &Call, open: &Open, before: &mut Vec<Arc<[Intent]>>) -> Ahead {
+    async fn ask_ahead(
+        &self,
+        call: &CallRequest,
+        open: &Open,
+        before: &mut Vec<Arc<[Intent]>>,
+    ) -> Ahead {
         let Ok(begin) = self.understand(call, open).await else {
             return Ahead::Later;
         };
@@ -138,7 +143,7 @@ impl Toolbox {
                     .ask(&wanted, judgement, &hands, &**approver, open)
                     .await?;
             }
-            Ok::<(), Failure>(())
+            Ok::<(), CallFailure>(())
         };
         match asked.await {
             Ok(()) => Ahead::Ready(Box::new((wanted, hands))),
@@ -147,7 +152,7 @@ impl Toolbox {
     }
 }
 
-impl Prepared {
+impl PreparedCall {
     /// Makes the call, whatever comes of it.
     pub async fn make(self) -> CallResult {
         match self.state {

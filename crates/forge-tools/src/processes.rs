@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use os_sandbox::{Plan, Policy};
 
-use crate::call::Failure;
+use crate::call::CallFailure;
 use crate::command_line::CommandLine;
 use crate::programs::{self, ProgramList};
 use crate::session::Session;
-use crate::starter::{Local, Starter};
+use crate::starter::{CommandRunner, Local};
 
 /// Longest time one command may take, whatever the call asks for.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -30,7 +30,7 @@ pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Processes {
-    starter: Arc<dyn Starter>,
+    starter: Arc<dyn CommandRunner>,
     policy: Arc<Policy>,
     default_timeout: Duration,
     max_timeout: Duration,
@@ -50,28 +50,28 @@ impl Processes {
     /// Commands under `policy`, which `starter` keeps.
     ///
     /// ```
-    /// use forge_tools::{Failure, Processes, Start, Started, Starter};
+    /// use forge_tools::{CallFailure, Processes, CommandSpec, RunningCommand, CommandRunner};
     ///
     /// #[derive(Debug)]
     /// struct Nowhere;
     ///
-    /// impl Starter for Nowhere {
+    /// impl CommandRunner for Nowhere {
     ///     fn place(&self) -> &'static str {
     ///         "nowhere"
     ///     }
     ///     fn is_confined(&self) -> bool {
     ///         true
     ///     }
-    ///     fn start(&self, start: Start) -> Result<Box<dyn Started>, Failure> {
+    ///     fn start(&self, start: CommandSpec) -> Result<Box<dyn RunningCommand>, CallFailure> {
     ///         let message = format!("Cannot run `{}` there.", start.program);
-    ///         Err(Failure::new(forge_tools::Code::IsolationUnavailable, message))
+    ///         Err(CallFailure::new(forge_tools::FailureCode::IsolationUnavailable, message))
     ///     }
     /// }
     ///
     /// let policy = os_sandbox::Policy::builder().build().unwrap();
     /// assert_eq!(Processes::started_by(Nowhere, policy).place(), "nowhere");
     /// ```
-    pub fn started_by(starter: impl Starter, policy: Policy) -> Self {
+    pub fn started_by(starter: impl CommandRunner, policy: Policy) -> Self {
         Processes {
             starter: Arc::new(starter),
             policy: Arc::new(policy),
@@ -133,7 +133,7 @@ impl Processes {
         }
     }
 
-    pub(crate) fn check_programs(&self, line: &CommandLine) -> Result<(), Failure> {
+    pub(crate) fn check_programs(&self, line: &CommandLine) -> Result<(), CallFailure> {
         programs::check(&self.programs, line, &self.policy)
     }
 
@@ -142,7 +142,7 @@ impl Processes {
         self.starter.is_confined()
     }
 
-    /// Where commands of this worker run; see [`Starter::place`].
+    /// Where commands of this worker run; see [`CommandRunner::place`].
     pub fn place(&self) -> &'static str {
         self.starter.place()
     }
@@ -157,7 +157,7 @@ impl Processes {
         &self.policy
     }
 
-    pub(crate) fn starter(&self) -> &dyn Starter {
+    pub(crate) fn starter(&self) -> &dyn CommandRunner {
         &*self.starter
     }
 

@@ -17,9 +17,9 @@ use std::path::{Component, Path, PathBuf};
 
 use os_sandbox::{Access, Policy};
 
-use crate::call::{Code, Failure};
-use crate::command_line::{CommandLine, Segment};
-use crate::gate::Reason;
+use crate::call::{CallFailure, FailureCode};
+use crate::command_line::{CommandLine, CommandSegment};
+use crate::gate::VerdictReason;
 
 /// Links on the way to a file, at most.
 const MAX_LINKS: usize = 40;
@@ -90,7 +90,11 @@ impl ProgramList {
     /// assert_eq!(met("rm x").unwrap().text, "`rm`: it is denied here");
     /// ```
     #[must_use]
-    pub fn refusal(lists: &[ProgramList], line: &CommandLine, policy: &Policy) -> Option<Reason> {
+    pub fn refusal(
+        lists: &[ProgramList],
+        line: &CommandLine,
+        policy: &Policy,
+    ) -> Option<VerdictReason> {
         let allow_at = |list: &ProgramList| list.allow_at.clone().or_else(|| list.deny_at.clone());
         let first = lists.first()?;
         if line.hides_commands() {
@@ -107,7 +111,7 @@ impl ProgramList {
             line.segments()
                 .iter()
                 .chain(line.starts())
-                .flat_map(Segment::words)
+                .flat_map(CommandSegment::words)
         };
         let moves = state.is_some_and(|state| state.has_moved())
             || in_shell && words().any(|word| MOVES.contains(&word.as_str()))
@@ -149,7 +153,7 @@ impl ProgramList {
                         .any(|entry| program.is(entry, in_shell, policy))
                 {
                     let why = "it is not among the programs that may run here";
-                    return Some(Reason {
+                    return Some(VerdictReason {
                         why: Some(format!("Allowed programs: {}", allow.join(", "))),
                         ..refused(word, why, "allow", allow_at(list))
                     });
@@ -169,17 +173,17 @@ pub(crate) fn check(
     lists: &[ProgramList],
     line: &CommandLine,
     policy: &Policy,
-) -> Result<(), Failure> {
+) -> Result<(), CallFailure> {
     let Some(reason) = ProgramList::refusal(lists, line, policy) else {
         return Ok(());
     };
-    let failure = Failure::new(Code::Blocked, format!("Cannot run {}.", reason.text));
+    let failure = CallFailure::new(FailureCode::Blocked, format!("Cannot run {}.", reason.text));
     Err(failure.hint(reason.why.unwrap_or_default()))
 }
 
-fn refused(word: &str, why: &str, rule: &str, origin: Option<String>) -> Reason {
+fn refused(word: &str, why: &str, rule: &str, origin: Option<String>) -> VerdictReason {
     let word = crate::escape_controls(word);
-    Reason {
+    VerdictReason {
         text: format!("`{word}`: {why}"),
         rule: Some(format!("shell.{rule}")),
         origin,

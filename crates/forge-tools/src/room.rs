@@ -8,28 +8,28 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Places for results, shared by the calls of one client.
 ///
 /// ```
-/// use forge_tools::{Call, Room};
-/// let room = Room::of(64);
-/// let call = Call::new("read_file", serde_json::json!({"path": "/a"})).within(room.place());
+/// use forge_tools::{CallRequest, ResultQuota};
+/// let room = ResultQuota::of(64);
+/// let call = CallRequest::new("read_file", serde_json::json!({"path": "/a"})).within(room.place());
 /// # let _ = call;
 /// ```
 #[derive(Debug, Clone)]
-pub struct Room {
+pub struct ResultQuota {
     places: Arc<Semaphore>,
 }
 
-impl Room {
+impl ResultQuota {
     /// As many places as that.
     pub fn of(places: usize) -> Self {
-        Room {
+        ResultQuota {
             places: Arc::new(Semaphore::new(places)),
         }
     }
 
     /// For one call. The place is taken when the call begins to work, so none is taken by calls that
     /// wait for a person.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn place(&self) -> ResultPermit {
+        ResultPermit {
             places: Arc::clone(&self.places),
             taken: Arc::default(),
         }
@@ -40,7 +40,7 @@ impl Room {
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
-/// let room = forge_tools::Room::of(1);
+/// let room = forge_tools::ResultQuota::of(1);
 /// let (first, second) = (room.place(), room.place());
 /// rt.block_on(first.enter());
 /// drop(first);
@@ -48,12 +48,12 @@ impl Room {
 /// rt.block_on(second.enter());
 /// ```
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct ResultPermit {
     places: Arc<Semaphore>,
     taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
 
-impl Place {
+impl ResultPermit {
     /// Takes one if there is one now.
     pub(crate) fn try_enter(&self) -> bool {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {

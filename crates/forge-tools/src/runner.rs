@@ -1,8 +1,8 @@
-//! Where the work of a call is done. The executor decides about a call, hands it to a [`Runner`], and
+//! Where the work of a call is done. The executor decides about a call, hands it to a [`CallRunner`], and
 //! does not know which one that is.
 
-use crate::call::{Failure, Reply};
-use crate::hands::Hands;
+use crate::call::{CallFailure, Reply};
+use crate::hands::ToolContext;
 use crate::params::Arguments;
 use crate::spec::{Risk, Spec};
 use crate::tool::{BoxFuture, Tool};
@@ -13,26 +13,26 @@ pub(crate) const LOCAL: &str = "local";
 /// Does the work of calls that were decided about.
 ///
 /// ```
-/// use forge_tools::{Arguments, BoxFuture, Failure, Hands, Reply, Runner, Tool};
+/// use forge_tools::{Arguments, BoxFuture, CallFailure, ToolContext, Reply, CallRunner, Tool};
 ///
 /// /// As the local one, and says aloud what it does.
 /// struct Loud;
 ///
-/// impl Runner for Loud {
+/// impl CallRunner for Loud {
 ///     fn run<'a>(
 ///         &'a self,
 ///         tool: &'a dyn Tool,
 ///         args: Arguments,
-///         hands: Hands,
-///     ) -> BoxFuture<'a, Result<Reply, Failure>> {
+///         hands: ToolContext,
+///     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
 ///         eprintln!("{}", tool.spec().name);
 ///         tool.run(args, hands)
 ///     }
 /// }
 /// # forge_tools::Toolbox::builder().runner(Loud).build().unwrap();
 /// ```
-pub trait Runner: Send + Sync + 'static {
-    /// Does it. Called once for each call that goes ahead, with the [`Hands`] that only the
+pub trait CallRunner: Send + Sync + 'static {
+    /// Does it. Called once for each call that goes ahead, with the [`ToolContext`] that only the
     /// executor makes.
     ///
     /// # Errors
@@ -42,8 +42,8 @@ pub trait Runner: Send + Sync + 'static {
         &'a self,
         tool: &'a dyn Tool,
         args: Arguments,
-        hands: Hands,
-    ) -> BoxFuture<'a, Result<Reply, Failure>>;
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>>;
 
     /// Where a call of this tool would run, for whoever is asked about it; `commands` is where
     /// commands of the worker run. A call that is said to run in `local` is made on a thread that
@@ -59,19 +59,19 @@ pub trait Runner: Send + Sync + 'static {
 /// The runner of a toolbox that was given no other: the tools themselves, in this process.
 ///
 /// ```
-/// # let _: &dyn forge_tools::Runner =
+/// # let _: &dyn forge_tools::CallRunner =
 /// &forge_tools::LocalRunner;
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LocalRunner;
 
-impl Runner for LocalRunner {
+impl CallRunner for LocalRunner {
     fn run<'a>(
         &'a self,
         tool: &'a dyn Tool,
         args: Arguments,
-        hands: Hands,
-    ) -> BoxFuture<'a, Result<Reply, Failure>> {
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         tool.run(args, hands)
     }
 }

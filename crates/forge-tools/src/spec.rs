@@ -6,7 +6,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::output::{Field, Output};
+use crate::output::{Field, OutputSchema};
 use crate::params::{Param, Params};
 
 /// The worst that a tool can do, in the five levels of the layered plan.
@@ -169,7 +169,7 @@ pub struct Spec {
     /// The arguments.
     pub params: Params,
     /// The structured result; none: the text is all there is.
-    pub output: Option<Output>,
+    pub output: Option<OutputSchema>,
     /// The worst it can do.
     pub risk: Risk,
     /// Where it would rather run.
@@ -217,7 +217,7 @@ impl Spec {
 
     /// With a structured result of these fields.
     pub fn output(mut self, fields: impl IntoIterator<Item = Field>) -> Self {
-        self.output = Some(Output::new(fields));
+        self.output = Some(OutputSchema::new(fields));
         self
     }
 
@@ -250,7 +250,7 @@ impl Spec {
             "name": self.name,
             "description": self.description,
             "input_schema": self.params.to_json_schema(),
-            "output_schema": self.output.as_ref().map(Output::to_json_schema),
+            "output_schema": self.output.as_ref().map(OutputSchema::to_json_schema),
             "risk_level": self.risk,
             "preferred_runner": self.preferred_runner,
             "needs_network": self.needs_network,

@@ -21,13 +21,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// ```
 /// # let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
 /// # runtime.block_on(async {
-/// use forge_tools::StandIn;
-/// let stand_in = StandIn::on_this_runtime();
+/// use forge_tools::BlockingHandoff;
+/// let stand_in = BlockingHandoff::on_this_runtime();
 /// assert!(stand_in.is_some());
 /// # });
 /// ```
 #[derive(Debug, Clone)]
-pub struct StandIn {
+pub struct BlockingHandoff {
     post: Arc<Post>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Seat {
     shared: Arc<Shared>,
 }
 
-impl StandIn {
+impl BlockingHandoff {
     /// One of the threads of the runtime that this is called on, taken with the first call; none if
     /// it would be the only one. Once for a runtime of two threads, since the runtime cannot tell
     /// it from one that works.
@@ -84,7 +84,7 @@ impl StandIn {
             state: Mutex::default(),
             changed: Condvar::new(),
         });
-        Some(StandIn {
+        Some(BlockingHandoff {
             post: Arc::new(Post { shared }),
         })
     }

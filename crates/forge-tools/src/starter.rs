@@ -12,7 +12,7 @@ use std::time::Duration;
 use os_sandbox::{Backend, Child, Command, ErrorKind, Exceeded, Exit, Plan, Stdio, Stream};
 use serde_json::Value;
 
-use crate::call::{Code, Failure};
+use crate::call::{CallFailure, FailureCode};
 
 /// Most bytes of what a command in a session says about its end.
 pub(crate) const MAX_SAID_BYTES: usize = 4 * 1024 * 1024;
@@ -22,11 +22,11 @@ pub(crate) const MAX_SAID_BYTES: usize = 4 * 1024 * 1024;
 /// See [`Processes::started_by`](crate::Processes::started_by):
 ///
 /// ```
-/// fn is_elsewhere(starter: &dyn forge_tools::Starter) -> bool {
+/// fn is_elsewhere(starter: &dyn forge_tools::CommandRunner) -> bool {
 ///     !["local", "os"].contains(&starter.place())
 /// }
 /// ```
-pub trait Starter: fmt::Debug + Send + Sync + 'static {
+pub trait CommandRunner: fmt::Debug + Send + Sync + 'static {
     /// Where commands run: `os` under a sandbox of this system, `local` without one, or the name of
     /// the place elsewhere (`docker`).
     fn place(&self) -> &'static str;
@@ -39,25 +39,25 @@ pub trait Starter: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// It was not started, in words for the model.
-    fn start(&self, start: Start) -> Result<Box<dyn Started>, Failure>;
+    fn start(&self, start: CommandSpec) -> Result<Box<dyn RunningCommand>, CallFailure>;
 }
 
 /// A command that was started. Dropping it ends everything that it started.
 ///
 /// ```
-/// fn end(started: &dyn forge_tools::Started) {
+/// fn end(started: &dyn forge_tools::RunningCommand) {
 ///     if let Ok(kill) = started.killer() {
 ///         kill();
 ///     }
 /// }
 /// ```
-pub trait Started: Send {
+pub trait RunningCommand: Send {
     /// Ends it from another thread; does nothing if it has ended.
     ///
     /// # Errors
     ///
     /// The system is out of descriptors.
-    fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, Failure>;
+    fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, CallFailure>;
 
     /// Waits for the end of it and of all that it started, and hands on what it prints. The
     /// command waits while `sink` works.
@@ -65,24 +65,27 @@ pub trait Started: Send {
     /// # Errors
     ///
     /// What it came to is not known; it was ended.
-    fn wait(self: Box<Self>, sink: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, Failure>;
+    fn wait(
+        self: Box<Self>,
+        sink: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<ExitReport, CallFailure>;
 }
 
 /// A command as it is to be started, its rules already asked.
 ///
 /// ```
-/// use forge_tools::{Start, StartInput};
-/// let start = Start::new("echo", ["hello"]);
-/// assert_eq!((start.program.as_str(), start.input), ("echo", StartInput::Nothing));
+/// use forge_tools::{CommandSpec, CommandStdin};
+/// let start = CommandSpec::new("echo", ["hello"]);
+/// assert_eq!((start.program.as_str(), start.input), ("echo", CommandStdin::Nothing));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
+pub struct CommandSpec {
     /// The program.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
     /// What it reads.
-    pub input: StartInput,
+    pub input: CommandStdin,
     /// How long it may take; none: as long as the policy lets it.
     pub timeout: Option<Duration>,
     /// The directory that it starts in, by its sandbox path; none: `/work`.
@@ -92,16 +95,16 @@ pub struct Start {
     pub(crate) line: Option<(String, Vec<String>)>,
 }
 
-impl Start {
+impl CommandSpec {
     /// A program with its arguments, which reads nothing.
     pub fn new<S: Into<String>>(
         program: impl Into<String>,
         args: impl IntoIterator<Item = S>,
     ) -> Self {
-        Start {
+        CommandSpec {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
-            input: StartInput::Nothing,
+            input: CommandStdin::Nothing,
             timeout: None,
             directory: None,
             line: None,
@@ -112,25 +115,25 @@ impl Start {
 /// What a command reads.
 ///
 /// ```
-/// assert_ne!(forge_tools::StartInput::Nothing, forge_tools::StartInput::Said);
+/// assert_ne!(forge_tools::CommandStdin::Nothing, forge_tools::CommandStdin::Said);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StartInput {
+pub enum CommandStdin {
     /// Nothing.
     Nothing,
-    /// Its descriptor 0 is one end of a socket, and what it writes there is [`Ended::said`].
+    /// Its descriptor 0 is one end of a socket, and what it writes there is [`ExitReport::said`].
     Said,
 }
 
 /// What a command came to.
 ///
 /// ```
-/// use forge_tools::Ended;
-/// let ended = Ended::new(os_sandbox::Exit::Code(0));
+/// use forge_tools::ExitReport;
+/// let ended = ExitReport::new(os_sandbox::Exit::Code(0));
 /// assert!(ended.exceeded.is_none() && ended.said.is_empty());
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
+pub struct ExitReport {
     /// How it ended.
     pub exit: Exit,
     /// The limit that it ran into, in words.
@@ -143,10 +146,10 @@ pub struct Ended {
     pub said: Vec<u8>,
 }
 
-impl Ended {
+impl ExitReport {
     /// It ended so, and there is nothing else to say.
     pub fn new(exit: Exit) -> Self {
-        Ended {
+        ExitReport {
             exit,
             exceeded: None,
             quarantined: Vec::new(),
@@ -160,7 +163,7 @@ impl Ended {
 #[derive(Debug, Clone)]
 pub(crate) struct Local(pub(crate) Plan);
 
-impl Starter for Local {
+impl CommandRunner for Local {
     fn place(&self) -> &'static str {
         if self.is_confined() { "os" } else { "local" }
     }
@@ -169,11 +172,11 @@ impl Starter for Local {
         self.0.backend() != Backend::None
     }
 
-    fn start(&self, start: Start) -> Result<Box<dyn Started>, Failure> {
+    fn start(&self, start: CommandSpec) -> Result<Box<dyn RunningCommand>, CallFailure> {
         let input = start.input;
         let (listener, stdin) = match input {
-            StartInput::Nothing => (None, Stdio::Null),
-            StartInput::Said => {
+            CommandStdin::Nothing => (None, Stdio::Null),
+            CommandStdin::Said => {
                 let (listener, stdin) = listen().map_err(|_| unheard())?;
                 (Some(listener), stdin)
             }
@@ -188,7 +191,7 @@ impl Starter for Local {
 
 impl Local {
     /// The same with any input.
-    pub(crate) fn spawn(&self, start: Start, stdin: Stdio) -> Result<Running, Failure> {
+    pub(crate) fn spawn(&self, start: CommandSpec, stdin: Stdio) -> Result<Running, CallFailure> {
         let mut command = Command::new(&self.0, &start.program)
             .args(start.args)
             .stdin(stdin)
@@ -235,20 +238,23 @@ pub(crate) struct Running {
     program: String,
 }
 
-impl Started for Running {
-    fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, Failure> {
+impl RunningCommand for Running {
+    fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, CallFailure> {
         let killer = self.child.killer();
         let killer = killer.map_err(|error| refused(&self.program, &error))?;
         Ok(Box::new(move || killer.kill()))
     }
 
-    fn wait(mut self: Box<Self>, sink: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, Failure> {
+    fn wait(
+        mut self: Box<Self>,
+        sink: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<ExitReport, CallFailure> {
         let exit = self.child.wait_streaming(sink);
         let exit = exit.map_err(|error| refused(&self.program, &error))?;
         // Everything that could say more has ended.
         let said = self.listener.map(Listener::said).unwrap_or_default();
         let quarantined = self.child.quarantined().iter();
-        Ok(Ended {
+        Ok(ExitReport {
             exit,
             exceeded: self.child.exceeded().as_ref().map(describe_exceeded),
             quarantined: quarantined
@@ -290,36 +296,36 @@ impl Listener {
     }
 }
 
-fn unheard() -> Failure {
-    Failure::new(
-        Code::Internal,
+fn unheard() -> CallFailure {
+    CallFailure::new(
+        FailureCode::Internal,
         "Cannot run the command: there is nowhere for its end to be told.",
     )
 }
 
-pub(crate) fn refused(program: &str, error: &os_sandbox::Error) -> Failure {
+pub(crate) fn refused(program: &str, error: &os_sandbox::Error) -> CallFailure {
     let program = crate::escape_controls(program);
     match error.kind() {
-        ErrorKind::NotFound => Failure::new(
-            Code::CommandNotFound,
+        ErrorKind::NotFound => CallFailure::new(
+            FailureCode::CommandNotFound,
             format!("Cannot run `{program}`: there is no such program."),
         ),
-        ErrorKind::NotExecutable => Failure::new(
-            Code::CommandNotExecutable,
+        ErrorKind::NotExecutable => CallFailure::new(
+            FailureCode::CommandNotExecutable,
             format!("Cannot run `{program}`: it is not executable here."),
         ),
-        ErrorKind::Unsupported => Failure::new(
-            Code::IsolationUnavailable,
+        ErrorKind::Unsupported => CallFailure::new(
+            FailureCode::IsolationUnavailable,
             format!("Cannot run `{program}`: the isolation that is asked for is not available."),
         ),
         // It names paths as the command sees them.
-        ErrorKind::Unguarded => Failure::new(
-            Code::IsolationUnavailable,
+        ErrorKind::Unguarded => CallFailure::new(
+            FailureCode::IsolationUnavailable,
             crate::escape_controls(&format!("Cannot vouch for `{program}`: {error}.")),
         ),
         // The error's own text may name host paths.
-        _ => Failure::new(
-            Code::Internal,
+        _ => CallFailure::new(
+            FailureCode::Internal,
             format!("Cannot run `{program}`: it could not be started."),
         ),
     }

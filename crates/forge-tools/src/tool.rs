@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use crate::call::{Code, Failure, Reply};
-use crate::change::Change;
-use crate::gate::{Intent, Reason};
-use crate::hands::{Hands, View};
+use crate::call::{CallFailure, FailureCode, Reply};
+use crate::change::FileChange;
+use crate::gate::{Intent, VerdictReason};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::Arguments;
 use crate::spec::Spec;
 
@@ -19,7 +19,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// One thing that a model may call.
 ///
 /// ```
-/// use forge_tools::{Arguments, BoxFuture, Failure, Hands, Intent, Reply, Spec, Tool, View};
+/// use forge_tools::{Arguments, BoxFuture, CallFailure, ToolContext, Intent, Reply, Spec, Tool, ReadOnlyContext};
 /// use forge_tools::{Annotations, Params, PreferredRunner, Risk};
 ///
 /// struct Ping(Spec);
@@ -28,10 +28,10 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///     fn spec(&self) -> &Spec {
 ///         &self.0
 ///     }
-///     fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+///     fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
 ///         Ok(Vec::new())
 ///     }
-///     fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+///     fn run<'a>(&'a self, _: Arguments, _: ToolContext) -> BoxFuture<'a, Result<Reply, CallFailure>> {
 ///         Box::pin(async { Ok(Reply::text("pong")) })
 ///     }
 /// }
@@ -61,13 +61,17 @@ pub trait Tool: Send + Sync + 'static {
     ///
     /// When the worker is not able to do it at all: no approval can change that, so
     /// nobody is asked.
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure>;
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure>;
 
     /// Why a person has to be asked about this call, whatever is decided about the tool; mostly
     /// nothing. It is an *ask* that no preference answers (see
     /// [`Judgement::only_a_person`](crate::Judgement)). May read what the call would touch, and
     /// blocks.
-    fn doubts(&self, _args: &Arguments, _view: &View<'_>) -> Vec<Reason> {
+    fn doubts(&self, _args: &Arguments, _view: &ReadOnlyContext<'_>) -> Vec<VerdictReason> {
         Vec::new()
     }
 
@@ -77,22 +81,26 @@ pub trait Tool: Send + Sync + 'static {
     /// # Errors
     ///
     /// The call cannot be done: nobody is asked.
-    fn check(&self, _args: &Arguments, _view: &View<'_>) -> Result<(), Failure> {
+    fn check(&self, _args: &Arguments, _view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         Ok(())
     }
 
     /// What the call would make of files, for the person who is asked. Called only when
     /// somebody is; may read the files that the call would change, and blocks.
-    fn preview(&self, _args: &Arguments, _view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, _args: &Arguments, _view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         Vec::new()
     }
 
-    /// Does it. Only the executor can call this, since only it makes [`Hands`].
+    /// Does it. Only the executor can call this, since only it makes [`ToolContext`].
     ///
     /// # Errors
     ///
     /// Whatever went wrong, in words that the model can act on.
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>>;
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>>;
 }
 
 /// Runs blocking work without holding up the other calls.
@@ -104,14 +112,14 @@ pub trait Tool: Send + Sync + 'static {
 /// assert_eq!(reply.unwrap().text, "done");
 /// # });
 /// ```
-pub fn blocking<'a, F>(work: F) -> BoxFuture<'a, Result<Reply, Failure>>
+pub fn blocking<'a, F>(work: F) -> BoxFuture<'a, Result<Reply, CallFailure>>
 where
-    F: FnOnce() -> Result<Reply, Failure> + Send + 'static,
+    F: FnOnce() -> Result<Reply, CallFailure> + Send + 'static,
 {
     Box::pin(async move {
         let stopped = || {
-            Failure::new(
-                Code::Internal,
+            CallFailure::new(
+                FailureCode::Internal,
                 "The tool stopped unexpectedly; nothing else was affected.",
             )
         };

@@ -14,19 +14,19 @@ use crate::asking::RunAnswers;
 use crate::audit::{DecisionRecord, Recorder};
 use crate::begin::{Begin, Begun, Wanted, joined};
 use crate::builder::ToolboxBuilder;
-use crate::call::{Call, CallResult, Caller, Code, Failure, Reply};
+use crate::call::{CallFailure, CallRequest, CallResult, Caller, FailureCode, Reply};
 use crate::change::Seen;
 use crate::deadline::{Elapsed, within};
-use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
-use crate::hands::{Hands, View};
+use crate::gate::{Gate, GateRequest, Intent, Judgement, Verdict};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::open::Open;
 use crate::outcome::{READ_OUTPUT, Trail, blocked, not_in_time, placeholder_unknown};
-use crate::params::{Arguments, Complaint, nearest};
+use crate::params::{ArgumentError, Arguments, nearest};
 use crate::reach::Reach;
 use crate::redact::Redactor;
-use crate::runner::{LOCAL, Runner};
+use crate::runner::{CallRunner, LOCAL};
 use crate::spec::Spec;
-use crate::stand_in::StandIn;
+use crate::stand_in::BlockingHandoff;
 use crate::tool::Tool;
 use crate::turn::Turn;
 use crate::writing::Writing;
@@ -48,13 +48,13 @@ pub struct Toolbox {
 
 pub(crate) struct Inner {
     pub(crate) tools: Vec<Box<dyn Tool>>,
-    pub(crate) hands: Hands,
+    pub(crate) hands: ToolContext,
     pub(crate) reach: Reach,
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) recorder: Arc<dyn Recorder>,
     pub(crate) redactor: Arc<Redactor>,
-    pub(crate) runner: Arc<dyn Runner>,
+    pub(crate) runner: Arc<dyn CallRunner>,
     /// Answers "for this run".
     pub(crate) allowed_for_run: Arc<RunAnswers>,
     /// One question at a time.
@@ -84,11 +84,11 @@ impl Drop for CancelOnDrop {
 }
 
 /// A place among the commands that run.
-async fn command_slot(spec: &Spec) -> Result<SemaphorePermit<'static>, Failure> {
+async fn command_slot(spec: &Spec) -> Result<SemaphorePermit<'static>, CallFailure> {
     match within(Some(QUEUE), COMMANDS.acquire()).await {
         Ok(Ok(slot)) => Ok(slot),
-        Ok(Err(_)) | Err(Elapsed) => Err(Failure::new(
-            Code::Limit,
+        Ok(Err(_)) | Err(Elapsed) => Err(CallFailure::new(
+            FailureCode::Limit,
             format!(
                 "{} was not called: {MAX_COMMANDS} commands run already.",
                 spec.name
@@ -104,7 +104,7 @@ impl Inner {
     }
 
     pub(crate) fn judge(&self, spec: &Spec, intents: &[Intent]) -> Judgement {
-        self.gate.judge(&Request {
+        self.gate.judge(&GateRequest {
             tool: &spec.name,
             risk: spec.risk,
             requires_permission: spec.requires_permission,
@@ -114,7 +114,7 @@ impl Inner {
         })
     }
 
-    fn check_capability(&self, intents: &[Intent]) -> Result<(), Failure> {
+    fn check_capability(&self, intents: &[Intent]) -> Result<(), CallFailure> {
         for intent in intents {
             match intent {
                 Intent::Read(path) | Intent::ReadBelow(path) => {
@@ -221,7 +221,7 @@ impl Toolbox {
 
     /// Makes one call, whatever comes of it. A call that is dropped half-way leaves a
     /// record as well.
-    pub async fn call(&self, call: Call) -> CallResult {
+    pub async fn call(&self, call: CallRequest) -> CallResult {
         let open = Open::new(&self.inner, &call);
         match self.walk(&call, &open).await {
             Ok(result) => result,
@@ -240,7 +240,7 @@ impl Toolbox {
     }
 
     /// The result, recorded; a failure is still to be.
-    async fn walk(&self, call: &Call, open: &Open) -> Result<CallResult, Failure> {
+    async fn walk(&self, call: &CallRequest, open: &Open) -> Result<CallResult, CallFailure> {
         let begun = self.inner.turn.take();
         let begin = match begun {
             Ok(()) => self.understand(call, open).await,
@@ -257,7 +257,7 @@ impl Toolbox {
         let spec = self.inner.tool(index).spec();
         // Tells the work that nobody waits for it any more.
         let stop = CancelOnDrop(hands.cancel.clone());
-        let mut working = match call.stand_in.as_ref().and_then(StandIn::seat) {
+        let mut working = match call.stand_in.as_ref().and_then(BlockingHandoff::seat) {
             Some(seat) => tokio::spawn(async move {
                 let begun = begin.go();
                 drop(seat);
@@ -290,17 +290,21 @@ impl Toolbox {
     pub(crate) async fn make(
         &self,
         wanted: Wanted,
-        hands: Hands,
-        call: &Call,
+        hands: ToolContext,
+        call: &CallRequest,
         open: &Open,
-    ) -> Result<CallResult, Failure> {
+    ) -> Result<CallResult, CallFailure> {
         open.lock().decided()?;
         let reply = self.run(wanted, hands, call).await?;
         Ok(open.lock().close(Ok(reply)))
     }
 
     /// Finds the tool of a call and checks the arguments: whatever needs no look at a file.
-    pub(crate) async fn understand(&self, call: &Call, open: &Open) -> Result<Begin, Failure> {
+    pub(crate) async fn understand(
+        &self,
+        call: &CallRequest,
+        open: &Open,
+    ) -> Result<Begin, CallFailure> {
         let index = self.find(&call.tool, &mut open.lock().trail)?;
         let spec = self.inner.tool(index).spec();
         open.lock().trail.tool = spec.name.clone();
@@ -309,8 +313,8 @@ impl Toolbox {
             let list: Vec<String> = complaints.iter().map(ToString::to_string).collect();
             let list = list.join("; ");
             let stop = if list.ends_with('?') { "" } else { "." };
-            Failure::new(
-                Code::InvalidArguments,
+            CallFailure::new(
+                FailureCode::InvalidArguments,
                 format!("Cannot call {}: {list}{stop}", spec.name),
             )
             .structured(serde_json::json!({ "input_schema": spec.params.to_json_schema() }))
@@ -342,8 +346,8 @@ impl Toolbox {
     async fn parsed(
         &self,
         index: usize,
-        call: &Call,
-    ) -> Result<Result<Arguments, Vec<Complaint>>, Failure> {
+        call: &CallRequest,
+    ) -> Result<Result<Arguments, Vec<ArgumentError>>, CallFailure> {
         let spec = self.inner.tool(index).spec();
         if !spec.params.are_a_schema() {
             return Ok(spec.params.parse(&call.arguments));
@@ -357,7 +361,12 @@ impl Toolbox {
         }
     }
 
-    async fn run(&self, wanted: Wanted, mut hands: Hands, call: &Call) -> Result<Reply, Failure> {
+    async fn run(
+        &self,
+        wanted: Wanted,
+        mut hands: ToolContext,
+        call: &CallRequest,
+    ) -> Result<Reply, CallFailure> {
         let tool = self.inner.tool(wanted.index);
         // A command has a limit of its own, and a worker those of its run.
         let limit = match wanted.intents.iter().any(|intent| intent.path().is_none()) {
@@ -387,19 +396,19 @@ impl Toolbox {
     pub(crate) async fn look<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> T + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CallFailure> {
         let inner = Arc::clone(&self.inner);
         let looking = tokio::task::spawn_blocking(move || work(&inner));
         match within(self.inner.timeout, looking).await {
             Ok(found) => joined(found),
-            Err(Elapsed) => Err(Failure::new(
-                Code::TimeLimit,
+            Err(Elapsed) => Err(CallFailure::new(
+                FailureCode::TimeLimit,
                 "The files did not answer in time; nothing was done.",
             )),
         }
     }
 
-    fn find(&self, name: &str, trail: &mut Trail) -> Result<usize, Failure> {
+    fn find(&self, name: &str, trail: &mut Trail) -> Result<usize, CallFailure> {
         if let Some(index) = self.inner.tools.iter().position(|tool| {
             let spec = tool.spec();
             spec.answers_to(name) && self.inner.gate.offers(&spec.name)
@@ -409,8 +418,8 @@ impl Toolbox {
         trail.decision = DecisionRecord::not_reached("no such tool");
         let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
         let shown = crate::escape_controls(name);
-        let failure = Failure::new(
-            Code::UnknownTool,
+        let failure = CallFailure::new(
+            FailureCode::UnknownTool,
             format!("There is no tool named `{shown}`."),
         );
         Err(match nearest(name, names.iter().copied()) {
@@ -426,10 +435,10 @@ impl Toolbox {
         &self,
         wanted: &Wanted,
         judgement: Judgement,
-        hands: &Hands,
+        hands: &ToolContext,
         approver: &dyn Approver,
         open: &Open,
-    ) -> Result<Vec<(String, Seen)>, Failure> {
+    ) -> Result<Vec<(String, Seen)>, CallFailure> {
         match judgement.verdict {
             // Nothing to be decided: doing it checks the capability by itself, in the
             // same step as the opening.
@@ -451,13 +460,15 @@ impl Toolbox {
     pub(crate) async fn check_capability(
         &self,
         wanted: &Wanted,
-        hands: &Hands,
-    ) -> Result<(), Failure> {
+        hands: &ToolContext,
+    ) -> Result<(), CallFailure> {
         let (intents, args) = (Arc::clone(&wanted.intents), Arc::clone(&wanted.args));
         let (index, named, hands) = (wanted.index, wanted.named, hands.clone());
         self.look(move |inner| {
             inner.check_capability(&intents[..named])?;
-            inner.tool(index).check(&args, &View { hands: &hands })
+            inner
+                .tool(index)
+                .check(&args, &ReadOnlyContext { hands: &hands })
         })
         .await
         .flatten()

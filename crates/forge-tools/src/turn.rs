@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::call::{Code, Failure};
+use crate::call::{CallFailure, FailureCode};
 
 /// Limits on one turn, and what was used of them since it began.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Turn {
     }
 
     /// Counts one more call.
-    pub(crate) fn take(&self) -> Result<(), Failure> {
+    pub(crate) fn take(&self) -> Result<(), CallFailure> {
         let mut used = self.used();
         used.calls = used.calls.saturating_add(1);
         let over = match (used.most(self.max_calls), self.max_bytes) {
@@ -48,8 +48,8 @@ impl Turn {
             (_, Some(most)) if used.bytes >= most => format!("at most {most} bytes of results"),
             (None | Some(_), None | Some(_)) => return Ok(()),
         };
-        Err(Failure::new(
-            Code::Limit,
+        Err(CallFailure::new(
+            FailureCode::Limit,
             format!("This call was not made: one turn may have {over}."),
         )
         .hint("Go on with it in the next turn."))

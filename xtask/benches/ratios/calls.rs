@@ -8,8 +8,8 @@ use cap_std::ambient_authority;
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::audit::{AuditLog, LogOptions};
 use forge_tools::{
-    Arguments, BoxFuture, Call, Failure, Hands, Intent, NoRecord, Param, Reply, Spec, StandIn,
-    Tool, Toolbox, View,
+    Arguments, BlockingHandoff, BoxFuture, CallFailure, CallRequest, Intent, NoRecord, Param,
+    ReadOnlyContext, Reply, Spec, Tool, ToolContext, Toolbox,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -28,7 +28,7 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
         .enable_all()
         .build()?;
     let stand_in = runtime
-        .block_on(async { StandIn::on_this_runtime() })
+        .block_on(async { BlockingHandoff::on_this_runtime() })
         .ok_or("a runtime of one thread")?;
     let (idle, hop) = executor(&runtime, &stand_in)?;
     let (without, with) = audit(&runtime, &stand_in)?;
@@ -60,7 +60,10 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
 
 /// A call through the whole road, and what it costs to hand work to another thread, which a call
 /// did at least once before another thread stood by.
-fn executor(runtime: &Runtime, stand_in: &StandIn) -> Result<(Duration, Duration), Box<dyn Error>> {
+fn executor(
+    runtime: &Runtime,
+    stand_in: &BlockingHandoff,
+) -> Result<(Duration, Duration), Box<dyn Error>> {
     let toolbox = Toolbox::builder()
         .tool(Nothing(
             Spec::looks("nothing", "Does nothing.").params([Param::text("path", "A path.")]),
@@ -83,7 +86,10 @@ fn executor(runtime: &Runtime, stand_in: &StandIn) -> Result<(Duration, Duration
 }
 
 /// One call without records, and with the log on the disk.
-fn audit(runtime: &Runtime, stand_in: &StandIn) -> Result<(Duration, Duration), Box<dyn Error>> {
+fn audit(
+    runtime: &Runtime,
+    stand_in: &BlockingHandoff,
+) -> Result<(Duration, Duration), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     std::fs::create_dir(dir.path().join("data"))?;
     let builder = || -> Result<_, Box<dyn Error>> {
@@ -108,7 +114,7 @@ fn audit(runtime: &Runtime, stand_in: &StandIn) -> Result<(Duration, Duration), 
 /// The mean of a batch of calls, made where a server makes them: in a task.
 fn calls_of(
     runtime: &Runtime,
-    stand_in: &StandIn,
+    stand_in: &BlockingHandoff,
     toolbox: &Toolbox,
     tool: &'static str,
 ) -> Result<Duration, Box<dyn Error>> {
@@ -117,7 +123,8 @@ fn calls_of(
         let start = Instant::now();
         let mut failed = 0;
         for _ in 0..BATCH {
-            let call = Call::new(tool, json!({ "path": "/data/a.md" })).beside(stand_in.clone());
+            let call =
+                CallRequest::new(tool, json!({ "path": "/data/a.md" })).beside(stand_in.clone());
             failed += u32::from(!toolbox.call(call).await.ok);
         }
         (start.elapsed() / BATCH, failed)
@@ -147,11 +154,15 @@ impl Tool for Nothing {
         &self.0
     }
 
-    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
-    fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         Box::pin(async { Ok(Reply::text("done")) })
     }
 }

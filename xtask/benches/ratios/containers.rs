@@ -7,8 +7,10 @@ use std::process;
 use std::time::Duration;
 
 use forge_runtime::containers::{INSIDE, Program};
-use forge_tools::Start;
-use forge_tools::node::{Connect, Inside, Node, Places, Printed, Setup, serve};
+use forge_tools::CommandSpec;
+use forge_tools::node::{
+    CommandEvent, NodeClient, NodeConnectOptions, PathMapping, ServeOptions, Setup, serve,
+};
 use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
 use os_sandbox::{
     Access, AsyncChild, Backend, Exit, Limits, Plan, Policy, Requirement, Stdio, Support,
@@ -96,7 +98,7 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
 /// This program as the node: what it says and hears goes over its standard streams.
 pub(crate) fn node() -> Result<(), Box<dyn Error>> {
     Runtime::new()?.block_on(async {
-        let inside = Inside::new(cap_std::ambient_authority());
+        let inside = ServeOptions::new(cap_std::ambient_authority());
         serve(tokio::io::stdin(), tokio::io::stdout(), inside).await
     })?;
     Ok(())
@@ -112,7 +114,7 @@ struct Inner {
 
 /// A running one.
 struct Running {
-    node: Node,
+    node: NodeClient,
     child: AsyncChild,
 }
 
@@ -149,9 +151,11 @@ impl Inner {
                 .await?;
             let reader = child.stdout.take().ok_or("no output")?;
             let writer = child.stdin.take().ok_or("no input")?;
-            let places = Places::of(&self.policy);
+            let places = PathMapping::of(&self.policy);
             let setup = Setup::new().commands(&self.policy, Requirement::BestEffort, &places)?;
-            let node = Node::connect(reader, writer, setup, Connect::new("docker")).await?;
+            let node =
+                NodeClient::connect(reader, writer, setup, NodeConnectOptions::new("docker"))
+                    .await?;
             Ok(Running { node, child })
         })
     }
@@ -169,14 +173,14 @@ impl Inner {
 
     fn once(&self, running: &Running) -> Result<(), Box<dyn Error>> {
         self.runtime.block_on(async {
-            let start = Start::new("/bin/true", Vec::<String>::new());
+            let start = CommandSpec::new("/bin/true", Vec::<String>::new());
             let started = running.node.start(start, false).await;
             let mut command = started.map_err(|failure| failure.message)?;
             loop {
                 match command.next().await.map_err(|failure| failure.message)? {
-                    Printed::Some(..) => {}
-                    Printed::Ended(ended) if ended.exit == Exit::Code(0) => return Ok(()),
-                    Printed::Ended(ended) => {
+                    CommandEvent::Some(..) => {}
+                    CommandEvent::Ended(ended) if ended.exit == Exit::Code(0) => return Ok(()),
+                    CommandEvent::Ended(ended) => {
                         return Err(format!("the command ended with {:?}", ended.exit).into());
                     }
                 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use file_sandbox::{FileSandbox, SandboxPath};
-use forge_tools::node::{Connect, Node, Over, Places, Setup};
+use forge_tools::node::{NodeClient, NodeConnectOptions, Over, PathMapping, Setup};
 use os_sandbox::{
     Access, Assumed, AsyncChild, Backend, Command, Plan, Policy, Requirement, Stdio, Support,
     docker,
@@ -83,7 +83,7 @@ impl Containers {
         let files = mount
             .and_then(|mount| FileSandbox::new(vec![mount]))
             .map_err(|error| failed(&error))?;
-        let setup = Setup::new().files(&files, &Places::of(&policy));
+        let setup = Setup::new().files(&files, &PathMapping::of(&policy));
         let setup = setup.map_err(|error| failed(&error))?;
         let plan = self.plan(&policy, Requirement::Enforce);
         let plan = plan.map_err(|error| Unusable::new(error.to_string()).hint(error.hint()))?;
@@ -115,7 +115,7 @@ impl Containers {
     }
 
     /// A container with a node in it.
-    pub(super) async fn start(&self, plan: &Plan, setup: Setup) -> Result<Node, Unusable> {
+    pub(super) async fn start(&self, plan: &Plan, setup: Setup) -> Result<NodeClient, Unusable> {
         let none = || Unusable::new("there is no program");
         let (program, rest) = self.0.command.split_first().ok_or_else(none)?;
         let mut command = Command::new(plan, program)
@@ -142,11 +142,11 @@ impl Containers {
             }
         });
         let receipt = serde_json::to_value(child.enforcement()).unwrap_or_default();
-        let connect = Connect::new(PLACE)
+        let connect = NodeConnectOptions::new(PLACE)
             .enforcement(receipt)
             .within(READY_WITHIN);
         let held = ContainerGuard(Mutex::new(Some(child)));
-        let connected = Node::connect_keeping(stdout, stdin, setup, connect, held).await;
+        let connected = NodeClient::connect_keeping(stdout, stdin, setup, connect, held).await;
         connected.map_err(|error| {
             let words = heard.lock().unwrap_or_else(PoisonError::into_inner);
             let words = forge_tools::escape_controls(String::from_utf8_lossy(&words).trim());
@@ -167,7 +167,7 @@ impl Containers {
     ///
     /// # Errors
     /// What it changed is not here, or nobody knows; for people.
-    pub async fn over(&self, node: Node) -> Result<Over, String> {
+    pub async fn over(&self, node: NodeClient) -> Result<Over, String> {
         on_nodes(async move {
             let child = node.kept::<ContainerGuard>().and_then(|held| {
                 let mut child = held.0.lock().unwrap_or_else(PoisonError::into_inner);

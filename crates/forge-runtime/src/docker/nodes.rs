@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use file_sandbox::FileSandbox;
-use forge_tools::node::{Node, NodeRunner, NodeSource, NodeStarter, Over, Places, Setup};
+use forge_tools::node::{
+    NodeClient, NodeRunner, NodeSource, NodeStarter, Over, PathMapping, Setup,
+};
 use forge_tools::{
-    BoxFuture, Code, EventKind, Failure, PolicyEvent, Processes, Ran, ToolboxBuilder,
+    BoxFuture, CallFailure, EventKind, ExecutionInfo, FailureCode, PolicyEvent, Processes,
+    ToolboxBuilder,
 };
 use os_sandbox::{Plan, Policy, Requirement};
 use sandbox_config::{Grant, Reuse};
@@ -27,7 +30,7 @@ struct ContainerNodeSource {
     plan: Plan,
     setup: Setup,
     /// The one of this session, with `docker.reuse: session`.
-    kept: tokio::sync::Mutex<Option<Node>>,
+    kept: tokio::sync::Mutex<Option<NodeClient>>,
 }
 
 impl WorkerNodes {
@@ -47,7 +50,7 @@ impl WorkerNodes {
                 reason: error.to_string(),
             }
         })?;
-        let places = Places::of(&policy);
+        let places = PathMapping::of(&policy);
         let mut setup = Setup::new().max_write_bytes(grant.limits().max_file_write_bytes());
         if let Some(files) = files {
             let there = setup.files(files, &places);
@@ -95,7 +98,7 @@ impl Containers {
     ///
     /// # Errors
     /// The grant cannot be kept in a container, or none could be started.
-    pub async fn node(&self, grant: &Grant) -> Result<Node, EquipError> {
+    pub async fn node(&self, grant: &Grant) -> Result<NodeClient, EquipError> {
         let WorkerNodes { source, .. } = WorkerNodes::of(self, grant, None, true)?;
         let setup = source.setup.clone().programs(&[]);
         source
@@ -126,22 +129,22 @@ impl Containers {
 }
 
 impl ContainerNodeSource {
-    async fn try_start(&self, setup: Setup) -> Result<Node, Unusable> {
+    async fn try_start(&self, setup: Setup) -> Result<NodeClient, Unusable> {
         let (containers, plan) = (self.containers.clone(), self.plan.clone());
         let started = on_nodes(async move { containers.start(&plan, setup).await }).await;
         started.map_err(Unusable::new).and_then(|node| node)
     }
 
-    async fn start(&self) -> Result<Node, Failure> {
+    async fn start(&self) -> Result<NodeClient, CallFailure> {
         self.try_start(self.setup.clone()).await.map_err(|why| {
             // The model is told of no place; the record is for people.
             let why = format!("cannot start a container: {}", why.with_what_to_do());
             let event = PolicyEvent::new(EventKind::Refused, why);
-            Failure::new(
-                Code::IsolationUnavailable,
+            CallFailure::new(
+                FailureCode::IsolationUnavailable,
                 "The isolation that this call needs is not available; nothing was done.",
             )
-            .ran(Ran {
+            .ran(ExecutionInfo {
                 runner: "none",
                 enforcement: None,
                 events: vec![event],
@@ -156,7 +159,7 @@ impl NodeSource for ContainerNodeSource {
         PLACE
     }
 
-    fn node(&self) -> BoxFuture<'_, Result<Node, Failure>> {
+    fn node(&self) -> BoxFuture<'_, Result<NodeClient, CallFailure>> {
         Box::pin(async move {
             match self.containers.0.reuse {
                 Reuse::Call => self.start().await,
@@ -173,20 +176,20 @@ impl NodeSource for ContainerNodeSource {
         })
     }
 
-    fn over(&self, node: Node) -> BoxFuture<'_, Result<Over, Failure>> {
+    fn over(&self, node: NodeClient) -> BoxFuture<'_, Result<Over, CallFailure>> {
         Box::pin(async move {
             match self.containers.0.reuse {
                 Reuse::Session => Ok(Over::default()),
                 Reuse::Call => self.containers.over(node).await.map_err(|why| {
                     let why = format!("the end of its container is not known: {why}");
                     let event = PolicyEvent::new(EventKind::Refused, why);
-                    Failure::new(
-                        Code::IsolationEnded,
+                    CallFailure::new(
+                        FailureCode::IsolationEnded,
                         "The call was made, and the isolation that it ran in did not end as it \
                          should: what it changed may not be there.",
                     )
                     .hint("Look at what it has done before you try again.")
-                    .ran(Ran {
+                    .ran(ExecutionInfo {
                         runner: PLACE,
                         enforcement: None,
                         events: vec![event],

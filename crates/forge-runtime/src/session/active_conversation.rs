@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forge_tools::{Caller, Code};
+use forge_tools::{Caller, FailureCode};
 
 use super::Session;
 use super::calls::failed;
@@ -182,7 +182,12 @@ pub(crate) const CANCELLED: &str = "Cancelled by user.";
 
 fn unfinished(id: String, tool: String, end: &End) -> ToolResult {
     match end {
-        End::Cancelled => failed(id, tool, Code::Cancelled, CANCELLED),
-        end => failed(id, tool, Code::Limit, &format!("Not finished: {end}.")),
+        End::Cancelled => failed(id, tool, FailureCode::Cancelled, CANCELLED),
+        end => failed(
+            id,
+            tool,
+            FailureCode::Limit,
+            &format!("Not finished: {end}."),
+        ),
     }
 }

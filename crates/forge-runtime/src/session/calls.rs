@@ -6,7 +6,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use forge_tools::{Call, CallResult, Code, Prepared, Risk, Toolbox};
+use forge_tools::{CallRequest, CallResult, FailureCode, PreparedCall, Risk, Toolbox};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::Session;
@@ -54,7 +54,7 @@ impl Session {
         toolbox.begin_turn_of(MAX_CALLS_PER_TURN);
         let wanted = calls
             .iter()
-            .map(|call| Call::new(call.tool.clone(), call.arguments.clone()))
+            .map(|call| CallRequest::new(call.tool.clone(), call.arguments.clone()))
             .collect();
         let prepared = toolbox.prepare(wanted).await;
         let mut rest = calls.into_iter().zip(prepared).peekable();
@@ -94,7 +94,7 @@ impl Session {
         toolbox: &Toolbox,
         done: &FinishedResults,
         call: ToolCall,
-        prepared: Prepared,
+        prepared: PreparedCall,
     ) -> ToolCall {
         if self.shared.is_cancelled() {
             // Told to stop while this one waited its turn: its result is said at the end.
@@ -108,11 +108,11 @@ impl Session {
         let made = AssertUnwindSafe(prepared.make()).catch_unwind().await;
         let result = match made {
             Ok(result) => {
-                if result.code == Some(Code::ApprovalRequired) {
+                if result.code == Some(FailureCode::ApprovalRequired) {
                     (self.shared.counts).unanswered(toolbox.caller(), &result.tool);
                 }
                 // What the model is told of in general terms only.
-                if result.code == Some(Code::IsolationUnavailable) {
+                if result.code == Some(FailureCode::IsolationUnavailable) {
                     for event in &result.events {
                         if !result.content.contains(&event.detail) {
                             self.shared.warn_once(&event.detail);
@@ -124,7 +124,7 @@ impl Session {
             Err(_) => failed(
                 call.id.clone(),
                 call.tool.clone(),
-                Code::Internal,
+                FailureCode::Internal,
                 "The call stopped unexpectedly.",
             ),
         };
@@ -142,12 +142,12 @@ pub(super) fn cut_short(call: &ToolCall) -> ToolResult {
     failed(
         call.id.clone(),
         call.tool.clone(),
-        Code::Internal,
+        FailureCode::Internal,
         "Your answer was cut in the middle, so this call was not made. Make it again, shorter.",
     )
 }
 
-pub(super) fn failed(id: String, tool: String, code: Code, content: &str) -> ToolResult {
+pub(super) fn failed(id: String, tool: String, code: FailureCode, content: &str) -> ToolResult {
     ToolResult {
         id,
         tool,

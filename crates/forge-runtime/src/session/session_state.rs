@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forge_tools::{Approver, Caller, NoRecord, NobodyAnswers, Recorder, Redactor, RunAnswers};
+use forge_tools::{Approver, Caller, NoApprover, NoRecord, Recorder, Redactor, RunAnswers};
 use sandbox_config::{MountOpener, Worker};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -49,7 +49,7 @@ impl SessionState {
             max_children: 16,
             isolation: Isolation::from(OsSandbox::Off),
             open: None,
-            approver: Arc::new(NobodyAnswers::because("this program asks nobody")),
+            approver: Arc::new(NoApprover::because("this program asks nobody")),
             answers: Arc::default(),
             asking: Arc::default(),
             recorder: Arc::new(NoRecord),

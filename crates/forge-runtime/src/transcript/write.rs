@@ -10,7 +10,7 @@ use std::io::{Error, ErrorKind, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use forge_tools::{Asked, Caller, Record, Recorder, Redactor};
+use forge_tools::{CallRecord, Caller, DecisionEntry, Recorder, Redactor};
 use serde_json::Value;
 
 use super::entry::{Begin, Entry, GoneOn, Line};
@@ -328,12 +328,12 @@ impl<W: Write + Send + 'static> Guarded<W> {
 }
 
 impl<W: Write + Send + 'static> Recorder for Guarded<W> {
-    fn decided(&self, asked: &Asked<'_>) -> std::io::Result<Option<u64>> {
+    fn decided(&self, asked: &DecisionEntry<'_>) -> std::io::Result<Option<u64>> {
         self.kept()?;
         self.inner.decided(asked)
     }
 
-    fn record(&self, record: &Record) -> std::io::Result<()> {
+    fn record(&self, record: &CallRecord) -> std::io::Result<()> {
         // What was done stands in the inner record, whatever became of the transcript.
         self.inner.record(record)?;
         self.kept()

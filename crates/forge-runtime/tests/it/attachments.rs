@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use forge_runtime::{Attachment, Message};
-use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 use serde_json::{Value, json};
 
 use crate::listed::{Listed, call, calls, said};
@@ -33,13 +33,13 @@ fn attach(paths: &[&str]) -> Value {
 struct Shown(Mutex<Vec<String>>);
 
 impl Approver for Shown {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         let changes = request
             .changes
             .iter()
             .map(|change| change.diff().to_owned());
         self.0.lock().unwrap().extend(changes);
-        Box::pin(std::future::ready(Answer::AllowOnce {
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce {
             by: "a test".into(),
         }))
     }

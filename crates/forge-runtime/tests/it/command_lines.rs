@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use forge_runtime::GrantGate;
-use forge_tools::{CommandLine, Gate, Intent, Request, Risk, Verdict};
+use forge_tools::{CommandLine, Gate, GateRequest, Intent, Risk, Verdict};
 use proptest::prelude::*;
 use sandbox_config::{Sources, TrustedSettings, load};
 
@@ -31,7 +31,7 @@ fn gate(rules: &str) -> GrantGate {
 /// None: no command line.
 fn verdict(gate: &GrantGate, line: &str) -> Option<Verdict> {
     let line = CommandLine::parse(line).ok()?;
-    let judgement = gate.judge(&Request {
+    let judgement = gate.judge(&GateRequest {
         tool: "shell",
         risk: Risk::Exec,
         requires_permission: true,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forge_runtime::{End, Event, Model, Request, Usage};
-use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -29,7 +29,7 @@ impl Model for Silent {
 struct Absent;
 
 impl Approver for Absent {
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(std::future::pending())
     }
 }

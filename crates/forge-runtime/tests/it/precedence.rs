@@ -8,7 +8,7 @@
 
 use file_sandbox::SandboxPath;
 use forge_runtime::GrantGate;
-use forge_tools::{Gate as _, Intent, Request, Risk, Verdict};
+use forge_tools::{Gate as _, GateRequest, Intent, Risk, Verdict};
 use sandbox_config::{Grant, Sources, TrustedSettings, load};
 
 /// A setting that may be left out.
@@ -197,7 +197,7 @@ fn who_has_the_last_word() {
                                     requires,
                                     place,
                                 };
-                                let judged = gate.judge(&Request {
+                                let judged = gate.judge(&GateRequest {
                                     tool: "it",
                                     risk,
                                     requires_permission: requires,
@@ -237,7 +237,7 @@ approval:
     let gate = GrantGate::new(grant(config, ""));
     let judge = |intent: fn(SandboxPath) -> Intent, path: &str| {
         let intents = [intent(SandboxPath::parse(path).unwrap())];
-        gate.judge(&Request {
+        gate.judge(&GateRequest {
             tool: "it",
             risk: Risk::WritesWorkspace,
             requires_permission: false,

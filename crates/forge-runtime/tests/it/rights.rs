@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forge_runtime::{Isolation, OsSandbox, Repositories, equip};
-use forge_tools::git::{Branch, Git, MemoryRepositories, Repo, StagedStore};
+use forge_tools::git::{BranchName, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_tools::{
-    Answer, ApprovalRequest, Approver, BoxFuture, Call, Caller, Code, NoRecord, Toolbox, Verdict,
+    ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRequest, Caller, FailureCode,
+    NoRecord, Toolbox, Verdict,
 };
 use proptest::prelude::*;
 use sandbox_config::{Sources, TrustedSettings, load};
@@ -182,15 +183,15 @@ struct Person {
 struct Asks(Arc<Person>);
 
 impl Approver for Asks {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         self.0.asked.fetch_add(1, Ordering::SeqCst);
         *self.0.last.lock().unwrap() = request.preview();
         let agrees = self.0.agrees.load(Ordering::SeqCst);
         Box::pin(async move {
             let by = "a test".to_owned();
             match agrees {
-                true => Answer::AllowOnce { by },
-                false => Answer::Deny { by, reason: None },
+                true => ApprovalAnswer::AllowOnce { by },
+                false => ApprovalAnswer::Deny { by, reason: None },
             }
         })
     }
@@ -255,8 +256,8 @@ impl World {
         let project = load(&sources).unwrap_or_else(|mistakes| panic!("{config}\n{mistakes}"));
         let repositories = MemoryRepositories::new();
         let repo = Repo::parse("octo/it").unwrap();
-        repositories.commit(&repo, &Branch::default(), [("a.md", Some("one\n"))]);
-        let git = Git::new(repositories, StagedStore::in_memory().unwrap());
+        repositories.commit(&repo, &BranchName::default(), [("a.md", Some("one\n"))]);
+        let git = GitService::new(repositories, StagedStore::in_memory().unwrap());
         let mut isolation = Isolation::from(OsSandbox::Off);
         isolation.repositories = Repositories::of(Arc::new(git));
         let person = Arc::new(Person::default());
@@ -307,7 +308,7 @@ impl World {
     fn call(&self, rt: &tokio::runtime::Runtime, tool: &str, args: Value, agrees: bool) -> Outcome {
         self.person.agrees.store(agrees, Ordering::SeqCst);
         self.person.asked.store(0, Ordering::SeqCst);
-        let result = rt.block_on(self.toolbox.call(Call::new(tool, args)));
+        let result = rt.block_on(self.toolbox.call(CallRequest::new(tool, args)));
         let mut told = result.to_json();
         // What it says for people is no part of what a model sees.
         told["decision"] = Value::Null;
@@ -325,14 +326,14 @@ fn link(to: &Path, at: &Path) {
 
 struct Outcome {
     asked: usize,
-    code: Option<Code>,
+    code: Option<FailureCode>,
     told: String,
 }
 
 impl Outcome {
     fn verdict(&self) -> Verdict {
         match (self.code, self.asked) {
-            (Some(Code::Blocked), 0) => Verdict::Block,
+            (Some(FailureCode::Blocked), 0) => Verdict::Block,
             (_, 0) => Verdict::Allow,
             (_, _) => Verdict::Ask,
         }
@@ -613,10 +614,10 @@ struct ForTheRun(Mutex<Vec<String>>);
 
 #[cfg(target_os = "linux")]
 impl Approver for ForTheRun {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         self.0.lock().unwrap().push(request.preview());
         Box::pin(async {
-            Answer::AllowForRun {
+            ApprovalAnswer::AllowForRun {
                 by: "a test".to_owned(),
             }
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forge_tools::AssumeYes;
+use forge_tools::AutoApprove;
 
 use crate::support::{CONFIG, World};
 
@@ -20,7 +20,7 @@ fn outcome_for(user: &str, config: &str, tool: &str, args: &str, yes: bool) -> S
     std::fs::create_dir(world.dir.path().join("workspace")).unwrap();
     std::fs::write(world.dir.path().join("workspace/kept"), "kept").unwrap();
     if yes {
-        world.approver = Arc::new(AssumeYes::confined());
+        world.approver = Arc::new(AutoApprove::confined());
     }
     let report = world.run(&format!(
         "version: 1
@@ -265,7 +265,7 @@ fn no_call_leaves_a_file_above_the_limit() {
     ] {
         for (config, code) in [(config.as_str(), "ok"), (limited.as_str(), "TOO_LARGE")] {
             let mut world = World::new(config, &[("main", MAIN)]);
-            world.approver = Arc::new(AssumeYes::confined());
+            world.approver = Arc::new(AutoApprove::confined());
             let workspace = world.dir.path().join("workspace");
             std::fs::create_dir(&workspace).unwrap();
             let near = format!("MARK{}", "x".repeat(mib - 10));

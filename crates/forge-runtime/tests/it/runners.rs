@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forge_tools::{AssumeYes, NobodyAnswers};
+use forge_tools::{AutoApprove, NoApprover};
 
 use crate::support::{CONFIG, World};
 
@@ -13,9 +13,9 @@ fn outcomes(section: &str, yes: bool) -> (String, String, World) {
     let config = format!("{CONFIG}{section}\n");
     let mut world = World::new(&config, &[("main", MAIN)]);
     world.approver = if yes {
-        Arc::new(AssumeYes::confined())
+        Arc::new(AutoApprove::confined())
     } else {
-        Arc::new(NobodyAnswers::because("this is a test"))
+        Arc::new(NoApprover::because("this is a test"))
     };
     let report = world.run(
         "version: 1

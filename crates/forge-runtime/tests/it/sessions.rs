@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forge_tools::AssumeYes;
+use forge_tools::AutoApprove;
 
 use crate::support::World;
 
@@ -31,7 +31,7 @@ fn results(session: &str) -> Vec<String> {
     let main = format!("{SHELL}workers: [child]\n");
     let mut world = World::new(&config, &[("main", &main), ("child", SHELL)]);
     std::fs::create_dir_all(world.dir.path().join("workspace/sub")).unwrap();
-    world.approver = Arc::new(AssumeYes::confined());
+    world.approver = Arc::new(AutoApprove::confined());
     world.run(PLAYBOOK);
     let all = world.log.results.lock().unwrap();
     let of_shell = all

@@ -6,7 +6,7 @@ use forge_runtime::{
     Attachment, Message, Model, Observer, OsSandbox, Playbook, RunEvent, RunReport, Scripted,
     Session,
 };
-use forge_tools::{Approver, MemoryRecorder, NobodyAnswers};
+use forge_tools::{Approver, MemoryRecorder, NoApprover};
 use sandbox_config::{Sources, TrustedSettings, load};
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ impl World {
         }
         World {
             dir,
-            approver: Arc::new(NobodyAnswers::because("this is a test")),
+            approver: Arc::new(NoApprover::because("this is a test")),
             records: Arc::new(MemoryRecorder::default()),
             log: Arc::new(Log::default()),
         }

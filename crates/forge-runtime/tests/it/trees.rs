@@ -13,7 +13,7 @@ use forge_runtime::{
     Event, Message, Model, Observer, OsSandbox, Request, RunEvent, Session, SessionBuilder, Stop,
     ToolCall,
 };
-use forge_tools::AssumeYes;
+use forge_tools::AutoApprove;
 use proptest::prelude::*;
 use sandbox_config::{Sources, TrustedSettings, load};
 use serde_json::json;
@@ -490,7 +490,7 @@ fn check(tree: Tree, mut ops: Vec<Op>, support: Option<&Arc<os_sandbox::Support>
     });
     let session = Session::builder(Makes(Mutex::new(ops)))
         .workers(project.workers().unwrap())
-        .approver(Arc::new(AssumeYes::confined()))
+        .approver(Arc::new(AutoApprove::confined()))
         .observer(Arc::clone(&seen) as Arc<dyn Observer>);
     let session = world.zones(session).build();
     let report = tokio::runtime::Builder::new_multi_thread()

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forge_runtime::{End, Event, Message, ModelError, Prices, Request, Retry, Stop};
-use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 use serde_json::json;
 
 use crate::listed::{Listed, call, calls, said, used};
@@ -45,7 +45,7 @@ impl Looks {
 }
 
 impl Approver for Looks {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let what = request.arguments["path"].as_str().unwrap_or_default();
             self.saw
@@ -53,12 +53,12 @@ impl Approver for Looks {
                 .unwrap()
                 .push(format!("{what} with [{}]", self.files()));
             if what.contains("no") {
-                return Answer::Deny {
+                return ApprovalAnswer::Deny {
                     by: "a test".into(),
                     reason: None,
                 };
             }
-            Answer::AllowOnce {
+            ApprovalAnswer::AllowOnce {
                 by: "a test".into(),
             }
         })
@@ -391,7 +391,7 @@ impl forge_runtime::Model for Waits {
 struct Stops(Mutex<Option<forge_runtime::Session>>, tokio::sync::Notify);
 
 impl Approver for Stops {
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             if let Some(session) = &*self.0.lock().unwrap() {
                 session.cancel();

@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use forge_tools::{Call, CommandLine, Toolbox};
+use forge_tools::{CallRequest, CommandLine, Toolbox};
 use forge_tools_fuzz::{check, toolbox};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};
@@ -27,11 +27,11 @@ fuzz_target!(|input: &[u8]| {
             let (tool, arguments) = call(&toolbox, line);
             look_at_commands(&arguments);
             let asked = format!("{tool} {arguments}");
-            let result = toolbox.call(Call::new(&tool, arguments)).await;
+            let result = toolbox.call(CallRequest::new(&tool, arguments)).await;
             check(&asked, &result);
         }
         let known = json!({"path": "/data/readme.md"});
-        let result = toolbox.call(Call::new("read_file", known)).await;
+        let result = toolbox.call(CallRequest::new("read_file", known)).await;
         assert_eq!(result.content, "hello\nworld\n");
     });
 });

@@ -4,7 +4,9 @@
 
 use std::path::{Component, Path};
 
-use forge_tools::git::{Author, Branch, GitError, ObjectId, Origin, Repo, RepoPath, StagedId};
+use forge_tools::git::{
+    Author, BranchName, GitError, ObjectId, Repo, RepoPath, ServerOrigin, StagedId,
+};
 use libfuzzer_sys::fuzz_target;
 
 fn check_text(text: &str) {
@@ -27,13 +29,17 @@ fuzz_target!(|text: &str| {
         }
         Err(error) => refused(&error),
     }
-    if let Ok(origin) = Origin::parse(text) {
+    if let Ok(origin) = ServerOrigin::parse(text) {
         check_text(&origin.to_string());
     }
-    match Branch::parse(text) {
+    match BranchName::parse(text) {
         Ok(branch) => {
             check_text(branch.as_str());
-            assert!(!branch.as_str().contains([' ', ':', '~', '^', '?', '*', '[', '\\']));
+            assert!(
+                !branch
+                    .as_str()
+                    .contains([' ', ':', '~', '^', '?', '*', '[', '\\'])
+            );
             assert!(!branch.as_str().split('/').any(|part| part.starts_with('.')));
         }
         Err(error) => refused(&error),

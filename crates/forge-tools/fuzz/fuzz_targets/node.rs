@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-use forge_tools::node::{Connect, Inside, Node, NodeRunner, Setup, serve};
-use forge_tools::{Call, Toolbox};
+use forge_tools::node::{NodeClient, NodeConnectOptions, NodeRunner, ServeOptions, Setup, serve};
+use forge_tools::{CallRequest, Toolbox};
 use forge_tools_fuzz::check_text;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
@@ -35,12 +35,17 @@ fn setup() -> Vec<u8> {
         "protected": [], "hidden": [], "rules_from": []
     });
     let files = json!({"relative_roots": false, "mounts": [mount]});
-    frame(2, &json!({"files": files, "commands": null, "max_write_bytes": null}))
+    frame(
+        2,
+        &json!({"files": files, "commands": null, "max_write_bytes": null}),
+    )
 }
 
 fuzz_target!(|input: &[u8]| {
     let (first, noise) = input.split_first().unwrap_or((&0, &[]));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
     runtime.expect("a runtime").block_on(async {
         let work = async {
             match first % 2 {
@@ -56,7 +61,7 @@ fuzz_target!(|input: &[u8]| {
 async fn to_the_node(noise: &[u8]) {
     let (mut broker, reader) = tokio::io::duplex(64 * 1024);
     let (writer, mut answers) = tokio::io::duplex(64 * 1024);
-    let inside = Inside::new(cap_std::ambient_authority());
+    let inside = ServeOptions::new(cap_std::ambient_authority());
     let node = tokio::spawn(serve(reader, writer, inside));
     let speak = async {
         for part in [&hello(), &setup(), noise] {
@@ -73,9 +78,17 @@ async fn to_the_node(noise: &[u8]) {
 async fn to_the_broker(noise: &[u8]) {
     let (broker, mut node) = tokio::io::duplex(1 << 20);
     let ready = frame(3, &json!({"commands": null, "files": {}}));
-    node.write_all(&[hello(), ready].concat()).await.expect("room for it");
+    node.write_all(&[hello(), ready].concat())
+        .await
+        .expect("room for it");
     let (reader, writer) = tokio::io::split(broker);
-    let connected = Node::connect(reader, writer, Setup::new(), Connect::new("elsewhere")).await;
+    let connected = NodeClient::connect(
+        reader,
+        writer,
+        Setup::new(),
+        NodeConnectOptions::new("elsewhere"),
+    )
+    .await;
     let memory = SandboxPath::parse("/m").expect("a path");
     let mount = Mount::memory(memory, Mode::ReadWrite);
     let toolbox = Toolbox::builder()
@@ -83,7 +96,7 @@ async fn to_the_broker(noise: &[u8]) {
         .runner(NodeRunner::new(connected.expect("a node so far")))
         .build()
         .expect("tools");
-    let call = toolbox.call(Call::new("file_exists", json!({"path": "/m/x"})));
+    let call = toolbox.call(CallRequest::new("file_exists", json!({"path": "/m/x"})));
     let speak = async {
         let mut asked = [0; 4096];
         let _first_words = node.read(&mut asked).await;

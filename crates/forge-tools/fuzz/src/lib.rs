@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
 use forge_tools::{
-    CallResult, Gate, Judgement, Reason, Redactor, Request, Risk, Toolbox, ToolboxBuilder, Verdict,
+    CallResult, Gate, GateRequest, Judgement, Redactor, Risk, Toolbox, ToolboxBuilder, Verdict,
+    VerdictReason,
 };
 use tempfile::TempDir;
 
@@ -31,12 +32,12 @@ fn host() -> &'static TempDir {
 struct AsksToWrite;
 
 impl Gate for AsksToWrite {
-    fn judge(&self, request: &Request<'_>) -> Judgement {
+    fn judge(&self, request: &GateRequest<'_>) -> Judgement {
         let verdict = match request.risk {
             Risk::ReadOnly => Verdict::Allow,
             Risk::WritesWorkspace | Risk::WritesFs | Risk::Network | Risk::Exec => Verdict::Ask,
         };
-        Judgement::new(verdict, Reason::new("the fuzzer asks"))
+        Judgement::new(verdict, VerdictReason::new("the fuzzer asks"))
     }
 }
 

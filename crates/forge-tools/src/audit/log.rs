@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::line::{self, segment_name};
-use super::record::{Asked, PolicyEvent, Record, Recorder};
+use super::record::{CallRecord, DecisionEntry, PolicyEvent, Recorder};
 use super::verify::{Integrity, Verifier};
 use crate::change::Artifact;
 
@@ -53,10 +53,10 @@ impl Default for LogOptions {
 /// How many calls a log holds.
 ///
 /// ```
-/// assert_eq!(forge_tools::audit::Tally::default().calls, 0);
+/// assert_eq!(forge_tools::audit::CallCounts::default().calls, 0);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct CallCounts {
     /// Calls that are over.
     pub calls: u64,
     /// Those that failed, whatever the reason.
@@ -69,19 +69,19 @@ pub struct Tally {
 /// written anew.
 ///
 /// ```
-/// fn note(sealed: &forge_tools::audit::Sealed) -> String {
+/// fn note(sealed: &forge_tools::audit::LogSeal) -> String {
 ///     format!("{} {}", sealed.lines, sealed.head)
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Sealed {
+pub struct LogSeal {
     /// Lines, the seal included.
     pub lines: u64,
     /// The hash of the seal.
     pub head: String,
     /// What was recorded.
     #[serde(flatten)]
-    pub tally: Tally,
+    pub tally: CallCounts,
 }
 
 /// The audit log in a directory: JSON Lines, each with the hash of the one before.
@@ -136,7 +136,7 @@ struct State {
     seq: u64,
     prev: String,
     line: Vec<u8>,
-    tally: Tally,
+    tally: CallCounts,
     dirty: bool,
     /// Nothing was to be brought to the disk, so the thread for it sleeps until it is told.
     idle: bool,
@@ -195,7 +195,7 @@ impl AuditLog {
     }
 
     /// What was recorded so far by this program.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> CallCounts {
         self.shared.lock().tally
     }
 
@@ -205,7 +205,7 @@ impl AuditLog {
     /// # Errors
     ///
     /// As the file system's; sealed already.
-    pub fn seal(&self, outcome: &str) -> std::io::Result<Sealed> {
+    pub fn seal(&self, outcome: &str) -> std::io::Result<LogSeal> {
         let sealed = {
             let mut state = self.shared.lock();
             let end = line::body(&End {
@@ -218,7 +218,7 @@ impl AuditLog {
             let seal = line::seal(state.seq, &state.prev);
             state.write(seal)?;
             state.ended = Some("the audit log is sealed");
-            Sealed {
+            LogSeal {
                 lines: state.seq,
                 head: state.prev.clone(),
                 tally: state.tally,
@@ -244,7 +244,7 @@ impl Drop for AuditLog {
 }
 
 impl Recorder for AuditLog {
-    fn decided(&self, asked: &Asked<'_>) -> std::io::Result<Option<u64>> {
+    fn decided(&self, asked: &DecisionEntry<'_>) -> std::io::Result<Option<u64>> {
         let body = decision(asked)?;
         let number = self.shared.append(&body)?;
         if self.shared.durable {
@@ -253,7 +253,7 @@ impl Recorder for AuditLog {
         Ok(Some(number))
     }
 
-    fn record(&self, record: &Record) -> std::io::Result<()> {
+    fn record(&self, record: &CallRecord) -> std::io::Result<()> {
         let call = match record.call {
             Some(call) => call,
             None => self.shared.append(&decision(&record.asked())?)?,
@@ -282,7 +282,7 @@ impl Recorder for AuditLog {
     }
 }
 
-fn decision(asked: &Asked<'_>) -> std::io::Result<Vec<u8>> {
+fn decision(asked: &DecisionEntry<'_>) -> std::io::Result<Vec<u8>> {
     let stand_in;
     let mut asked = *asked;
     if line::is_too_deep(asked.arguments) {
@@ -394,7 +394,7 @@ impl State {
             seq: found.lines,
             prev: found.head,
             line: Vec::with_capacity(1024),
-            tally: Tally::default(),
+            tally: CallCounts::default(),
             dirty: false,
             idle: false,
             closing: false,
@@ -577,7 +577,7 @@ struct Resumed {
 struct Decision<'a> {
     kind: &'static str,
     #[serde(flatten)]
-    asked: Asked<'a>,
+    asked: DecisionEntry<'a>,
 }
 
 #[derive(Serialize)]
@@ -606,5 +606,5 @@ struct End<'a> {
     at_ms: u64,
     outcome: &'a str,
     #[serde(flatten)]
-    tally: Tally,
+    tally: CallCounts,
 }

@@ -20,9 +20,10 @@ mod verify;
 pub const SCHEMA: &str = include_str!("schema.json");
 
 pub use line::{MAX_LINE_BYTES, segment_name};
-pub use log::{AuditLog, LogOptions, Sealed, Tally};
+pub use log::{AuditLog, CallCounts, LogOptions, LogSeal};
 pub use read::{LineReader, RawLine};
 pub use record::{
-    Asked, DecisionRecord, EventKind, MemoryRecorder, NoRecord, PolicyEvent, Record, Recorder,
+    CallRecord, DecisionEntry, DecisionRecord, EventKind, MemoryRecorder, NoRecord, PolicyEvent,
+    Recorder,
 };
-pub use verify::{Break, Integrity, Place, Verified, Verifier, verify};
+pub use verify::{Break, Integrity, LogPosition, Verified, Verifier, verify};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::change::Artifact;
-use crate::gate::{Reason, Verdict};
+use crate::gate::{Verdict, VerdictReason};
 
 /// What was decided about a call.
 ///
@@ -20,7 +20,7 @@ pub struct DecisionRecord {
     /// `allow`, `ask` or `block`; absent if the call failed before anyone decided.
     pub verdict: Option<Verdict>,
     /// Why, the deciding reason first; never empty.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<VerdictReason>,
     /// Which runner was chosen, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner: Option<String>,
@@ -37,7 +37,7 @@ impl DecisionRecord {
     pub fn not_reached(why: impl Into<String>) -> Self {
         DecisionRecord {
             verdict: None,
-            reasons: vec![Reason::new(why)],
+            reasons: vec![VerdictReason::new(why)],
             runner: None,
             answer: None,
             by: None,
@@ -48,12 +48,12 @@ impl DecisionRecord {
 /// A call as it was asked for and what was decided about it, before anything is done.
 ///
 /// ```
-/// fn tool<'a>(asked: &forge_tools::Asked<'a>) -> &'a str {
+/// fn tool<'a>(asked: &forge_tools::DecisionEntry<'a>) -> &'a str {
 ///     asked.tool
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Asked<'a> {
+pub struct DecisionEntry<'a> {
     /// Milliseconds since 1970, when the call arrived.
     pub at_ms: u64,
     /// The workers from the entry down.
@@ -116,12 +116,12 @@ pub enum EventKind {
 /// Everything that is kept of one call, once it is over.
 ///
 /// ```
-/// fn tool(record: &forge_tools::Record) -> &str {
+/// fn tool(record: &forge_tools::CallRecord) -> &str {
 ///     &record.tool
 /// }
 /// ```
 #[derive(Debug, Clone, Serialize)]
-pub struct Record {
+pub struct CallRecord {
     /// What the recorder called the decision when it was told of it; none if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<u64>,
@@ -161,7 +161,7 @@ pub struct Record {
     pub events: Vec<PolicyEvent>,
 }
 
-impl Record {
+impl CallRecord {
     /// Whether a rule, a person, or nobody's being there stopped it.
     pub fn is_denied(&self) -> bool {
         self.events
@@ -170,8 +170,8 @@ impl Record {
     }
 
     /// The part that is known before anything is done.
-    pub fn asked(&self) -> Asked<'_> {
-        Asked {
+    pub fn asked(&self) -> DecisionEntry<'_> {
+        DecisionEntry {
             at_ms: self.at_ms,
             workers: &self.workers,
             tool: &self.tool,
@@ -192,12 +192,12 @@ impl Record {
 /// ```
 pub trait Recorder: Send + Sync + 'static {
     /// Keeps what was decided, before anything is done: after a kill between the two it is
-    /// all there is. Answers with what ties it to the record that follows ([`Record::call`]).
+    /// all there is. Answers with what ties it to the record that follows ([`CallRecord::call`]).
     ///
     /// # Errors
     ///
     /// It could not be kept. Nothing is done then.
-    fn decided(&self, _: &Asked<'_>) -> std::io::Result<Option<u64>> {
+    fn decided(&self, _: &DecisionEntry<'_>) -> std::io::Result<Option<u64>> {
         Ok(None)
     }
 
@@ -207,7 +207,7 @@ pub trait Recorder: Send + Sync + 'static {
     ///
     /// It could not be kept. The executor then answers the call with a failure:
     /// what cannot be recorded is not done silently.
-    fn record(&self, record: &Record) -> std::io::Result<()>;
+    fn record(&self, record: &CallRecord) -> std::io::Result<()>;
 }
 
 /// Keeps nothing; for programs that record elsewhere.
@@ -220,7 +220,7 @@ pub trait Recorder: Send + Sync + 'static {
 pub struct NoRecord;
 
 impl Recorder for NoRecord {
-    fn record(&self, _: &Record) -> std::io::Result<()> {
+    fn record(&self, _: &CallRecord) -> std::io::Result<()> {
         Ok(())
     }
 }
@@ -233,12 +233,12 @@ impl Recorder for NoRecord {
 /// ```
 #[derive(Debug, Default)]
 pub struct MemoryRecorder {
-    records: Mutex<Vec<Record>>,
+    records: Mutex<Vec<CallRecord>>,
 }
 
 impl MemoryRecorder {
     /// What was kept so far, oldest first.
-    pub fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<CallRecord> {
         self.records
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -247,7 +247,7 @@ impl MemoryRecorder {
 }
 
 impl Recorder for MemoryRecorder {
-    fn record(&self, record: &Record) -> std::io::Result<()> {
+    fn record(&self, record: &CallRecord) -> std::io::Result<()> {
         self.records
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

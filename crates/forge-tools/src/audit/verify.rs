@@ -13,18 +13,18 @@ use super::read::{LineReader, RawLine};
 /// Where a line stands.
 ///
 /// ```
-/// use forge_tools::audit::Place;
-/// assert_eq!(Place { segment: 0, line: 3 }.to_string(), "line 3 of audit.jsonl");
+/// use forge_tools::audit::LogPosition;
+/// assert_eq!(LogPosition { segment: 0, line: 3 }.to_string(), "line 3 of audit.jsonl");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct LogPosition {
     /// Which file, counted from 0.
     pub segment: u32,
     /// Which line of it, counted from 1.
     pub line: u64,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for LogPosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let file = line::segment_name(self.segment);
         write!(f, "line {} of {file}", self.line)
@@ -48,7 +48,7 @@ pub enum Integrity {
     /// that opens the log repairs it.
     Torn {
         /// Where it is.
-        at: Place,
+        at: LogPosition,
     },
     /// The log is not what was written.
     Broken(Break),
@@ -70,8 +70,8 @@ impl std::fmt::Display for Integrity {
 /// Where a chain is broken first, and how.
 ///
 /// ```
-/// use forge_tools::audit::{Break, Place};
-/// let edited = Break::Edited { at: Place { segment: 0, line: 2 } };
+/// use forge_tools::audit::{Break, LogPosition};
+/// let edited = Break::Edited { at: LogPosition { segment: 0, line: 2 } };
 /// assert_eq!(edited.to_string(), "line 2 of audit.jsonl was edited");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,24 +79,24 @@ pub enum Break {
     /// A line is not the one that the next line was written after.
     Edited {
         /// The line.
-        at: Place,
+        at: LogPosition,
     },
     /// Lines are missing.
     Cut {
         /// The line that should come after them.
-        before: Place,
+        before: LogPosition,
         /// How many.
         missing: u64,
     },
     /// A line stands where it was not written, or stands there twice.
     Reordered {
         /// The line.
-        at: Place,
+        at: LogPosition,
     },
     /// A line that is none of this log.
     Foreign {
         /// The line.
-        at: Place,
+        at: LogPosition,
         /// What is the matter with it.
         why: &'static str,
     },
@@ -149,11 +149,11 @@ pub struct Verifier {
     seq: u64,
     prev: String,
     /// Where the line with the hash `prev` stands.
-    last: Place,
+    last: LogPosition,
     segments: u32,
     sound_bytes: u64,
     sealed: bool,
-    torn: Option<Place>,
+    torn: Option<LogPosition>,
     walk: Walk,
 }
 
@@ -164,12 +164,12 @@ enum Walk {
     /// The line at `at` does not name the hash of the one at `last`: which of the two was edited,
     /// the next line tells.
     Mismatch {
-        at: Place,
+        at: LogPosition,
         hash: String,
     },
     /// Lines from `self.seq` on are not there, unless they come later.
     Missing {
-        before: Place,
+        before: LogPosition,
         missing: u64,
     },
     Broken(Break),
@@ -187,7 +187,7 @@ impl Verifier {
         Verifier {
             seq: 0,
             prev: NOTHING_BEFORE.to_owned(),
-            last: Place {
+            last: LogPosition {
                 segment: 0,
                 line: 1,
             },
@@ -206,7 +206,7 @@ impl Verifier {
     /// It cannot be read.
     pub fn segment(&mut self, input: impl BufRead) -> std::io::Result<()> {
         let mut lines = LineReader::new(input);
-        let mut at = Place {
+        let mut at = LogPosition {
             segment: self.segments,
             line: 0,
         };
@@ -229,7 +229,7 @@ impl Verifier {
     }
 
     /// One line; each is given once.
-    fn line(&mut self, at: Place, line: RawLine<'_>) {
+    fn line(&mut self, at: LogPosition, line: RawLine<'_>) {
         if let Some(torn) = self.torn.take() {
             return self.foreign(torn, "it is not whole, and the log goes on after it");
         }
@@ -263,7 +263,7 @@ impl Verifier {
         }
     }
 
-    fn sound(&mut self, at: Place, bytes: &[u8], head: &Head<'_>) {
+    fn sound(&mut self, at: LogPosition, bytes: &[u8], head: &Head<'_>) {
         if head.seq > self.seq {
             self.walk = Walk::Missing {
                 before: at,
@@ -296,7 +296,7 @@ impl Verifier {
     }
 
     /// A line that is none of ours: unless an earlier one is to blame.
-    fn foreign(&mut self, at: Place, why: &'static str) {
+    fn foreign(&mut self, at: LogPosition, why: &'static str) {
         self.walk = Walk::Broken(match &self.walk {
             Walk::Sound => Break::Foreign { at, why },
             Walk::Mismatch { .. } => Break::Edited { at: self.last },

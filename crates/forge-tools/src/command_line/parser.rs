@@ -6,7 +6,7 @@
 //! rule may approve it and no list of programs lets it pass. Reading goes on behind it as well as
 //! it can, because a forbidden command that is found is still one.
 
-use super::{CommandLine, Fault, LineError, Segment, is_assignment};
+use super::{CommandLine, CommandSegment, Fault, LineError, is_assignment};
 
 /// Words that start something else than a command (XCU 2.4).
 pub(super) const RESERVED_WORDS: &[&str] = &[
@@ -46,7 +46,7 @@ struct Reading {
 pub(super) struct Parser {
     chars: Vec<char>,
     at: usize,
-    segments: Vec<Segment>,
+    segments: Vec<CommandSegment>,
     now: Reading,
     needs_shell: bool,
     opaque: Option<&'static str>,
@@ -338,12 +338,12 @@ impl Parser {
                 let places = words.iter().enumerate().filter(opens);
                 behind.extend(places.map(|(at, _)| at + 1));
             }
-            let commands: Vec<Segment> = behind
+            let commands: Vec<CommandSegment> = behind
                 .into_iter()
                 .filter(|&at| at < words.len())
-                .map(|at| Segment {
+                .map(|at| CommandSegment {
                     words: words[at..].to_vec(),
-                    ..Segment::default()
+                    ..CommandSegment::default()
                 })
                 .collect();
             self.segments.push(segment);
@@ -448,9 +448,9 @@ impl Parser {
         if words.is_empty() {
             return false;
         }
-        self.segments.push(Segment {
+        self.segments.push(CommandSegment {
             words,
-            ..Segment::default()
+            ..CommandSegment::default()
         });
         true
     }

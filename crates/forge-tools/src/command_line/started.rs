@@ -6,7 +6,7 @@
 //! could be meant. What a program does by itself is not in its words, and not here.
 
 use super::parser::RESERVED_WORDS;
-use super::{CommandLine, Reading, Segment, is_assignment};
+use super::{CommandLine, CommandSegment, Reading, is_assignment};
 
 /// Commands in commands, at most; what is nested deeper counts as unseen.
 const MAX_DEPTH: usize = 8;
@@ -225,7 +225,7 @@ const TAKES_TEXT: &[&str] = &["su", "runuser", "script", "flock", "watch", "para
 /// What was found, and whether there is more that was not.
 #[derive(Debug, Default)]
 pub(super) struct Started {
-    pub(super) commands: Vec<Segment>,
+    pub(super) commands: Vec<CommandSegment>,
     pub(super) unseen: bool,
     /// If a shell expands it: which program is started depends on that.
     pub(super) expanded: bool,
@@ -342,7 +342,7 @@ impl Started {
             Ok(line) => {
                 self.unseen |= line.hides_commands;
                 for segment in line.segments {
-                    self.keep(Segment { reading, ..segment });
+                    self.keep(CommandSegment { reading, ..segment });
                 }
                 self.unseen |= line.opaque.is_some() && self.expanded;
             }
@@ -397,14 +397,14 @@ impl Started {
         }
         self.by(words);
         self.leave();
-        self.keep(Segment {
+        self.keep(CommandSegment {
             words: words.to_vec(),
             reading,
         });
         true
     }
 
-    pub(super) fn keep(&mut self, segment: Segment) {
+    pub(super) fn keep(&mut self, segment: CommandSegment) {
         let Some(program) = segment.words.first() else {
             return;
         };

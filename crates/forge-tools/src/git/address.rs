@@ -86,21 +86,21 @@ impl Repo {
     /// The server that it is at; none for a directory of this machine.
     ///
     /// ```
-    /// use forge_tools::git::{Origin, Repo};
+    /// use forge_tools::git::{ServerOrigin, Repo};
     ///
     /// let repo = Repo::parse("git@git.example.com:octo/reports.git")?;
-    /// assert_eq!(repo.origin(), Some(Origin::parse("ssh://git@git.example.com")?));
+    /// assert_eq!(repo.origin(), Some(ServerOrigin::parse("ssh://git@git.example.com")?));
     /// assert_eq!(Repo::parse("/srv/reports.git")?.origin(), None);
     /// # Ok::<(), forge_tools::git::GitError>(())
     /// ```
     #[must_use]
-    pub fn origin(&self) -> Option<Origin> {
+    pub fn origin(&self) -> Option<ServerOrigin> {
         match &self.place {
             Place::Local(_) => None,
-            Place::Web { origin, .. } => Some(Origin(origin.clone())),
+            Place::Web { origin, .. } => Some(ServerOrigin(origin.clone())),
             Place::Ssh {
                 user, host, port, ..
-            } => Some(Origin(ssh_origin(user.as_deref(), host, *port))),
+            } => Some(ServerOrigin(ssh_origin(user.as_deref(), host, *port))),
         }
     }
 
@@ -137,20 +137,20 @@ impl fmt::Display for Repo {
 /// A server, and who it is asked as: what credentials are for.
 ///
 /// ```
-/// use forge_tools::git::Origin;
+/// use forge_tools::git::ServerOrigin;
 ///
-/// let origin = Origin::parse("https://GitHub.com:443/")?;
+/// let origin = ServerOrigin::parse("https://GitHub.com:443/")?;
 /// assert_eq!(origin.as_str(), "https://github.com");
-/// assert!(Origin::parse("ssh://git@git.example.com:2222")?.is_ssh());
+/// assert!(ServerOrigin::parse("ssh://git@git.example.com:2222")?.is_ssh());
 /// for none in ["/srv", "octo/reports", "https://github.com/octo", "https://me:key@host"] {
-///     assert!(Origin::parse(none).is_err(), "{none}");
+///     assert!(ServerOrigin::parse(none).is_err(), "{none}");
 /// }
 /// # Ok::<(), forge_tools::git::GitError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Origin(String);
+pub struct ServerOrigin(String);
 
-impl Origin {
+impl ServerOrigin {
     /// Parses `https://host[:port]` or `ssh://[user@]host[:port]`; `http` only to this machine.
     ///
     /// # Errors
@@ -190,7 +190,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ServerOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

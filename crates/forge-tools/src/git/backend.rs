@@ -5,11 +5,11 @@ use std::sync::Arc;
 use file_sandbox::{FileSandbox, SandboxPath};
 
 use super::error::{GitError, GitErrorKind, GitOperation};
-use super::names::{Author, Branch, ObjectId, Repo, StagedId};
-use super::push::{IfMoved, PushApproval};
+use super::names::{Author, BranchName, ObjectId, Repo, StagedId};
+use super::push::{OnDivergence, PushApproval};
 use super::repo_path::RepoPath;
-use super::repositories::{Repositories, TreeEntry};
-use super::secrets::Secrets;
+use super::repositories::{GitRepositories, TreeEntry};
+use super::secrets::SecretPolicy;
 use super::staged::{StagedCommit, StagedList};
 use super::status::Status;
 use super::store::StagedStore;
@@ -18,7 +18,7 @@ use crate::tool::BoxFuture;
 
 /// Git, as tools and commands see it.
 ///
-/// See the example of [`Git`], which is one over any place that holds repositories.
+/// See the example of [`GitService`], which is one over any place that holds repositories.
 ///
 /// ```
 /// async fn how_many(git: &dyn forge_tools::git::GitBackend) -> usize {
@@ -52,7 +52,7 @@ pub trait GitBackend: Send + Sync + 'static {
     fn push(
         &self,
         approval: PushApproval,
-        if_moved: IfMoved,
+        if_moved: OnDivergence,
     ) -> BoxFuture<'_, Result<Pushed, GitError>>;
 
     /// Forgets a staged commit.
@@ -68,11 +68,11 @@ pub trait GitBackend: Send + Sync + 'static {
 /// Which files to pull, and where to.
 ///
 /// ```
-/// use forge_tools::git::{Branch, PullRequest, Repo, RepoPath};
+/// use forge_tools::git::{BranchName, PullRequest, Repo, RepoPath};
 /// use file_sandbox::SandboxPath;
 /// let request = PullRequest {
 ///     repo: Repo::parse("octo/reports")?,
-///     branch: Branch::default(),
+///     branch: BranchName::default(),
 ///     paths: vec![RepoPath::parse("analyses")?],
 ///     into: SandboxPath::parse("/workspace")?,
 /// };
@@ -84,7 +84,7 @@ pub struct PullRequest {
     /// The repository.
     pub repo: Repo,
     /// The branch.
-    pub branch: Branch,
+    pub branch: BranchName,
     /// Files and directories in it.
     pub paths: Vec<RepoPath>,
     /// Where the top of the repository would be, among the worker's files.
@@ -154,13 +154,13 @@ pub enum PullOutcome {
 
 /// Which files to stage, and what for.
 ///
-/// See the example of [`Git`].
+/// See the example of [`GitService`].
 #[derive(Debug, Clone)]
 pub struct StageRequest {
     /// The repository.
     pub repo: Repo,
     /// The branch.
-    pub branch: Branch,
+    pub branch: BranchName,
     /// Files among the worker's. One that is not there, and is in the branch, is to go.
     pub files: Vec<SandboxPath>,
     /// Where the top of the repository would be, among the worker's files.
@@ -168,7 +168,7 @@ pub struct StageRequest {
     /// What the commit says of itself.
     pub message: String,
     /// What to do about keys in them.
-    pub secrets: Secrets,
+    pub secrets: SecretPolicy,
 }
 
 /// What a push came to.
@@ -233,17 +233,17 @@ impl Default for GitLimits {
 ///
 /// let repositories = MemoryRepositories::new();
 /// let repo = Repo::parse("octo/reports")?;
-/// repositories.commit(&repo, &Branch::default(), [("README.md", Some("hello\n"))]);
+/// repositories.commit(&repo, &BranchName::default(), [("README.md", Some("hello\n"))]);
 ///
-/// let git = Git::new(repositories, StagedStore::in_memory()?);
+/// let git = GitService::new(repositories, StagedStore::in_memory()?);
 /// let staged = git
 ///     .stage(&files, StageRequest {
 ///         repo,
-///         branch: Branch::default(),
+///         branch: BranchName::default(),
 ///         files: vec![files.path("/workspace/topic.md")?],
 ///         from: SandboxPath::parse("/workspace")?,
 ///         message: "Add a topic".into(),
-///         secrets: Secrets::Refused,
+///         secrets: SecretPolicy::Refused,
 ///     })
 ///     .await?;
 /// assert_eq!(staged.files()[0].operation(), FileOperation::Create);
@@ -254,7 +254,7 @@ impl Default for GitLimits {
 /// Files, and what is kept of them, are worked on where that holds up nobody: this needs a runtime
 /// of tokio.
 #[derive(Debug, Clone)]
-pub struct Git<R> {
+pub struct GitService<R> {
     pub(super) repositories: R,
     pub(super) rules: Rules,
 }
@@ -283,10 +283,10 @@ pub(super) async fn apart<T: Send + 'static>(
     })
 }
 
-impl<R: Repositories> Git<R> {
+impl<R: GitRepositories> GitService<R> {
     /// Over these repositories, with what is staged kept there.
     pub fn new(repositories: R, store: StagedStore) -> Self {
-        Git {
+        GitService {
             repositories,
             rules: Rules {
                 store,
@@ -364,7 +364,7 @@ impl<R: Repositories> Git<R> {
     pub(super) async fn branch(
         &self,
         repo: &Repo,
-        branch: &Branch,
+        branch: &BranchName,
     ) -> Result<(Option<ObjectId>, Vec<TreeEntry>), GitError> {
         let Some(head) = self.repositories.head(repo, branch).await? else {
             return Ok((None, Vec::new()));
@@ -392,7 +392,7 @@ pub(super) fn nothing_staged(id: &StagedId) -> GitError {
     .hint("List what is staged: it may have been pushed or discarded.")
 }
 
-impl<R: Repositories> GitBackend for Git<R> {
+impl<R: GitRepositories> GitBackend for GitService<R> {
     fn pull<'a>(
         &'a self,
         files: &'a FileSandbox,
@@ -429,7 +429,7 @@ impl<R: Repositories> GitBackend for Git<R> {
     fn push(
         &self,
         approval: PushApproval,
-        if_moved: IfMoved,
+        if_moved: OnDivergence,
     ) -> BoxFuture<'_, Result<Pushed, GitError>> {
         Box::pin(async move {
             let pushed = self.push_commit(&approval, if_moved).await;

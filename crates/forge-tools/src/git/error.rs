@@ -84,9 +84,9 @@ pub enum GitErrorKind {
 /// A failure, with what may be tried.
 ///
 /// ```
-/// use forge_tools::git::{Branch, GitErrorKind};
+/// use forge_tools::git::{BranchName, GitErrorKind};
 ///
-/// let error = Branch::parse("a..b").unwrap_err();
+/// let error = BranchName::parse("a..b").unwrap_err();
 /// assert_eq!(error.kind(), GitErrorKind::Invalid);
 /// assert!(error.to_string().starts_with("Not the name of a branch: 'a..b'"));
 /// ```
@@ -186,7 +186,7 @@ impl std::error::Error for GitError {}
 impl From<file_sandbox::Error> for GitError {
     fn from(error: file_sandbox::Error) -> Self {
         let kind = error.kind();
-        let failure = crate::call::Failure::from(error);
+        let failure = crate::call::CallFailure::from(error);
         GitError {
             hint: failure.hint,
             path: failure.path,

@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest as _, Sha256};
 
 use super::error::{GitError, GitErrorKind};
-use super::names::{Branch, ObjectId, Repo};
-use super::repositories::{NewCommit, NewHead, Repositories, TreeEntry, TreeKind};
+use super::names::{BranchName, ObjectId, Repo};
+use super::repositories::{GitRepositories, NewCommit, NewHead, TreeEntry, TreeKind};
 use crate::tool::BoxFuture;
 
 /// Repositories that live as long as the last copy of this.
 ///
 /// ```
-/// use forge_tools::git::{Branch, MemoryRepositories, Repo};
+/// use forge_tools::git::{BranchName, MemoryRepositories, Repo};
 ///
 /// let repositories = MemoryRepositories::new();
 /// let repo = Repo::parse("octo/reports")?;
-/// repositories.commit(&repo, &Branch::default(), [("a.md", Some("one\n"))]);
-/// assert_eq!(repositories.read(&repo, &Branch::default(), "a.md").unwrap(), b"one\n");
+/// repositories.commit(&repo, &BranchName::default(), [("a.md", Some("one\n"))]);
+/// assert_eq!(repositories.read(&repo, &BranchName::default(), "a.md").unwrap(), b"one\n");
 /// # Ok::<(), forge_tools::git::GitError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -28,9 +28,9 @@ pub struct MemoryRepositories {
 
 #[derive(Debug, Default)]
 struct Inner {
-    heads: HashMap<(Repo, Branch), ObjectId>,
+    heads: HashMap<(Repo, BranchName), ObjectId>,
     existing: Vec<Repo>,
-    protected: Vec<(Repo, Branch)>,
+    protected: Vec<(Repo, BranchName)>,
     trees: HashMap<ObjectId, Files>,
     contents: HashMap<ObjectId, Vec<u8>>,
 }
@@ -88,7 +88,7 @@ impl MemoryRepositories {
     pub fn commit<'a>(
         &self,
         repo: &Repo,
-        branch: &Branch,
+        branch: &BranchName,
         files: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
     ) {
         let mut inner = self.inner();
@@ -110,7 +110,7 @@ impl MemoryRepositories {
     }
 
     /// Plants something that is no file.
-    pub fn plant(&self, repo: &Repo, branch: &Branch, path: &str, kind: TreeKind, text: &str) {
+    pub fn plant(&self, repo: &Repo, branch: &BranchName, path: &str, kind: TreeKind, text: &str) {
         let mut inner = self.inner();
         let head = inner.heads.get(&(repo.clone(), branch.clone())).cloned();
         let mut all = inner.files(head.as_ref());
@@ -123,18 +123,18 @@ impl MemoryRepositories {
     }
 
     /// Somebody removes a branch.
-    pub fn remove_branch(&self, repo: &Repo, branch: &Branch) {
+    pub fn remove_branch(&self, repo: &Repo, branch: &BranchName) {
         self.inner().heads.remove(&(repo.clone(), branch.clone()));
     }
 
     /// From now on a branch takes no commits.
-    pub fn protect(&self, repo: &Repo, branch: &Branch) {
+    pub fn protect(&self, repo: &Repo, branch: &BranchName) {
         self.inner().protected.push((repo.clone(), branch.clone()));
     }
 
     /// A file of a branch's head.
     #[must_use]
-    pub fn read(&self, repo: &Repo, branch: &Branch, path: &str) -> Option<Vec<u8>> {
+    pub fn read(&self, repo: &Repo, branch: &BranchName, path: &str) -> Option<Vec<u8>> {
         let inner = self.inner();
         let head = inner.heads.get(&(repo.clone(), branch.clone()))?;
         let (_, id) = inner.trees.get(head)?.get(path)?;
@@ -142,11 +142,11 @@ impl MemoryRepositories {
     }
 }
 
-impl Repositories for MemoryRepositories {
+impl GitRepositories for MemoryRepositories {
     fn head<'a>(
         &'a self,
         repo: &'a Repo,
-        branch: &'a Branch,
+        branch: &'a BranchName,
     ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>> {
         Box::pin(async move {
             let inner = self.inner();

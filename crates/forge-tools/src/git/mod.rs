@@ -7,7 +7,7 @@
 //!
 //! * [`GitBackend`]: the six operations, as tools and commands see them. Assumes neither a path of
 //!   the host nor that anything happens at once.
-//! * [`Git`]: all of them over a place that holds repositories ([`Repositories`]) and a place for
+//! * [`GitService`]: all of them over a place that holds repositories ([`GitRepositories`]) and a place for
 //!   what is staged ([`StagedStore`]). What may be staged, what a difference is, how local edits are
 //!   merged and when a push is refused stands here once, for every such place.
 //! * [`GitProgram`]: repositories of this machine, and those reached over https and ssh, by the git
@@ -41,18 +41,19 @@ mod status;
 mod store;
 pub mod tools;
 
-pub use address::{Origin, Repo};
+pub use address::{Repo, ServerOrigin};
 pub use backend::{
-    Git, GitBackend, GitLimits, PullOutcome, PullRequest, Pulled, PulledFile, Pushed, StageRequest,
+    GitBackend, GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, Pushed,
+    StageRequest,
 };
 pub use error::{GitError, GitErrorKind, GitOperation};
 pub use memory::MemoryRepositories;
-pub use names::{Author, Branch, ObjectId, StagedId};
+pub use names::{Author, BranchName, ObjectId, StagedId};
 pub use program::{Credential, Credentials, GitProgram};
-pub use push::{IfMoved, Outlook, PushApproval};
+pub use push::{OnDivergence, PushApproval, PushPreview};
 pub use repo_path::RepoPath;
-pub use repositories::{NewCommit, NewFile, NewHead, Repositories, TreeEntry, TreeKind};
-pub use secrets::{AgreedSecrets, Secrets};
+pub use repositories::{GitRepositories, NewCommit, NewFile, NewHead, TreeEntry, TreeKind};
+pub use secrets::{AgreedSecrets, SecretPolicy};
 pub use staged::{DamagedCommit, FileOperation, StagedCommit, StagedFile, StagedList};
 pub use status::{FileState, Status, StatusFile};
 pub use store::StagedStore;

@@ -22,25 +22,25 @@ pub(super) fn invalid(what: &str, text: &str, why: &str) -> GitError {
 /// The name of a branch, as git accepts it.
 ///
 /// ```
-/// use forge_tools::git::Branch;
+/// use forge_tools::git::BranchName;
 ///
-/// assert_eq!(Branch::default().as_str(), "main");
-/// assert!(Branch::parse("feature/one").is_ok());
+/// assert_eq!(BranchName::default().as_str(), "main");
+/// assert!(BranchName::parse("feature/one").is_ok());
 /// for bad in ["", "-d", "a b", "a..b", "x.lock", "a\nb", "refs/heads/x", "@{0}", "a:b",
 ///             "a\u{202e}b"] {
-///     assert!(Branch::parse(bad).is_err(), "{bad:?}");
+///     assert!(BranchName::parse(bad).is_err(), "{bad:?}");
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Branch(String);
+pub struct BranchName(String);
 
-impl Default for Branch {
+impl Default for BranchName {
     fn default() -> Self {
-        Branch("main".to_owned())
+        BranchName("main".to_owned())
     }
 }
 
-impl Branch {
+impl BranchName {
     /// Parses the name of a branch, without `refs/heads/`.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Branch {
         if text.split('/').any(part_is_bad) {
             return bad("one of its parts is not allowed in one");
         }
-        Ok(Branch(text.to_owned()))
+        Ok(BranchName(text.to_owned()))
     }
 
     /// The name.
@@ -79,7 +79,7 @@ impl Branch {
     }
 }
 
-impl fmt::Display for Branch {
+impl fmt::Display for BranchName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

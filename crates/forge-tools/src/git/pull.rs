@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath, WriteOptions};
 
-use super::backend::{Git, GitLimits, PullOutcome, PullRequest, Pulled, PulledFile, apart};
+use super::backend::{GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, apart};
 use super::error::{GitError, GitErrorKind};
 use super::merge::merge;
 use super::names::ObjectId;
 use super::pulled::{Index, Place, Row};
 use super::repo_path::RepoPath;
-use super::repositories::{Repositories, TreeEntry, TreeKind};
+use super::repositories::{GitRepositories, TreeEntry, TreeKind};
 use super::store::StagedStore;
 use crate::escape::escape_controls;
 
@@ -38,7 +38,7 @@ struct Target {
     local: Option<ContentHash>,
 }
 
-impl<R: Repositories> Git<R> {
+impl<R: GitRepositories> GitService<R> {
     pub(super) async fn pull_files(
         &self,
         files: &FileSandbox,

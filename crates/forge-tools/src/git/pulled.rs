@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::error::GitError;
-use super::names::{Branch, Repo};
+use super::names::{BranchName, Repo};
 use super::repo_path::RepoPath;
 use super::store::StagedStore;
 
@@ -36,7 +36,7 @@ const MAX_SWEPT: usize = 200_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) repo: Repo,
-    pub(super) branch: Branch,
+    pub(super) branch: BranchName,
     /// Where the top of the repository is, among the worker's files.
     pub(super) into: SandboxPath,
 }
@@ -295,7 +295,7 @@ impl StagedStore {
         }
         let place = Place {
             repo: Repo::parse(&kept.repo).ok()?,
-            branch: Branch::parse(&kept.branch).ok()?,
+            branch: BranchName::parse(&kept.branch).ok()?,
             into: SandboxPath::parse(&kept.into).ok()?,
         };
         (kept.version == 1).then(|| Index {

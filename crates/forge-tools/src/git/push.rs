@@ -6,15 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::ContentHash;
 
-use super::backend::{Git, Pushed, apart};
+use super::backend::{GitService, Pushed, apart};
 use super::collisions::check_collisions;
 use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{ObjectId, StagedId};
 use super::repo_path::RepoPath;
-use super::repositories::{NewCommit, NewFile, NewHead, Repositories, TreeEntry, TreeKind};
+use super::repositories::{GitRepositories, NewCommit, NewFile, NewHead, TreeEntry, TreeKind};
 use super::staged::{StagedCommit, StagedFile};
 use super::store::StagedStore;
-use crate::approval::{Answer, ApprovalRequest, Approver};
+use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
 use crate::call::Caller;
 
 /// What leaves is read with all the time that it takes, so it may be longer than other questions.
@@ -49,7 +49,7 @@ pub struct PushApproval {
     /// Of all that was shown.
     digest: [u8; 32],
     /// Where it was said to go; anywhere if nothing was said.
-    onto: Option<Outlook>,
+    onto: Option<PushPreview>,
     by: String,
 }
 
@@ -77,25 +77,29 @@ impl PushApproval {
             return refused(why);
         }
         match approver.ask(&request).await {
-            Answer::AllowOnce { by } | Answer::AllowForRun { by } => Ok(PushApproval {
-                id: commit.id().clone(),
-                digest: commit.digest(),
-                onto: None,
-                by,
-            }),
-            Answer::Deny { by, reason: None } => refused(format!("{by} said no")),
-            Answer::Deny {
+            ApprovalAnswer::AllowOnce { by } | ApprovalAnswer::AllowForRun { by } => {
+                Ok(PushApproval {
+                    id: commit.id().clone(),
+                    digest: commit.digest(),
+                    onto: None,
+                    by,
+                })
+            }
+            ApprovalAnswer::Deny { by, reason: None } => refused(format!("{by} said no")),
+            ApprovalAnswer::Deny {
                 by,
                 reason: Some(reason),
             } => refused(format!("{by} said no: {reason}")),
-            Answer::Unanswered { reason } | Answer::Later { reason, .. } => refused(reason),
+            ApprovalAnswer::Unanswered { reason } | ApprovalAnswer::Later { reason, .. } => {
+                refused(reason)
+            }
         }
     }
 
     /// Good for a push that goes there and nowhere else: it is what somebody was told. Where the
     /// branch moves again meanwhile, nothing is pushed.
     #[must_use]
-    pub fn onto(mut self, outlook: Outlook) -> Self {
+    pub fn onto(mut self, outlook: PushPreview) -> Self {
         self.onto = Some(outlook);
         self
     }
@@ -137,28 +141,28 @@ pub(super) fn question(commit: &StagedCommit) -> ApprovalRequest {
 /// What to do when the branch is not where it was.
 ///
 /// ```
-/// use forge_tools::git::IfMoved;
-/// assert_ne!(IfMoved::Refuse, IfMoved::Rebase);
+/// use forge_tools::git::OnDivergence;
+/// assert_ne!(OnDivergence::Refuse, OnDivergence::Rebase);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IfMoved {
+pub enum OnDivergence {
     /// Refuse, and say what moved.
     Refuse,
     /// Put the same changes onto the new head, if nobody has touched those files.
     Rebase,
 }
 
-/// Where a push would go ([`Git::outlook`]).
+/// Where a push would go ([`GitService::outlook`]).
 ///
 /// ```
-/// use forge_tools::git::{Git, IfMoved, Outlook, Repositories, StagedCommit};
+/// use forge_tools::git::{GitService, OnDivergence, PushPreview, GitRepositories, StagedCommit};
 ///
-/// async fn can_go<R: Repositories>(git: &Git<R>, commit: &StagedCommit) -> bool {
-///     matches!(git.outlook(commit, IfMoved::Refuse).await, Ok(Outlook::AsStaged))
+/// async fn can_go<R: GitRepositories>(git: &GitService<R>, commit: &StagedCommit) -> bool {
+///     matches!(git.outlook(commit, OnDivergence::Refuse).await, Ok(PushPreview::AsStaged))
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outlook {
+pub enum PushPreview {
     /// Onto what it was compared with.
     AsStaged,
     /// Onto this one: the branch has moved, and nobody has made something else of the same files.
@@ -172,11 +176,11 @@ pub enum Outlook {
     There(ObjectId),
 }
 
-impl<R: Repositories> Git<R> {
+impl<R: GitRepositories> GitService<R> {
     pub(super) async fn push_commit(
         &self,
         approval: &PushApproval,
-        if_moved: IfMoved,
+        if_moved: OnDivergence,
     ) -> Result<Pushed, GitError> {
         let id = approval.id.clone();
         let commit = self.on_store(move |store| store.expect(&id)).await?;
@@ -188,7 +192,7 @@ impl<R: Repositories> Git<R> {
         }
         let outlook = self.fits(&commit, if_moved).await?;
         let told = approval.onto.as_ref();
-        if told.is_some_and(|told| *told != outlook) && !matches!(outlook, Outlook::There(_)) {
+        if told.is_some_and(|told| *told != outlook) && !matches!(outlook, PushPreview::There(_)) {
             return Err(GitError::new(
                 GitErrorKind::Moved,
                 format!(
@@ -199,9 +203,9 @@ impl<R: Repositories> Git<R> {
             .hint("Push again: it is shown with what is there now."));
         }
         let parent = match outlook {
-            Outlook::There(made) => return Ok(self.pushed(&commit, made, true).await),
-            Outlook::AsStaged => commit.base.clone(),
-            Outlook::OnTop { head, .. } => Some(head),
+            PushPreview::There(made) => return Ok(self.pushed(&commit, made, true).await),
+            PushPreview::AsStaged => commit.base.clone(),
+            PushPreview::OnTop { head, .. } => Some(head),
         };
         let staged = commit.clone();
         let files = self
@@ -243,24 +247,28 @@ impl<R: Repositories> Git<R> {
     pub async fn outlook(
         &self,
         commit: &StagedCommit,
-        if_moved: IfMoved,
-    ) -> Result<Outlook, GitError> {
+        if_moved: OnDivergence,
+    ) -> Result<PushPreview, GitError> {
         let fits = self.fits(commit, if_moved).await;
         fits.map_err(|error| error.during(GitOperation::Push))
     }
 
-    async fn fits(&self, commit: &StagedCommit, if_moved: IfMoved) -> Result<Outlook, GitError> {
+    async fn fits(
+        &self,
+        commit: &StagedCommit,
+        if_moved: OnDivergence,
+    ) -> Result<PushPreview, GitError> {
         let (head, tree) = self.branch(&commit.repo, &commit.branch).await?;
         if let (Some(made), Some(head)) = (&commit.pushing, &head)
             && made == head
         {
-            return Ok(Outlook::There(made.clone()));
+            return Ok(PushPreview::There(made.clone()));
         }
         if head == commit.base {
             self.repositories
                 .check_push(&commit.repo, &commit.branch)
                 .await?;
-            return Ok(Outlook::AsStaged);
+            return Ok(PushPreview::AsStaged);
         }
         let Some(head) = head else {
             return Err(gone(commit));
@@ -268,7 +276,7 @@ impl<R: Repositories> Git<R> {
         let (tree, since) = self.since_staged(commit, tree).await?;
         if since.has_all {
             let made = commit.pushing.as_ref().unwrap_or(&head);
-            return Ok(Outlook::There(made.clone()));
+            return Ok(PushPreview::There(made.clone()));
         }
         let staged = commit.clone();
         let (tree, fits) = apart(move || {
@@ -280,14 +288,14 @@ impl<R: Repositories> Git<R> {
             Ok((tree, fits))
         })
         .await?;
-        if if_moved == IfMoved::Refuse || !since.overlap.is_empty() {
+        if if_moved == OnDivergence::Refuse || !since.overlap.is_empty() {
             return Err(self.moved(commit, &head, tree, &since, fits.err()).await);
         }
         fits?;
         self.repositories
             .check_push(&commit.repo, &commit.branch)
             .await?;
-        Ok(Outlook::OnTop {
+        Ok(PushPreview::OnTop {
             head,
             there: since.there,
         })

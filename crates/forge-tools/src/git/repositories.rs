@@ -2,7 +2,7 @@
 //! everywhere (what may be staged, what a diff is, how local edits are merged) is not in here.
 
 use super::error::GitError;
-use super::names::{Author, Branch, ObjectId, Repo};
+use super::names::{Author, BranchName, ObjectId, Repo};
 use super::repo_path::RepoPath;
 use crate::tool::BoxFuture;
 
@@ -64,9 +64,9 @@ pub struct NewFile {
 /// A commit that is to become the head of a branch.
 ///
 /// ```
-/// use forge_tools::git::{Author, Branch, NewCommit};
+/// use forge_tools::git::{Author, BranchName, NewCommit};
 /// let first = NewCommit {
-///     branch: Branch::default(),
+///     branch: BranchName::default(),
 ///     parent: None,
 ///     files: Vec::new(),
 ///     message: "Begin\n".into(),
@@ -78,7 +78,7 @@ pub struct NewFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCommit {
     /// The branch.
-    pub branch: Branch,
+    pub branch: BranchName,
     /// What it comes after; none: it is the first.
     pub parent: Option<ObjectId>,
     /// What changes.
@@ -94,9 +94,9 @@ pub struct NewCommit {
 /// What a branch is to be from now on.
 ///
 /// ```
-/// use forge_tools::git::{Branch, NewHead, ObjectId};
+/// use forge_tools::git::{BranchName, NewHead, ObjectId};
 /// let head = NewHead {
-///     branch: Branch::default(),
+///     branch: BranchName::default(),
 ///     parent: None,
 ///     id: ObjectId::parse("4b825dc642cb6eb9a060e54bf8d69288fbee4904").unwrap(),
 /// };
@@ -105,7 +105,7 @@ pub struct NewCommit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewHead {
     /// The branch.
-    pub branch: Branch,
+    pub branch: BranchName,
     /// Its head as it must still be; none: there must be no such branch.
     pub parent: Option<ObjectId>,
     /// The commit.
@@ -117,21 +117,21 @@ pub struct NewHead {
 /// No operation takes a path of the host, and all may wait for a network.
 ///
 /// ```
-/// use forge_tools::git::{Branch, MemoryRepositories, Repo, Repositories as _};
+/// use forge_tools::git::{BranchName, MemoryRepositories, Repo, GitRepositories as _};
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
-/// let (repo, main) = (Repo::parse("octo/reports")?, Branch::default());
+/// let (repo, main) = (Repo::parse("octo/reports")?, BranchName::default());
 /// let repositories = MemoryRepositories::new();
 /// repositories.commit(&repo, &main, [("a.md", Some("a\n"))]);
 /// let head = rt.block_on(repositories.head(&repo, &main))?;
 /// assert!(head.is_some());
 /// # Ok::<(), forge_tools::git::GitError>(())
 /// ```
-pub trait Repositories: Send + Sync + 'static {
+pub trait GitRepositories: Send + Sync + 'static {
     /// The head of a branch, now; none where there is no such branch.
     fn head<'a>(
         &'a self,
         repo: &'a Repo,
-        branch: &'a Branch,
+        branch: &'a BranchName,
     ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>>;
 
     /// Every file of a commit that [`head`](Self::head) has answered.
@@ -162,7 +162,7 @@ pub trait Repositories: Send + Sync + 'static {
     fn check_push<'a>(
         &'a self,
         _repo: &'a Repo,
-        _branch: &'a Branch,
+        _branch: &'a BranchName,
     ) -> BoxFuture<'a, Result<(), GitError>> {
         Box::pin(std::future::ready(Ok(())))
     }

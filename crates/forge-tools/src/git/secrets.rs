@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use file_sandbox::{ContentHash, SandboxPath};
 
 use super::repo_path::RepoPath;
-use crate::change::{Change, Seen};
-use crate::hands::Hands;
+use crate::change::{FileChange, Seen};
+use crate::hands::ToolContext;
 use crate::redact::Redactor;
 
 /// Most places of one file that a person is shown.
@@ -16,11 +16,11 @@ const MAX_SHOWN: usize = 50;
 /// What becomes of files with something in them that has the shape of a key.
 ///
 /// ```
-/// use forge_tools::git::Secrets;
-/// assert!(matches!(Secrets::default(), Secrets::Refused));
+/// use forge_tools::git::SecretPolicy;
+/// assert!(matches!(SecretPolicy::default(), SecretPolicy::Refused));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Secrets {
+pub enum SecretPolicy {
     /// They are not staged; the error says where it is.
     #[default]
     Refused,
@@ -49,27 +49,27 @@ pub struct AgreedSecrets {
 impl AgreedSecrets {
     /// What a person was shown of these files before the call was made.
     pub(super) fn seen<'a>(
-        hands: &Hands,
+        hands: &ToolContext,
         paths: impl IntoIterator<Item = &'a SandboxPath>,
-    ) -> Secrets {
+    ) -> SecretPolicy {
         let seen = |path| match hands.seen(path) {
             Some(Seen::Bytes(hash)) => Some(hash),
             Some(Seen::Missing | Seen::Tree(_)) | None => None,
         };
         let contents: HashSet<ContentHash> = paths.into_iter().filter_map(seen).collect();
         match contents.is_empty() {
-            true => Secrets::Refused,
-            false => Secrets::Agreed(AgreedSecrets { contents }),
+            true => SecretPolicy::Refused,
+            false => SecretPolicy::Agreed(AgreedSecrets { contents }),
         }
     }
 }
 
-impl Secrets {
+impl SecretPolicy {
     /// Whether a content goes although there is a key in it.
     pub(super) fn allow(&self, content: &[u8]) -> bool {
         match self {
-            Secrets::Refused => false,
-            Secrets::Agreed(agreed) => agreed.contents.contains(&ContentHash::of(content)),
+            SecretPolicy::Refused => false,
+            SecretPolicy::Agreed(agreed) => agreed.contents.contains(&ContentHash::of(content)),
         }
     }
 }
@@ -82,14 +82,14 @@ pub(super) fn complaints(redactor: &Redactor, path: &RepoPath, content: &[u8]) -
 }
 
 /// The same for a person, with what stands around each; none where there is nothing.
-pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> Option<Change> {
+pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> Option<FileChange> {
     let places = redactor.around(&text(content));
     if places.is_empty() {
         return None;
     }
     let hash = ContentHash::of(content);
     let change = if places.len() > MAX_SHOWN {
-        Change::unseen(path.as_str())
+        FileChange::unseen(path.as_str())
     } else {
         // With the hash, so that whatever changes of it is a new question.
         let mut rows = format!(" ({} bytes, SHA-256 {hash})\n", content.len());
@@ -99,7 +99,7 @@ pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> 
                 place.line, place.kind, place.shown
             ));
         }
-        Change::of_diff(path.as_str(), rows)
+        FileChange::of_diff(path.as_str(), rows)
     };
     Some(change.of(path.as_str(), Seen::Bytes(hash)))
 }

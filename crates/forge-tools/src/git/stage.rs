@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
 
-use super::backend::{Git, Rules, StageRequest, apart, below};
+use super::backend::{GitService, Rules, StageRequest, apart, below};
 use super::collisions::check_collisions;
 use super::difference::difference;
 use super::error::{GitError, GitErrorKind};
 use super::names::ObjectId;
 use super::push::{MAX_SHOWN_BYTES, question};
 use super::repo_path::RepoPath;
-use super::repositories::{Repositories, TreeEntry, TreeKind};
-use super::secrets::{Secrets, complaints};
+use super::repositories::{GitRepositories, TreeEntry, TreeKind};
+use super::secrets::{SecretPolicy, complaints};
 use super::staged::{FileOperation, StagedCommit, StagedFile};
 use crate::escape::escape_controls;
 use crate::redact::Redactor;
@@ -38,7 +38,7 @@ struct Read {
     executable: bool,
 }
 
-impl<R: Repositories> Git<R> {
+impl<R: GitRepositories> GitService<R> {
     pub(super) async fn stage_files(
         &self,
         files: &FileSandbox,
@@ -341,7 +341,11 @@ fn refuse_secrets_in_words(
         .map_err(|error| error.hint("Leave it out: whoever can read the repository reads it."))
 }
 
-fn refuse_secrets(files: &[Read], secrets: &Secrets, redactor: &Redactor) -> Result<(), GitError> {
+fn refuse_secrets(
+    files: &[Read],
+    secrets: &SecretPolicy,
+    redactor: &Redactor,
+) -> Result<(), GitError> {
     let mut found = Vec::new();
     for file in files {
         if let Some(content) = &file.content

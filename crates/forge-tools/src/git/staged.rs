@@ -8,9 +8,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::difference::is_shown;
 use super::error::{GitError, GitErrorKind};
-use super::names::{Branch, ObjectId, Repo, StagedId};
+use super::names::{BranchName, ObjectId, Repo, StagedId};
 use super::repo_path::RepoPath;
-use crate::change::Change;
+use crate::change::FileChange;
 
 /// What a commit does to a file, against the branch that it is for.
 ///
@@ -134,7 +134,7 @@ impl StagedFile {
 pub struct StagedCommit {
     pub(crate) id: StagedId,
     pub(crate) repo: Repo,
-    pub(crate) branch: Branch,
+    pub(crate) branch: BranchName,
     pub(crate) message: String,
     pub(crate) created_at_ns: u64,
     /// The commit that it was compared with; none where there is no such branch.
@@ -159,7 +159,7 @@ impl StagedCommit {
 
     /// The branch that it would go to.
     #[must_use]
-    pub fn branch(&self) -> &Branch {
+    pub fn branch(&self) -> &BranchName {
         &self.branch
     }
 
@@ -203,13 +203,13 @@ impl StagedCommit {
     }
 
     /// The same as a person is shown it before a push.
-    pub(crate) fn changes(&self) -> Vec<Change> {
+    pub(crate) fn changes(&self) -> Vec<FileChange> {
         let change = |file: &StagedFile| {
             let (mode, hunks) = file.parts();
             let rows: String = hunks.split_inclusive('\n').skip(2).collect();
             // An empty file that comes or goes has no other row.
             let operation = file.operation.as_str();
-            Change::of_diff(file.path.as_str(), format!("({operation})\n{mode}{rows}"))
+            FileChange::of_diff(file.path.as_str(), format!("({operation})\n{mode}{rows}"))
         };
         self.files.iter().map(change).collect()
     }
@@ -349,7 +349,7 @@ impl Kept {
         Ok(StagedCommit {
             id: id.clone(),
             repo: Repo::parse(&kept.repo).map_err(name)?,
-            branch: Branch::parse(&kept.branch).map_err(name)?,
+            branch: BranchName::parse(&kept.branch).map_err(name)?,
             message: kept.message,
             created_at_ns: kept.created_at_ns,
             base: object(kept.base)?,

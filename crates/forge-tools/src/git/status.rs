@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath};
 
-use super::backend::{Git, Rules, apart};
+use super::backend::{GitService, Rules, apart};
 use super::error::GitError;
-use super::names::{Branch, Repo, StagedId};
+use super::names::{BranchName, Repo, StagedId};
 use super::pulled::{Index, Row};
 use super::repo_path::RepoPath;
-use super::repositories::Repositories;
+use super::repositories::GitRepositories;
 use super::staged::StagedCommit;
 
 /// Most files that are named.
@@ -48,7 +48,7 @@ pub struct StatusFile {
     /// The repository that it was pulled from.
     pub repo: Repo,
     /// The branch.
-    pub branch: Branch,
+    pub branch: BranchName,
     /// The last commit in which it is staged as it is now, for that branch.
     pub staged: Option<StagedId>,
 }
@@ -77,7 +77,7 @@ impl FileState {
     }
 }
 
-impl<R: Repositories> Git<R> {
+impl<R: GitRepositories> GitService<R> {
     pub(super) async fn compare_with_pulled(
         &self,
         files: &FileSandbox,
@@ -161,7 +161,7 @@ fn now(files: &FileSandbox, at: &SandboxPath, row: &Row) -> Result<Now, GitError
 }
 
 /// A file of a repository with a content; none: it is to go.
-type Key<'a> = (&'a Repo, &'a Branch, &'a RepoPath, Option<ContentHash>);
+type Key<'a> = (&'a Repo, &'a BranchName, &'a RepoPath, Option<ContentHash>);
 
 fn key<'a>(index: &'a Index, path: &'a RepoPath, content: Option<ContentHash>) -> Key<'a> {
     (&index.place.repo, &index.place.branch, path, content)

@@ -6,7 +6,7 @@ use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use super::Service;
-use crate::output::Output;
+use crate::output::OutputSchema;
 use crate::spec::Spec;
 
 /// Where a policy engine in front of us finds the tool's risk.
@@ -46,7 +46,7 @@ fn advertise(spec: &Spec) -> Tool {
 /// What a call gives back, whatever comes of it: clients check the structure of a failure
 /// against the schema too, so a schema of successes alone would make each failure look like a
 /// fault of this server.
-fn result_schema(output: &Output) -> Map<String, Value> {
+fn result_schema(output: &OutputSchema) -> Map<String, Value> {
     let mut schema = object(output.to_json_schema());
     let fields = schema.remove("required").unwrap_or_else(|| json!([]));
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::questions::{Fingerprint, NO_PERSON, Questions, fingerprint};
-use crate::approval::{Answer, ApprovalRequest, Approver};
+use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
 use crate::tool::BoxFuture;
 
 /// How long a client of the older kind may take. Some give up on a call after a minute, and
@@ -127,7 +127,7 @@ impl Channel {
             .take()
     }
 
-    async fn answer(&self, request: &ApprovalRequest) -> Answer {
+    async fn answer(&self, request: &ApprovalRequest) -> ApprovalAnswer {
         let call = json!([
             self.policy,
             request.caller.chain(),
@@ -141,7 +141,7 @@ impl Channel {
                 || request.changes_nothing() && self.questions.is_agreed(&done)
         };
         if !request.only_a_person && is_agreed() {
-            return Answer::AllowOnce {
+            return ApprovalAnswer::AllowOnce {
                 by: "a person at the client, for a while".to_owned(),
             };
         }
@@ -158,7 +158,7 @@ impl Channel {
         }
         if self.questions.client_is_hasty() {
             match self.next.ask(request).await {
-                Answer::Unanswered { .. } => {}
+                ApprovalAnswer::Unanswered { .. } => {}
                 answer => return answer,
             }
         }
@@ -168,7 +168,7 @@ impl Channel {
                 Some(state) => {
                     *self.asked.lock().unwrap_or_else(PoisonError::into_inner) =
                         Some(question.into_result(state));
-                    Answer::Unanswered {
+                    ApprovalAnswer::Unanswered {
                         reason: "the client has the question, and calls again with the answer"
                             .to_owned(),
                     }
@@ -207,7 +207,7 @@ impl Channel {
         keys: [Fingerprint; 2],
         decision: Decision,
         hasty: bool,
-    ) -> Answer {
+    ) -> ApprovalAnswer {
         let by = "a person at the client".to_owned();
         match decision {
             // The client has a preference; this one is only for people.
@@ -218,15 +218,15 @@ impl Channel {
                 for key in keys {
                     self.questions.agree(key);
                 }
-                Answer::AllowOnce {
+                ApprovalAnswer::AllowOnce {
                     by: format!("{by}, for a while"),
                 }
             }
-            Decision::AllowOnce | Decision::AllowRun => Answer::AllowOnce { by },
+            Decision::AllowOnce | Decision::AllowRun => ApprovalAnswer::AllowOnce { by },
             Decision::Deny => {
                 self.questions.note_refusal(hasty);
                 if hasty {
-                    Answer::Deny {
+                    ApprovalAnswer::Deny {
                         by: REFUSED_AT_ONCE.to_owned(),
                         reason: Some(
                             "the client program refused at once, so perhaps nobody saw the question"
@@ -234,7 +234,7 @@ impl Channel {
                         ),
                     }
                 } else {
-                    Answer::Deny { by, reason: None }
+                    ApprovalAnswer::Deny { by, reason: None }
                 }
             }
         }
@@ -242,7 +242,7 @@ impl Channel {
 }
 
 impl Approver for Channel {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(self.answer(request))
     }
 }

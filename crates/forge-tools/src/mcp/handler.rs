@@ -21,19 +21,19 @@ use tokio::task::JoinSet;
 
 use super::channel::{Channel, Given, Line, answer_in};
 use super::in_flight::Results;
-use super::live::{Current, Live};
+use super::live::{Current, ServiceHandle};
 use super::questions::{Fingerprint, Questions, fingerprint};
 use super::report::report;
 use super::{ServerInfo, Service, advertise};
-use crate::call::{Call, CallResult, Code};
-use crate::output::Output;
+use crate::call::{CallRequest, CallResult, FailureCode};
+use crate::output::OutputSchema;
 use crate::progress::Progress;
 use crate::spec::Spec;
-use crate::stand_in::StandIn;
+use crate::stand_in::BlockingHandoff;
 use crate::toolbox::Toolbox;
 
 pub(super) struct Handler {
-    live: Live,
+    live: ServiceHandle,
     info: ServerInfo,
     questions: Arc<Questions>,
     /// Whether the client has hung up.
@@ -44,16 +44,16 @@ pub(super) struct Handler {
     /// Of a client that reads line by line; over HTTP each answer has a connection of its own.
     results: Option<Results>,
     /// Who answers other calls meanwhile.
-    stand_in: Option<StandIn>,
+    stand_in: Option<BlockingHandoff>,
 }
 
 impl Handler {
     pub(super) fn new(
-        live: Live,
+        live: ServiceHandle,
         info: ServerInfo,
         over: watch::Receiver<bool>,
         results: Results,
-        stand_in: Option<StandIn>,
+        stand_in: Option<BlockingHandoff>,
     ) -> Self {
         let mut handler = Handler::sharing(live, info, Arc::new(Questions::new()), over);
         handler.results = Some(results);
@@ -63,7 +63,7 @@ impl Handler {
 
     /// One of several that answer for the same server.
     pub(super) fn sharing(
-        live: Live,
+        live: ServiceHandle,
         info: ServerInfo,
         questions: Arc<Questions>,
         over: watch::Receiver<bool>,
@@ -140,10 +140,10 @@ impl Handler {
         ));
         let progress = Progress::default();
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let is_list = |spec: &Spec| spec.output.as_ref().is_some_and(Output::is_list);
+        let is_list = |spec: &Spec| spec.output.as_ref().is_some_and(OutputSchema::is_list);
         let mut specs = toolbox.specs();
         let is_list = specs.any(|spec| spec.answers_to(&request.name) && is_list(spec));
-        let call = Call::new(request.name, arguments)
+        let call = CallRequest::new(request.name, arguments)
             .asking(Arc::clone(&channel) as _)
             .reporting(progress.clone());
         let place = self.results.as_ref().map(Results::place);
@@ -360,7 +360,7 @@ fn identity(request: &CallToolRequestParams, policy: u64, toolbox: &Toolbox) -> 
 /// A failure that the model can act on is a result; a call of something that does not
 /// exist is an error of the protocol.
 fn answer(result: CallResult, is_list: bool) -> Result<CallToolResponse, ErrorData> {
-    if result.code == Some(Code::UnknownTool) {
+    if result.code == Some(FailureCode::UnknownTool) {
         return Err(ErrorData::invalid_params(result.content, None));
     }
     let mut response = if result.ok {

@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 use super::entrance::{Entrance, Visitor};
 use super::handler::Handler;
 use super::lines::{MAX_LINE_BYTES, MAX_VALUES, values_at_most};
-use super::live::Live;
+use super::live::ServiceHandle;
 use super::questions::{Questions, hex};
 use super::{McpError, ServerInfo};
 
@@ -169,16 +169,16 @@ impl HttpListener {
 /// None at present: a connection that fails is that client's loss alone.
 ///
 /// ```no_run
-/// use forge_tools::{Toolbox, mcp::{HttpListener, HttpToken, Live, ServerInfo, serve_http}};
+/// use forge_tools::{Toolbox, mcp::{HttpListener, HttpToken, ServiceHandle, ServerInfo, serve_http}};
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let live = Live::new(Toolbox::builder().build()?);
+/// let live = ServiceHandle::new(Toolbox::builder().build()?);
 /// let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 /// let listener = HttpListener::loopback(socket, HttpToken::random()?)?;
 /// serve_http(&live, ServerInfo::new("forge", "0.1.0"), listener).await?;
 /// # Ok(()) }
 /// ```
 pub async fn serve_http(
-    live: &Live,
+    live: &ServiceHandle,
     info: ServerInfo,
     listener: HttpListener,
 ) -> Result<(), McpError> {
@@ -221,7 +221,7 @@ struct Server {
 }
 
 impl Server {
-    fn new(live: Live, info: ServerInfo) -> Self {
+    fn new(live: ServiceHandle, info: ServerInfo) -> Self {
         let (over, ended) = watch::channel(false);
         // One memory for all requests: the answer to a question comes with another one.
         let questions = Arc::new(Questions::new());

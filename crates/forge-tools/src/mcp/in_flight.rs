@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rmcp::model::{ErrorCode, RequestId};
 
 use super::lines::Refusal;
-use crate::room::{Place, Room};
+use crate::room::{ResultPermit, ResultQuota};
 
 /// Most requests between question and answer; more are refused, not queued.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -34,20 +34,20 @@ pub(super) struct InFlight {
 struct Open {
     bytes: usize,
     /// Where its result is until the client has it.
-    place: Option<Place>,
+    place: Option<ResultPermit>,
 }
 
 /// Where results are until the client has taken them.
 #[derive(Clone)]
 pub(super) struct Results {
-    room: Room,
+    room: ResultQuota,
     in_flight: Arc<Mutex<InFlight>>,
 }
 
 impl Results {
     pub(super) fn new() -> Self {
         Results {
-            room: Room::of(MAX_RESULTS),
+            room: ResultQuota::of(MAX_RESULTS),
             in_flight: Arc::default(),
         }
     }
@@ -56,12 +56,12 @@ impl Results {
         Arc::clone(&self.in_flight)
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> ResultPermit {
         self.room.place()
     }
 
     /// The place is free again when the answer to this request is out, or is not wanted any more.
-    pub(super) fn hold(&self, id: &RequestId, place: Place) {
+    pub(super) fn hold(&self, id: &RequestId, place: ResultPermit) {
         if let Some(open) = lock(&self.in_flight).requests.get_mut(id) {
             open.place = Some(place);
         }

@@ -13,18 +13,18 @@ use super::{Service, advertise};
 /// Calls under way end with what they began with; later ones get the new service.
 ///
 /// ```
-/// use forge_tools::{Toolbox, mcp::{Live, Service}};
-/// let live = Live::new(Service::Broken { message: "forge.yaml:3:1: unknown key".into() });
+/// use forge_tools::{Toolbox, mcp::{ServiceHandle, Service}};
+/// let live = ServiceHandle::new(Service::Broken { message: "forge.yaml:3:1: unknown key".into() });
 /// // The person corrects the file.
 /// live.replace(Toolbox::builder().build().unwrap());
 /// ```
 #[derive(Clone)]
-pub struct Live {
+pub struct ServiceHandle {
     current: Arc<watch::Sender<Current>>,
     changes: bool,
 }
 
-/// One state of a [`Live`].
+/// One state of a [`ServiceHandle`].
 #[derive(Clone)]
 pub(super) struct Current {
     pub(super) service: Service,
@@ -34,15 +34,15 @@ pub(super) struct Current {
     list: u64,
 }
 
-impl Live {
+impl ServiceHandle {
     /// Starts with `service`.
     pub fn new(service: impl Into<Service>) -> Self {
-        Live::with(service.into(), true)
+        ServiceHandle::with(service.into(), true)
     }
 
     /// One that nobody replaces, so that clients need not listen for it.
     pub(super) fn fixed(service: Service) -> Self {
-        Live::with(service, false)
+        ServiceHandle::with(service, false)
     }
 
     fn with(service: Service, changes: bool) -> Self {
@@ -51,7 +51,7 @@ impl Live {
             policy: 0,
             list: 0,
         });
-        Live {
+        ServiceHandle {
             current: Arc::new(current),
             changes,
         }

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::stand_in::StandIn;
+use crate::stand_in::BlockingHandoff;
 use crate::toolbox::Toolbox;
 pub use channel::REFUSED_AT_ONCE;
 use handler::Handler;
@@ -43,7 +43,7 @@ use handler::Handler;
 pub use http::{HttpListener, HttpToken, serve_http};
 use in_flight::Results;
 use lines::{Breakage, Lines};
-pub use live::Live;
+pub use live::ServiceHandle;
 
 /// How the server introduces itself.
 ///
@@ -181,7 +181,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    serve_live(&Live::fixed(service.into()), info, reader, writer).await
+    serve_live(&ServiceHandle::fixed(service.into()), info, reader, writer).await
 }
 
 /// As [`serve`], for a service that may be replaced meanwhile.
@@ -191,17 +191,17 @@ where
 /// As [`serve`].
 ///
 /// ```
-/// use forge_tools::{Toolbox, mcp::{Live, ServerInfo, serve_live}};
+/// use forge_tools::{Toolbox, mcp::{ServiceHandle, ServerInfo, serve_live}};
 ///
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 /// # rt.block_on(async {
-/// let live = Live::new(Toolbox::builder().build().unwrap());
+/// let live = ServiceHandle::new(Toolbox::builder().build().unwrap());
 /// let (nothing, out) = (&b""[..], tokio::io::sink());
 /// serve_live(&live, ServerInfo::new("forge", "0.1.0"), nothing, out).await.unwrap();
 /// # });
 /// ```
 pub async fn serve_live<R, W>(
-    live: &Live,
+    live: &ServiceHandle,
     info: ServerInfo,
     reader: R,
     writer: W,
@@ -221,22 +221,22 @@ where
 /// As [`serve`].
 ///
 /// ```
-/// use forge_tools::{StandIn, Toolbox, mcp::{Live, ServerInfo, serve_beside}};
+/// use forge_tools::{BlockingHandoff, Toolbox, mcp::{ServiceHandle, ServerInfo, serve_beside}};
 ///
 /// # let rt = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
 /// # rt.block_on(async {
-/// let live = Live::new(Toolbox::builder().build().unwrap());
+/// let live = ServiceHandle::new(Toolbox::builder().build().unwrap());
 /// let (nothing, out) = (&b""[..], tokio::io::sink());
 /// let info = ServerInfo::new("forge", "0.1.0");
-/// serve_beside(&live, info, nothing, out, StandIn::on_this_runtime()).await.unwrap();
+/// serve_beside(&live, info, nothing, out, BlockingHandoff::on_this_runtime()).await.unwrap();
 /// # });
 /// ```
 pub async fn serve_beside<R, W>(
-    live: &Live,
+    live: &ServiceHandle,
     info: ServerInfo,
     reader: R,
     writer: W,
-    stand_in: Option<StandIn>,
+    stand_in: Option<BlockingHandoff>,
 ) -> Result<(), McpError>
 where
     R: AsyncRead + Send + Unpin + 'static,

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
-use crate::call::{Code, Failure};
+use crate::call::{CallFailure, FailureCode};
 use crate::change::Seen;
 use crate::command_line::CommandLine;
 use crate::hex::hex;
@@ -25,7 +25,7 @@ use crate::node::usage;
 use crate::node::window::{CHUNK_BYTES, WINDOW_BYTES, Window, cost, wait};
 use crate::programs;
 use crate::session::State;
-use crate::starter::{Local, Start, StartInput, Started, Starter};
+use crate::starter::{CommandRunner, CommandSpec, CommandStdin, Local, RunningCommand};
 
 /// A call under way, for who reads what comes for it.
 pub(crate) struct Call {
@@ -188,17 +188,18 @@ pub(crate) async fn make(shared: Arc<Shared>, call: Arc<Call>, frame: Frame) {
     }
 }
 
-fn failed(id: u32, failure: Failure) -> Vec<Frame> {
+fn failed(id: u32, failure: CallFailure) -> Vec<Frame> {
     let body = serde_json::to_vec(&WireFailure::from(failure)).unwrap_or_default();
     frames(Kind::Failed, id, body)
 }
 
-fn too_long() -> Failure {
-    Failure::new(Code::Limit, "The answer is too long to be sent.").hint("Ask for less at once.")
+fn too_long() -> CallFailure {
+    CallFailure::new(FailureCode::Limit, "The answer is too long to be sent.")
+        .hint("Ask for less at once.")
 }
 
 /// What does the work of a call, and the body of what came of it.
-type Work<T> = fn(&Shared, &Call, u32, T) -> Result<Vec<u8>, Failure>;
+type Work<T> = fn(&Shared, &Call, u32, T) -> Result<Vec<u8>, CallFailure>;
 
 /// Does what waits for files or commands on a thread that may.
 async fn here<T: DeserializeOwned + Send + 'static>(
@@ -206,29 +207,31 @@ async fn here<T: DeserializeOwned + Send + 'static>(
     call: &Arc<Call>,
     frame: Frame,
     work: Work<T>,
-) -> Result<Vec<u8>, Failure> {
-    let asked: T = body(&frame).map_err(|why| Failure::new(Code::Internal, why))?;
+) -> Result<Vec<u8>, CallFailure> {
+    let asked: T = body(&frame).map_err(|why| CallFailure::new(FailureCode::Internal, why))?;
     let (shared, call) = (Arc::clone(shared), Arc::clone(call));
     let working = tokio::task::spawn_blocking(move || work(&shared, &call, frame.id, asked));
     working.await.unwrap_or_else(|_| {
         let stopped = "The tool stopped unexpectedly; nothing else was affected.";
-        Err(Failure::new(Code::Internal, stopped))
+        Err(CallFailure::new(FailureCode::Internal, stopped))
     })
 }
 
-fn done(value: &impl serde::Serialize) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec(value).map_err(|_| Failure::new(Code::Internal, "No answer could be made."))
+fn done(value: &impl serde::Serialize) -> Result<Vec<u8>, CallFailure> {
+    serde_json::to_vec(value)
+        .map_err(|_| CallFailure::new(FailureCode::Internal, "No answer could be made."))
 }
 
-async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, Failure> {
-    let asked: ToolCall = body(frame).map_err(|why| Failure::new(Code::Internal, why))?;
+async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, CallFailure> {
+    let asked: ToolCall =
+        body(frame).map_err(|why| CallFailure::new(FailureCode::Internal, why))?;
     let mut tools = shared.tools.iter();
     let tool = tools.find(|tool| tool.spec().name == asked.tool);
     let tool = tool.ok_or_else(|| absent("such tool"))?;
     let args = tool.spec().params.parse(&asked.arguments);
-    let args =
-        args.map_err(|_| Failure::new(Code::Internal, "Arguments that were not checked."))?;
-    let path = |text: &str| Ok::<_, Failure>(SandboxPath::parse(text)?);
+    let args = args
+        .map_err(|_| CallFailure::new(FailureCode::Internal, "Arguments that were not checked."))?;
+    let path = |text: &str| Ok::<_, CallFailure>(SandboxPath::parse(text)?);
     let mut paths = Vec::with_capacity(asked.paths.len());
     for (text, meant) in asked.paths {
         // As it was asked for, where that means the same.
@@ -248,7 +251,12 @@ async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, Fa
             None => Seen::Missing,
             Some(Ok(hash)) if tree.is_some() => Seen::Tree(hash),
             Some(Ok(hash)) => Seen::Bytes(hash),
-            Some(Err(_)) => return Err(Failure::new(Code::Internal, "A hash that is none.")),
+            Some(Err(_)) => {
+                return Err(CallFailure::new(
+                    FailureCode::Internal,
+                    "A hash that is none.",
+                ));
+            }
         };
         hands.seen.push((path, seen));
     }
@@ -256,32 +264,33 @@ async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, Fa
     done(&WireReply::from(reply))
 }
 
-fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>, Failure> {
+fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>, CallFailure> {
     let plan = shared.plan.as_ref().ok_or_else(|| absent("commands"))?;
     check_programs(shared, asked.line.as_ref())?;
-    let start = Start {
+    let start = CommandSpec {
         input: match asked.input {
-            Input::Nothing | Input::Piped => StartInput::Nothing,
-            Input::Said => StartInput::Said,
+            Input::Nothing | Input::Piped => CommandStdin::Nothing,
+            Input::Said => CommandStdin::Said,
         },
         timeout: asked.timeout_ms.map(std::time::Duration::from_millis),
         directory: asked.directory,
-        ..Start::new(asked.program, asked.args)
+        ..CommandSpec::new(asked.program, asked.args)
     };
     let group = shared.control_group.as_deref();
     let out_of_memory = || group.and_then(usage::out_of_memory);
     let before = out_of_memory();
     let local = Local(plan.clone());
-    let not_there =
-        |failure: Failure| match shared.own_container && failure.code == Code::CommandNotFound {
-            true => failure.hint(
-                "Commands run in a container here, and its image does not have this program. Only \
+    let not_there = |failure: CallFailure| match shared.own_container
+        && failure.code == FailureCode::CommandNotFound
+    {
+        true => failure.hint(
+            "Commands run in a container here, and its image does not have this program. Only \
                  a person can choose another image.",
-            ),
-            false => failure,
-        };
+        ),
+        false => failure,
+    };
     let mut stdin = None;
-    let started: Box<dyn Started> = match asked.input {
+    let started: Box<dyn RunningCommand> = match asked.input {
         Input::Nothing | Input::Said => local.start(start).map_err(not_there)?,
         Input::Piped => {
             let mut running = local.spawn(start, Stdio::Piped).map_err(not_there)?;
@@ -323,8 +332,8 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
                 });
                 let ended = match feeding {
                     Ok(_) => started.wait(&mut sink),
-                    Err(_) => Err(Failure::new(
-                        Code::Internal,
+                    Err(_) => Err(CallFailure::new(
+                        FailureCode::Internal,
                         "Cannot run the command: there is nobody to give it its input.",
                     )),
                 };
@@ -357,14 +366,17 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
 }
 
 /// As the broker has done it: what a name leads to may be another program here.
-fn check_programs(shared: &Shared, line: Option<&(String, Vec<String>)>) -> Result<(), Failure> {
+fn check_programs(
+    shared: &Shared,
+    line: Option<&(String, Vec<String>)>,
+) -> Result<(), CallFailure> {
     let (Some((line, state)), Some(plan)) = (line, &shared.plan) else {
         return Ok(());
     };
     if shared.programs.is_empty() {
         return Ok(());
     }
-    let unclear = || Failure::new(Code::Internal, "A line that was not judged.");
+    let unclear = || CallFailure::new(FailureCode::Internal, "A line that was not judged.");
     let mut line = CommandLine::parse(line).map_err(|_| unclear())?;
     if !state.is_empty() {
         line = line.in_session(Arc::new(State::of(state).ok_or_else(unclear)?));
@@ -372,13 +384,16 @@ fn check_programs(shared: &Shared, line: Option<&(String, Vec<String>)>) -> Resu
     programs::check(&shared.programs, &line, plan.policy())
 }
 
-fn get(shared: &Shared, call: &Call, id: u32, asked: GetCall) -> Result<Vec<u8>, Failure> {
+fn get(shared: &Shared, call: &Call, id: u32, asked: GetCall) -> Result<Vec<u8>, CallFailure> {
     let files = shared.files.as_ref().ok_or_else(|| absent("files"))?;
     let path = SandboxPath::parse(&asked.path)?;
     let mut file = files.open(&path)?;
     let too_large = || {
         let message = format!("A file of more than {} bytes is not sent.", asked.max_bytes);
-        Failure::new(Code::File(file_sandbox::ErrorKind::TooLarge), message)
+        CallFailure::new(
+            FailureCode::File(file_sandbox::ErrorKind::TooLarge),
+            message,
+        )
     };
     if file.len() > asked.max_bytes {
         return Err(too_large());
@@ -392,7 +407,9 @@ fn get(shared: &Shared, call: &Call, id: u32, asked: GetCall) -> Result<Vec<u8>,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 let of_files = error.downcast::<file_sandbox::Error>();
-                return Err(of_files.map_or_else(|_| absent("such file any more"), Failure::from));
+                return Err(
+                    of_files.map_or_else(|_| absent("such file any more"), CallFailure::from)
+                );
             }
         };
         bytes += count as u64;
@@ -413,13 +430,13 @@ fn get(shared: &Shared, call: &Call, id: u32, asked: GetCall) -> Result<Vec<u8>,
     })
 }
 
-fn put(shared: &Shared, call: &Call, id: u32, asked: PutCall) -> Result<Vec<u8>, Failure> {
+fn put(shared: &Shared, call: &Call, id: u32, asked: PutCall) -> Result<Vec<u8>, CallFailure> {
     let path = SandboxPath::parse(&asked.path)?;
     let size = usize::try_from(asked.bytes).unwrap_or(usize::MAX);
     if size > MAX_WHOLE_BYTES {
         let message = format!("A file of {size} bytes is not taken, at most {MAX_WHOLE_BYTES}.");
-        return Err(Failure::new(
-            Code::File(file_sandbox::ErrorKind::TooLarge),
+        return Err(CallFailure::new(
+            FailureCode::File(file_sandbox::ErrorKind::TooLarge),
             message,
         ));
     }
@@ -433,7 +450,10 @@ fn put(shared: &Shared, call: &Call, id: u32, asked: PutCall) -> Result<Vec<u8>,
     let mut bytes = Vec::new();
     while let Some(more) = inbox.blocking_recv() {
         if bytes.len() + more.len() > size {
-            return Err(Failure::new(Code::Internal, "More came than was said."));
+            return Err(CallFailure::new(
+                FailureCode::Internal,
+                "More came than was said.",
+            ));
         }
         bytes.extend_from_slice(&more);
         let more_room = call.grant(cost(more.len()), id);
@@ -454,7 +474,7 @@ fn put(shared: &Shared, call: &Call, id: u32, asked: PutCall) -> Result<Vec<u8>,
 }
 
 /// Into a mount in memory, which may be read-only.
-fn plant(shared: &Shared, path: &SandboxPath, bytes: &[u8]) -> Result<(), Failure> {
+fn plant(shared: &Shared, path: &SandboxPath, bytes: &[u8]) -> Result<(), CallFailure> {
     let mount = shared
         .memory
         .iter()

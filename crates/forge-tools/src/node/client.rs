@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use crate::call::{Code, Failure, Ran, Reply};
+use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
 use crate::change::Seen;
 use crate::deadline::{Elapsed, within};
-use crate::hands::Hands;
+use crate::hands::ToolContext;
 use crate::node::connection::{Connection, Event, Frames, garbage, more, read, write};
 use crate::node::error::{NodeError, ended};
 use crate::node::frame::{CONNECTION, Decoder, Frame, Kind, frames};
@@ -25,23 +25,23 @@ use crate::tool::Tool;
 /// How a connection is made, beside what the node is to have.
 ///
 /// ```
-/// use forge_tools::node::Connect;
+/// use forge_tools::node::NodeConnectOptions;
 /// use std::time::Duration;
-/// let connect = Connect::new("docker").within(Duration::from_secs(5));
+/// let connect = NodeConnectOptions::new("docker").within(Duration::from_secs(5));
 /// # let _ = connect;
 /// ```
 #[derive(Debug, Clone)]
-pub struct Connect {
+pub struct NodeConnectOptions {
     place: &'static str,
     enforcement: Option<Value>,
     within: Duration,
 }
 
-impl Connect {
+impl NodeConnectOptions {
     /// To a node at `place`, which is what previews and records call it: `docker`.
     #[must_use]
-    pub fn new(place: &'static str) -> Connect {
-        Connect {
+    pub fn new(place: &'static str) -> NodeConnectOptions {
+        NodeConnectOptions {
             place,
             enforcement: None,
             within: Duration::from_secs(60),
@@ -51,14 +51,14 @@ impl Connect {
     /// What confines the node as a whole, for receipts. What confines a call in it is added as
     /// `inside`.
     #[must_use]
-    pub fn enforcement(mut self, receipt: Value) -> Connect {
+    pub fn enforcement(mut self, receipt: Value) -> NodeConnectOptions {
         self.enforcement = Some(receipt);
         self
     }
 
     /// How long the node has until it is ready; a minute unless said.
     #[must_use]
-    pub fn within(mut self, limit: Duration) -> Connect {
+    pub fn within(mut self, limit: Duration) -> NodeConnectOptions {
         self.within = limit;
         self
     }
@@ -69,12 +69,12 @@ impl Connect {
 /// See the [module](crate::node) for how one is made:
 ///
 /// ```
-/// async fn used(node: &forge_tools::node::Node) -> u64 {
+/// async fn used(node: &forge_tools::node::NodeClient) -> u64 {
 ///     node.stats().await.map_or(0, |stats| stats.calls)
 /// }
 /// ```
 #[derive(Clone)]
-pub struct Node {
+pub struct NodeClient {
     pub(crate) inner: Arc<Inner>,
 }
 
@@ -87,15 +87,15 @@ pub(crate) struct Inner {
     kept: Box<dyn Any + Send + Sync>,
 }
 
-impl fmt::Debug for Node {
+impl fmt::Debug for NodeClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node")
+        f.debug_struct("NodeClient")
             .field("place", &self.inner.place)
             .finish_non_exhaustive()
     }
 }
 
-impl Node {
+impl NodeClient {
     /// Speaks with a node over its two streams until it is ready to have calls made. Two tasks of
     /// the current runtime carry what is said, so that one must go on as long as the node is used;
     /// calls may be made from any other.
@@ -107,13 +107,13 @@ impl Node {
         reader: R,
         writer: W,
         setup: Setup,
-        connect: Connect,
-    ) -> Result<Node, NodeError>
+        connect: NodeConnectOptions,
+    ) -> Result<NodeClient, NodeError>
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        Node::connect_keeping(reader, writer, setup, connect, ()).await
+        NodeClient::connect_keeping(reader, writer, setup, connect, ()).await
     }
 
     /// The same, and `kept` is kept as long as the node is used: what started it, and ends it when
@@ -126,16 +126,20 @@ impl Node {
         reader: R,
         writer: W,
         setup: Setup,
-        connect: Connect,
+        connect: NodeConnectOptions,
         kept: impl Any + Send + Sync,
-    ) -> Result<Node, NodeError>
+    ) -> Result<NodeClient, NodeError>
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let seconds = connect.within.as_secs();
         let limit = Some(connect.within);
-        let made = within(limit, Node::make(reader, writer, setup, connect, kept)).await;
+        let made = within(
+            limit,
+            NodeClient::make(reader, writer, setup, connect, kept),
+        )
+        .await;
         made.unwrap_or_else(|Elapsed| Err(NodeError::Late { seconds }))
     }
 
@@ -143,9 +147,9 @@ impl Node {
         mut reader: R,
         writer: W,
         mut setup: Setup,
-        connect: Connect,
+        connect: NodeConnectOptions,
         kept: impl Any + Send + Sync,
-    ) -> Result<Node, NodeError>
+    ) -> Result<NodeClient, NodeError>
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
@@ -187,7 +191,7 @@ impl Node {
             kind => return Err(unexpected(kind)),
         };
         tokio::spawn(read(reader, decoder, Arc::clone(&connection.calls)));
-        let node = Node {
+        let node = NodeClient {
             inner: Arc::new(Inner {
                 connection,
                 place: connect.place,
@@ -246,8 +250,8 @@ impl Node {
     }
 
     /// It ended in the middle of a call.
-    pub(crate) fn lost(&self) -> Failure {
-        ended().ran(Ran {
+    pub(crate) fn lost(&self) -> CallFailure {
+        ended().ran(ExecutionInfo {
             runner: self.inner.place,
             enforcement: self.receipt(None),
             events: Vec::new(),
@@ -260,8 +264,8 @@ impl Node {
         &self,
         tool: &dyn Tool,
         args: Arguments,
-        hands: Hands,
-    ) -> Result<Reply, Failure> {
+        hands: ToolContext,
+    ) -> Result<Reply, CallFailure> {
         let spec = tool.spec();
         let seen = hands.seen.iter().map(|(path, seen)| {
             let hash = match seen {
@@ -321,7 +325,7 @@ impl Node {
     /// # Errors
     ///
     /// It is not there any more.
-    pub async fn stats(&self) -> Result<Stats, Failure> {
+    pub async fn stats(&self) -> Result<Stats, CallFailure> {
         let connection = &self.inner.connection;
         let mut calling = connection.begin(Kind::Stats, &json!({})).await?;
         loop {
@@ -370,9 +374,9 @@ fn unexpected(kind: Kind) -> NodeError {
 }
 
 /// It answered, and not what was asked.
-pub(crate) fn wrong(tool: &str) -> Failure {
-    Failure::new(
-        Code::Internal,
+pub(crate) fn wrong(tool: &str) -> CallFailure {
+    CallFailure::new(
+        FailureCode::Internal,
         format!("{tool} was called, and what came back is not its answer."),
     )
 }

@@ -9,7 +9,7 @@ use os_sandbox::Stream;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::call::Failure;
+use crate::call::CallFailure;
 use crate::node::error::{NodeError, ended};
 use crate::node::frame::{CONNECTION, Decoder, Frame, FrameError, Kind, frames};
 use crate::node::message::{WindowMore, WireFailure};
@@ -206,7 +206,7 @@ impl Connection {
         self: &Arc<Self>,
         kind: Kind,
         body: &impl serde::Serialize,
-    ) -> Result<Calling, Failure> {
+    ) -> Result<Calling, CallFailure> {
         let body = serde_json::to_vec(body).map_err(|_| unsendable())?;
         if body.len() > MAX_WHOLE_BYTES {
             return Err(unsendable());
@@ -434,9 +434,9 @@ pub(crate) async fn write(
     writer.shutdown().await
 }
 
-fn unsendable() -> Failure {
-    Failure::new(
-        crate::call::Code::Limit,
+fn unsendable() -> CallFailure {
+    CallFailure::new(
+        crate::call::FailureCode::Limit,
         "The call is too long for the place that it would run in.",
     )
 }

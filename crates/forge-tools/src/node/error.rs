@@ -1,6 +1,6 @@
 //! Why there is no node, or none any more.
 
-use crate::call::{Code, Failure};
+use crate::call::{CallFailure, FailureCode};
 
 /// Why there is no node, or none any more; for people.
 ///
@@ -58,16 +58,16 @@ fn told(said: &str) -> String {
 }
 
 /// For the model, which is told of no place and no program.
-impl From<NodeError> for Failure {
-    fn from(error: NodeError) -> Failure {
+impl From<NodeError> for CallFailure {
+    fn from(error: NodeError) -> CallFailure {
         match error {
             NodeError::Ended(_) => ended(),
             NodeError::Version { .. }
             | NodeError::Garbage { .. }
             | NodeError::Refused(_)
             | NodeError::Unsupported(_)
-            | NodeError::Late { .. } => Failure::new(
-                Code::IsolationUnavailable,
+            | NodeError::Late { .. } => CallFailure::new(
+                FailureCode::IsolationUnavailable,
                 "The isolation that this call needs is not available; nothing was done.",
             ),
         }
@@ -75,9 +75,9 @@ impl From<NodeError> for Failure {
 }
 
 /// The node ended in the middle of a call.
-pub(crate) fn ended() -> Failure {
-    Failure::new(
-        Code::IsolationEnded,
+pub(crate) fn ended() -> CallFailure {
+    CallFailure::new(
+        FailureCode::IsolationEnded,
         "The isolation that this call ran in ended before the call did.",
     )
     .hint("Look at what it has done before you try again: some of it may still be under way.")

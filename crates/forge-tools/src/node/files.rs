@@ -2,21 +2,25 @@
 
 use file_sandbox::SandboxPath;
 
-use crate::call::{Code, Failure};
-use crate::node::client::{Node, wrong};
+use crate::call::{CallFailure, FailureCode};
+use crate::node::client::{NodeClient, wrong};
 use crate::node::connection::Event;
 use crate::node::error::ended;
 use crate::node::frame::{Frame, Kind};
 use crate::node::message::{FileDone, GetCall, PutCall};
 use crate::node::window::CHUNK_BYTES;
 
-impl Node {
+impl NodeClient {
     /// The bytes of a file.
     ///
     /// # Errors
     ///
     /// The node's sandbox refused it, or it has more than `max_bytes`.
-    pub async fn read_file(&self, path: &SandboxPath, max_bytes: u64) -> Result<Vec<u8>, Failure> {
+    pub async fn read_file(
+        &self,
+        path: &SandboxPath,
+        max_bytes: u64,
+    ) -> Result<Vec<u8>, CallFailure> {
         let body = GetCall {
             path: path.as_str().to_owned(),
             max_bytes,
@@ -53,7 +57,7 @@ impl Node {
     /// # Errors
     ///
     /// The node's sandbox refused it.
-    pub async fn put_file(&self, path: &SandboxPath, bytes: Vec<u8>) -> Result<(), Failure> {
+    pub async fn put_file(&self, path: &SandboxPath, bytes: Vec<u8>) -> Result<(), CallFailure> {
         self.write_file(path, bytes, false).await
     }
 
@@ -63,7 +67,7 @@ impl Node {
         path: &SandboxPath,
         bytes: Vec<u8>,
         plant: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let body = PutCall {
             path: path.as_str().to_owned(),
             bytes: bytes.len() as u64,
@@ -87,8 +91,8 @@ impl Node {
                     let hash = file_sandbox::ContentHash::of(&bytes).to_string();
                     return match done.sha256 == hash {
                         true => Ok(()),
-                        false => Err(Failure::new(
-                            Code::Internal,
+                        false => Err(CallFailure::new(
+                            FailureCode::Internal,
                             "What was written is not what was sent.",
                         )),
                     };

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::audit::{EventKind, PolicyEvent};
-use crate::call::{Code, Failure, Ran, Reply};
+use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
 use crate::change::{Artifact, Effect};
 
 /// The version of what broker and node speak. Another one is another language.
@@ -195,7 +195,7 @@ enum WireKind {
     Untracked,
 }
 
-/// [`Failure`], as it goes over the wire.
+/// [`CallFailure`], as it goes over the wire.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WireFailure {
     code: String,
@@ -316,8 +316,8 @@ impl WireReply {
     }
 }
 
-impl From<Failure> for WireFailure {
-    fn from(failure: Failure) -> Self {
+impl From<CallFailure> for WireFailure {
+    fn from(failure: CallFailure) -> Self {
         WireFailure {
             code: failure.code.as_str().to_owned(),
             message: failure.message,
@@ -334,20 +334,20 @@ impl From<Failure> for WireFailure {
 
 impl WireFailure {
     /// The failure of a call that was tried at `place`.
-    pub(crate) fn made_at(self, place: &'static str, enforcement: Option<Value>) -> Failure {
-        let code = match Code::of(&self.code) {
+    pub(crate) fn made_at(self, place: &'static str, enforcement: Option<Value>) -> CallFailure {
+        let code = match FailureCode::of(&self.code) {
             // Nobody is asked there, and no worker called.
             None
             | Some(
-                Code::Denied
-                | Code::ApprovalRequired
-                | Code::Escalation
-                | Code::WorkerFailed
-                | Code::Cancelled,
-            ) => Code::Internal,
+                FailureCode::Denied
+                | FailureCode::ApprovalRequired
+                | FailureCode::Escalation
+                | FailureCode::WorkerFailed
+                | FailureCode::Cancelled,
+            ) => FailureCode::Internal,
             Some(code) => code,
         };
-        Failure {
+        CallFailure {
             code,
             message: self.message,
             hint: self.hint,
@@ -355,7 +355,7 @@ impl WireFailure {
             structured: self.structured.map(Box::new),
             ran: None,
         }
-        .ran(Ran {
+        .ran(ExecutionInfo {
             runner: place,
             enforcement,
             events: listed(self.events),

@@ -7,7 +7,7 @@
 //! broker ends, the node ends everything that it started, and itself.
 //!
 //! * [`serve`]: the node's side.
-//! * [`Node`]: the broker's side of one connection, made with a [`Setup`].
+//! * [`NodeClient`]: the broker's side of one connection, made with a [`Setup`].
 //! * [`NodeRunner`] and [`NodeStarter`]: what a [`Toolbox`](crate::Toolbox) needs to have its file
 //!   tools and its commands done there; both take nodes from a [`NodeSource`].
 //!
@@ -15,8 +15,8 @@
 //!
 //! ```
 //! use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-//! use forge_tools::node::{Connect, Inside, Node, NodeRunner, Places, Setup, serve};
-//! use forge_tools::{Call, Toolbox};
+//! use forge_tools::node::{NodeConnectOptions, ServeOptions, NodeClient, NodeRunner, PathMapping, Setup, serve};
+//! use forge_tools::{CallRequest, Toolbox};
 //! use serde_json::json;
 //!
 //! # let rt = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -30,17 +30,17 @@
 //!
 //! let (ours, theirs) = tokio::io::duplex(64 * 1024);
 //! let (reader, writer) = tokio::io::split(theirs);
-//! tokio::spawn(serve(reader, writer, Inside::new(authority)));
+//! tokio::spawn(serve(reader, writer, ServeOptions::new(authority)));
 //!
-//! let setup = Setup::new().files(&files, &Places::Same).unwrap();
+//! let setup = Setup::new().files(&files, &PathMapping::Same).unwrap();
 //! let (reader, writer) = tokio::io::split(ours);
-//! let node = Node::connect(reader, writer, setup, Connect::new("elsewhere")).await.unwrap();
+//! let node = NodeClient::connect(reader, writer, setup, NodeConnectOptions::new("elsewhere")).await.unwrap();
 //! let toolbox = Toolbox::builder().files(files).runner(NodeRunner::new(node)).build().unwrap();
 //!
-//! let read = toolbox.call(Call::new("read_file", json!({"path": "/data/a.md"}))).await;
+//! let read = toolbox.call(CallRequest::new("read_file", json!({"path": "/data/a.md"}))).await;
 //! assert_eq!((read.content.as_str(), read.runner), ("hello", "elsewhere"));
 //! let write = json!({"path": "/data/a.md", "content": "x"});
-//! let refused = toolbox.call(Call::new("write_file", write)).await;
+//! let refused = toolbox.call(CallRequest::new("write_file", write)).await;
 //! assert_eq!(refused.error.unwrap().code, "READ_ONLY");
 //! # });
 //! ```
@@ -59,10 +59,10 @@ mod starter;
 mod usage;
 mod window;
 
-pub use client::{Connect, Node};
+pub use client::{NodeClient, NodeConnectOptions};
 pub use error::NodeError;
 pub use message::{PROTOCOL, Stats};
 pub use runner::{NodeRunner, NodeSource, Over};
-pub use server::{Inside, serve};
-pub use setup::{Places, Setup};
-pub use starter::{NodeCommand, NodeStarter, Printed};
+pub use server::{ServeOptions, serve};
+pub use setup::{PathMapping, Setup};
+pub use starter::{CommandEvent, NodeCommand, NodeStarter};

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::audit::{EventKind, PolicyEvent};
-use crate::call::{Failure, Reply};
-use crate::hands::Hands;
-use crate::node::client::Node;
+use crate::call::{CallFailure, Reply};
+use crate::hands::ToolContext;
+use crate::node::client::NodeClient;
 use crate::params::Arguments;
-use crate::runner::{LocalRunner, Runner};
+use crate::runner::{CallRunner, LocalRunner};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
 use crate::tools;
 
 /// Where nodes come from: one for each call, or the same one for many.
 ///
-/// A [`Node`] is a source of itself.
+/// A [`NodeClient`] is a source of itself.
 ///
 /// ```
-/// use forge_tools::node::{Node, NodeError, NodeSource};
-/// use forge_tools::{BoxFuture, Failure};
+/// use forge_tools::node::{NodeClient, NodeError, NodeSource};
+/// use forge_tools::{BoxFuture, CallFailure};
 ///
 /// struct NotToday;
 ///
@@ -28,7 +28,7 @@ use crate::tools;
 ///     fn place(&self) -> &'static str {
 ///         "elsewhere"
 ///     }
-///     fn node(&self) -> BoxFuture<'_, Result<Node, Failure>> {
+///     fn node(&self) -> BoxFuture<'_, Result<NodeClient, CallFailure>> {
 ///         Box::pin(async { Err(NodeError::Unsupported("not today".into()).into()) })
 ///     }
 /// }
@@ -43,7 +43,7 @@ pub trait NodeSource: Send + Sync + 'static {
     /// # Errors
     ///
     /// There is none, in words for the model.
-    fn node(&self) -> BoxFuture<'_, Result<Node, Failure>>;
+    fn node(&self) -> BoxFuture<'_, Result<NodeClient, CallFailure>>;
 
     /// A call in `node` is over. When this is done, what it changed is where the broker looks for
     /// it, and what it left that it may not leave was seen to. Awaited as [`node`](Self::node) is.
@@ -51,7 +51,7 @@ pub trait NodeSource: Send + Sync + 'static {
     /// # Errors
     ///
     /// What it changed is not there, in words for the model.
-    fn over(&self, node: Node) -> BoxFuture<'_, Result<Over, Failure>> {
+    fn over(&self, node: NodeClient) -> BoxFuture<'_, Result<Over, CallFailure>> {
         drop(node);
         Box::pin(async { Ok(Over::default()) })
     }
@@ -71,12 +71,12 @@ pub struct Over {
     pub receipt: Option<Value>,
 }
 
-impl NodeSource for Node {
+impl NodeSource for NodeClient {
     fn place(&self) -> &'static str {
-        Node::place(self)
+        NodeClient::place(self)
     }
 
-    fn node(&self) -> BoxFuture<'_, Result<Node, Failure>> {
+    fn node(&self) -> BoxFuture<'_, Result<NodeClient, CallFailure>> {
         Box::pin(async { Ok(self.clone()) })
     }
 }
@@ -88,7 +88,7 @@ impl NodeSource for Node {
 /// See the [module](crate::node):
 ///
 /// ```
-/// fn of(node: forge_tools::node::Node) -> forge_tools::node::NodeRunner {
+/// fn of(node: forge_tools::node::NodeClient) -> forge_tools::node::NodeRunner {
 ///     forge_tools::node::NodeRunner::new(node)
 /// }
 /// ```
@@ -121,13 +121,13 @@ impl NodeRunner {
     }
 }
 
-impl Runner for NodeRunner {
+impl CallRunner for NodeRunner {
     fn run<'a>(
         &'a self,
         tool: &'a dyn Tool,
         args: Arguments,
-        hands: Hands,
-    ) -> BoxFuture<'a, Result<Reply, Failure>> {
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         // A tool of the same name that somebody else made is in no toolbox that holds files.
         if !self.takes(tool.spec()) || hands.files.is_none() {
             return tool.run(args, hands);

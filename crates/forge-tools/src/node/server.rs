@@ -16,9 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::call::{Code, Failure};
+use crate::call::{CallFailure, FailureCode};
 use crate::deadline::within;
-use crate::hands::Hands;
+use crate::hands::ToolContext;
 use crate::node::calls::{Call, make};
 use crate::node::connection::{Frames, MAX_CALLS, MAX_WHOLE_BYTES, garbage, more, write};
 use crate::node::error::NodeError;
@@ -40,29 +40,29 @@ const ENDING: Duration = Duration::from_secs(20);
 /// What the program that serves as a node has to give.
 ///
 /// ```
-/// use forge_tools::node::Inside;
-/// let inside = Inside::new(cap_std::ambient_authority()).control_group("/sys/fs/cgroup");
+/// use forge_tools::node::ServeOptions;
+/// let inside = ServeOptions::new(cap_std::ambient_authority()).control_group("/sys/fs/cgroup");
 /// # let _ = inside;
 /// ```
 #[derive(Clone)]
-pub struct Inside {
+pub struct ServeOptions {
     authority: AmbientAuthority,
     control_group: Option<PathBuf>,
 }
 
-impl fmt::Debug for Inside {
+impl fmt::Debug for ServeOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inside")
+        f.debug_struct("ServeOptions")
             .field("control_group", &self.control_group)
             .finish_non_exhaustive()
     }
 }
 
-impl Inside {
+impl ServeOptions {
     /// The authority to open directories, where the setup says.
     #[must_use]
-    pub fn new(authority: AmbientAuthority) -> Inside {
-        Inside {
+    pub fn new(authority: AmbientAuthority) -> ServeOptions {
+        ServeOptions {
             authority,
             control_group: None,
         }
@@ -70,7 +70,7 @@ impl Inside {
 
     /// Whose use of processor and memory is told as the node's.
     #[must_use]
-    pub fn control_group(mut self, path: impl Into<PathBuf>) -> Inside {
+    pub fn control_group(mut self, path: impl Into<PathBuf>) -> ServeOptions {
         self.control_group = Some(path.into());
         self
     }
@@ -80,7 +80,7 @@ impl Inside {
 pub(crate) struct Shared {
     pub(crate) out: mpsc::Sender<Frame>,
     pub(crate) tools: Vec<Box<dyn Tool>>,
-    pub(crate) hands: Hands,
+    pub(crate) hands: ToolContext,
     pub(crate) files: Option<FileSandbox>,
     pub(crate) memory: Vec<Mount>,
     pub(crate) plan: Option<Plan>,
@@ -111,7 +111,7 @@ struct Counts {
 ///
 /// The other side is no broker, or speaks another version; or the setup cannot be had, which it was
 /// told.
-pub async fn serve<R, W>(reader: R, writer: W, inside: Inside) -> Result<(), NodeError>
+pub async fn serve<R, W>(reader: R, writer: W, inside: ServeOptions) -> Result<(), NodeError>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -135,7 +135,7 @@ where
 async fn serve_reading(
     mut reader: impl AsyncRead + Unpin,
     out: mpsc::Sender<Frame>,
-    inside: Inside,
+    inside: ServeOptions,
     counts: Counts,
 ) -> Result<(), NodeError> {
     let began = Instant::now();
@@ -220,7 +220,7 @@ impl Shared {
         counts: Counts,
         control_group: Option<PathBuf>,
     ) -> Shared {
-        let mut hands = Hands::default();
+        let mut hands = ToolContext::default();
         hands.files = opened.files.clone();
         hands.max_write_bytes = opened.max_write_bytes;
         Shared {
@@ -402,6 +402,6 @@ fn wrong(why: impl Into<String>) -> NodeError {
 }
 
 /// The node does not have what the call needs.
-pub(crate) fn absent(what: &str) -> Failure {
-    Failure::new(Code::Internal, format!("This place has no {what}."))
+pub(crate) fn absent(what: &str) -> CallFailure {
+    CallFailure::new(FailureCode::Internal, format!("This place has no {what}."))
 }

@@ -16,18 +16,18 @@ use serde::{Deserialize, Serialize};
 use crate::node::NodeError;
 use crate::programs::ProgramList;
 
-/// What a node is to have; see [`Node::connect`](crate::node::Node::connect).
+/// What a node is to have; see [`Node::connect`](crate::node::NodeClient::connect).
 ///
 /// ```
 /// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-/// use forge_tools::node::{Places, Setup};
+/// use forge_tools::node::{PathMapping, Setup};
 ///
 /// # let host = tempfile::tempdir().unwrap();
 /// let data = SandboxPath::parse("/data").unwrap();
 /// let authority = cap_std::ambient_authority();
 /// let mount = Mount::open_ambient(data, host.path(), Mode::ReadOnly, authority).unwrap();
 /// let files = FileSandbox::new(vec![mount]).unwrap();
-/// let setup = Setup::new().files(&files, &Places::Same).unwrap();
+/// let setup = Setup::new().files(&files, &PathMapping::Same).unwrap();
 /// # let _ = setup;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,29 +44,29 @@ pub struct Setup {
 /// Where directories of the broker are for a node.
 ///
 /// ```
-/// use forge_tools::node::Places;
+/// use forge_tools::node::PathMapping;
 /// use os_sandbox::{Access, Policy};
 /// use std::path::Path;
 ///
 /// let policy = Policy::builder().mount("/home/me/project", "/", Access::ALL).build().unwrap();
-/// let inside = Places::of(&policy);
+/// let inside = PathMapping::of(&policy);
 /// assert_eq!(inside.find(Path::new("/home/me/project/src")).unwrap(), Path::new("/work/src"));
 /// assert_eq!(inside.find(Path::new("/home/me")), None);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Places {
+pub enum PathMapping {
     /// Where they are for the broker: no mount lies between the two.
     Same,
     /// Each of these at another place, and what is below it below that.
     Moved(Vec<(PathBuf, PathBuf)>),
 }
 
-impl Places {
+impl PathMapping {
     /// Where a policy shows its mounts under a mount layer.
     #[must_use]
-    pub fn of(policy: &Policy) -> Places {
+    pub fn of(policy: &Policy) -> PathMapping {
         let mounts = policy.mounts().iter();
-        Places::Moved(
+        PathMapping::Moved(
             mounts
                 .map(|mount| (mount.host().to_owned(), PathBuf::from(mount.inside())))
                 .collect(),
@@ -77,8 +77,8 @@ impl Places {
     #[must_use]
     pub fn find(&self, host: &Path) -> Option<PathBuf> {
         let moved = match self {
-            Places::Same => return Some(host.to_owned()),
-            Places::Moved(moved) => moved,
+            PathMapping::Same => return Some(host.to_owned()),
+            PathMapping::Moved(moved) => moved,
         };
         let longest = moved
             .iter()
@@ -240,7 +240,7 @@ impl Setup {
     ///
     /// A directory is not there for the node, or a mount in memory can be written: what is written
     /// there would not be here.
-    pub fn files(mut self, files: &FileSandbox, places: &Places) -> Result<Setup, NodeError> {
+    pub fn files(mut self, files: &FileSandbox, places: &PathMapping) -> Result<Setup, NodeError> {
         let mut mounts = Vec::with_capacity(files.mounts().len());
         for mount in files.mounts() {
             let place = match mount.host() {
@@ -299,7 +299,7 @@ impl Setup {
         mut self,
         policy: &Policy,
         requirement: Requirement,
-        places: &Places,
+        places: &PathMapping,
     ) -> Result<Setup, NodeError> {
         let mut mounts = Vec::with_capacity(policy.mounts().len());
         for mount in policy.mounts() {
@@ -365,8 +365,8 @@ impl Setup {
             },
             programs: Vec::new(),
             own_container: match places {
-                Places::Moved(_) => true,
-                Places::Same => false,
+                PathMapping::Moved(_) => true,
+                PathMapping::Same => false,
             },
         });
         Ok(self)

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use os_sandbox::Stream;
 
-use crate::call::{Code, Failure};
+use crate::call::{CallFailure, FailureCode};
 use crate::deadline::{Elapsed, within};
-use crate::node::client::{Node, wrong};
+use crate::node::client::{NodeClient, wrong};
 use crate::node::connection::{Calling, Event};
 use crate::node::error::ended;
 use crate::node::frame::{Frame, Kind};
 use crate::node::message::{Input, RunCall, RunDone, Signal};
 use crate::node::runner::{NodeSource, settled};
 use crate::node::window::{CHUNK_BYTES, wait};
-use crate::starter::{Ended, Start, StartInput, Started, Starter};
+use crate::starter::{CommandRunner, CommandSpec, CommandStdin, ExitReport, RunningCommand};
 
 /// How much longer than a command's own time its end is waited for.
 const GRACE: Duration = Duration::from_secs(30);
@@ -27,9 +27,9 @@ const SIGKILL: i32 = 9;
 ///
 /// ```
 /// use forge_tools::Processes;
-/// use forge_tools::node::{Node, NodeStarter};
+/// use forge_tools::node::{NodeClient, NodeStarter};
 ///
-/// fn commands(node: Node, policy: os_sandbox::Policy) -> Processes {
+/// fn commands(node: NodeClient, policy: os_sandbox::Policy) -> Processes {
 ///     Processes::started_by(NodeStarter::new(node), policy)
 /// }
 /// ```
@@ -58,7 +58,7 @@ impl fmt::Debug for NodeStarter {
     }
 }
 
-impl Starter for NodeStarter {
+impl CommandRunner for NodeStarter {
     fn place(&self) -> &'static str {
         self.source.place()
     }
@@ -67,7 +67,7 @@ impl Starter for NodeStarter {
         true
     }
 
-    fn start(&self, start: Start) -> Result<Box<dyn Started>, Failure> {
+    fn start(&self, start: CommandSpec) -> Result<Box<dyn RunningCommand>, CallFailure> {
         let limit = start.timeout.map(|limit| limit.saturating_add(GRACE));
         let command = wait(async {
             let node = self.source.node().await?;
@@ -88,19 +88,22 @@ struct Running {
     source: Arc<dyn NodeSource>,
 }
 
-impl Started for Running {
-    fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, Failure> {
+impl RunningCommand for Running {
+    fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, CallFailure> {
         let connection = Arc::clone(&self.command.calling.connection);
         let id = self.command.calling.id;
         Ok(Box::new(move || connection.cancel(id)))
     }
 
-    fn wait(mut self: Box<Self>, sink: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, Failure> {
+    fn wait(
+        mut self: Box<Self>,
+        sink: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<ExitReport, CallFailure> {
         let work = async {
             loop {
                 match self.command.next().await? {
-                    Printed::Some(stream, bytes) => sink(stream, &bytes),
-                    Printed::Ended(ended) => return Ok(ended),
+                    CommandEvent::Some(stream, bytes) => sink(stream, &bytes),
+                    CommandEvent::Ended(ended) => return Ok(ended),
                 }
             }
         };
@@ -120,24 +123,24 @@ impl Started for Running {
 /// A command in a node. Dropping it ends everything that it started.
 ///
 /// ```
-/// use forge_tools::node::{Node, Printed};
-/// use forge_tools::{Ended, Failure, Start};
+/// use forge_tools::node::{NodeClient, CommandEvent};
+/// use forge_tools::{ExitReport, CallFailure, CommandSpec};
 ///
-/// async fn printed(node: &Node) -> Result<Ended, Failure> {
-///     let mut command = node.start(Start::new("cat", ["-"]), true).await?;
+/// async fn printed(node: &NodeClient) -> Result<ExitReport, CallFailure> {
+///     let mut command = node.start(CommandSpec::new("cat", ["-"]), true).await?;
 ///     command.write(b"hello").await;
 ///     command.close();
 ///     loop {
 ///         match command.next().await? {
-///             Printed::Some(_, bytes) => assert_eq!(bytes, b"hello"),
-///             Printed::Ended(ended) => return Ok(ended),
+///             CommandEvent::Some(_, bytes) => assert_eq!(bytes, b"hello"),
+///             CommandEvent::Ended(ended) => return Ok(ended),
 ///         }
 ///     }
 /// }
 /// ```
 pub struct NodeCommand {
     /// It ends when nobody has it any more.
-    node: Node,
+    node: NodeClient,
     calling: Calling,
     said: Vec<u8>,
 }
@@ -151,32 +154,32 @@ impl fmt::Debug for NodeCommand {
 /// What came of a command next.
 ///
 /// ```
-/// use forge_tools::node::Printed;
-/// let printed = Printed::Some(os_sandbox::Stream::Stdout, b"x".to_vec());
-/// assert!(matches!(printed, Printed::Some(_, bytes) if bytes == b"x"));
+/// use forge_tools::node::CommandEvent;
+/// let printed = CommandEvent::Some(os_sandbox::Stream::Stdout, b"x".to_vec());
+/// assert!(matches!(printed, CommandEvent::Some(_, bytes) if bytes == b"x"));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub enum Printed {
+pub enum CommandEvent {
     /// It printed these bytes.
     Some(Stream, Vec<u8>),
     /// It has ended, with everything that it started.
-    Ended(Ended),
+    Ended(ExitReport),
 }
 
-impl Node {
+impl NodeClient {
     /// Starts a command, which reads what is written to it if `piped`; otherwise as `start` says.
     ///
     /// # Errors
     ///
     /// It was not started, in words for the model.
-    pub async fn start(&self, start: Start, piped: bool) -> Result<NodeCommand, Failure> {
+    pub async fn start(&self, start: CommandSpec, piped: bool) -> Result<NodeCommand, CallFailure> {
         let body = RunCall {
             program: start.program,
             args: start.args,
             input: match (piped, start.input) {
                 (true, _) => Input::Piped,
-                (false, StartInput::Nothing) => Input::Nothing,
-                (false, StartInput::Said) => Input::Said,
+                (false, CommandStdin::Nothing) => Input::Nothing,
+                (false, CommandStdin::Said) => Input::Said,
             },
             timeout_ms: start
                 .timeout
@@ -212,16 +215,16 @@ impl NodeCommand {
     /// # Errors
     ///
     /// What it came to is not known; it was ended.
-    pub async fn next(&mut self) -> Result<Printed, Failure> {
+    pub async fn next(&mut self) -> Result<CommandEvent, CallFailure> {
         let place = self.node.place();
         loop {
             match self.calling.next().await {
-                Event::Printed(stream, bytes) => return Ok(Printed::Some(stream, bytes)),
+                Event::Printed(stream, bytes) => return Ok(CommandEvent::Some(stream, bytes)),
                 Event::Said(bytes) => self.said.extend_from_slice(&bytes),
                 Event::Done(body) => {
                     let done: RunDone =
                         serde_json::from_slice(&body).map_err(|_| wrong("a command"))?;
-                    return Ok(Printed::Ended(Ended {
+                    return Ok(CommandEvent::Ended(ExitReport {
                         exit: done.exit.into(),
                         exceeded: done.exceeded.map(|limit| crate::escape_controls(&limit)),
                         quarantined: done
@@ -262,10 +265,10 @@ impl NodeCommand {
     /// # Errors
     ///
     /// It is another signal.
-    pub fn signal(&self, signal: i32) -> Result<(), Failure> {
+    pub fn signal(&self, signal: i32) -> Result<(), CallFailure> {
         if signal != SIGKILL {
-            return Err(Failure::new(
-                Code::Limit,
+            return Err(CallFailure::new(
+                FailureCode::Limit,
                 format!("Signal {signal} cannot be sent to a command in this place, only 9."),
             ));
         }

@@ -3,10 +3,10 @@
 use file_sandbox::{AppendOptions, ErrorKind};
 use serde_json::json;
 
-use crate::call::{Failure, Reply};
-use crate::change::{Artifact, Change, Seen};
+use crate::call::{CallFailure, Reply};
+use crate::change::{Artifact, FileChange, Seen};
 use crate::gate::Intent;
-use crate::hands::{Hands, View, changed_since_shown};
+use crate::hands::{ReadOnlyContext, ToolContext, changed_since_shown};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
@@ -54,14 +54,18 @@ impl Tool for AppendFile {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         let bytes = args.text("content").unwrap_or_default().len();
         view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
         Ok(vec![Intent::Write(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         let more = args.text("content").unwrap_or_default().len();
         let more = u64::try_from(more).unwrap_or(u64::MAX);
@@ -71,13 +75,17 @@ impl Tool for AppendFile {
         view.check_addition(&path, content)
     }
 
-    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         let content = args.text("content").unwrap_or_default();
         let path = args.text("path").unwrap_or_default();
         view.addition(path, content).into_iter().collect()
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let files = hands.files()?;
             let path = hands.path(args.text("path").unwrap_or_default())?;
@@ -91,7 +99,7 @@ impl Tool for AppendFile {
             let written = written.map_err(|error| match error.kind() {
                 ErrorKind::Exists if is_new => changed_since_shown(&path),
                 ErrorKind::Stale => super::stale(error, &hands, &path),
-                _ => Failure::from(error),
+                _ => CallFailure::from(error),
             })?;
             let chars = content.chars().count();
             let shown = crate::escape_controls(path.asked());

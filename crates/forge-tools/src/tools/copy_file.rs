@@ -1,10 +1,10 @@
 //! `copy_file`: copies one file.
 
 use super::relocate;
-use crate::call::{Failure, Reply};
-use crate::change::Change;
+use crate::call::{CallFailure, Reply};
+use crate::change::FileChange;
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::Arguments;
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
@@ -28,22 +28,30 @@ impl Tool for CopyFile {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let (from, to) = relocate::places(args, view)?;
         Ok(vec![Intent::Read(from), Intent::Write(to)])
     }
 
-    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         relocate::check(args, view)?;
         let (from, to) = relocate::places(args, view)?;
         view.check_file_size(&to, view.file_size(&from).unwrap_or(0))
     }
 
-    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         relocate::preview(args, view)
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let (reply, _) = relocate::run(&args, &hands, "Copied", |files, from, to, options| {
                 files.copy(from, to, options)

@@ -3,10 +3,10 @@
 use file_sandbox::{EntryKind, ErrorKind};
 use serde_json::json;
 
-use crate::call::{Failure, Reply};
-use crate::change::{Artifact, Change};
+use crate::call::{CallFailure, Reply};
+use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
@@ -43,18 +43,22 @@ impl Tool for DeleteFile {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         Ok(vec![Intent::Delete(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         view.check_there(&path)?;
         view.check_removal(&path, args.flag("recursive").unwrap_or(false))
     }
 
-    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         let path = view.path(args.text("path").unwrap_or_default());
         path.ok()
             .and_then(|path| view.removal(&path))
@@ -62,7 +66,11 @@ impl Tool for DeleteFile {
             .collect()
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let files = hands.files()?;
             let path = hands.path(args.text("path").unwrap_or_default())?;
@@ -77,10 +85,10 @@ impl Tool for DeleteFile {
                             .is_ok_and(|stat| stat.kind == EntryKind::Directory)
                     };
                     if error.kind() == ErrorKind::NotAFile && is_directory() {
-                        Failure::from(error)
+                        CallFailure::from(error)
                             .hint("Pass recursive to delete it with everything in it.")
                     } else {
-                        Failure::from(error)
+                        CallFailure::from(error)
                     }
                 })?;
             }

@@ -3,10 +3,10 @@
 use file_sandbox::{ContentHash, EditOptions, Replacement};
 use serde_json::json;
 
-use crate::call::{Code, Failure, Reply};
-use crate::change::{Artifact, Change};
+use crate::call::{CallFailure, FailureCode, Reply};
+use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
@@ -89,17 +89,21 @@ impl Tool for EditFile {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         // Asked for by both, one of them would be ignored.
         if args.flag("replace_all") == Some(true) && args.integer("near_line").is_some() {
-            return Err(Failure::new(
-                Code::InvalidArguments,
+            return Err(CallFailure::new(
+                FailureCode::InvalidArguments,
                 "Cannot call edit_file: `replace_all` and `near_line` exclude each other.",
             ));
         }
         if args.text("old_text") == Some("") {
-            return Err(Failure::new(
-                Code::InvalidArguments,
+            return Err(CallFailure::new(
+                FailureCode::InvalidArguments,
                 "Cannot call edit_file: `old_text` is empty, so there is no place for the new text.",
             )
             .hint("Take a text beside the place into both, or add to the end with append_file."));
@@ -111,7 +115,7 @@ impl Tool for EditFile {
         Ok(vec![Intent::Read(path.clone()), Intent::Write(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         view.check_there(&path)?;
         // The file has at least what comes into it.
@@ -124,7 +128,7 @@ impl Tool for EditFile {
         )
     }
 
-    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         view.edit(
             args.text("path").unwrap_or_default(),
             &[replacement(args)],
@@ -134,7 +138,11 @@ impl Tool for EditFile {
         .collect()
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let files = hands.files()?;
             let path = hands.path(args.text("path").unwrap_or_default())?;

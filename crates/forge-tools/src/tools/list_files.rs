@@ -4,10 +4,10 @@
 use file_sandbox::{EntryKind, ListKinds, ListOptions};
 use serde_json::Value;
 
-use crate::call::{Code, Failure, Reply};
+use crate::call::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
-use crate::output::{Field, Output};
+use crate::hands::{ReadOnlyContext, ToolContext};
+use crate::output::{Field, OutputSchema};
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
@@ -40,7 +40,7 @@ pub fn list_files() -> ListFiles {
             Field::text("path"),
             Field::objects(
                 "entries",
-                Output::new([Field::text("name"), Field::text("kind")]),
+                OutputSchema::new([Field::text("name"), Field::text("kind")]),
             ),
             Field::flag("more"),
             Field::text("next").optional(),
@@ -54,7 +54,11 @@ impl Tool for ListFiles {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let path = view.path(super::directory(args))?;
         kinds(args)?;
         Ok(vec![match args.text("pattern") {
@@ -63,7 +67,11 @@ impl Tool for ListFiles {
         }])
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let files = hands.files()?;
             let path = hands.path(super::directory(&args))?;
@@ -128,14 +136,14 @@ impl Tool for ListFiles {
 }
 
 /// What is to be listed, if the call says so.
-fn kinds(args: &Arguments) -> Result<Option<ListKinds>, Failure> {
+fn kinds(args: &Arguments) -> Result<Option<ListKinds>, CallFailure> {
     match args.text("type") {
         None => Ok(None),
         Some("file") => Ok(Some(ListKinds::Files)),
         Some("directory") => Ok(Some(ListKinds::Directories)),
         Some("any") => Ok(Some(ListKinds::Any)),
-        Some(_) => Err(Failure::new(
-            Code::InvalidArguments,
+        Some(_) => Err(CallFailure::new(
+            FailureCode::InvalidArguments,
             "Cannot call list_files: `type` must be `file`, `directory` or `any`.",
         )),
     }

@@ -39,9 +39,9 @@ pub use write_file::{WriteFile, write_file};
 use file_sandbox::{ContentHash, ErrorKind, SandboxPath};
 use serde_json::{Map, Value};
 
-use crate::call::{Code, Failure};
+use crate::call::{CallFailure, FailureCode};
 use crate::change::Seen;
-use crate::hands::{Hands, changed_since_shown};
+use crate::hands::{ToolContext, changed_since_shown};
 use crate::params::Arguments;
 use crate::tool::Tool;
 
@@ -101,29 +101,29 @@ fn directory(args: &Arguments) -> &str {
 }
 
 /// A refusal of the files, with the tool's own word on what to do about it.
-fn with_hint(error: file_sandbox::Error, about: ErrorKind, hint: &str) -> Failure {
+fn with_hint(error: file_sandbox::Error, about: ErrorKind, hint: &str) -> CallFailure {
     let matches = error.kind() == about;
-    let failure = Failure::from(error);
+    let failure = CallFailure::from(error);
     if matches { failure.hint(hint) } else { failure }
 }
 
 /// A refusal of the files that may be about a pattern and not about a path.
-fn about_patterns(error: file_sandbox::Error, patterns: &[Option<&str>]) -> Failure {
+fn about_patterns(error: file_sandbox::Error, patterns: &[Option<&str>]) -> CallFailure {
     let is_pattern = error.kind() == ErrorKind::InvalidPath
         && patterns.iter().flatten().any(|text| *text == error.path());
-    let mut failure = Failure::from(error);
+    let mut failure = CallFailure::from(error);
     if is_pattern {
-        failure.code = Code::InvalidArguments;
+        failure.code = FailureCode::InvalidArguments;
         failure.path = None;
     }
     failure
 }
 
 /// What a stale file means for the call: where a person saw it, that it changed since.
-fn stale(error: file_sandbox::Error, hands: &Hands, path: &SandboxPath) -> Failure {
+fn stale(error: file_sandbox::Error, hands: &ToolContext, path: &SandboxPath) -> CallFailure {
     match hands.seen(path) {
         Some(_) => changed_since_shown(path),
-        None => Failure::from(error),
+        None => CallFailure::from(error),
     }
 }
 
@@ -131,9 +131,9 @@ fn stale(error: file_sandbox::Error, hands: &Hands, path: &SandboxPath) -> Failu
 /// person saw who agreed to it.
 fn must_match(
     args: &Arguments,
-    hands: &Hands,
+    hands: &ToolContext,
     path: &SandboxPath,
-) -> Result<Option<ContentHash>, Failure> {
+) -> Result<Option<ContentHash>, CallFailure> {
     match (if_match(args)?, hands.seen(path)) {
         (None, Some(Seen::Bytes(seen))) => Ok(Some(seen)),
         (Some(said), Some(Seen::Bytes(seen))) if said != seen => {
@@ -145,14 +145,14 @@ fn must_match(
 }
 
 /// The hash that the call says a file must have.
-fn if_match(args: &Arguments) -> Result<Option<ContentHash>, Failure> {
+fn if_match(args: &Arguments) -> Result<Option<ContentHash>, CallFailure> {
     let Some(text) = args.text("if_match") else {
         return Ok(None);
     };
     match text.parse() {
         Ok(hash) => Ok(Some(hash)),
-        Err(_) => Err(Failure::new(
-            Code::InvalidArguments,
+        Err(_) => Err(CallFailure::new(
+            FailureCode::InvalidArguments,
             "`if_match` must be a SHA-256: 64 hexadecimal digits.",
         )
         .hint("hash_file gives it.")),

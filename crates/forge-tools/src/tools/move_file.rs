@@ -1,10 +1,10 @@
 //! `move_file`: moves or renames.
 
 use super::relocate;
-use crate::call::{Failure, Reply};
-use crate::change::{Artifact, Change};
+use crate::call::{CallFailure, Reply};
+use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::Arguments;
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
@@ -34,7 +34,11 @@ impl Tool for MoveFile {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let (from, to) = relocate::places(args, view)?;
         Ok(vec![
             Intent::Read(from.clone()),
@@ -43,15 +47,19 @@ impl Tool for MoveFile {
         ])
     }
 
-    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         relocate::check(args, view)
     }
 
-    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         relocate::preview(args, view)
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let (mut reply, from) =
                 relocate::run(&args, &hands, "Moved", |files, from, to, options| {

@@ -2,9 +2,9 @@
 
 use file_sandbox::{ReadOptions, TextSlice, TotalChars};
 
-use crate::call::{Code, Failure, Reply};
+use crate::call::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
@@ -63,7 +63,7 @@ enum Part {
     Tail { lines: usize },
 }
 
-fn part(args: &Arguments) -> Result<Part, Failure> {
+fn part(args: &Arguments) -> Result<Part, CallFailure> {
     let (offset, line) = (args.integer("offset"), args.integer("line"));
     let (lines, tail) = (args.integer("lines"), args.integer("tail"));
     let ways = [
@@ -72,8 +72,8 @@ fn part(args: &Arguments) -> Result<Part, Failure> {
         tail.is_some(),
     ];
     if ways.iter().filter(|way| **way).count() > 1 {
-        return Err(Failure::new(
-            Code::InvalidArguments,
+        return Err(CallFailure::new(
+            FailureCode::InvalidArguments,
             "Cannot call read_file: `offset`, `line` and `tail` exclude each other.",
         ));
     }
@@ -96,17 +96,25 @@ impl Tool for ReadFile {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         part(args)?;
         Ok(vec![Intent::Read(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         view.check_there(&view.path(args.text("path").unwrap_or_default())?)
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let path = hands.path(args.text("path").unwrap_or_default())?;
             let max_chars = to_count(args.integer("max_chars"), DEFAULT_MAX_CHARS);

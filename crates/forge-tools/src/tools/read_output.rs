@@ -1,8 +1,8 @@
 //! `read_output`: reads on in a result that was too long to be shown whole.
 
-use crate::call::{Code, Failure, Reply};
+use crate::call::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::outputs::byte_at;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
@@ -52,21 +52,25 @@ impl Tool for ReadOutput {
     }
 
     /// It touches nothing: what it shows was the worker's already.
-    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         Box::pin(async move { read(&args, &hands) })
     }
 }
 
-fn read(args: &Arguments, hands: &Hands) -> Result<Reply, Failure> {
+fn read(args: &Arguments, hands: &ToolContext) -> Result<Reply, CallFailure> {
     let id = args.text("output_id").unwrap_or_default();
     let Some(text) = hands.outputs.get(id) else {
         let shown = crate::escape_controls(&id.chars().take(64).collect::<String>());
-        return Err(Failure::new(
-            Code::UnknownOutput,
+        return Err(CallFailure::new(
+            FailureCode::UnknownOutput,
             format!("There is no kept result `{shown}`, or no longer."),
         )
         .hint(

@@ -3,9 +3,9 @@
 use file_sandbox::{ErrorKind, MoveOptions, MoveOutcome, SandboxPath};
 use serde_json::json;
 
-use crate::call::{Failure, Reply};
-use crate::change::{Artifact, Change, Seen};
-use crate::hands::{Hands, View};
+use crate::call::{CallFailure, Reply};
+use crate::change::{Artifact, FileChange, Seen};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
@@ -35,15 +35,15 @@ pub(super) fn spec(name: &str, description: &str) -> Spec {
 /// Both places, for the intents of a call.
 pub(super) fn places(
     args: &Arguments,
-    view: &View<'_>,
-) -> Result<(SandboxPath, SandboxPath), Failure> {
+    view: &ReadOnlyContext<'_>,
+) -> Result<(SandboxPath, SandboxPath), CallFailure> {
     let from = view.path(args.text("from").unwrap_or_default())?;
     let to = view.path(args.text("to").unwrap_or_default())?;
     Ok((from, to))
 }
 
 /// Whether it could be done at all.
-pub(super) fn check(args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+pub(super) fn check(args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
     let (from, to) = places(args, view)?;
     view.check_there(&from)?;
     match args.flag("overwrite") {
@@ -53,7 +53,7 @@ pub(super) fn check(args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
 }
 
 /// What is moved or copied, and what becomes of the file that is replaced.
-pub(super) fn preview(args: &Arguments, view: &View<'_>) -> Vec<Change> {
+pub(super) fn preview(args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
     match places(args, view) {
         Ok((from, to)) => {
             let replaces = args.flag("overwrite") == Some(true);
@@ -68,7 +68,7 @@ pub(super) fn preview(args: &Arguments, view: &View<'_>) -> Vec<Change> {
 /// Does it with `work`, and says so with `verb`. The place it came from is given back as well.
 pub(super) fn run(
     args: &Arguments,
-    hands: &Hands,
+    hands: &ToolContext,
     verb: &str,
     work: impl FnOnce(
         &file_sandbox::FileSandbox,
@@ -76,7 +76,7 @@ pub(super) fn run(
         &SandboxPath,
         MoveOptions,
     ) -> Result<MoveOutcome, file_sandbox::Error>,
-) -> Result<(Reply, SandboxPath), Failure> {
+) -> Result<(Reply, SandboxPath), CallFailure> {
     let files = hands.files()?;
     let from = hands.path(args.text("from").unwrap_or_default())?;
     let to = hands.path(args.text("to").unwrap_or_default())?;

@@ -3,10 +3,10 @@
 use file_sandbox::{SearchOptions, SearchResults};
 use serde_json::Value;
 
-use crate::call::{Failure, Reply};
+use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
-use crate::output::{Field, Output};
+use crate::hands::{ReadOnlyContext, ToolContext};
+use crate::output::{Field, OutputSchema};
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
@@ -46,7 +46,7 @@ pub fn search_files() -> SearchFiles {
         .output([
             Field::objects(
                 "hits",
-                Output::new([
+                OutputSchema::new([
                     Field::text("path"),
                     Field::integer("line"),
                     Field::text("text"),
@@ -146,7 +146,11 @@ impl Tool for SearchFiles {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let path = view.path(super::directory(args))?;
         Ok(vec![match view.file_size(&path) {
             Some(_) => Intent::Read(path),
@@ -154,7 +158,11 @@ impl Tool for SearchFiles {
         }])
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let files = hands.files()?;
             let path = hands.path(super::directory(&args))?;

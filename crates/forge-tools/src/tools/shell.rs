@@ -11,19 +11,19 @@ use os_sandbox::Exit;
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
-use crate::call::{Code, Failure, Ran, Reply};
-use crate::change::Change;
+use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
+use crate::change::FileChange;
 use crate::command_line::CommandLine;
 use crate::finished::Finished;
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
-use crate::output::{Field, Output as Schema};
+use crate::hands::{ReadOnlyContext, ToolContext};
+use crate::output::{Field, OutputSchema as Schema};
 use crate::params::{Arguments, Param, Params};
 use crate::printed::Printed;
 use crate::processes::MAX_TIMEOUT;
 use crate::session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
-use crate::starter::{Ended, Start, StartInput};
+use crate::starter::{CommandSpec, CommandStdin, ExitReport};
 use crate::tool::{BoxFuture, Tool, blocking};
 use crate::traces::Traces;
 
@@ -80,10 +80,10 @@ fn params(max_seconds: u64) -> Params {
     ])
 }
 
-fn parse(args: &Arguments) -> Result<CommandLine, Failure> {
+fn parse(args: &Arguments) -> Result<CommandLine, CallFailure> {
     CommandLine::parse(args.text("command").unwrap_or_default()).map_err(|error| {
-        Failure::new(
-            Code::CommandSyntax,
+        CallFailure::new(
+            FailureCode::CommandSyntax,
             format!("Cannot run the command: {error}."),
         )
     })
@@ -115,7 +115,11 @@ impl Tool for Shell {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         view.commands()?;
         let line = view.begin(parse(args)?)?;
         view.check_programs(&line)?;
@@ -123,14 +127,18 @@ impl Tool for Shell {
     }
 
     /// The scripts that it names: a yes is to what is in them.
-    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         match parse(args).and_then(|line| view.begin(line)) {
             Ok(line) => view.scripts(&line),
             Err(_) => Vec::new(),
         }
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         Box::pin(async move {
             // Dropped with this future: then the command is ended, or never started.
             let (started, running) = oneshot::channel();
@@ -156,9 +164,9 @@ impl Drop for EndIfDropped {
 
 fn execute(
     args: &Arguments,
-    hands: &Hands,
+    hands: &ToolContext,
     started: oneshot::Sender<Kill>,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, CallFailure> {
     let processes = hands.processes()?;
     // As it was judged: a call at the same time may have changed the session since.
     let line = match &hands.session {
@@ -182,14 +190,14 @@ fn execute(
     };
     let timeout = processes.timeout(args.integer("timeout_s"));
     let state = line.session().map(|state| state.arguments());
-    let start = Start {
+    let start = CommandSpec {
         input: match state {
-            Some(_) => StartInput::Said,
-            None => StartInput::Nothing,
+            Some(_) => CommandStdin::Said,
+            None => CommandStdin::Nothing,
         },
         timeout: Some(timeout),
         line: Some((line.as_str().to_owned(), state.unwrap_or_default())),
-        ..Start::new(program, rest)
+        ..CommandSpec::new(program, rest)
     };
     let clock = Instant::now();
     let traces = Traces::before(hands.files.as_ref());
@@ -200,7 +208,7 @@ fn execute(
     let limits = processes.policy().limits();
     let limits = [limits.stdout_bytes, limits.stderr_bytes];
     let mut captured = limits.map(Printed::capture);
-    let Ended {
+    let ExitReport {
         exit,
         exceeded,
         quarantined,
@@ -268,8 +276,8 @@ fn execute(
                 format!("its {seconds} seconds"),
             ));
         }
-        return Err(Failure::new(
-            Code::TimeLimit,
+        return Err(CallFailure::new(
+            FailureCode::TimeLimit,
             format!(
                 "The command was ended after {seconds} seconds. Until then it printed:\n{printed}"
             ),
@@ -284,7 +292,7 @@ fn execute(
                 .to_owned()
         })
         .structured(finished.facts())
-        .ran(Ran {
+        .ran(ExecutionInfo {
             runner,
             enforcement,
             events,

@@ -3,10 +3,10 @@
 use file_sandbox::{ContentHash, ErrorKind, WriteOptions};
 use serde_json::json;
 
-use crate::call::{Code, Failure, Reply};
-use crate::change::{Artifact, Change, Seen};
+use crate::call::{CallFailure, FailureCode, Reply};
+use crate::change::{Artifact, FileChange, Seen};
 use crate::gate::Intent;
-use crate::hands::{Hands, View, changed_since_shown};
+use crate::hands::{ReadOnlyContext, ToolContext, changed_since_shown};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
@@ -63,7 +63,11 @@ impl Tool for WriteFile {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         let bytes = args.text("content").unwrap_or_default().len();
         view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
@@ -74,18 +78,18 @@ impl Tool for WriteFile {
         })
     }
 
-    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         let bytes = args.text("content").unwrap_or_default().len();
         view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
         view.check_written(&path, &options(args, super::if_match(args)?))
             .map_err(|failure| match failure.code {
-                Code::File(ErrorKind::Exists) => failure.hint(THERE),
+                FailureCode::File(ErrorKind::Exists) => failure.hint(THERE),
                 _ => failure,
             })
     }
 
-    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         let content = args.text("content").unwrap_or_default();
         let path = args.text("path").unwrap_or_default();
         view.change(path, |_| Some(content.to_owned()))
@@ -93,7 +97,11 @@ impl Tool for WriteFile {
             .collect()
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let files = hands.files()?;
             let path = hands.path(args.text("path").unwrap_or_default())?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use forge_tools::BoxFuture;
 use forge_tools::git::{
-    Branch, Git, GitError, IfMoved, MemoryRepositories, NewCommit, NewHead, ObjectId, Repo,
-    Repositories, StagedStore, TreeEntry,
+    BranchName, GitError, GitRepositories, GitService, MemoryRepositories, NewCommit, NewHead,
+    ObjectId, OnDivergence, Repo, StagedStore, TreeEntry,
 };
 
 use crate::world::{World, in_memory, wait, worlds};
@@ -13,11 +13,11 @@ use crate::world::{World, in_memory, wait, worlds};
 /// Repositories whose pushes never come back: those that are taken, and those that are not.
 struct NeverBack(MemoryRepositories, bool);
 
-impl Repositories for NeverBack {
+impl GitRepositories for NeverBack {
     fn head<'a>(
         &'a self,
         repo: &'a Repo,
-        branch: &'a Branch,
+        branch: &'a BranchName,
     ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>> {
         self.0.head(repo, branch)
     }
@@ -62,7 +62,7 @@ type Meanwhile = &'static [(&'static str, Option<&'static str>)];
 
 #[test]
 fn a_push_that_never_came_back_is_found_again() {
-    let main = Branch::default();
+    let main = BranchName::default();
     let later: Meanwhile = &[("later.md", Some("later\n"))];
     let over: Meanwhile = &[("README.md", Some("theirs\n"))];
     for (taken, meanwhile, already_there) in [
@@ -84,7 +84,7 @@ fn a_push_that_never_came_back_is_found_again() {
             repo: repo.clone(),
             ..in_memory()
         };
-        let killed = world(Arc::new(Git::new(
+        let killed = world(Arc::new(GitService::new(
             NeverBack(repositories.clone(), taken),
             store.clone(),
         )));
@@ -92,18 +92,18 @@ fn a_push_that_never_came_back_is_found_again() {
         let commit = killed.stage(&["/workspace/README.md"]).unwrap();
         assert_eq!(commit.being_pushed_as(), None);
         let approval = killed.approve(&commit);
-        let push = killed.git.push(approval, IfMoved::Refuse);
+        let push = killed.git.push(approval, OnDivergence::Refuse);
         let limit = std::time::Duration::from_millis(200);
         wait(async { tokio::time::timeout(limit, push).await }).unwrap_err();
 
-        let again = world(Arc::new(Git::new(repositories.clone(), store)));
+        let again = world(Arc::new(GitService::new(repositories.clone(), store)));
         let staged = wait(again.git.list_staged()).unwrap().commits;
         let made = staged[0].being_pushed_as().unwrap().clone();
         if !meanwhile.is_empty() {
             repositories.commit(&repo, &main, meanwhile.iter().copied());
         }
         // What was agreed to is still what it was.
-        let pushed = wait(again.git.push(again.approve(&commit), IfMoved::Refuse));
+        let pushed = wait(again.git.push(again.approve(&commit), OnDivergence::Refuse));
         let left = wait(again.git.list_staged()).unwrap().commits.len();
         let there = repositories.read(&repo, &main, "README.md").unwrap();
         match already_there {
@@ -128,7 +128,7 @@ fn a_push_that_never_came_back_is_found_again() {
 #[test]
 fn what_others_have_done_already_is_not_done_twice() {
     for world in worlds() {
-        let main = Branch::default();
+        let main = BranchName::default();
         world.write("/workspace/README.md", "the same\n");
         let paths = ["/workspace/README.md", "/workspace/analyses/other.md"];
         let commit = world.stage(&paths).unwrap();
@@ -138,7 +138,7 @@ fn what_others_have_done_already_is_not_done_twice() {
             ("more.md", Some("more\n")),
         ];
         world.others.commit(&main, &theirs);
-        let pushed = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+        let pushed = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
         assert!(pushed.already_there, "{}", world.name);
         assert!(wait(world.git.list_staged()).unwrap().commits.is_empty());
     }

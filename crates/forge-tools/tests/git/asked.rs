@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
 use forge_tools::git::tools;
-use forge_tools::{Approver, Call, CallResult, Toolbox};
+use forge_tools::{Approver, CallRequest, CallResult, Toolbox};
 use serde_json::{Value, json};
 
 use crate::tools::granted;
@@ -35,7 +35,12 @@ fn call(world: &World, tool: &str, arguments: Value) -> (CallResult, Vec<String>
     for tool in tools::all(world.git.clone(), granted(world)) {
         builder = builder.boxed_tool(tool);
     }
-    let result = wait(builder.build().unwrap().call(Call::new(tool, arguments)));
+    let result = wait(
+        builder
+            .build()
+            .unwrap()
+            .call(CallRequest::new(tool, arguments)),
+    );
     let shown = person.shown.lock().unwrap().clone();
     (result, shown)
 }

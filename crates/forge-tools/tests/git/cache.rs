@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use forge_tools::git::{Branch, GitProgram, Repositories as _};
+use forge_tools::git::{BranchName, GitProgram, GitRepositories as _};
 use os_sandbox::Support;
 
 use crate::program::{confined, over_file};
@@ -17,7 +17,7 @@ const ONE: usize = 240_000;
 
 fn head(world: &World, cache: &Path) {
     let program = GitProgram::new(cache, Support::detect()).cache_limit(LIMIT);
-    let head = wait(program.head(&world.repo, &Branch::default())).unwrap();
+    let head = wait(program.head(&world.repo, &BranchName::default())).unwrap();
     let tree = wait(program.tree(&world.repo, &head.unwrap())).unwrap();
     let ids: Vec<_> = tree.into_iter().map(|entry| entry.id).collect();
     wait(program.contents(&world.repo, &ids, 10 << 20)).unwrap();
@@ -26,7 +26,7 @@ fn head(world: &World, cache: &Path) {
 fn commit(world: &World, seed: u64) {
     let text = noise(ONE, seed);
     let files = [("noise", Some(text.as_str()))];
-    world.others.commit(&Branch::default(), &files);
+    world.others.commit(&BranchName::default(), &files);
 }
 
 /// Where something is kept.

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use forge_tools::git::{
-    Branch, Credential, Credentials, Git, GitErrorKind, GitProgram, IfMoved, StagedStore,
+    BranchName, Credential, Credentials, GitErrorKind, GitProgram, GitService, OnDivergence,
+    StagedStore,
 };
 use os_sandbox::Support;
 
@@ -36,7 +37,7 @@ fn with_helper(script: &str) -> (World, Server, Credentials, std::path::PathBuf)
         .with(&server.origin, credential.unwrap())
         .unwrap();
     world.git = with(&held, &credentials);
-    let main = Branch::default();
+    let main = BranchName::default();
     world.others.commit(&main, &[("a.md", Some("a\n"))]);
     (world, server, credentials, log)
 }
@@ -44,7 +45,7 @@ fn with_helper(script: &str) -> (World, Server, Credentials, std::path::PathBuf)
 fn with(held: &Path, credentials: &Credentials) -> Arc<dyn forge_tools::git::GitBackend> {
     let program = GitProgram::new(held.join("cache"), Support::detect());
     let program = program.credentials(credentials.clone());
-    Arc::new(Git::new(program, StagedStore::in_memory().unwrap()))
+    Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()))
 }
 
 #[test]
@@ -57,7 +58,7 @@ fn a_helper_is_asked_once_and_for_its_server_only() {
     world.pull(&["a.md"], "/workspace").unwrap();
     world.write("/workspace/a.md", "mine\n");
     let commit = world.stage(&["/workspace/a.md"]).unwrap();
-    wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+    wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
     assert_eq!(credentials.secrets(), ["s3cret-of-somebody"]);
     let asked = std::fs::read_to_string(&log).unwrap();
     let host = server.origin.strip_prefix("http://").unwrap();
@@ -176,7 +177,7 @@ fn what_a_server_repeats_of_a_login_is_not_told() {
         return;
     }
     let (mut world, server) = http(None);
-    let main = Branch::default();
+    let main = BranchName::default();
     world.others.commit(&main, &[("a.md", Some("a\n"))]);
     let token = "t0ken-of-somebody";
     let credential = Credential::token(token).unwrap();
@@ -189,7 +190,7 @@ fn what_a_server_repeats_of_a_login_is_not_told() {
     let encoded = "eC1hY2Nlc3MtdG9rZW46dDBrZW4tb2Ytc29tZWJvZHk=";
     let says = format!("echo you are {token} or {encoded} >&2; exit 1");
     hook(&held.join("served/bare.git/hooks/pre-receive"), &says);
-    let error = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap_err();
+    let error = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("you are … or …"), "{text}");
     assert!(

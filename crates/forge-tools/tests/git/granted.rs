@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use forge_tools::git::tools::{self, Granted, RepoAccess};
-use forge_tools::git::{Branch, Git, MemoryRepositories, Repo, StagedId, StagedStore};
-use forge_tools::{AssumeYes, Call, CallResult, Toolbox};
+use forge_tools::git::tools::{self, RepoAccess, RepoGrants};
+use forge_tools::git::{BranchName, GitService, MemoryRepositories, Repo, StagedId, StagedStore};
+use forge_tools::{AutoApprove, CallRequest, CallResult, Toolbox};
 use serde_json::{Value, json};
 
 use crate::world::{World, in_memory, wait};
@@ -22,24 +22,27 @@ fn world() -> World {
     let repositories = MemoryRepositories::new();
     for name in [OWN, FIXED, OTHERS, "/srv/secret/place.git"] {
         let readme = [("README.md", Some("hello\n"))];
-        repositories.commit(&repo(name), &Branch::default(), readme);
+        repositories.commit(&repo(name), &BranchName::default(), readme);
     }
     let mut world = in_memory();
-    world.git = Arc::new(Git::new(repositories, StagedStore::in_memory().unwrap()));
+    world.git = Arc::new(GitService::new(
+        repositories,
+        StagedStore::in_memory().unwrap(),
+    ));
     world.repo = repo(OTHERS);
     world
 }
 
-fn granted(rows: &[(&str, RepoAccess)]) -> Granted {
+fn granted(rows: &[(&str, RepoAccess)]) -> RepoGrants {
     rows.iter()
         .map(|(name, access)| (repo(name), *access))
         .collect()
 }
 
-fn toolbox(world: &World, granted: Granted) -> Toolbox {
+fn toolbox(world: &World, granted: RepoGrants) -> Toolbox {
     let mut builder = Toolbox::builder()
         .files(world.files.clone())
-        .approver(AssumeYes::confined());
+        .approver(AutoApprove::confined());
     for tool in tools::all(world.git.clone(), granted) {
         builder = builder.boxed_tool(tool);
     }
@@ -47,7 +50,7 @@ fn toolbox(world: &World, granted: Granted) -> Toolbox {
 }
 
 fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> CallResult {
-    wait(toolbox.call(Call::new(tool, arguments)))
+    wait(toolbox.call(CallRequest::new(tool, arguments)))
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn what_may_only_be_read_is_not_staged_for() {
 #[test]
 fn a_place_of_this_machine_is_known_by_its_name_only() {
     let world = world();
-    let mut granted = Granted::default();
+    let mut granted = RepoGrants::default();
     let place = repo("/srv/secret/place.git");
     granted.named("./place.git", place, RepoAccess::ReadWrite);
     granted.named(

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::SandboxPath;
 use forge_tools::git::{
-    Branch, Git, GitError, GitProgram, IfMoved, Repo, Secrets, StageRequest, StagedStore,
+    BranchName, GitError, GitProgram, GitService, OnDivergence, Repo, SecretPolicy, StageRequest,
+    StagedStore,
 };
 use os_sandbox::Support;
 
@@ -502,11 +503,11 @@ fn stage(world: &World, text: &str) -> Result<forge_tools::git::StagedCommit, Gi
     world.write("/workspace/a.md", text);
     let request = StageRequest {
         repo: world.repo.clone(),
-        branch: Branch::parse("other").unwrap(),
+        branch: BranchName::parse("other").unwrap(),
         files: vec![world.files.path("/workspace/a.md").unwrap()],
         from: SandboxPath::parse("/workspace").unwrap(),
         message: "mine".into(),
-        secrets: Secrets::Refused,
+        secrets: SecretPolicy::Refused,
     };
     wait(world.git.stage(&world.files, request))
 }
@@ -539,11 +540,11 @@ fn check((what, ends, make): &Row) -> Option<String> {
     let held = tempfile::tempdir().unwrap();
     let at = held.path().to_owned();
     let secret = Bare::make(at.join("secret.git"), "update");
-    secret.commit(&Branch::default(), &[("a.md", Some(SECRET))]);
+    secret.commit(&BranchName::default(), &[("a.md", Some(SECRET))]);
     std::fs::write(at.join("key"), SECRET).unwrap();
     let bare = Bare::make(at.join("hostile.git"), "update");
     for name in ["main", "other"] {
-        bare.commit(&Branch::parse(name).unwrap(), &[("a.md", Some("a\n"))]);
+        bare.commit(&BranchName::parse(name).unwrap(), &[("a.md", Some("a\n"))]);
     }
     let trap = at.join("trap");
     let trap = format!(
@@ -561,14 +562,14 @@ fn check((what, ends, make): &Row) -> Option<String> {
     let mut world = world("hostile", held, bare, repo);
     let program = GitProgram::new(at.join("cache"), Support::detect())
         .transfer_limit(Duration::from_secs(10));
-    world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+    world.git = Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()));
 
     let since = Instant::now();
     let pulled = world.pull(&["a.md"], "/workspace");
     let pushed = pulled.as_ref().ok().map(|_| {
         assert_eq!(world.text("/workspace/a.md"), "a\n", "{what}");
         let staged = stage(&world, "mine\n").unwrap_or_else(|error| panic!("{what}: {error}"));
-        wait(world.git.push(world.approve(&staged), IfMoved::Refuse))
+        wait(world.git.push(world.approve(&staged), OnDivergence::Refuse))
     });
     assert!(since.elapsed() < LONG, "{what}: {:?}", since.elapsed());
     for error in [
@@ -586,7 +587,7 @@ fn check((what, ends, make): &Row) -> Option<String> {
     named(&at, "trap", &mut traps);
     assert_eq!(traps, [] as [PathBuf; 0], "{what}");
     assert_eq!(
-        secret.read(&Branch::default(), "a.md").unwrap(),
+        secret.read(&BranchName::default(), "a.md").unwrap(),
         SECRET.as_bytes(),
         "{what}"
     );
@@ -620,9 +621,10 @@ fn what_is_planted_into_the_cache_does_not_run() {
         return;
     }
     let world = crate::program::over_file();
-    world
-        .others
-        .commit(&Branch::parse("other").unwrap(), &[("a.md", Some("a\n"))]);
+    world.others.commit(
+        &BranchName::parse("other").unwrap(),
+        &[("a.md", Some("a\n"))],
+    );
     stage(&world, "first\n").unwrap();
     let cache = world._held.as_ref().unwrap().path().join("cache");
     let mut found = Vec::new();
@@ -642,7 +644,7 @@ fn what_is_planted_into_the_cache_does_not_run() {
     std::fs::create_dir_all(bare.join("info")).unwrap();
     std::fs::write(bare.join("info/attributes"), "* filter=x diff=x merge=x\n").unwrap();
     let staged = stage(&world, "second\n").unwrap();
-    wait(world.git.push(world.approve(&staged), IfMoved::Refuse)).unwrap();
+    wait(world.git.push(world.approve(&staged), OnDivergence::Refuse)).unwrap();
     let mut traps = Vec::new();
     named(world._held.as_ref().unwrap().path(), "trap", &mut traps);
     assert_eq!(traps, [] as [PathBuf; 0]);
@@ -655,7 +657,7 @@ fn a_repository_of_another_user_is_read_without_being_obeyed() {
         return;
     }
     let world = crate::program::over_file();
-    let other = Branch::parse("other").unwrap();
+    let other = BranchName::parse("other").unwrap();
     world.others.commit(&other, &[("a.md", Some("a\n"))]);
     let dir = crate::hostile_trees::bare(&world).dir.clone();
     let mut all = Vec::new();
@@ -666,7 +668,7 @@ fn a_repository_of_another_user_is_read_without_being_obeyed() {
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
     // One version of git reads it, another does not; none of them is made to by us.
     let pushed = stage(&world, "mine\n")
-        .and_then(|staged| wait(world.git.push(world.approve(&staged), IfMoved::Refuse)));
+        .and_then(|staged| wait(world.git.push(world.approve(&staged), OnDivergence::Refuse)));
     let text = match pushed {
         Ok(_) => "mine\n",
         Err(error) => {

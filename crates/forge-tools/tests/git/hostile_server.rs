@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use forge_tools::git::{Credential, Credentials, Git, GitErrorKind, GitProgram, Repo, StagedStore};
+use forge_tools::git::{
+    Credential, Credentials, GitErrorKind, GitProgram, GitService, Repo, StagedStore,
+};
 use os_sandbox::Support;
 
 use crate::program::confined;
@@ -324,7 +326,7 @@ fn a_server_that_is_made_to_be_talked_to_is_given_up() {
         let program = GitProgram::new(held.path().join("cache"), Support::detect())
             .transfer_limit(Duration::from_secs(5))
             .credentials(token(&format!("http://{address}")));
-        world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+        world.git = Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()));
         let since = Instant::now();
         let error = world.pull(&["a.md"], "/workspace").unwrap_err();
         assert!(since.elapsed() < LONG, "{what}: {:?}", since.elapsed());

@@ -4,7 +4,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use forge_tools::git::{Branch, GitErrorKind, GitProgram, IfMoved, Repo, Repositories as _};
+use forge_tools::git::{
+    BranchName, GitErrorKind, GitProgram, GitRepositories as _, OnDivergence, Repo,
+};
 use os_sandbox::Support;
 
 use crate::program::{Bare, confined, git, over_file};
@@ -179,7 +181,7 @@ fn a_push_changes_nothing_but_what_was_shown() {
             "/workspace/d/new.md",
         ])
         .unwrap();
-    wait(world.git.push(world.approve(&staged), IfMoved::Refuse)).unwrap();
+    wait(world.git.push(world.approve(&staged), OnDivergence::Refuse)).unwrap();
     assert_eq!(
         changed(&world, &before),
         ["M\td/a.md", "M\td/b.sh", "A\td/new.md"]
@@ -203,7 +205,7 @@ fn what_became_a_link_or_a_program_meanwhile_has_moved() {
         // The same bytes.
         let top = tree(&world, &[(mode, b"a.md", &file)]);
         commit(&world, &top);
-        let pushed = wait(world.git.push(world.approve(&staged), IfMoved::Rebase));
+        let pushed = wait(world.git.push(world.approve(&staged), OnDivergence::Rebase));
         let error = pushed.unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Moved, "{mode}: {error}");
     }
@@ -227,7 +229,7 @@ fn a_branch_in_place_of_a_directory_of_branches_is_found() {
         let top = tree(&world, &[("100644", b"a.md", &file)]);
         commit(&world, &top);
         std::fs::write(place, format!("{} refs/heads/{name}\n", head(&world))).unwrap();
-        let branch = Branch::parse(name).unwrap();
+        let branch = BranchName::parse(name).unwrap();
         let found = wait(program.head(&world.repo, &branch)).unwrap();
         assert_eq!(found.unwrap().as_str(), head(&world), "{name}");
     }
@@ -343,7 +345,7 @@ fn texts_with_nothing_in_common_are_merged_in_bounded_time() {
     };
     world
         .others
-        .commit(&Branch::default(), &[("a.md", Some(&text(0)))]);
+        .commit(&BranchName::default(), &[("a.md", Some(&text(0)))]);
     world.pull(&["a.md"], "/workspace").unwrap();
     world.write("/workspace/a.md", &text(2_000_000));
     let other: String = text(0)
@@ -353,7 +355,7 @@ fn texts_with_nothing_in_common_are_merged_in_bounded_time() {
         .collect();
     world
         .others
-        .commit(&Branch::default(), &[("a.md", Some(&other))]);
+        .commit(&BranchName::default(), &[("a.md", Some(&other))]);
     let since = Instant::now();
     world.pull(&["a.md"], "/workspace").unwrap();
     assert!(since.elapsed() < LONG, "{:?}", since.elapsed());
@@ -367,7 +369,7 @@ fn a_link_in_the_path_of_a_repository_is_not_followed() {
     let world = over_file();
     world
         .others
-        .commit(&Branch::default(), &[("a.md", Some("secret\n"))]);
+        .commit(&BranchName::default(), &[("a.md", Some("secret\n"))]);
     let held = world._held.as_ref().unwrap().path();
     // A worker that may write where the repository lies puts a link there.
     std::os::unix::fs::symlink(&bare(&world).dir, held.join("granted.git")).unwrap();
@@ -375,7 +377,7 @@ fn a_link_in_the_path_of_a_repository_is_not_followed() {
     let program = GitProgram::new(held.join("cache"), Support::detect());
     for place in ["granted.git", "up/bare.git"] {
         let repo = Repo::parse(held.join(place).to_str().unwrap()).unwrap();
-        let error = wait(program.head(&repo, &Branch::default())).unwrap_err();
+        let error = wait(program.head(&repo, &BranchName::default())).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Refused, "{place}: {error}");
     }
 }

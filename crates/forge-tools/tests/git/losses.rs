@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::{Mode, Mount, SandboxPath};
 use forge_tools::git::{
-    Branch, Git, GitErrorKind, GitProgram, IfMoved, Repo, Repositories as _, StagedStore,
+    BranchName, GitErrorKind, GitProgram, GitRepositories as _, GitService, OnDivergence, Repo,
+    StagedStore,
 };
 use os_sandbox::Support;
 
@@ -33,7 +34,7 @@ fn staged(world: &World) -> usize {
 }
 
 fn with_one_file(world: &World) -> forge_tools::git::StagedCommit {
-    let main = Branch::default();
+    let main = BranchName::default();
     world.others.commit(&main, &[("a.md", Some("a\n"))]);
     world.write("/workspace/a.md", "mine\n");
     world.stage(&["/workspace/a.md"]).unwrap()
@@ -76,7 +77,7 @@ fn a_server_that_ends_in_the_middle_of_a_pull() {
         Mood::Endless,
     ] {
         let (mut world, server) = http(None);
-        let main = Branch::default();
+        let main = BranchName::default();
         world.others.commit(&main, &[("a.md", Some("a\n"))]);
         let cache = world._held.as_ref().unwrap().path().join("cache");
         let limited = GitProgram::new(&cache, Support::detect());
@@ -96,7 +97,7 @@ fn a_server_that_ends_in_the_middle_of_a_pull() {
         assert!(since.elapsed() < Duration::from_secs(600), "{mood:?}");
         server.is(Mood::Well);
         let program = GitProgram::new(&cache, Support::detect());
-        world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+        world.git = Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()));
         world.pull(&["a.md"], "/workspace").unwrap();
     }
 }
@@ -114,12 +115,12 @@ fn a_server_that_ends_in_the_middle_of_a_push() {
         let (world, server) = http(None);
         let commit = with_one_file(&world);
         server.is(mood.clone());
-        let error = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap_err();
+        let error = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Failed, "{mood:?}: {error}");
         assert_eq!(world.there("a.md").as_deref(), Some(after), "{mood:?}");
         assert_eq!(staged(&world), 1);
         server.is(Mood::Well);
-        wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+        wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
         assert_eq!(world.there("a.md").as_deref(), Some("mine\n"));
         assert_eq!(staged(&world), 0);
     }
@@ -137,7 +138,7 @@ fn git_that_is_killed_leaves_nothing_in_the_way() {
         server.is(Mood::Silent(what));
         let approval = world.approve(&commit);
         let git = Arc::clone(&world.git);
-        let push = std::thread::spawn(move || wait(git.push(approval, IfMoved::Refuse)));
+        let push = std::thread::spawn(move || wait(git.push(approval, OnDivergence::Refuse)));
         until("it is asked", || was_asked_for(&server, what));
         let ours = gits(&server.origin);
         assert!(!ours.is_empty());
@@ -147,7 +148,7 @@ fn git_that_is_killed_leaves_nothing_in_the_way() {
         assert_eq!(world.there("a.md").as_deref(), Some("a\n"));
         assert_eq!(staged(&world), 1);
         server.is(Mood::Well);
-        wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+        wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
         assert_eq!(world.there("a.md").as_deref(), Some("mine\n"));
     }
 }
@@ -162,7 +163,7 @@ fn over_ssh_either_side_may_be_killed() {
     let place = held.join("bare.git/hooks/pre-receive");
     // Theirs: who runs the hook goes.
     hook(&place, "kill -9 $PPID; exit 0");
-    let error = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap_err();
+    let error = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::Failed, "{error}");
     assert_eq!(world.there("a.md").as_deref(), Some("a\n"));
     assert_eq!(staged(&world), 1);
@@ -175,7 +176,7 @@ fn over_ssh_either_side_may_be_killed() {
     );
     hook(&place, &text);
     let (approval, git) = (world.approve(&commit), Arc::clone(&world.git));
-    let push = std::thread::spawn(move || wait(git.push(approval, IfMoved::Refuse)));
+    let push = std::thread::spawn(move || wait(git.push(approval, OnDivergence::Refuse)));
     until("it has begun", || begun.exists());
     let ours: Vec<i32> = gits(world.repo.to_string().as_str());
     assert!(!ours.is_empty());
@@ -186,7 +187,7 @@ fn over_ssh_either_side_may_be_killed() {
     std::fs::write(&go, "").unwrap();
     std::fs::remove_file(&place).unwrap();
     // It may still be taken over there, and is then known as ours.
-    wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+    wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
     assert_eq!(world.there("a.md").as_deref(), Some("mine\n"));
     assert_eq!(staged(&world), 0);
 }
@@ -195,13 +196,13 @@ fn over_ssh_either_side_may_be_killed() {
 const DIR: &str = "GIT_TEST_DIR";
 const ORIGIN: &str = "GIT_TEST_ORIGIN";
 
-fn of_process(dir: &Path) -> Git<GitProgram> {
+fn of_process(dir: &Path) -> GitService<GitProgram> {
     let program = GitProgram::new(dir.join("cache"), Support::detect());
     let staged = dir.join("staged");
     std::fs::create_dir_all(&staged).unwrap();
     let authority = file_sandbox::cap_std::ambient_authority();
     let mount = Mount::open_ambient(SandboxPath::root(), &staged, Mode::ReadWrite, authority);
-    Git::new(program, StagedStore::new(mount.unwrap()).unwrap())
+    GitService::new(program, StagedStore::new(mount.unwrap()).unwrap())
 }
 
 #[test]
@@ -220,7 +221,7 @@ fn a_process_that_is_killed() {
     let commit = world.stage(&["/workspace/a.md"]).unwrap();
     std::fs::write(dir.join("is_staged"), "").unwrap();
     until("it may go on", || dir.join("go").exists());
-    let _killed = wait(world.git.push(world.approve(&commit), IfMoved::Refuse));
+    let _killed = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse));
 }
 
 #[test]
@@ -230,7 +231,7 @@ fn forge_that_is_killed_in_the_middle_of_a_push() {
     }
     for what in [FETCH, PUSH] {
         let (mut world, server) = http(None);
-        let main = Branch::default();
+        let main = BranchName::default();
         world.others.commit(&main, &[("a.md", Some("a\n"))]);
         let dir = world._held.as_ref().unwrap().path().join("process");
         std::fs::create_dir(&dir).unwrap();
@@ -258,7 +259,12 @@ fn forge_that_is_killed_in_the_middle_of_a_push() {
         world.git = Arc::new(of_process(&dir));
         let still = wait(world.git.list_staged()).unwrap().commits;
         assert_eq!(still.len(), 1);
-        wait(world.git.push(world.approve(&still[0]), IfMoved::Refuse)).unwrap();
+        wait(
+            world
+                .git
+                .push(world.approve(&still[0]), OnDivergence::Refuse),
+        )
+        .unwrap();
         assert_eq!(world.there("a.md").as_deref(), Some("mine\n"));
         assert_eq!(staged(&world), 0);
     }

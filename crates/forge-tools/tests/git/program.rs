@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use forge_tools::git::{
-    Branch, Credential, Credentials, Git, GitErrorKind, GitProgram, IfMoved, Repo,
-    Repositories as _, StagedStore,
+    BranchName, Credential, Credentials, GitErrorKind, GitProgram, GitRepositories as _,
+    GitService, OnDivergence, Repo, StagedStore,
 };
 use os_sandbox::Support;
 
@@ -103,7 +103,7 @@ impl Others for Bare {
         Some(self)
     }
 
-    fn commit(&self, branch: &Branch, files: &[(&str, Option<&str>)]) {
+    fn commit(&self, branch: &BranchName, files: &[(&str, Option<&str>)]) {
         let at = format!("refs/heads/{branch}");
         let mut stream = format!("commit {at}\ncommitter x <x@x> 0 +0000\ndata 7\ntheirs\n\n");
         if try_git(self.args(&["rev-parse", "--verify", &at]), b"").is_ok() {
@@ -123,7 +123,7 @@ impl Others for Bare {
         git(self.args(&["fast-import", "--quiet"]), stream.as_bytes());
     }
 
-    fn read(&self, branch: &Branch, path: &str) -> Option<Vec<u8>> {
+    fn read(&self, branch: &BranchName, path: &str) -> Option<Vec<u8>> {
         try_git(
             self.args(&["show", &format!("refs/heads/{branch}:{path}")]),
             b"",
@@ -131,7 +131,7 @@ impl Others for Bare {
         .ok()
     }
 
-    fn protect(&self, _: &Branch) {
+    fn protect(&self, _: &BranchName) {
         hook(
             &self.dir.join("hooks").join(self.hook),
             "echo protected >&2; exit 1",
@@ -159,7 +159,7 @@ pub(crate) fn world_by(
 ) -> World {
     World {
         name,
-        git: Arc::new(Git::new(program, StagedStore::in_memory().unwrap())),
+        git: Arc::new(GitService::new(program, StagedStore::in_memory().unwrap())),
         others: Box::new(bare),
         repo,
         files: files(),
@@ -198,7 +198,7 @@ fn a_token_is_shown_to_its_server_and_to_nobody_else() {
     let (mut world, server) = http(Some(login));
     world
         .others
-        .commit(&Branch::default(), &[("a.md", Some("a\n"))]);
+        .commit(&BranchName::default(), &[("a.md", Some("a\n"))]);
     let error = world.pull(&["a.md"], "/workspace").unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::Authentication, "{error}");
     assert!(error.to_string().contains("token"), "{error}");
@@ -212,12 +212,12 @@ fn a_token_is_shown_to_its_server_and_to_nobody_else() {
         let credentials = Credentials::new().with(origin, credential).unwrap();
         let program = GitProgram::new(&cache, Support::detect()).credentials(credentials);
         assert!(!format!("{program:?}").contains(token));
-        world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+        world.git = Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()));
         assert_eq!(world.pull(&["a.md"], "/workspace").is_ok(), works);
     }
     world.write("/workspace/a.md", "mine\n");
     let commit = world.stage(&["/workspace/a.md"]).unwrap();
-    wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+    wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
     // It is in no file of ours.
     let kept = Command::new("grep")
         .args(["-rlF", token])
@@ -235,10 +235,10 @@ fn a_server_that_falls_silent_is_given_up() {
     let (mut world, server) = http(None);
     world
         .others
-        .commit(&Branch::default(), &[("a.md", Some("a\n"))]);
+        .commit(&BranchName::default(), &[("a.md", Some("a\n"))]);
     let cache = world._held.as_ref().unwrap().path().join("cache");
     let program = GitProgram::new(&cache, Support::detect()).transfer_limit(Duration::from_secs(1));
-    world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+    world.git = Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()));
     server.silent.store(true, Ordering::SeqCst);
     let error = world.pull(&["a.md"], "/workspace").unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::TimeLimit, "{error}");
@@ -255,7 +255,7 @@ fn a_server_that_falls_silent_is_given_up() {
     std::fs::create_dir_all(bare.join("refs/forge/heads")).unwrap();
     std::fs::write(bare.join("refs/forge/heads/main.lock"), "").unwrap();
     let program = GitProgram::new(&cache, Support::detect());
-    world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+    world.git = Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()));
     world.pull(&["a.md"], "/workspace").unwrap();
 }
 
@@ -284,7 +284,7 @@ fn a_directory_that_somebody_works_in_is_not_pushed_to() {
     let world = world("project", held, bare, repo);
     world.write("/workspace/a.md", "mine\n");
     let commit = world.stage(&["/workspace/a.md"]).unwrap();
-    let error = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap_err();
+    let error = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::Rejected, "{error}");
     assert!(error.to_string().contains("checked out there"), "{error}");
     assert_eq!(git(["-C", place, "status", "--porcelain"], b""), b"");
@@ -351,17 +351,17 @@ fn nothing_of_a_hostile_repository_runs() {
         .unwrap();
     assert_eq!(pulled.files.len(), 2);
     world.write("/workspace/a.md", "mine\n");
-    let other = Branch::parse("other").unwrap();
+    let other = BranchName::parse("other").unwrap();
     let request = forge_tools::git::StageRequest {
         repo: world.repo.clone(),
         branch: other.clone(),
         files: vec![world.files.path("/workspace/a.md").unwrap()],
         from: file_sandbox::SandboxPath::parse("/workspace").unwrap(),
         message: "mine".into(),
-        secrets: forge_tools::git::Secrets::Refused,
+        secrets: forge_tools::git::SecretPolicy::Refused,
     };
     let commit = wait(world.git.stage(&world.files, request)).unwrap();
-    wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+    wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
     assert_eq!(world.others.read(&other, "a.md").unwrap(), b"mine\n");
     for left in [&trap, &dir.join(".git/trap")] {
         assert!(!left.exists(), "{}", left.display());
@@ -376,7 +376,7 @@ fn objects_from_outside_a_repository_are_not_read() {
     let held = tempfile::tempdir().unwrap();
     // A repository of somebody else, and two that point into it.
     let secret = Bare::make(held.path().join("secret.git"), "update");
-    secret.commit(&Branch::default(), &[("key", Some("secret\n"))]);
+    secret.commit(&BranchName::default(), &[("key", Some("secret\n"))]);
     let head = git(secret.args(&["rev-parse", "main"]), b"");
     let by_objects = Bare::make(held.path().join("alternates.git"), "update");
     let alternates = format!("{}\n", secret.dir.join("objects").display());
@@ -395,7 +395,7 @@ fn objects_from_outside_a_repository_are_not_read() {
     let program = GitProgram::new(held.path().join("cache"), Support::detect());
     for place in [&by_objects.dir, &by_link, &by_file] {
         let repo = Repo::parse(place.to_str().unwrap()).unwrap();
-        let head = wait(program.head(&repo, &Branch::default()));
+        let head = wait(program.head(&repo, &BranchName::default()));
         assert!(head.is_err(), "{}: {head:?}", place.display());
     }
 }
@@ -413,7 +413,7 @@ fn a_hundred_thousand_files_are_bounded() {
         .iter()
         .map(|name| (name.as_str(), Some("x\n")))
         .collect();
-    world.others.commit(&Branch::default(), &all);
+    world.others.commit(&BranchName::default(), &all);
     let since = Instant::now();
     world.pull(&["d0/0.md"], "/workspace").unwrap();
     world.write("/workspace/d0/0.md", "mine\n");
@@ -435,7 +435,7 @@ fn what_unpacks_to_more_than_is_taken_is_not_unpacked() {
     let much = "x".repeat(200_000_000);
     world
         .others
-        .commit(&Branch::default(), &[("bomb", Some(&much))]);
+        .commit(&BranchName::default(), &[("bomb", Some(&much))]);
     let error = world.pull(&["bomb"], "/workspace").unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::TooLarge, "{error}");
     world.write("/workspace/bomb", "mine\n");
@@ -452,11 +452,11 @@ fn what_is_no_repository_is_said_to_be_none() {
     let program = GitProgram::new(held.path().join("cache"), Support::detect());
     for place in [held.path().join("nowhere"), held.path().to_owned()] {
         let repo = Repo::parse(place.to_str().unwrap()).unwrap();
-        let error = wait(program.head(&repo, &Branch::default())).unwrap_err();
+        let error = wait(program.head(&repo, &BranchName::default())).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::NotFound, "{error}");
     }
     let ssh = Repo::parse("ssh://git@localhost/x").unwrap();
-    let error = wait(program.head(&ssh, &Branch::default())).unwrap_err();
+    let error = wait(program.head(&ssh, &BranchName::default())).unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::Authentication);
     let world = over_file();
     let commit = world.pull(&["a"], "/workspace").unwrap_err();
@@ -464,7 +464,7 @@ fn what_is_no_repository_is_said_to_be_none() {
     // The first commit makes the branch.
     world.write("/workspace/a.md", "first\n");
     let commit = world.stage(&["/workspace/a.md"]).unwrap();
-    wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+    wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
     assert_eq!(world.there("a.md").as_deref(), Some("first\n"));
 }
 
@@ -476,12 +476,12 @@ fn of_two_pushes_at_once_one_wins() {
     for mut world in crate::remote::everywhere() {
         world
             .others
-            .commit(&Branch::default(), &[("a.md", Some("a\n"))]);
+            .commit(&BranchName::default(), &[("a.md", Some("a\n"))]);
         let held = tempfile::tempdir().unwrap();
         let mut pushes = Vec::new();
         for who in ["one", "other"] {
             let program = crate::remote::program(&world, &held.path().join(who));
-            world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+            world.git = Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()));
             world.write("/workspace/a.md", &format!("{who}\n"));
             let commit = world.stage(&["/workspace/a.md"]).unwrap();
             pushes.push((who, Arc::clone(&world.git), world.approve(&commit)));
@@ -490,7 +490,7 @@ fn of_two_pushes_at_once_one_wins() {
             .into_iter()
             .map(|(who, git, approval)| {
                 std::thread::spawn(move || {
-                    let pushed = wait(git.push(approval, IfMoved::Refuse));
+                    let pushed = wait(git.push(approval, OnDivergence::Refuse));
                     (who, pushed, wait(git.list_staged()).unwrap().commits.len())
                 })
             })

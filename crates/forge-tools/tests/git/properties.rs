@@ -1,6 +1,6 @@
 //! What holds whatever the files are.
 
-use forge_tools::git::{Branch, IfMoved, PullOutcome};
+use forge_tools::git::{BranchName, OnDivergence, PullOutcome};
 use proptest::prelude::*;
 
 use crate::world::{wait, with_repositories};
@@ -36,7 +36,7 @@ proptest! {
         then in text("u[0-9]{4}"),
     ) {
         let (world, repositories) = with_repositories();
-        let main = Branch::default();
+        let main = BranchName::default();
         let commit = |text: &str| repositories.commit(&world.repo, &main, [("a.md", Some(text))]);
         commit(&base);
         world.pull(&["a.md"], "/workspace").unwrap();
@@ -74,7 +74,7 @@ proptest! {
         moved in any::<bool>(),
     ) {
         let (world, repositories) = with_repositories();
-        let main = Branch::default();
+        let main = BranchName::default();
         let name = if quote { format!("{name}\"") } else { name };
         repositories.commit(&world.repo, &main, [("0", Some("0"))]);
         if quote {
@@ -84,7 +84,7 @@ proptest! {
         if let Some(before) = before.as_ref().filter(|before| !quote || *before != b"theirs") {
             world.files.write_bytes(&at, before, Default::default()).unwrap();
             let first = world.stage(&[at.as_str()]).unwrap();
-            wait(world.git.push(world.approve(&first), IfMoved::Refuse)).unwrap();
+            wait(world.git.push(world.approve(&first), OnDivergence::Refuse)).unwrap();
         }
         world.files.write_bytes(&at, &staged, Default::default()).unwrap();
         let commit = world.stage(&[at.as_str()]);
@@ -98,7 +98,7 @@ proptest! {
         if moved {
             repositories.commit(&world.repo, &main, [("1", Some("1"))]);
         }
-        wait(world.git.push(world.approve(&commit), IfMoved::Rebase)).unwrap();
+        wait(world.git.push(world.approve(&commit), OnDivergence::Rebase)).unwrap();
         prop_assert_eq!(repositories.read(&world.repo, &main, &name), Some(staged));
         let others = repositories.read(&world.repo, &main, "1");
         prop_assert_eq!(others.is_some(), moved);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use file_sandbox::{ErrorKind, FileSandbox, Limits, Mode, Mount, SandboxPath};
 use forge_tools::git::{
-    Branch, Git, GitErrorKind, MemoryRepositories, PullOutcome, Repo, StagedStore,
+    BranchName, GitErrorKind, GitService, MemoryRepositories, PullOutcome, Repo, StagedStore,
 };
 
 use crate::world::{World, in_memory, wait, worlds};
@@ -26,7 +26,7 @@ fn world(limits: Limits, theirs: &[(&str, &str)]) -> World {
         .iter()
         .map(|(path, text)| (*path, Some(*text)))
         .collect();
-    world.others.commit(&Branch::default(), &theirs);
+    world.others.commit(&BranchName::default(), &theirs);
     world
 }
 
@@ -165,7 +165,7 @@ fn what_went_from_the_branch_stays_here_and_is_named() {
             ("analyses/topic.md", None),
             ("analyses/new.md", Some("new\n")),
         ];
-        world.others.commit(&Branch::default(), &theirs);
+        world.others.commit(&BranchName::default(), &theirs);
         let pulled = world.pull(&["analyses"], "/workspace").unwrap();
         let gone: Vec<&str> = pulled.gone.iter().map(SandboxPath::as_str).collect();
         assert_eq!(
@@ -236,10 +236,10 @@ fn a_pull_that_was_killed_takes_nothing_of_its_own_for_an_edit() {
         let dir = tempfile::tempdir().unwrap();
         let (mut world, repositories) = crate::world::with_repositories();
         let store = crate::staying::store(dir.path());
-        world.git = Arc::new(Git::new(repositories.clone(), store));
+        world.git = Arc::new(GitService::new(repositories.clone(), store));
         let commit = |text| {
             let file = [("a.md", Some(text))];
-            repositories.commit(&world.repo, &Branch::default(), file);
+            repositories.commit(&world.repo, &BranchName::default(), file);
         };
         let index = || {
             let places = std::fs::read_dir(dir.path().join("pulled/places")).unwrap();
@@ -306,11 +306,12 @@ fn a_lost_memory_loses_no_edit() {
     for what in ["all", "contents", "index", "other contents"] {
         let repositories = MemoryRepositories::new();
         let repo = Repo::parse("octo/kept").unwrap();
-        let commit = |text| repositories.commit(&repo, &Branch::default(), [("a.md", Some(text))]);
+        let commit =
+            |text| repositories.commit(&repo, &BranchName::default(), [("a.md", Some(text))]);
         commit("one\ntwo\nthree\n");
         let store: StagedStore = crate::staying::store(dir.path());
         let world = World {
-            git: Arc::new(Git::new(repositories.clone(), store)),
+            git: Arc::new(GitService::new(repositories.clone(), store)),
             repo: repo.clone(),
             ..in_memory()
         };

@@ -1,6 +1,8 @@
 //! A branch that moved between staging and pushing: what goes on top of it, and what does not.
 
-use forge_tools::git::{Branch, GitErrorKind, IfMoved, Outlook, Repositories as _, TreeKind};
+use forge_tools::git::{
+    BranchName, GitErrorKind, GitRepositories as _, OnDivergence, PushPreview, TreeKind,
+};
 
 use crate::world::{wait, with_repositories, worlds};
 
@@ -70,7 +72,7 @@ fn what_goes_on_top_and_what_does_not() {
     ];
     for world in worlds() {
         for (row, (theirs, comes)) in rows.iter().enumerate() {
-            let branch = Branch::parse(&format!("row{row}")).unwrap();
+            let branch = BranchName::parse(&format!("row{row}")).unwrap();
             let before = [
                 ("README.md", Some("hello\n")),
                 ("analyses/topic.md", Some("one\ntwo\nthree\n")),
@@ -86,7 +88,7 @@ fn what_goes_on_top_and_what_does_not() {
             ];
             let commit = world.stage_for(&branch, &paths).unwrap();
             world.others.commit(&branch, theirs);
-            let pushed = wait(world.git.push(world.approve(&commit), IfMoved::Rebase));
+            let pushed = wait(world.git.push(world.approve(&commit), OnDivergence::Rebase));
             let case = format!("{} {theirs:?}: {pushed:?}", world.name);
             let there = |path| world.others.read(&branch, path);
             match comes {
@@ -121,14 +123,14 @@ fn what_goes_on_top_and_what_does_not() {
 #[test]
 fn a_branch_that_is_gone_is_not_made_anew() {
     let (world, repositories) = with_repositories();
-    let main = Branch::default();
+    let main = BranchName::default();
     world
         .others
         .commit(&main, &[("README.md", Some("hello\n"))]);
     world.write("/workspace/notes.md", "notes\n");
     let commit = world.stage(&["/workspace/notes.md"]).unwrap();
     repositories.remove_branch(&world.repo, &main);
-    for if_moved in [IfMoved::Refuse, IfMoved::Rebase] {
+    for if_moved in [OnDivergence::Refuse, OnDivergence::Rebase] {
         let error = wait(world.git.push(world.approve(&commit), if_moved)).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Moved);
         let text = error.to_string();
@@ -143,13 +145,13 @@ fn a_branch_that_is_gone_is_not_made_anew() {
 fn what_others_made_of_the_right_to_execute_is_theirs() {
     for kind in [TreeKind::Executable, TreeKind::Link] {
         let (world, repositories) = with_repositories();
-        let main = Branch::default();
+        let main = BranchName::default();
         world.others.commit(&main, &[("run.sh", Some("old\n"))]);
         world.write("/workspace/run.sh", "new\n");
         let commit = world.stage(&["/workspace/run.sh"]).unwrap();
         // The same content, as something else.
         repositories.plant(&world.repo, &main, "run.sh", kind, "old\n");
-        let error = wait(world.git.push(world.approve(&commit), IfMoved::Rebase)).unwrap_err();
+        let error = wait(world.git.push(world.approve(&commit), OnDivergence::Rebase)).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Moved, "{kind:?}");
         assert!(
             error.to_string().contains("Changed by both: run.sh."),
@@ -162,7 +164,7 @@ fn what_others_made_of_the_right_to_execute_is_theirs() {
 #[test]
 fn a_yes_is_for_where_it_was_said_to_go() {
     let (world, repositories) = with_repositories();
-    let main = Branch::default();
+    let main = BranchName::default();
     let head = || {
         wait(repositories.head(&world.repo, &main))
             .unwrap()
@@ -174,21 +176,21 @@ fn a_yes_is_for_where_it_was_said_to_go() {
     world.write("/workspace/notes.md", "notes\n");
     let commit = world.stage(&["/workspace/notes.md"]).unwrap();
     world.others.commit(&main, &[("a.md", Some("a\n"))]);
-    let on_top = |head| Outlook::OnTop {
+    let on_top = |head| PushPreview::OnTop {
         head,
         there: Vec::new(),
     };
     let told = on_top(head());
     world.others.commit(&main, &[("b.md", Some("b\n"))]);
-    for told in [Outlook::AsStaged, told] {
+    for told in [PushPreview::AsStaged, told] {
         let approval = world.approve(&commit).onto(told);
-        let error = wait(world.git.push(approval, IfMoved::Rebase)).unwrap_err();
+        let error = wait(world.git.push(approval, OnDivergence::Rebase)).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Moved);
         assert!(error.to_string().contains("was shown"), "{error}");
         assert!(world.others.read(&main, "notes.md").is_none());
     }
     let approval = world.approve(&commit).onto(on_top(head()));
-    wait(world.git.push(approval, IfMoved::Rebase)).unwrap();
+    wait(world.git.push(approval, OnDivergence::Rebase)).unwrap();
     assert_eq!(world.others.read(&main, "notes.md").unwrap(), b"notes\n");
 }
 
@@ -197,7 +199,7 @@ mod executable {
     use std::os::unix::fs::PermissionsExt as _;
 
     use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-    use forge_tools::git::{FileOperation, PushApproval, Repositories as _};
+    use forge_tools::git::{FileOperation, GitRepositories as _, PushApproval};
 
     use super::*;
     use crate::world::Person;
@@ -244,7 +246,7 @@ mod executable {
             let mount = Mount::open_ambient(at, dir.path(), Mode::ReadWrite, authority).unwrap();
             let (mut world, repositories) = with_repositories();
             world.files = FileSandbox::new(vec![mount]).unwrap();
-            let main = Branch::default();
+            let main = BranchName::default();
             repositories.commit(&world.repo, &main, [("README.md", Some("hello\n"))]);
             if let Some(kind) = there {
                 repositories.plant(&world.repo, &main, "run.sh", kind, "old\n");
@@ -267,7 +269,7 @@ mod executable {
             let shown = person.shown.lock().unwrap().join("");
             let is_new = begins.contains("mode 100755");
             assert_eq!(shown.contains("mode 100755"), is_new, "{shown}");
-            wait(world.git.push(approval, IfMoved::Refuse)).unwrap();
+            wait(world.git.push(approval, OnDivergence::Refuse)).unwrap();
             let head = wait(repositories.head(&world.repo, &main))
                 .unwrap()
                 .unwrap();

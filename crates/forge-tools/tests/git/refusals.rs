@@ -2,8 +2,8 @@
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::git::{
-    Branch, Git, GitErrorKind, GitLimits, MemoryRepositories, Repo, RepoPath, Secrets,
-    StageRequest, StagedStore, TreeKind,
+    BranchName, GitErrorKind, GitLimits, GitService, MemoryRepositories, Repo, RepoPath,
+    SecretPolicy, StageRequest, StagedStore, TreeKind,
 };
 
 use crate::world::{in_memory, wait, worlds};
@@ -91,7 +91,7 @@ fn what_would_run_elsewhere_is_not_staged() {
         let world = in_memory();
         world
             .others
-            .commit(&Branch::default(), &[("README.md", Some("hello\n"))]);
+            .commit(&BranchName::default(), &[("README.md", Some("hello\n"))]);
         let at = format!("/workspace/{path}");
         world.write(&at, "x\n");
         let error = world.stage(&[&at]).unwrap_err();
@@ -121,7 +121,7 @@ fn what_windows_cannot_check_out_is_not_staged() {
         let world = in_memory();
         world
             .others
-            .commit(&Branch::default(), &[("README.md", Some("hello\n"))]);
+            .commit(&BranchName::default(), &[("README.md", Some("hello\n"))]);
         let at = format!("/workspace/{path}");
         world.write(&at, "x\n");
         let error = world.stage(&[&at]).unwrap_err();
@@ -146,7 +146,7 @@ fn names_that_are_one_elsewhere_are_not_staged() {
     ] {
         let world = in_memory();
         let theirs = [(theirs, Some("x\n"))];
-        world.others.commit(&Branch::default(), &theirs);
+        world.others.commit(&BranchName::default(), &theirs);
         let paths: Vec<String> = ours.iter().map(|own| format!("/workspace/{own}")).collect();
         for path in &paths {
             world.write(path, "mine\n");
@@ -159,7 +159,7 @@ fn names_that_are_one_elsewhere_are_not_staged() {
     let world = in_memory();
     world
         .others
-        .commit(&Branch::default(), &[("README.md", Some("x\n"))]);
+        .commit(&BranchName::default(), &[("README.md", Some("x\n"))]);
     world.write("/workspace/Readme.md", "x\n");
     let commit = world
         .stage(&["/workspace/Readme.md", "/workspace/README.md"])
@@ -208,13 +208,13 @@ fn one_call_carries_so_much_and_no_more() {
     let theirs = files
         .iter()
         .map(|path| (path.as_str(), Some("0123456789\n")));
-    repositories.commit(&repo, &Branch::default(), theirs);
+    repositories.commit(&repo, &BranchName::default(), theirs);
     let limits = GitLimits {
         files: 3,
         file_bytes: 20,
         total_bytes: 30,
     };
-    let git = Git::new(repositories, StagedStore::in_memory().unwrap()).limits(limits);
+    let git = GitService::new(repositories, StagedStore::in_memory().unwrap()).limits(limits);
     world.git = std::sync::Arc::new(git);
     world.repo = repo;
     for path in &files {
@@ -257,7 +257,7 @@ fn one_call_carries_so_much_and_no_more() {
 fn links_submodules_and_unsafe_names_are_not_pulled() {
     let mut world = in_memory();
     let repositories = MemoryRepositories::new();
-    let (repo, main) = (Repo::parse("octo/hostile").unwrap(), Branch::default());
+    let (repo, main) = (Repo::parse("octo/hostile").unwrap(), BranchName::default());
     repositories.commit(&repo, &main, [("d/a.md", Some("a\n"))]);
     for (path, kind) in [
         ("d/link", TreeKind::Link),
@@ -268,7 +268,10 @@ fn links_submodules_and_unsafe_names_are_not_pulled() {
     ] {
         repositories.plant(&repo, &main, path, kind, "hostile\n");
     }
-    world.git = std::sync::Arc::new(Git::new(repositories, StagedStore::in_memory().unwrap()));
+    world.git = std::sync::Arc::new(GitService::new(
+        repositories,
+        StagedStore::in_memory().unwrap(),
+    ));
     world.repo = repo;
     let pulled = world.pull(&["d"], "/workspace").unwrap();
     assert_eq!(pulled.files.len(), 1);
@@ -301,15 +304,15 @@ fn what_may_not_be_taken_away_is_not_staged_as_gone() {
     ] {
         let mut world = in_memory();
         let theirs = [(name, Some("content of the repository\n"))];
-        world.others.commit(&Branch::default(), &theirs);
+        world.others.commit(&BranchName::default(), &theirs);
         world.files = FileSandbox::new(vec![mount]).unwrap();
         let request = StageRequest {
             repo: world.repo.clone(),
-            branch: Branch::default(),
+            branch: BranchName::default(),
             files: vec![world.files.path(&format!("{from}/{name}")).unwrap()],
             from: SandboxPath::parse(from).unwrap(),
             message: "Gone".into(),
-            secrets: Secrets::Refused,
+            secrets: SecretPolicy::Refused,
         };
         let error = wait(world.git.stage(&world.files, request)).unwrap_err();
         assert!(
@@ -357,7 +360,7 @@ fn a_key_in_the_words_of_a_commit_is_not_staged() {
     let world = in_memory();
     world
         .others
-        .commit(&Branch::default(), &[("a.md", Some("a\n"))]);
+        .commit(&BranchName::default(), &[("a.md", Some("a\n"))]);
     let with_key = format!("notes-{key}");
     for (message, branch, name) in [
         (key.as_str(), "main", "a.md"),
@@ -367,11 +370,11 @@ fn a_key_in_the_words_of_a_commit_is_not_staged() {
         world.write(&format!("/workspace/{name}"), "mine\n");
         let request = StageRequest {
             repo: world.repo.clone(),
-            branch: Branch::parse(branch).unwrap(),
+            branch: BranchName::parse(branch).unwrap(),
             files: vec![world.files.path(&format!("/workspace/{name}")).unwrap()],
             from: SandboxPath::parse("/workspace").unwrap(),
             message: message.into(),
-            secrets: Secrets::Refused,
+            secrets: SecretPolicy::Refused,
         };
         let error = wait(world.git.stage(&world.files, request)).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Secrets, "{error}");

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use forge_tools::git::{
-    Branch, Credential, Credentials, Git, GitErrorKind, GitProgram, IfMoved, Repo,
-    Repositories as _, StagedStore,
+    BranchName, Credential, Credentials, GitErrorKind, GitProgram, GitRepositories as _,
+    GitService, OnDivergence, Repo, StagedStore,
 };
 use os_sandbox::Support;
 
@@ -102,7 +102,7 @@ fn bare(world: &World) -> std::path::PathBuf {
 }
 
 fn with_one_file(world: &World, text: &str) -> forge_tools::git::StagedCommit {
-    let main = Branch::default();
+    let main = BranchName::default();
     world.others.commit(&main, &[("a.md", Some("a\n"))]);
     world.write("/workspace/a.md", text);
     world.stage(&["/workspace/a.md"]).unwrap()
@@ -140,7 +140,8 @@ fn what_a_server_refuses_is_told_and_stays_staged() {
         for world in remote() {
             hook(&bare(&world).join("hooks").join(at), script);
             let commit = with_one_file(&world, "mine\n");
-            let error = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap_err();
+            let error =
+                wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
             let text = error.to_string();
             assert_eq!(
                 error.kind(),
@@ -169,7 +170,7 @@ fn settings_of_a_server_that_say_no_are_obeyed() {
         let place = place.to_str().unwrap();
         let commit = with_one_file(&world, "mine\n");
         git(["-C", place, "config", "receive.maxInputSize", "20"], b"");
-        let error = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap_err();
+        let error = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
         let (name, kind) = (world.name, error.kind());
         assert!(
             matches!(kind, GitErrorKind::Rejected | GitErrorKind::Failed),
@@ -180,7 +181,7 @@ fn settings_of_a_server_that_say_no_are_obeyed() {
             ["-C", place, "config", "--unset", "receive.maxInputSize"],
             b"",
         );
-        wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+        wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
         assert_eq!(world.there("a.md").as_deref(), Some("mine\n"), "{name}");
     }
 }
@@ -198,11 +199,11 @@ fn what_is_large_goes_in_pieces() {
     let mut worlds = everywhere();
     worlds.push(over_http);
     for world in worlds {
-        let main = Branch::default();
+        let main = BranchName::default();
         world.others.commit(&main, &[("a.md", Some("a\n"))]);
         world.write("/workspace/a.md", &much);
         let commit = world.stage(&["/workspace/a.md"]).unwrap();
-        wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+        wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
         assert!(
             world.there("a.md").as_deref() == Some(&much),
             "{}",
@@ -226,14 +227,14 @@ fn of_the_files_there_only_those_asked_for_are_fetched() {
     let much = noise(3 << 20, 1);
     let worlds = [Some(over_http()), over_ssh()];
     for world in worlds.into_iter().flatten() {
-        let main = Branch::default();
+        let main = BranchName::default();
         let files = [("a.md", Some("a\n")), ("much", Some(much.as_str()))];
         world.others.commit(&main, &files);
         let cache = world._held.as_ref().unwrap().path().join("cache");
         world.pull(&["a.md"], "/workspace").unwrap();
         world.write("/workspace/a.md", "mine\n");
         let commit = world.stage(&["/workspace/a.md"]).unwrap();
-        wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+        wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
         assert_eq!(world.there("a.md").as_deref(), Some("mine\n"));
         let before = crate::cache::bytes(&cache);
         assert!(before < 1 << 20, "{}: {before}", world.name);
@@ -258,7 +259,7 @@ fn a_server_that_gives_no_single_files_is_asked_for_all() {
     }
     let (world, server) = http(None);
     server.old.store(true, std::sync::atomic::Ordering::SeqCst);
-    let main = Branch::default();
+    let main = BranchName::default();
     world.others.commit(&main, &[("a.md", Some("a\n"))]);
     let error = world.pull(&["a.md"], "/workspace").unwrap_err();
     assert!(error.to_string().contains("Try again"), "{error}");
@@ -269,7 +270,7 @@ fn a_server_that_gives_no_single_files_is_asked_for_all() {
     }
     world.write("/workspace/a.md", "mine\n");
     let commit = world.stage(&["/workspace/a.md"]).unwrap();
-    wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+    wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
 }
 
 #[test]
@@ -280,7 +281,7 @@ fn a_web_server_has_to_prove_who_it_is() {
     let Some((mut world, server)) = https() else {
         return;
     };
-    let main = Branch::default();
+    let main = BranchName::default();
     world.others.commit(&main, &[("a.md", Some("a\n"))]);
     world.pull(&["a.md"], "/workspace").unwrap();
     let held = world._held.as_ref().unwrap().path().to_owned();
@@ -308,7 +309,7 @@ fn a_web_server_has_to_prove_who_it_is() {
     let token = Credential::token("t0ken-of-somebody").unwrap();
     let credentials = credentials.with(&server.origin, token).unwrap();
     let program = GitProgram::new(held.join("cache"), Support::detect()).credentials(credentials);
-    world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+    world.git = Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()));
     world.pull(&["a.md"], "/workspace").unwrap_err();
     assert!(
         server
@@ -375,7 +376,7 @@ fn a_server_that_hides_or_forbids_is_said_to_want_a_name() {
             let credentials = Credentials::new().with(&server.origin, token).unwrap();
             program = program.credentials(credentials);
         }
-        let error = wait(program.head(&world.repo, &Branch::default())).unwrap_err();
+        let error = wait(program.head(&world.repo, &BranchName::default())).unwrap_err();
         let text = error.to_string();
         assert_eq!(error.kind(), kind, "{status}: {text}");
         assert!(text.contains(told), "{status}: {text}");
@@ -398,7 +399,7 @@ fn another_server_is_not_gone_to() {
     }
     let (mut world, server) = http(None);
     let (other, elsewhere) = http(None);
-    let main = Branch::default();
+    let main = BranchName::default();
     for one in [&world, &other] {
         one.others.commit(&main, &[("a.md", Some("a\n"))]);
     }
@@ -407,7 +408,7 @@ fn another_server_is_not_gone_to() {
     let credentials = Credentials::new().with(&server.origin, token).unwrap();
     let cache = world._held.as_ref().unwrap().path().join("cache");
     let program = GitProgram::new(cache, Support::detect()).credentials(credentials);
-    world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+    world.git = Arc::new(GitService::new(program, StagedStore::in_memory().unwrap()));
     let error = world.pull(&["a.md"], "/workspace").unwrap_err();
     assert!(error.to_string().contains("302"), "{error}");
     assert_ne!(server.asked()[0].authorization, "");
@@ -418,7 +419,7 @@ fn ssh_error(sshd: &Sshd, world: &World, agent: &str, known: &str) -> forge_tool
     let cache = world._held.as_ref().unwrap().path().join("cache");
     let program = GitProgram::new(cache, Support::detect());
     let program = program.credentials(sshd.credentials_with(agent, known));
-    wait(program.head(&world.repo, &Branch::default())).unwrap_err()
+    wait(program.head(&world.repo, &BranchName::default())).unwrap_err()
 }
 
 #[test]
@@ -473,13 +474,13 @@ fn an_ssh_server_is_known_and_knows_who_is_asking() {
         world._held.as_ref().unwrap().path().join("c"),
         Support::detect(),
     );
-    let error = wait(program.head(&world.repo, &Branch::default())).unwrap_err();
+    let error = wait(program.head(&world.repo, &BranchName::default())).unwrap_err();
     let example = format!("\"{}\": {{ agent: true", sshd.origin);
     assert!(error.to_string().contains(&example), "{error}");
     // A repository that is not there.
     let nowhere = Repo::parse(&format!("{}/nowhere.git", sshd.origin)).unwrap();
     let program = program.credentials(sshd.credentials());
-    let error = wait(program.head(&nowhere, &Branch::default())).unwrap_err();
+    let error = wait(program.head(&nowhere, &BranchName::default())).unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::NotFound, "{error}");
     // Nobody is there.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -489,11 +490,11 @@ fn an_ssh_server_is_known_and_knows_who_is_asking() {
     let agent = Credential::agent(sshd.at("agent"), sshd.at("known")).unwrap();
     let program = program.credentials(Credentials::new().with(&origin, agent).unwrap());
     let nobody = Repo::parse(&format!("{origin}/x.git")).unwrap();
-    let error = wait(program.head(&nobody, &Branch::default())).unwrap_err();
+    let error = wait(program.head(&nobody, &BranchName::default())).unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::Unreachable, "{error}");
     assert!(error.to_string().contains("Connection refused"), "{error}");
     let nobody = Repo::parse(&format!("http://127.0.0.1:{port}/x.git")).unwrap();
-    let error = wait(program.head(&nobody, &Branch::default())).unwrap_err();
+    let error = wait(program.head(&nobody, &BranchName::default())).unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::Unreachable, "{error}");
 }
 
@@ -502,7 +503,7 @@ fn of_a_person_ssh_reads_nothing() {
     let Some((sshd, world)) = sshd().zip(over_ssh()).filter(|_| confined()) else {
         return;
     };
-    let main = Branch::default();
+    let main = BranchName::default();
     world.others.commit(&main, &[("a.md", Some("a\n"))]);
     world.pull(&["a.md"], "/workspace").unwrap();
     let error = ssh_error(sshd, &world, "agent", "unknown");

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use file_sandbox::FileSandbox;
 use forge_tools::git::tools;
 use forge_tools::{
-    Answer, ApprovalRequest, Approver, Arguments, AssumeYes, BoxFuture, Call, CallResult, Failure,
-    Gate, Hands, HostAnswers, Judgement, LocalRunner, NobodyAnswers, Reason, Redactor, Reply,
-    Request, Runner, Spec, Tool, Toolbox, Verdict,
+    ApprovalAnswer, ApprovalRequest, Approver, Arguments, AutoApprove, BoxFuture, CallFailure,
+    CallRequest, CallResult, CallRunner, Gate, GateRequest, HostApprover, Judgement, LocalRunner,
+    NoApprover, Redactor, Reply, Spec, Tool, ToolContext, Toolbox, Verdict, VerdictReason,
 };
 use serde_json::json;
 
@@ -23,8 +23,8 @@ fn key() -> String {
 pub(crate) struct Rules(pub(crate) Verdict);
 
 impl Gate for Rules {
-    fn judge(&self, _: &Request<'_>) -> Judgement {
-        Judgement::new(self.0, Reason::new("the rules say so"))
+    fn judge(&self, _: &GateRequest<'_>) -> Judgement {
+        Judgement::new(self.0, VerdictReason::new("the rules say so"))
     }
 }
 
@@ -36,7 +36,7 @@ fn with_runner(
     world: &World,
     approver: impl Approver,
     rules: Verdict,
-    runner: impl Runner,
+    runner: impl CallRunner,
 ) -> Toolbox {
     let mut builder = Toolbox::builder()
         .files(world.files.clone())
@@ -53,7 +53,7 @@ fn with_runner(
 fn stage(toolbox: &Toolbox, world: &World, files: &[&str]) -> CallResult {
     let repo = world.repo.to_string();
     let arguments = json!({ "repo": repo, "files": files, "message": "m" });
-    wait(toolbox.call(Call::new("git_stage", arguments)))
+    wait(toolbox.call(CallRequest::new("git_stage", arguments)))
 }
 
 fn how_many(world: &World) -> usize {
@@ -126,10 +126,10 @@ fn what_nobody_has_seen_nobody_has_agreed_to() {
         .commit(&Default::default(), &[("README.md", Some("hello\n"))]);
     world.write("/workspace/notes.md", &format!("key: {}\n", key()));
     let approvers: [Arc<dyn Approver>; 4] = [
-        Arc::new(AssumeYes::confined()),
-        Arc::new(AssumeYes::even_unconfined()),
-        Arc::new(HostAnswers),
-        Arc::new(NobodyAnswers::because("nobody is there")),
+        Arc::new(AutoApprove::confined()),
+        Arc::new(AutoApprove::even_unconfined()),
+        Arc::new(HostApprover),
+        Arc::new(NoApprover::because("nobody is there")),
     ];
     for approver in approvers {
         for rules in [Verdict::Allow, Verdict::Ask] {
@@ -156,7 +156,7 @@ struct Meanwhile {
 }
 
 impl Approver for Meanwhile {
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         let mut asked = self.asked.lock().unwrap();
         *asked += 1;
         if *asked <= self.restless {
@@ -165,7 +165,7 @@ impl Approver for Meanwhile {
             self.files.write(&path, &text, Default::default()).unwrap();
         }
         let by = "a person".to_owned();
-        Box::pin(async move { Answer::AllowOnce { by } })
+        Box::pin(async move { ApprovalAnswer::AllowOnce { by } })
     }
 }
 
@@ -193,7 +193,7 @@ fn what_changes_meanwhile_is_asked_again() {
 /// Changes a file in the last moment: after the answer, before the work.
 struct LastMoment(FileSandbox, String);
 
-impl Runner for LastMoment {
+impl CallRunner for LastMoment {
     fn place(&self, _: &Spec, _: &'static str) -> &'static str {
         "elsewhere"
     }
@@ -202,8 +202,8 @@ impl Runner for LastMoment {
         &'a self,
         tool: &'a dyn Tool,
         args: Arguments,
-        hands: Hands,
-    ) -> BoxFuture<'a, Result<Reply, Failure>> {
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let path = self.0.path("/workspace/notes.md").unwrap();
         self.0.write(&path, &self.1, Default::default()).unwrap();
         tool.run(args, hands)

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use forge_tools::git::tools::{self, Granted, RepoAccess};
-use forge_tools::git::{Branch, FileState, Git, MemoryRepositories, Repo, Status};
-use forge_tools::{AssumeYes, Call, Toolbox};
+use forge_tools::git::tools::{self, RepoAccess, RepoGrants};
+use forge_tools::git::{BranchName, FileState, GitService, MemoryRepositories, Repo, Status};
+use forge_tools::{AutoApprove, CallRequest, Toolbox};
 use serde_json::json;
 
 use crate::tools::granted;
 use crate::world::{World, files, in_memory, wait, worlds};
 
-fn toolbox(world: &World, granted: Granted) -> Toolbox {
+fn toolbox(world: &World, granted: RepoGrants) -> Toolbox {
     let mut builder = Toolbox::builder()
         .files(world.files.clone())
-        .approver(AssumeYes::confined());
+        .approver(AutoApprove::confined());
     for tool in tools::all(world.git.clone(), granted) {
         builder = builder.boxed_tool(tool);
     }
@@ -92,9 +92,9 @@ fn files_of_another_run_are_not_deleted_ones() {
     let repositories = MemoryRepositories::new();
     let repo = Repo::parse("octo/kept").unwrap();
     let hello = [("README.md", Some("hello\n")), ("a.md", Some("a\n"))];
-    repositories.commit(&repo, &Branch::default(), hello);
+    repositories.commit(&repo, &BranchName::default(), hello);
     let world = || World {
-        git: Arc::new(Git::new(
+        git: Arc::new(GitService::new(
             repositories.clone(),
             crate::staying::store(dir.path()),
         )),
@@ -123,7 +123,7 @@ fn files_of_another_run_are_not_deleted_ones() {
 fn a_model_is_told_in_words_and_rows() {
     let world = worlds().remove(0);
     let toolbox = self::toolbox(&world, granted(&world));
-    let call = |tool: &str, arguments| wait(toolbox.call(Call::new(tool, arguments)));
+    let call = |tool: &str, arguments| wait(toolbox.call(CallRequest::new(tool, arguments)));
     assert_eq!(
         call("gitStatus", json!({})).content,
         "No files were pulled."
@@ -163,7 +163,7 @@ fn a_model_is_told_in_words_and_rows() {
     // Who may stage nothing is told of nothing that is staged.
     let only_pulls = [(world.repo.clone(), RepoAccess::ReadOnly)];
     let toolbox = self::toolbox(&world, only_pulls.into_iter().collect());
-    let told = wait(toolbox.call(Call::new("git_status", json!({}))));
+    let told = wait(toolbox.call(CallRequest::new("git_status", json!({}))));
     assert!(!told.content.contains(&id), "{}", told.content);
     assert_eq!(told.structured.unwrap()["files"][0]["staged"], false);
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::{Mode, Mount, SandboxPath};
 use forge_tools::git::{
-    Branch, Git, GitBackend, GitErrorKind, IfMoved, MemoryRepositories, Repo, StagedStore,
+    BranchName, GitBackend, GitErrorKind, GitService, MemoryRepositories, OnDivergence, Repo,
+    StagedStore,
 };
 
 use crate::world::{World, files, in_memory, wait};
@@ -26,10 +27,10 @@ fn world(dir: &std::path::Path) -> World {
     world.repo = Repo::parse("octo/kept").unwrap();
     repositories.commit(
         &world.repo,
-        &Branch::default(),
+        &BranchName::default(),
         [("README.md", Some("hello\n"))],
     );
-    world.git = Arc::new(Git::new(repositories, store(dir)));
+    world.git = Arc::new(GitService::new(repositories, store(dir)));
     world.files = files();
     world
 }
@@ -44,7 +45,12 @@ fn a_restart_forgets_nothing() {
     let second = world(dir.path());
     let kept = wait(second.git.list_staged()).unwrap().commits;
     assert_eq!(kept, std::slice::from_ref(&staged));
-    wait(second.git.push(second.approve(&staged), IfMoved::Refuse)).unwrap();
+    wait(
+        second
+            .git
+            .push(second.approve(&staged), OnDivergence::Refuse),
+    )
+    .unwrap();
     assert_eq!(wait(second.git.list_staged()).unwrap().commits, []);
 }
 
@@ -58,7 +64,7 @@ fn what_somebody_changed_in_the_store_is_not_pushed() {
     let approval = world.approve(&staged);
     let hash = file_sandbox::ContentHash::of(b"staged\n").to_string();
     std::fs::write(place.join(hash), "something else\n").unwrap();
-    let error = wait(world.git.push(approval, IfMoved::Refuse)).unwrap_err();
+    let error = wait(world.git.push(approval, OnDivergence::Refuse)).unwrap_err();
     assert!(
         error.to_string().contains("no longer what it was"),
         "{error}"
@@ -71,7 +77,7 @@ fn what_somebody_changed_in_the_store_is_not_pushed() {
         text.replace("A change", "Another"),
     )
     .unwrap();
-    let error = wait(world.git.push(approval, IfMoved::Refuse)).unwrap_err();
+    let error = wait(world.git.push(approval, OnDivergence::Refuse)).unwrap_err();
     assert!(
         error.to_string().contains("no longer what was agreed to"),
         "{error}"
@@ -168,11 +174,11 @@ fn whatever_ends_it_a_commit_is_there_whole_or_not_at_all() {
             let fresh = MemoryRepositories::new();
             fresh.commit(
                 &world.repo,
-                &Branch::default(),
+                &BranchName::default(),
                 [("README.md", Some("hello\n"))],
             );
-            let git = Git::new(fresh, store(dir.path()));
-            wait(git.push(approval, IfMoved::Refuse)).unwrap();
+            let git = GitService::new(fresh, store(dir.path()));
+            wait(git.push(approval, OnDivergence::Refuse)).unwrap();
         }
     }
     assert!(seen > 0);

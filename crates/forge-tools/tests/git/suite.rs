@@ -1,8 +1,9 @@
 //! What holds for every place that holds repositories.
 
-use forge_tools::AssumeYes;
+use forge_tools::AutoApprove;
 use forge_tools::git::{
-    Branch, FileOperation, GitErrorKind, GitOperation, IfMoved, PullOutcome, PushApproval, StagedId,
+    BranchName, FileOperation, GitErrorKind, GitOperation, OnDivergence, PullOutcome, PushApproval,
+    StagedId,
 };
 
 use crate::world::{Person, World, wait, worlds};
@@ -70,7 +71,7 @@ fn what_is_pushed_is_what_was_staged() {
         let odd = "new/we\"ird M 100644 日本.md";
         let gone = "new/\"go\"ne";
         let others = [(odd, Some("even\n")), (gone, Some("there\n"))];
-        world.others.commit(&Branch::default(), &others);
+        world.others.commit(&BranchName::default(), &others);
         world.write(&format!("/workspace/{odd}"), "odd\n");
         let commit = world
             .stage(&[
@@ -87,7 +88,7 @@ fn what_is_pushed_is_what_was_staged() {
             world.name
         );
         world.write("/workspace/analyses/topic.md", "edited later\n");
-        let pushed = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+        let pushed = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap();
         assert!(pushed.url.contains(if world.name == "memory" {
             "github.com/octo/reports/commit/"
         } else {
@@ -119,7 +120,7 @@ fn nothing_is_pushed_that_nobody_agreed_to() {
             assert!(shown.contains(part), "{part} in {shown}");
         }
         // Nobody is shown anything by --yes.
-        let unseen = wait(PushApproval::ask(&commit, &AssumeYes::even_unconfined())).unwrap_err();
+        let unseen = wait(PushApproval::ask(&commit, &AutoApprove::even_unconfined())).unwrap_err();
         assert_eq!(unseen.kind(), GitErrorKind::NotAgreed);
         assert_eq!(staged_ids(&world), [commit.id().clone()]);
         assert_eq!(world.there("README.md").as_deref(), Some("hello\n"));
@@ -127,7 +128,7 @@ fn nothing_is_pushed_that_nobody_agreed_to() {
         // An answer for what has gone is for nothing.
         let approval = world.approve(&commit);
         wait(world.git.discard(commit.id())).unwrap();
-        let error = wait(world.git.push(approval, IfMoved::Refuse)).unwrap_err();
+        let error = wait(world.git.push(approval, OnDivergence::Refuse)).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::NotFound);
         assert_eq!(error.operation(), Some(GitOperation::Push));
     }
@@ -156,20 +157,20 @@ fn what_is_discarded_is_gone_once() {
 #[test]
 fn a_branch_that_moved_is_not_pushed_to() {
     for world in worlds() {
-        let main = Branch::default();
+        let main = BranchName::default();
         world.write("/workspace/README.md", "mine\n");
         let commit = world.stage(&["/workspace/README.md"]).unwrap();
         world
             .others
             .commit(&main, &[("analyses/topic.md", Some("theirs\n"))]);
-        let error = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap_err();
+        let error = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Moved, "{}: {error}", world.name);
         let text = error.to_string();
         assert!(text.contains("Changed there: analyses/topic.md."), "{text}");
         assert!(text.contains("--rebase"), "{text}");
         assert_eq!(world.there("README.md").as_deref(), Some("hello\n"));
         // Nothing of it was touched there.
-        wait(world.git.push(world.approve(&commit), IfMoved::Rebase)).unwrap();
+        wait(world.git.push(world.approve(&commit), OnDivergence::Rebase)).unwrap();
         assert_eq!(world.there("README.md").as_deref(), Some("mine\n"));
         assert_eq!(
             world.there("analyses/topic.md").as_deref(),
@@ -181,7 +182,7 @@ fn a_branch_that_moved_is_not_pushed_to() {
         world
             .others
             .commit(&main, &[("README.md", Some("theirs\n"))]);
-        for if_moved in [IfMoved::Refuse, IfMoved::Rebase] {
+        for if_moved in [OnDivergence::Refuse, OnDivergence::Rebase] {
             let error = wait(world.git.push(world.approve(&commit), if_moved)).unwrap_err();
             assert_eq!(error.kind(), GitErrorKind::Moved);
             assert!(
@@ -200,8 +201,8 @@ fn a_file_that_came_into_the_way_is_no_rebase() {
         world.write("/workspace/notes", "a file\n");
         let commit = world.stage(&["/workspace/notes"]).unwrap();
         let theirs = [("notes/a.md", Some("in a directory\n"))];
-        world.others.commit(&Branch::default(), &theirs);
-        let error = wait(world.git.push(world.approve(&commit), IfMoved::Rebase)).unwrap_err();
+        world.others.commit(&BranchName::default(), &theirs);
+        let error = wait(world.git.push(world.approve(&commit), OnDivergence::Rebase)).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Refused, "{error}");
         assert_eq!(
             world.there("notes/a.md").as_deref(),
@@ -215,8 +216,8 @@ fn a_branch_that_takes_nothing_leaves_it_staged() {
     for world in worlds() {
         world.write("/workspace/README.md", "mine\n");
         let commit = world.stage(&["/workspace/README.md"]).unwrap();
-        world.others.protect(&Branch::default());
-        let error = wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap_err();
+        world.others.protect(&BranchName::default());
+        let error = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
         assert_eq!(
             error.kind(),
             GitErrorKind::Rejected,
@@ -286,7 +287,7 @@ fn local_edits_are_not_taken_away() {
             world.pull(&["analyses/topic.md"], "/workspace").unwrap();
             world.write(path, local);
             let theirs = [("analyses/topic.md", Some(theirs)), ("x", Some("x"))];
-            world.others.commit(&Branch::default(), &theirs);
+            world.others.commit(&BranchName::default(), &theirs);
             let pulled = world.pull(&["analyses/topic.md"], "/workspace").unwrap();
             assert_eq!(pulled.files[0].outcome, outcome, "{local:?}");
             let bytes = world

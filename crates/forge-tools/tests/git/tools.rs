@@ -1,13 +1,13 @@
 //! Git as a model has it: through the executor.
 
-use forge_tools::git::tools::{Granted, RepoAccess};
+use forge_tools::git::tools::{RepoAccess, RepoGrants};
 use forge_tools::git::{PushApproval, StagedId, tools};
-use forge_tools::{AssumeYes, Call, CallResult, Toolbox};
+use forge_tools::{AutoApprove, CallRequest, CallResult, Toolbox};
 use serde_json::{Value, json};
 
 use crate::world::{Person, World, wait, worlds};
 
-pub(crate) fn granted(world: &World) -> Granted {
+pub(crate) fn granted(world: &World) -> RepoGrants {
     [(world.repo.clone(), RepoAccess::ReadWrite)]
         .into_iter()
         .collect()
@@ -16,7 +16,7 @@ pub(crate) fn granted(world: &World) -> Granted {
 fn toolbox(world: &World) -> Toolbox {
     let mut builder = Toolbox::builder()
         .files(world.files.clone())
-        .approver(AssumeYes::confined());
+        .approver(AutoApprove::confined());
     for tool in tools::all(world.git.clone(), granted(world)) {
         builder = builder.boxed_tool(tool);
     }
@@ -24,7 +24,7 @@ fn toolbox(world: &World) -> Toolbox {
 }
 
 fn call(world: &World, tool: &str, arguments: Value) -> CallResult {
-    wait(toolbox(world).call(Call::new(tool, arguments)))
+    wait(toolbox(world).call(CallRequest::new(tool, arguments)))
 }
 
 fn structured(result: CallResult) -> Value {
@@ -170,13 +170,13 @@ fn a_pull_is_asked_about_and_a_push_is_not_theirs_to_ask() {
     }
     let toolbox = builder.approver(Person::saying(false)).build().unwrap();
     let arguments = json!({ "repo": world.repo.to_string(), "paths": ["README.md"] });
-    let denied = wait(toolbox.call(Call::new("git_pull", arguments)));
+    let denied = wait(toolbox.call(CallRequest::new("git_pull", arguments)));
     assert_eq!(denied.error.unwrap().code, "DENIED");
     let readme = world.files.path("/workspace/README.md").unwrap();
     assert!(!world.files.exists(&readme).unwrap());
     world.write("/workspace/README.md", "mine\n");
     let commit = world.stage(&["/workspace/README.md"]).unwrap();
-    assert!(wait(PushApproval::ask(&commit, &AssumeYes::confined())).is_err());
+    assert!(wait(PushApproval::ask(&commit, &AutoApprove::confined())).is_err());
 }
 
 /// Of some parts of every tool, as they are listed.

@@ -4,16 +4,16 @@ use std::sync::{Arc, Mutex};
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::git::{
-    Branch, Git, GitBackend, GitError, MemoryRepositories, PullRequest, Pulled, PushApproval, Repo,
-    RepoPath, Secrets, StageRequest, StagedCommit, StagedStore,
+    BranchName, GitBackend, GitError, GitService, MemoryRepositories, PullRequest, Pulled,
+    PushApproval, Repo, RepoPath, SecretPolicy, StageRequest, StagedCommit, StagedStore,
 };
-use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 
 /// What others do to the repository.
 pub(crate) trait Others: Send + Sync {
-    fn commit(&self, branch: &Branch, files: &[(&str, Option<&str>)]);
-    fn read(&self, branch: &Branch, path: &str) -> Option<Vec<u8>>;
-    fn protect(&self, branch: &Branch);
+    fn commit(&self, branch: &BranchName, files: &[(&str, Option<&str>)]);
+    fn read(&self, branch: &BranchName, path: &str) -> Option<Vec<u8>>;
+    fn protect(&self, branch: &BranchName);
     /// Its files, where it has any.
     #[cfg(target_os = "linux")]
     fn as_bare(&self) -> Option<&crate::program::Bare> {
@@ -34,15 +34,15 @@ pub(crate) struct World {
 struct InMemory(MemoryRepositories, Repo);
 
 impl Others for InMemory {
-    fn commit(&self, branch: &Branch, files: &[(&str, Option<&str>)]) {
+    fn commit(&self, branch: &BranchName, files: &[(&str, Option<&str>)]) {
         self.0.commit(&self.1, branch, files.iter().copied());
     }
 
-    fn read(&self, branch: &Branch, path: &str) -> Option<Vec<u8>> {
+    fn read(&self, branch: &BranchName, path: &str) -> Option<Vec<u8>> {
         self.0.read(&self.1, branch, path)
     }
 
-    fn protect(&self, branch: &Branch) {
+    fn protect(&self, branch: &BranchName) {
         self.0.protect(&self.1, branch);
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn with_repositories() -> (World, MemoryRepositories) {
     let repo = Repo::parse("octo/reports").unwrap();
     let world = World {
         name: "memory",
-        git: Arc::new(Git::new(
+        git: Arc::new(GitService::new(
             repositories.clone(),
             StagedStore::in_memory().unwrap(),
         )),
@@ -89,7 +89,7 @@ pub(crate) fn worlds() -> Vec<World> {
     worlds.shrink_to_fit();
     for world in &worlds {
         world.others.commit(
-            &Branch::default(),
+            &BranchName::default(),
             &[
                 ("README.md", Some("hello\n")),
                 ("analyses/topic.md", Some("one\ntwo\nthree\n")),
@@ -112,12 +112,12 @@ impl World {
     }
 
     pub(crate) fn stage(&self, paths: &[&str]) -> Result<StagedCommit, GitError> {
-        self.stage_for(&Branch::default(), paths)
+        self.stage_for(&BranchName::default(), paths)
     }
 
     pub(crate) fn stage_for(
         &self,
-        branch: &Branch,
+        branch: &BranchName,
         paths: &[&str],
     ) -> Result<StagedCommit, GitError> {
         let request = StageRequest {
@@ -129,7 +129,7 @@ impl World {
                 .collect(),
             from: SandboxPath::parse("/workspace").unwrap(),
             message: "A change".into(),
-            secrets: Secrets::Refused,
+            secrets: SecretPolicy::Refused,
         };
         wait(self.git.stage(&self.files, request))
     }
@@ -137,7 +137,7 @@ impl World {
     pub(crate) fn pull(&self, paths: &[&str], into: &str) -> Result<Pulled, GitError> {
         let request = PullRequest {
             repo: self.repo.clone(),
-            branch: Branch::default(),
+            branch: BranchName::default(),
             paths: paths
                 .iter()
                 .map(|path| RepoPath::parse(path).unwrap())
@@ -152,7 +152,7 @@ impl World {
     }
 
     pub(crate) fn there(&self, path: &str) -> Option<String> {
-        let bytes = self.others.read(&Branch::default(), path)?;
+        let bytes = self.others.read(&BranchName::default(), path)?;
         Some(String::from_utf8(bytes).unwrap())
     }
 }
@@ -173,13 +173,13 @@ impl Person {
 }
 
 impl Approver for Person {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         self.shown.lock().unwrap().push(request.preview());
         let by = "a person".to_owned();
         Box::pin(async move {
             match self.agrees {
-                true => Answer::AllowOnce { by },
-                false => Answer::Deny { by, reason: None },
+                true => ApprovalAnswer::AllowOnce { by },
+                false => ApprovalAnswer::Deny { by, reason: None },
             }
         })
     }

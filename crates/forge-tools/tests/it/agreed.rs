@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use forge_tools::{
-    Answer, ApprovalRequest, Approver, Asked, BoxFuture, Record, Recorder, Toolbox, Verdict,
+    ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRecord, DecisionEntry, Recorder,
+    Toolbox, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -35,14 +36,14 @@ impl Reader {
 }
 
 impl Approver for Reader {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         let mut shown = self.shown.lock().unwrap();
         shown.push(request.question());
         (self.meanwhile)(shown.len());
         let by = "a person".to_owned();
         let answer = match self.for_run {
-            true => Answer::AllowForRun { by },
-            false => Answer::AllowOnce { by },
+            true => ApprovalAnswer::AllowForRun { by },
+            false => ApprovalAnswer::AllowOnce { by },
         };
         Box::pin(async { answer })
     }
@@ -178,12 +179,12 @@ fn what_keeps_changing_is_given_up_here() {
 struct Late(PathBuf);
 
 impl Recorder for Late {
-    fn decided(&self, _: &Asked<'_>) -> std::io::Result<Option<u64>> {
+    fn decided(&self, _: &DecisionEntry<'_>) -> std::io::Result<Option<u64>> {
         std::fs::write(&self.0, "o late\n")?;
         Ok(None)
     }
 
-    fn record(&self, _: &Record) -> std::io::Result<()> {
+    fn record(&self, _: &CallRecord) -> std::io::Result<()> {
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Ten thousand calls of anything with anything: an answer to each, in bounds, that names no place
 //! of the host and not the word that models must not see.
 
-use forge_tools::Call;
+use forge_tools::CallRequest;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -79,7 +79,7 @@ proptest! {
             for (tool, arguments) in calls {
                 // What the call itself says may come back in the answer.
                 let asked = format!("{tool} {arguments}");
-                let result = toolbox.call(Call::new(&tool, arguments)).await;
+                let result = toolbox.call(CallRequest::new(&tool, arguments)).await;
                 let said = result.to_json();
                 let said = format!("{} {} {:?}", said["content"], said["structured"], result.error);
                 assert!(!said.contains(host), "{asked}\n{said}");
@@ -121,7 +121,7 @@ proptest! {
         let host = dir.path().to_str().unwrap();
         block_on(async {
             for line in lines {
-                let result = toolbox.call(Call::new("shell", json!({"command": line}))).await;
+                let result = toolbox.call(CallRequest::new("shell", json!({"command": line}))).await;
                 let error = result.error.unwrap();
                 assert!(["BLOCKED", "COMMAND_SYNTAX"].contains(&error.code.as_str()), "{line}: {error:?}");
                 assert!(line.contains("zone") || !result.content.contains("zone"), "{line}: {error:?}");

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::cap_std;
 use forge_tools::audit::{
-    AuditLog, Break, Integrity, LogOptions, MAX_LINE_BYTES, Place, Sealed, Verified, Verifier,
-    segment_name, verify,
+    AuditLog, Break, Integrity, LogOptions, LogPosition, LogSeal, MAX_LINE_BYTES, Verified,
+    Verifier, segment_name, verify,
 };
-use forge_tools::{Asked, MemoryRecorder, Record, Recorder, Redactor, Toolbox};
+use forge_tools::{CallRecord, DecisionEntry, MemoryRecorder, Recorder, Redactor, Toolbox};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn small(max_segment_bytes: u64) -> LogOptions {
 }
 
 /// A record as the executor makes them.
-fn record(arguments: Value) -> Record {
+fn record(arguments: Value) -> CallRecord {
     let kept = Arc::new(MemoryRecorder::default());
     let toolbox = Toolbox::builder()
         .shared_recorder(Arc::clone(&kept) as Arc<dyn Recorder>)
@@ -41,10 +41,10 @@ fn record(arguments: Value) -> Record {
     kept.records().remove(0)
 }
 
-fn write(log: &AuditLog, record: &Record) {
+fn write(log: &AuditLog, record: &CallRecord) {
     let call = log.decided(&record.asked()).unwrap();
     assert!(call.is_some());
-    log.record(&Record {
+    log.record(&CallRecord {
         call,
         ..record.clone()
     })
@@ -52,7 +52,7 @@ fn write(log: &AuditLog, record: &Record) {
 }
 
 /// `count` calls and the seal.
-fn sealed(dir: &Path, count: u64) -> Sealed {
+fn sealed(dir: &Path, count: u64) -> LogSeal {
     let log = open(dir, LogOptions::default()).unwrap();
     for n in 0..count {
         write(&log, &record(json!({ "n": n })));
@@ -78,8 +78,8 @@ fn lines(dir: &Path) -> Vec<Value> {
         .collect()
 }
 
-fn at(line: u64) -> Place {
-    Place { segment: 0, line }
+fn at(line: u64) -> LogPosition {
+    LogPosition { segment: 0, line }
 }
 
 /// F003-02, F003-24, F003-35: asked, decided with reasons, where and why, what policies did; and
@@ -174,11 +174,11 @@ impl FullFrom {
 }
 
 impl Recorder for FullFrom {
-    fn decided(&self, _: &Asked<'_>) -> std::io::Result<Option<u64>> {
+    fn decided(&self, _: &DecisionEntry<'_>) -> std::io::Result<Option<u64>> {
         self.next().map(|()| Some(7))
     }
 
-    fn record(&self, record: &Record) -> std::io::Result<()> {
+    fn record(&self, record: &CallRecord) -> std::io::Result<()> {
         // Without a decision the executor never got to it.
         assert_eq!(record.call, (self.0 > 0).then_some(7));
         self.next()
@@ -524,7 +524,7 @@ fn child_that_writes() {
             std::process::exit(3);
         };
         if log
-            .record(&Record {
+            .record(&CallRecord {
                 call,
                 ..record.clone()
             })

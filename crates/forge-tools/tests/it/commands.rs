@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forge_tools::{Call, Processes, Toolbox, Verdict};
+use forge_tools::{CallRequest, Processes, Toolbox, Verdict};
 use os_sandbox::{Access, Plan, Policy, Requirement, Support};
 use serde_json::json;
 
@@ -147,7 +147,7 @@ fn a_call_that_nobody_waits_for_ends_its_command_and_is_recorded_here() {
     let command = "sh -c 'while :; do echo x >> work-dir/beat; sleep 0.05; done'";
     let size = || std::fs::metadata(&beat).map_or(0, |meta| meta.len());
     block_on(async {
-        let running = toolbox.call(Call::new("shell", json!({"command": command})));
+        let running = toolbox.call(CallRequest::new("shell", json!({"command": command})));
         let started = async {
             while size() < 4 {
                 tokio::task::yield_now().await;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forge_tools::{Call, Toolbox, Verdict};
+use forge_tools::{CallRequest, Toolbox, Verdict};
 use os_sandbox::{Access, Backend, Plan, Policy, Requirement, Support};
 use serde_json::json;
 
@@ -123,7 +123,7 @@ fn a_call_that_is_given_up_ends_everything_that_was_started_here() {
     for (backend, toolbox) in toolboxes(dir.path()) {
         let command = format!("{CLINGING}\nsleep 600");
         block_on(async {
-            let running = toolbox.call(Call::new(
+            let running = toolbox.call(CallRequest::new(
                 "shell",
                 json!({"command": command, "timeout_s": 600}),
             ));

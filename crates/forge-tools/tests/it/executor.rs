@@ -2,27 +2,27 @@
 //! order, and what is kept of it.
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-use forge_tools::{Answer, Approver as _, AssumeYes, HostAnswers, NobodyAnswers, Verdict};
+use forge_tools::{ApprovalAnswer, Approver as _, AutoApprove, HostApprover, NoApprover, Verdict};
 use serde_json::json;
 
 use crate::place::everywhere;
 use crate::support::{Always, Counting, World, call, recorder};
 
-fn no() -> Answer {
-    Answer::Deny {
+fn no() -> ApprovalAnswer {
+    ApprovalAnswer::Deny {
         by: "a person".into(),
         reason: Some("not today".into()),
     }
 }
 
-fn yes_once() -> Answer {
-    Answer::AllowOnce {
+fn yes_once() -> ApprovalAnswer {
+    ApprovalAnswer::AllowOnce {
         by: "a person".into(),
     }
 }
 
-fn yes_for_run() -> Answer {
-    Answer::AllowForRun {
+fn yes_for_run() -> ApprovalAnswer {
+    ApprovalAnswer::AllowForRun {
         by: "a person".into(),
     }
 }
@@ -71,7 +71,7 @@ fn nothing_lifts_a_block() {
     let toolbox = world
         .builder()
         .gate(Always(Verdict::Block))
-        .approver(AssumeYes::confined())
+        .approver(AutoApprove::confined())
         .build()
         .unwrap();
     std::fs::write(world.host.path().join("out/a.md"), "kept").unwrap();
@@ -119,7 +119,7 @@ fn a_question_that_stays_open_says_how_it_is_answered() {
     let toolbox = world
         .builder()
         .gate(Always(Verdict::Ask))
-        .approver(Counting::new(Answer::Later {
+        .approver(Counting::new(ApprovalAnswer::Later {
             reason: "nobody has answered yet".into(),
             hint: "Repeat the call later.".into(),
         }))
@@ -140,11 +140,11 @@ fn a_question_that_stays_open_says_how_it_is_answered() {
 
 #[test]
 fn the_next_approver_is_asked_only_where_the_first_finds_nobody() {
-    let later = || Answer::Later {
+    let later = || ApprovalAnswer::Later {
         reason: "r".into(),
         hint: "h".into(),
     };
-    let nobody = || Answer::Unanswered { reason: "r".into() };
+    let nobody = || ApprovalAnswer::Unanswered { reason: "r".into() };
     for (first, asked) in [
         (yes_once(), 0),
         (yes_for_run(), 0),
@@ -186,12 +186,12 @@ fn denied_blocked_and_unanswered_read_differently() {
     This call of write_file was denied by a person: not today
     Asking again for the same is of no use. Other calls are open to you: ask what is wanted instead, or go on without it.
     ");
-    let nobody = NobodyAnswers::because("there is no terminal");
+    let nobody = NoApprover::because("there is no terminal");
     insta::assert_snapshot!(say(asking().approver(nobody).build().unwrap()), @r"
     write_file needs a person's approval (the test says so), and nobody could be asked: there is no terminal.
     Repeating the call does not help in this run; go on without it.
     ");
-    assert!(say(asking().approver(HostAnswers).build().unwrap()).starts_with("Written"));
+    assert!(say(asking().approver(HostApprover).build().unwrap()).starts_with("Written"));
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn every_call_leaves_one_record_with_a_reason_here() {
 fn a_result_that_cannot_be_recorded_is_withheld() {
     struct Full;
     impl forge_tools::Recorder for Full {
-        fn record(&self, _: &forge_tools::Record) -> std::io::Result<()> {
+        fn record(&self, _: &forge_tools::CallRecord) -> std::io::Result<()> {
             Err(std::io::ErrorKind::StorageFull.into())
         }
     }
@@ -260,7 +260,7 @@ fn a_result_that_cannot_be_recorded_is_withheld() {
 
 #[test]
 fn questions_of_parallel_calls_come_one_at_a_time() {
-    use forge_tools::{ApprovalRequest, Approver, BoxFuture, Call};
+    use forge_tools::{ApprovalRequest, Approver, BoxFuture, CallRequest};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -270,13 +270,13 @@ fn questions_of_parallel_calls_come_one_at_a_time() {
         most: AtomicUsize,
     }
     impl Approver for OneAtATime {
-        fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
             Box::pin(async {
                 let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
                 self.most.fetch_max(open, Ordering::SeqCst);
                 tokio::task::yield_now().await;
                 self.open.fetch_sub(1, Ordering::SeqCst);
-                Answer::AllowOnce {
+                ApprovalAnswer::AllowOnce {
                     by: "a test".into(),
                 }
             })
@@ -295,7 +295,10 @@ fn questions_of_parallel_calls_come_one_at_a_time() {
             let toolbox = toolbox.clone();
             tokio::spawn(async move {
                 let arguments = json!({"path": format!("/out/{n}.md"), "content": "x"});
-                toolbox.call(Call::new("write_file", arguments)).await.ok
+                toolbox
+                    .call(CallRequest::new("write_file", arguments))
+                    .await
+                    .ok
             })
         });
         for done in calls.collect::<Vec<_>>() {
@@ -378,7 +381,7 @@ fn what_cannot_be_shown_whole_is_not_agreed_to() {
             builder = builder.files(FileSandbox::new(vec![mount]).unwrap());
         }
         let toolbox = if beforehand {
-            builder.approver(AssumeYes::confined())
+            builder.approver(AutoApprove::confined())
         } else {
             builder.approver(counting.clone())
         };
@@ -461,7 +464,7 @@ fn the_scope_names_tool_paths_and_worker() {
     #[derive(Default)]
     struct Shown(Mutex<Vec<String>>);
     impl Approver for Shown {
-        fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
             let question = request.question();
             let last = question.lines().last().unwrap_or_default();
             self.0.lock().unwrap().push(last.to_owned());

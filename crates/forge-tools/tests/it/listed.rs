@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use forge_tools::{
-    Answer, ApprovalRequest, Approver, BoxFuture, Processes, ProgramList, Toolbox, Verdict,
+    ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, Processes, ProgramList, Toolbox, Verdict,
 };
 use os_sandbox::{Access, Environment, Plan, Policy, Requirement, Support};
 use serde_json::json;
@@ -50,10 +50,10 @@ fn allow(names: &[&str]) -> ProgramList {
 struct Swaps(PathBuf);
 
 impl Approver for Swaps {
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         std::fs::remove_file(&self.0).unwrap();
         symlink("/usr/bin/touch", &self.0).unwrap();
-        Box::pin(async { Answer::AllowOnce { by: "test".into() } })
+        Box::pin(async { ApprovalAnswer::AllowOnce { by: "test".into() } })
     }
 }
 
@@ -107,7 +107,7 @@ fn names_are_looked_up_along_the_path_of_commands() {
             environment,
             list,
             Verdict::Allow,
-            forge_tools::AssumeYes::confined(),
+            forge_tools::AutoApprove::confined(),
         );
         let result = call(&toolbox, "shell", json!({"command": "echo made"}));
         assert_eq!(result.ok, !blocked, "{path:?}: {}", result.content);
@@ -137,7 +137,7 @@ fn every_program_of_a_line_is_looked_at_before_any_is_started() {
             Environment::clean(),
             list,
             Verdict::Allow,
-            forge_tools::AssumeYes::confined(),
+            forge_tools::AutoApprove::confined(),
         );
         for joined in ["|", "&&", ";", "||"] {
             let command = format!("touch made {joined} {rest}");

@@ -1,7 +1,8 @@
 //! Results that are too long: both ends are shown, and the rest is read by a handle.
 
 use forge_tools::{
-    Arguments, BoxFuture, Code, Failure, Hands, Intent, Reply, Spec, Tool, Toolbox, View,
+    Arguments, BoxFuture, CallFailure, FailureCode, Intent, ReadOnlyContext, Reply, Spec, Tool,
+    ToolContext, Toolbox,
 };
 use serde_json::json;
 
@@ -27,14 +28,18 @@ impl Tool for Talks {
     fn spec(&self) -> &Spec {
         &self.0
     }
-    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
-    fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         Box::pin(async move {
             let facts = json!({ "said": Talks::said() });
             if args.flag("fails") == Some(true) {
-                Err(Failure::new(Code::WorkerFailed, Talks::said()).structured(facts))
+                Err(CallFailure::new(FailureCode::WorkerFailed, Talks::said()).structured(facts))
             } else {
                 Ok(Reply::text(Talks::said()).structured(facts))
             }
@@ -94,18 +99,18 @@ fn what_is_not_shown_is_read_by_its_handle() {
         assert_eq!(whole(&toolbox, &id), Talks::said());
         // A handle is of one toolbox.
         let other = call(&talks(), "read_output", json!({"output_id": id}));
-        assert_eq!(other.code, Some(Code::UnknownOutput));
+        assert_eq!(other.code, Some(FailureCode::UnknownOutput));
     }
 }
 
 #[cfg(feature = "mcp")]
 #[test]
 fn a_handle_outlives_a_change_of_the_configuration() {
-    use forge_tools::mcp::Live;
+    use forge_tools::mcp::ServiceHandle;
     let (before, after) = (talks(), talks());
     let cut = |toolbox: &Toolbox| call(toolbox, "talks", json!({})).cut.unwrap();
     let early = cut(&before).output_id.unwrap();
-    let live = Live::new(before.clone());
+    let live = ServiceHandle::new(before.clone());
     live.replace(after.clone());
     // Of a call that was under way meanwhile.
     let late = cut(&before).output_id.unwrap();
@@ -144,7 +149,7 @@ fn no_handle_without_the_tool_that_reads_it() {
         fn offers(&self, tool: &str) -> bool {
             tool != "read_output"
         }
-        fn judge(&self, request: &forge_tools::Request<'_>) -> forge_tools::Judgement {
+        fn judge(&self, request: &forge_tools::GateRequest<'_>) -> forge_tools::Judgement {
             forge_tools::SafeDefaults.judge(request)
         }
     }

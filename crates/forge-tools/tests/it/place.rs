@@ -59,7 +59,9 @@ pub(crate) mod node {
     use std::sync::{Mutex, OnceLock};
 
     use file_sandbox::FileSandbox;
-    use forge_tools::node::{Connect, Inside, Node, NodeStarter, Places, Setup, serve};
+    use forge_tools::node::{
+        NodeClient, NodeConnectOptions, NodeStarter, PathMapping, ServeOptions, Setup, serve,
+    };
     use forge_tools::{Processes, ProgramList};
     use os_sandbox::{Plan, Requirement};
     use tokio::net::UnixStream;
@@ -124,31 +126,31 @@ pub(crate) mod node {
         runtime()
             .block_on(async {
                 let (reader, writer) = UnixStream::connect(socket).await.unwrap().into_split();
-                let inside = Inside::new(cap_std::ambient_authority());
+                let inside = ServeOptions::new(cap_std::ambient_authority());
                 serve(reader, writer, inside).await
             })
             .unwrap();
         std::process::exit(0);
     }
 
-    pub(crate) fn connect(setup: Setup) -> Node {
+    pub(crate) fn connect(setup: Setup) -> NodeClient {
         let (stream, child) = process();
         runtime().block_on(async {
             let (reader, writer) = stream.into_split();
-            let connect = Connect::new(ELSEWHERE_NAME);
-            let node = Node::connect_keeping(reader, writer, setup, connect, child).await;
+            let connect = NodeConnectOptions::new(ELSEWHERE_NAME);
+            let node = NodeClient::connect_keeping(reader, writer, setup, connect, child).await;
             node.unwrap()
         })
     }
 
-    pub(crate) fn of_files(files: &FileSandbox) -> Node {
-        connect(Setup::new().files(files, &Places::Same).unwrap())
+    pub(crate) fn of_files(files: &FileSandbox) -> NodeClient {
+        connect(Setup::new().files(files, &PathMapping::Same).unwrap())
     }
 
     pub(crate) fn processes(plan: &Plan, programs: &[ProgramList]) -> Processes {
         let policy = plan.policy();
         let setup = Setup::new()
-            .commands(policy, Requirement::Enforce, &Places::Same)
+            .commands(policy, Requirement::Enforce, &PathMapping::Same)
             .unwrap()
             .programs(programs);
         Processes::started_by(NodeStarter::new(connect(setup)), policy.clone())

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use forge_tools::{
-    Answer, ApprovalRequest, Approver, BoxFuture, Call, CallResult, Record, Redactor, Toolbox,
-    Verdict,
+    ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRecord, CallRequest, CallResult,
+    Redactor, Toolbox, Verdict,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn on_disk(world: &World, name: &str) -> String {
     std::fs::read_to_string(world.host.path().join("out").join(name)).unwrap()
 }
 
-fn says_nothing(result: &CallResult, records: &[Record]) {
+fn says_nothing(result: &CallResult, records: &[CallRecord]) {
     let record = serde_json::to_string(records.last().unwrap()).unwrap();
     for text in [result.to_json().to_string(), result.content.clone(), record] {
         assert!(!text.contains(SECRET), "{text}");
@@ -117,10 +117,10 @@ fn a_placeholder_of_nobody_is_refused_and_nothing_is_written_here() {
 fn a_person_sees_placeholders_and_no_secret() {
     struct Looks(std::sync::Mutex<String>);
     impl Approver for Looks {
-        fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
             *self.0.lock().unwrap() = request.preview();
             Box::pin(async {
-                Answer::Deny {
+                ApprovalAnswer::Deny {
                     by: SECRET.into(),
                     reason: Some(SECRET.into()),
                 }
@@ -161,8 +161,8 @@ fn a_command_is_not_given_a_placeholder() {
         fn decide(
             &self,
             args: &forge_tools::Arguments,
-            _: &forge_tools::View<'_>,
-        ) -> Result<Vec<forge_tools::Intent>, forge_tools::Failure> {
+            _: &forge_tools::ReadOnlyContext<'_>,
+        ) -> Result<Vec<forge_tools::Intent>, forge_tools::CallFailure> {
             let line =
                 forge_tools::CommandLine::parse(args.text("command").unwrap_or_default()).unwrap();
             Ok(vec![forge_tools::Intent::Execute(line)])
@@ -170,8 +170,8 @@ fn a_command_is_not_given_a_placeholder() {
         fn run<'a>(
             &'a self,
             _: forge_tools::Arguments,
-            _: forge_tools::Hands,
-        ) -> BoxFuture<'a, Result<forge_tools::Reply, forge_tools::Failure>> {
+            _: forge_tools::ToolContext,
+        ) -> BoxFuture<'a, Result<forge_tools::Reply, forge_tools::CallFailure>> {
             Box::pin(async { Ok(forge_tools::Reply::text("ran")) })
         }
     }
@@ -250,7 +250,7 @@ proptest! {
                     .into_iter()
                     .map(|(name, value)| (name.to_owned(), value))
                     .collect();
-                let result = toolbox.call(Call::new(tool, Value::Object(arguments))).await;
+                let result = toolbox.call(CallRequest::new(tool, Value::Object(arguments))).await;
                 says_nothing(&result, &records.records());
             }
         });

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use forge_tools::{
-    Answer, ApprovalRequest, Approver, BoxFuture, Call, CallResult, Gate, Intent, Judgement,
-    Processes, ProgramList, Reason, Request, Toolbox, Verdict,
+    ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRequest, CallResult, Gate,
+    GateRequest, Intent, Judgement, Processes, ProgramList, Toolbox, Verdict, VerdictReason,
 };
 use os_sandbox::{Access, Backend, Plan, Policy, Requirement, Support};
 use serde_json::{Value, json};
@@ -280,14 +280,14 @@ fn too_much_is_not_kept_here() {
 struct Seen;
 
 impl Gate for Seen {
-    fn judge(&self, request: &Request<'_>) -> Judgement {
+    fn judge(&self, request: &GateRequest<'_>) -> Judgement {
         let opaque = request.intents.iter().find_map(|intent| match intent {
             Intent::Execute(line) => line.opaque(),
             _ => None,
         });
         match opaque {
-            Some(why) => Judgement::new(Verdict::Ask, Reason::new(why)),
-            None => Judgement::new(Verdict::Allow, Reason::new("seen")),
+            Some(why) => Judgement::new(Verdict::Ask, VerdictReason::new(why)),
+            None => Judgement::new(Verdict::Allow, VerdictReason::new("seen")),
         }
     }
 }
@@ -297,9 +297,9 @@ impl Gate for Seen {
 struct Agrees(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
 
 impl Approver for Agrees {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         self.0.lock().unwrap().push(request.intents.join("\n"));
-        Box::pin(async { Answer::AllowForRun { by: "test".into() } })
+        Box::pin(async { ApprovalAnswer::AllowForRun { by: "test".into() } })
     }
 }
 
@@ -360,7 +360,7 @@ fn calls_side_by_side_do_not_move_each_other_here() {
                 let toolbox = toolbox.clone();
                 async move {
                     toolbox
-                        .call(Call::new("shell", json!({"command": command})))
+                        .call(CallRequest::new("shell", json!({"command": command})))
                         .await
                 }
             })

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use forge_tools::{CommandLine, Segment};
+use forge_tools::{CommandLine, CommandSegment};
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
@@ -78,7 +78,7 @@ fn runs(dir: &Path, parsed: &CommandLine) -> Option<&'static str> {
 
 fn sees_marker(parsed: &CommandLine) -> bool {
     let mut commands = parsed.segments().iter().chain(parsed.starts());
-    let is_marker = |one: &Segment| {
+    let is_marker = |one: &CommandSegment| {
         let program = one.words().first().map_or("", String::as_str);
         program.rsplit('/').next() == Some(MARKER)
     };

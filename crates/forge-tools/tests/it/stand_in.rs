@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::{
-    Arguments, BoxFuture, Call, Code, Failure, Hands, Intent, Reply, Spec, StandIn, Tool, Toolbox,
-    View, blocking,
+    Arguments, BlockingHandoff, BoxFuture, CallFailure, CallRequest, FailureCode, Intent,
+    ReadOnlyContext, Reply, Spec, Tool, ToolContext, Toolbox, blocking,
 };
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
@@ -51,10 +51,18 @@ impl Tool for Reads {
     fn spec(&self) -> &Spec {
         &self.0
     }
-    fn decide(&self, _: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        _: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         Ok(vec![Intent::Read(view.path("/data")?)])
     }
-    fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         match &self.1 {
             Does::Answer(on) => {
                 let on = Arc::clone(on);
@@ -67,7 +75,7 @@ impl Tool for Reads {
                 let door = door.clone();
                 blocking(move || match door.wait() {
                     true => Ok(Reply::text("through")),
-                    false => Err(Failure::new(Code::Internal, "nobody opened")),
+                    false => Err(CallFailure::new(FailureCode::Internal, "nobody opened")),
                 })
             }
             Does::Sleep => Box::pin(async {
@@ -110,7 +118,7 @@ fn place(timeout: Duration) -> Place {
 
 impl Place {
     /// Whether a call was made on the thread that waits for it.
-    async fn is_made_here(&self, stand_in: &StandIn) -> bool {
+    async fn is_made_here(&self, stand_in: &BlockingHandoff) -> bool {
         let before = thread::current().id();
         let result = self.call("answer", stand_in).await;
         assert!(result.ok, "{}", result.content);
@@ -119,7 +127,7 @@ impl Place {
     }
 
     /// Waits until somebody stands by.
-    async fn is_manned(&self, stand_in: &StandIn) {
+    async fn is_manned(&self, stand_in: &BlockingHandoff) {
         while !self.is_made_here(stand_in).await {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -128,10 +136,10 @@ impl Place {
     fn call(
         &self,
         tool: &str,
-        stand_in: &StandIn,
+        stand_in: &BlockingHandoff,
     ) -> impl Future<Output = forge_tools::CallResult> + Send + 'static {
         let toolbox = self.toolbox.clone();
-        let call = Call::new(tool, json!({})).beside(stand_in.clone());
+        let call = CallRequest::new(tool, json!({})).beside(stand_in.clone());
         async move { toolbox.call(call).await }
     }
 }
@@ -157,7 +165,7 @@ fn run<F: Future<Output = ()> + Send + 'static>(test: F) {
 #[test]
 fn a_call_that_keeps_the_thread_holds_up_nobody() {
     run(async {
-        let (place, stand_in) = (place(LONG), StandIn::on_this_runtime().unwrap());
+        let (place, stand_in) = (place(LONG), BlockingHandoff::on_this_runtime().unwrap());
         // More than once: whoever stood by stands by again.
         for _ in 0..3 {
             place.is_manned(&stand_in).await;
@@ -180,10 +188,15 @@ fn what_takes_too_long_is_given_up() {
     run(async {
         // Who stands by has all the time that it needs.
         let (patient, hasty) = (place(LONG), place(Duration::from_millis(100)));
-        let stand_in = StandIn::on_this_runtime().unwrap();
+        let stand_in = BlockingHandoff::on_this_runtime().unwrap();
         patient.is_manned(&stand_in).await;
         let result = hasty.call("block", &stand_in).await;
-        assert_eq!(result.code, Some(Code::TimeLimit), "{}", result.content);
+        assert_eq!(
+            result.code,
+            Some(FailureCode::TimeLimit),
+            "{}",
+            result.content
+        );
         hasty.door.open();
         patient.is_manned(&stand_in).await;
     });
@@ -192,7 +205,7 @@ fn what_takes_too_long_is_given_up() {
 #[test]
 fn a_tool_may_wait_for_the_runtime() {
     run(async {
-        let (place, stand_in) = (place(LONG), StandIn::on_this_runtime().unwrap());
+        let (place, stand_in) = (place(LONG), BlockingHandoff::on_this_runtime().unwrap());
         for _ in 0..3 {
             place.is_manned(&stand_in).await;
             let result = place.call("sleep", &stand_in).await;
@@ -204,7 +217,7 @@ fn a_tool_may_wait_for_the_runtime() {
 #[test]
 fn many_at_once_are_all_made() {
     run(async {
-        let (place, stand_in) = (place(LONG), StandIn::on_this_runtime().unwrap());
+        let (place, stand_in) = (place(LONG), BlockingHandoff::on_this_runtime().unwrap());
         place.is_manned(&stand_in).await;
         let calls = ["answer", "sleep"].repeat(100);
         let calls = calls
@@ -219,9 +232,12 @@ fn many_at_once_are_all_made() {
 #[test]
 fn one_thread_alone_cannot_stand_in() {
     let one = runtime(1);
-    assert!(one.block_on(async { StandIn::on_this_runtime() }).is_none());
+    assert!(
+        one.block_on(async { BlockingHandoff::on_this_runtime() })
+            .is_none()
+    );
     let current = Builder::new_current_thread().build().unwrap();
-    let taken = current.block_on(async { StandIn::on_this_runtime() });
+    let taken = current.block_on(async { BlockingHandoff::on_this_runtime() });
     assert!(taken.is_none());
-    assert!(StandIn::on_this_runtime().is_none());
+    assert!(BlockingHandoff::on_this_runtime().is_none());
 }

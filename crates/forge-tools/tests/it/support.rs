@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
 use forge_tools::{
-    Answer, ApprovalRequest, Approver, BoxFuture, Call, CallResult, Gate, Judgement,
-    MemoryRecorder, Reason, Request, Toolbox, ToolboxBuilder, Verdict,
+    ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRequest, CallResult, Gate,
+    GateRequest, Judgement, MemoryRecorder, Toolbox, ToolboxBuilder, Verdict, VerdictReason,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -73,15 +73,15 @@ pub(crate) fn block_on<F: Future>(work: F) -> F::Output {
 }
 
 pub(crate) fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> CallResult {
-    block_on(toolbox.call(Call::new(tool, arguments)))
+    block_on(toolbox.call(CallRequest::new(tool, arguments)))
 }
 
 /// A gate that says one thing about everything.
 pub(crate) struct Always(pub(crate) Verdict);
 
 impl Gate for Always {
-    fn judge(&self, _: &Request<'_>) -> Judgement {
-        let mut reason = Reason::new("the test says so");
+    fn judge(&self, _: &GateRequest<'_>) -> Judgement {
+        let mut reason = VerdictReason::new("the test says so");
         reason.why = Some("Use another way.".into());
         Judgement::new(self.0, reason)
     }
@@ -90,12 +90,12 @@ impl Gate for Always {
 /// Gives prepared answers and counts the questions.
 #[derive(Clone)]
 pub(crate) struct Counting {
-    answer: Answer,
+    answer: ApprovalAnswer,
     asked: Arc<AtomicUsize>,
 }
 
 impl Counting {
-    pub(crate) fn new(answer: Answer) -> Self {
+    pub(crate) fn new(answer: ApprovalAnswer) -> Self {
         Counting {
             answer,
             asked: Arc::new(AtomicUsize::new(0)),
@@ -108,7 +108,7 @@ impl Counting {
 }
 
 impl Approver for Counting {
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async {
             self.asked.fetch_add(1, Ordering::SeqCst);
             self.answer.clone()

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::{
-    Arguments, BoxFuture, Call, Code, CommandLine, Failure, Hands, Intent, MemoryRecorder, Params,
-    Reply, Spec, Tool, Toolbox, Verdict, View, blocking,
+    Arguments, BoxFuture, CallFailure, CallRequest, CommandLine, FailureCode, Intent,
+    MemoryRecorder, Params, ReadOnlyContext, Reply, Spec, Tool, ToolContext, Toolbox, Verdict,
+    blocking,
 };
 use serde_json::json;
 
@@ -60,18 +61,26 @@ impl Tool for Slow {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn decide(&self, _: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        _: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         if self.at == At::Decides && !self.door.wait() {
-            return Err(Failure::new(Code::Internal, "nobody opened"));
+            return Err(CallFailure::new(FailureCode::Internal, "nobody opened"));
         }
         let reads = self.reads.map(|path| view.path(path).map(Intent::Read));
         reads.into_iter().collect()
     }
-    fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let (at, door) = (self.at, self.door.clone());
         blocking(move || match at != At::Runs || door.wait() {
             true => Ok(Reply::text("through")),
-            false => Err(Failure::new(Code::Internal, "nobody opened")),
+            false => Err(CallFailure::new(FailureCode::Internal, "nobody opened")),
         })
     }
 }
@@ -103,7 +112,9 @@ fn sixty_four_slow_calls_do_not_hold_up_a_cheap_one() {
             let waiting: Vec<_> = (0..64)
                 .map(|_| {
                     let toolbox = toolbox.clone();
-                    tokio::spawn(async move { toolbox.call(Call::new("slow", json!({}))).await })
+                    tokio::spawn(
+                        async move { toolbox.call(CallRequest::new("slow", json!({}))).await },
+                    )
                 })
                 .collect();
             // They are all under way before the cheap one comes.
@@ -111,7 +122,7 @@ fn sixty_four_slow_calls_do_not_hold_up_a_cheap_one() {
                 tokio::task::yield_now().await;
             }
             let path = json!({"path": "/data/readme.md"});
-            let cheap = toolbox.call(Call::new("read_file", path)).await;
+            let cheap = toolbox.call(CallRequest::new("read_file", path)).await;
             assert!(cheap.ok);
             door.open();
             for slow in waiting {
@@ -133,8 +144,13 @@ fn a_call_that_does_not_end_is_given_up() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
-        let result = runtime.block_on(toolbox.call(Call::new("slow", json!({}))));
-        assert_eq!(result.code, Some(Code::TimeLimit), "{}", result.content);
+        let result = runtime.block_on(toolbox.call(CallRequest::new("slow", json!({}))));
+        assert_eq!(
+            result.code,
+            Some(FailureCode::TimeLimit),
+            "{}",
+            result.content
+        );
         door.open();
     }
 }
@@ -171,7 +187,7 @@ fn a_call_that_nobody_waits_for_any_more_has_one_record() {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let call = toolbox.call(Call::new("slow", json!({})));
+            let call = toolbox.call(CallRequest::new("slow", json!({})));
             // One that is given up ends by itself; the other one would never.
             let patience = Duration::from_millis(if given_up { 600_000 } else { 200 });
             let ended = tokio::time::timeout(patience, call).await;
@@ -196,13 +212,21 @@ impl Tool for Late {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn decide(&self, _: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        _: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let path = view.path("/work/a.md")?;
         std::fs::create_dir(self.appears.parent().unwrap()).unwrap();
         std::fs::write(&self.appears, "").unwrap();
         Ok(vec![Intent::Read(path)])
     }
-    fn run<'a>(&'a self, _: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || Ok(Reply::text(hands.path("/work/a.md")?.as_str())))
     }
 }
@@ -253,7 +277,9 @@ fn edits_of_one_file_lose_nothing_here() {
                 let arguments = json!({
                     "path": path, "old_text": format!("{n}-"), "new_text": format!("{n}+"),
                 });
-                tokio::spawn(async move { toolbox.call(Call::new("edit_file", arguments)).await })
+                tokio::spawn(
+                    async move { toolbox.call(CallRequest::new("edit_file", arguments)).await },
+                )
             })
             .collect();
         for edit in edits {
@@ -282,7 +308,7 @@ fn a_turn_has_a_budget_and_the_next_one_its_own() {
             for _ in 0..fits {
                 assert_eq!(read(&toolbox), None);
             }
-            assert_eq!(read(&toolbox), Some(Code::Limit));
+            assert_eq!(read(&toolbox), Some(FailureCode::Limit));
             toolbox.begin_turn();
         }
     }
@@ -298,14 +324,18 @@ impl Tool for Commands {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(vec![Intent::Execute(CommandLine::parse("wait").unwrap())])
     }
-    fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let door = self.door.clone();
         blocking(move || match door.wait() {
             true => Ok(Reply::text("through")),
-            false => Err(Failure::new(Code::Internal, "nobody opened")),
+            false => Err(CallFailure::new(FailureCode::Internal, "nobody opened")),
         })
     }
 }
@@ -329,14 +359,16 @@ fn commands_that_hang_leave_threads_for_files() {
         let hanging: Vec<_> = (0..600)
             .map(|_| {
                 let toolbox = toolbox.clone();
-                tokio::spawn(async move { toolbox.call(Call::new("command", json!({}))).await })
+                tokio::spawn(
+                    async move { toolbox.call(CallRequest::new("command", json!({}))).await },
+                )
             })
             .collect();
         for _ in 0..2000 {
             tokio::task::yield_now().await;
         }
         let path = json!({"path": "/data/readme.md"});
-        let cheap = toolbox.call(Call::new("read_file", path)).await;
+        let cheap = toolbox.call(CallRequest::new("read_file", path)).await;
         assert!(cheap.ok, "{}", cheap.content);
         let all_hang = hanging.iter().all(|command| !command.is_finished());
         assert!(all_hang, "it waited for the others");
@@ -355,7 +387,7 @@ fn nothing_that_blocks_is_done_on_the_thread_that_serves() {
         let door = Door::default();
         let toolbox = world.builder().tool(slow(at, &door)).build().unwrap();
         block_on(async {
-            let call = toolbox.call(Call::new("slow", json!({})));
+            let call = toolbox.call(CallRequest::new("slow", json!({})));
             // Only this thread opens the door, and it does so while the call waits at it.
             let open = async {
                 for _ in 0..100 {

@@ -7,8 +7,8 @@ use comfy_table::{ColumnConstraint, ContentArrangement};
 use file_sandbox::{FileSandbox, Limits, SandboxPath};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, Repositories};
 use forge_tools::git::tools::{RepoAccess, all as all_of_git};
-use forge_tools::git::{Git, GitBackend, MemoryRepositories, Repo, StagedStore};
-use forge_tools::{Gate as _, Intent, Judgement, Request, Risk, Spec, Tool as _, Toolbox};
+use forge_tools::git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
+use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Tool as _, Toolbox};
 use sandbox_config::{
     CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,
     HardLinks, Mode, Mount, NetworkAccess, Operation, ShellRules, Survivors, UnixSockets, Verdict,
@@ -258,7 +258,7 @@ fn effective(grant: &Grant, mount: &Mount, operation: Operation) -> String {
             Intent::Delete(path),
         ),
     };
-    let judged = GrantGate::new(grant.clone()).judge(&Request {
+    let judged = GrantGate::new(grant.clone()).judge(&GateRequest {
         tool: &spec.name,
         risk: spec.risk,
         requires_permission: spec.requires_permission,
@@ -562,7 +562,7 @@ pub(crate) fn tree(branches: &[DelegationNode], entry: &str, layout: TextLayout)
 
 /// Returns what the approval rules of `caller` say about calls of a worker.
 pub(crate) fn delegation(caller: &Grant, worker: &str) -> Judgement {
-    GrantGate::new(caller.clone()).judge(&Request {
+    GrantGate::new(caller.clone()).judge(&GateRequest {
         tool: worker,
         risk: Risk::Exec,
         requires_permission: false,
@@ -890,7 +890,7 @@ pub(crate) fn all_tools() -> Result<Vec<Spec>, String> {
 /// Git without any repository: to ask its tools what they are.
 fn nowhere() -> Result<Arc<dyn GitBackend>, String> {
     let store = StagedStore::in_memory().map_err(|error| error.message().to_owned())?;
-    Ok(Arc::new(Git::new(MemoryRepositories::new(), store)))
+    Ok(Arc::new(GitService::new(MemoryRepositories::new(), store)))
 }
 
 fn of_git() -> Result<Repositories, String> {

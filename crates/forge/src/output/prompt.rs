@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
 
-use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 
 use crate::output::escape::shell_word;
 use crate::output::stderr;
@@ -126,16 +126,16 @@ pub(crate) fn allow_hint(command: &str, rules: &[String]) -> Option<String> {
 const TO_ALL: &str = "a person at the terminal, by [a] everything that asks";
 
 impl Approver for TerminalApprover {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         let preview = request.question();
         let (approval_timeout, colour) = (self.approval_timeout, self.colour);
         Box::pin(async move {
             if let Some(reason) = too_long(&preview) {
-                return Answer::Unanswered { reason };
+                return ApprovalAnswer::Unanswered { reason };
             }
             let mut to_all = self.turn.lock().await;
             if *to_all && !request.only_a_person {
-                return Answer::AllowOnce {
+                return ApprovalAnswer::AllowOnce {
                     by: TO_ALL.to_owned(),
                 };
             }
@@ -154,27 +154,27 @@ impl Approver for TerminalApprover {
             match asked {
                 Ok(Ok(PromptAnswer::All)) => {
                     *to_all = true;
-                    Answer::AllowOnce {
+                    ApprovalAnswer::AllowOnce {
                         by: TO_ALL.to_owned(),
                     }
                 }
-                Ok(Ok(PromptAnswer::Once)) => Answer::AllowOnce { by: by() },
-                Ok(Ok(PromptAnswer::Run)) => Answer::AllowForRun { by: by() },
-                Ok(Ok(PromptAnswer::No { reason })) => Answer::Deny { by: by(), reason },
-                Ok(Ok(PromptAnswer::HungUp)) => Answer::Deny {
+                Ok(Ok(PromptAnswer::Once)) => ApprovalAnswer::AllowOnce { by: by() },
+                Ok(Ok(PromptAnswer::Run)) => ApprovalAnswer::AllowForRun { by: by() },
+                Ok(Ok(PromptAnswer::No { reason })) => ApprovalAnswer::Deny { by: by(), reason },
+                Ok(Ok(PromptAnswer::HungUp)) => ApprovalAnswer::Deny {
                     by: by(),
                     reason: None,
                 },
                 Ok(Ok(PromptAnswer::Nothing)) => {
                     stderr::print("no answer: it counts as no");
-                    Answer::Unanswered {
+                    ApprovalAnswer::Unanswered {
                         reason: format!(
                             "nobody answered within {} seconds",
                             approval_timeout.as_secs()
                         ),
                     }
                 }
-                Ok(Err(_)) | Err(_) => Answer::Unanswered {
+                Ok(Err(_)) | Err(_) => ApprovalAnswer::Unanswered {
                     reason: "the terminal could not be read".to_owned(),
                 },
             }

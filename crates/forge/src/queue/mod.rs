@@ -13,7 +13,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::dirs::QueueDirs;
@@ -69,10 +69,10 @@ impl Queue {
         }
     }
 
-    async fn answer(&self, request: &ApprovalRequest) -> Answer {
+    async fn answer(&self, request: &ApprovalRequest) -> ApprovalAnswer {
         let text = request.question();
         if let Some(reason) = prompt::too_long(&text) {
-            return Answer::Unanswered { reason };
+            return ApprovalAnswer::Unanswered { reason };
         }
         let question = question(request, text);
         let now = Instant::now();
@@ -86,12 +86,12 @@ impl Queue {
         }
         let watched = self.place.is_watched();
         if !watched && let WhenUnattended::Refuse(reason) = &self.absent {
-            return Answer::Unanswered {
+            return ApprovalAnswer::Unanswered {
                 reason: reason.clone(),
             };
         }
         if let Err(error) = self.listen() {
-            return Answer::Unanswered {
+            return ApprovalAnswer::Unanswered {
                 reason: format!("the queue of requests cannot be used ({error})"),
             };
         }
@@ -113,7 +113,7 @@ impl Queue {
         }
     }
 
-    async fn wait(&self, question: QueuedQuestion, now: Instant) -> Answer {
+    async fn wait(&self, question: QueuedQuestion, now: Instant) -> ApprovalAnswer {
         let opened = lock(&self.table).wait(question, after(now, self.approval_timeout));
         let Some((id, mut receiver)) = opened else {
             return too_many();
@@ -130,7 +130,7 @@ impl Queue {
                     (Ok(answer), _) => answer,
                     (Err(_), WhenUnattended::Keep) => later(&waiting.id),
                     (Err(_), WhenUnattended::Wait | WhenUnattended::Refuse(_)) => {
-                        Answer::Unanswered {
+                        ApprovalAnswer::Unanswered {
                             reason: format!(
                                 "nobody answered within {} seconds",
                                 self.approval_timeout.as_secs()
@@ -163,7 +163,7 @@ impl Queue {
 }
 
 impl Approver for Queue {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(self.answer(request))
     }
 }
@@ -220,8 +220,8 @@ fn question(request: &ApprovalRequest, text: String) -> QueuedQuestion {
     }
 }
 
-fn later(id: &str) -> Answer {
-    Answer::Later {
+fn later(id: &str) -> ApprovalAnswer {
+    ApprovalAnswer::Later {
         reason: format!("nobody has answered yet, and the request is {id}"),
         hint: format!(
             "A person can answer with `forge approve {id}`. After that, repeat exactly the same \
@@ -231,8 +231,8 @@ fn later(id: &str) -> Answer {
     }
 }
 
-fn too_many() -> Answer {
-    Answer::Unanswered {
+fn too_many() -> ApprovalAnswer {
+    ApprovalAnswer::Unanswered {
         reason: "too many requests are waiting for approval already".to_owned(),
     }
 }

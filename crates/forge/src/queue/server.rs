@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use forge_tools::{Answer, escape_controls};
+use forge_tools::{ApprovalAnswer, escape_controls};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -183,9 +183,9 @@ fn respond(table: &Mutex<QuestionTable>, ask: QueueRequest, peer: &Peer) -> Queu
             let by = by(peer, tty.as_deref());
             let how = format!("{} by {by}", said.as_str());
             let answer = match said {
-                ApprovalDecision::AllowOnce => Answer::AllowOnce { by },
-                ApprovalDecision::AllowRun => Answer::AllowForRun { by },
-                ApprovalDecision::Deny => Answer::Deny { by, reason },
+                ApprovalDecision::AllowOnce => ApprovalAnswer::AllowOnce { by },
+                ApprovalDecision::AllowRun => ApprovalAnswer::AllowForRun { by },
+                ApprovalDecision::Deny => ApprovalAnswer::Deny { by, reason },
             };
             match table.answer(&id, answer, how, after(now, ANSWER_LIFETIME)) {
                 Ok(()) => QueueResponse::Taken,

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use forge_tools::Answer;
+use forge_tools::ApprovalAnswer;
 use tokio::sync::oneshot;
 
 use super::protocol::QuestionSummary;
@@ -34,11 +34,11 @@ pub(super) struct QueuedQuestion {
 #[derive(Debug)]
 enum QuestionState {
     /// A call waits for it.
-    Waiting(oneshot::Sender<Answer>),
+    Waiting(oneshot::Sender<ApprovalAnswer>),
     /// Nobody waits; the answer is kept for the call's return.
     Open,
     /// Answered while nobody waited.
-    Answered(Answer),
+    Answered(ApprovalAnswer),
 }
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl QuestionTable {
     }
 
     /// What was answered meanwhile to exactly this question; gives it once.
-    pub(super) fn take_answer(&mut self, digest: &str) -> Option<Answer> {
+    pub(super) fn take_answer(&mut self, digest: &str) -> Option<ApprovalAnswer> {
         let at = self.entries.iter().position(|entry| {
             entry.question.digest == digest && matches!(entry.state, QuestionState::Answered(_))
         })?;
@@ -103,7 +103,7 @@ impl QuestionTable {
         &mut self,
         question: QueuedQuestion,
         until: Instant,
-    ) -> Option<(String, oneshot::Receiver<Answer>)> {
+    ) -> Option<(String, oneshot::Receiver<ApprovalAnswer>)> {
         let (sender, receiver) = oneshot::channel();
         let known = self.entries.iter_mut().find(|entry| {
             entry.question.digest == question.digest && matches!(entry.state, QuestionState::Open)
@@ -161,7 +161,7 @@ impl QuestionTable {
     pub(super) fn answer(
         &mut self,
         id: &str,
-        answer: Answer,
+        answer: ApprovalAnswer,
         how: String,
         keep: Instant,
     ) -> Result<(), AnswerRejected> {

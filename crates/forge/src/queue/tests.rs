@@ -92,7 +92,7 @@ fn saying(found: &OpenQuestion, said: ApprovalDecision) -> QueueRequest {
     }
 }
 
-fn spawn(queue: &Arc<Queue>, path: &str) -> tokio::task::JoinHandle<Answer> {
+fn spawn(queue: &Arc<Queue>, path: &str) -> tokio::task::JoinHandle<ApprovalAnswer> {
     let (queue, request) = (Arc::clone(queue), request(path));
     tokio::spawn(async move { queue.ask(&request).await })
 }
@@ -115,9 +115,9 @@ async fn a_waiting_call_gets_the_first_answer_and_the_second_approver_is_told() 
         let told = client::answer(&found, &saying(&found, said)).await.unwrap();
         assert!(matches!(told, QueueResponse::Taken), "{told:?}");
         let by = match call.await.unwrap() {
-            Answer::AllowOnce { by } if said == ApprovalDecision::AllowOnce => by,
-            Answer::AllowForRun { by } if said == ApprovalDecision::AllowRun => by,
-            Answer::Deny { by, reason } if said == ApprovalDecision::Deny => {
+            ApprovalAnswer::AllowOnce { by } if said == ApprovalDecision::AllowOnce => by,
+            ApprovalAnswer::AllowForRun { by } if said == ApprovalDecision::AllowRun => by,
+            ApprovalAnswer::Deny { by, reason } if said == ApprovalDecision::Deny => {
                 assert_eq!(reason.as_deref(), Some("not today"));
                 by
             }
@@ -198,7 +198,10 @@ async fn without_a_watcher_it_depends() {
     let world = World::new();
     let refuse = || WhenUnattended::Refuse("there is no terminal".to_owned());
     let answer = world.queue(refuse()).ask(&request("/a")).await;
-    assert!(matches!(answer, Answer::Unanswered { .. }), "{answer:?}");
+    assert!(
+        matches!(answer, ApprovalAnswer::Unanswered { .. }),
+        "{answer:?}"
+    );
     assert!(dirs::files(world.place().make().unwrap(), "sock").is_empty());
 
     let watching = world.place().watch().unwrap();
@@ -217,8 +220,8 @@ async fn without_a_watcher_it_depends() {
 async fn a_kept_answer_holds_once_and_for_exactly_that_call() {
     let world = World::new();
     let queue = world.queue(WhenUnattended::Keep);
-    let later = |answer: Answer| match answer {
-        Answer::Later { reason, hint } => (reason, hint),
+    let later = |answer: ApprovalAnswer| match answer {
+        ApprovalAnswer::Later { reason, hint } => (reason, hint),
         other => panic!("{other:?}"),
     };
     let (reason, hint) = later(queue.ask(&request("/a")).await);
@@ -237,7 +240,7 @@ async fn a_kept_answer_holds_once_and_for_exactly_that_call() {
     other.caller = Caller::new("helper");
     assert!(!queue.ask(&other).await.allows());
     let mut other = request("/a");
-    other.changes = vec![forge_tools::Change::new("/a", None, "something else")];
+    other.changes = vec![forge_tools::FileChange::new("/a", None, "something else")];
     assert!(!queue.ask(&other).await.allows());
 
     assert!(queue.ask(&request("/a")).await.allows());
@@ -422,14 +425,14 @@ async fn what_cannot_be_shown_whole_is_not_asked() {
     let mut huge = request("/a");
     huge.arguments = json!({"content": "x".repeat(prompt::MAX_SHOWN_BYTES)});
     match queue.ask(&huge).await {
-        Answer::Unanswered { reason } => assert!(reason.contains("whole"), "{reason}"),
+        ApprovalAnswer::Unanswered { reason } => assert!(reason.contains("whole"), "{reason}"),
         other => panic!("{other:?}"),
     }
     assert!(world.open(0).await.is_empty());
     for n in 0..table::MAX_REQUESTS {
         let answer = queue.ask(&request(&format!("/{n}"))).await;
-        assert!(matches!(answer, Answer::Later { .. }), "{n}");
+        assert!(matches!(answer, ApprovalAnswer::Later { .. }), "{n}");
     }
     let answer = queue.ask(&request("/more")).await;
-    assert!(matches!(answer, Answer::Unanswered { .. }));
+    assert!(matches!(answer, ApprovalAnswer::Unanswered { .. }));
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use forge_runtime::{EquipError, Isolation, OsSandbox, Repositories, equip};
 use forge_tools::{
-    Approver, AssumeYes, Caller, HostAnswers, NoRecord, NobodyAnswers, Recorder, Toolbox,
+    Approver, AutoApprove, Caller, HostApprover, NoApprover, NoRecord, Recorder, Toolbox,
 };
 use sandbox_config::{
     ConfigChoice, DiagnosticCode, Grant, PrivilegedSetting, Project, Sources, TrustedSettings,
@@ -306,9 +306,9 @@ pub(crate) fn approver(
     };
     if all {
         return Arc::new(if approval.no_os_sandbox {
-            AssumeYes::even_unconfined()
+            AutoApprove::even_unconfined()
         } else {
-            AssumeYes::confined()
+            AutoApprove::confined()
         });
     }
     let approval_timeout = approval_timeout(project);
@@ -317,13 +317,13 @@ pub(crate) fn approver(
         Arc::new(Queue::new(place, approval_timeout, absent, global.quiet))
     };
     match approval.approver {
-        Some(ApproverName::Host) => return Arc::new(HostAnswers),
+        Some(ApproverName::Host) => return Arc::new(HostApprover),
         Some(ApproverName::Queue) => return queue(WhenUnattended::Wait),
         None => {}
     }
     match ambient.nobody_to_ask(global.no_input) {
         Some(reason) if ambient.no_questions(global.no_input) => {
-            Arc::new(NobodyAnswers::because(reason))
+            Arc::new(NoApprover::because(reason))
         }
         // Whoever watches the queue has said so on purpose.
         Some(reason) => queue(WhenUnattended::Refuse(format!(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use forge_runtime::{NoRepositories, Repositories};
 use forge_tools::Redactor;
 use forge_tools::git::{
-    Author, Credential, Credentials, Git, GitBackend, GitError, GitProgram, Repo,
+    Author, Credential, Credentials, GitBackend, GitError, GitProgram, GitService, Repo,
 };
 use os_sandbox::Support;
 use sandbox_config::{CredentialSource, GitCredential, Project};
@@ -61,13 +61,13 @@ impl ProjectGit {
     }
 
     /// Ready to be used, confined with what this host can enforce.
-    pub(crate) fn open(&self, support: Support) -> Result<Git<GitProgram>, CliError> {
+    pub(crate) fn open(&self, support: Support) -> Result<GitService<GitProgram>, CliError> {
         let program = self.staging.program(support)?;
         let mut program = program.credentials(self.credentials.clone());
         if let Some(file) = &self.certificates {
             program = program.certificates(file);
         }
-        let git = Git::new(program, self.staging.open()?)
+        let git = GitService::new(program, self.staging.open()?)
             .author(self.author.clone())
             .redactor(Arc::clone(&self.redactor))
             .allow_executable_config(self.executable_config);

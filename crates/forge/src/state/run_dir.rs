@@ -15,7 +15,7 @@ use file_sandbox::cap_std;
 use forge_runtime::Attachment;
 use forge_runtime::transcript::{Attached, Transcript, Writer};
 use forge_tools::Redactor;
-use forge_tools::audit::{AuditLog, LogOptions, Sealed};
+use forge_tools::audit::{AuditLog, LogOptions, LogSeal};
 use rustix::fs::OFlags;
 use sandbox_config::{Grant, Project};
 use serde::{Deserialize, Serialize};
@@ -328,7 +328,7 @@ pub(crate) fn not_kept(path: &Path, error: &std::io::Error) -> CliError {
 }
 
 /// Ends a run's audit log, so that a cut shows.
-pub(crate) fn seal(audit: &AuditLog, outcome: &str) -> Result<Sealed, CliError> {
+pub(crate) fn seal(audit: &AuditLog, outcome: &str) -> Result<LogSeal, CliError> {
     audit.seal(outcome).map_err(|error| {
         CliError::new(
             ExitKind::Negative,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use forge_runtime::transcript::{self, Transcript};
 use forge_tools::audit::{
-    Break, Integrity, LineReader, Place, RawLine, Verified, Verifier, segment_name,
+    Break, Integrity, LineReader, LogPosition, RawLine, Verified, Verifier, segment_name,
 };
 use forge_tools::escape_controls;
 use rustix::fs::OFlags;
@@ -205,7 +205,7 @@ impl StoredRun {
         let mut verified = verifier.finish();
         let broken = matches!(verified.integrity, Integrity::Broken(_));
         if let (false, Some(segment)) = (broken, self.stray_segment(segment)?) {
-            let at = Place { segment, line: 1 };
+            let at = LogPosition { segment, line: 1 };
             let why = "the file before it is missing";
             verified.integrity = Integrity::Broken(Break::Foreign { at, why });
         }

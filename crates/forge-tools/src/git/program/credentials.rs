@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::helper::{self, Helper};
 use super::login::Login;
-use crate::git::address::Origin;
+use crate::git::address::ServerOrigin;
 use crate::git::error::{GitError, GitErrorKind};
 
 /// Whom a token belongs to, where nobody says it: what services take for any token.
@@ -174,8 +174,8 @@ impl fmt::Debug for Credential {
 /// ```
 #[derive(Clone, Default)]
 pub struct Credentials {
-    of: BTreeMap<Origin, Credential>,
-    answers: Arc<Mutex<BTreeMap<Origin, Answer>>>,
+    of: BTreeMap<ServerOrigin, Credential>,
+    answers: Arc<Mutex<BTreeMap<ServerOrigin, Answer>>>,
 }
 
 /// What a helper said last.
@@ -199,13 +199,13 @@ impl Credentials {
         Credentials::default()
     }
 
-    /// And this one, for all repositories of that server ([`Origin::parse`]).
+    /// And this one, for all repositories of that server ([`ServerOrigin::parse`]).
     ///
     /// # Errors
     /// The origin is none, has one already, or is not reached in a way that this serves: an agent is
     /// for ssh, a token and a helper are for https.
     pub fn with(mut self, origin: &str, credential: Credential) -> Result<Self, GitError> {
-        let origin = Origin::parse(origin)?;
+        let origin = ServerOrigin::parse(origin)?;
         let fits = match &credential.0 {
             Kind::Token(_) | Kind::Helper(_) => !origin.is_ssh(),
             Kind::Agent { .. } => origin.is_ssh(),
@@ -229,7 +229,7 @@ impl Credentials {
     }
 
     /// The servers that there are some for.
-    pub fn origins(&self) -> impl Iterator<Item = &Origin> {
+    pub fn origins(&self) -> impl Iterator<Item = &ServerOrigin> {
         self.of.keys()
     }
 
@@ -251,7 +251,7 @@ impl Credentials {
 
     /// What to show to a web server. Its helper is asked here, once: the server is known by what the
     /// person wrote, so that nothing a server says decides whom a password goes to.
-    pub(super) fn login(&self, origin: &Origin) -> ToShow {
+    pub(super) fn login(&self, origin: &ServerOrigin) -> ToShow {
         match self.of.get(origin).map(|one| &one.0) {
             None | Some(Kind::Agent { .. }) => ToShow::Nothing(None),
             Some(Kind::Absent(why)) => ToShow::Nothing(Some(why.clone())),
@@ -283,7 +283,7 @@ impl Credentials {
     }
 
     /// The server does not know this login: its helper is told, and asked again later.
-    pub(super) fn refused(&self, origin: &Origin, login: &Login) {
+    pub(super) fn refused(&self, origin: &ServerOrigin, login: &Login) {
         let Some(Kind::Helper(helper)) = self.of.get(origin).map(|one| &one.0) else {
             return;
         };
@@ -298,7 +298,7 @@ impl Credentials {
     }
 
     /// The agent for an ssh server, and the file of host keys.
-    pub(super) fn agent(&self, origin: &Origin) -> Result<(&Path, &Path), Option<&str>> {
+    pub(super) fn agent(&self, origin: &ServerOrigin) -> Result<(&Path, &Path), Option<&str>> {
         match self.of.get(origin).map(|one| &one.0) {
             Some(Kind::Agent {
                 socket,
@@ -309,7 +309,7 @@ impl Credentials {
         }
     }
 
-    fn answers(&self) -> MutexGuard<'_, BTreeMap<Origin, Answer>> {
+    fn answers(&self) -> MutexGuard<'_, BTreeMap<ServerOrigin, Answer>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,7 @@ use super::cache::Cache;
 use super::refusals::{self, expect, unreadable};
 use super::run::{Job, for_the_other_side};
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::{Branch, ObjectId, Repo};
+use crate::git::names::{BranchName, ObjectId, Repo};
 use crate::git::repositories::TreeEntry;
 
 /// Names of a commit's files: 100 000 of them are some 10 MiB.
@@ -18,7 +18,11 @@ const MAX_TREE_BYTES: usize = 64 << 20;
 const NO_CONTENTS: &str = "--filter=blob:none";
 
 impl Inner {
-    pub(super) fn head(&self, repo: &Repo, branch: &Branch) -> Result<Option<ObjectId>, GitError> {
+    pub(super) fn head(
+        &self,
+        repo: &Repo,
+        branch: &BranchName,
+    ) -> Result<Option<ObjectId>, GitError> {
         let there = self.there(repo, Access::READ)?;
         let mut cache = self.cache_with_room(repo)?;
         let mut args = vec![
@@ -172,7 +176,7 @@ impl Inner {
 
 /// The reference of ours that a branch is fetched to. Not its own name: one branch may be named as
 /// the directory of another that is gone by now, and longer than a file's name with `.lock`.
-fn kept_as(branch: &Branch) -> String {
+fn kept_as(branch: &BranchName) -> String {
     let name = crate::hex::hex(&Sha256::digest(branch.as_str()));
     format!("refs/forge/heads/{}", name.get(..32).unwrap_or_default())
 }

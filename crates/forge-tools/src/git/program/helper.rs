@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use super::login::Login;
-use crate::git::address::Origin;
+use crate::git::address::ServerOrigin;
 
 /// Some ask a person to open a keyring.
 const TIME: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ pub(super) struct Helper {
 }
 
 /// Who is asking at that server, or why it is not known.
-pub(super) fn ask(helper: &Helper, origin: &Origin) -> Result<Login, String> {
+pub(super) fn ask(helper: &Helper, origin: &ServerOrigin) -> Result<Login, String> {
     let name = helper.program.to_string_lossy();
     let failed = |why: String| {
         let why = crate::escape_controls(&why);
@@ -45,7 +45,7 @@ pub(super) fn ask(helper: &Helper, origin: &Origin) -> Result<Login, String> {
 
 /// Tells it that its answer is of no use. It is never told to keep one: whether a password is kept
 /// is not for us to say.
-pub(super) fn erase(helper: &Helper, origin: &Origin, login: &Login) {
+pub(super) fn erase(helper: &Helper, origin: &ServerOrigin, login: &Login) {
     let (protocol, host) = origin.parts();
     let (user, password) = (login.user(), login.password());
     let told =

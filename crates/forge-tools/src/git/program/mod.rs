@@ -34,8 +34,8 @@ pub use self::credentials::{Credential, Credentials};
 use self::refusals::expect;
 use self::run::{CACHE, Done, Job, run};
 use super::error::{GitError, GitErrorKind};
-use super::names::{Branch, ObjectId, Repo};
-use super::repositories::{NewCommit, NewHead, Repositories, TreeEntry};
+use super::names::{BranchName, ObjectId, Repo};
+use super::repositories::{GitRepositories, NewCommit, NewHead, TreeEntry};
 use crate::tool::BoxFuture;
 
 /// A transfer that takes longer has failed.
@@ -48,13 +48,13 @@ const CACHE_BYTES: u64 = 4 << 30;
 /// Blocking work is done where it holds up nobody, so it needs a runtime of tokio.
 ///
 /// ```no_run
-/// use forge_tools::git::{Credential, Credentials, Git, GitProgram, StagedStore};
+/// use forge_tools::git::{Credential, Credentials, GitService, GitProgram, StagedStore};
 /// use os_sandbox::Support;
 ///
 /// let token = Credential::token(&std::env::var("GITHUB_TOKEN").unwrap_or_default())?;
 /// let program = GitProgram::new("/var/cache/forge/git", Support::detect())
 ///     .credentials(Credentials::new().with("https://github.com", token)?);
-/// let git = Git::new(program, StagedStore::in_memory()?);
+/// let git = GitService::new(program, StagedStore::in_memory()?);
 /// # Ok::<(), forge_tools::git::GitError>(())
 /// ```
 #[derive(Clone)]
@@ -190,11 +190,11 @@ impl Inner {
     }
 }
 
-impl Repositories for GitProgram {
+impl GitRepositories for GitProgram {
     fn head<'a>(
         &'a self,
         repo: &'a Repo,
-        branch: &'a Branch,
+        branch: &'a BranchName,
     ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>> {
         let (repo, branch) = (repo.clone(), branch.clone());
         Box::pin(self.blocking(move |inner| inner.head(&repo, &branch)))
@@ -231,7 +231,7 @@ impl Repositories for GitProgram {
     fn check_push<'a>(
         &'a self,
         repo: &'a Repo,
-        branch: &'a Branch,
+        branch: &'a BranchName,
     ) -> BoxFuture<'a, Result<(), GitError>> {
         let (repo, branch) = (repo.clone(), branch.clone());
         Box::pin(self.blocking(move |inner| inner.check_push(&repo, &branch)))

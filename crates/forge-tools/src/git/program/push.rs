@@ -6,7 +6,7 @@ use super::refusals::{checked_out, expect, refused};
 use super::run::{Job, Reach, for_the_other_side};
 use super::{Inner, local};
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::{Branch, ObjectId, Repo};
+use crate::git::names::{BranchName, ObjectId, Repo};
 use crate::git::repositories::{NewCommit, NewHead};
 
 impl Inner {
@@ -20,7 +20,7 @@ impl Inner {
     }
 
     /// Fails if a repository of this machine would refuse the branch.
-    pub(super) fn check_push(&self, repo: &Repo, branch: &Branch) -> Result<(), GitError> {
+    pub(super) fn check_push(&self, repo: &Repo, branch: &BranchName) -> Result<(), GitError> {
         let there = self.there(repo, Access::READ)?;
         check_local(repo, &there.reach, branch)
     }
@@ -59,7 +59,7 @@ impl Inner {
     }
 }
 
-fn check_local(repo: &Repo, reach: &Reach, branch: &Branch) -> Result<(), GitError> {
+fn check_local(repo: &Repo, reach: &Reach, branch: &BranchName) -> Result<(), GitError> {
     let Reach::Local(path, _) = reach else {
         return Ok(());
     };

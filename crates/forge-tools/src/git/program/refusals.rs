@@ -2,12 +2,12 @@
 
 use super::run::Done;
 use super::there::Shown;
-use crate::git::address::Origin;
+use crate::git::address::ServerOrigin;
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::{Branch, Repo};
+use crate::git::names::{BranchName, Repo};
 
 /// A push would leave the files of whoever works in that directory behind.
-pub(super) fn checked_out(repo: &Repo, branch: &Branch) -> GitError {
+pub(super) fn checked_out(repo: &Repo, branch: &BranchName) -> GitError {
     GitError::new(
         GitErrorKind::Rejected,
         format!("{repo} did not take it: branch '{branch}' is checked out there."),
@@ -31,7 +31,7 @@ const NOBODY_ANSWERS: &[&str] = &[
 ];
 
 /// What a server's refusal of a push means.
-pub(super) fn refused(repo: &Repo, branch: &Branch, shown: &Shown, done: &Done) -> GitError {
+pub(super) fn refused(repo: &Repo, branch: &BranchName, shown: &Shown, done: &Done) -> GitError {
     let answer = String::from_utf8_lossy(&done.answer);
     let rows: Vec<&str> = answer.lines().filter(|row| row.starts_with('!')).collect();
     // Why it is not where it should be stands in the row of the branch; what a hook says does not
@@ -154,7 +154,7 @@ pub(super) fn failure(repo: &Repo, shown: &Shown, done: &Done) -> GitError {
     )
 }
 
-fn over_ssh(repo: &Repo, origin: &Origin, said: &str) -> Option<GitError> {
+fn over_ssh(repo: &Repo, origin: &ServerOrigin, said: &str) -> Option<GitError> {
     let (_, authority) = origin.parts();
     let host = authority
         .rsplit_once('@')
@@ -212,7 +212,7 @@ pub(super) fn no_authorities(repo: &Repo) -> GitError {
 }
 
 /// There is nobody to ask an ssh server with.
-pub(super) fn no_agent(repo: &Repo, origin: &Origin, why: Option<&str>) -> GitError {
+pub(super) fn no_agent(repo: &Repo, origin: &ServerOrigin, why: Option<&str>) -> GitError {
     let why = why.unwrap_or("no ssh agent is named for it");
     GitError::new(
         GitErrorKind::Authentication,
@@ -226,7 +226,7 @@ pub(super) fn no_agent(repo: &Repo, origin: &Origin, why: Option<&str>) -> GitEr
 }
 
 /// What may be written into the configuration, for that server.
-fn two_ways(origin: &Origin) -> String {
+fn two_ways(origin: &ServerOrigin) -> String {
     let variable = match origin.as_str() {
         "https://github.com" => "GITHUB_TOKEN",
         _ => "GIT_TOKEN",

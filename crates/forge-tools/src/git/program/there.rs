@@ -10,7 +10,7 @@ use super::credentials::ToShow;
 use super::login::Login;
 use super::refusals;
 use super::run::{Done, Job, OTHER, Reach, run};
-use crate::git::address::{Origin, Place};
+use crate::git::address::{Place, ServerOrigin};
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::Repo;
 
@@ -24,10 +24,10 @@ pub(super) struct There {
 pub(super) enum Shown {
     /// It is a directory of this machine.
     NoServer,
-    Login(Origin, Login),
+    Login(ServerOrigin, Login),
     /// Nobody, and perhaps why.
-    Nobody(Origin, Option<String>),
-    Agent(Origin),
+    Nobody(ServerOrigin, Option<String>),
+    Agent(ServerOrigin),
 }
 
 impl There {
@@ -94,7 +94,7 @@ impl Inner {
         }
     }
 
-    fn over_ssh(&self, repo: &Repo, origin: Origin) -> Result<There, GitError> {
+    fn over_ssh(&self, repo: &Repo, origin: ServerOrigin) -> Result<There, GitError> {
         let (agent, known_hosts) = self
             .credentials
             .agent(&origin)

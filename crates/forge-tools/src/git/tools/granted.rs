@@ -1,7 +1,7 @@
 //! Which repositories a worker may use, and what for. An address may be any place of this machine
 //! or of the network, so nothing that is not in here is used, listed or forgotten.
 
-use crate::call::{Code, Failure};
+use crate::call::{CallFailure, FailureCode};
 use crate::escape::escape_controls;
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{Place, Repo};
@@ -31,10 +31,10 @@ pub enum RepoAccess {
 ///
 /// ```
 /// use forge_tools::git::Repo;
-/// use forge_tools::git::tools::{Granted, RepoAccess};
+/// use forge_tools::git::tools::{RepoGrants, RepoAccess};
 ///
 /// let reports = Repo::parse("octo/reports")?;
-/// let mut granted: Granted = [(reports.clone(), RepoAccess::ReadWrite)].into_iter().collect();
+/// let mut granted: RepoGrants = [(reports.clone(), RepoAccess::ReadWrite)].into_iter().collect();
 /// // One of this machine, by the name under which a model knows it.
 /// granted.named("./remotes/x.git", Repo::parse("/srv/remotes/x.git")?, RepoAccess::ReadOnly);
 /// assert_eq!(granted.access(&reports), Some(RepoAccess::ReadWrite));
@@ -42,7 +42,7 @@ pub enum RepoAccess {
 /// # Ok::<(), forge_tools::git::GitError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Granted {
+pub struct RepoGrants {
     rows: Vec<Row>,
 }
 
@@ -54,7 +54,7 @@ struct Row {
     access: RepoAccess,
 }
 
-impl Granted {
+impl RepoGrants {
     /// One more, which a model knows under its address; one at GitHub as `owner/name`.
     pub fn add(&mut self, repo: Repo, access: RepoAccess) {
         let address = repo.to_string();
@@ -112,7 +112,11 @@ impl Granted {
     }
 
     /// The repository of a call, if it is granted for that.
-    pub(super) fn asked(&self, args: &Arguments, for_what: RepoAccess) -> Result<Repo, Failure> {
+    pub(super) fn asked(
+        &self,
+        args: &Arguments,
+        for_what: RepoAccess,
+    ) -> Result<Repo, CallFailure> {
         let asked = args.text("repo").unwrap_or_default();
         let named = self.rows.iter().find(|row| row.name == asked);
         // What is no address at all is not theirs either, and what is theirs helps more than why.
@@ -137,13 +141,13 @@ impl Granted {
         let shown = escape_controls(&shown);
         match row {
             Some(row) if row.access >= for_what => Ok(row.repo.clone()),
-            Some(_) => Err(Failure::new(
-                Code::Git,
+            Some(_) => Err(CallFailure::new(
+                FailureCode::Git,
                 format!("Repository '{shown}' is read-only: files can be pulled, not staged."),
             )
             .hint(self.hint(for_what))),
-            None => Err(Failure::new(
-                Code::Git,
+            None => Err(CallFailure::new(
+                FailureCode::Git,
                 format!("Repository '{shown}' is not one that you may use."),
             )
             .hint(self.hint(for_what))),
@@ -171,10 +175,10 @@ impl Granted {
     }
 
     /// An error in the words of the model: no address of this machine.
-    pub(super) fn failure(&self, error: GitError) -> Failure {
+    pub(super) fn failure(&self, error: GitError) -> CallFailure {
         // In git's own words there may be places that a repository of this machine points to.
         let is_of_git = error.kind() == GitErrorKind::Failed;
-        let mut failure = Failure::from(error);
+        let mut failure = CallFailure::from(error);
         let mut addresses: Vec<(String, &str)> = Vec::new();
         for row in &self.rows {
             if let Place::Local(path) = row.repo.place() {
@@ -217,9 +221,9 @@ fn without_paths(text: &str) -> String {
     out
 }
 
-impl FromIterator<(Repo, RepoAccess)> for Granted {
+impl FromIterator<(Repo, RepoAccess)> for RepoGrants {
     fn from_iter<I: IntoIterator<Item = (Repo, RepoAccess)>>(rows: I) -> Self {
-        let mut granted = Granted::default();
+        let mut granted = RepoGrants::default();
         for (repo, access) in rows {
             granted.add(repo, access);
         }

@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use super::backend::GitBackend;
 use super::backend::nothing_staged;
 use super::error::{GitError, GitErrorKind, GitOperation};
-use super::names::{Branch, StagedId};
+use super::names::{BranchName, StagedId};
 use super::staged::StagedCommit;
-use crate::call::{Code, Failure};
-use crate::output::{Field, Output};
+use crate::call::{CallFailure, FailureCode};
+use crate::output::{Field, OutputSchema};
 use crate::params::{Arguments, Param};
 use crate::tool::Tool;
 
-pub use granted::{Granted, RepoAccess};
+pub use granted::{RepoAccess, RepoGrants};
 
 use pull::git_pull;
 use stage::git_stage;
@@ -52,10 +52,10 @@ pub const NAMES: [&str; 6] = [
 ///
 /// ```
 /// use std::sync::Arc;
-/// use forge_tools::git::{Git, MemoryRepositories, Repo, StagedStore, tools};
+/// use forge_tools::git::{GitService, MemoryRepositories, Repo, StagedStore, tools};
 /// use forge_tools::git::tools::RepoAccess;
 ///
-/// let git = Arc::new(Git::new(MemoryRepositories::new(), StagedStore::in_memory()?));
+/// let git = Arc::new(GitService::new(MemoryRepositories::new(), StagedStore::in_memory()?));
 /// let reports = Repo::parse("octo/reports")?;
 /// let mut builder = forge_tools::Toolbox::builder();
 /// for tool in tools::all(git.clone(), [(reports.clone(), RepoAccess::ReadWrite)].into_iter().collect()) {
@@ -66,7 +66,7 @@ pub const NAMES: [&str; 6] = [
 /// assert!(may_look.iter().all(|tool| tool.spec().name != "git_stage"));
 /// # Ok::<(), forge_tools::git::GitError>(())
 /// ```
-pub fn all(git: Arc<dyn GitBackend>, granted: Granted) -> Vec<Box<dyn Tool>> {
+pub fn all(git: Arc<dyn GitBackend>, granted: RepoGrants) -> Vec<Box<dyn Tool>> {
     let mut tools: Vec<Box<dyn Tool>> = Vec::new();
     if granted.is_empty() {
         return tools;
@@ -88,13 +88,17 @@ pub fn all(git: Arc<dyn GitBackend>, granted: Granted) -> Vec<Box<dyn Tool>> {
 #[derive(Clone)]
 struct Kit {
     git: Arc<dyn GitBackend>,
-    granted: Arc<Granted>,
+    granted: Arc<RepoGrants>,
 }
 
 impl Kit {
     /// A staged commit, if it is any concern of this worker. What is not, and what cannot be read,
     /// is to it as if there were none: whose it is cannot be known.
-    async fn staged(&self, id: &StagedId, during: GitOperation) -> Result<StagedCommit, Failure> {
+    async fn staged(
+        &self,
+        id: &StagedId,
+        during: GitOperation,
+    ) -> Result<StagedCommit, CallFailure> {
         match self.git.diff(id).await {
             Ok(commit) if self.granted.takes_files(commit.repo()) => Ok(commit),
             Ok(_) => Err(nothing_staged(id).during(during).into()),
@@ -108,21 +112,21 @@ impl Kit {
 
 /// Looks at files where that holds up nobody.
 async fn apart<T: Send + 'static>(
-    look: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
+    look: impl FnOnce() -> Result<T, CallFailure> + Send + 'static,
+) -> Result<T, CallFailure> {
     let done = tokio::task::spawn_blocking(look).await;
     done.unwrap_or_else(|_| {
-        Err(Failure::new(
-            Code::Internal,
+        Err(CallFailure::new(
+            FailureCode::Internal,
             "The tool stopped unexpectedly; nothing else was affected.",
         ))
     })
 }
 
-impl From<GitError> for Failure {
-    fn from(error: GitError) -> Failure {
+impl From<GitError> for CallFailure {
+    fn from(error: GitError) -> CallFailure {
         let code = match error.kind() {
-            GitErrorKind::File(kind) => Code::File(kind),
+            GitErrorKind::File(kind) => FailureCode::File(kind),
             GitErrorKind::Invalid
             | GitErrorKind::Refused
             | GitErrorKind::Secrets
@@ -136,9 +140,9 @@ impl From<GitError> for Failure {
             | GitErrorKind::TooLarge
             | GitErrorKind::TimeLimit
             | GitErrorKind::Unavailable
-            | GitErrorKind::Failed => Code::Git,
+            | GitErrorKind::Failed => FailureCode::Git,
         };
-        let mut failure = Failure::new(code, error.message());
+        let mut failure = CallFailure::new(code, error.message());
         failure.path = error.path().map(str::to_owned);
         if let Some(operation) = error.operation() {
             failure = failure.structured(json!({ "operation": operation.as_str() }));
@@ -151,19 +155,19 @@ impl From<GitError> for Failure {
 }
 
 /// What was refused before git was asked is an error of the same operation.
-fn during<T>(operation: GitOperation, made: Result<T, Failure>) -> Result<T, Failure> {
+fn during<T>(operation: GitOperation, made: Result<T, CallFailure>) -> Result<T, CallFailure> {
     made.map_err(|failure| match failure.structured {
-        None if failure.code == Code::Git => {
+        None if failure.code == FailureCode::Git => {
             failure.structured(json!({ "operation": operation.as_str() }))
         }
         Some(_) | None => failure,
     })
 }
 
-fn branch(args: &Arguments) -> Result<Branch, Failure> {
+fn branch(args: &Arguments) -> Result<BranchName, CallFailure> {
     match args.text("branch") {
-        None => Ok(Branch::default()),
-        Some(name) => Ok(Branch::parse(name)?),
+        None => Ok(BranchName::default()),
+        Some(name) => Ok(BranchName::parse(name)?),
     }
 }
 
@@ -189,7 +193,7 @@ fn files_of(commit: &StagedCommit) -> Value {
 fn files_output() -> Field {
     Field::objects(
         "files",
-        Output::new([Field::text("path"), Field::text("operation")]),
+        OutputSchema::new([Field::text("path"), Field::text("operation")]),
     )
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use serde_json::json;
 
-use super::{BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branch, during};
-use crate::call::{Code, Failure, Reply};
+use super::{BRANCH, Kit, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, apart, branch, during};
+use crate::call::{CallFailure, FailureCode, Reply};
 use crate::change::Artifact;
 use crate::gate::Intent;
 use crate::git::backend::{PullOutcome, PullRequest, Pulled, PulledFile};
 use crate::git::error::GitOperation;
 use crate::git::repo_path::RepoPath;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::{Annotations, Risk, Spec};
@@ -56,7 +56,11 @@ impl Tool for GitPull {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let files = view.hands.files()?;
         let request = request(args, &self.1.granted, files, |path| view.path(path))?;
         let to = |path: &RepoPath| {
@@ -74,7 +78,11 @@ impl Tool for GitPull {
         request.paths.iter().map(to).collect()
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let kit = self.1.clone();
         Box::pin(async move {
             let files = hands.files()?.clone();
@@ -156,19 +164,19 @@ fn word(outcome: PullOutcome) -> &'static str {
 
 fn request(
     args: &Arguments,
-    granted: &Granted,
+    granted: &RepoGrants,
     files: &FileSandbox,
-    path: impl Fn(&str) -> Result<SandboxPath, Failure>,
-) -> Result<PullRequest, Failure> {
+    path: impl Fn(&str) -> Result<SandboxPath, CallFailure>,
+) -> Result<PullRequest, CallFailure> {
     during(GitOperation::Pull, asked_for(args, granted, files, path))
 }
 
 fn asked_for(
     args: &Arguments,
-    granted: &Granted,
+    granted: &RepoGrants,
     files: &FileSandbox,
-    path: impl Fn(&str) -> Result<SandboxPath, Failure>,
-) -> Result<PullRequest, Failure> {
+    path: impl Fn(&str) -> Result<SandboxPath, CallFailure>,
+) -> Result<PullRequest, CallFailure> {
     let into = match args.text("into") {
         Some(into) => path(into)?,
         None => only_root(files)?,
@@ -188,7 +196,7 @@ fn asked_for(
 
 /// The root that files go to where nothing is said: `workspace`, or the only one that takes any. If
 /// none does, the first, which says that it takes none.
-fn only_root(files: &FileSandbox) -> Result<SandboxPath, Failure> {
+fn only_root(files: &FileSandbox) -> Result<SandboxPath, CallFailure> {
     let writable = || {
         files
             .mounts()
@@ -203,8 +211,8 @@ fn only_root(files: &FileSandbox) -> Result<SandboxPath, Failure> {
     let takes_none = || all.clone().next().filter(|_| writable().count() == 0);
     match named.or_else(only).or_else(takes_none) {
         Some(mount) => Ok(mount.target().clone()),
-        None => Err(Failure::new(
-            Code::InvalidArguments,
+        None => Err(CallFailure::new(
+            FailureCode::InvalidArguments,
             "It is not clear which directory the files go to.",
         )
         .hint("Say with 'into' which directory stands for the top of the repository.")),

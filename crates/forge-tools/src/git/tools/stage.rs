@@ -6,17 +6,17 @@ use file_sandbox::{FileSandbox, SandboxPath};
 use serde_json::json;
 
 use super::{
-    BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branch, during, files_of,
+    BRANCH, Kit, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, apart, branch, during, files_of,
     files_output, files_text, root_of,
 };
-use crate::call::{Failure, Reply};
-use crate::change::Change;
-use crate::gate::{Intent, Reason};
+use crate::call::{CallFailure, Reply};
+use crate::change::FileChange;
+use crate::gate::{Intent, VerdictReason};
 use crate::git::backend::{GitLimits, StageRequest, below};
 use crate::git::error::GitOperation;
-use crate::git::secrets::{AgreedSecrets, Secrets, complaints, shown};
+use crate::git::secrets::{AgreedSecrets, SecretPolicy, complaints, shown};
 use crate::git::stage::WHO_READS_IT;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
@@ -55,7 +55,7 @@ impl GitStage {
     fn each_file(
         &self,
         args: &Arguments,
-        view: &View<'_>,
+        view: &ReadOnlyContext<'_>,
         mut see: impl FnMut(&StageRequest, &SandboxPath, &[u8]),
     ) {
         let limits = GitLimits::default();
@@ -82,7 +82,11 @@ impl Tool for GitStage {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         let request = request(args, &self.1.granted, view.hands.files()?, |path| {
             view.path(path)
         })?;
@@ -90,7 +94,7 @@ impl Tool for GitStage {
     }
 
     /// Whether what looks like a key is one can only be said by a person, who sees the place.
-    fn doubts(&self, args: &Arguments, view: &View<'_>) -> Vec<Reason> {
+    fn doubts(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<VerdictReason> {
         let redactor = &view.hands.redactor;
         let mut found = Vec::new();
         self.each_file(args, view, |request, file, content| {
@@ -109,12 +113,12 @@ impl Tool for GitStage {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let mut reason = Reason::new(format!("{}{more}", found.join(" ")));
+        let mut reason = VerdictReason::new(format!("{}{more}", found.join(" ")));
         reason.why = Some(WHO_READS_IT.to_owned());
         vec![reason]
     }
 
-    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         let redactor = &view.hands.redactor;
         let mut changes = Vec::new();
         self.each_file(args, view, |_, file, content| {
@@ -123,7 +127,11 @@ impl Tool for GitStage {
         changes
     }
 
-    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let kit = self.1.clone();
         Box::pin(async move {
             let files = hands.files()?.clone();
@@ -155,20 +163,20 @@ impl Tool for GitStage {
 
 fn request(
     args: &Arguments,
-    granted: &Granted,
+    granted: &RepoGrants,
     files: &FileSandbox,
-    path: impl Fn(&str) -> Result<SandboxPath, Failure>,
-) -> Result<StageRequest, Failure> {
+    path: impl Fn(&str) -> Result<SandboxPath, CallFailure>,
+) -> Result<StageRequest, CallFailure> {
     during(GitOperation::Stage, asked_for(args, granted, files, path))
 }
 
 fn asked_for(
     args: &Arguments,
-    granted: &Granted,
+    granted: &RepoGrants,
     files: &FileSandbox,
-    path: impl Fn(&str) -> Result<SandboxPath, Failure>,
-) -> Result<StageRequest, Failure> {
-    let paths: Result<Vec<SandboxPath>, Failure> =
+    path: impl Fn(&str) -> Result<SandboxPath, CallFailure>,
+) -> Result<StageRequest, CallFailure> {
+    let paths: Result<Vec<SandboxPath>, CallFailure> =
         args.text_list("files").into_iter().map(&path).collect();
     let paths = paths?;
     let from = match args.text("from") {
@@ -186,6 +194,6 @@ fn asked_for(
         from,
         message: args.text("message").unwrap_or_default().to_owned(),
         // A model does not say what is no secret.
-        secrets: Secrets::Refused,
+        secrets: SecretPolicy::Refused,
     })
 }

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{Kit, commit_id, during, files_of, files_text};
-use crate::call::{Failure, Reply};
+use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::git::error::GitOperation;
 use crate::git::names::StagedId;
 use crate::git::staged::StagedCommit;
-use crate::hands::{Hands, View};
+use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::Arguments;
 use crate::spec::{Annotations, Spec};
 use crate::time::rfc3339;
@@ -54,7 +54,7 @@ pub(super) fn git_discard(kit: Kit) -> GitDiscard {
     GitDiscard(spec, kit)
 }
 
-fn id(args: &Arguments) -> Result<StagedId, Failure> {
+fn id(args: &Arguments) -> Result<StagedId, CallFailure> {
     Ok(StagedId::parse(args.text("commit_id").unwrap_or_default())?)
 }
 
@@ -63,11 +63,19 @@ impl Tool for GitDiff {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        _: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         during(GitOperation::Diff, id(args)).map(|_| Vec::new())
     }
 
-    fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let kit = self.1.clone();
         Box::pin(async move {
             let commit = kit.staged(&id(&args)?, GitOperation::Diff).await?;
@@ -81,11 +89,15 @@ impl Tool for GitListStaged {
         &self.0
     }
 
-    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
-    fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let kit = self.1.clone();
         Box::pin(async move {
             let listed = kit.git.list_staged().await;
@@ -128,11 +140,19 @@ impl Tool for GitDiscard {
         &self.0
     }
 
-    fn decide(&self, args: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        args: &Arguments,
+        _: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         during(GitOperation::Discard, id(args)).map(|_| Vec::new())
     }
 
-    fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        args: Arguments,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let kit = self.1.clone();
         Box::pin(async move {
             let id = id(&args)?;

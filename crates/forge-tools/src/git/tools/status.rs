@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::Kit;
-use crate::call::{Failure, Reply};
+use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::git::status::{Status, StatusFile};
-use crate::hands::{Hands, View};
-use crate::output::{Field, Output};
+use crate::hands::{ReadOnlyContext, ToolContext};
+use crate::output::{Field, OutputSchema};
 use crate::params::Arguments;
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
@@ -24,7 +24,7 @@ pub(super) fn git_status(kit: Kit) -> GitStatus {
     .aliases(&["gitStatus"])
     .output([Field::objects(
         "files",
-        Output::new([
+        OutputSchema::new([
             Field::text("path"),
             Field::text("status"),
             Field::flag("staged"),
@@ -38,11 +38,19 @@ impl Tool for GitStatus {
         &self.0
     }
 
-    fn decide(&self, _: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(
+        &self,
+        _: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Result<Vec<Intent>, CallFailure> {
         view.hands.files().map(|_| Vec::new())
     }
 
-    fn run<'a>(&'a self, _: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let kit = self.1.clone();
         Box::pin(async move {
             let files = hands.files()?.clone();

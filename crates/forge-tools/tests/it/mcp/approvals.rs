@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use forge_tools::mcp::{Live, Service};
-use forge_tools::{Answer, Gate, Judgement, Reason, Request, Toolbox, Verdict};
+use forge_tools::mcp::{Service, ServiceHandle};
+use forge_tools::{ApprovalAnswer, Gate, GateRequest, Judgement, Toolbox, Verdict, VerdictReason};
 use serde_json::{Value, json};
 
 use super::*;
@@ -12,7 +12,7 @@ use crate::support::{Always, Counting};
 
 /// Nobody but the client answers.
 pub(super) fn nobody() -> Counting {
-    Counting::new(Answer::Unanswered {
+    Counting::new(ApprovalAnswer::Unanswered {
         reason: "nobody is there".into(),
     })
 }
@@ -200,7 +200,7 @@ fn a_state_is_good_for_its_own_call_alone() {
 fn a_state_ends_after_five_minutes_and_with_the_policy() {
     run_in_no_time(async {
         let world = World::new();
-        let live = Live::new(asks(&world, &nobody()));
+        let live = ServiceHandle::new(asks(&world, &nobody()));
         let mut client = Client::live(&live);
         let request = showing(write(1, "x"));
         let late = client.ask(&request).await;
@@ -280,7 +280,7 @@ fn a_state_without_its_answer_is_asked_again() {
 fn for_this_run_means_the_same_call_for_half_an_hour() {
     run_in_no_time(async {
         let world = World::new();
-        let live = Live::new(asks(&world, &nobody()));
+        let live = ServiceHandle::new(asks(&world, &nobody()));
         let mut client = Client::live(&live);
         let request = showing(write(1, "x"));
         for ends in ["time", "policy"] {
@@ -392,8 +392,8 @@ fn what_the_client_cannot_be_asked_goes_to_the_next() {
 struct OnlyAPerson;
 
 impl Gate for OnlyAPerson {
-    fn judge(&self, _: &Request<'_>) -> Judgement {
-        let mut judgement = Judgement::new(Verdict::Ask, Reason::new("nothing confines it"));
+    fn judge(&self, _: &GateRequest<'_>) -> Judgement {
+        let mut judgement = Judgement::new(Verdict::Ask, VerdictReason::new("nothing confines it"));
         judgement.only_a_person = true;
         judgement
     }
@@ -436,7 +436,7 @@ fn what_only_a_person_may_answer_is_not_answered_by_a_setting() {
 fn a_client_that_refuses_by_itself_is_asked_last() {
     run_in_no_time(async {
         let world = World::new();
-        let next = Counting::new(Answer::AllowOnce {
+        let next = Counting::new(ApprovalAnswer::AllowOnce {
             by: "the queue".into(),
         });
         let mut client = Client::of(asks(&world, &next));

@@ -1,7 +1,7 @@
 //! Approvals by the person at a client of the older kind, which is asked while the call
 //! waits.
 
-use forge_tools::Answer;
+use forge_tools::ApprovalAnswer;
 use serde_json::{Value, json};
 
 use super::approvals::{accept, asks, nobody, write};
@@ -69,7 +69,7 @@ fn the_call_waits_for_the_answer() {
 fn a_question_that_nobody_answers_goes_to_the_next() {
     run_in_no_time(async {
         let world = World::new();
-        let next = Counting::new(Answer::AllowOnce {
+        let next = Counting::new(ApprovalAnswer::AllowOnce {
             by: "the queue".into(),
         });
         let mut client = open(asks(&world, &next)).await;
@@ -126,7 +126,7 @@ fn a_cancelled_call_asks_no_more() {
 fn a_client_that_refuses_by_itself_is_asked_last() {
     run_in_no_time(async {
         let world = World::new();
-        let next = Counting::new(Answer::AllowOnce {
+        let next = Counting::new(ApprovalAnswer::AllowOnce {
             by: "the queue".into(),
         });
         let mut client = open(asks(&world, &next)).await;

@@ -1,6 +1,6 @@
 //! A service that is replaced while a client is there.
 
-use forge_tools::mcp::{Live, Service};
+use forge_tools::mcp::{Service, ServiceHandle};
 use serde_json::{Value, json};
 
 use super::*;
@@ -15,7 +15,7 @@ fn broken() -> Service {
 fn a_client_with_a_handshake_is_told_of_a_new_list() {
     run_in_no_time(async {
         let world = World::new();
-        let live = Live::new(broken());
+        let live = ServiceHandle::new(broken());
         let mut client = Client::live(&live);
         let opened = client.ask(&initialize("2025-11-25")).await;
         assert_eq!(
@@ -47,7 +47,7 @@ fn a_client_with_a_handshake_is_told_of_a_new_list() {
 fn a_client_without_one_listens() {
     run_in_no_time(async {
         let world = World::new();
-        let live = Live::new(broken());
+        let live = ServiceHandle::new(broken());
         let mut client = Client::live(&live);
         let wanted =
             json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
@@ -70,7 +70,7 @@ fn a_client_without_one_listens() {
 fn a_cancelled_stream_is_silent() {
     run_in_no_time(async {
         let world = World::new();
-        let live = Live::new(broken());
+        let live = ServiceHandle::new(broken());
         let mut client = Client::live(&live);
         let wanted = json!({"notifications": {"toolsListChanged": true}});
         client
@@ -105,7 +105,7 @@ fn a_call_under_way_ends_with_what_it_began_with() {
     run_in_no_time(async {
         let (go, may_go) = oneshot::channel::<()>();
         let may_go = std::sync::Mutex::new(Some(may_go));
-        let live = Live::new(custom("wait", move || {
+        let live = ServiceHandle::new(custom("wait", move || {
             let may_go = may_go.lock().unwrap().take().unwrap();
             Box::pin(async move {
                 may_go.await.unwrap();

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
-use forge_tools::mcp::{HttpListener, HttpToken, Live, ServerInfo, serve_http};
+use forge_tools::mcp::{HttpListener, HttpToken, ServerInfo, ServiceHandle, serve_http};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -31,7 +31,7 @@ async fn server(toolbox: Toolbox) -> Server {
     let token = HttpToken::random().unwrap();
     let listener = HttpListener::loopback(socket, token.clone()).unwrap();
     let address = listener.address().unwrap();
-    let live = Live::new(toolbox);
+    let live = ServiceHandle::new(toolbox);
     tokio::spawn(async move {
         let info = ServerInfo::new("forge", "1.2.3");
         serve_http(&live, info, listener).await.unwrap();
@@ -416,7 +416,7 @@ fn a_socket_is_for_one_user() {
         for (user, served) in [(own, true), (own + 1, false)] {
             let path = dir.path().join(user.to_string());
             let listener = HttpListener::unix(UnixListener::bind(&path).unwrap(), user);
-            let live = Live::new(World::new().toolbox());
+            let live = ServiceHandle::new(World::new().toolbox());
             tokio::spawn(async move {
                 let info = ServerInfo::new("forge", "1.2.3");
                 serve_http(&live, info, listener).await.unwrap();

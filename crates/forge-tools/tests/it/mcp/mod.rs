@@ -26,10 +26,10 @@ mod wrong;
 use std::future::Future;
 use std::time::Duration;
 
-use forge_tools::mcp::{Live, McpError, ServerInfo, Service, serve, serve_live};
+use forge_tools::mcp::{McpError, ServerInfo, Service, ServiceHandle, serve, serve_live};
 use forge_tools::{
-    Annotations, Arguments, BoxFuture, Failure, Hands, Intent, Params, PreferredRunner, Reply,
-    Risk, Spec, Tool, Toolbox, View,
+    Annotations, Arguments, BoxFuture, CallFailure, Intent, Params, PreferredRunner,
+    ReadOnlyContext, Reply, Risk, Spec, Tool, ToolContext, Toolbox,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
@@ -64,7 +64,7 @@ impl Client {
     }
 
     /// Of a service that the test may replace.
-    fn live(live: &Live) -> Self {
+    fn live(live: &ServiceHandle) -> Self {
         let (input, reader) = tokio::io::duplex(64 * 1024);
         let (writer, output) = tokio::io::duplex(64 * 1024);
         let live = live.clone();
@@ -209,31 +209,35 @@ struct Custom<F>(Spec, F);
 
 impl<F> Tool for Custom<F>
 where
-    F: Fn(Hands) -> BoxFuture<'static, Result<Reply, Failure>> + Send + Sync + 'static,
+    F: Fn(ToolContext) -> BoxFuture<'static, Result<Reply, CallFailure>> + Send + Sync + 'static,
 {
     fn spec(&self) -> &Spec {
         &self.0
     }
 
-    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
-    fn run<'a>(&'a self, _: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(
+        &'a self,
+        _: Arguments,
+        hands: ToolContext,
+    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         (self.1)(hands)
     }
 }
 
 fn custom<F>(name: &str, run: F) -> Toolbox
 where
-    F: Fn() -> BoxFuture<'static, Result<Reply, Failure>> + Send + Sync + 'static,
+    F: Fn() -> BoxFuture<'static, Result<Reply, CallFailure>> + Send + Sync + 'static,
 {
     custom_with(name, move |_| run())
 }
 
 fn custom_with<F>(name: &str, run: F) -> Toolbox
 where
-    F: Fn(Hands) -> BoxFuture<'static, Result<Reply, Failure>> + Send + Sync + 'static,
+    F: Fn(ToolContext) -> BoxFuture<'static, Result<Reply, CallFailure>> + Send + Sync + 'static,
 {
     let spec = Spec {
         output: None,

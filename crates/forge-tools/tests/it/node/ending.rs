@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::FileSandbox;
 use forge_tools::node::{
-    Connect, Node, NodeError, NodeRunner, NodeStarter, Places, Printed, Setup,
+    CommandEvent, NodeClient, NodeConnectOptions, NodeError, NodeRunner, NodeStarter, PathMapping,
+    Setup,
 };
-use forge_tools::{Call, Code, Processes, Start, Toolbox, Verdict};
+use forge_tools::{CallRequest, CommandSpec, FailureCode, Processes, Toolbox, Verdict};
 use os_sandbox::Requirement;
 use serde_json::json;
 use tempfile::TempDir;
@@ -46,16 +47,17 @@ fn all_end(dir: &Path) {
 }
 
 /// A toolbox whose tools all work in a process of their own; its number.
-fn elsewhere(host: &TempDir, files: FileSandbox) -> (Toolbox, Node, u32) {
+fn elsewhere(host: &TempDir, files: FileSandbox) -> (Toolbox, NodeClient, u32) {
     let policy = policy(host).build().unwrap();
-    let setup = Setup::new().files(&files, &Places::Same).unwrap();
-    let setup = setup.commands(&policy, Requirement::Enforce, &Places::Same);
+    let setup = Setup::new().files(&files, &PathMapping::Same).unwrap();
+    let setup = setup.commands(&policy, Requirement::Enforce, &PathMapping::Same);
     let (stream, child) = process();
     let pid = child.0.lock().unwrap().id();
     let node = within(async {
         let (reader, writer) = stream.into_split();
-        let connect = Connect::new("elsewhere");
-        let made = Node::connect_keeping(reader, writer, setup.unwrap(), connect, child).await;
+        let connect = NodeConnectOptions::new("elsewhere");
+        let made =
+            NodeClient::connect_keeping(reader, writer, setup.unwrap(), connect, child).await;
         made.unwrap()
     });
     let starter = NodeStarter::new(node.clone());
@@ -84,7 +86,7 @@ fn a_node_that_is_killed_fails_every_call_and_later_ones_at_once() {
             let toolbox = toolbox.clone();
             calls.spawn(async move {
                 let command = json!({"command": BEATS});
-                toolbox.call(Call::new("shell", command)).await
+                toolbox.call(CallRequest::new("shell", command)).await
             });
         }
         // With the question itself.
@@ -96,7 +98,7 @@ fn a_node_that_is_killed_fails_every_call_and_later_ones_at_once() {
             let result = result.unwrap();
             assert_eq!(
                 result.code,
-                Some(Code::IsolationEnded),
+                Some(FailureCode::IsolationEnded),
                 "{}",
                 result.content
             );
@@ -106,8 +108,13 @@ fn a_node_that_is_killed_fails_every_call_and_later_ones_at_once() {
             ("read_file", json!({"path": "/data/a.md"})),
             ("shell", json!({"command": "true"})),
         ] {
-            let later = toolbox.call(Call::new(tool, args)).await;
-            assert_eq!(later.code, Some(Code::IsolationEnded), "{}", later.content);
+            let later = toolbox.call(CallRequest::new(tool, args)).await;
+            assert_eq!(
+                later.code,
+                Some(FailureCode::IsolationEnded),
+                "{}",
+                later.content
+            );
         }
     });
     assert!(matches!(node.ended(), Some(NodeError::Ended(_))));
@@ -129,7 +136,7 @@ fn as_a_broker() {
     let dir = Path::new(&dir);
     std::fs::write(dir.join("node"), pid.to_string()).unwrap();
     std::fs::write(dir.join("data"), host.path().to_str().unwrap()).unwrap();
-    within(toolbox.call(Call::new("shell", json!({"command": BEATS}))));
+    within(toolbox.call(CallRequest::new("shell", json!({"command": BEATS}))));
 }
 
 #[test]
@@ -163,11 +170,11 @@ fn a_broker_that_is_killed_leaves_nothing_behind() {
 fn a_node_that_nobody_uses_ends() {
     let (host, files) = data();
     let node = super::node(&host, &files);
-    let command = within(node.start(Start::new("sleep", ["600"]), false)).unwrap();
+    let command = within(node.start(CommandSpec::new("sleep", ["600"]), false)).unwrap();
     drop(node);
     // A command keeps it.
     let mut command = command;
     command.kill();
     let ended = within(command.next());
-    assert!(matches!(ended, Ok(Printed::Ended(_))), "{ended:?}");
+    assert!(matches!(ended, Ok(CommandEvent::Ended(_))), "{ended:?}");
 }

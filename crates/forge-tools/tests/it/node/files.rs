@@ -1,8 +1,8 @@
 //! Files of a node, and what lies in memory.
 
 use file_sandbox::{ErrorKind, FileSandbox, Limits, Mode, Mount};
-use forge_tools::node::{NodeError, Places, Setup};
-use forge_tools::{Code, MemoryRecorder, Toolbox};
+use forge_tools::node::{NodeError, PathMapping, Setup};
+use forge_tools::{FailureCode, MemoryRecorder, Toolbox};
 use os_sandbox::Requirement;
 use serde_json::json;
 
@@ -26,17 +26,23 @@ fn a_file_is_taken_and_written_whole() {
             .unwrap_err()
             .code
     };
-    assert_eq!(refused("/data/a.md", 4), Code::File(ErrorKind::TooLarge));
-    assert_eq!(refused("/data/none", 4), Code::File(ErrorKind::NotFound));
+    assert_eq!(
+        refused("/data/a.md", 4),
+        FailureCode::File(ErrorKind::TooLarge)
+    );
+    assert_eq!(
+        refused("/data/none", 4),
+        FailureCode::File(ErrorKind::NotFound)
+    );
     assert_eq!(
         refused("/etc/passwd", 9999),
-        Code::File(ErrorKind::OutsideSandbox)
+        FailureCode::File(ErrorKind::OutsideSandbox)
     );
     let outside = within(node.put_file(&path("/etc/x"), b"x".to_vec())).unwrap_err();
-    assert_eq!(outside.code, Code::File(ErrorKind::OutsideSandbox));
+    assert_eq!(outside.code, FailureCode::File(ErrorKind::OutsideSandbox));
     // What is refused leaves room for the next.
     let long = within(node.put_file(&path("/etc/x"), vec![0; 3_000_000])).unwrap_err();
-    assert_eq!(long.code, Code::File(ErrorKind::OutsideSandbox));
+    assert_eq!(long.code, FailureCode::File(ErrorKind::OutsideSandbox));
     let stats = within(node.stats()).unwrap();
     assert_eq!((stats.calls, stats.in_flight), (14, 1));
     assert!(
@@ -53,7 +59,7 @@ fn a_mount_in_memory_goes_along_and_is_not_written() {
         .with_file(&path("b.bin"), &[0, 159, 146, 150])
         .unwrap();
     let files = FileSandbox::new(vec![copies]).unwrap();
-    let node = connect(Setup::new().files(&files, &Places::Same).unwrap());
+    let node = connect(Setup::new().files(&files, &PathMapping::Same).unwrap());
     let read = within(node.read_file(&path("/given/b.bin"), 99)).unwrap();
     assert_eq!(read, [0, 159, 146, 150]);
     let toolbox = Toolbox::builder()
@@ -69,11 +75,11 @@ fn a_mount_in_memory_goes_along_and_is_not_written() {
     assert_eq!(listed.content, "a/note.md\nb.bin");
     let write = json!({"path": "/given/b.bin", "content": "x"});
     let refused = call(&toolbox, "write_file", write);
-    assert_eq!(refused.code, Some(Code::File(ErrorKind::ReadOnly)));
+    assert_eq!(refused.code, Some(FailureCode::File(ErrorKind::ReadOnly)));
     // What is written there would be written nowhere else.
     let scratch = Mount::memory(path("/scratch"), Mode::ReadWrite);
     let files = FileSandbox::new(vec![scratch]).unwrap();
-    let setup = Setup::new().files(&files, &Places::Same);
+    let setup = Setup::new().files(&files, &PathMapping::Same);
     assert!(matches!(setup, Err(NodeError::Unsupported(_))));
 }
 
@@ -101,33 +107,33 @@ fn a_part_keeps_the_rules_of_the_whole() {
             let args = json!({"path": at, "content": content});
             call(&toolbox, "write_file", args).code
         };
-        let read_only = Some(Code::File(ErrorKind::ReadOnly));
+        let read_only = Some(FailureCode::File(ErrorKind::ReadOnly));
         assert_eq!(write("/repository/hooks/pre-commit", "x"), read_only);
         assert_eq!(write("/repository/COMMIT_EDITMSG", "x"), None);
-        let long = Some(Code::File(ErrorKind::TooLarge));
+        let long = Some(FailureCode::File(ErrorKind::TooLarge));
         assert_eq!(write("/repository/COMMIT_EDITMSG", &"x".repeat(21)), long);
         let hidden = call(
             &toolbox,
             "read_file",
             json!({"path": "/repository/tls.key"}),
         );
-        assert_eq!(hidden.code, Some(Code::File(ErrorKind::NotFound)));
+        assert_eq!(hidden.code, Some(FailureCode::File(ErrorKind::NotFound)));
     });
 }
 
 #[test]
 fn receipts_say_what_was_outside_and_what_inside() {
-    use forge_tools::node::{Connect, Node, NodeRunner, NodeStarter};
+    use forge_tools::node::{NodeClient, NodeConnectOptions, NodeRunner, NodeStarter};
     let (host, files) = data();
     let policy = policy(&host).build().unwrap();
-    let setup = Setup::new().files(&files, &Places::Same).unwrap();
-    let setup = setup.commands(&policy, Requirement::Enforce, &Places::Same);
+    let setup = Setup::new().files(&files, &PathMapping::Same).unwrap();
+    let setup = setup.commands(&policy, Requirement::Enforce, &PathMapping::Same);
     let (stream, child) = crate::place::node::process();
     let node = within(async {
         let (reader, writer) = stream.into_split();
         let outer = json!({"backend": "container", "image": "sha256:1"});
-        let connect = Connect::new(ELSEWHERE_NAME).enforcement(outer);
-        Node::connect_keeping(reader, writer, setup.unwrap(), connect, child)
+        let connect = NodeConnectOptions::new(ELSEWHERE_NAME).enforcement(outer);
+        NodeClient::connect_keeping(reader, writer, setup.unwrap(), connect, child)
             .await
             .unwrap()
     });
@@ -175,5 +181,5 @@ fn receipts_say_what_was_outside_and_what_inside() {
     );
     // Kept results lie with the broker.
     let gone = call(&toolbox, "read_output", json!({"output_id": "none"}));
-    assert_eq!(gone.code, Some(Code::UnknownOutput));
+    assert_eq!(gone.code, Some(FailureCode::UnknownOutput));
 }

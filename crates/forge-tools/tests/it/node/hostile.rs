@@ -1,7 +1,7 @@
 //! A side that says whatever it likes: the other one comes to an end, without a panic, and says so.
 
-use forge_tools::node::{Connect, Node, NodeRunner, Setup};
-use forge_tools::{Call, Code, Toolbox};
+use forge_tools::node::{NodeClient, NodeConnectOptions, NodeRunner, Setup};
+use forge_tools::{CallRequest, FailureCode, Toolbox};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,7 +20,7 @@ const DONE: u8 = 53;
 const FAILED: u8 = 54;
 
 /// What a call of `read_file` comes to where the node answers with this, whatever it is asked.
-fn answered(answer: &[u8]) -> (Option<Code>, String) {
+fn answered(answer: &[u8]) -> (Option<FailureCode>, String) {
     let (_host, files) = data();
     within(async {
         let (ours, mut theirs) = tokio::io::duplex(1 << 22);
@@ -31,15 +31,15 @@ fn answered(answer: &[u8]) -> (Option<Code>, String) {
         .concat();
         theirs.write_all(&begin).await.unwrap();
         let (reader, writer) = tokio::io::split(ours);
-        let connect = Connect::new("elsewhere");
-        let node = Node::connect(reader, writer, Setup::new(), connect).await;
+        let connect = NodeConnectOptions::new("elsewhere");
+        let node = NodeClient::connect(reader, writer, Setup::new(), connect).await;
         let node = node.unwrap();
         let toolbox = Toolbox::builder()
             .files(files)
             .runner(NodeRunner::new(node.clone()))
             .build()
             .unwrap();
-        let call = toolbox.call(Call::new("read_file", json!({"path": "/data/a.md"})));
+        let call = toolbox.call(CallRequest::new("read_file", json!({"path": "/data/a.md"})));
         let telling = async {
             // The call comes after the setup; by then there is one with id 1.
             let mut asked = vec![0; 16 * 1024];
@@ -73,8 +73,8 @@ fn what_is_no_answer_is_none() {
         json!({"code": code, "message": "No.", "hint": null, "path": null, "structured": null,
                "events": []})
     };
-    let ended = Some(Code::IsolationEnded);
-    let internal = Some(Code::Internal);
+    let ended = Some(FailureCode::IsolationEnded);
+    let internal = Some(FailureCode::Internal);
     for (about, answer, code) in [
         ("an answer", reply(good.clone()), None),
         ("no JSON", frame(DONE, 1, b"}"), internal),
@@ -92,7 +92,7 @@ fn what_is_no_answer_is_none() {
         (
             "a refusal",
             said(FAILED, 1, &failure("NOT_FOUND")),
-            Some(Code::File(file_sandbox::ErrorKind::NotFound)),
+            Some(FailureCode::File(file_sandbox::ErrorKind::NotFound)),
         ),
         (
             "a code that there is not",

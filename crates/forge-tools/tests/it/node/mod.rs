@@ -9,7 +9,9 @@ mod streams;
 use std::time::Duration;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-use forge_tools::node::{Connect, Inside, Node, NodeError, Places, Setup, serve};
+use forge_tools::node::{
+    NodeClient, NodeConnectOptions, NodeError, PathMapping, ServeOptions, Setup, serve,
+};
 use os_sandbox::{Access, Policy, PolicyBuilder, Requirement};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -38,10 +40,10 @@ pub(super) fn policy(host: &TempDir) -> PolicyBuilder {
 }
 
 /// A process with the files of [`data`] and commands that see the same.
-pub(super) fn node(host: &TempDir, files: &FileSandbox) -> Node {
+pub(super) fn node(host: &TempDir, files: &FileSandbox) -> NodeClient {
     let policy = policy(host).build().unwrap();
-    let setup = Setup::new().files(files, &Places::Same).unwrap();
-    let setup = setup.commands(&policy, Requirement::Enforce, &Places::Same);
+    let setup = Setup::new().files(files, &PathMapping::Same).unwrap();
+    let setup = setup.commands(&policy, Requirement::Enforce, &PathMapping::Same);
     connect(setup.unwrap())
 }
 
@@ -75,7 +77,7 @@ pub(super) fn hello(protocol: u32) -> Vec<u8> {
 }
 
 /// What `connect` makes of a node that says only this and then is silent, or ends.
-fn connected_to(says: Vec<u8>, ends: bool) -> Result<Node, NodeError> {
+fn connected_to(says: Vec<u8>, ends: bool) -> Result<NodeClient, NodeError> {
     within(async {
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         tokio::io::AsyncWriteExt::write_all(&mut theirs, &says)
@@ -88,8 +90,8 @@ fn connected_to(says: Vec<u8>, ends: bool) -> Result<Node, NodeError> {
             true => Duration::from_millis(300),
             false => WATCHDOG,
         };
-        let connect = Connect::new("elsewhere").within(within);
-        let made = Node::connect(reader, writer, Setup::new(), connect).await;
+        let connect = NodeConnectOptions::new("elsewhere").within(within);
+        let made = NodeClient::connect(reader, writer, Setup::new(), connect).await;
         drop(silent);
         made
     })
@@ -147,7 +149,7 @@ pub(super) fn served(says: &[u8]) -> (Result<(), NodeError>, Vec<u8>) {
     within(async {
         let (mut ours, theirs) = tokio::io::duplex(1 << 16);
         let (reader, writer) = tokio::io::split(theirs);
-        let inside = Inside::new(cap_std::ambient_authority());
+        let inside = ServeOptions::new(cap_std::ambient_authority());
         let serving = tokio::spawn(serve(reader, writer, inside));
         let (mut from, mut to) = tokio::io::split(&mut ours);
         let mut answers = Vec::new();
@@ -182,12 +184,13 @@ fn both_sides_say_both_versions() {
 #[test]
 fn what_cannot_be_had_is_refused_with_the_reason() {
     let (host, files) = data();
-    let elsewhere = Places::Moved(vec![(host.path().to_owned(), "/not/there".into())]);
+    let elsewhere = PathMapping::Moved(vec![(host.path().to_owned(), "/not/there".into())]);
     let refusal = |setup: Setup| {
         let (stream, _child) = crate::place::node::process();
         within(async {
             let (reader, writer) = stream.into_split();
-            let made = Node::connect(reader, writer, setup, Connect::new("x")).await;
+            let made =
+                NodeClient::connect(reader, writer, setup, NodeConnectOptions::new("x")).await;
             made.unwrap_err().to_string()
         })
     };
@@ -198,15 +201,15 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     );
     let hosts = os_sandbox::Network::Hosts(vec!["example.com".to_owned()]);
     let policy = policy(&host).network(hosts).build().unwrap();
-    let setup = Setup::new().commands(&policy, Requirement::Enforce, &Places::Same);
+    let setup = Setup::new().commands(&policy, Requirement::Enforce, &PathMapping::Same);
     let network = refusal(setup.unwrap());
     assert!(network.contains("network"), "{network}");
     // What is not strict about it is had.
-    let setup = Setup::new().commands(&policy, Requirement::BestEffort, &Places::Same);
+    let setup = Setup::new().commands(&policy, Requirement::BestEffort, &PathMapping::Same);
     let node = connect(setup.unwrap());
     let promises = node.commands().unwrap()["promises"].to_string();
     assert!(promises.contains("absent"), "{promises}");
     // A directory that no place has is not even asked for.
-    let nowhere = Setup::new().files(&files, &Places::Moved(Vec::new()));
+    let nowhere = Setup::new().files(&files, &PathMapping::Moved(Vec::new()));
     assert!(matches!(nowhere, Err(NodeError::Unsupported(_))));
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use forge_tools::node::{Node, NodeStarter, Places, Printed, Setup};
-use forge_tools::{Call, Code, Ended, Processes, ProgramList, Start, Toolbox, Verdict};
+use forge_tools::node::{CommandEvent, NodeClient, NodeStarter, PathMapping, Setup};
+use forge_tools::{
+    CallRequest, CommandSpec, ExitReport, FailureCode, Processes, ProgramList, Toolbox, Verdict,
+};
 use os_sandbox::{Exit, Requirement, Stream};
 use serde_json::json;
 
@@ -11,12 +13,16 @@ use super::{data, node, policy, within};
 use crate::place::node::connect;
 use crate::support::{Always, call};
 
-fn sh(script: &str) -> Start {
-    Start::new("sh", ["-c", script])
+fn sh(script: &str) -> CommandSpec {
+    CommandSpec::new("sh", ["-c", script])
 }
 
 /// What a command printed on one stream, and its end.
-async fn whole(node: &Node, start: Start, input: Option<&[u8]>) -> (Vec<u8>, Ended) {
+async fn whole(
+    node: &NodeClient,
+    start: CommandSpec,
+    input: Option<&[u8]>,
+) -> (Vec<u8>, ExitReport) {
     let mut command = node.start(start, input.is_some()).await.unwrap();
     let mut printed = Vec::new();
     let mut input = input.unwrap_or_default();
@@ -32,9 +38,9 @@ async fn whole(node: &Node, start: Start, input: Option<&[u8]>) -> (Vec<u8>, End
             continue;
         }
         match command.next().await.unwrap() {
-            Printed::Some(Stream::Stdout, bytes) => printed.extend_from_slice(&bytes),
-            Printed::Some(Stream::Stderr, _) => {}
-            Printed::Ended(ended) => return (printed, ended),
+            CommandEvent::Some(Stream::Stdout, bytes) => printed.extend_from_slice(&bytes),
+            CommandEvent::Some(Stream::Stderr, _) => {}
+            CommandEvent::Ended(ended) => return (printed, ended),
         }
     }
 }
@@ -45,7 +51,7 @@ fn a_command_reads_what_is_written_to_it() {
     let node = node(&host, &files);
     // Less than what both ways and the pipes hold: nobody reads until all is written.
     let bytes: Vec<u8> = (0..300_000_u32).map(|n| n.to_le_bytes()[1]).collect();
-    let (printed, ended) = within(whole(&node, Start::new("cat", ["-"]), Some(&bytes)));
+    let (printed, ended) = within(whole(&node, CommandSpec::new("cat", ["-"]), Some(&bytes)));
     assert_eq!(ended.exit, Exit::Code(0));
     assert!(printed == bytes, "{} bytes came back", printed.len());
     // What a command does not read is thrown away, and holds nothing up.
@@ -58,7 +64,10 @@ fn what_nobody_reads_waits_where_it_is() {
     let (host, files) = data();
     let node = node(&host, &files);
     within(async {
-        let unread = node.start(Start::new("yes", ["no"]), false).await.unwrap();
+        let unread = node
+            .start(CommandSpec::new("yes", ["no"]), false)
+            .await
+            .unwrap();
         let mut last = 0;
         // Until nothing more comes.
         loop {
@@ -81,22 +90,22 @@ fn only_the_end_can_be_sent_as_a_signal() {
     let node = node(&host, &files);
     within(async {
         let mut command = node
-            .start(Start::new("sleep", ["600"]), false)
+            .start(CommandSpec::new("sleep", ["600"]), false)
             .await
             .unwrap();
-        assert_eq!(command.signal(15).unwrap_err().code, Code::Limit);
+        assert_eq!(command.signal(15).unwrap_err().code, FailureCode::Limit);
         command.signal(9).unwrap();
         let ended = command.next().await.unwrap();
         assert!(matches!(
             ended,
-            Printed::Ended(Ended {
+            CommandEvent::Ended(ExitReport {
                 exit: Exit::Signal(9),
                 ..
             })
         ));
         // One that is given up is ended too, and its place is free again.
         drop(
-            node.start(Start::new("sleep", ["600"]), false)
+            node.start(CommandSpec::new("sleep", ["600"]), false)
                 .await
                 .unwrap(),
         );
@@ -123,7 +132,7 @@ fn many_calls_at_once() {
             calls.spawn(async move {
                 let args =
                     json!({"path": format!("/data/{}.md", n % 50), "content": "x".repeat(n)});
-                toolbox.call(Call::new("write_file", args)).await
+                toolbox.call(CallRequest::new("write_file", args)).await
             });
         }
         while let Some(result) = calls.join_next().await {
@@ -172,8 +181,8 @@ fn lists_of_programs_hold_where_the_command_runs() {
         deny: vec!["rm".to_owned()],
         ..ProgramList::default()
     };
-    let setup = Setup::new().files(&files, &Places::Same).unwrap();
-    let setup = setup.commands(&policy, Requirement::Enforce, &Places::Same);
+    let setup = Setup::new().files(&files, &PathMapping::Same).unwrap();
+    let setup = setup.commands(&policy, Requirement::Enforce, &PathMapping::Same);
     let node = connect(setup.unwrap().programs(&[deny]));
     // Nobody has told the broker.
     let toolbox = Toolbox::builder()
@@ -183,8 +192,8 @@ fn lists_of_programs_hold_where_the_command_runs() {
         .unwrap();
     for (command, code) in [
         ("cat data/a.md", None),
-        ("rm data/a.md", Some(Code::Blocked)),
-        ("env rm data/a.md", Some(Code::Blocked)),
+        ("rm data/a.md", Some(FailureCode::Blocked)),
+        ("env rm data/a.md", Some(FailureCode::Blocked)),
     ] {
         let result = call(&toolbox, "shell", json!({"command": command}));
         assert_eq!(result.code, code, "{command}: {}", result.content);

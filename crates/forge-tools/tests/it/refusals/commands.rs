@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use forge_tools::{
-    Answer, NobodyAnswers, Processes, ProgramList, Toolbox, ToolboxBuilder, Verdict, tools,
+    ApprovalAnswer, NoApprover, Processes, ProgramList, Toolbox, ToolboxBuilder, Verdict, tools,
 };
 use os_sandbox::{Access, Assumed, Plan, Policy, Requirement, Support};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(super) fn rows(page: &mut Page) {
         ("misspelt", json!({"command": "ls"}), allow),
         ("blocked", run("ls"), |it| it.gate(Always(Verdict::Block))),
         ("denied", run("ls"), |it| {
-            let answer = Answer::Deny {
+            let answer = ApprovalAnswer::Deny {
                 by: "a person".into(),
                 reason: None,
             };
@@ -58,7 +58,7 @@ pub(super) fn rows(page: &mut Page) {
         }),
         ("nobody there", run("ls"), |it| {
             it.gate(Always(Verdict::Ask))
-                .approver(NobodyAnswers::because("this is a test"))
+                .approver(NoApprover::because("this is a test"))
         }),
         ("too many calls", run("ls"), |it| {
             allow(it).max_calls_per_turn(0)

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use forge_tools::{
-    Answer, Call, NobodyAnswers, Record, Recorder, Toolbox, ToolboxBuilder, Verdict, tools,
+    ApprovalAnswer, CallRecord, CallRequest, NoApprover, Recorder, Toolbox, ToolboxBuilder,
+    Verdict, tools,
 };
 use serde_json::{Value, json};
 
@@ -38,22 +39,22 @@ fn good() -> Vec<(&'static str, Value)> {
 struct Full;
 
 impl Recorder for Full {
-    fn record(&self, _: &Record) -> std::io::Result<()> {
+    fn record(&self, _: &CallRecord) -> std::io::Result<()> {
         Err(std::io::ErrorKind::StorageFull.into())
     }
 }
 
 type Wrong = fn(ToolboxBuilder) -> ToolboxBuilder;
 
-fn deny() -> Answer {
-    Answer::Deny {
+fn deny() -> ApprovalAnswer {
+    ApprovalAnswer::Deny {
         by: "a person".into(),
         reason: Some("use drafts \u{1b}[2J".into()),
     }
 }
 
-fn later() -> Answer {
-    Answer::Later {
+fn later() -> ApprovalAnswer {
+    ApprovalAnswer::Later {
         reason: "nobody has answered yet".into(),
         hint: "Repeat it later.".into(),
     }
@@ -68,7 +69,7 @@ pub(super) fn rows(page: &mut Page) {
         }),
         ("nobody there", |it| {
             it.gate(Always(Verdict::Ask))
-                .approver(NobodyAnswers::because("this is a test"))
+                .approver(NoApprover::because("this is a test"))
         }),
         ("later", |it| {
             it.gate(Always(Verdict::Ask))
@@ -115,7 +116,9 @@ fn too_slow(page: &mut Page, tool: &str, arguments: &Value) {
     let (open, door) = std::sync::mpsc::channel::<()>();
     let result = runtime.block_on(async {
         tokio::task::spawn_blocking(move || door.recv());
-        toolbox.call(Call::new(tool, arguments.clone())).await
+        toolbox
+            .call(CallRequest::new(tool, arguments.clone()))
+            .await
     });
     drop(open);
     page.row(world.host(), "too slow", arguments, &result);

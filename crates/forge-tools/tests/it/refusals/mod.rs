@@ -11,59 +11,61 @@ mod world;
 use std::collections::BTreeSet;
 
 use file_sandbox::ErrorKind as File;
-use forge_tools::{CallResult, Code};
+use forge_tools::{CallResult, FailureCode};
 use serde_json::Value;
 
 use crate::place::everywhere;
 
 /// Every code that a call of these tools can end with.
-const CODES: [Code; 31] = [
-    Code::UnknownTool,
-    Code::InvalidArguments,
-    Code::NoFiles,
-    Code::NoCommands,
-    Code::File(File::NotFound),
-    Code::File(File::InvalidPath),
-    Code::File(File::OutsideSandbox),
-    Code::File(File::ReadOnly),
-    Code::File(File::SuffixNotAllowed),
-    Code::File(File::TooLarge),
-    Code::File(File::NotAFile),
-    Code::File(File::NotText),
-    Code::File(File::Escape),
-    Code::File(File::Exists),
-    Code::File(File::Loop),
-    Code::File(File::NameTooLong),
-    Code::File(File::Stale),
-    Code::File(File::NoMatch),
-    Code::File(File::NotUnique),
-    Code::File(File::Quota),
-    Code::Blocked,
-    Code::Denied,
-    Code::ApprovalRequired,
-    Code::CommandSyntax,
-    Code::CommandNotFound,
-    Code::CommandNotExecutable,
-    Code::TimeLimit,
-    Code::IsolationUnavailable,
-    Code::UnknownOutput,
-    Code::Limit,
-    Code::Internal,
+const CODES: [FailureCode; 31] = [
+    FailureCode::UnknownTool,
+    FailureCode::InvalidArguments,
+    FailureCode::NoFiles,
+    FailureCode::NoCommands,
+    FailureCode::File(File::NotFound),
+    FailureCode::File(File::InvalidPath),
+    FailureCode::File(File::OutsideSandbox),
+    FailureCode::File(File::ReadOnly),
+    FailureCode::File(File::SuffixNotAllowed),
+    FailureCode::File(File::TooLarge),
+    FailureCode::File(File::NotAFile),
+    FailureCode::File(File::NotText),
+    FailureCode::File(File::Escape),
+    FailureCode::File(File::Exists),
+    FailureCode::File(File::Loop),
+    FailureCode::File(File::NameTooLong),
+    FailureCode::File(File::Stale),
+    FailureCode::File(File::NoMatch),
+    FailureCode::File(File::NotUnique),
+    FailureCode::File(File::Quota),
+    FailureCode::Blocked,
+    FailureCode::Denied,
+    FailureCode::ApprovalRequired,
+    FailureCode::CommandSyntax,
+    FailureCode::CommandNotFound,
+    FailureCode::CommandNotExecutable,
+    FailureCode::TimeLimit,
+    FailureCode::IsolationUnavailable,
+    FailureCode::UnknownOutput,
+    FailureCode::Limit,
+    FailureCode::Internal,
 ];
 
 /// Why a code is on no page.
-fn elsewhere(code: Code) -> Option<&'static str> {
+fn elsewhere(code: FailureCode) -> Option<&'static str> {
     match code {
-        Code::Escalation | Code::WorkerFailed | Code::File(File::PermissionEscalation) => {
+        FailureCode::Escalation
+        | FailureCode::WorkerFailed
+        | FailureCode::File(File::PermissionEscalation) => {
             Some("only calling a worker ends so: forge-runtime")
         }
-        Code::Cancelled => Some("nobody waits for it"),
-        Code::Git => Some("repositories: the suite of git"),
-        Code::IsolationEnded => Some("only a place elsewhere ends"),
-        Code::File(File::Io) => {
+        FailureCode::Cancelled => Some("nobody waits for it"),
+        FailureCode::Git => Some("repositories: the suite of git"),
+        FailureCode::IsolationEnded => Some("only a place elsewhere ends"),
+        FailureCode::File(File::Io) => {
             Some("a fault of the system: file-sandbox has tests that plant them")
         }
-        Code::File(
+        FailureCode::File(
             File::NotFound
             | File::InvalidPath
             | File::OutsideSandbox
@@ -81,22 +83,22 @@ fn elsewhere(code: Code) -> Option<&'static str> {
             | File::NotUnique
             | File::Quota,
         )
-        | Code::UnknownTool
-        | Code::InvalidArguments
-        | Code::NoFiles
-        | Code::NoCommands
-        | Code::Blocked
-        | Code::Denied
-        | Code::ApprovalRequired
-        | Code::CommandSyntax
-        | Code::CommandNotFound
-        | Code::CommandNotExecutable
-        | Code::TimeLimit
-        | Code::IsolationUnavailable
-        | Code::UnknownOutput
-        | Code::Limit
-        | Code::Internal => None,
-        Code::File(_) => Some("a kind that this page does not know"),
+        | FailureCode::UnknownTool
+        | FailureCode::InvalidArguments
+        | FailureCode::NoFiles
+        | FailureCode::NoCommands
+        | FailureCode::Blocked
+        | FailureCode::Denied
+        | FailureCode::ApprovalRequired
+        | FailureCode::CommandSyntax
+        | FailureCode::CommandNotFound
+        | FailureCode::CommandNotExecutable
+        | FailureCode::TimeLimit
+        | FailureCode::IsolationUnavailable
+        | FailureCode::UnknownOutput
+        | FailureCode::Limit
+        | FailureCode::Internal => None,
+        FailureCode::File(_) => Some("a kind that this page does not know"),
     }
 }
 
@@ -179,7 +181,7 @@ fn check(host: &str, arguments: &Value, result: &CallResult) {
         "{about}"
     );
     // What a command had printed comes after the sentence.
-    let ran = result.code == Some(Code::TimeLimit);
+    let ran = result.code == Some(FailureCode::TimeLimit);
     assert!(ran || !error.message.contains('\n'), "{about}");
     assert!(!error.message.is_empty(), "{about}");
     if let Some(path) = &error.path {

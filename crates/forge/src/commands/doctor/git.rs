@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use forge_tools::git::{Branch, GitErrorKind, GitProgram, Repo, Repositories as _};
+use forge_tools::git::{BranchName, GitErrorKind, GitProgram, GitRepositories as _, Repo};
 use os_sandbox::Support;
 use sandbox_config::{CredentialSource, GitCredential, Project, Repository, WithoutFile};
 use serde_json::json;
@@ -151,7 +151,7 @@ fn confined() -> Result<GitCheckOutcome, CliError> {
     let program = GitProgram::new(&cache, Support::detect());
     let repo = Repo::parse(&empty.to_string_lossy());
     let repo = repo.map_err(|error| CliError::new(ExitKind::Negative, "git", error.message()))?;
-    let branch = Branch::default();
+    let branch = BranchName::default();
     let asked = setup::until_stopped(async { program.head(&repo, &branch).await })?;
     Ok(match asked {
         Err(error) if error.kind() == GitErrorKind::Unavailable => {

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use forge_runtime::Containers;
-use forge_tools::node::{NodeCommand, Printed as FromNode};
-use forge_tools::{Code, Ended, Start};
+use forge_tools::node::{CommandEvent as FromNode, NodeCommand};
+use forge_tools::{CommandSpec, ExitReport, FailureCode};
 use os_sandbox::{Limits, Stream};
 use sandbox_config::Grant;
 use serde_json::Value;
@@ -70,7 +70,7 @@ pub(super) fn execute(
     ))
 }
 
-fn start(args: &ExecArgs, directory: &str) -> Result<Start, CliError> {
+fn start(args: &ExecArgs, directory: &str) -> Result<CommandSpec, CliError> {
     let mut words = Vec::with_capacity(args.command.len());
     for word in &args.command {
         // What is spoken with a container is text.
@@ -84,7 +84,7 @@ fn start(args: &ExecArgs, directory: &str) -> Result<Start, CliError> {
     let program = words
         .next()
         .ok_or_else(|| CliError::usage("missing command"))?;
-    let mut start = Start::new(program, words);
+    let mut start = CommandSpec::new(program, words);
     start.directory = Some(directory.to_owned());
     start.timeout = args.timeout.map(Duration::from_secs);
     Ok(start)
@@ -93,9 +93,9 @@ fn start(args: &ExecArgs, directory: &str) -> Result<Start, CliError> {
 async fn run(
     containers: &Containers,
     grant: &Grant,
-    start: Start,
+    start: CommandSpec,
     printed: Option<&mut CapturedOutput>,
-) -> Result<Ended, CliError> {
+) -> Result<ExitReport, CliError> {
     let node = containers
         .node(grant)
         .await
@@ -103,13 +103,13 @@ async fn run(
     let command = node.start(start, true).await;
     let command = command.map_err(|failure| {
         let exit = match failure.code {
-            Code::CommandNotFound => ExitKind::Command(127),
-            Code::CommandNotExecutable => ExitKind::Command(126),
+            FailureCode::CommandNotFound => ExitKind::Command(127),
+            FailureCode::CommandNotExecutable => ExitKind::Command(126),
             _ => ExitKind::ExecRefused,
         };
         let refused = CliError::new(exit, "exec", failure.message);
         match failure.code {
-            Code::CommandNotFound => refused.hint(format!(
+            FailureCode::CommandNotFound => refused.hint(format!(
                 "the image {} does not have it: name another one in `docker.image`, or build one \
                  with `forge image build --base IMAGE`, whose programs it then has",
                 grant.execution().docker().image()
@@ -151,7 +151,7 @@ async fn run(
 async fn streams(
     mut command: NodeCommand,
     mut kept: Option<&mut CapturedOutput>,
-) -> Result<Ended, CliError> {
+) -> Result<ExitReport, CliError> {
     let mut input = tokio::io::stdin();
     let mut piece = vec![0; PIECE_BYTES];
     let mut open = true;

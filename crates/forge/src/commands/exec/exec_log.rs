@@ -4,7 +4,9 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
-use forge_tools::{Asked, DecisionRecord, Reason, Record, Recorder as _, Verdict};
+use forge_tools::{
+    CallRecord, DecisionEntry, DecisionRecord, Recorder as _, Verdict, VerdictReason,
+};
 use os_sandbox::{Backend, Enforcement, Exceeded};
 use sandbox_config::Project;
 use serde_json::json;
@@ -23,7 +25,7 @@ const TOOL: &str = "exec";
 pub(super) struct ExecLog {
     dir: RunDir,
     audit: AuditLog,
-    record: Record,
+    record: CallRecord,
     started: Instant,
 }
 
@@ -58,7 +60,7 @@ impl ExecLog {
             dir,
             audit,
             started: Instant::now(),
-            record: Record {
+            record: CallRecord {
                 call: None,
                 at_ms: SystemTime::now()
                     .duration_since(UNIX_EPOCH)
@@ -98,7 +100,7 @@ impl ExecLog {
         };
         self.decided(DecisionRecord {
             verdict: Some(Verdict::Allow),
-            reasons: vec![Reason::new(typed)],
+            reasons: vec![VerdictReason::new(typed)],
             runner: Some(runner),
             answer: None,
             by: None,
@@ -109,7 +111,7 @@ impl ExecLog {
     pub(super) fn refused(mut self, why: &CliError) -> Result<(), CliError> {
         self.decided(DecisionRecord {
             verdict: Some(Verdict::Block),
-            reasons: vec![Reason::new(why.message())],
+            reasons: vec![VerdictReason::new(why.message())],
             runner: None,
             answer: None,
             by: None,
@@ -166,7 +168,7 @@ impl ExecLog {
     }
 
     /// The same of one that ran in a container.
-    pub(super) fn ended_there(mut self, ended: &forge_tools::Ended) -> Result<(), CliError> {
+    pub(super) fn ended_there(mut self, ended: &forge_tools::ExitReport) -> Result<(), CliError> {
         self.record.runner = "docker";
         self.record.enforcement.clone_from(&ended.enforcement);
         let events = &mut self.record.events;
@@ -183,7 +185,7 @@ impl ExecLog {
 
     fn decided(&mut self, decision: DecisionRecord) -> Result<(), CliError> {
         self.record.decision = decision;
-        let asked: Asked<'_> = self.record.asked();
+        let asked: DecisionEntry<'_> = self.record.asked();
         self.record.call = self.audit.decided(&asked).map_err(not_recorded)?;
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 
-use forge_tools::audit::{LineReader, Place, RawLine};
+use forge_tools::audit::{LineReader, LogPosition, RawLine};
 use serde_json::Value;
 
 use crate::cli::Selection;
@@ -24,7 +24,7 @@ pub(super) enum LogItem {
     /// The log began again, ended, was sealed.
     Note(Value),
     /// A line that cannot be read.
-    Broken(Place, &'static str),
+    Broken(LogPosition, &'static str),
 }
 
 /// A call: at least one of the two lines.
@@ -84,7 +84,7 @@ impl<'a> CallReader<'a> {
             let Some(lines) = &mut self.lines else {
                 return Ok(None);
             };
-            let at = Place {
+            let at = LogPosition {
                 segment: self.segment,
                 line: self.line + 1,
             };
@@ -133,7 +133,7 @@ impl<'a> CallReader<'a> {
         })
     }
 
-    fn item(&mut self, value: Value, at: Place) -> Option<LogItem> {
+    fn item(&mut self, value: Value, at: LogPosition) -> Option<LogItem> {
         match value["kind"].as_str() {
             Some("decision") => {
                 let Some(seq) = value["seq"].as_u64() else {

@@ -8,7 +8,9 @@ use std::net::Ipv6Addr;
 use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use forge_runtime::GrantGate;
 use forge_tools::git::tools::NAMES;
-use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Reason, Request, Spec};
+use forge_tools::{
+    CommandLine, Gate as _, GateRequest, Intent, Judgement, ProgramList, Spec, VerdictReason,
+};
 use os_sandbox::{Plan, Requirement, Support};
 use sandbox_config::{
     AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, Project, Verdict, WithoutFile,
@@ -792,7 +794,7 @@ impl From<Judgement> for DecisionSource {
 
 /// Why `shell.allow` or `shell.deny` of a grant on the way refuses a line of the last one: asked
 /// of the function that the tool asks.
-fn refusal(grant: &Grant, lineage: &GrantChain, line: &CommandLine) -> Option<Reason> {
+fn refusal(grant: &Grant, lineage: &GrantChain, line: &CommandLine) -> Option<VerdictReason> {
     let policy = lineage.grant().policy_as_written().ok()?;
     ProgramList::refusal(&forge_runtime::programs(grant), line, &policy)
 }
@@ -825,7 +827,7 @@ fn answers(
 }
 
 fn judge(grant: &Grant, spec: &Spec, intents: &[Intent], confined: bool) -> Judgement {
-    GrantGate::new(grant.clone()).judge(&Request {
+    GrantGate::new(grant.clone()).judge(&GateRequest {
         tool: &spec.name,
         risk: spec.risk,
         requires_permission: spec.requires_permission,

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use forge_runtime::{CALL_WORKER, Session};
-use forge_tools::{Call, CallResult, Caller, Code, NoRecord, Recorder, Toolbox};
+use forge_tools::{CallRequest, CallResult, Caller, FailureCode, NoRecord, Recorder, Toolbox};
 use sandbox_config::{Grant, Project, WithoutFile, Worker};
 use serde_json::{Value, json};
 
@@ -101,9 +101,9 @@ fn call(
         Some(recorder),
         models,
     )?;
-    let result = setup::until_stopped(toolbox.call(Call::new(request.name, arguments)));
+    let result = setup::until_stopped(toolbox.call(CallRequest::new(request.name, arguments)));
     let ending = match &result {
-        Ok(result) => result.code.map_or("done", Code::as_str),
+        Ok(result) => result.code.map_or("done", FailureCode::as_str),
         Err(_) => "stopped",
     };
     run_dir::seal(&audit, ending)?;
@@ -180,7 +180,7 @@ fn tell(global: &Global, result: &CallResult) -> Result<ExitKind, CliError> {
     }
     // A refusal is not the result that stdout promises.
     stderr::print(&result.content);
-    if result.code == Some(Code::IsolationUnavailable) {
+    if result.code == Some(FailureCode::IsolationUnavailable) {
         let events = result.events.iter();
         for event in events.filter(|event| !result.content.contains(&event.detail)) {
             stderr::print(format_args!("note: {}", escape_lines(&event.detail)));
@@ -193,8 +193,8 @@ fn exit_of(result: &CallResult) -> ExitKind {
     match result.code {
         None => ExitKind::Done,
         Some(code) if code.is_usage() => ExitKind::Usage,
-        Some(Code::ApprovalRequired) => ExitKind::Unanswered,
-        Some(Code::IsolationUnavailable) => ExitKind::Isolation,
+        Some(FailureCode::ApprovalRequired) => ExitKind::Unanswered,
+        Some(FailureCode::IsolationUnavailable) => ExitKind::Isolation,
         Some(_) => ExitKind::Negative,
     }
 }

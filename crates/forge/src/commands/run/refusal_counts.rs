@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_runtime::{Observer, RunEvent};
-use forge_tools::Code;
+use forge_tools::FailureCode;
 
 /// Calls that a person refused, and calls that a rule blocked: `worker: tool`.
 #[derive(Debug, Default, Clone)]
@@ -44,11 +44,11 @@ impl Observer for RefusalCounter {
     fn observe(&self, event: RunEvent<'_>) {
         if let RunEvent::CallEnded { caller, result } = event {
             let code = result.detail.pointer("/error/code");
-            let is = |wanted: Code| code.is_some_and(|code| *code == *wanted.as_str());
+            let is = |wanted: FailureCode| code.is_some_and(|code| *code == *wanted.as_str());
             let mut all = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            let list = if is(Code::Denied) {
+            let list = if is(FailureCode::Denied) {
                 Some(&mut all.denied)
-            } else if is(Code::Blocked) {
+            } else if is(FailureCode::Blocked) {
                 Some(&mut all.blocked)
             } else {
                 None

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use forge_runtime::Isolation;
-use forge_tools::mcp::{Live, McpError, ServerInfo, Service, serve_beside, serve_http};
-use forge_tools::{Approver, AuditLog, Caller, HostAnswers, Recorder, StandIn, Toolbox};
+use forge_tools::mcp::{McpError, ServerInfo, Service, ServiceHandle, serve_beside, serve_http};
+use forge_tools::{Approver, AuditLog, BlockingHandoff, Caller, HostApprover, Recorder, Toolbox};
 use sandbox_config::{Project, WithoutFile};
 
 use crate::ambient::Ambient;
@@ -51,7 +51,7 @@ pub(crate) fn run(
         }
         Err(failure) => return Err(failure),
     };
-    let live = Live::new(service);
+    let live = ServiceHandle::new(service);
     let outcome = std::thread::scope(|scope| {
         let (served, until_served) = channel::<()>();
         scope.spawn(|| server.follow(&live, places, seen, until_served));
@@ -92,13 +92,20 @@ pub(crate) fn run(
 /// One client is one conversation, of which one thread reads and writes the messages, and makes the
 /// calls as long as that does not take long.
 async fn one_client(
-    live: Live,
+    live: ServiceHandle,
     info: ServerInfo,
     input: OwnedFd,
     output: OwnedFd,
 ) -> Result<(), McpError> {
     let (input, output) = (StdioStream::reader(input), StdioStream::writer(output));
-    serve_beside(&live, info, input, output, StandIn::on_this_runtime()).await
+    serve_beside(
+        &live,
+        info,
+        input,
+        output,
+        BlockingHandoff::on_this_runtime(),
+    )
+    .await
 }
 
 fn failed(error: McpError) -> CliError {
@@ -213,7 +220,7 @@ impl<'a> McpServer<'a> {
             audit: Arc::new(dir.audit(project.ceiling().is_durable())?),
             dir,
             approver: match self.args.approver {
-                Some(ApproverName::Host) => Arc::new(HostAnswers),
+                Some(ApproverName::Host) => Arc::new(HostApprover),
                 // Clients give up on a call before a person has looked, so it does not wait
                 // for one.
                 None => queue(WhenUnattended::Keep),
@@ -226,7 +233,7 @@ impl<'a> McpServer<'a> {
     /// gone. A mistake in them changes nothing: half a policy is worse than the old one.
     fn follow(
         &self,
-        live: &Live,
+        live: &ServiceHandle,
         mut places: WatchedPaths,
         mut seen: FileSnapshot,
         until: Receiver<()>,

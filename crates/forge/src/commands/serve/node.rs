@@ -4,7 +4,7 @@
 
 use std::os::fd::AsFd as _;
 
-use forge_tools::node::{Inside, serve};
+use forge_tools::node::{ServeOptions, serve};
 
 use crate::cli::{NodeAction, NodeArgs};
 use crate::commands::serve::mcp::take_standard_output;
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<ExitKind, CliError> {
     let served = setup::until_stopped(async {
         let input = std::io::stdin().as_fd().try_clone_to_owned();
         let input = input.map_err(|error| failed(&error))?;
-        let inside = Inside::new(cap_std::ambient_authority()).control_group(CONTROL_GROUP);
+        let inside = ServeOptions::new(cap_std::ambient_authority()).control_group(CONTROL_GROUP);
         let (input, output) = (StdioStream::reader(input), StdioStream::writer(output));
         let served = serve(input, output, inside).await;
         served.map_err(|error| failed(&error))

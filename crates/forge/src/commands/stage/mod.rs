@@ -12,8 +12,8 @@ use std::fmt::Display;
 use std::io::Write as _;
 
 use forge_tools::git::{
-    DamagedCommit, Git, GitBackend as _, GitError, GitErrorKind, MemoryRepositories, StagedCommit,
-    StagedId, StagedList,
+    DamagedCommit, GitBackend as _, GitError, GitErrorKind, GitService, MemoryRepositories,
+    StagedCommit, StagedId, StagedList,
 };
 
 use serde_json::Value;
@@ -43,9 +43,9 @@ pub(crate) fn run(
 }
 
 /// The place of what is staged, without any repository: none is asked. None: nothing ever was.
-fn place(staging: &Staging) -> Result<Option<Git<MemoryRepositories>>, CliError> {
+fn place(staging: &Staging) -> Result<Option<GitService<MemoryRepositories>>, CliError> {
     let store = staging.existing()?;
-    Ok(store.map(|store| Git::new(MemoryRepositories::new(), store)))
+    Ok(store.map(|store| GitService::new(MemoryRepositories::new(), store)))
 }
 
 /// All that is staged, the oldest first, and what of it cannot be read.

@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use forge_tools::git::{
-    Author, Git, GitBackend as _, GitError, GitProgram, IfMoved, Outlook, PushApproval, Pushed,
-    RepoPath, StagedCommit, StagedFile,
+    Author, GitBackend as _, GitError, GitProgram, GitService, OnDivergence, PushApproval,
+    PushPreview, Pushed, RepoPath, StagedCommit, StagedFile,
 };
-use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
 use os_sandbox::Support;
 use sandbox_config::{Project, WithoutFile};
 use serde_json::json;
@@ -60,8 +60,8 @@ pub(super) fn push(
         return Err(unanswered(commit, why));
     }
     let if_moved = match args.rebase {
-        true => IfMoved::Rebase,
-        false => IfMoved::Refuse,
+        true => OnDivergence::Rebase,
+        false => OnDivergence::Refuse,
     };
     let (git, outlook) = match ready(&project, ambient, commit, if_moved) {
         Ok(ready) => ready,
@@ -110,8 +110,8 @@ fn ready(
     project: &Project,
     ambient: &Ambient,
     commit: &StagedCommit,
-    if_moved: IfMoved,
-) -> Result<(Git<GitProgram>, Outlook), CliError> {
+    if_moved: OnDivergence,
+) -> Result<(GitService<GitProgram>, PushPreview), CliError> {
     let git = ProjectGit::of(project, ambient)?.open(Support::detect())?;
     let outlook = setup::until_stopped(git.outlook(commit, if_moved))?;
     let outlook = outlook.map_err(|error| failed(&error))?;
@@ -120,10 +120,10 @@ fn ready(
 
 /// One at a time in a project, so that of two who agreed to the same one pushes it.
 async fn carried_out(
-    git: &Git<GitProgram>,
+    git: &GitService<GitProgram>,
     staging: &Staging,
     approval: PushApproval,
-    if_moved: IfMoved,
+    if_moved: OnDivergence,
 ) -> Result<Pushed, CliError> {
     let turn = staging.turn().await?;
     let pushed = git.push(approval, if_moved).await;
@@ -139,13 +139,13 @@ fn not_agreed(
     error: &GitError,
 ) -> Result<CliError, CliError> {
     let (answer, by, failure) = match question.answer() {
-        Some(Answer::Deny { by, .. }) => ("denied", by, failed(error)),
-        Some(Answer::Unanswered { reason } | Answer::Later { reason, .. }) => {
+        Some(ApprovalAnswer::Deny { by, .. }) => ("denied", by, failed(error)),
+        Some(ApprovalAnswer::Unanswered { reason } | ApprovalAnswer::Later { reason, .. }) => {
             let failure = unanswered(commit, error.message().to_owned());
             ("unanswered", reason, failure)
         }
         // Nobody was asked: it cannot be shown whole.
-        None | Some(Answer::AllowOnce { .. } | Answer::AllowForRun { .. }) => {
+        None | Some(ApprovalAnswer::AllowOnce { .. } | ApprovalAnswer::AllowForRun { .. }) => {
             let failure = failed(error).hint(
                 "discard it, and have the worker stage less at once: what cannot be shown whole \
                  is not agreed to",
@@ -195,11 +195,11 @@ fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<Exi
 struct PushPrompt {
     text: String,
     colour: bool,
-    answered: Mutex<Option<Answer>>,
+    answered: Mutex<Option<ApprovalAnswer>>,
 }
 
 impl PushPrompt {
-    fn about(commit: &StagedCommit, outlook: &Outlook, author: &Author, colour: bool) -> Self {
+    fn about(commit: &StagedCommit, outlook: &PushPreview, author: &Author, colour: bool) -> Self {
         PushPrompt {
             text: text_of(commit, outlook, author),
             colour,
@@ -207,7 +207,7 @@ impl PushPrompt {
         }
     }
 
-    fn answer(&self) -> Option<Answer> {
+    fn answer(&self) -> Option<ApprovalAnswer> {
         let answered = self.answered.lock();
         answered.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -215,7 +215,7 @@ impl PushPrompt {
 
 impl Approver for PushPrompt {
     /// What is shown is made of the same commit as the request, which says less.
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         let (text, colour) = (self.text.clone(), self.colour);
         Box::pin(async move {
             let asked = tokio::task::spawn_blocking(move || {
@@ -224,18 +224,18 @@ impl Approver for PushPrompt {
             .await;
             let by = "a person at the terminal".to_owned();
             let answer = match asked {
-                Ok(Ok(PromptAnswer::Once)) => Answer::AllowOnce { by },
-                Ok(Ok(PromptAnswer::No { reason })) => Answer::Deny { by, reason },
+                Ok(Ok(PromptAnswer::Once)) => ApprovalAnswer::AllowOnce { by },
+                Ok(Ok(PromptAnswer::No { reason })) => ApprovalAnswer::Deny { by, reason },
                 Ok(Ok(PromptAnswer::Run | PromptAnswer::All | PromptAnswer::HungUp)) => {
-                    Answer::Deny { by, reason: None }
+                    ApprovalAnswer::Deny { by, reason: None }
                 }
-                Ok(Ok(PromptAnswer::Nothing)) => Answer::Unanswered {
+                Ok(Ok(PromptAnswer::Nothing)) => ApprovalAnswer::Unanswered {
                     reason: format!(
                         "nobody answered within {} minutes",
                         ANSWER_TIMEOUT.as_secs() / 60
                     ),
                 },
-                Ok(Err(_)) | Err(_) => Answer::Unanswered {
+                Ok(Err(_)) | Err(_) => ApprovalAnswer::Unanswered {
                     reason: "the terminal could not be read".to_owned(),
                 },
             };
@@ -248,7 +248,7 @@ impl Approver for PushPrompt {
 
 /// All of a commit, one reading only: what stands at the left is ours, what was staged begins
 /// behind it in every row, and a backslash in it is two.
-fn text_of(commit: &StagedCommit, outlook: &Outlook, author: &Author) -> String {
+fn text_of(commit: &StagedCommit, outlook: &PushPreview, author: &Author) -> String {
     let mut text = String::new();
     let mut row = |label: &str, value: &str| text.push_str(&format!("{label:<10}{value}\n"));
     row("push", commit.id().as_str());
@@ -262,11 +262,11 @@ fn text_of(commit: &StagedCommit, outlook: &Outlook, author: &Author) -> String 
     }
     row("author", &escape_exactly(&author.to_string()));
     match outlook {
-        Outlook::AsStaged => {}
-        Outlook::OnTop { head, .. } => {
+        PushPreview::AsStaged => {}
+        PushPreview::OnTop { head, .. } => {
             row("on top of", &format!("{head}, to where it has moved"));
         }
-        Outlook::There(made) => row(
+        PushPreview::There(made) => row(
             "warning",
             &format!("all of it is there already, as {made}: nothing would be pushed"),
         ),
@@ -282,8 +282,8 @@ fn text_of(commit: &StagedCommit, outlook: &Outlook, author: &Author) -> String 
         row(label, &format!("| {}", escape_exactly(line)));
     }
     let there: &[RepoPath] = match outlook {
-        Outlook::OnTop { there, .. } => there,
-        Outlook::AsStaged | Outlook::There(_) => &[],
+        PushPreview::OnTop { there, .. } => there,
+        PushPreview::AsStaged | PushPreview::There(_) => &[],
     };
     let is_there = |file: &&StagedFile| there.contains(file.path());
     let (same, changed): (Vec<&StagedFile>, Vec<_>) = commit.files().iter().partition(is_there);

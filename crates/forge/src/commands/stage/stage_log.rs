@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
 use forge_tools::git::Pushed;
-use forge_tools::{DecisionRecord, Reason, Record, Recorder as _, Verdict};
+use forge_tools::{CallRecord, DecisionRecord, Recorder as _, Verdict, VerdictReason};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -21,7 +21,7 @@ const RUN: &str = "stage";
 pub(super) struct StageLog {
     dir: RunDir,
     audit: AuditLog,
-    record: Record,
+    record: CallRecord,
     started: Instant,
 }
 
@@ -49,7 +49,7 @@ impl StageLog {
             dir,
             audit,
             started: Instant::now(),
-            record: Record {
+            record: CallRecord {
                 call: None,
                 at_ms: SystemTime::now()
                     .duration_since(UNIX_EPOCH)
@@ -82,7 +82,7 @@ impl StageLog {
         }
         self.decided(DecisionRecord {
             verdict: Some(Verdict::Ask),
-            reasons: vec![Reason::new("a push is always asked")],
+            reasons: vec![VerdictReason::new("a push is always asked")],
             runner: None,
             answer: Some(answer),
             by: Some(by.to_owned()),
@@ -99,7 +99,7 @@ impl StageLog {
     pub(super) fn typed(&mut self) -> Result<(), CliError> {
         self.decided(DecisionRecord {
             verdict: Some(Verdict::Allow),
-            reasons: vec![Reason::new("a person typed it")],
+            reasons: vec![VerdictReason::new("a person typed it")],
             runner: None,
             answer: None,
             by: None,

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, cap_std};
 use forge_tools::git::{
-    Branch, Git, GitBackend as _, GitProgram, Repo, Secrets, StageRequest, StagedStore,
+    BranchName, GitBackend as _, GitProgram, GitService, Repo, SecretPolicy, StageRequest,
+    StagedStore,
 };
 use os_sandbox::Support;
 use sha2::{Digest as _, Sha256};
@@ -123,7 +124,7 @@ pub(super) fn stage_in(
         cap_std::ambient_authority(),
     );
     let store = StagedStore::new(mount.unwrap()).unwrap();
-    let git = Git::new(GitProgram::new(cache, Support::detect()), store);
+    let git = GitService::new(GitProgram::new(cache, Support::detect()), store);
     let (top, there) = (SandboxPath::parse("/w").unwrap(), world.outside().join("w"));
     std::fs::create_dir(&there).unwrap();
     for (name, bytes) in files {
@@ -145,11 +146,11 @@ pub(super) fn stage_in(
     let paths = files.iter().map(path).collect();
     let request = StageRequest {
         repo: Repo::parse(bare.to_str().unwrap()).unwrap(),
-        branch: Branch::default(),
+        branch: BranchName::default(),
         files: paths,
         from: top,
         message: message.to_owned(),
-        secrets: Secrets::Refused,
+        secrets: SecretPolicy::Refused,
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let staged = runtime.block_on(git.stage(&worker, request)).unwrap();
