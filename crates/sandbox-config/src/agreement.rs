@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use crate::project::sources::{Sources, TrustedSettings, WithoutFile};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::keys::{PROJECT, USER, WORKER};
-use crate::syntax::text::{Layer, Text};
+use crate::syntax::text::{Layer, SourceText};
 use crate::syntax::yaml;
 use crate::{load, schema};
 
 /// Which of the two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ConfigFileKind {
     Project,
     Worker,
 }
 
 /// Whether a schema can see a mistake, by the parser's code for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SchemaVisibility {
     /// A matter of keys and types: the schema must refuse.
     Always,
     /// A matter of one value: a schema can tell some of them.
@@ -36,26 +36,26 @@ pub(crate) enum Seen {
     NoTree,
 }
 
-pub(crate) fn seen(mistake: &Diagnostic) -> Seen {
+pub(crate) fn seen(mistake: &Diagnostic) -> SchemaVisibility {
     if !mistake.is_error() {
-        return Seen::Never;
+        return SchemaVisibility::Never;
     }
     match mistake.code() {
         DiagnosticCode::UnknownKey
         | DiagnosticCode::ForeignKey
         | DiagnosticCode::NotYet
         | DiagnosticCode::MissingKey
-        | DiagnosticCode::WrongType => Seen::Always,
+        | DiagnosticCode::WrongType => SchemaVisibility::Always,
         DiagnosticCode::BadValue
         | DiagnosticCode::MountName
         | DiagnosticCode::HostPath
-        | DiagnosticCode::DuplicateKey => Seen::Perhaps,
+        | DiagnosticCode::DuplicateKey => SchemaVisibility::Perhaps,
         DiagnosticCode::Syntax
         | DiagnosticCode::TooComplex
         | DiagnosticCode::Unreadable
         | DiagnosticCode::TooLarge
         | DiagnosticCode::NotUtf8
-        | DiagnosticCode::FrontMatter => Seen::NoTree,
+        | DiagnosticCode::FrontMatter => SchemaVisibility::NoTree,
         DiagnosticCode::Empty
         | DiagnosticCode::TwoFiles
         | DiagnosticCode::FrontEnd
@@ -79,17 +79,17 @@ pub(crate) fn seen(mistake: &Diagnostic) -> Seen {
         | DiagnosticCode::ContainerNetwork
         | DiagnosticCode::Shadowed
         | DiagnosticCode::RunsAnything
-        | DiagnosticCode::AboveUserFile => Seen::Never,
+        | DiagnosticCode::AboveUserFile => SchemaVisibility::Never,
     }
 }
 
 /// Whether the schema takes this tree.
-pub(crate) fn fits(kind: Kind, tree: &Value) -> bool {
+pub(crate) fn fits(kind: ConfigFileKind, tree: &Value) -> bool {
     static PROJECT: LazyLock<Validator> = LazyLock::new(|| judge(&schema::project()));
     static WORKER: LazyLock<Validator> = LazyLock::new(|| judge(&schema::worker()));
     match kind {
-        Kind::Project => PROJECT.is_valid(tree),
-        Kind::Worker => WORKER.is_valid(tree),
+        ConfigFileKind::Project => PROJECT.is_valid(tree),
+        ConfigFileKind::Worker => WORKER.is_valid(tree),
     }
 }
 
@@ -112,10 +112,10 @@ shell:
 ";
 
 /// What the parser finds wrong with a project file, or with a worker's front matter.
-pub(crate) fn mistakes(kind: Kind, text: &[u8]) -> Vec<Diagnostic> {
+pub(crate) fn mistakes(kind: ConfigFileKind, text: &[u8]) -> Vec<Diagnostic> {
     match kind {
-        Kind::Project => found(Some(text), None),
-        Kind::Worker => found(Some(AROUND_WORKERS.as_bytes()), Some(text)),
+        ConfigFileKind::Project => found(Some(text), None),
+        ConfigFileKind::Worker => found(Some(AROUND_WORKERS.as_bytes()), Some(text)),
     }
 }
 
@@ -153,19 +153,19 @@ fn found(project: Option<&[u8]>, worker: Option<&[u8]>) -> Vec<Diagnostic> {
 }
 
 /// A tree as a file. JSON is YAML.
-pub(crate) fn written(kind: Kind, tree: &Value) -> String {
+pub(crate) fn written(kind: ConfigFileKind, tree: &Value) -> String {
     match kind {
-        Kind::Project => tree.to_string(),
-        Kind::Worker => format!("---\n{tree}\n---\n"),
+        ConfigFileKind::Project => tree.to_string(),
+        ConfigFileKind::Worker => format!("---\n{tree}\n---\n"),
     }
 }
 
 /// The tree of a file; of a worker's, the front matter. None: it has none.
-fn tree(kind: Kind, text: &str) -> Option<Value> {
-    let text = Text::inline("t".into(), Layer::Project, text.to_owned());
+fn tree(kind: ConfigFileKind, text: &str) -> Option<Value> {
+    let text = SourceText::inline("t".into(), Layer::Project, text.to_owned());
     let node = match kind {
-        Kind::Project => yaml::parse(&text),
-        Kind::Worker => {
+        ConfigFileKind::Project => yaml::parse(&text),
+        ConfigFileKind::Worker => {
             let end = text.text.trim_end().get(3..)?.find("\n---")? + 4;
             yaml::parse_part(&text, &text.text[..end])
         }
@@ -175,16 +175,16 @@ fn tree(kind: Kind, text: &str) -> Option<Value> {
 }
 
 /// How the two disagree about a file, if they do.
-fn disagreement(kind: Kind, text: &str, tree: &Value) -> Option<String> {
+fn disagreement(kind: ConfigFileKind, text: &str, tree: &Value) -> Option<String> {
     let mistakes = mistakes(kind, text.as_bytes());
-    let said: Vec<Seen> = mistakes.iter().map(seen).collect();
+    let said: Vec<SchemaVisibility> = mistakes.iter().map(seen).collect();
     let fits = fits(kind, tree);
-    let agree = if said.contains(&Seen::NoTree) {
+    let agree = if said.contains(&SchemaVisibility::NoTree) {
         true
-    } else if said.contains(&Seen::Always) {
+    } else if said.contains(&SchemaVisibility::Always) {
         !fits
     } else {
-        fits || said.contains(&Seen::Perhaps)
+        fits || said.contains(&SchemaVisibility::Perhaps)
     };
     let messages: Vec<&str> = mistakes.iter().map(Diagnostic::message).collect();
     (!agree).then(|| {
@@ -195,7 +195,7 @@ fn disagreement(kind: Kind, text: &str, tree: &Value) -> Option<String> {
     })
 }
 
-fn corpus(verdict: &str) -> Vec<(PathBuf, Kind, String)> {
+fn corpus(verdict: &str) -> Vec<(PathBuf, ConfigFileKind, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fixtures/config")
         .join(verdict);
@@ -204,8 +204,8 @@ fn corpus(verdict: &str) -> Vec<(PathBuf, Kind, String)> {
         .filter_map(|entry| {
             let path = entry.unwrap().path();
             let kind = match path.extension()?.to_str()? {
-                "yaml" => Kind::Project,
-                "worker" => Kind::Worker,
+                "yaml" => ConfigFileKind::Project,
+                "worker" => ConfigFileKind::Worker,
                 _ => return None,
             };
             // What is not UTF-8 has no tree.
@@ -243,13 +243,13 @@ fn an_invalid_file_fits_if_nothing_is_wrong_with_its_structure() {
 
 /// One change of a tree, somewhere.
 #[derive(Clone, Debug)]
-enum Change {
+enum TreeEdit {
     Drop,
     Rename(&'static str),
     Retype(Value),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = TreeEdit> {
     let values = [
         Value::Null,
         json!(true),
@@ -265,10 +265,10 @@ fn change() -> impl Strategy<Value = Change> {
         json!([{}]),
     ];
     prop_oneof![
-        Just(Change::Drop),
+        Just(TreeEdit::Drop),
         prop::sample::select(vec!["unknown", "x-free", "allowed_tools", "mode", "path"])
-            .prop_map(Change::Rename),
-        prop::sample::select(values.to_vec()).prop_map(Change::Retype),
+            .prop_map(TreeEdit::Rename),
+        prop::sample::select(values.to_vec()).prop_map(TreeEdit::Retype),
     ]
 }
 
@@ -293,24 +293,24 @@ fn places(tree: &Value, here: &str, list: &mut Vec<String>) {
     }
 }
 
-fn apply(tree: &mut Value, place: &str, change: &Change) {
+fn apply(tree: &mut Value, place: &str, change: &TreeEdit) {
     let (above, key) = place.rsplit_once('/').unwrap();
     let key = key.replace("~1", "/").replace("~0", "~");
     match (tree.pointer_mut(above), change) {
-        (Some(_), Change::Retype(value)) => {
+        (Some(_), TreeEdit::Retype(value)) => {
             if let Some(old) = tree.pointer_mut(place) {
                 *old = value.clone();
             }
         }
-        (Some(Value::Object(map)), Change::Drop) => {
+        (Some(Value::Object(map)), TreeEdit::Drop) => {
             map.remove(&key);
         }
-        (Some(Value::Object(map)), Change::Rename(name)) => {
+        (Some(Value::Object(map)), TreeEdit::Rename(name)) => {
             if let Some(value) = map.remove(&key) {
                 map.insert((*name).to_owned(), value);
             }
         }
-        (Some(Value::Array(items)), Change::Drop) => {
+        (Some(Value::Array(items)), TreeEdit::Drop) => {
             if let Some(i) = key.parse::<usize>().ok().filter(|i| *i < items.len()) {
                 items.remove(i);
             }
@@ -328,7 +328,7 @@ proptest! {
         file in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), change()), 1..3),
     ) {
-        static FILES: LazyLock<Vec<(Kind, Value)>> = LazyLock::new(|| {
+        static FILES: LazyLock<Vec<(ConfigFileKind, Value)>> = LazyLock::new(|| {
             let files = corpus("valid").into_iter();
             files.filter_map(|(_, kind, text)| Some((kind, tree(kind, &text)?))).collect()
         });
@@ -357,7 +357,7 @@ fn the_examples_of_the_page_load_and_hold_every_key() {
             let text = example.as_bytes();
             let said = if example.starts_with("---") {
                 // Some keys are for zone projects, others for root projects.
-                let among_zones = mistakes(Kind::Worker, text);
+                let among_zones = mistakes(ConfigFileKind::Worker, text);
                 if among_zones.is_empty() {
                     among_zones
                 } else {
@@ -366,7 +366,7 @@ fn the_examples_of_the_page_load_and_hold_every_key() {
             } else if table.id.starts_with("user_") {
                 of_user_file(text)
             } else {
-                mistakes(Kind::Project, text)
+                mistakes(ConfigFileKind::Project, text)
             };
             let said: Vec<String> = said.iter().map(ToString::to_string).collect();
             assert!(said.is_empty(), "{example}\n{}", said.join("\n"));
@@ -375,7 +375,7 @@ fn the_examples_of_the_page_load_and_hold_every_key() {
         let own = table
             .list
             .iter()
-            .filter(|key| key.now && table.id != "user" && !key.doc.starts_with("Old form"));
+            .filter(|key| key.in_effect && table.id != "user" && !key.doc.starts_with("Old form"));
         for key in own {
             let shown = format!("{}:", key.name);
             if !examples.iter().any(|example| example.contains(&shown)) {

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::grant::Grant;
 use crate::grant::verdict::Operation;
 use crate::project::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
-use crate::syntax::keys::{self, Keys};
+use crate::syntax::keys::{self, KeyTable};
 use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
 
 /// What the API shows of a grant.
@@ -182,14 +182,14 @@ fn worker(front: &str) -> Result<String, String> {
 }
 
 /// Table, key, and two texts that differ in that key only. `Err` (a refusal) is an effect, too.
-type Row = (&'static Keys, &'static str, &'static str, &'static str);
+type KeyEffect = (&'static KeyTable, &'static str, &'static str, &'static str);
 
 const R: &str = "sandbox: { root: . }";
 const P: &str = "sandbox: { paths: { d: { root: ./d } } }";
 const M: &str = "sandbox: { mounts: [{ source: ., target: /data }] }";
 const Z: &str = "sandbox: { zones: { d: { path: ./d } } }";
 
-fn project_rows() -> Vec<Row> {
+fn project_rows() -> Vec<KeyEffect> {
     use keys::{
         APPROVAL, DELEGATION, DOCKER, ENVIRONMENT, EXAMPLES, EXECUTION, GIT, LIMITS, NETWORK,
         PROJECT, QUOTA, RULE, SANDBOX, SHELL, ZONE, ZONE_APPROVAL,
@@ -546,7 +546,7 @@ fn project_rows() -> Vec<Row> {
 
 /// Of a provider that forge knows, and of one that it does not.
 #[rustfmt::skip]
-fn provider_rows() -> Vec<Row> {
+fn provider_rows() -> Vec<KeyEffect> {
     use keys::{MODEL_FACTS, PRICE, PROJECT, PROVIDER};
     const X: &str = "providers: { x: { wire: openai-chat, base_url: 'https://a.com' } }";
     const PRICED: &str = "providers: { ollama: { prices: { input: 1, output: 2 } } }";
@@ -576,7 +576,7 @@ fn provider_rows() -> Vec<Row> {
 }
 
 #[rustfmt::skip]
-fn git_rows() -> Vec<Row> {
+fn git_rows() -> Vec<KeyEffect> {
     use keys::{GIT, GIT_CREDENTIAL, GIT_REPOSITORY};
     const AGENT: &str = "git: { credentials: { 'ssh://git@a.com': { agent: true } } }";
     vec![
@@ -595,7 +595,7 @@ fn git_rows() -> Vec<Row> {
 }
 
 /// The front-ends beside zones.
-fn front_rows() -> Vec<Row> {
+fn front_rows() -> Vec<KeyEffect> {
     use keys::{MOUNT, NAMED_PATH, SANDBOX};
     vec![
         (&SANDBOX, "root", "", R),
@@ -690,7 +690,7 @@ fn front_rows() -> Vec<Row> {
     ]
 }
 
-fn worker_rows() -> Vec<Row> {
+fn worker_rows() -> Vec<KeyEffect> {
     use keys::{WORKER, WORKER_APPROVAL, WORKER_SANDBOX, WORKER_SHELL, WORKER_ZONE};
     let zone = "sandbox: { zones: [{ name: cache }] }";
     let restrict = "sandbox: { restrict: /src }";
@@ -945,7 +945,7 @@ fn every_worker_key_flips_something() {
 
 #[test]
 fn every_key_that_is_read_has_a_row() {
-    let rows: Vec<Row> = project_rows()
+    let rows: Vec<KeyEffect> = project_rows()
         .into_iter()
         .chain(provider_rows())
         .chain(git_rows())
@@ -965,7 +965,7 @@ fn every_key_that_is_read_has_a_row() {
         let read: BTreeSet<&str> = table
             .list
             .iter()
-            .filter(|key| key.now)
+            .filter(|key| key.in_effect)
             .map(|key| key.name)
             .collect();
         assert_eq!(flipped, read, "{}", table.plural);

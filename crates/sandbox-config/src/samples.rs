@@ -5,45 +5,50 @@
 use serde_json::{Map, Value, json};
 
 use crate::Diagnostic;
-use crate::agreement::{Kind, Seen, fits, mistakes, seen, written};
+use crate::agreement::{ConfigFileKind, SchemaVisibility, fits, mistakes, seen, written};
 use crate::syntax::diagnostic::DiagnosticCode;
-use crate::syntax::keys::{Key, Keys, Names, PROJECT, Shape, WORKER};
+use crate::syntax::keys::{KeyPattern, KeySpec, KeyTable, PROJECT, ValueShape, WORKER};
 
 /// One document, and whether its structure is right.
-struct Sample {
+struct SchemaSample {
     what: String,
     document: Value,
     right: bool,
 }
 
 /// Documents for every key that is read below `top`.
-fn samples(top: &'static Keys) -> Vec<Sample> {
+fn samples(top: &'static KeyTable) -> Vec<SchemaSample> {
     let mut list = Vec::new();
     below(top, "", &|value| value, &mut list);
     list
 }
 
 /// `put` sets a mapping of this table into a whole document.
-fn below(table: &'static Keys, path: &str, put: &dyn Fn(Value) -> Value, list: &mut Vec<Sample>) {
-    for key in table.list.iter().filter(|key| key.now) {
+fn below(
+    table: &'static KeyTable,
+    path: &str,
+    put: &dyn Fn(Value) -> Value,
+    list: &mut Vec<SchemaSample>,
+) {
+    for key in table.list.iter().filter(|key| key.in_effect) {
         let path = format!("{path}.{}", key.name);
         let with = |value: Value| put(mapping(table, key.name, value));
         for name in key.aliases.iter().chain([&key.name]) {
-            list.push(Sample {
+            list.push(SchemaSample {
                 what: format!("{path} as {name}"),
                 document: put(mapping(table, name, good(&key.shape))),
                 right: true,
             });
         }
         for value in bad(&key.shape) {
-            list.push(Sample {
+            list.push(SchemaSample {
                 what: format!("{path}: {value}"),
                 document: with(value),
                 right: false,
             });
         }
         if key.required {
-            list.push(Sample {
+            list.push(SchemaSample {
                 what: format!("no {path}"),
                 document: put(without(table, key)),
                 right: false,
@@ -51,18 +56,18 @@ fn below(table: &'static Keys, path: &str, put: &dyn Fn(Value) -> Value, list: &
         }
         sections(&key.shape, &path, &with, list);
     }
-    list.push(Sample {
+    list.push(SchemaSample {
         what: format!("{path}.unknown"),
         document: put(mapping(table, "unknown", json!(1))),
         right: false,
     });
-    list.push(Sample {
+    list.push(SchemaSample {
         what: format!("{path}.x-free"),
         document: put(mapping(table, "x-free", json!([{ "a": null }]))),
         right: true,
     });
-    for key in table.list.iter().filter(|key| !key.now) {
-        list.push(Sample {
+    for key in table.list.iter().filter(|key| !key.in_effect) {
+        list.push(SchemaSample {
             what: format!("{path}.{} is not read yet", key.name),
             document: put(mapping(table, key.name, good(&key.shape))),
             right: false,
@@ -70,38 +75,43 @@ fn below(table: &'static Keys, path: &str, put: &dyn Fn(Value) -> Value, list: &
     }
 }
 
-fn sections(shape: &Shape, path: &str, put: &dyn Fn(Value) -> Value, list: &mut Vec<Sample>) {
+fn sections(
+    shape: &ValueShape,
+    path: &str,
+    put: &dyn Fn(Value) -> Value,
+    list: &mut Vec<SchemaSample>,
+) {
     match shape {
-        Shape::Section(table) if table.is_read() => below(table, path, put, list),
-        Shape::List(item) | Shape::Some(item) => {
+        ValueShape::Section(table) if table.is_read() => below(table, path, put, list),
+        ValueShape::List(item) | ValueShape::Some(item) => {
             sections(item, path, &|value| put(json!([value])), list);
         }
-        Shape::Map(names, item) => {
+        ValueShape::Map(names, item) => {
             let name = good_name(*names);
             sections(item, path, &|value| put(json!({ name: value })), list);
         }
-        Shape::OneOf(shapes) => {
+        ValueShape::OneOf(shapes) => {
             for shape in *shapes {
                 sections(shape, path, put, list);
             }
         }
-        Shape::Section(_)
-        | Shape::Text
-        | Shape::Like(_)
-        | Shape::Bool
-        | Shape::True
-        | Shape::Count
-        | Shape::Number
-        | Shape::Exactly(_)
-        | Shape::Words(..)
-        | Shape::Null
-        | Shape::Free
-        | Shape::Schema => {}
+        ValueShape::Section(_)
+        | ValueShape::Text
+        | ValueShape::Like(_)
+        | ValueShape::Bool
+        | ValueShape::True
+        | ValueShape::Count
+        | ValueShape::Number
+        | ValueShape::Exactly(_)
+        | ValueShape::Words(..)
+        | ValueShape::Null
+        | ValueShape::Free
+        | ValueShape::Schema => {}
     }
 }
 
 /// A mapping with this key, and the keys that a mapping of this table must have.
-fn mapping(table: &Keys, name: &str, value: Value) -> Value {
+fn mapping(table: &KeyTable, name: &str, value: Value) -> Value {
     let mut map: Map<String, Value> = table
         .list
         .iter()
@@ -112,85 +122,85 @@ fn mapping(table: &Keys, name: &str, value: Value) -> Value {
     Value::Object(map)
 }
 
-fn without(table: &Keys, key: &Key) -> Value {
+fn without(table: &KeyTable, key: &KeySpec) -> Value {
     let mut map = mapping(table, "x-free", json!(1));
     map.as_object_mut().unwrap().remove(key.name);
     map
 }
 
-fn good(shape: &Shape) -> Value {
+fn good(shape: &ValueShape) -> Value {
     match shape {
-        Shape::Text => json!("demo"),
-        Shape::Like(form) => json!(form.good),
-        Shape::Bool | Shape::True => json!(true),
-        Shape::Count => json!(7),
-        Shape::Number => json!(0.5),
-        Shape::Exactly(number) => json!(number),
-        Shape::Words(words, _) => json!(words[0]),
-        Shape::List(item) | Shape::Some(item) => json!([good(item)]),
-        Shape::Map(names, value) => json!({ good_name(*names): good(value) }),
-        Shape::Section(table) => mapping(table, "x-free", json!(1)),
-        Shape::OneOf(shapes) => good(&shapes[0]),
-        Shape::Null => Value::Null,
-        Shape::Free => json!({ "a": 1 }),
-        Shape::Schema => json!({ "type": "object" }),
+        ValueShape::Text => json!("demo"),
+        ValueShape::Like(form) => json!(form.valid),
+        ValueShape::Bool | ValueShape::True => json!(true),
+        ValueShape::Count => json!(7),
+        ValueShape::Number => json!(0.5),
+        ValueShape::Exactly(number) => json!(number),
+        ValueShape::Words(words, _) => json!(words[0]),
+        ValueShape::List(item) | ValueShape::Some(item) => json!([good(item)]),
+        ValueShape::Map(names, value) => json!({ good_name(*names): good(value) }),
+        ValueShape::Section(table) => mapping(table, "x-free", json!(1)),
+        ValueShape::OneOf(shapes) => good(&shapes[0]),
+        ValueShape::Null => Value::Null,
+        ValueShape::Free => json!({ "a": 1 }),
+        ValueShape::Schema => json!({ "type": "object" }),
     }
 }
 
-fn good_name(names: Names) -> &'static str {
+fn good_name(names: KeyPattern) -> &'static str {
     match names {
-        Names::Any => "demo",
-        Names::Like(form) => form.good,
-        Names::Words(words) => words[0],
+        KeyPattern::Any => "demo",
+        KeyPattern::Like(form) => form.valid,
+        KeyPattern::Words(words) => words[0],
     }
 }
 
 /// Values that this shape must refuse.
-fn bad(shape: &Shape) -> Vec<Value> {
+fn bad(shape: &ValueShape) -> Vec<Value> {
     let mut list = match shape {
-        Shape::Text => vec![json!(5), json!(true), Value::Null, json!({})],
-        Shape::Like(form) => vec![json!(form.bad), json!(5), Value::Null],
-        Shape::Bool => vec![json!("yes"), json!(1), Value::Null],
-        Shape::True => vec![json!(false), json!("yes"), Value::Null],
-        Shape::Count => vec![json!(0), json!(-1), json!(1.5), json!("1"), Value::Null],
-        Shape::Number => vec![json!(-1), json!("1")],
-        Shape::Exactly(number) => vec![json!(number + 1), json!("1"), Value::Null],
-        Shape::Words(..) => vec![json!("no such word"), json!(5), Value::Null],
-        Shape::List(item) => {
+        ValueShape::Text => vec![json!(5), json!(true), Value::Null, json!({})],
+        ValueShape::Like(form) => vec![json!(form.invalid), json!(5), Value::Null],
+        ValueShape::Bool => vec![json!("yes"), json!(1), Value::Null],
+        ValueShape::True => vec![json!(false), json!("yes"), Value::Null],
+        ValueShape::Count => vec![json!(0), json!(-1), json!(1.5), json!("1"), Value::Null],
+        ValueShape::Number => vec![json!(-1), json!("1")],
+        ValueShape::Exactly(number) => vec![json!(number + 1), json!("1"), Value::Null],
+        ValueShape::Words(..) => vec![json!("no such word"), json!(5), Value::Null],
+        ValueShape::List(item) => {
             let mut list = vec![json!("demo"), Value::Null];
             list.extend(bad(item).into_iter().map(|value| json!([value])));
             list
         }
-        Shape::Some(item) => {
-            let mut list = bad(&Shape::List(item));
+        ValueShape::Some(item) => {
+            let mut list = bad(&ValueShape::List(item));
             list.push(json!([]));
             list
         }
-        Shape::Map(names, item) => {
+        ValueShape::Map(names, item) => {
             let name = good_name(*names);
             let mut list = vec![json!("demo")];
             list.extend(bad(item).into_iter().map(|value| json!({ name: value })));
             match names {
-                Names::Any => {}
-                Names::Like(form) => list.push(json!({ form.bad: good(item) })),
-                Names::Words(_) => list.push(json!({ "no such word": good(item) })),
+                KeyPattern::Any => {}
+                KeyPattern::Like(form) => list.push(json!({ form.invalid: good(item) })),
+                KeyPattern::Words(_) => list.push(json!({ "no such word": good(item) })),
             }
             list
         }
-        Shape::Section(table) if table.may_be_blank => vec![json!("demo"), json!(true)],
-        Shape::Section(_) => vec![json!("demo"), json!(true), Value::Null],
-        Shape::OneOf(shapes) => bad(&shapes[0])
+        ValueShape::Section(table) if table.may_be_blank => vec![json!("demo"), json!(true)],
+        ValueShape::Section(_) => vec![json!("demo"), json!(true), Value::Null],
+        ValueShape::OneOf(shapes) => bad(&shapes[0])
             .into_iter()
             .filter(|value| shapes[1..].iter().all(|shape| bad(shape).contains(value)))
             .collect(),
-        Shape::Null => vec![json!(1)],
-        Shape::Free | Shape::Schema => vec![json!("demo"), json!([])],
+        ValueShape::Null => vec![json!(1)],
+        ValueShape::Free | ValueShape::Schema => vec![json!("demo"), json!([])],
     };
     list.push(json!([[["nothing takes this"]]]));
     list
 }
 
-fn check(kind: Kind, top: &'static Keys) {
+fn check(kind: ConfigFileKind, top: &'static KeyTable) {
     let list = samples(top);
     assert!(list.len() > 100, "{} samples", list.len());
     let mut wrong = String::new();
@@ -198,7 +208,8 @@ fn check(kind: Kind, top: &'static Keys) {
         let mistakes = mistakes(kind, written(kind, &sample.document).as_bytes());
         let parsed = if sample.right {
             !mistakes.iter().any(|mistake| {
-                matches!(seen(mistake), Seen::Always) || mistake.code() == DiagnosticCode::BadValue
+                matches!(seen(mistake), SchemaVisibility::Always)
+                    || mistake.code() == DiagnosticCode::BadValue
             })
         } else {
             mistakes.is_empty()
@@ -217,12 +228,12 @@ fn check(kind: Kind, top: &'static Keys) {
 
 #[test]
 fn every_project_key_takes_what_its_row_says() {
-    check(Kind::Project, &PROJECT);
+    check(ConfigFileKind::Project, &PROJECT);
 }
 
 #[test]
 fn every_worker_key_takes_what_its_row_says() {
-    check(Kind::Worker, &WORKER);
+    check(ConfigFileKind::Worker, &WORKER);
 }
 
 #[test]

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 
 use crate::grant::verdict::{Risk, Verdict};
 use crate::project::sources::{Sources, TrustedSettings};
-use crate::project::user_keys::{ROWS, Role, role};
-use crate::syntax::keys::{self, Keys, Shape};
+use crate::project::user_keys::{ROWS, UserKeyRole, role};
+use crate::syntax::keys::{self, KeyTable, ValueShape};
 use crate::{Diagnostics, Mode, Project, load};
 
 /// Key, user file, a project that asks for more, and the project that asks for what is left.
-type Row = (&'static str, &'static str, &'static str, &'static str);
+type UserLimitCase = (&'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
-const LIMITS: &[Row] = &[
+const LIMITS: &[UserLimitCase] = &[
     ("network", "network: false", "network: true", "network: false"),
     ("network", "network: { allow: [a.org] }", "network: true", "network: { allow: [a.org] }"),
     ("network", "network: { allow: ['*.a.org'] }", "network: { allow: [b.a.org, c.org] }", "network: { allow: [b.a.org] }"),
@@ -96,12 +96,12 @@ const LIMITS: &[Row] = &[
         "sandbox: { paths: { d: { root: ./d } } }"),
 ];
 
-struct World {
+struct UserLimitWorld {
     dir: tempfile::TempDir,
     sources: Sources,
 }
 
-fn world(user: &str, project: &str) -> World {
+fn world(user: &str, project: &str) -> UserLimitWorld {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().join("p");
     std::fs::create_dir(&home).unwrap();
@@ -116,7 +116,7 @@ fn world(user: &str, project: &str) -> World {
         user_file: Some(dir.path().join("user.yaml")),
         ..Sources::new(&home)
     };
-    World { dir, sources }
+    UserLimitWorld { dir, sources }
 }
 
 fn loaded(user: &str, project: &str) -> Result<String, Diagnostics> {
@@ -194,7 +194,7 @@ fn every_limit_limits() {
     for (key, user, asked, left) in LIMITS {
         check(key, user, asked, left);
     }
-    for key in keys::LIMITS.list.iter().filter(|key| key.now) {
+    for key in keys::LIMITS.list.iter().filter(|key| key.in_effect) {
         let of = |count: u64| format!("limits: {{ {}: {count} }}", key.name);
         check(key.name, &of(2), &of(3), &of(2));
         check(key.name, &of(2), "", &of(2));
@@ -205,7 +205,7 @@ fn every_limit_limits() {
 fn every_limit_has_a_row() {
     let mut limits = Vec::new();
     paths(&keys::PROJECT, &[], &mut |names, now| {
-        if now && matches!(role(names), Some(Role::Limit(_))) {
+        if now && matches!(role(names), Some(UserKeyRole::Limit(_))) {
             limits.push(names.join("."));
         }
     });
@@ -241,19 +241,19 @@ fn every_key_of_projects_is_something_in_a_user_file() {
 }
 
 /// Every key, as deep as there are rows: a key with a role speaks for what is below it.
-fn paths(table: &'static Keys, above: &[&str], each: &mut impl FnMut(&[&str], bool)) {
+fn paths(table: &'static KeyTable, above: &[&str], each: &mut impl FnMut(&[&str], bool)) {
     for key in table.list {
         let mut names = above.to_vec();
         names.push(key.name);
         let mut below = Vec::new();
         key.shape.tables(&mut below);
         if role(&names).is_some() {
-            each(&names, key.now);
-        } else if let Shape::Map(..) = key.shape {
+            each(&names, key.in_effect);
+        } else if let ValueShape::Map(..) = key.shape {
             names.push("*");
-            each(&names, key.now);
+            each(&names, key.in_effect);
         } else if below.is_empty() {
-            each(&names, key.now);
+            each(&names, key.in_effect);
         } else {
             for table in below {
                 paths(table, &names, each);

@@ -6,15 +6,15 @@ use std::path::Path;
 use crate::front::zones::Placing;
 use crate::front::{FrontEnd, mounts, path_lists, paths, root, zones};
 use crate::grant::mount::{Mode, Mount};
-use crate::project::Found;
+use crate::project::ProjectLocation;
 use crate::project::sources::WithoutFile;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::Fields;
-use crate::syntax::yaml::Entry;
+use crate::syntax::fields::MappingFields;
+use crate::syntax::yaml::YamlEntry;
 
 /// What the project holds without a front-end key.
-enum Unspoken {
+enum DefaultFrontEnd {
     DefaultZones,
     /// Seed 001: a program without a sandbox has no files.
     Nothing,
@@ -22,34 +22,34 @@ enum Unspoken {
     WholeDirectory,
 }
 
-impl Unspoken {
-    fn of(walk: &Walk<'_>, found: &Found) -> Unspoken {
+impl DefaultFrontEnd {
+    fn of(walk: &LoadContext<'_>, found: &ProjectLocation) -> DefaultFrontEnd {
         let stem = found.file.as_deref().and_then(Path::file_stem);
         match (stem, walk.sources.without_file) {
-            (Some(stem), _) if stem == "program" => Unspoken::Nothing,
-            (Some(_), _) | (None, WithoutFile::DefaultZones) => Unspoken::DefaultZones,
-            (None, WithoutFile::RootAtStart) => Unspoken::WholeDirectory,
+            (Some(stem), _) if stem == "program" => DefaultFrontEnd::Nothing,
+            (Some(_), _) | (None, WithoutFile::DefaultZones) => DefaultFrontEnd::DefaultZones,
+            (None, WithoutFile::RootAtStart) => DefaultFrontEnd::WholeDirectory,
         }
     }
 }
 
 /// Read the front-end of `sandbox`, if there is one.
 pub(crate) fn mount_table(
-    walk: &mut Walk<'_>,
-    section: Option<&Fields<'_>>,
-    found: &Found,
+    walk: &mut LoadContext<'_>,
+    section: Option<&MappingFields<'_>>,
+    found: &ProjectLocation,
 ) -> (FrontEnd, Vec<Mount>) {
-    let unspoken = Unspoken::of(walk, found);
+    let unspoken = DefaultFrontEnd::of(walk, found);
     let spoken = section.map(spoken).unwrap_or_default();
     let (Some(section), Some((front, first))) = (section, spoken.first()) else {
         return match unspoken {
-            Unspoken::DefaultZones => {
+            DefaultFrontEnd::DefaultZones => {
                 let placing = Placing::unstated(found);
                 walk.ephemeral_root = placing.ephemeral_root();
                 (FrontEnd::Zones, zones::default_zones(walk, &placing))
             }
-            Unspoken::Nothing => (FrontEnd::Root, Vec::new()),
-            Unspoken::WholeDirectory => {
+            DefaultFrontEnd::Nothing => (FrontEnd::Root, Vec::new()),
+            DefaultFrontEnd::WholeDirectory => {
                 let mount = root::whole(&mut walk.reports, walk.dir, Mode::ReadWrite);
                 (FrontEnd::Root, mount.into_iter().collect())
             }
@@ -60,7 +60,7 @@ pub(crate) fn mount_table(
     }
     // All of them are read, so that all mistakes are told; only one comes back.
     // A root that is missing beside another front-end is not the mistake.
-    let whole = matches!(unspoken, Unspoken::WholeDirectory) || spoken.len() > 1;
+    let whole = matches!(unspoken, DefaultFrontEnd::WholeDirectory) || spoken.len() > 1;
     let mut tables: Vec<Vec<Mount>> = spoken
         .iter()
         .map(|(front, _)| lower(walk, *front, section, found, whole))
@@ -69,14 +69,14 @@ pub(crate) fn mount_table(
 }
 
 /// The front-ends that a section speaks, each with a key that says so, in the file's order.
-fn spoken<'n>(section: &Fields<'n>) -> Vec<(FrontEnd, &'n Entry)> {
+fn spoken<'n>(section: &MappingFields<'n>) -> Vec<(FrontEnd, &'n YamlEntry)> {
     // `root` belongs to zones if anything else says that there are zones (decisions 14).
     let has_zones = section.get("zones").or(section.get("mode"));
     let root = match has_zones {
         Some(_) => section.get("readonly"),
         None => section.get("root").or(section.get("readonly")),
     };
-    let mut spoken: Vec<(FrontEnd, &Entry)> = [
+    let mut spoken: Vec<(FrontEnd, &YamlEntry)> = [
         (FrontEnd::Zones, has_zones),
         (FrontEnd::Root, root),
         (FrontEnd::Paths, section.get("paths")),
@@ -96,7 +96,7 @@ fn spoken<'n>(section: &Fields<'n>) -> Vec<(FrontEnd, &'n Entry)> {
     spoken
 }
 
-fn two_front_ends(first: &Entry, second: &Entry) -> Diagnostic {
+fn two_front_ends(first: &YamlEntry, second: &YamlEntry) -> Diagnostic {
     let message = format!(
         "`sandbox` has two front-ends: `{}` and `{}`",
         first.key, second.key
@@ -114,10 +114,10 @@ fn two_front_ends(first: &Entry, second: &Entry) -> Diagnostic {
 }
 
 fn lower(
-    walk: &mut Walk<'_>,
+    walk: &mut LoadContext<'_>,
     front: FrontEnd,
-    section: &Fields<'_>,
-    found: &Found,
+    section: &MappingFields<'_>,
+    found: &ProjectLocation,
     whole_by_default: bool,
 ) -> Vec<Mount> {
     match front {

@@ -12,7 +12,7 @@ mod root;
 mod table;
 mod zones;
 
-use crate::grant::Undeclared;
+use crate::grant::DefaultAccess;
 
 /// How a project file spells its directories. A file has one of them.
 ///
@@ -65,11 +65,11 @@ impl FrontEnd {
     }
 
     /// What a called worker without a `sandbox` key gets, unless `sandbox.default` says it.
-    pub(crate) fn undeclared(self) -> Undeclared {
+    pub(crate) fn undeclared(self) -> DefaultAccess {
         match self {
-            FrontEnd::Zones => Undeclared::Nothing,
+            FrontEnd::Zones => DefaultAccess::Nothing,
             FrontEnd::Root | FrontEnd::Paths | FrontEnd::Mounts | FrontEnd::PathLists => {
-                Undeclared::Inherit
+                DefaultAccess::Inherit
             }
         }
     }

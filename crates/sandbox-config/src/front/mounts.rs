@@ -2,23 +2,23 @@
 //! or a place below another mount: a part of that mount with rights of its own, or another
 //! directory that covers what the mount has there.
 
-use crate::front::place::{Reach, is_outside, place_mount};
-use crate::front::table::{Row, finish};
+use crate::front::place::{PathScope, is_outside, place_mount};
+use crate::front::table::{MountEntry, finish};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields};
+use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;
-use crate::syntax::yaml::Node;
+use crate::syntax::yaml::YamlNode;
 
 /// Read `sandbox.mounts`.
-pub(crate) fn read(walk: &mut Walk<'_>, node: &Node) -> Vec<Mount> {
+pub(crate) fn read(walk: &mut LoadContext<'_>, node: &YamlNode) -> Vec<Mount> {
     let Some(items) = fields::list(&mut walk.reports, node, "sandbox.mounts") else {
         return Vec::new();
     };
-    let rows: Vec<Row> = items
+    let rows: Vec<MountEntry> = items
         .iter()
         .enumerate()
         .filter_map(|(index, item)| row(walk, item, index))
@@ -26,9 +26,9 @@ pub(crate) fn read(walk: &mut Walk<'_>, node: &Node) -> Vec<Mount> {
     finish(&mut walk.reports, rows, "mount")
 }
 
-fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
+fn row(walk: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<MountEntry> {
     let path = format!("sandbox.mounts[{index}]");
-    let fields = Fields::open(&mut walk.reports, item, &path, &keys::MOUNT)?;
+    let fields = MappingFields::open(&mut walk.reports, item, &path, &keys::MOUNT)?;
     let mode = match fields.boolean(&mut walk.reports, "readonly") {
         Some(true) => Mode::ReadOnly,
         Some(false) | None => Mode::ReadWrite,
@@ -50,7 +50,7 @@ fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
     });
     let source = source?;
     let span = &source_at.node.span;
-    let host = match place_mount(walk, source, Reach::Anywhere, "mount") {
+    let host = match place_mount(walk, source, PathScope::Anywhere, "mount") {
         Ok(host) => host,
         Err(problem) => {
             walk.reports.add(problem.at(span));
@@ -74,7 +74,7 @@ fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
     let mode_origin = fields
         .get("readonly")
         .map_or(span.origin(), |entry| entry.node.span.origin());
-    Some(Row {
+    Some(MountEntry {
         shown: target.clone(),
         named_at: target_at.node.span.clone(),
         path_at: span.clone(),

@@ -1,16 +1,16 @@
 //! Named directories, as `zones` and `paths` list them: one shape with two spellings.
 
-use crate::front::place::{Reach, is_outside, place_mount};
-use crate::front::table::{Row, finish, name_problem};
+use crate::front::place::{PathScope, is_outside, place_mount};
+use crate::front::table::{MountEntry, finish, name_problem};
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
 use crate::project::file_rules;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields, Reports};
-use crate::syntax::keys::{self, Keys};
-use crate::syntax::yaml::{Entry, Node, Value};
+use crate::syntax::fields::{self, MappingFields, Reports};
+use crate::syntax::keys::{self, KeyTable};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 pub(crate) const MODES: [(&str, Mode); 2] = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];
 
@@ -22,11 +22,11 @@ pub(crate) const VERDICTS: [(&str, Verdict); 3] = [
 
 /// How a front-end spells a named directory, and what holds for one that says nothing.
 #[derive(Debug)]
-pub(crate) struct Form {
+pub(crate) struct NamedMountSyntax {
     pub(crate) noun: &'static str,
     /// `sandbox.zones`
     pub(crate) section: &'static str,
-    pub(crate) keys: &'static Keys,
+    pub(crate) keys: &'static KeyTable,
     /// The key of the host directory.
     pub(crate) path_key: &'static str,
     pub(crate) mode: Mode,
@@ -34,7 +34,12 @@ pub(crate) struct Form {
 }
 
 /// Read the mapping from names to directories.
-pub(crate) fn read(walk: &mut Walk<'_>, node: &Node, form: &Form, reach: Reach<'_>) -> Vec<Mount> {
+pub(crate) fn read(
+    walk: &mut LoadContext<'_>,
+    node: &YamlNode,
+    form: &NamedMountSyntax,
+    reach: PathScope<'_>,
+) -> Vec<Mount> {
     let Some(entries) = fields::free_mapping(&mut walk.reports, node, form.section) else {
         return Vec::new();
     };
@@ -48,10 +53,15 @@ pub(crate) fn read(walk: &mut Walk<'_>, node: &Node, form: &Form, reach: Reach<'
     finish(&mut walk.reports, rows, form.noun)
 }
 
-fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Option<Row> {
+fn row(
+    walk: &mut LoadContext<'_>,
+    entry: &YamlEntry,
+    form: &NamedMountSyntax,
+    reach: PathScope<'_>,
+) -> Option<MountEntry> {
     let name = &entry.key;
     let path = format!("{}.{name}", form.section);
-    let named = Fields::open(&mut walk.reports, &entry.node, &path, form.keys)?;
+    let named = MappingFields::open(&mut walk.reports, &entry.node, &path, form.keys)?;
     let mode = named
         .word(&mut walk.reports, "mode", &MODES)
         .unwrap_or(form.mode);
@@ -81,12 +91,12 @@ fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Opt
     };
     // Below a root, whoever names the root says what is written.
     let said_by = match reach {
-        Reach::Below(below) => below.at.as_ref(),
-        Reach::Anywhere => Some(span),
+        PathScope::Below(below) => below.at.as_ref(),
+        PathScope::Anywhere => Some(span),
     };
     let outside =
         said_by.is_some_and(|said_by| is_outside(walk, &host, mode, &named.dotted(key), said_by));
-    Some(Row {
+    Some(MountEntry {
         mount: Mount {
             name: name.clone(),
             target: format!("/{name}"),
@@ -115,7 +125,11 @@ fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Opt
 
 /// `approval: {read, write, delete}` in the project file. Saying less than the front-end's own
 /// answer to deleting is a widening.
-fn approval(walk: &mut Walk<'_>, named: &Fields<'_>, unstated: MountApproval) -> MountApproval {
+fn approval(
+    walk: &mut LoadContext<'_>,
+    named: &MappingFields<'_>,
+    unstated: MountApproval,
+) -> MountApproval {
     let mut approval = unstated;
     for (operation, verdict, entry) in stated(&mut walk.reports, named) {
         let allowed = match (operation, verdict) {
@@ -136,13 +150,14 @@ fn approval(walk: &mut Walk<'_>, named: &Fields<'_>, unstated: MountApproval) ->
 /// The verdicts that an `approval` key states; for workers, too.
 pub(crate) fn stated<'n>(
     reports: &mut Reports,
-    named: &Fields<'n>,
-) -> Vec<(Operation, Verdict, &'n Entry)> {
+    named: &MappingFields<'n>,
+) -> Vec<(Operation, Verdict, &'n YamlEntry)> {
     let Some(entry) = named.get("approval") else {
         return Vec::new();
     };
     let path = named.dotted("approval");
-    let Some(approval) = Fields::open(reports, &entry.node, &path, &keys::ZONE_APPROVAL) else {
+    let Some(approval) = MappingFields::open(reports, &entry.node, &path, &keys::ZONE_APPROVAL)
+    else {
         return Vec::new();
     };
     [
@@ -162,10 +177,10 @@ pub(crate) fn stated<'n>(
 const MAX_SUFFIXES: usize = 256;
 
 /// A list of suffixes, lower case; for workers, too.
-pub(crate) fn suffixes(reports: &mut Reports, node: &Node, path: &str) -> Option<Vec<String>> {
+pub(crate) fn suffixes(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<Vec<String>> {
     let list = fields::strings(reports, node, path)?;
     let list = fields::at_most(reports, node, path, &list, MAX_SUFFIXES);
-    if matches!(&node.value, Value::List(items) if items.is_empty()) {
+    if matches!(&node.value, YamlValue::List(items) if items.is_empty()) {
         reports.add(
             Diagnostic::error(
                 DiagnosticCode::BadValue,

@@ -7,26 +7,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::front::mounts::{is_component, name_of};
-use crate::front::place::{Host, Reach, is_outside, place_mount};
-use crate::front::table::{Row, finish, name_problem};
+use crate::front::place::{HostPath, PathScope, is_outside, place_mount};
+use crate::front::table::{MountEntry, finish, name_problem};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::Fields;
+use crate::syntax::fields::MappingFields;
 use crate::syntax::text::Span;
 
 /// A listed directory, before it has a name.
-struct Listed<'n> {
+struct ListedPath<'n> {
     text: &'n str,
     span: &'n Span,
-    host: Host,
+    host: HostPath,
     outside: bool,
 }
 
 /// Read `sandbox.read_paths` and `sandbox.write_paths`.
-pub(crate) fn read(walk: &mut Walk<'_>, section: &Fields<'_>) -> Vec<Mount> {
+pub(crate) fn read(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Vec<Mount> {
     let readable = list(walk, section, "read_paths", Mode::ReadOnly);
     let writable = list(walk, section, "write_paths", Mode::ReadWrite);
     let mut rows = Vec::new();
@@ -48,16 +48,16 @@ pub(crate) fn read(walk: &mut Walk<'_>, section: &Fields<'_>) -> Vec<Mount> {
 }
 
 fn list<'n>(
-    walk: &mut Walk<'_>,
-    section: &Fields<'n>,
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'n>,
     key: &'static str,
     mode: Mode,
-) -> Vec<Listed<'n>> {
+) -> Vec<ListedPath<'n>> {
     let texts = section.strings(&mut walk.reports, key).unwrap_or_default();
     let mut list = Vec::new();
     for (text, node) in texts {
         let span = &node.span;
-        let host = match place_mount(walk, text, Reach::Anywhere, "path") {
+        let host = match place_mount(walk, text, PathScope::Anywhere, "path") {
             Ok(host) => host,
             Err(problem) => {
                 walk.reports.add(problem.at(span));
@@ -75,7 +75,7 @@ fn list<'n>(
             );
             continue;
         }
-        list.push(Listed {
+        list.push(ListedPath {
             text,
             span,
             host,
@@ -86,7 +86,7 @@ fn list<'n>(
 }
 
 /// `/name`, after the directory.
-fn own_target(walk: &mut Walk<'_>, one: &Listed<'_>) -> Option<String> {
+fn own_target(walk: &mut LoadContext<'_>, one: &ListedPath<'_>) -> Option<String> {
     let name = if one.host.path == walk.dir {
         "project".into()
     } else {
@@ -115,8 +115,8 @@ fn inner_target(targets: &BTreeMap<PathBuf, String>, host: &Path) -> Option<Stri
         .then(|| format!("{target}/{rest}"))
 }
 
-fn row(one: Listed<'_>, target: String, mode: Mode) -> Row {
-    Row {
+fn row(one: ListedPath<'_>, target: String, mode: Mode) -> MountEntry {
+    MountEntry {
         shown: one.text.to_owned(),
         named_at: one.span.clone(),
         path_at: one.span.clone(),

@@ -1,15 +1,15 @@
 //! Front-end P: named directories with suffixes and sizes (seed 004). Read-only unless they say
 //! otherwise; shown as `./portfolio`.
 
-use crate::front::named::{self, Form};
-use crate::front::place::Reach;
+use crate::front::named::{self, NamedMountSyntax};
+use crate::front::place::PathScope;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::keys;
-use crate::syntax::yaml::Node;
+use crate::syntax::yaml::YamlNode;
 
-static FORM: Form = Form {
+static FORM: NamedMountSyntax = NamedMountSyntax {
     noun: "path",
     section: "sandbox.paths",
     keys: &keys::NAMED_PATH,
@@ -19,6 +19,6 @@ static FORM: Form = Form {
 };
 
 /// Read `sandbox.paths`.
-pub(crate) fn read(walk: &mut Walk<'_>, node: &Node) -> Vec<Mount> {
-    named::read(walk, node, &FORM, Reach::Anywhere)
+pub(crate) fn read(walk: &mut LoadContext<'_>, node: &YamlNode) -> Vec<Mount> {
+    named::read(walk, node, &FORM, PathScope::Anywhere)
 }

@@ -7,14 +7,14 @@ use std::path::{Component, Path, PathBuf};
 use crate::grant::mount::Mode;
 use crate::project::discover::PROJECT_FILES;
 use crate::project::expand::expand;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::Span;
 
 /// A host directory, resolved as far as it exists.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct HostPath {
     pub(crate) path: PathBuf,
     /// The existing part of it.
     pub(crate) anchor: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Host {
     pub(crate) through_link: bool,
 }
 
-impl Host {
+impl HostPath {
     pub(crate) fn exists(&self) -> bool {
         self.path == self.anchor
     }
@@ -36,13 +36,13 @@ pub(crate) const NO_RUN_YET: &str = "/run:/workspace";
 
 /// The directory of a mount: a path as [`place`] reads it, or the run's own.
 pub(crate) fn place_mount(
-    walk: &Walk<'_>,
+    walk: &LoadContext<'_>,
     text: &str,
-    reach: Reach<'_>,
+    reach: PathScope<'_>,
     noun: &str,
-) -> Result<Host, Box<Diagnostic>> {
+) -> Result<HostPath, Box<Diagnostic>> {
     if text == RUN_WORKSPACE {
-        return Ok(Host {
+        return Ok(HostPath {
             path: NO_RUN_YET.into(),
             anchor: NO_RUN_YET.into(),
             through_link: false,
@@ -53,24 +53,24 @@ pub(crate) fn place_mount(
 
 /// How far a path may lead.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Reach<'a> {
+pub(crate) enum PathScope<'a> {
     /// Below this directory and through no link, whoever says otherwise.
-    Below(&'a Below),
+    Below(&'a BaseDir),
     /// From the project directory to anywhere; what leaves it asks for a person's yes.
     Anywhere,
 }
 
 /// A directory, and who says that it is this one; none: nobody, it is forge's own.
 #[derive(Clone, Debug)]
-pub(crate) struct Below {
+pub(crate) struct BaseDir {
     pub(crate) dir: PathBuf,
     pub(crate) at: Option<Span>,
-    pub(crate) bounds: &'static Bounds,
+    pub(crate) bounds: &'static ScopeMessages,
 }
 
 /// What is said of a path that does not stay below.
 #[derive(Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct ScopeMessages {
     pub(crate) leaves: &'static str,
     pub(crate) leaves_help: &'static str,
     pub(crate) link_help: &'static str,
@@ -78,11 +78,11 @@ pub(crate) struct Bounds {
 
 /// `noun`: what the directory is to be, for messages.
 pub(crate) fn place(
-    walk: &Walk<'_>,
+    walk: &LoadContext<'_>,
     text: &str,
-    reach: Reach<'_>,
+    reach: PathScope<'_>,
     noun: &str,
-) -> Result<Host, Box<Diagnostic>> {
+) -> Result<HostPath, Box<Diagnostic>> {
     let refuse = |message: String| Box::new(Diagnostic::error(DiagnosticCode::HostPath, message));
     let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
         .map_err(|problem| refuse(format!("cannot expand `{text}`: {problem}")))?;
@@ -94,8 +94,8 @@ pub(crate) fn place(
     }
     let written = Path::new(&expanded);
     let base = match reach {
-        Reach::Anywhere => walk.dir,
-        Reach::Below(below) => {
+        PathScope::Anywhere => walk.dir,
+        PathScope::Below(below) => {
             if written.is_absolute() || climbs(written) {
                 let message = format!("`{text}` leaves {}", below.bounds.leaves);
                 return Err(Box::new(refuse(message).help(below.bounds.leaves_help)));
@@ -103,7 +103,7 @@ pub(crate) fn place(
             below.dir.as_path()
         }
     };
-    let is_below = matches!(reach, Reach::Below(_));
+    let is_below = matches!(reach, PathScope::Below(_));
     let host = resolve(base, written, is_below).map_err(refuse)?;
     let holds_everything = host.path.parent().is_none();
     if holds_everything {
@@ -112,7 +112,7 @@ pub(crate) fn place(
         )));
     }
     match reach {
-        Reach::Below(below) if host.through_link => {
+        PathScope::Below(below) if host.through_link => {
             let is_link =
                 std::fs::symlink_metadata(&below.dir).is_ok_and(|found| found.is_symlink());
             let message = match is_link {
@@ -121,7 +121,7 @@ pub(crate) fn place(
             };
             Err(Box::new(refuse(message).help(below.bounds.link_help)))
         }
-        Reach::Below(_) | Reach::Anywhere => Ok(host),
+        PathScope::Below(_) | PathScope::Anywhere => Ok(host),
     }
 }
 
@@ -129,8 +129,8 @@ pub(crate) fn place(
 /// the way, and to changing files that nothing could bring back. `span`: what says where the
 /// directory is.
 pub(crate) fn is_outside(
-    walk: &mut Walk<'_>,
-    host: &Host,
+    walk: &mut LoadContext<'_>,
+    host: &HostPath,
     mode: Mode,
     key: &str,
     span: &Span,
@@ -205,7 +205,7 @@ const MAX_PATH: usize = 4096;
 
 /// `..` is resolved in the text first; then what exists is resolved by the system.
 /// What has to lie `below` the base is not named by a link that leads out of it.
-fn resolve(base: &Path, written: &Path, below: bool) -> Result<Host, String> {
+fn resolve(base: &Path, written: &Path, below: bool) -> Result<HostPath, String> {
     let plain = normal(&base.join(written));
     if let Ok(found) = std::fs::symlink_metadata(&plain) {
         if found.is_symlink() {
@@ -246,7 +246,7 @@ fn resolve(base: &Path, written: &Path, below: bool) -> Result<Host, String> {
     } else {
         anchor.join(rest)
     };
-    Ok(Host {
+    Ok(HostPath {
         through_link: path != plain,
         path,
         anchor,

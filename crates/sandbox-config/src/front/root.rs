@@ -3,16 +3,16 @@
 
 use std::path::Path;
 
-use crate::front::place::{Below, Bounds, Host, Reach, is_outside, place};
+use crate::front::place::{BaseDir, HostPath, PathScope, ScopeMessages, is_outside, place};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{Fields, Reports};
+use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::text::ConfigOrigin;
 
-static BOUNDS: Bounds = Bounds {
+static BOUNDS: ScopeMessages = ScopeMessages {
     leaves: "the project",
     leaves_help: "`root` is below the project directory; for other places use `mounts:` or `paths:`",
     link_help: "the way to `root` has no links: name the directory itself",
@@ -21,8 +21,8 @@ static BOUNDS: Bounds = Bounds {
 /// Read `sandbox.root` and `sandbox.readonly`. `whole_by_default`: without `root` it is the whole
 /// project directory.
 pub(crate) fn read(
-    walk: &mut Walk<'_>,
-    section: &Fields<'_>,
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
     whole_by_default: bool,
 ) -> Option<Mount> {
     let readonly = section.boolean(&mut walk.reports, "readonly");
@@ -45,12 +45,12 @@ pub(crate) fn read(
     };
     let span = &entry.node.span;
     let text = section.string(&mut walk.reports, "root")?;
-    let below = Below {
+    let below = BaseDir {
         dir: walk.dir.to_path_buf(),
         at: None,
         bounds: &BOUNDS,
     };
-    let host = match place(walk, text, Reach::Below(&below), "project's root") {
+    let host = match place(walk, text, PathScope::Below(&below), "project's root") {
         Ok(host) => host,
         Err(problem) => {
             walk.reports.add(problem.at(span));
@@ -84,7 +84,7 @@ pub(crate) fn whole(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mou
         );
         return None;
     }
-    let host = Host {
+    let host = HostPath {
         path: dir.to_path_buf(),
         anchor: dir.to_path_buf(),
         through_link: false,
@@ -97,7 +97,7 @@ pub(crate) fn whole(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mou
     ))
 }
 
-fn mount(host: Host, mode: Mode, origin: ConfigOrigin, mode_origin: ConfigOrigin) -> Mount {
+fn mount(host: HostPath, mode: Mode, origin: ConfigOrigin, mode_origin: ConfigOrigin) -> Mount {
     Mount {
         name: "/".to_owned(),
         target: "/".to_owned(),

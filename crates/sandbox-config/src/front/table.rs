@@ -15,7 +15,7 @@ use crate::syntax::text::Span;
 
 /// A row, and where the file says it.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct MountEntry {
     pub(crate) mount: Mount,
     /// What messages call it: a zone's name, a mount's target, a listed path as written.
     pub(crate) shown: String,
@@ -26,15 +26,15 @@ pub(crate) struct Row {
 }
 
 /// Check the rows against each other; in the file's order.
-pub(crate) fn finish(reports: &mut Reports, rows: Vec<Row>, noun: &str) -> Vec<Mount> {
+pub(crate) fn finish(reports: &mut Reports, rows: Vec<MountEntry>, noun: &str) -> Vec<Mount> {
     report_twins(reports, &rows, noun);
     report_targets(reports, &rows, noun);
     report_overlaps(reports, &rows, noun);
     rows.into_iter().map(|row| row.mount).collect()
 }
 
-fn report_twins(reports: &mut Reports, rows: &[Row], noun: &str) {
-    let mut folded: BTreeMap<String, &Row> = BTreeMap::new();
+fn report_twins(reports: &mut Reports, rows: &[MountEntry], noun: &str) {
+    let mut folded: BTreeMap<String, &MountEntry> = BTreeMap::new();
     for row in rows {
         let Some(twin) = folded.insert(row.mount.target.to_lowercase(), row) else {
             continue;
@@ -57,10 +57,10 @@ fn report_twins(reports: &mut Reports, rows: &[Row], noun: &str) {
 
 /// Sorted by components, whatever lies below a place follows it directly; so each row is compared
 /// with the ones around it only, and ten thousand rows are read in one go.
-fn report_targets(reports: &mut Reports, rows: &[Row], noun: &str) {
-    let mut sorted: Vec<&Row> = rows.iter().collect();
+fn report_targets(reports: &mut Reports, rows: &[MountEntry], noun: &str) {
+    let mut sorted: Vec<&MountEntry> = rows.iter().collect();
     sorted.sort_by(|a, b| Path::new(&a.mount.target).cmp(Path::new(&b.mount.target)));
-    let mut around: Vec<&Row> = Vec::new();
+    let mut around: Vec<&MountEntry> = Vec::new();
     for row in sorted {
         let target = Path::new(&row.mount.target);
         while let Some(outer) = around.last()
@@ -79,7 +79,7 @@ fn report_targets(reports: &mut Reports, rows: &[Row], noun: &str) {
     }
 }
 
-fn nested_problem(outer: &Row, row: &Row, noun: &str) -> Option<Diagnostic> {
+fn nested_problem(outer: &MountEntry, row: &MountEntry, noun: &str) -> Option<Diagnostic> {
     if outer.mount.host == row.mount.host {
         // One directory twice: an overlap, and said once.
         return None;
@@ -153,10 +153,10 @@ pub(crate) fn name_problem(name: &str, noun: &str) -> Option<Diagnostic> {
 }
 
 /// Sorted by components, as targets are.
-fn report_overlaps(reports: &mut Reports, rows: &[Row], noun: &str) {
-    let mut sorted: Vec<&Row> = rows.iter().collect();
+fn report_overlaps(reports: &mut Reports, rows: &[MountEntry], noun: &str) {
+    let mut sorted: Vec<&MountEntry> = rows.iter().collect();
     sorted.sort_by(|a, b| a.mount.host.cmp(&b.mount.host));
-    let mut around: Vec<&Row> = Vec::new();
+    let mut around: Vec<&MountEntry> = Vec::new();
     for row in sorted {
         while let Some(outer) = around.last()
             && !row.mount.host.starts_with(&outer.mount.host)

@@ -3,18 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::front::named::{self, Form};
-use crate::front::place::{Below, Bounds, OWN_ROOT, Reach, climbs, is_outside, place};
+use crate::front::named::{self, NamedMountSyntax};
+use crate::front::place::{BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, place};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::project::Found;
-use crate::project::walk::Walk;
+use crate::project::ProjectLocation;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::Fields;
+use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;
 use crate::syntax::text::{ConfigOrigin, Span};
-use crate::syntax::yaml::Node;
+use crate::syntax::yaml::YamlNode;
 
 /// `sandbox.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) const PLACEMENTS: [(&str, Placement); 2] = [
     ("direct", Placement::Direct),
 ];
 
-static FORM: Form = Form {
+static FORM: NamedMountSyntax = NamedMountSyntax {
     noun: "zone",
     section: "sandbox.zones",
     keys: &keys::ZONE,
@@ -39,7 +39,7 @@ static FORM: Form = Form {
     approval: MountApproval::ASKING,
 };
 
-static BOUNDS: Bounds = Bounds {
+static BOUNDS: ScopeMessages = ScopeMessages {
     leaves: "the sandbox root",
     leaves_help: "in sandboxed mode zone paths are below `sandbox.root`; other places need `mode: direct`",
     link_help: "below the sandbox root there are no links on the way to a zone",
@@ -50,7 +50,7 @@ static BOUNDS: Bounds = Bounds {
 pub(crate) struct Placing {
     placement: Placement,
     /// `sandbox.root`, for sandboxed zones.
-    root: Below,
+    root: BaseDir,
     /// Where `mode` stands.
     mode_at: Option<Span>,
 }
@@ -65,10 +65,10 @@ impl Placing {
     }
 
     /// What holds without a word.
-    pub(crate) fn unstated(found: &Found) -> Placing {
+    pub(crate) fn unstated(found: &ProjectLocation) -> Placing {
         Placing {
             placement: Placement::Sandboxed,
-            root: Below {
+            root: BaseDir {
                 dir: found.dir.join(OWN_ROOT),
                 at: None,
                 bounds: &BOUNDS,
@@ -78,7 +78,11 @@ impl Placing {
     }
 
     /// `sandbox.mode` and `sandbox.root`.
-    pub(crate) fn read(walk: &mut Walk<'_>, section: &Fields<'_>, found: &Found) -> Placing {
+    pub(crate) fn read(
+        walk: &mut LoadContext<'_>,
+        section: &MappingFields<'_>,
+        found: &ProjectLocation,
+    ) -> Placing {
         let unstated = Placing {
             mode_at: section.get("mode").map(|entry| entry.node.span.clone()),
             ..Placing::unstated(found)
@@ -107,7 +111,7 @@ impl Placing {
         }
         Placing {
             placement: placement.unwrap_or(unstated.placement),
-            root: Below {
+            root: BaseDir {
                 dir: found.dir.join(path.components().collect::<PathBuf>()),
                 at: Some(entry.node.span.clone()),
                 bounds: &BOUNDS,
@@ -124,21 +128,21 @@ impl Placing {
         }
     }
 
-    fn reach(&self) -> Reach<'_> {
+    fn reach(&self) -> PathScope<'_> {
         match self.placement {
-            Placement::Direct => Reach::Anywhere,
-            Placement::Sandboxed => Reach::Below(&self.root),
+            Placement::Direct => PathScope::Anywhere,
+            Placement::Sandboxed => PathScope::Below(&self.root),
         }
     }
 }
 
 /// Read `sandbox.zones`.
-pub(crate) fn read(walk: &mut Walk<'_>, node: &Node, placing: &Placing) -> Vec<Mount> {
+pub(crate) fn read(walk: &mut LoadContext<'_>, node: &YamlNode, placing: &Placing) -> Vec<Mount> {
     named::read(walk, node, &FORM, placing.reach())
 }
 
 /// The zones that hold without any `zones` key: `cache` and `workspace`, read-write.
-pub(crate) fn default_zones(walk: &mut Walk<'_>, placing: &Placing) -> Vec<Mount> {
+pub(crate) fn default_zones(walk: &mut LoadContext<'_>, placing: &Placing) -> Vec<Mount> {
     let mut mounts = Vec::new();
     for name in ["cache", "workspace"] {
         match place(walk, name, placing.reach(), FORM.noun) {

@@ -80,7 +80,7 @@ impl fmt::Display for UnixSockets {
 
 /// A worker's word on sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SocketWish {
+pub(crate) enum SocketRequest {
     /// Whatever the parent holds.
     Inherit,
     These(UnixSockets),

@@ -2,12 +2,12 @@
 //! [`Grant::child`](crate::Grant::child) turns it into rights, and never into more than the
 //! parent holds. So anybody may build one.
 
-use crate::grant::confinement::{SocketWish, UnixSockets};
-use crate::grant::git::RepositoryWish;
+use crate::grant::confinement::{SocketRequest, UnixSockets};
+use crate::grant::git::RepositoryRequest;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
-use crate::grant::restrict::{Place, Restrict};
+use crate::grant::restrict::{NarrowedDirectory, Restrict};
 use crate::grant::shell::RuleList;
 use crate::grant::verdict::{ApprovalPolicy, Operation, Verdict};
 use crate::syntax::text::Span;
@@ -23,7 +23,7 @@ use crate::syntax::text::Span;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Declaration {
-    pub(crate) mounts: MountWish,
+    pub(crate) mounts: MountRequest,
     /// Where the `sandbox` key stands.
     pub(crate) sandbox: Option<Span>,
     pub(crate) network: Option<(NetworkAccess, Option<Span>)>,
@@ -32,13 +32,13 @@ pub struct Declaration {
     pub(crate) limits: RunLimits,
     /// What is asked beyond what the project asks.
     pub(crate) approval: Option<ApprovalPolicy>,
-    pub(crate) unix_sockets: Option<(SocketWish, Option<Span>)>,
-    pub(crate) repositories: Option<Vec<RepositoryWish>>,
+    pub(crate) unix_sockets: Option<(SocketRequest, Option<Span>)>,
+    pub(crate) repositories: Option<Vec<RepositoryRequest>>,
 }
 
 /// The `sandbox` key of a worker.
 #[derive(Clone, Debug)]
-pub(crate) enum MountWish {
+pub(crate) enum MountRequest {
     /// Absent: the project's front-end decides.
     Undeclared,
     /// `none`, or an empty list.
@@ -49,11 +49,11 @@ pub(crate) enum MountWish {
     /// `restrict`, `readonly`, `rebase`.
     Restrict(Restrict),
     /// The old form, in a program with one root.
-    Places(Vec<Place>),
+    Places(Vec<NarrowedDirectory>),
 }
 
 impl Declaration {
-    fn new(mounts: MountWish) -> Declaration {
+    fn new(mounts: MountRequest) -> Declaration {
         Declaration {
             mounts,
             sandbox: None,
@@ -70,19 +70,19 @@ impl Declaration {
     /// A worker without a `sandbox` key.
     #[must_use]
     pub fn undeclared() -> Declaration {
-        Declaration::new(MountWish::Undeclared)
+        Declaration::new(MountRequest::Undeclared)
     }
 
     /// `sandbox: none`: a pure function.
     #[must_use]
     pub fn none() -> Declaration {
-        Declaration::new(MountWish::Nothing)
+        Declaration::new(MountRequest::Nothing)
     }
 
     /// `sandbox: inherit`: all mounts of the parent.
     #[must_use]
     pub fn inherit() -> Declaration {
-        Declaration::new(MountWish::Inherit)
+        Declaration::new(MountRequest::Inherit)
     }
 
     /// `sandbox: {zones: […]}`. An empty list is `none`.
@@ -92,13 +92,13 @@ impl Declaration {
         if zones.is_empty() {
             return Declaration::none();
         }
-        Declaration::new(MountWish::Zones(zones))
+        Declaration::new(MountRequest::Zones(zones))
     }
 
     /// `sandbox: {restrict: …}`: a subtree.
     #[must_use]
     pub fn restrict(to: Restrict) -> Declaration {
-        Declaration::new(MountWish::Restrict(to))
+        Declaration::new(MountRequest::Restrict(to))
     }
 
     /// Ask for the network.
@@ -111,7 +111,7 @@ impl Declaration {
     /// Ask for local sockets.
     #[must_use]
     pub fn with_unix_sockets(mut self, sockets: UnixSockets) -> Declaration {
-        self.unix_sockets = Some((SocketWish::These(sockets), None));
+        self.unix_sockets = Some((SocketRequest::These(sockets), None));
         self
     }
 
@@ -139,18 +139,18 @@ impl Declaration {
     /// No `sandbox` key.
     #[must_use]
     pub fn is_undeclared(&self) -> bool {
-        matches!(self.mounts, MountWish::Undeclared)
+        matches!(self.mounts, MountRequest::Undeclared)
     }
 
     /// The zones named, in file order.
     pub fn zone_names(&self) -> impl Iterator<Item = &str> {
         let zones: &[ZoneDeclaration] = match &self.mounts {
-            MountWish::Zones(zones) => zones,
-            MountWish::Undeclared
-            | MountWish::Nothing
-            | MountWish::Inherit
-            | MountWish::Restrict(_)
-            | MountWish::Places(_) => &[],
+            MountRequest::Zones(zones) => zones,
+            MountRequest::Undeclared
+            | MountRequest::Nothing
+            | MountRequest::Inherit
+            | MountRequest::Restrict(_)
+            | MountRequest::Places(_) => &[],
         };
         zones.iter().map(|zone| zone.name.as_str())
     }
@@ -162,7 +162,7 @@ impl Declaration {
 /// use sandbox_config::{Mode, Operation, Verdict, ZoneDeclaration};
 /// let wish = ZoneDeclaration::new("data", Mode::ReadWrite)
 ///     .approval(Operation::Delete, Verdict::Block)
-///     .held_only();
+///     .delegate_only();
 /// assert_eq!(wish.name(), "data");
 /// ```
 #[derive(Clone, Debug)]
@@ -209,7 +209,7 @@ impl ZoneDeclaration {
 
     /// `use: false`: hold it to pass it on, without touching it.
     #[must_use]
-    pub fn held_only(mut self) -> ZoneDeclaration {
+    pub fn delegate_only(mut self) -> ZoneDeclaration {
         self.usable = false;
         self
     }

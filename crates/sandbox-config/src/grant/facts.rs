@@ -12,11 +12,11 @@ use crate::grant::execution::ExecutionSettings;
 use crate::grant::git::Repository;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mount;
-use crate::grant::shell::{ProgramLists, Rule, RuleList, ShellRules};
-use crate::grant::verdict::{ApprovalPolicy, MountApproval, Stated};
+use crate::grant::shell::{CommandRule, ProgramLists, RuleList, ShellRules};
+use crate::grant::verdict::{ApprovalPolicy, MountApproval, VerdictSetting};
 use crate::grant::{EnvironmentGrant, Grant};
 
-type Facts = BTreeMap<String, String>;
+type GrantFingerprint = BTreeMap<String, String>;
 
 impl Grant {
     /// Everything that this grant says, by name. Two grants with the same facts decide the same,
@@ -57,7 +57,7 @@ impl Grant {
             repositories,
             executable_config,
         } = self;
-        let mut facts = Facts::new();
+        let mut facts = GrantFingerprint::new();
         say(&mut facts, "front end", format!("{front:?}"));
         say(
             &mut facts,
@@ -120,7 +120,7 @@ impl Grant {
     }
 }
 
-fn say(facts: &mut Facts, name: impl Into<String>, value: impl Display) {
+fn say(facts: &mut GrantFingerprint, name: impl Into<String>, value: impl Display) {
     facts.insert(name.into(), value.to_string());
 }
 
@@ -183,14 +183,14 @@ fn of_mount(mount: &Mount) -> String {
 }
 
 /// Whether somebody said it decides what a callee may still say.
-fn stated(verdict: Stated) -> String {
+fn stated(verdict: VerdictSetting) -> String {
     match verdict {
-        Stated::Default(verdict) => format!("{verdict} unless said"),
-        Stated::Said(verdict) => verdict.to_string(),
+        VerdictSetting::Default(verdict) => format!("{verdict} unless said"),
+        VerdictSetting::Explicit(verdict) => verdict.to_string(),
     }
 }
 
-fn of_shell(facts: &mut Facts, shell: Option<&ShellRules>) {
+fn of_shell(facts: &mut GrantFingerprint, shell: Option<&ShellRules>) {
     // Why: the person's rules are answers given in advance, and an answer changes no configuration.
     let Some(ShellRules { lists, personal: _ }) = shell else {
         say(facts, "shell", "not offered");
@@ -219,7 +219,7 @@ fn of_shell(facts: &mut Facts, shell: Option<&ShellRules>) {
         say(facts, of("allow"), listed(allow.as_ref()));
         say(facts, of("deny"), deny.join(" "));
         for (row, rule) in rules.iter().enumerate() {
-            let Rule {
+            let CommandRule {
                 pattern,
                 verdict,
                 why,
@@ -237,7 +237,7 @@ fn of_shell(facts: &mut Facts, shell: Option<&ShellRules>) {
     }
 }
 
-fn of_environment(facts: &mut Facts, environment: &EnvironmentGrant) {
+fn of_environment(facts: &mut GrantFingerprint, environment: &EnvironmentGrant) {
     let EnvironmentGrant { pass, set, session } = environment;
     say(facts, "shell.env.pass", pass.join(" "));
     for (name, value) in set {
@@ -246,7 +246,7 @@ fn of_environment(facts: &mut Facts, environment: &EnvironmentGrant) {
     say(facts, "shell.session", session);
 }
 
-fn of_limits(facts: &mut Facts, limits: &RunLimits) {
+fn of_limits(facts: &mut GrantFingerprint, limits: &RunLimits) {
     let RunLimits {
         timeout_s_default: _,
         timeout_s_max: _,
@@ -284,7 +284,7 @@ fn of_limits(facts: &mut Facts, limits: &RunLimits) {
     say(facts, "limits.max_cost_usd", or_none(dollars));
 }
 
-fn of_approval(facts: &mut Facts, approval: &ApprovalPolicy) {
+fn of_approval(facts: &mut GrantFingerprint, approval: &ApprovalPolicy) {
     let ApprovalPolicy {
         mode,
         mode_at: _,
@@ -295,7 +295,9 @@ fn of_approval(facts: &mut Facts, approval: &ApprovalPolicy) {
     } = approval;
     say(facts, "approval.mode", mode);
     say(facts, "approval.timeout_s", timeout_s);
-    say(facts, "approval.floor", format!("{floor:?}"));
+    // Why: recorded runs have the former name of the type in their fingerprint.
+    let floor = format!("{floor:?}").replacen("MinimumStrictness", "Floor", 1);
+    say(facts, "approval.floor", floor);
     for (risk, said) in by_risk {
         say(
             facts,
@@ -312,7 +314,7 @@ fn of_approval(facts: &mut Facts, approval: &ApprovalPolicy) {
     }
 }
 
-fn of_execution(facts: &mut Facts, execution: &ExecutionSettings) {
+fn of_execution(facts: &mut GrantFingerprint, execution: &ExecutionSettings) {
     let ExecutionSettings {
         mode,
         os,

@@ -71,7 +71,7 @@ impl Repository {
 
 /// A repository that a worker asks for.
 #[derive(Clone, Debug)]
-pub(crate) struct RepositoryWish {
+pub(crate) struct RepositoryRequest {
     pub(crate) address: String,
     pub(crate) name: String,
     pub(crate) access: Mode,
@@ -89,7 +89,7 @@ impl Declaration {
     ) -> Declaration {
         let wish = |(address, access): (_, Mode)| {
             let address: String = Into::into(address);
-            RepositoryWish {
+            RepositoryRequest {
                 name: address.clone(),
                 address,
                 access,
@@ -105,7 +105,7 @@ impl Declaration {
 /// What is held of what is asked for; the rest is noted.
 pub(crate) fn meet(
     held: &[Repository],
-    wishes: &[RepositoryWish],
+    wishes: &[RepositoryRequest],
     violations: &mut Vec<Violation>,
 ) -> Arc<[Repository]> {
     let mut met: Vec<Repository> = Vec::new();

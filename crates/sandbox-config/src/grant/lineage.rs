@@ -349,7 +349,7 @@ impl ChainLink {
         let refusal = if is_last {
             self.grant.refusal(path, operation)
         } else {
-            self.grant.lacks(path, operation)
+            self.grant.missing_right(path, operation)
         };
         if let Some(refusal) = refusal {
             let origin = refusal.origin().cloned();

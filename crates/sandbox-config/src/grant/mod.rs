@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::front::FrontEnd;
-use crate::grant::confinement::{Confinement, SocketWish, UnixSockets};
-use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::grant::confinement::{Confinement, SocketRequest, UnixSockets};
+use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::execution::ExecutionSettings;
 use crate::grant::git::Repository;
@@ -37,8 +37,8 @@ use crate::grant::meet::{MountSource, innermost, meet_zones};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{meet_places, meet_restrict};
-use crate::grant::shell::{CommandPattern, Rule, ShellRules};
-use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Stated, Verdict};
+use crate::grant::shell::{CommandPattern, CommandRule, ShellRules};
+use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Verdict, VerdictSetting};
 use crate::syntax::text::{ConfigOrigin, Span};
 
 /// The rights of a worker.
@@ -74,7 +74,7 @@ pub struct Grant {
     pub(crate) protect: Arc<[String]>,
     pub(crate) hide: Arc<[String]>,
     /// What a called worker without a `sandbox` key gets (behaviour C2).
-    pub(crate) undeclared: Undeclared,
+    pub(crate) undeclared: DefaultAccess,
     /// `child_sandbox_policy: own`: the project's mounts, which a declaration is met with instead
     /// of the caller's.
     pub(crate) pool: Option<Arc<[Mount]>>,
@@ -88,7 +88,7 @@ pub struct Grant {
 
 /// The answer to a worker that declares nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Undeclared {
+pub(crate) enum DefaultAccess {
     Nothing,
     Inherit,
 }
@@ -161,8 +161,8 @@ impl Grant {
     /// The declaration asks for more than this grant holds; nothing is clipped silently.
     pub fn child(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
         let undeclared = match self.undeclared {
-            Undeclared::Nothing => Arc::default(),
-            Undeclared::Inherit => self.handed_on(),
+            DefaultAccess::Nothing => Arc::default(),
+            DefaultAccess::Inherit => self.handed_on(),
         };
         self.meet(
             declaration,
@@ -188,7 +188,7 @@ impl Grant {
             let mounts = Arc::clone(&self.mounts);
             self.meet(
                 declaration,
-                Undeclared::Inherit,
+                DefaultAccess::Inherit,
                 mounts,
                 self.network.clone(),
                 self.shell.clone(),
@@ -209,7 +209,7 @@ impl Grant {
     fn meet(
         &self,
         declaration: &Declaration,
-        undeclared: Undeclared,
+        undeclared: DefaultAccess,
         undeclared_mounts: Arc<[Mount]>,
         undeclared_network: NetworkAccess,
         undeclared_shell: Option<ShellRules>,
@@ -217,12 +217,14 @@ impl Grant {
     ) -> Result<Grant, Escalation> {
         let mut violations = Vec::new();
         let mounts = match &declaration.mounts {
-            MountWish::Undeclared => undeclared_mounts,
-            MountWish::Nothing => Arc::default(),
-            MountWish::Inherit => self.handed_on(),
-            MountWish::Zones(zones) => meet_zones(self.source(), zones, &mut violations).into(),
-            MountWish::Restrict(wish) => meet_restrict(self.source(), wish, &mut violations).into(),
-            MountWish::Places(places) => meet_places(self.source(), places).into(),
+            MountRequest::Undeclared => undeclared_mounts,
+            MountRequest::Nothing => Arc::default(),
+            MountRequest::Inherit => self.handed_on(),
+            MountRequest::Zones(zones) => meet_zones(self.source(), zones, &mut violations).into(),
+            MountRequest::Restrict(wish) => {
+                meet_restrict(self.source(), wish, &mut violations).into()
+            }
+            MountRequest::Places(places) => meet_places(self.source(), places).into(),
         };
         let network = match &declaration.network {
             None => undeclared_network,
@@ -283,15 +285,15 @@ impl Grant {
                 undeclared: self.undeclared,
                 pool: self.pool.clone(),
                 drawn_from: match &declaration.mounts {
-                    MountWish::Zones(_) | MountWish::Restrict(_) if self.pool.is_some() => {
+                    MountRequest::Zones(_) | MountRequest::Restrict(_) if self.pool.is_some() => {
                         MountSource::Project
                     }
-                    MountWish::Undeclared
-                    | MountWish::Nothing
-                    | MountWish::Inherit
-                    | MountWish::Zones(_)
-                    | MountWish::Restrict(_)
-                    | MountWish::Places(_) => MountSource::Caller,
+                    MountRequest::Undeclared
+                    | MountRequest::Nothing
+                    | MountRequest::Inherit
+                    | MountRequest::Zones(_)
+                    | MountRequest::Restrict(_)
+                    | MountRequest::Places(_) => MountSource::Caller,
                 },
                 confinement: Confinement {
                     unix_sockets,
@@ -318,29 +320,29 @@ impl Grant {
     fn meet_sockets(
         &self,
         declaration: &Declaration,
-        undeclared: Undeclared,
+        undeclared: DefaultAccess,
         violations: &mut Vec<Violation>,
     ) -> UnixSockets {
         let held = &self.confinement.unix_sockets;
         match (&declaration.unix_sockets, &declaration.mounts) {
-            (Some((SocketWish::Inherit, _)), _) => held.clone(),
-            (Some((SocketWish::These(wanted), at)), _) => {
+            (Some((SocketRequest::Inherit, _)), _) => held.clone(),
+            (Some((SocketRequest::These(wanted), at)), _) => {
                 if !wanted.is_within(held) {
                     violations.push(Violation::Sockets { at: at.clone() });
                 }
                 wanted.meet(held)
             }
-            (None, MountWish::Inherit) => held.clone(),
-            (None, MountWish::Undeclared) => match undeclared {
-                Undeclared::Inherit => held.clone(),
-                Undeclared::Nothing => UnixSockets::Closed,
+            (None, MountRequest::Inherit) => held.clone(),
+            (None, MountRequest::Undeclared) => match undeclared {
+                DefaultAccess::Inherit => held.clone(),
+                DefaultAccess::Nothing => UnixSockets::Closed,
             },
             (
                 None,
-                MountWish::Nothing
-                | MountWish::Zones(_)
-                | MountWish::Restrict(_)
-                | MountWish::Places(_),
+                MountRequest::Nothing
+                | MountRequest::Zones(_)
+                | MountRequest::Restrict(_)
+                | MountRequest::Places(_),
             ) => UnixSockets::Closed,
         }
     }
@@ -414,7 +416,7 @@ impl Grant {
     pub fn with_personal_rules(&self, patterns: impl IntoIterator<Item = CommandPattern>) -> Grant {
         let mut grant = self.clone();
         if let Some(shell) = &mut grant.shell {
-            let new = patterns.into_iter().map(|pattern| Rule {
+            let new = patterns.into_iter().map(|pattern| CommandRule {
                 pattern,
                 verdict: Verdict::Allow,
                 why: None,
@@ -655,8 +657,8 @@ impl Mount {
                 });
             }
             let so_far = match approval.stated(*operation) {
-                Stated::Default(_) => *wanted,
-                Stated::Said(verdict) => verdict.max(*wanted),
+                VerdictSetting::Default(_) => *wanted,
+                VerdictSetting::Explicit(verdict) => verdict.max(*wanted),
             };
             approval.say(*operation, so_far);
         }

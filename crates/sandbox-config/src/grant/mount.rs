@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::front::place::NO_RUN_YET;
 use crate::grant::file_rules::FileRules;
-use crate::grant::restrict::Part;
+use crate::grant::restrict::MountPart;
 use crate::grant::verdict::MountApproval;
 use crate::syntax::text::ConfigOrigin;
 
@@ -47,7 +47,7 @@ pub struct Mount {
     /// The directory that the project declares.
     pub(crate) host: PathBuf,
     /// What of it is held; none: all.
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<MountPart>,
     /// The part of `host` that existed and was resolved when the config was read; what lies below
     /// may be created, never through a link.
     pub(crate) anchor: PathBuf,

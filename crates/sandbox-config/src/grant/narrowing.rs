@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::front::FrontEnd;
-use crate::grant::confinement::{Confinement, SocketWish, UnixSockets};
+use crate::grant::confinement::{Confinement, SocketRequest, UnixSockets};
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::file_rules::FileRules;
 use crate::grant::git::Repository;
@@ -15,9 +15,9 @@ use crate::grant::limits::RunLimits;
 use crate::grant::meet::MountSource;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::network::{HostPattern, NetworkAccess};
-use crate::grant::shell::{CommandPattern, ProgramLists, Rule, RuleList, ShellRules};
-use crate::grant::verdict::{MountApproval, Operation, Stated, Verdict};
-use crate::grant::{EnvironmentGrant, Grant, Undeclared};
+use crate::grant::shell::{CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules};
+use crate::grant::verdict::{MountApproval, Operation, Verdict, VerdictSetting};
+use crate::grant::{DefaultAccess, EnvironmentGrant, Grant};
 use crate::syntax::text::ConfigOrigin;
 
 /// `a/d` is another directory below the mount point of `a`.
@@ -43,10 +43,10 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     ]
 }
 
-fn stated() -> impl Strategy<Value = Stated> {
+fn stated() -> impl Strategy<Value = VerdictSetting> {
     prop_oneof![
-        verdict().prop_map(Stated::Default),
-        verdict().prop_map(Stated::Said)
+        verdict().prop_map(VerdictSetting::Default),
+        verdict().prop_map(VerdictSetting::Explicit)
     ]
 }
 
@@ -108,7 +108,7 @@ fn rules(default: Option<Option<Verdict>>) -> impl Strategy<Value = RuleList> {
         Just("git (log|show) *"),
         Just("*")
     ];
-    let rule = (patterns, verdict()).prop_map(|(pattern, verdict)| Rule {
+    let rule = (patterns, verdict()).prop_map(|(pattern, verdict)| CommandRule {
         pattern: CommandPattern::parse(pattern).unwrap(),
         verdict,
         why: None,
@@ -126,9 +126,9 @@ fn rules(default: Option<Option<Verdict>>) -> impl Strategy<Value = RuleList> {
     })
 }
 
-fn personal_rules() -> impl Strategy<Value = Vec<Rule>> {
+fn personal_rules() -> impl Strategy<Value = Vec<CommandRule>> {
     rules(Some(None)).prop_map(|list| {
-        let allow = |rule: &Rule| Rule {
+        let allow = |rule: &CommandRule| CommandRule {
             verdict: Verdict::Allow,
             ..rule.clone()
         };
@@ -263,9 +263,9 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                     protect: [".git/hooks".into()].into(),
                     hide: [".env*".into()].into(),
                     undeclared: if inherit {
-                        Undeclared::Inherit
+                        DefaultAccess::Inherit
                     } else {
-                        Undeclared::Nothing
+                        DefaultAccess::Nothing
                     },
                     pool: None,
                     drawn_from: MountSource::Project,
@@ -320,8 +320,12 @@ fn declaration() -> impl Strategy<Value = Declaration> {
                 if let Some(wishes) = repositories {
                     declaration = declaration.with_repositories(wishes);
                 }
-                declaration.unix_sockets = sockets
-                    .map(|these| (these.map_or(SocketWish::Inherit, SocketWish::These), None));
+                declaration.unix_sockets = sockets.map(|these| {
+                    (
+                        these.map_or(SocketRequest::Inherit, SocketRequest::These),
+                        None,
+                    )
+                });
                 declaration.network = network.map(|access| (access, None));
                 declaration.shell = shell.map(|list| (list, None));
                 declaration.tools = tools;

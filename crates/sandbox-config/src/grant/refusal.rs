@@ -25,7 +25,7 @@ use crate::syntax::text::ConfigOrigin;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct AccessRefusal {
-    lack: Lack,
+    lack: MissingRight,
     /// What config files call the place; none: nothing has a name there.
     zone: Option<String>,
     target: String,
@@ -34,7 +34,7 @@ pub struct AccessRefusal {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lack {
+enum MissingRight {
     NotHeld,
     HeldOnly,
     ReadOnly,
@@ -43,16 +43,21 @@ enum Lack {
 impl Grant {
     /// Why this may not happen to a path, as far as what is held decides it.
     pub fn refusal(&self, path: &str, operation: Operation) -> Option<AccessRefusal> {
-        self.lacks(path, operation)
+        self.missing_right(path, operation)
             .or_else(|| self.holds_only(path))
     }
 
     fn holds_only(&self, path: &str) -> Option<AccessRefusal> {
         let mount = self.mount_at(path).filter(|mount| !mount.usable)?;
-        Some(self.refused(Lack::HeldOnly, mount.target(), None))
+        Some(self.refused(MissingRight::HeldOnly, mount.target(), None))
     }
 
-    fn refused(&self, lack: Lack, target: &str, origin: Option<&ConfigOrigin>) -> AccessRefusal {
+    fn refused(
+        &self,
+        lack: MissingRight,
+        target: &str,
+        origin: Option<&ConfigOrigin>,
+    ) -> AccessRefusal {
         AccessRefusal {
             lack,
             zone: self.zone_of(target),
@@ -63,20 +68,25 @@ impl Grant {
     }
 
     /// Why this could not be passed on, either.
-    pub(crate) fn lacks(&self, path: &str, operation: Operation) -> Option<AccessRefusal> {
+    pub(crate) fn missing_right(&self, path: &str, operation: Operation) -> Option<AccessRefusal> {
         let Some(mount) = self.mount_at(path) else {
             // Looking at the top shows the names of what is held.
             if path == "/" && operation == Operation::Read && !self.mounts.is_empty() {
                 return None;
             }
-            return Some(self.refused(Lack::NotHeld, &top(path), None));
+            return Some(self.refused(MissingRight::NotHeld, &top(path), None));
         };
         let changes = match operation {
             Operation::Read => false,
             Operation::Write | Operation::Delete => true,
         };
-        (changes && mount.mode == Mode::ReadOnly)
-            .then(|| self.refused(Lack::ReadOnly, mount.target(), Some(&mount.mode_origin)))
+        (changes && mount.mode == Mode::ReadOnly).then(|| {
+            self.refused(
+                MissingRight::ReadOnly,
+                mount.target(),
+                Some(&mount.mode_origin),
+            )
+        })
     }
 
     fn usable_targets(&self) -> Vec<String> {
@@ -116,11 +126,11 @@ impl AccessRefusal {
     #[must_use]
     pub fn for_model(&self) -> String {
         match self.lack {
-            Lack::ReadOnly => self.sentence(),
-            Lack::NotHeld | Lack::HeldOnly if self.available.is_empty() => {
+            MissingRight::ReadOnly => self.sentence(),
+            MissingRight::NotHeld | MissingRight::HeldOnly if self.available.is_empty() => {
                 format!("{}\nAvailable: none", self.sentence())
             }
-            Lack::NotHeld | Lack::HeldOnly => {
+            MissingRight::NotHeld | MissingRight::HeldOnly => {
                 format!(
                     "{}\nAvailable: {}",
                     self.sentence(),
@@ -142,9 +152,9 @@ impl AccessRefusal {
 
     fn what(&self) -> &'static str {
         match self.lack {
-            Lack::NotHeld => "not available to this worker",
-            Lack::HeldOnly => "is held by this worker to be passed on, not to be used",
-            Lack::ReadOnly => "is read-only for this worker",
+            MissingRight::NotHeld => "not available to this worker",
+            MissingRight::HeldOnly => "is held by this worker to be passed on, not to be used",
+            MissingRight::ReadOnly => "is read-only for this worker",
         }
     }
 }

@@ -91,7 +91,7 @@ impl Restrict {
 
     /// `use: false`: hold it to pass it on, without touching it.
     #[must_use]
-    pub fn held_only(mut self) -> Restrict {
+    pub fn delegate_only(mut self) -> Restrict {
         self.usable = false;
         self
     }
@@ -132,7 +132,7 @@ fn normal(place: &str) -> Result<String, RestrictPathError> {
 
 /// One directory of an old declaration, as far as it lies in the program's sandbox.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct NarrowedDirectory {
     pub(crate) restrict: Restrict,
     pub(crate) suffixes: Option<Vec<String>>,
     pub(crate) max_file_bytes: Option<u64>,
@@ -140,7 +140,7 @@ pub(crate) struct Place {
 
 /// What of these mounts lies at any of these places. Whoever wrote them knew of no parent, so what
 /// is not held is left out, and nothing is an escalation.
-pub(crate) fn meet_places(held: &[Mount], places: &[Place]) -> Vec<Mount> {
+pub(crate) fn meet_places(held: &[Mount], places: &[NarrowedDirectory]) -> Vec<Mount> {
     let mut list: Vec<Mount> = Vec::new();
     for place in places {
         let mut unheld = Vec::new();
@@ -165,7 +165,7 @@ pub(crate) fn meet_places(held: &[Mount], places: &[Place]) -> Vec<Mount> {
 
 /// A part of what the project declares as a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct MountPart {
     /// From the mount's own directory: `src/lib`.
     pub(crate) below: String,
     pub(crate) host: PathBuf,
@@ -233,7 +233,7 @@ impl Mount {
         };
         Mount {
             target: place.to_owned(),
-            part: Some(Part {
+            part: Some(MountPart {
                 host: self.host.join(Path::new(&below)),
                 below,
             }),

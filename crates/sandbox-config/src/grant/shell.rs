@@ -13,25 +13,29 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::grant::verdict::Verdict;
-use crate::syntax::text::{ConfigOrigin, Layer, Place};
+use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
 
 /// What one word of a command is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+enum PatternToken {
     Literal(String),
     OneOf(Vec<String>),
     Any,
 }
 
-impl Token {
-    fn covers(&self, other: &Token) -> bool {
+impl PatternToken {
+    fn covers(&self, other: &PatternToken) -> bool {
         match (self, other) {
-            (Token::Any, _) => true,
-            (Token::Literal(_) | Token::OneOf(_), Token::Any) => false,
-            (Token::Literal(own), Token::Literal(text)) => own == text,
-            (Token::Literal(own), Token::OneOf(texts)) => texts.iter().all(|text| text == own),
-            (Token::OneOf(own), Token::Literal(text)) => own.contains(text),
-            (Token::OneOf(own), Token::OneOf(texts)) => texts.iter().all(|text| own.contains(text)),
+            (PatternToken::Any, _) => true,
+            (PatternToken::Literal(_) | PatternToken::OneOf(_), PatternToken::Any) => false,
+            (PatternToken::Literal(own), PatternToken::Literal(text)) => own == text,
+            (PatternToken::Literal(own), PatternToken::OneOf(texts)) => {
+                texts.iter().all(|text| text == own)
+            }
+            (PatternToken::OneOf(own), PatternToken::Literal(text)) => own.contains(text),
+            (PatternToken::OneOf(own), PatternToken::OneOf(texts)) => {
+                texts.iter().all(|text| own.contains(text))
+            }
         }
     }
 }
@@ -51,7 +55,7 @@ impl Token {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandPattern {
     text: String,
-    tokens: Vec<Token>,
+    tokens: Vec<PatternToken>,
     /// The pattern ends in `*`: any rest, including none.
     open: bool,
 }
@@ -79,13 +83,15 @@ impl CommandPattern {
         let mut tokens = Vec::new();
         for word in words {
             tokens.push(match word {
-                Word { text, quoted: true } => Token::Literal(text),
-                Word { text, .. } if text == "*" => Token::Any,
-                Word { text, .. } if text.starts_with('(') => Token::OneOf(alternatives(&text)?),
-                Word { text, .. } => Token::Literal(text),
+                CommandWord { text, quoted: true } => PatternToken::Literal(text),
+                CommandWord { text, .. } if text == "*" => PatternToken::Any,
+                CommandWord { text, .. } if text.starts_with('(') => {
+                    PatternToken::OneOf(alternatives(&text)?)
+                }
+                CommandWord { text, .. } => PatternToken::Literal(text),
             });
         }
-        let open = tokens.last() == Some(&Token::Any);
+        let open = tokens.last() == Some(&PatternToken::Any);
         if open {
             tokens.pop();
         }
@@ -109,9 +115,9 @@ impl CommandPattern {
     /// empty list, where it may be any.
     pub(crate) fn word(&self, index: usize) -> Option<Vec<&str>> {
         Some(match self.tokens.get(index)? {
-            Token::Literal(text) => vec![text],
-            Token::OneOf(texts) => texts.iter().map(String::as_str).collect(),
-            Token::Any => Vec::new(),
+            PatternToken::Literal(text) => vec![text],
+            PatternToken::OneOf(texts) => texts.iter().map(String::as_str).collect(),
+            PatternToken::Any => Vec::new(),
         })
     }
 
@@ -148,9 +154,9 @@ impl CommandPattern {
     }
 
     /// Returns the tokens as a rule with this verdict reads them; `None` is any number of words.
-    fn items(&self, verdict: Verdict) -> impl Iterator<Item = Option<&Token>> {
+    fn items(&self, verdict: Verdict) -> impl Iterator<Item = Option<&PatternToken>> {
         let own = self.tokens.iter().map(move |token| {
-            let many = *token == Token::Any && verdict != Verdict::Allow;
+            let many = *token == PatternToken::Any && verdict != Verdict::Allow;
             (!many).then_some(token)
         });
         own.chain(self.open.then_some(None))
@@ -180,9 +186,9 @@ impl CommandPattern {
         !words.is_empty()
             && includes(&items, words, |token, word| {
                 token.is_some_and(|token| match token {
-                    Token::Literal(text) => text == word,
-                    Token::OneOf(texts) => texts.contains(word),
-                    Token::Any => true,
+                    PatternToken::Literal(text) => text == word,
+                    PatternToken::OneOf(texts) => texts.contains(word),
+                    PatternToken::Any => true,
                 })
             })
     }
@@ -191,9 +197,9 @@ impl CommandPattern {
 /// Returns whether the items, `None` of which is any number of them, are all of a list. A mismatch
 /// goes back to the last `None` only, so the work is at most the product of both lengths.
 fn includes<'t, T>(
-    items: &[Option<&'t Token>],
+    items: &[Option<&'t PatternToken>],
     list: &[T],
-    equal: impl Fn(Option<&'t Token>, &T) -> bool,
+    equal: impl Fn(Option<&'t PatternToken>, &T) -> bool,
 ) -> bool {
     let (mut item, mut at) = (0, 0);
     let mut last_many = None;
@@ -217,14 +223,14 @@ fn includes<'t, T>(
 
 /// A rule: pattern, verdict, and what the model is told when it is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct CommandRule {
     pub(crate) pattern: CommandPattern,
     pub(crate) verdict: Verdict,
     pub(crate) why: Option<String>,
     pub(crate) origin: ConfigOrigin,
 }
 
-impl Rule {
+impl CommandRule {
     /// Returns whether the rule speaks about a command.
     pub(crate) fn matches(&self, words: &[String]) -> bool {
         self.pattern.matches_in(self.verdict, words)
@@ -240,7 +246,7 @@ impl Rule {
     }
 
     /// Returns whether it matches everything that `other` matches, as far as the patterns show it.
-    pub(crate) fn covers(&self, other: &Rule) -> bool {
+    pub(crate) fn covers(&self, other: &CommandRule) -> bool {
         let own: Vec<_> = self.pattern.items(self.verdict).collect();
         let others: Vec<_> = other.pattern.items(other.verdict).collect();
         includes(&own, &others, |own, other| match (own, other) {
@@ -254,7 +260,7 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RuleList {
     /// Shared: every grant below the one that says so holds the same list.
-    pub(crate) rules: Arc<[Rule]>,
+    pub(crate) rules: Arc<[CommandRule]>,
     /// What holds when no rule matches; `None` in a worker's list: the project's answer stands.
     pub(crate) default: Option<Verdict>,
     pub(crate) programs: ProgramLists,
@@ -280,8 +286,8 @@ pub(crate) struct RuleList {
 pub struct ProgramLists {
     pub(crate) allow: Option<Vec<String>>,
     pub(crate) deny: Vec<String>,
-    pub(crate) allow_at: Place,
-    pub(crate) deny_at: Place,
+    pub(crate) allow_at: SourceLocation,
+    pub(crate) deny_at: SourceLocation,
 }
 
 impl ProgramLists {
@@ -337,7 +343,7 @@ impl ProgramLists {
 pub struct ShellRules {
     pub(crate) lists: Vec<RuleList>,
     /// The person's rules for this project: they answer what the lists would ask.
-    pub(crate) personal: Arc<[Rule]>,
+    pub(crate) personal: Arc<[CommandRule]>,
 }
 
 impl ShellRules {
@@ -359,7 +365,7 @@ impl ShellRules {
         let own = || self.personal.iter().find(|rule| rule.matches(words));
         match decided.verdict {
             Verdict::Allow | Verdict::Block => decided,
-            Verdict::Ask => own().map_or(decided, Rule::to_match),
+            Verdict::Ask => own().map_or(decided, CommandRule::to_match),
         }
     }
 
@@ -486,13 +492,13 @@ impl RuleMatch {
     }
 }
 
-struct Word {
+struct CommandWord {
     text: String,
     quoted: bool,
 }
 
 /// Split as sh splits words, without any expansion: for patterns and for the rules' own examples.
-fn split(text: &str) -> Result<Vec<Word>, String> {
+fn split(text: &str) -> Result<Vec<CommandWord>, String> {
     let mut words = Vec::new();
     let mut chars = text.chars().peekable();
     loop {
@@ -500,7 +506,7 @@ fn split(text: &str) -> Result<Vec<Word>, String> {
         if chars.peek().is_none() {
             return Ok(words);
         }
-        let mut word = Word {
+        let mut word = CommandWord {
             text: String::new(),
             quoted: false,
         };
@@ -666,8 +672,8 @@ mod tests {
         }
     }
 
-    fn rule(text: &str, verdict: Verdict) -> Rule {
-        Rule {
+    fn rule(text: &str, verdict: Verdict) -> CommandRule {
+        CommandRule {
             pattern: CommandPattern::parse(text).unwrap(),
             verdict,
             why: None,
@@ -680,7 +686,7 @@ mod tests {
     }
 
     /// The meaning of a pattern, as slowly as it can be said.
-    fn matches_by_definition(items: &[Option<&Token>], words: &[String]) -> bool {
+    fn matches_by_definition(items: &[Option<&PatternToken>], words: &[String]) -> bool {
         match (items.split_first(), words.split_first()) {
             (None, None) => true,
             (None, Some(_)) => false,
@@ -690,7 +696,8 @@ mod tests {
             }
             (Some((Some(_), _)), None) => false,
             (Some((Some(token), rest)), Some((word, behind))) => {
-                token.covers(&Token::Literal(word.clone())) && matches_by_definition(rest, behind)
+                token.covers(&PatternToken::Literal(word.clone()))
+                    && matches_by_definition(rest, behind)
             }
         }
     }
@@ -731,7 +738,7 @@ mod tests {
         RuleList {
             rules: rules
                 .iter()
-                .map(|(pattern, verdict)| Rule {
+                .map(|(pattern, verdict)| CommandRule {
                     pattern: CommandPattern::parse(pattern).unwrap(),
                     verdict: *verdict,
                     why: None,

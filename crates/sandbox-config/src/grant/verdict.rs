@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::syntax::text::{ConfigOrigin, Place};
+use crate::syntax::text::{ConfigOrigin, SourceLocation};
 
 /// What happens when a worker wants something. Ordered by strictness, so the meet is `max`.
 ///
@@ -75,23 +75,23 @@ impl std::fmt::Display for Operation {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountApproval {
-    pub(crate) read: Stated,
-    pub(crate) write: Stated,
-    pub(crate) delete: Stated,
+    pub(crate) read: VerdictSetting,
+    pub(crate) write: VerdictSetting,
+    pub(crate) delete: VerdictSetting,
 }
 
 /// A verdict, and whether somebody said it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stated {
+pub(crate) enum VerdictSetting {
     /// Nobody said anything; this verdict holds meanwhile.
     Default(Verdict),
-    Said(Verdict),
+    Explicit(Verdict),
 }
 
-impl Stated {
+impl VerdictSetting {
     pub(crate) fn verdict(self) -> Verdict {
         match self {
-            Stated::Default(verdict) | Stated::Said(verdict) => verdict,
+            VerdictSetting::Default(verdict) | VerdictSetting::Explicit(verdict) => verdict,
         }
     }
 
@@ -99,8 +99,8 @@ impl Stated {
     /// used. Monotone under every declaration.
     pub(crate) fn ceiling(self) -> Verdict {
         match self {
-            Stated::Default(_) => Verdict::Allow,
-            Stated::Said(verdict) => verdict,
+            VerdictSetting::Default(_) => Verdict::Allow,
+            VerdictSetting::Explicit(verdict) => verdict,
         }
     }
 }
@@ -108,17 +108,17 @@ impl Stated {
 impl MountApproval {
     /// Zone projects: reading is free, writing and deleting are asked about (seed 002).
     pub const ASKING: MountApproval = MountApproval {
-        read: Stated::Default(Verdict::Allow),
-        write: Stated::Default(Verdict::Ask),
-        delete: Stated::Default(Verdict::Ask),
+        read: VerdictSetting::Default(Verdict::Allow),
+        write: VerdictSetting::Default(Verdict::Ask),
+        delete: VerdictSetting::Default(Verdict::Ask),
     };
 
     /// Every other project: the mount has no word of its own, and the tool axis decides alone
     /// (decisions 16).
     pub const SILENT: MountApproval = MountApproval {
-        read: Stated::Default(Verdict::Allow),
-        write: Stated::Default(Verdict::Allow),
-        delete: Stated::Default(Verdict::Allow),
+        read: VerdictSetting::Default(Verdict::Allow),
+        write: VerdictSetting::Default(Verdict::Allow),
+        delete: VerdictSetting::Default(Verdict::Allow),
     };
 
     /// What holds for an operation.
@@ -127,7 +127,7 @@ impl MountApproval {
         self.stated(operation).verdict()
     }
 
-    pub(crate) fn stated(&self, operation: Operation) -> Stated {
+    pub(crate) fn stated(&self, operation: Operation) -> VerdictSetting {
         match operation {
             Operation::Read => self.read,
             Operation::Write => self.write,
@@ -141,7 +141,7 @@ impl MountApproval {
             Operation::Write => &mut self.write,
             Operation::Delete => &mut self.delete,
         };
-        *place = Stated::Said(verdict);
+        *place = VerdictSetting::Explicit(verdict);
     }
 }
 
@@ -264,40 +264,50 @@ impl std::fmt::Display for ApprovalMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalPolicy {
     pub(crate) mode: ApprovalMode,
-    pub(crate) mode_at: Place,
-    pub(crate) by_risk: BTreeMap<Risk, Asks>,
-    pub(crate) by_tool: BTreeMap<String, Asks>,
+    pub(crate) mode_at: SourceLocation,
+    pub(crate) by_risk: BTreeMap<Risk, ApprovalRequirement>,
+    pub(crate) by_tool: BTreeMap<String, ApprovalRequirement>,
     pub(crate) timeout_s: u64,
     /// What the person's own file asks for, whatever the project says.
-    pub(crate) floor: Floor,
+    pub(crate) floor: MinimumStrictness,
 }
 
 /// What a rule about a tool or a risk decides, and where that stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asks {
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ApprovalRequirement {
     pub(crate) verdict: Verdict,
-    pub(crate) at: Place,
+    pub(crate) at: SourceLocation,
+}
+
+impl std::fmt::Debug for ApprovalRequirement {
+    // Why: recorded runs have the former name of the type in their fingerprint.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asks")
+            .field("verdict", &self.verdict)
+            .field("at", &self.at)
+            .finish()
+    }
 }
 
 /// The strictness that nothing lifts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Floor {
+pub(crate) struct MinimumStrictness {
     manual: bool,
     deny: bool,
-    mode_at: Place,
-    tools: BTreeMap<String, Asks>,
-    risks: BTreeMap<Risk, Asks>,
+    mode_at: SourceLocation,
+    tools: BTreeMap<String, ApprovalRequirement>,
+    risks: BTreeMap<Risk, ApprovalRequirement>,
 }
 
 impl Default for ApprovalPolicy {
     fn default() -> ApprovalPolicy {
         ApprovalPolicy {
             mode: ApprovalMode::Tool,
-            mode_at: Place::default(),
+            mode_at: SourceLocation::default(),
             by_risk: BTreeMap::new(),
             by_tool: BTreeMap::new(),
             timeout_s: 300,
-            floor: Floor::default(),
+            floor: MinimumStrictness::default(),
         }
     }
 }
@@ -434,8 +444,8 @@ impl ApprovalPolicy {
 
 /// Adds the rules that are at least as strict as `counts`; of two rules the stricter one stays.
 fn tighten<K: Ord + Clone>(
-    floor: &mut BTreeMap<K, Asks>,
-    own: &BTreeMap<K, Asks>,
+    floor: &mut BTreeMap<K, ApprovalRequirement>,
+    own: &BTreeMap<K, ApprovalRequirement>,
     counts: Verdict,
 ) {
     for (key, asks) in own.iter().filter(|(_, asks)| asks.verdict >= counts) {
@@ -480,9 +490,9 @@ mod tests {
     fn override_beats_risk_beats_tool_beats_default() {
         let mut approval = ApprovalPolicy::default();
         assert_eq!(approval.tool("t", Risk::Exec, Some(false)), Verdict::Allow);
-        let asks = |person| Asks {
+        let asks = |person| ApprovalRequirement {
             verdict: asked(person),
-            at: Place::default(),
+            at: SourceLocation::default(),
         };
         approval.by_risk.insert(Risk::Exec, asks(true));
         assert_eq!(approval.tool("t", Risk::Exec, Some(false)), Verdict::Ask);

@@ -9,14 +9,14 @@ use crate::front::FrontEnd;
 use crate::grant::Grant;
 use crate::grant::file_rules::{FileRules, HardLinks};
 use crate::grant::mount::{Mode, Mount};
-use crate::open::guards::Guards;
+use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
 
 /// Gives what is mounted for the path of a host directory.
 pub type MountOpener =
     dyn Fn(&Path) -> Result<file_sandbox::Mount, file_sandbox::Error> + Send + Sync;
 
-type Opened = Result<file_sandbox::Mount, GrantError>;
+type OpenResult = Result<file_sandbox::Mount, GrantError>;
 
 impl Grant {
     /// Open the usable mounts. Missing directories inside the project are made, through no link.
@@ -97,7 +97,7 @@ impl Grant {
     fn opened(
         &self,
         place: Option<file_sandbox::Mount>,
-        opens: &impl Fn(&Mount, SandboxPath, file_sandbox::Mode) -> Opened,
+        opens: &impl Fn(&Mount, SandboxPath, file_sandbox::Mode) -> OpenResult,
     ) -> Result<Option<FileSandbox>, GrantError> {
         let style = match self.front {
             FrontEnd::Paths => RootStyle::Relative,
@@ -129,8 +129,8 @@ impl Grant {
     fn open(
         &self,
         mount: &Mount,
-        opens: &impl Fn(&Mount, SandboxPath, file_sandbox::Mode) -> Opened,
-    ) -> Opened {
+        opens: &impl Fn(&Mount, SandboxPath, file_sandbox::Mode) -> OpenResult,
+    ) -> OpenResult {
         let refuse = |why: String| GrantError {
             target: mount.target.clone(),
             why,
@@ -146,8 +146,8 @@ impl Grant {
         }
         limits = limits.max_write_bytes(self.limits.max_file_write_bytes(), MAX_FILE_WRITE);
         limits = ruled(limits, &mount.file_rules);
-        let kept = Guards::on_whole(mount, self.protect.iter());
-        let hidden = Guards::on_whole(mount, self.hide.iter());
+        let kept = MountGuardPatterns::on_whole(mount, self.protect.iter());
+        let hidden = MountGuardPatterns::on_whole(mount, self.hide.iter());
         if hidden.everything {
             return Err(refuse("its directory does not exist".into()));
         }

@@ -13,7 +13,7 @@ use crate::syntax::fields::Reports;
 
 /// What guards mean inside one mount.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Guards {
+pub(crate) struct MountGuardPatterns {
     /// What is held lies in a guarded name, or is one.
     pub(crate) everything: bool,
     /// Guards of which a beginning has been passed on the way to the part, without it.
@@ -30,25 +30,31 @@ pub(crate) fn anywhere(pattern: &str) -> String {
     pattern.trim_start_matches('/').to_owned()
 }
 
-impl Guards {
+impl MountGuardPatterns {
     /// In what is held of a mount.
     #[cfg(feature = "process")]
-    pub(crate) fn on<'p>(mount: &Mount, patterns: impl IntoIterator<Item = &'p String>) -> Guards {
+    pub(crate) fn on<'p>(
+        mount: &Mount,
+        patterns: impl IntoIterator<Item = &'p String>,
+    ) -> MountGuardPatterns {
         let way = mount.way.iter().map(String::as_str);
-        Guards::after(&way.chain(mount.part_names()).collect::<Vec<_>>(), patterns)
+        MountGuardPatterns::after(&way.chain(mount.part_names()).collect::<Vec<_>>(), patterns)
     }
 
     /// In the directory that the project declares, whatever of it is held.
     pub(crate) fn on_whole<'p>(
         mount: &Mount,
         patterns: impl IntoIterator<Item = &'p String>,
-    ) -> Guards {
+    ) -> MountGuardPatterns {
         let way: Vec<&str> = mount.way.iter().map(String::as_str).collect();
-        Guards::after(&way, patterns)
+        MountGuardPatterns::after(&way, patterns)
     }
 
-    fn after<'p>(way: &[&str], patterns: impl IntoIterator<Item = &'p String>) -> Guards {
-        let mut guards = Guards {
+    fn after<'p>(
+        way: &[&str],
+        patterns: impl IntoIterator<Item = &'p String>,
+    ) -> MountGuardPatterns {
+        let mut guards = MountGuardPatterns {
             everything: false,
             inside: Vec::new(),
         };
@@ -77,9 +83,9 @@ impl Guards {
 /// meant something else, so it is said when the config is read.
 pub(crate) fn report(reports: &mut Reports, grant: &Grant) {
     for mount in grant.mounts() {
-        let hidden = Guards::on_whole(mount, grant.hide()).everything;
-        let kept =
-            mount.mode() == Mode::ReadWrite && Guards::on_whole(mount, grant.protect()).everything;
+        let hidden = MountGuardPatterns::on_whole(mount, grant.hide()).everything;
+        let kept = mount.mode() == Mode::ReadWrite
+            && MountGuardPatterns::on_whole(mount, grant.protect()).everything;
         let (verb, help) = match (hidden, kept) {
             (true, _) => ("hidden", "it cannot be shown under another name either"),
             (false, true) => (

@@ -10,7 +10,7 @@ use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Operation, Verdict};
-use crate::open::guards::{Guards, anywhere};
+use crate::open::guards::{MountGuardPatterns, anywhere};
 use crate::open::host_dirs::{GrantError, ensure};
 use crate::open::programs;
 use crate::open::shown::{below, covers_place_in, is_directory, shown_at};
@@ -120,8 +120,8 @@ impl Grant {
         let mut hidden: BTreeSet<String> = self.hide.iter().map(|p| anywhere(p)).collect();
         for mount in self.mounts().filter(|mount| mount.usable()) {
             let paths = mount.own_files.iter().chain(&mount.rooted.protect);
-            let own = Guards::on(mount, self.protect.iter().chain(paths.clone()));
-            let hides = Guards::on(mount, self.hide.iter().chain(&mount.rooted.hide));
+            let own = MountGuardPatterns::on(mount, self.protect.iter().chain(paths.clone()));
+            let hides = MountGuardPatterns::on(mount, self.hide.iter().chain(&mount.rooted.hide));
             if hides.everything {
                 let error = GrantError::of(mount, "its directory does not exist");
                 return Err(error.shown_by(self.front));

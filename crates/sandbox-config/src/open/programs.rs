@@ -17,14 +17,14 @@ const MAX_NAMES: usize = 10_000;
 const MAX_HOPS: usize = 40;
 
 /// Where it appears, and what it is, without links.
-pub(crate) type Shown = BTreeMap<PathBuf, PathBuf>;
+pub(crate) type VisibleFiles = BTreeMap<PathBuf, PathBuf>;
 
 /// What exists of it, apart from what commands see anyway (`known`).
-pub(crate) fn shown(programs: &ProgramDirs, known: &dyn Fn(&Path) -> bool) -> Shown {
-    let mut found = Found {
+pub(crate) fn shown(programs: &ProgramDirs, known: &dyn Fn(&Path) -> bool) -> VisibleFiles {
+    let mut found = ProgramSearch {
         programs,
         known,
-        shown: Shown::new(),
+        shown: VisibleFiles::new(),
     };
     for directory in programs.directories() {
         found.add(directory);
@@ -38,13 +38,13 @@ pub(crate) fn shown(programs: &ProgramDirs, known: &dyn Fn(&Path) -> bool) -> Sh
     found.shown
 }
 
-struct Found<'a> {
+struct ProgramSearch<'a> {
     programs: &'a ProgramDirs,
     known: &'a dyn Fn(&Path) -> bool,
-    shown: Shown,
+    shown: VisibleFiles,
 }
 
-impl Found<'_> {
+impl ProgramSearch<'_> {
     /// Shows a path and what it leads to.
     fn add(&mut self, path: &Path) {
         if let Ok(real) = path.canonicalize() {

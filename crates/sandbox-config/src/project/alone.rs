@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use crate::grant::Grant;
-use crate::grant::declaration::{Declaration, MountWish};
+use crate::grant::declaration::{Declaration, MountRequest};
 use crate::grant::network::NetworkAccess;
 use crate::project::Project;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::read::read;
 use crate::syntax::text::Layer;
-use crate::syntax::yaml::{self, Value};
+use crate::syntax::yaml::{self, YamlValue};
 use crate::worker::{Worker, front_matter};
 
 impl Project {
@@ -46,7 +46,7 @@ impl Project {
         };
         let worker = self.library.read(file, &nothing)?;
         let wish = Declaration {
-            mounts: MountWish::Nothing,
+            mounts: MountRequest::Nothing,
             network: None,
             shell: None,
             ..worker.declaration().clone()
@@ -74,11 +74,11 @@ impl Project {
         let Ok(Some(root)) = yaml::parse_part(&text, front) else {
             return Ok(());
         };
-        let Value::Map(entries) = &root.value else {
+        let YamlValue::Map(entries) = &root.value else {
             return Ok(());
         };
         let asks = entries.iter().find(|entry| {
-            let mapping = matches!(&entry.node.value, Value::Map(keys) if !keys.is_empty());
+            let mapping = matches!(&entry.node.value, YamlValue::Map(keys) if !keys.is_empty());
             entry.key == "sandbox" && mapping
         });
         match asks {

@@ -8,8 +8,8 @@ use crate::front::choose::mount_table;
 use crate::front::place::climbs;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
-use crate::grant::{Grant, Undeclared};
-use crate::project::Found;
+use crate::grant::{DefaultAccess, Grant};
+use crate::project::ProjectLocation;
 use crate::project::confinement;
 use crate::project::discover::PROJECT_FILES;
 use crate::project::execution;
@@ -17,25 +17,25 @@ use crate::project::file_rules;
 use crate::project::git::{self, GitSettings};
 use crate::project::git_leads;
 use crate::project::network;
-use crate::project::places::{self, Kept};
+use crate::project::places::{self, RunStorage};
 use crate::project::sections;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening::{self, TrustRule};
 use crate::provider::{Providers, read};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
-use crate::syntax::fields::{Fields, Reports};
+use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::{Layer, Span};
-use crate::syntax::yaml::{Node, Value};
+use crate::syntax::yaml::{YamlNode, YamlValue};
 
 /// What the walk over the merged tree yields.
 pub(crate) struct ReadProject {
     pub(crate) ceiling: Grant,
     pub(crate) delegation: Delegation,
     pub(crate) providers: Providers,
-    pub(crate) kept: Kept,
+    pub(crate) kept: RunStorage,
     pub(crate) worker_dirs: Vec<PathBuf>,
-    pub(crate) own_files: OwnFiles,
+    pub(crate) own_files: ForgeFiles,
     pub(crate) git: GitSettings,
 }
 
@@ -60,15 +60,19 @@ impl Default for Delegation {
 }
 
 /// Walk the merged tree.
-pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> ReadProject {
-    let Some(top) = Fields::open(&mut walk.reports, root, "", &keys::PROJECT) else {
+pub(crate) fn read_project(
+    walk: &mut LoadContext<'_>,
+    root: &YamlNode,
+    found: &ProjectLocation,
+) -> ReadProject {
+    let Some(top) = MappingFields::open(&mut walk.reports, root, "", &keys::PROJECT) else {
         return ReadProject {
             ceiling: Grant::empty(),
             delegation: Delegation::default(),
             providers: Providers::default(),
-            kept: Kept::default(),
+            kept: RunStorage::default(),
             worker_dirs: Vec::new(),
-            own_files: OwnFiles::default(),
+            own_files: ForgeFiles::default(),
             git: GitSettings::default(),
         };
     };
@@ -96,7 +100,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
         mount.outside = !mount.awaits_run() && !mount.host.starts_with(&found.dir);
     }
     let kept = places::kept(walk, &top, &ceiling.mounts);
-    let own_files = OwnFiles::of(found, &worker_dirs);
+    let own_files = ForgeFiles::of(found, &worker_dirs);
     own_files.protect(
         &mut walk.reports,
         ceiling.front,
@@ -108,7 +112,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     confinement::read_top(walk, &top, &mut ceiling);
     let section = top
         .get("git")
-        .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "git", &keys::GIT));
+        .and_then(|entry| MappingFields::open(&mut walk.reports, &entry.node, "git", &keys::GIT));
     let git = match &section {
         Some(section) => {
             confinement::read_git(walk, section, &mut ceiling);
@@ -138,12 +142,11 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     }
 }
 
-fn delegation(reports: &mut Reports, top: &Fields<'_>, front: FrontEnd) -> Delegation {
+fn delegation(reports: &mut Reports, top: &MappingFields<'_>, front: FrontEnd) -> Delegation {
     let mut delegation = Delegation::default();
-    let Some(section) = top
-        .get("delegation")
-        .and_then(|entry| Fields::open(reports, &entry.node, "delegation", &keys::DELEGATION))
-    else {
+    let Some(section) = top.get("delegation").and_then(|entry| {
+        MappingFields::open(reports, &entry.node, "delegation", &keys::DELEGATION)
+    }) else {
         return delegation;
     };
     if let Some(depth) = section.count(reports, "max_depth") {
@@ -157,7 +160,7 @@ fn delegation(reports: &mut Reports, top: &Fields<'_>, front: FrontEnd) -> Deleg
 }
 
 /// `child_sandbox_policy`: who calls whom says nothing about files in seed 004's projects.
-fn own_policy(reports: &mut Reports, section: &Fields<'_>, front: FrontEnd) -> bool {
+fn own_policy(reports: &mut Reports, section: &MappingFields<'_>, front: FrontEnd) -> bool {
     let words = [("intersect", false), ("own", true)];
     let own = section.word(reports, "child_sandbox_policy", &words) == Some(true);
     if own && front != FrontEnd::Paths {
@@ -174,11 +177,11 @@ fn own_policy(reports: &mut Reports, section: &Fields<'_>, front: FrontEnd) -> b
     own
 }
 
-pub(crate) fn version(reports: &mut Reports, top: &Fields<'_>) {
+pub(crate) fn version(reports: &mut Reports, top: &MappingFields<'_>) {
     let Some(entry) = top.get("version") else {
         return;
     };
-    if !matches!(entry.node.value, Value::Int(1)) {
+    if !matches!(entry.node.value, YamlValue::Int(1)) {
         reports.add(
             Diagnostic::error(DiagnosticCode::BadValue, "this forge reads `version: 1`")
                 .at(&entry.node.span),
@@ -187,19 +190,23 @@ pub(crate) fn version(reports: &mut Reports, top: &Fields<'_>) {
 }
 
 /// Where a key's value stands; the mapping itself if the key is absent.
-fn value_span(fields: &Fields<'_>, key: &'static str) -> Span {
+fn value_span(fields: &MappingFields<'_>, key: &'static str) -> Span {
     fields
         .get(key)
         .map_or(&fields.span, |entry| &entry.node.span)
         .clone()
 }
 
-fn worker_dirs(reports: &mut Reports, top: &Fields<'_>, found: &Found) -> Vec<PathBuf> {
+fn worker_dirs(
+    reports: &mut Reports,
+    top: &MappingFields<'_>,
+    found: &ProjectLocation,
+) -> Vec<PathBuf> {
     let Some(list) = top.strings(reports, "worker_paths") else {
         return vec![found.dir.join("workers"), found.dir.join(".workers")];
     };
     let mut dirs: Vec<PathBuf> = Vec::new();
-    let mut places: Vec<&Node> = Vec::new();
+    let mut places: Vec<&YamlNode> = Vec::new();
     for (text, node) in list {
         let path = Path::new(text);
         if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
@@ -247,12 +254,17 @@ fn lexically(path: &Path) -> PathBuf {
 }
 
 /// `sandbox`: the front-end, and the guards that hold for every mount.
-fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut Grant) {
+fn sandbox(
+    walk: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    found: &ProjectLocation,
+    ceiling: &mut Grant,
+) {
     ceiling.protect = DEFAULT_PROTECT.map(str::to_owned).into();
     ceiling.hide = DEFAULT_HIDE.map(str::to_owned).into();
-    let section = top
-        .get("sandbox")
-        .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "sandbox", &keys::SANDBOX));
+    let section = top.get("sandbox").and_then(|entry| {
+        MappingFields::open(&mut walk.reports, &entry.node, "sandbox", &keys::SANDBOX)
+    });
     let (front, mut mounts) = mount_table(walk, section.as_ref(), found);
     ceiling.front = front;
     ceiling.undeclared = front.undeclared();
@@ -275,8 +287,8 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
         );
     }
     let undeclared = [
-        ("none", Undeclared::Nothing),
-        ("inherit", Undeclared::Inherit),
+        ("none", DefaultAccess::Nothing),
+        ("inherit", DefaultAccess::Inherit),
     ];
     if let Some(undeclared) = section.word(&mut walk.reports, "default", &undeclared) {
         ceiling.undeclared = undeclared;
@@ -318,8 +330,8 @@ const MAX_PATTERNS: usize = 200;
 
 /// `show` and `unprotect`: built-in names, each of which needs a yes of its own.
 fn taken_back(
-    walk: &mut Walk<'_>,
-    section: &Fields<'_>,
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
     key: &'static str,
     known: &[&str],
     rule: &'static TrustRule,
@@ -356,7 +368,7 @@ fn without(rows: &[&str], gone: &[String]) -> Arc<[String]> {
 /// mount that it lies in keeps its own part.
 fn patterns(
     reports: &mut Reports,
-    section: &Fields<'_>,
+    section: &MappingFields<'_>,
     key: &'static str,
     ceiling: &mut Grant,
 ) -> Vec<String> {
@@ -447,21 +459,21 @@ fn unite(list: &mut Arc<[String]>, more: Vec<String>) {
 
 /// Forge's own project and worker files.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OwnFiles {
+pub(crate) struct ForgeFiles {
     dir: PathBuf,
     files: Vec<PathBuf>,
     worker_dirs: Vec<PathBuf>,
 }
 
-impl OwnFiles {
-    fn of(found: &Found, worker_dirs: &[PathBuf]) -> OwnFiles {
+impl ForgeFiles {
+    fn of(found: &ProjectLocation, worker_dirs: &[PathBuf]) -> ForgeFiles {
         let named = found.file.iter().cloned();
         let project_files = PROJECT_FILES.iter().map(|name| found.dir.join(name));
         let worker_files = worker_dirs.iter().map(|dir| dir.join("*.worker"));
         let mut files: Vec<PathBuf> = named.chain(project_files).chain(worker_files).collect();
         files.sort();
         files.dedup();
-        OwnFiles {
+        ForgeFiles {
             dir: found.dir.clone(),
             files,
             worker_dirs: worker_dirs.to_vec(),

@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
 use crate::grant::confinement::{
-    GitMode, MAX_SOCKETS, SocketWish, Survivors, UnixSockets, socket_problem,
+    GitMode, MAX_SOCKETS, SocketRequest, Survivors, UnixSockets, socket_problem,
 };
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::programs::{MAX_PROGRAMS, ProgramDirs};
 use crate::project::expand::expand;
 use crate::project::own_dirs;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields};
-use crate::syntax::yaml::{Entry, Node, Value};
+use crate::syntax::fields::{self, MappingFields};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 const GIT_MODES: [(&str, GitMode); 3] = [
     ("unaware", GitMode::Unaware),
@@ -23,7 +23,7 @@ const GIT_MODES: [(&str, GitMode); 3] = [
 ];
 
 /// The keys at the top of a project file.
-pub(crate) fn read_top(walk: &mut Walk<'_>, top: &Fields<'_>, ceiling: &mut Grant) {
+pub(crate) fn read_top(walk: &mut LoadContext<'_>, top: &MappingFields<'_>, ceiling: &mut Grant) {
     let words = [("boundaries", false), ("guards", true)];
     if let Some(guards) = top.word(&mut walk.reports, "require", &words) {
         ceiling.confinement.require_guards = guards;
@@ -31,7 +31,7 @@ pub(crate) fn read_top(walk: &mut Walk<'_>, top: &Fields<'_>, ceiling: &mut Gran
 }
 
 /// `git.mode`.
-pub(crate) fn read_git(walk: &mut Walk<'_>, git: &Fields<'_>, ceiling: &mut Grant) {
+pub(crate) fn read_git(walk: &mut LoadContext<'_>, git: &MappingFields<'_>, ceiling: &mut Grant) {
     let Some(mode) = git.word(&mut walk.reports, "mode", &GIT_MODES) else {
         return;
     };
@@ -50,7 +50,11 @@ pub(crate) fn read_git(walk: &mut Walk<'_>, git: &Fields<'_>, ceiling: &mut Gran
 }
 
 /// The keys of `sandbox`; the mounts are known by now.
-pub(crate) fn read_sandbox(walk: &mut Walk<'_>, section: &Fields<'_>, ceiling: &mut Grant) {
+pub(crate) fn read_sandbox(
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
+    ceiling: &mut Grant,
+) {
     let words = [("ended", Survivors::Ended), ("left", Survivors::Left)];
     if let (Some(Survivors::Left), Some(entry)) = (
         section.word(&mut walk.reports, "survivors", &words),
@@ -93,7 +97,11 @@ pub(crate) fn read_sandbox(walk: &mut Walk<'_>, section: &Fields<'_>, ceiling: &
 }
 
 /// `sandbox.programs`: each directory needs a yes of its own.
-fn programs(walk: &mut Walk<'_>, section: &Fields<'_>, mounts: &[Mount]) -> ProgramDirs {
+fn programs(
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
+    mounts: &[Mount],
+) -> ProgramDirs {
     let list = section.strings(&mut walk.reports, "programs");
     let list = list.unwrap_or_default();
     if list.len() > MAX_PROGRAMS
@@ -138,7 +146,7 @@ fn programs(walk: &mut Walk<'_>, section: &Fields<'_>, mounts: &[Mount]) -> Prog
 }
 
 fn program_directory(
-    walk: &Walk<'_>,
+    walk: &LoadContext<'_>,
     text: &str,
     mounts: &[Mount],
 ) -> Result<PathBuf, Box<Diagnostic>> {
@@ -191,9 +199,9 @@ fn program_directory(
     Ok(path)
 }
 
-fn sockets(walk: &mut Walk<'_>, node: &Node, mounts: &[Mount]) -> Option<UnixSockets> {
+fn sockets(walk: &mut LoadContext<'_>, node: &YamlNode, mounts: &[Mount]) -> Option<UnixSockets> {
     let path = "sandbox.unix_sockets";
-    if let Value::Str(_) = &node.value {
+    if let YamlValue::Str(_) = &node.value {
         let words = [("closed", false), ("open", true)];
         let open = fields::word(&mut walk.reports, node, path, &words)?;
         return Some(if open {
@@ -202,7 +210,7 @@ fn sockets(walk: &mut Walk<'_>, node: &Node, mounts: &[Mount]) -> Option<UnixSoc
             UnixSockets::Closed
         });
     }
-    if !matches!(node.value, Value::List(_)) {
+    if !matches!(node.value, YamlValue::List(_)) {
         let wrong = fields::wrong_type(node, path, "`closed`, `open` or a list");
         walk.reports
             .add(wrong.help("write `[/run/user/1000/agent.sock]`"));
@@ -225,7 +233,11 @@ fn sockets(walk: &mut Walk<'_>, node: &Node, mounts: &[Mount]) -> Option<UnixSoc
     Some(UnixSockets::named(named))
 }
 
-fn socket(walk: &Walk<'_>, text: &str, mounts: &[Mount]) -> Result<PathBuf, Box<Diagnostic>> {
+fn socket(
+    walk: &LoadContext<'_>,
+    text: &str,
+    mounts: &[Mount],
+) -> Result<PathBuf, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` cannot be a socket: {why}");
         Box::new(Diagnostic::error(DiagnosticCode::HostPath, message))
@@ -258,20 +270,20 @@ fn socket(walk: &Walk<'_>, text: &str, mounts: &[Mount]) -> Result<PathBuf, Box<
 
 /// `sandbox.unix_sockets` of a worker: `inherit`, `closed`, or some of the parent's by path.
 pub(crate) fn worker_sockets(
-    walk: &mut Walk<'_>,
-    sandbox: Option<&Entry>,
-) -> Option<(SocketWish, crate::syntax::text::Span)> {
-    let Value::Map(entries) = &sandbox?.node.value else {
+    walk: &mut LoadContext<'_>,
+    sandbox: Option<&YamlEntry>,
+) -> Option<(SocketRequest, crate::syntax::text::Span)> {
+    let YamlValue::Map(entries) = &sandbox?.node.value else {
         return None;
     };
     let entry = entries.iter().find(|entry| entry.key == "unix_sockets")?;
     let (node, path) = (&entry.node, "sandbox.unix_sockets");
     let wish = match &node.value {
-        Value::Str(_) => {
+        YamlValue::Str(_) => {
             let words = [("closed", false), ("inherit", true)];
             match fields::word(&mut walk.reports, node, path, &words)? {
-                true => SocketWish::Inherit,
-                false => SocketWish::These(UnixSockets::Closed),
+                true => SocketRequest::Inherit,
+                false => SocketRequest::These(UnixSockets::Closed),
             }
         }
         _ => {
@@ -279,7 +291,7 @@ pub(crate) fn worker_sockets(
             let paths = list
                 .iter()
                 .map(|(text, _)| Path::new(text).components().collect::<PathBuf>());
-            SocketWish::These(UnixSockets::named(paths))
+            SocketRequest::These(UnixSockets::named(paths))
         }
     };
     Some((wish, node.span.clone()))

@@ -3,19 +3,19 @@
 use crate::grant::execution::{
     ContainerNetwork, DockerSettings, ExecutionMode, ExecutionSettings, Reuse,
 };
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, TrustRule};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields};
+use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;
 use crate::syntax::text::Span;
-use crate::syntax::yaml::{Entry, Node, Value};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// Both sections of a project file.
-pub(crate) fn execution(walk: &mut Walk<'_>, top: &Fields<'_>) -> ExecutionSettings {
+pub(crate) fn execution(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> ExecutionSettings {
     let mut execution = ExecutionSettings::default();
     let section = top.get("execution").and_then(|entry| {
-        Fields::open(
+        MappingFields::open(
             &mut walk.reports,
             &entry.node,
             "execution",
@@ -58,7 +58,11 @@ pub(crate) fn execution(walk: &mut Walk<'_>, top: &Fields<'_>) -> ExecutionSetti
 
 /// One value in two spellings: said by two layers the stronger one holds, said by one it is a
 /// mistake.
-fn stronger<'n>(walk: &mut Walk<'_>, own: &'n Entry, alias: &'n Entry) -> Option<&'n Entry> {
+fn stronger<'n>(
+    walk: &mut LoadContext<'_>,
+    own: &'n YamlEntry,
+    alias: &'n YamlEntry,
+) -> Option<&'n YamlEntry> {
     let (a, b) = (own.node.span.layer(), alias.node.span.layer());
     if a == b {
         walk.reports.add(
@@ -74,7 +78,11 @@ fn stronger<'n>(walk: &mut Walk<'_>, own: &'n Entry, alias: &'n Entry) -> Option
     Some(if b > a { alias } else { own })
 }
 
-fn runners(walk: &mut Walk<'_>, section: &Fields<'_>, execution: &mut ExecutionSettings) {
+fn runners(
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
+    execution: &mut ExecutionSettings,
+) {
     let Some(entry) = section.get("runners") else {
         return;
     };
@@ -83,7 +91,7 @@ fn runners(walk: &mut Walk<'_>, section: &Fields<'_>, execution: &mut ExecutionS
     };
     (execution.os, execution.containers) = (false, false);
     for item in items {
-        if matches!(&item.value, Value::Str(word) if word == "kubernetes") {
+        if matches!(&item.value, YamlValue::Str(word) if word == "kubernetes") {
             walk.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::NotYet,
@@ -120,22 +128,23 @@ fn runners(walk: &mut Walk<'_>, section: &Fields<'_>, execution: &mut ExecutionS
 }
 
 /// What says which network containers have, or else the whole section.
-fn network_at(docker: &Node) -> &Node {
+fn network_at(docker: &YamlNode) -> &YamlNode {
     let own = match &docker.value {
-        Value::Map(entries) => entries.iter().find(|entry| entry.key == "network_default"),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::List(_) => None,
+        YamlValue::Map(entries) => entries.iter().find(|entry| entry.key == "network_default"),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_) => None,
     };
     own.map_or(docker, |entry| &entry.node)
 }
 
-fn docker(walk: &mut Walk<'_>, node: &Node) -> DockerSettings {
+fn docker(walk: &mut LoadContext<'_>, node: &YamlNode) -> DockerSettings {
     let mut docker = DockerSettings::default();
-    let Some(section) = Fields::open(&mut walk.reports, node, "docker", &keys::DOCKER) else {
+    let Some(section) = MappingFields::open(&mut walk.reports, node, "docker", &keys::DOCKER)
+    else {
         return docker;
     };
     if let Some(enabled) = section.boolean(&mut walk.reports, "enabled") {
@@ -175,7 +184,7 @@ fn docker(walk: &mut Walk<'_>, node: &Node) -> DockerSettings {
 }
 
 /// The image decides what runs, so one that a repository names needs a yes.
-fn image(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<String> {
+fn image(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<String> {
     let image = section.string(&mut walk.reports, "image")?;
     let plain = image
         .chars()
@@ -188,9 +197,9 @@ fn image(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<String> {
 }
 
 /// The engine gets the workspace's files, so one that a repository names needs a yes.
-fn host(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<String> {
+fn host(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<String> {
     let entry = section.get("host")?;
-    if matches!(entry.node.value, Value::Null) {
+    if matches!(entry.node.value, YamlValue::Null) {
         return None;
     }
     let host = section.string(&mut walk.reports, "host")?;
@@ -207,14 +216,18 @@ fn host(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<String> {
 }
 
 /// `1.5` processors as thousandths.
-fn cpu_limit_milli(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<u64> {
+fn cpu_limit_milli(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<u64> {
     /// More processors than any engine has.
     const MOST: f64 = 4_096.0;
     let entry = section.get("cpu_limit")?;
     let number = match &entry.node.value {
-        Value::Int(number) => Some(*number as f64),
-        Value::Float(number) => Some(*number),
-        Value::Null | Value::Bool(_) | Value::Str(_) | Value::List(_) | Value::Map(_) => None,
+        YamlValue::Int(number) => Some(*number as f64),
+        YamlValue::Float(number) => Some(*number),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => None,
     };
     let milli = number
         .filter(|number| (0.001..=MOST).contains(number))
@@ -232,8 +245,8 @@ fn cpu_limit_milli(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<u64> {
 }
 
 fn agreed(
-    walk: &mut Walk<'_>,
-    section: &Fields<'_>,
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
     rule: &'static TrustRule,
     key: &'static str,
     value: &str,
@@ -244,8 +257,8 @@ fn agreed(
 }
 
 fn bad(
-    walk: &mut Walk<'_>,
-    section: &Fields<'_>,
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
     key: &'static str,
     value: &str,
     what: &str,
@@ -260,7 +273,7 @@ fn bad(
     );
 }
 
-fn value_span(section: &Fields<'_>, key: &'static str) -> Span {
+fn value_span(section: &MappingFields<'_>, key: &'static str) -> Span {
     section
         .get(key)
         .map_or(&section.span, |entry| &entry.node.span)

@@ -1,9 +1,9 @@
 //! `hardlinks`, `quota`, `strict_paths` and `durable`: of the sandbox as a whole, and of one mount.
 
 use crate::grant::file_rules::{FileRules, HardLinks};
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening;
-use crate::syntax::fields::Fields;
+use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;
 
 const HARD_LINKS: [(&str, HardLinks); 3] = [
@@ -13,7 +13,7 @@ const HARD_LINKS: [(&str, HardLinks); 3] = [
 ];
 
 /// Read the four keys of `sandbox`, or of one mount.
-pub(crate) fn read(walk: &mut Walk<'_>, section: &Fields<'_>) -> FileRules {
+pub(crate) fn read(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> FileRules {
     let mut rules = FileRules {
         hard_links: section.word(&mut walk.reports, "hardlinks", &HARD_LINKS),
         strict_paths: section.boolean(&mut walk.reports, "strict_paths"),
@@ -28,7 +28,7 @@ pub(crate) fn read(walk: &mut Walk<'_>, section: &Fields<'_>) -> FileRules {
     }
     let quota = section.get("quota").and_then(|entry| {
         let path = section.dotted("quota");
-        Fields::open(&mut walk.reports, &entry.node, &path, &keys::QUOTA)
+        MappingFields::open(&mut walk.reports, &entry.node, &path, &keys::QUOTA)
     });
     if let Some(quota) = quota {
         rules.max_total_bytes = quota.count(&mut walk.reports, "max_bytes");

@@ -7,20 +7,20 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::front::place::{Host, Reach, place};
+use crate::front::place::{HostPath, PathScope, place};
 use crate::grant::Grant;
-use crate::grant::git::{Repository, RepositoryWish};
+use crate::grant::git::{Repository, RepositoryRequest};
 use crate::grant::mount::{Mode, Mount};
 use crate::project::expand::expand;
 use crate::project::own_dirs;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening::{EXECUTABLE_CONFIG, GIT_CREDENTIAL, GIT_REPOSITORY};
 use crate::provider::read::{project_part, variable, words};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields, Reports};
-use crate::syntax::keys::{self, Keys};
+use crate::syntax::fields::{self, MappingFields, Reports};
+use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
-use crate::syntax::yaml::{Entry, Node, Value};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// Takes the address of a repository apart: the one spelling of it, or why it is none.
 ///
@@ -175,7 +175,11 @@ const MAX_NAME: usize = 200;
 const MAX_ADDRESS: usize = 1024;
 
 /// The section of a project file; what it gives to workers goes into the ceiling.
-pub(crate) fn read(walk: &mut Walk<'_>, git: &Fields<'_>, ceiling: &mut Grant) -> GitSettings {
+pub(crate) fn read(
+    walk: &mut LoadContext<'_>,
+    git: &MappingFields<'_>,
+    ceiling: &mut Grant,
+) -> GitSettings {
     let mut settings = GitSettings::default();
     if let Some(author) = author(walk, git) {
         settings.author = author;
@@ -197,7 +201,7 @@ pub(crate) fn read(walk: &mut Walk<'_>, git: &Fields<'_>, ceiling: &mut Grant) -
     settings
 }
 
-fn author(walk: &mut Walk<'_>, git: &Fields<'_>) -> Option<String> {
+fn author(walk: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<String> {
     let text = git.string(&mut walk.reports, "author")?;
     let parts = text.split_once('<').and_then(|(name, rest)| {
         let address = rest.strip_suffix('>')?;
@@ -215,7 +219,7 @@ fn author(walk: &mut Walk<'_>, git: &Fields<'_>) -> Option<String> {
 }
 
 /// The line that is added, if any; none: nothing is said, or what is wrong has been noted.
-fn trailer(walk: &mut Walk<'_>, git: &Fields<'_>) -> Option<Option<String>> {
+fn trailer(walk: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<Option<String>> {
     let text = git.string(&mut walk.reports, "trailer")?;
     match text {
         "none" => return Some(None),
@@ -237,7 +241,13 @@ fn trailer(walk: &mut Walk<'_>, git: &Fields<'_>) -> Option<Option<String>> {
     Some(Some(text.to_owned()))
 }
 
-fn bad(walk: &mut Walk<'_>, fields: &Fields<'_>, key: &'static str, what: &str, help: &str) {
+fn bad(
+    walk: &mut LoadContext<'_>,
+    fields: &MappingFields<'_>,
+    key: &'static str,
+    what: &str,
+    help: &str,
+) {
     if let Some(entry) = fields.get(key) {
         let message = format!("`{}` {what}", fields.dotted(key));
         walk.reports.add(
@@ -249,32 +259,32 @@ fn bad(walk: &mut Walk<'_>, fields: &Fields<'_>, key: &'static str, what: &str, 
 }
 
 /// An item of `repositories`.
-struct Item<'n> {
+struct RepositoryItem<'n> {
     text: &'n str,
     /// Where the address stands.
     span: &'n Span,
-    located: Located,
+    located: RepositoryAddress,
     access: Mode,
     implied: bool,
     /// The whole item.
-    node: &'n Node,
+    node: &'n YamlNode,
 }
 
 /// Where a repository is.
-pub(crate) struct Located {
+pub(crate) struct RepositoryAddress {
     /// In its one spelling.
     pub(crate) address: String,
     /// The directory, if it is one of this machine.
-    host: Option<Host>,
+    host: Option<HostPath>,
 }
 
-fn granted(walk: &mut Walk<'_>, entry: &Entry, mounts: &[Mount]) -> Vec<Repository> {
+fn granted(walk: &mut LoadContext<'_>, entry: &YamlEntry, mounts: &[Mount]) -> Vec<Repository> {
     let mut list = Vec::new();
     for item in items(walk, &entry.node) {
         if let Some(host) = &item.located.host {
             place_is_odd(walk, &item, host, mounts);
         }
-        let near = |host: &Host| host.path.starts_with(walk.dir) && !host.through_link;
+        let near = |host: &HostPath| host.path.starts_with(walk.dir) && !host.through_link;
         let agreed = item.located.host.as_ref().is_some_and(near) || {
             let key = format!("git.repositories[{}]", item.text);
             let value = format!("{} {}", item.located.address, item.access);
@@ -293,7 +303,12 @@ fn granted(walk: &mut Walk<'_>, entry: &Entry, mounts: &[Mount]) -> Vec<Reposito
 }
 
 /// A directory that workers write themselves, or that is nobody's but forge's.
-fn place_is_odd(walk: &mut Walk<'_>, item: &Item<'_>, host: &Host, mounts: &[Mount]) {
+fn place_is_odd(
+    walk: &mut LoadContext<'_>,
+    item: &RepositoryItem<'_>,
+    host: &HostPath,
+    mounts: &[Mount],
+) {
     if let Some(own) = own_dirs::lies_in(&host.path, &walk.sources.out_of_reach) {
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{}` cannot be a repository: {why}", item.text);
@@ -318,7 +333,7 @@ fn place_is_odd(walk: &mut Walk<'_>, item: &Item<'_>, host: &Host, mounts: &[Mou
 }
 
 /// A key in a variable of commands would be everybody's.
-pub(crate) fn keep_from_commands(walk: &mut Walk<'_>, git: &GitSettings, ceiling: &Grant) {
+pub(crate) fn keep_from_commands(walk: &mut LoadContext<'_>, git: &GitSettings, ceiling: &Grant) {
     for one in &git.credentials {
         let CredentialSource::Variable(name) = &one.source else {
             continue;
@@ -338,12 +353,12 @@ pub(crate) fn keep_from_commands(walk: &mut Walk<'_>, git: &GitSettings, ceiling
 
 /// `git` of a worker file.
 pub(crate) fn worker_repositories(
-    walk: &mut Walk<'_>,
-    entry: &Entry,
-) -> Option<Vec<RepositoryWish>> {
-    let git = Fields::open(&mut walk.reports, &entry.node, "git", &keys::WORKER_GIT)?;
+    walk: &mut LoadContext<'_>,
+    entry: &YamlEntry,
+) -> Option<Vec<RepositoryRequest>> {
+    let git = MappingFields::open(&mut walk.reports, &entry.node, "git", &keys::WORKER_GIT)?;
     let list = git.get("repositories")?;
-    let wish = |item: Item<'_>| RepositoryWish {
+    let wish = |item: RepositoryItem<'_>| RepositoryRequest {
         address: item.located.address,
         name: item.text.to_owned(),
         access: item.access,
@@ -354,11 +369,11 @@ pub(crate) fn worker_repositories(
 }
 
 /// Everything in the list that is right; the rest has been noted.
-fn items<'n>(walk: &mut Walk<'_>, node: &'n Node) -> Vec<Item<'n>> {
+fn items<'n>(walk: &mut LoadContext<'_>, node: &'n YamlNode) -> Vec<RepositoryItem<'n>> {
     const PATH: &str = "git.repositories";
     let all = fields::list(&mut walk.reports, node, PATH).unwrap_or_default();
     let all = fields::at_most(&mut walk.reports, node, PATH, all, MAX_REPOSITORIES);
-    let mut list: Vec<Item<'n>> = Vec::new();
+    let mut list: Vec<RepositoryItem<'n>> = Vec::new();
     for (index, node) in all.iter().enumerate() {
         let Some(item) = item(walk, node, &format!("{PATH}[{index}]")) else {
             continue;
@@ -381,11 +396,15 @@ fn items<'n>(walk: &mut Walk<'_>, node: &'n Node) -> Vec<Item<'n>> {
     list
 }
 
-fn item<'n>(walk: &mut Walk<'_>, node: &'n Node, path: &str) -> Option<Item<'n>> {
+fn item<'n>(
+    walk: &mut LoadContext<'_>,
+    node: &'n YamlNode,
+    path: &str,
+) -> Option<RepositoryItem<'n>> {
     let (text, at, access) = match &node.value {
-        Value::Map(_) => {
+        YamlValue::Map(_) => {
             let table = &keys::GIT_REPOSITORY;
-            let item = Fields::open(&mut walk.reports, node, path, table)?;
+            let item = MappingFields::open(&mut walk.reports, node, path, table)?;
             let words = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];
             let access = item.word(&mut walk.reports, "access", &words);
             // What is wrong has been noted: what was meant may be less than what it means unsaid.
@@ -401,8 +420,12 @@ fn item<'n>(walk: &mut Walk<'_>, node: &'n Node, path: &str) -> Option<Item<'n>>
             }
             (text, &entry.node, access)
         }
-        Value::Str(text) => (text.as_str(), node, None),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::List(_) => {
+        YamlValue::Str(text) => (text.as_str(), node, None),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::List(_) => {
             let wrong = fields::wrong_type(node, path, "a repository");
             walk.reports
                 .add(wrong.help("write `octo/reports`, or `{ repo: octo/reports, access: ro }`"));
@@ -410,7 +433,7 @@ fn item<'n>(walk: &mut Walk<'_>, node: &'n Node, path: &str) -> Option<Item<'n>>
         }
     };
     match locate(walk, text) {
-        Ok(located) => Some(Item {
+        Ok(located) => Some(RepositoryItem {
             text,
             span: &at.span,
             located,
@@ -429,7 +452,10 @@ const SHAPES: &str =
     "write `owner/name` (at GitHub), `https://…`, `ssh://…`, or a path such as `./remotes/x.git`";
 
 /// Where a text of a config file leads to.
-pub(crate) fn locate(walk: &Walk<'_>, text: &str) -> Result<Located, Box<Diagnostic>> {
+pub(crate) fn locate(
+    walk: &LoadContext<'_>,
+    text: &str,
+) -> Result<RepositoryAddress, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` is not the address of a repository: {why}");
         Box::new(Diagnostic::error(DiagnosticCode::BadValue, message).help(SHAPES))
@@ -461,13 +487,13 @@ pub(crate) fn locate(walk: &Walk<'_>, text: &str) -> Result<Located, Box<Diagnos
         return Err(refuse("variables stand in paths only"));
     }
     if let Some(path) = path {
-        let host = place(walk, path, Reach::Anywhere, "repository")?;
+        let host = place(walk, path, PathScope::Anywhere, "repository")?;
         let path = host
             .path
             .to_str()
             .ok_or_else(|| refuse("it is not UTF-8"))?;
         let address = checked(walk, &format!("file://{path}")).map_err(|why| refuse(&why))?;
-        return Ok(Located {
+        return Ok(RepositoryAddress {
             address,
             host: Some(host),
         });
@@ -483,7 +509,7 @@ pub(crate) fn locate(walk: &Walk<'_>, text: &str) -> Result<Located, Box<Diagnos
     if address.starts_with("file:") {
         return Err(refuse("not a path"));
     }
-    Ok(Located {
+    Ok(RepositoryAddress {
         address,
         host: None,
     })
@@ -510,14 +536,14 @@ fn path_of(text: &str) -> Option<&str> {
     is_path.then_some(text)
 }
 
-fn checked(walk: &Walk<'_>, address: &str) -> Result<String, String> {
+fn checked(walk: &LoadContext<'_>, address: &str) -> Result<String, String> {
     match walk.sources.repository_check {
         Some(check) => check(address),
         None => Ok(address.to_owned()),
     }
 }
 
-fn credentials(walk: &mut Walk<'_>, node: &Node, settings: &mut GitSettings) {
+fn credentials(walk: &mut LoadContext<'_>, node: &YamlNode, settings: &mut GitSettings) {
     const PATH: &str = "git.credentials";
     // Who writes a token in place of all this has written a token.
     let mut found = Reports::default();
@@ -562,7 +588,7 @@ fn credentials(walk: &mut Walk<'_>, node: &Node, settings: &mut GitSettings) {
     }
 }
 
-fn credential(walk: &mut Walk<'_>, entry: &Entry) -> Option<GitCredential> {
+fn credential(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCredential> {
     let path = format!("git.credentials.{}", entry.key);
     let server = match server(walk, &entry.key) {
         Ok(server) => server,
@@ -571,7 +597,7 @@ fn credential(walk: &mut Walk<'_>, entry: &Entry) -> Option<GitCredential> {
             return None;
         }
     };
-    if !matches!(entry.node.value, Value::Map(_)) {
+    if !matches!(entry.node.value, YamlValue::Map(_)) {
         let wrong = fields::wrong_type(&entry.node, &path, "a mapping");
         walk.reports.add(
             wrong
@@ -582,12 +608,12 @@ fn credential(walk: &mut Walk<'_>, entry: &Entry) -> Option<GitCredential> {
     }
     let before = walk.reports.errors();
     let table = table(&entry.node);
-    let fields = Fields::open(&mut walk.reports, &entry.node, &path, table)?;
+    let fields = MappingFields::open(&mut walk.reports, &entry.node, &path, table)?;
     if walk.reports.errors() > before {
         return None;
     }
     let kinds = ["token_env", "helper", "agent"];
-    let said: Vec<&Entry> = kinds.iter().filter_map(|kind| fields.get(kind)).collect();
+    let said: Vec<&YamlEntry> = kinds.iter().filter_map(|kind| fields.get(kind)).collect();
     let [kind] = said.as_slice() else {
         let message = match said.as_slice() {
             [] => format!("`{path}` says nothing"),
@@ -646,7 +672,7 @@ fn credential(walk: &mut Walk<'_>, entry: &Entry) -> Option<GitCredential> {
     })
 }
 
-fn agent(walk: &mut Walk<'_>, fields: &Fields<'_>) -> Option<CredentialSource> {
+fn agent(walk: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<CredentialSource> {
     let entry = fields.get("agent")?;
     if !fields.boolean(&mut walk.reports, "agent")? {
         let message = format!("`{}: false` says nothing", fields.dotted("agent"));
@@ -682,8 +708,8 @@ fn agent(walk: &mut Walk<'_>, fields: &Fields<'_>) -> Option<CredentialSource> {
 }
 
 /// A program that prints a key runs outside of every sandbox: only the person's own file names it.
-fn table(node: &Node) -> &'static Keys {
-    let Value::Map(entries) = &node.value else {
+fn table(node: &YamlNode) -> &'static KeyTable {
+    let YamlValue::Map(entries) = &node.value else {
         return &keys::GIT_CREDENTIAL;
     };
     let helper = entries.iter().find(|entry| entry.key == "helper");
@@ -696,7 +722,7 @@ fn table(node: &Node) -> &'static Keys {
 }
 
 /// `scheme://host`, in the spelling that addresses of its repositories begin with.
-fn server(walk: &Walk<'_>, text: &str) -> Result<String, Box<Diagnostic>> {
+fn server(walk: &LoadContext<'_>, text: &str) -> Result<String, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` is not an origin: {why}");
         let bad = Diagnostic::error(DiagnosticCode::BadValue, message);

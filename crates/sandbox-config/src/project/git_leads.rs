@@ -21,7 +21,7 @@ const MAX_ABOVE: usize = 64;
 
 /// Where a configuration leads.
 #[derive(Default)]
-struct Targets {
+struct GitLeads {
     /// On the host.
     host: Vec<PathBuf>,
     /// In every repository: a person's `core.hooksPath = .githooks`.
@@ -31,7 +31,7 @@ struct Targets {
 /// Adds them to what each mount protects.
 pub(crate) fn protect(sources: &Sources, mounts: &mut [Mount]) {
     let roots: Vec<PathBuf> = mounts.iter().map(|mount| mount.host.clone()).collect();
-    let mut found = Targets::default();
+    let mut found = GitLeads::default();
     for file in personal(sources) {
         found.read(file, None, &roots, sources.home.as_deref());
     }
@@ -114,7 +114,7 @@ fn directory(git: &Path) -> Option<PathBuf> {
     plain(&common.unwrap_or(own)).canonicalize().ok()
 }
 
-impl Targets {
+impl GitLeads {
     fn read(
         &mut self,
         file: PathBuf,

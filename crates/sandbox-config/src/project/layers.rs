@@ -11,18 +11,18 @@ use crate::project::sources::Sources;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 use crate::syntax::keys::canonical;
-use crate::syntax::text::{Layer, Span, Text};
-use crate::syntax::yaml::{self, Entry, Node, Value};
+use crate::syntax::text::{Layer, SourceText, Span};
+use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
 
 /// One value of one's own.
 #[derive(Debug)]
 pub(crate) struct Overlay {
     pub(crate) keys: Vec<(String, Span)>,
-    pub(crate) node: Node,
+    pub(crate) node: YamlNode,
 }
 
 /// A part of a key, and where it begins, in characters.
-struct Part {
+struct KeyPart {
     name: String,
     at: usize,
     width: usize,
@@ -30,12 +30,12 @@ struct Part {
 
 /// The overlays, weakest first: variables by name, then flags in order.
 pub(crate) fn overlays(reports: &mut Reports, sources: &Sources) -> Vec<Overlay> {
-    let mut variables: Vec<(&str, Vec<Part>, &str)> = Vec::new();
+    let mut variables: Vec<(&str, Vec<KeyPart>, &str)> = Vec::new();
     for (name, value) in &sources.env {
         if let Some(path) = name.strip_prefix(PREFIX) {
             variables.push((name, variable_parts(path), value));
         } else if name == "FORGE_MODEL" {
-            let model = Part {
+            let model = KeyPart {
                 name: "model".to_owned(),
                 at: 0,
                 width: name.len(),
@@ -46,11 +46,11 @@ pub(crate) fn overlays(reports: &mut Reports, sources: &Sources) -> Vec<Overlay>
     // The order of an environment means nothing, so names decide; FORGE_MODEL is the weakest.
     variables.sort_by_key(|(name, _, _)| (name.starts_with(PREFIX), name.len(), *name));
     let variables = variables.into_iter().map(|(name, parts, value)| {
-        let text = Text::setting(name.to_owned(), Layer::Environment, name, value);
+        let text = SourceText::setting(name.to_owned(), Layer::Environment, name, value);
         overlay(&text, parts)
     });
     let flags = sources.overrides.iter().map(|(key, value)| {
-        let text = Text::setting(format!("-c {key}"), Layer::CommandLine, key, value);
+        let text = SourceText::setting(format!("-c {key}"), Layer::CommandLine, key, value);
         let parts = flag_parts(key).map_err(|problem| open_quote(problem, &text))?;
         overlay(&text, parts)
     });
@@ -68,12 +68,12 @@ const PREFIX: &str = "FORGE__";
 
 /// `SANDBOX__ZONES__DATA`: lower case, as forge's own keys are; names of the project (zones,
 /// tools) are found in any case.
-fn variable_parts(path: &str) -> Vec<Part> {
+fn variable_parts(path: &str) -> Vec<KeyPart> {
     let mut at = PREFIX.len();
     path.split("__")
         .map(|part| {
             let width = part.chars().count();
-            let part = Part {
+            let part = KeyPart {
                 name: part.to_lowercase(),
                 at,
                 width,
@@ -84,15 +84,15 @@ fn variable_parts(path: &str) -> Vec<Part> {
         .collect()
 }
 
-fn open_quote(problem: &str, text: &Arc<Text>) -> Box<Diagnostic> {
+fn open_quote(problem: &str, text: &Arc<SourceText>) -> Box<Diagnostic> {
     let help = "write `-c 'sandbox.zones.\"a.b\".mode=ro'`";
     let problem = Diagnostic::error(DiagnosticCode::BadValue, problem);
     Box::new(problem.at(&Span::start(text)).help(help))
 }
 
 /// `sandbox.zones.data.mode`; a name with a dot in it stands in double quotes.
-fn flag_parts(key: &str) -> Result<Vec<Part>, &'static str> {
-    let mut parts = vec![Part {
+fn flag_parts(key: &str) -> Result<Vec<KeyPart>, &'static str> {
+    let mut parts = vec![KeyPart {
         name: String::new(),
         at: 0,
         width: 0,
@@ -100,7 +100,7 @@ fn flag_parts(key: &str) -> Result<Vec<Part>, &'static str> {
     let mut quoted = false;
     for (at, c) in key.chars().enumerate() {
         if c == '.' && !quoted {
-            parts.push(Part {
+            parts.push(KeyPart {
                 name: String::new(),
                 at: at + 1,
                 width: 0,
@@ -120,7 +120,7 @@ fn flag_parts(key: &str) -> Result<Vec<Part>, &'static str> {
     Ok(parts)
 }
 
-fn overlay(text: &Arc<Text>, parts: Vec<Part>) -> Result<Overlay, Box<Diagnostic>> {
+fn overlay(text: &Arc<SourceText>, parts: Vec<KeyPart>) -> Result<Overlay, Box<Diagnostic>> {
     let place = |at: usize, width: usize| Span {
         text: Arc::clone(text),
         line: 1,
@@ -147,8 +147,8 @@ fn overlay(text: &Arc<Text>, parts: Vec<Part>) -> Result<Overlay, Box<Diagnostic
             .help("write `-c sandbox.mode=direct` or `FORGE__SANDBOX__MODE=direct`");
         return Err(Box::new(problem));
     }
-    let node = yaml::parse(text)?.unwrap_or_else(|| Node {
-        value: Value::Null,
+    let node = yaml::parse(text)?.unwrap_or_else(|| YamlNode {
+        value: YamlValue::Null,
         span: place(text.before() as usize, 1),
     });
     // Seed 004's place of it.
@@ -167,16 +167,16 @@ fn clamp(number: usize) -> u32 {
 }
 
 /// Lay one over a tree.
-pub(crate) fn lay(root: &mut Node, overlay: Overlay) {
-    lay_at(root, &overlay.keys, overlay.node, &mut Vec::new());
+pub(crate) fn overlay_value(root: &mut YamlNode, overlay: Overlay) {
+    overlay_at(root, &overlay.keys, overlay.node, &mut Vec::new());
 }
 
 /// A value on the way that is no mapping gives way to one.
-fn lay_at(node: &mut Node, keys: &[(String, Span)], new: Node, path: &mut Vec<String>) {
+fn overlay_at(node: &mut YamlNode, keys: &[(String, Span)], new: YamlNode, path: &mut Vec<String>) {
     let Some(((key, key_span), rest)) = keys.split_first() else {
         return merge(node, new, path);
     };
-    let mut entries = take_entries(node);
+    let mut entries = merge_entries(node);
     let in_any_case = key_span.layer() == Layer::Environment;
     let above = path.last().map(String::as_str);
     let found = entries.iter_mut().find(|entry| {
@@ -186,25 +186,25 @@ fn lay_at(node: &mut Node, keys: &[(String, Span)], new: Node, path: &mut Vec<St
     match found {
         Some(entry) => {
             let span = new.span.clone();
-            lay_at(&mut entry.node, rest, new, path);
+            overlay_at(&mut entry.node, rest, new, path);
             if *path == NETWORK {
                 entry.node.span = span;
             }
         }
         None => {
-            let mut below = Node {
-                value: Value::Null,
+            let mut below = YamlNode {
+                value: YamlValue::Null,
                 span: new.span.clone(),
             };
-            lay_at(&mut below, rest, new, path);
-            entries.push(Entry {
+            overlay_at(&mut below, rest, new, path);
+            entries.push(YamlEntry {
                 key: key.clone(),
                 key_span: key_span.clone(),
                 node: below,
             });
         }
     }
-    node.value = Value::Map(entries);
+    node.value = YamlValue::Map(entries);
     path.pop();
 }
 
@@ -212,19 +212,19 @@ fn lay_at(node: &mut Node, keys: &[(String, Span)], new: Node, path: &mut Vec<St
 const NETWORK: [&str; 1] = ["network"];
 
 /// One value over another: mappings key by key, everything else as a whole.
-fn merge(node: &mut Node, new: Node, path: &mut Vec<String>) {
-    let is_map = matches!(node.value, Value::Map(_));
+fn merge(node: &mut YamlNode, new: YamlNode, path: &mut Vec<String>) {
+    let is_map = matches!(node.value, YamlValue::Map(_));
     let mut new = new;
     match &mut new.value {
-        Value::Map(entries) if is_map && *path != NETWORK => {
-            let mut held = take_entries(node);
+        YamlValue::Map(entries) if is_map && *path != NETWORK => {
+            let mut held = merge_entries(node);
             for entry in std::mem::take(entries) {
-                lay_entry(&mut held, entry, path);
+                overlay_entry(&mut held, entry, path);
             }
-            node.value = Value::Map(held);
+            node.value = YamlValue::Map(held);
         }
-        Value::List(list) => {
-            if let Value::List(old) = &node.value {
+        YamlValue::List(list) => {
+            if let YamlValue::List(old) = &node.value {
                 let keys: Vec<&str> = path.iter().map(String::as_str).collect();
                 match keys[..] {
                     ["sandbox", "protect" | "hide"] | ["shell", "deny"] | ["log", "redact"] => {
@@ -238,16 +238,16 @@ fn merge(node: &mut Node, new: Node, path: &mut Vec<String>) {
             }
             *node = new;
         }
-        Value::Map(_)
-        | Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_) => *node = new,
+        YamlValue::Map(_)
+        | YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => *node = new,
     }
 }
 
-fn lay_entry(entries: &mut Vec<Entry>, new: Entry, path: &mut Vec<String>) {
+fn overlay_entry(entries: &mut Vec<YamlEntry>, new: YamlEntry, path: &mut Vec<String>) {
     let above = path.last().map(String::as_str);
     let key = canonical(above, &new.key).to_owned();
     // The same key twice in one text stays twice: the walk reports it.
@@ -267,54 +267,54 @@ fn lay_entry(entries: &mut Vec<Entry>, new: Entry, path: &mut Vec<String>) {
 }
 
 /// The entries of a node, taken out of it; none if not a mapping.
-pub(crate) fn take_entries(node: &mut Node) -> Vec<Entry> {
-    match std::mem::replace(&mut node.value, Value::Null) {
-        Value::Map(entries) => entries,
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::List(_) => Vec::new(),
+pub(crate) fn merge_entries(node: &mut YamlNode) -> Vec<YamlEntry> {
+    match std::mem::replace(&mut node.value, YamlValue::Null) {
+        YamlValue::Map(entries) => entries,
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_) => Vec::new(),
     }
 }
 
-pub(crate) fn is_blocked(rule: &Node) -> bool {
-    let Value::Map(entries) = &rule.value else {
+pub(crate) fn is_blocked(rule: &YamlNode) -> bool {
+    let YamlValue::Map(entries) = &rule.value else {
         return false;
     };
     entries.iter().any(|entry| {
         entry.key == "approval"
-            && matches!(&entry.node.value, Value::Str(word) if word == "blocked")
+            && matches!(&entry.node.value, YamlValue::Str(word) if word == "blocked")
     })
 }
 
 /// Seed 004 puts `network` into `sandbox`. Taken out before anything is laid over it, so that
 /// `-c network=true` overrides it there, too. Beside a `network` of its own it stays, and is told.
-pub(crate) fn hoist_network(root: &mut Node) {
-    let Value::Map(top) = &mut root.value else {
+pub(crate) fn normalize_network(root: &mut YamlNode) {
+    let YamlValue::Map(top) = &mut root.value else {
         return;
     };
     if top.iter().any(|entry| entry.key == "network") {
         return;
     }
-    let Some(Value::Map(sandbox)) = top
+    let Some(YamlValue::Map(sandbox)) = top
         .iter_mut()
         .find(|entry| entry.key == "sandbox")
         .map(|entry| &mut entry.node.value)
     else {
         return;
     };
-    let network: Vec<Entry> = sandbox
+    let network: Vec<YamlEntry> = sandbox
         .extract_if(.., |entry| entry.key == "network")
         .collect();
     top.extend(network);
 }
 
 /// The tree of a project without a file.
-pub(crate) fn empty_root(text: &Arc<Text>) -> Node {
-    Node {
-        value: Value::Map(Vec::new()),
+pub(crate) fn empty_root(text: &Arc<SourceText>) -> YamlNode {
+    YamlNode {
+        value: YamlValue::Map(Vec::new()),
         span: Span::start(text),
     }
 }

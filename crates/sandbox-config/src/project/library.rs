@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::front::FrontEnd;
 use crate::grant::Grant;
-use crate::project::ceiling::OwnFiles;
+use crate::project::ceiling::ForgeFiles;
 use crate::project::own_dirs;
 use crate::project::sections::unknown_tool;
 use crate::project::show;
 use crate::project::sources::Sources;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::{MAX_BYTES, read};
@@ -19,7 +19,7 @@ use crate::worker::{Worker, bad_name, is_name, parse};
 
 /// Where the workers of a project are.
 #[derive(Clone, Debug)]
-pub(crate) struct Library {
+pub(crate) struct WorkerCatalog {
     /// In search order.
     pub(crate) dirs: Vec<PathBuf>,
     pub(crate) show_from: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Library {
     /// Workers read nothing but their own file: of what the project was loaded with, only trust,
     /// tools and what is out of reach.
     pub(crate) sources: Sources,
-    pub(crate) own_files: OwnFiles,
+    pub(crate) own_files: ForgeFiles,
 }
 
 /// More worker files than any project has.
@@ -37,7 +37,7 @@ const MAX_WORKERS: usize = 10_000;
 /// for hours.
 const MAX_BYTES_OF_ALL: u64 = 16 * 1024 * 1024;
 
-impl Library {
+impl WorkerCatalog {
     pub(crate) fn all(&self, ceiling: &Grant) -> Result<Vec<Worker>, Diagnostics> {
         let mut reports = Reports::default();
         let mut by_name: BTreeMap<String, Worker> = BTreeMap::new();
@@ -99,7 +99,7 @@ impl Library {
     }
 
     /// Reports the names in approval rules that neither a tool nor a worker has.
-    pub(crate) fn check_names(&self, walk: &mut Walk<'_>, ceiling: &Grant) {
+    pub(crate) fn check_names(&self, walk: &mut LoadContext<'_>, ceiling: &Grant) {
         let known = walk.sources.known_tools.as_deref().unwrap_or_default();
         for (name, at) in std::mem::take(&mut walk.named_workers) {
             // A worker file with a mistake is told where workers are read.
@@ -183,7 +183,7 @@ impl Library {
         let shown = self.shown(file);
         let text =
             read(file, &shown, Layer::Project).map_err(|problem| Diagnostics::from(*problem))?;
-        let mut walk = Walk::new(&self.sources, &self.project);
+        let mut walk = LoadContext::new(&self.sources, &self.project);
         let mut worker = parse(&mut walk, &text, file, ceiling);
         if let Some(program) = worker.as_mut().and_then(Worker::program_mut) {
             let at = Span::start(&text);
@@ -195,7 +195,7 @@ impl Library {
                 &self.sources.out_of_reach,
             );
         }
-        let Walk {
+        let LoadContext {
             reports, widening, ..
         } = walk;
         let warnings = reports.finish()?;

@@ -35,22 +35,22 @@ use crate::open::guards;
 use crate::project::ceiling::{Delegation, read_project};
 use crate::project::discover::discover;
 use crate::project::git::GitSettings;
-use crate::project::layers::{empty_root, hoist_network, lay, overlays};
-use crate::project::library::Library;
+use crate::project::layers::{empty_root, normalize_network, overlay_value, overlays};
+use crate::project::library::WorkerCatalog;
 use crate::project::own_dirs::ReservedPath;
-use crate::project::places::Kept;
+use crate::project::places::RunStorage;
 use crate::project::preferences::{Layers, Preferences};
 use crate::project::settings::EffectiveSettings;
 use crate::project::sources::{ConfigChoice, Sources};
 use crate::project::trust::PrivilegedSetting;
 use crate::project::user::{UserFile, user_file};
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::provider::Providers;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::keys;
 use crate::syntax::read::read;
-use crate::syntax::text::{ConfigOrigin, Layer, Span, Text};
-use crate::syntax::yaml::{self, Node, Value};
+use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
+use crate::syntax::yaml::{self, YamlNode, YamlValue};
 use crate::worker::Worker;
 
 /// A loaded project. Exists only if its configuration holds no mistake.
@@ -78,14 +78,14 @@ pub struct Project {
     pub(crate) providers: Providers,
     ephemeral_root: Option<PathBuf>,
     network_at: Option<ConfigOrigin>,
-    kept: Kept,
+    kept: RunStorage,
     git: GitSettings,
     warnings: Vec<Diagnostic>,
     widening: Vec<PrivilegedSetting>,
     empty_places: Vec<PrivilegedSetting>,
-    library: Library,
+    library: WorkerCatalog,
     /// Everything that was said, met.
-    root: Node,
+    root: YamlNode,
 }
 
 /// Find, read and check a project.
@@ -94,7 +94,7 @@ pub struct Project {
 /// Every mistake of the project file, the person's file, variables and flags, in one go.
 pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let found = locate(sources)?;
-    let mut walk = Walk::new(sources, &found.dir);
+    let mut walk = LoadContext::new(sources, &found.dir);
     let project_text = found.file.as_ref().map(|file| {
         read(file, &found.show(file), Layer::Project).map_err(|problem| Diagnostics::from(*problem))
     });
@@ -118,9 +118,9 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     for (key, node) in user.iter().flat_map(UserFile::preferences) {
         layers.set(&key, node);
     }
-    let no_text = Text::inline("project".into(), Layer::Default, String::new());
+    let no_text = SourceText::inline("project".into(), Layer::Default, String::new());
     let mut root = root.unwrap_or_else(|| empty_root(&no_text));
-    hoist_network(&mut root);
+    normalize_network(&mut root);
     preferences_of(&root, &mut layers);
     for overlay in overlays(&mut walk.reports, sources) {
         if let [(key, _)] = overlay.keys.as_slice()
@@ -128,9 +128,9 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         {
             layers.set(key, &overlay.node);
         }
-        lay(&mut root, overlay);
+        overlay_value(&mut root, overlay);
     }
-    hoist_network(&mut root);
+    normalize_network(&mut root);
     if let Some(user) = &user {
         user.meet(&mut walk, &mut root);
     }
@@ -153,7 +153,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         read.ceiling.front(),
         &out_of_reach,
     );
-    let library = Library {
+    let library = WorkerCatalog {
         dirs: std::mem::take(&mut read.worker_dirs),
         sources: Sources {
             trust: sources.trust.clone(),
@@ -170,7 +170,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         own_files: read.own_files.clone(),
     };
     library.check_names(&mut walk, &read.ceiling);
-    let Walk {
+    let LoadContext {
         reports,
         widening,
         empty_places,
@@ -294,17 +294,17 @@ impl Project {
 
     /// Where `limits.max_cost_usd` stands, if anybody says it.
     pub(crate) fn cost_at(&self) -> Option<ConfigOrigin> {
-        let below = |node: &'_ Node, key: &str| match &node.value {
-            Value::Map(entries) => {
+        let below = |node: &'_ YamlNode, key: &str| match &node.value {
+            YamlValue::Map(entries) => {
                 let found = entries.iter().find(|entry| entry.key == key);
                 found.map(|entry| entry.node.clone())
             }
-            Value::Null
-            | Value::Bool(_)
-            | Value::Int(_)
-            | Value::Float(_)
-            | Value::Str(_)
-            | Value::List(_) => None,
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Int(_)
+            | YamlValue::Float(_)
+            | YamlValue::Str(_)
+            | YamlValue::List(_) => None,
         };
         let limits = below(&self.root, "limits")?;
         Some(below(&limits, "max_cost_usd")?.span.origin())
@@ -399,21 +399,21 @@ impl Project {
 }
 
 /// Where the project is.
-pub(crate) struct Found {
+pub(crate) struct ProjectLocation {
     /// Canonical; names in messages are relative to it.
     start: PathBuf,
     pub(crate) dir: PathBuf,
     pub(crate) file: Option<PathBuf>,
 }
 
-impl Found {
+impl ProjectLocation {
     fn show(&self, path: &Path) -> String {
         show(&self.start, path)
     }
 
     /// The same place, for reading a text that is no project's.
-    fn without_file(&self) -> Found {
-        Found {
+    fn without_file(&self) -> ProjectLocation {
+        ProjectLocation {
             start: self.start.clone(),
             dir: self.dir.clone(),
             file: None,
@@ -449,7 +449,7 @@ pub fn project_dir(sources: &Sources) -> Result<PathBuf, Diagnostics> {
     Ok(locate(sources)?.dir)
 }
 
-fn locate(sources: &Sources) -> Result<Found, Diagnostics> {
+fn locate(sources: &Sources) -> Result<ProjectLocation, Diagnostics> {
     let unreadable = |path: &Path, error: std::io::Error| {
         let shown = path.display().to_string();
         Diagnostics::from(
@@ -490,11 +490,11 @@ fn locate(sources: &Sources) -> Result<Found, Diagnostics> {
             .map_err(|error| unreadable(parent, error))?,
         None => start.clone(),
     };
-    Ok(Found { start, dir, file })
+    Ok(ProjectLocation { start, dir, file })
 }
 
-fn preferences_of(root: &Node, layers: &mut Layers) {
-    let Value::Map(entries) = &root.value else {
+fn preferences_of(root: &YamlNode, layers: &mut Layers) {
+    let YamlValue::Map(entries) = &root.value else {
         return;
     };
     for entry in entries {

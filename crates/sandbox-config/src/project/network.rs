@@ -1,41 +1,41 @@
 //! `network: false | true | { allow: [host, "*.host", "host:port"] }`, in project and worker files.
 
 use crate::grant::network::{HostPattern, NetworkAccess};
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys;
-use crate::syntax::yaml::{Entry, Value};
+use crate::syntax::yaml::{YamlEntry, YamlValue};
 
 /// More hosts than anybody reviews; also keeps the meet of two lists small.
 const MAX_HOSTS: usize = 256;
 
 /// Read the key. `None`: what is wrong has been noted.
-pub(crate) fn network(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
+pub(crate) fn network(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkAccess> {
     match &entry.node.value {
-        Value::Map(_) => hosts(reports, entry),
-        Value::Bool(on) => Some(if *on {
+        YamlValue::Map(_) => hosts(reports, entry),
+        YamlValue::Bool(on) => Some(if *on {
             NetworkAccess::Unrestricted
         } else {
             NetworkAccess::Denied
         }),
-        Value::List(_) => {
+        YamlValue::List(_) => {
             reports.add(
                 fields::wrong_type(&entry.node, "network", "true, false or a mapping")
                     .help("write `network: { allow: […] }`"),
             );
             None
         }
-        Value::Null | Value::Int(_) | Value::Float(_) | Value::Str(_) => {
+        YamlValue::Null | YamlValue::Int(_) | YamlValue::Float(_) | YamlValue::Str(_) => {
             fields::boolean(reports, &entry.node, "network");
             None
         }
     }
 }
 
-fn hosts(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
-    let section = Fields::open(reports, &entry.node, "network", &keys::NETWORK)?;
+fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkAccess> {
+    let section = MappingFields::open(reports, &entry.node, "network", &keys::NETWORK)?;
     if section.get("allow").is_none() {
         section.missing(reports, "allow", "`network: false` allows no host");
     }
@@ -70,7 +70,10 @@ fn hosts(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
 }
 
 /// `network` of a project file: anything but off needs a yes.
-pub(crate) fn project_network(walk: &mut Walk<'_>, entry: Option<&Entry>) -> NetworkAccess {
+pub(crate) fn project_network(
+    walk: &mut LoadContext<'_>,
+    entry: Option<&YamlEntry>,
+) -> NetworkAccess {
     let Some(entry) = entry else {
         return NetworkAccess::Denied;
     };

@@ -62,7 +62,7 @@ const MAX_LINKS: usize = 40;
 
 /// Where a path leads.
 #[derive(Debug, Clone)]
-struct Spot {
+struct PathTarget {
     /// What of it exists, without links.
     dir: PathBuf,
     /// What would have to be made.
@@ -70,19 +70,19 @@ struct Spot {
 }
 
 /// A path followed to its end.
-struct Followed {
-    end: Spot,
+struct FollowedPath {
+    end: PathTarget,
     /// The directories of the links on the way: who writes there leads the way elsewhere.
     links_in: Vec<PathBuf>,
 }
 
 /// Device and inode.
-type Id = (u64, u64);
+type InodeId = (u64, u64);
 
 /// Compares places, each directory looked at once.
 #[derive(Default)]
-struct Places {
-    ids: HashMap<PathBuf, Option<Id>>,
+struct PathComparer {
+    ids: HashMap<PathBuf, Option<InodeId>>,
 }
 
 /// Refuses every mount that holds one of `kept_out`, or lies in one.
@@ -92,13 +92,13 @@ pub(crate) fn report(
     front: FrontEnd,
     kept_out: &[ReservedPath],
 ) {
-    let own: Vec<(&ReservedPath, Followed)> = kept_out
+    let own: Vec<(&ReservedPath, FollowedPath)> = kept_out
         .iter()
         .map(|own| (own, follow(&own.path)))
         .collect();
-    let mut places = Places::default();
+    let mut places = PathComparer::default();
     for mount in mounts {
-        let at = Spot {
+        let at = PathTarget {
             dir: mount.anchor.clone(),
             rest: names(mount.host.strip_prefix(&mount.anchor).ok()),
         };
@@ -114,7 +114,7 @@ pub(crate) fn report(
 
 /// Whether the path is one of `kept_out`, or lies in one.
 pub(crate) fn lies_in<'o>(path: &Path, kept_out: &'o [ReservedPath]) -> Option<&'o ReservedPath> {
-    let mut places = Places::default();
+    let mut places = PathComparer::default();
     let end = follow(path).end;
     kept_out
         .iter()
@@ -123,7 +123,7 @@ pub(crate) fn lies_in<'o>(path: &Path, kept_out: &'o [ReservedPath]) -> Option<&
 
 /// The one of `kept_out` that the path is, holds or lies in.
 pub(crate) fn meets<'o>(path: &Path, kept_out: &'o [ReservedPath]) -> Option<&'o ReservedPath> {
-    let mut places = Places::default();
+    let mut places = PathComparer::default();
     let end = follow(path).end;
     kept_out.iter().find(|own| {
         let own = follow(&own.path).end;
@@ -160,8 +160,13 @@ fn refusal(
     )))
 }
 
-impl Places {
-    fn clash(&mut self, mount: &Mount, at: &Spot, own: &Followed) -> Option<&'static str> {
+impl PathComparer {
+    fn clash(
+        &mut self,
+        mount: &Mount,
+        at: &PathTarget,
+        own: &FollowedPath,
+    ) -> Option<&'static str> {
         if self.holds(at, &own.end) {
             return Some("holds");
         }
@@ -170,7 +175,7 @@ impl Places {
         }
         let leads_there = mount.mode == Mode::ReadWrite
             && own.links_in.iter().any(|dir| {
-                let dir = Spot {
+                let dir = PathTarget {
                     dir: dir.clone(),
                     rest: Vec::new(),
                 };
@@ -180,7 +185,7 @@ impl Places {
     }
 
     /// Whether `inner` is `outer` or below it.
-    fn holds(&mut self, outer: &Spot, inner: &Spot) -> bool {
+    fn holds(&mut self, outer: &PathTarget, inner: &PathTarget) -> bool {
         if outer.rest.is_empty() {
             return inner.dir.starts_with(&outer.dir)
                 || self
@@ -201,7 +206,7 @@ impl Places {
                 .all(|(outer, inner)| folded(outer) == folded(inner))
     }
 
-    fn id(&mut self, dir: &Path) -> Option<Id> {
+    fn id(&mut self, dir: &Path) -> Option<InodeId> {
         if let Some(known) = self.ids.get(dir) {
             return *known;
         }
@@ -215,7 +220,7 @@ impl Places {
 
 /// Follows a path as the kernel would, also where it does not exist. What we may not look at, a
 /// worker, who is the same user, may not either: it counts as absent.
-fn follow(path: &Path) -> Followed {
+fn follow(path: &Path) -> FollowedPath {
     let mut links_in = Vec::new();
     let mut dir = PathBuf::from("/");
     let mut rest: Vec<OsString> = Vec::new();
@@ -254,8 +259,8 @@ fn follow(path: &Path) -> Followed {
             }
         }
     }
-    Followed {
-        end: Spot { dir, rest },
+    FollowedPath {
+        end: PathTarget { dir, rest },
         links_in,
     }
 }

@@ -11,16 +11,16 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use crate::grant::Grant;
-use crate::grant::shell::{CommandPattern, Rule};
+use crate::grant::shell::{CommandPattern, CommandRule};
 use crate::grant::verdict::Verdict;
-use crate::project::Found;
+use crate::project::ProjectLocation;
 use crate::project::sources::Sources;
 use crate::review::lints;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::read;
 use crate::syntax::shown::{is_hidden, visible};
-use crate::syntax::text::{ConfigOrigin, Layer, Span, Text};
+use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
 
 /// Every command that is asked about is compared with every rule.
 const MAX_RULES: usize = 1_000;
@@ -43,7 +43,7 @@ const HASH_BYTES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct PersonalRules {
     text: String,
-    rules: Vec<Rule>,
+    rules: Vec<CommandRule>,
 }
 
 impl PersonalRules {
@@ -102,14 +102,14 @@ impl PersonalRules {
     /// # Errors
     /// A line is not a rule.
     pub fn parse(shown: &str, text: &str) -> Result<PersonalRules, Diagnostics> {
-        Self::of(&Text::inline(
+        Self::of(&SourceText::inline(
             shown.to_owned(),
             Layer::User,
             text.to_owned(),
         ))
     }
 
-    fn of(text: &Arc<Text>) -> Result<PersonalRules, Diagnostics> {
+    fn of(text: &Arc<SourceText>) -> Result<PersonalRules, Diagnostics> {
         let mut reports = Reports::default();
         let mut rules = Vec::new();
         let mut start = 0;
@@ -163,7 +163,7 @@ impl PersonalRules {
     #[must_use]
     pub fn exact(words: &[String]) -> Option<CommandPattern> {
         let text = CommandPattern::of_words(words)?.text().to_owned();
-        let typed = Text::inline("RULE".to_owned(), Layer::CommandLine, text.clone());
+        let typed = SourceText::inline("RULE".to_owned(), Layer::CommandLine, text.clone());
         Some(rule(&text, &Span::start(&typed)).ok()?.pattern)
     }
 
@@ -181,7 +181,7 @@ impl PersonalRules {
         let mut text = self.text.clone();
         let mut added: Vec<&str> = Vec::new();
         for pattern in patterns {
-            let typed = Text::inline("RULE".to_owned(), Layer::CommandLine, pattern.clone());
+            let typed = SourceText::inline("RULE".to_owned(), Layer::CommandLine, pattern.clone());
             if let Err(mistake) = rule(pattern.trim_end(), &Span::start(&typed)) {
                 reports.add(*mistake);
             }
@@ -227,7 +227,11 @@ impl PersonalRules {
 }
 
 /// Reads the rules of the person for a project, if there are any. Mistakes are reported.
-pub(crate) fn of_project(reports: &mut Reports, sources: &Sources, found: &Found) -> Arc<[Rule]> {
+pub(crate) fn of_project(
+    reports: &mut Reports,
+    sources: &Sources,
+    found: &ProjectLocation,
+) -> Arc<[CommandRule]> {
     let Some(dir) = &sources.personal_rules else {
         return Arc::default();
     };
@@ -247,7 +251,7 @@ fn is_comment(line: &str) -> bool {
 }
 
 /// Reads a line as a rule. `start` is the place of its first character.
-fn rule(line: &str, start: &Span) -> Result<Rule, Box<Diagnostic>> {
+fn rule(line: &str, start: &Span) -> Result<CommandRule, Box<Diagnostic>> {
     let text = line.trim_start();
     let at = |offset: usize, part: &str| {
         let chars = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
@@ -318,7 +322,7 @@ fn rule(line: &str, start: &Span) -> Result<Rule, Box<Diagnostic>> {
             ));
         }
     }
-    Ok(Rule {
+    Ok(CommandRule {
         pattern,
         verdict: Verdict::Allow,
         why: None,

@@ -4,21 +4,21 @@
 
 use std::path::PathBuf;
 
-use crate::front::place::{Host, Reach, is_outside, place};
+use crate::front::place::{HostPath, PathScope, is_outside, place};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening::RUNS_DIR;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields};
+use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;
 use crate::syntax::text::Span;
-use crate::syntax::yaml::Entry;
+use crate::syntax::yaml::YamlEntry;
 
 /// What is kept of runs, and where.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct RunStorage {
     /// None: in the state directory of whoever runs.
     pub(crate) runs_dir: Option<PathBuf>,
     pub(crate) transcripts: bool,
@@ -26,9 +26,9 @@ pub(crate) struct Kept {
     pub(crate) redact: Vec<String>,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept {
+impl Default for RunStorage {
+    fn default() -> RunStorage {
+        RunStorage {
             runs_dir: None,
             transcripts: true,
             redact: Vec::new(),
@@ -40,7 +40,11 @@ impl Default for Kept {
 const KNOWLEDGE_BASE: &str = "kb";
 
 /// `knowledge_base`: one more mount, read-only, at `/kb`.
-pub(crate) fn knowledge_base(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &mut Vec<Mount>) {
+pub(crate) fn knowledge_base(
+    walk: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    mounts: &mut Vec<Mount>,
+) {
     let Some((entry, host)) = directory(walk, top, "knowledge_base", "knowledge base") else {
         return;
     };
@@ -73,7 +77,7 @@ pub(crate) fn knowledge_base(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &mut
     });
 }
 
-fn no_place(mounts: &[Mount], host: &Host, span: &Span) -> Option<Diagnostic> {
+fn no_place(mounts: &[Mount], host: &HostPath, span: &Span) -> Option<Diagnostic> {
     let target = format!("/{KNOWLEDGE_BASE}");
     let in_the_way = mounts
         .iter()
@@ -101,20 +105,24 @@ fn no_place(mounts: &[Mount], host: &Host, span: &Span) -> Option<Diagnostic> {
 }
 
 /// A mount that holds the directory, or that it holds.
-fn overlapping<'m>(mounts: &'m [Mount], host: &Host) -> Option<&'m Mount> {
+fn overlapping<'m>(mounts: &'m [Mount], host: &HostPath) -> Option<&'m Mount> {
     mounts
         .iter()
         .find(|mount| mount.host.starts_with(&host.path) || host.path.starts_with(&mount.host))
 }
 
 /// `runs_dir` and `log`.
-pub(crate) fn kept(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &[Mount]) -> Kept {
+pub(crate) fn kept(
+    walk: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    mounts: &[Mount],
+) -> RunStorage {
     let log = top
         .get("log")
-        .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "log", &keys::LOG));
-    let mut kept = Kept {
+        .and_then(|entry| MappingFields::open(&mut walk.reports, &entry.node, "log", &keys::LOG));
+    let mut kept = RunStorage {
         runs_dir: runs_dir(walk, top, log.as_ref(), mounts),
-        ..Kept::default()
+        ..RunStorage::default()
     };
     let Some(log) = log else {
         return kept;
@@ -130,7 +138,7 @@ pub(crate) fn kept(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &[Mount]) -> K
 const MAX_REDACTED: usize = 1_000;
 
 /// `log.redact`: what the redactor of tools takes as a secret.
-fn redact(walk: &mut Walk<'_>, log: &Fields<'_>) -> Vec<String> {
+fn redact(walk: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String> {
     let texts = log.strings(&mut walk.reports, "redact").unwrap_or_default();
     let texts = match log.get("redact") {
         Some(entry) => fields::at_most(
@@ -171,9 +179,9 @@ fn redact(walk: &mut Walk<'_>, log: &Fields<'_>) -> Vec<String> {
 
 /// `runs_dir`, or `log.dir`: of two, what the stronger layer says.
 fn runs_dir(
-    walk: &mut Walk<'_>,
-    top: &Fields<'_>,
-    log: Option<&Fields<'_>>,
+    walk: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    log: Option<&MappingFields<'_>>,
     mounts: &[Mount],
 ) -> Option<PathBuf> {
     let log_dir = log.and_then(|log| Some((log, log.get("dir")?)));
@@ -218,14 +226,14 @@ fn runs_dir(
 }
 
 fn directory<'n>(
-    walk: &mut Walk<'_>,
-    top: &Fields<'n>,
+    walk: &mut LoadContext<'_>,
+    top: &MappingFields<'n>,
     key: &'static str,
     noun: &str,
-) -> Option<(&'n Entry, Host)> {
+) -> Option<(&'n YamlEntry, HostPath)> {
     let text = top.string(&mut walk.reports, key)?;
     let entry = top.get(key)?;
-    match place(walk, text, Reach::Anywhere, noun) {
+    match place(walk, text, PathScope::Anywhere, noun) {
         Ok(host) => Some((entry, host)),
         Err(problem) => {
             walk.reports.add(problem.at(&entry.node.span));

@@ -9,7 +9,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 
 use crate::syntax::text::{ConfigOrigin, Layer};
-use crate::syntax::yaml::{Node, Value};
+use crate::syntax::yaml::{YamlNode, YamlValue};
 
 /// The merged preferences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,11 +45,11 @@ impl Layers {
     }
 
     /// Lay one value over what is there. A value of the wrong type is left out: the walk reports it.
-    pub(crate) fn set(&mut self, key: &str, node: &Node) {
+    pub(crate) fn set(&mut self, key: &str, node: &YamlNode) {
         let layer = node.span.layer();
         let Some(value) = plain(node) else { return };
         let origin = node.span.origin();
-        let one = One {
+        let one = SingleValue {
             layer,
             at: origin.to_string(),
             key: key.to_owned(),
@@ -88,14 +88,14 @@ impl Layers {
 }
 
 /// A layer with one value, so that figment's metadata names exactly its place.
-struct One {
+struct SingleValue {
     layer: Layer,
     at: String,
     key: String,
     value: figment::value::Value,
 }
 
-impl Provider for One {
+impl Provider for SingleValue {
     fn metadata(&self) -> Metadata {
         Metadata::named(self.layer.word()).source(self.at.clone())
     }
@@ -106,19 +106,23 @@ impl Provider for One {
     }
 }
 
-fn plain(node: &Node) -> Option<figment::value::Value> {
+fn plain(node: &YamlNode) -> Option<figment::value::Value> {
     match &node.value {
-        Value::Str(text) => Some(text.as_str().into()),
-        Value::List(items) => {
+        YamlValue::Str(text) => Some(text.as_str().into()),
+        YamlValue::List(items) => {
             let texts: Option<Vec<String>> = items
                 .iter()
                 .map(|item| match &item.value {
-                    Value::Str(text) => Some(text.clone()),
+                    YamlValue::Str(text) => Some(text.clone()),
                     _ => None,
                 })
                 .collect();
             texts.map(Into::into)
         }
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Map(_) => None,
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Map(_) => None,
     }
 }

@@ -6,31 +6,37 @@ use crate::front::named::VERDICTS;
 use crate::grant::EnvironmentGrant;
 use crate::grant::limits::RunLimits;
 use crate::grant::shell::{
-    CommandPattern, ProgramLists, Rule, RuleList, ShellRules, example_words,
+    CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules, example_words,
 };
-use crate::grant::verdict::{ApprovalMode, ApprovalPolicy, Asks, Risk, Verdict, asked};
+use crate::grant::verdict::{
+    ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked,
+};
 use crate::project::hooks::is_hook;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
-use crate::syntax::fields::{self, Fields, Reports};
-use crate::syntax::keys::{self, Keys};
-use crate::syntax::text::{ConfigOrigin, Layer, Place};
-use crate::syntax::yaml::{Entry, Node, Value};
+use crate::syntax::fields::{self, MappingFields, Reports};
+use crate::syntax::keys::{self, KeyTable};
+use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::worker::{CALL, Delegates, is_name};
 
 /// `limits`, over what holds without it.
-pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: RunLimits) -> RunLimits {
+pub(crate) fn limits(
+    reports: &mut Reports,
+    entry: Option<&YamlEntry>,
+    base: RunLimits,
+) -> RunLimits {
     let mut limits = base;
     let Some(section) =
-        entry.and_then(|entry| Fields::open(reports, &entry.node, "limits", &keys::LIMITS))
+        entry.and_then(|entry| MappingFields::open(reports, &entry.node, "limits", &keys::LIMITS))
     else {
         return limits;
     };
-    for key in keys::LIMITS.list.iter().filter(|key| key.now) {
+    for key in keys::LIMITS.list.iter().filter(|key| key.in_effect) {
         let says_none = section
             .get(key.name)
-            .is_some_and(|entry| matches!(entry.node.value, Value::Null));
+            .is_some_and(|entry| matches!(entry.node.value, YamlValue::Null));
         if says_none && limits.lift(key.name) {
             continue;
         }
@@ -48,7 +54,7 @@ pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: RunLimi
 
 /// Dollars as billionths of one. Up to the most each is exact; a limit of nothing would end every
 /// run before it begins.
-fn nano_usd(reports: &mut Reports, node: &Node, path: &str) -> Option<u64> {
+fn nano_usd(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<u64> {
     const MOST: f64 = 1_000_000.0;
     let dollars = fields::number(reports, node, path)?;
     let nano = (dollars * 1e9).round() as u64;
@@ -77,17 +83,17 @@ pub(crate) const APPROVAL_MODES: [(&str, ApprovalMode); 8] = [
 ];
 
 /// `approval`.
-pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> ApprovalPolicy {
+pub(crate) fn approval(walk: &mut LoadContext<'_>, entry: Option<&YamlEntry>) -> ApprovalPolicy {
     let mut approval = ApprovalPolicy::default();
     let Some(section) = entry.and_then(|entry| {
-        Fields::open(&mut walk.reports, &entry.node, "approval", &keys::APPROVAL)
+        MappingFields::open(&mut walk.reports, &entry.node, "approval", &keys::APPROVAL)
     }) else {
         return approval;
     };
     if let Some(mode) = section.word(&mut walk.reports, "mode", &APPROVAL_MODES)
         && let Some(entry) = section.get("mode")
     {
-        if let Value::Str(word) = &entry.node.value
+        if let YamlValue::Str(word) = &entry.node.value
             && *word != mode.to_string()
         {
             walk.reports.add(
@@ -108,7 +114,7 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> ApprovalPo
             ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => true,
         };
         approval.mode = if agreed { mode } else { ApprovalMode::Tool };
-        approval.mode_at = Place::at(&entry.node.span);
+        approval.mode_at = SourceLocation::at(&entry.node.span);
     }
     if let Some(seconds) = section.count(&mut walk.reports, "timeout_s") {
         approval.timeout_s = seconds;
@@ -118,10 +124,10 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> ApprovalPo
         check_tool_or_worker(walk, entry);
         let key = format!("approval.require_user_permission.{name}");
         if verdict > Verdict::Allow || unasked(walk, &key, &entry.node) {
-            let at = Place::at(&entry.key_span);
+            let at = SourceLocation::at(&entry.key_span);
             approval
                 .by_tool
-                .insert(name.to_owned(), Asks { verdict, at });
+                .insert(name.to_owned(), ApprovalRequirement { verdict, at });
         }
     }
     for (entry, verdict) in verdicts(walk, &section, "require_user_permission_by_risk") {
@@ -132,8 +138,10 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> ApprovalPo
         // What is unasked anyway needs nobody's yes.
         let harmless = verdict > Verdict::Allow || risk.safe_default() == Verdict::Allow;
         if harmless || unasked(walk, &key, &entry.node) {
-            let at = Place::at(&entry.key_span);
-            approval.by_risk.insert(risk, Asks { verdict, at });
+            let at = SourceLocation::at(&entry.key_span);
+            approval
+                .by_risk
+                .insert(risk, ApprovalRequirement { verdict, at });
         }
     }
     approval
@@ -141,7 +149,7 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> ApprovalPo
 
 /// Notes a name that is no tool's: a worker of the project has to have it. The person's own file is
 /// about workers of other projects as well, so there only a typo of a tool is refused.
-fn check_tool_or_worker(walk: &mut Walk<'_>, entry: &Entry) {
+fn check_tool_or_worker(walk: &mut LoadContext<'_>, entry: &YamlEntry) {
     let name = entry.key.as_str();
     let Some(known) = walk.sources.known_tools.as_deref() else {
         return;
@@ -162,12 +170,12 @@ fn check_tool_or_worker(walk: &mut Walk<'_>, entry: &Entry) {
 /// `approval` of a worker: whatever it says is asked in addition, so nothing needs a yes. It names
 /// tools, and workers that it may call.
 pub(crate) fn worker_approval(
-    walk: &mut Walk<'_>,
-    entry: &Entry,
+    walk: &mut LoadContext<'_>,
+    entry: &YamlEntry,
     delegates: &Delegates,
 ) -> Option<ApprovalPolicy> {
     let table = &keys::WORKER_APPROVAL;
-    let section = Fields::open(&mut walk.reports, &entry.node, "approval", table)?;
+    let section = MappingFields::open(&mut walk.reports, &entry.node, "approval", table)?;
     let mut approval = ApprovalPolicy::default();
     let modes = [
         ("tool", ApprovalMode::Tool),
@@ -178,7 +186,7 @@ pub(crate) fn worker_approval(
         && let Some(entry) = section.get("mode")
     {
         approval.mode = mode;
-        approval.mode_at = Place::at(&entry.node.span);
+        approval.mode_at = SourceLocation::at(&entry.node.span);
     }
     for (entry, verdict) in verdicts(walk, &section, "require_user_permission") {
         if entry.key != CALL && !delegates.allows(&entry.key) {
@@ -186,27 +194,31 @@ pub(crate) fn worker_approval(
             report_unknown_tool(known, &mut walk.reports, &entry.key, entry);
         }
         if only_more(walk, entry, verdict) {
-            let at = Place::at(&entry.key_span);
+            let at = SourceLocation::at(&entry.key_span);
             let name = entry.key.clone();
-            approval.by_tool.insert(name, Asks { verdict, at });
+            approval
+                .by_tool
+                .insert(name, ApprovalRequirement { verdict, at });
         }
     }
     for (entry, verdict) in verdicts(walk, &section, "require_user_permission_by_risk") {
         if let Some(risk) = risk(&mut walk.reports, entry)
             && only_more(walk, entry, verdict)
         {
-            let at = Place::at(&entry.key_span);
-            approval.by_risk.insert(risk, Asks { verdict, at });
+            let at = SourceLocation::at(&entry.key_span);
+            approval
+                .by_risk
+                .insert(risk, ApprovalRequirement { verdict, at });
         }
     }
     Some(approval)
 }
 
-fn only_more(walk: &mut Walk<'_>, entry: &Entry, verdict: Verdict) -> bool {
+fn only_more(walk: &mut LoadContext<'_>, entry: &YamlEntry, verdict: Verdict) -> bool {
     let stricter = verdict > Verdict::Allow;
     if !stricter {
         let said = match &entry.node.value {
-            Value::Str(word) => word,
+            YamlValue::Str(word) => word,
             _ => "false",
         };
         let message = format!("`{}: {said}`: a worker can only ask for more", entry.key);
@@ -219,7 +231,7 @@ fn only_more(walk: &mut Walk<'_>, entry: &Entry, verdict: Verdict) -> bool {
     stricter
 }
 
-fn risk(reports: &mut Reports, entry: &Entry) -> Option<Risk> {
+fn risk(reports: &mut Reports, entry: &YamlEntry) -> Option<Risk> {
     let found = Risk::ALL.into_iter().find(|risk| risk.word() == entry.key);
     if found.is_none() {
         let words: Vec<&str> = Risk::ALL.iter().map(|risk| risk.word()).collect();
@@ -237,16 +249,16 @@ fn risk(reports: &mut Reports, entry: &Entry) -> Option<Risk> {
     found
 }
 
-fn unasked(walk: &mut Walk<'_>, key: &str, node: &Node) -> bool {
+fn unasked(walk: &mut LoadContext<'_>, key: &str, node: &YamlNode) -> bool {
     walk.agreed(&widening::UNASKED, key, "false", &node.span)
 }
 
 /// Returns the entries of a mapping to whether a person is asked, or to a verdict.
 fn verdicts<'n>(
-    walk: &mut Walk<'_>,
-    section: &Fields<'n>,
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'n>,
     key: &'static str,
-) -> Vec<(&'n Entry, Verdict)> {
+) -> Vec<(&'n YamlEntry, Verdict)> {
     let Some(entry) = section.get(key) else {
         return Vec::new();
     };
@@ -263,9 +275,13 @@ fn verdicts<'n>(
 }
 
 /// Returns the verdict of a rule about a tool or a risk.
-pub(crate) fn approval_verdict(reports: &mut Reports, node: &Node, path: &str) -> Option<Verdict> {
+pub(crate) fn approval_verdict(
+    reports: &mut Reports,
+    node: &YamlNode,
+    path: &str,
+) -> Option<Verdict> {
     match &node.value {
-        Value::Str(word) if fields::old_boolean(word).is_none() => {
+        YamlValue::Str(word) if fields::old_boolean(word).is_none() => {
             fields::word(reports, node, path, &VERDICTS)
         }
         _ => fields::boolean(reports, node, path).map(asked),
@@ -273,7 +289,12 @@ pub(crate) fn approval_verdict(reports: &mut Reports, node: &Node, path: &str) -
 }
 
 /// A tool's name that no tool has, if the tools are known.
-fn report_unknown_tool(known: Option<&[String]>, reports: &mut Reports, name: &str, entry: &Entry) {
+fn report_unknown_tool(
+    known: Option<&[String]>,
+    reports: &mut Reports,
+    name: &str,
+    entry: &YamlEntry,
+) {
     let Some(known) = known else { return };
     if let Some(problem) = unknown_tool(known, name) {
         reports.add(problem.at(&entry.key_span));
@@ -293,11 +314,11 @@ pub(crate) fn unknown_tool(known: &[String], name: &str) -> Option<Diagnostic> {
 
 /// `shell` of a project: rules if it configures any, and the environment.
 pub(crate) fn shell(
-    walk: &mut Walk<'_>,
-    entry: Option<&Entry>,
+    walk: &mut LoadContext<'_>,
+    entry: Option<&YamlEntry>,
 ) -> (Option<ShellRules>, EnvironmentGrant) {
     let Some((entry, section)) = entry.and_then(|entry| {
-        let section = Fields::open(&mut walk.reports, &entry.node, "shell", &keys::SHELL)?;
+        let section = MappingFields::open(&mut walk.reports, &entry.node, "shell", &keys::SHELL)?;
         Some((entry, section))
     }) else {
         return (None, EnvironmentGrant::default());
@@ -314,7 +335,7 @@ pub(crate) fn shell(
     };
     // A pre-approved command runs a program without asking: exec risk, so a file that came with a
     // repository needs a yes, rule by rule. Without it the rule asks.
-    let stated: Vec<(Rule, &Node)> = list.rules.clone();
+    let stated: Vec<(CommandRule, &YamlNode)> = list.rules.clone();
     for (index, (rule, node)) in list.rules.iter_mut().enumerate() {
         if rule.verdict == Verdict::Allow {
             let around = around(&section, &stated, index);
@@ -340,7 +361,7 @@ pub(crate) fn shell(
 /// What else decides what a pre-approved command does, as the project's file says it: the rules that
 /// come before it, the ones that block wherever they stand, the default, the programs, and the
 /// variables that programs start with. Nothing that a person says.
-fn around(section: &Fields<'_>, rules: &[(Rule, &Node)], own: usize) -> String {
+fn around(section: &MappingFields<'_>, rules: &[(CommandRule, &YamlNode)], own: usize) -> String {
     let rules: Vec<(&str, String)> = rules
         .iter()
         .enumerate()
@@ -356,29 +377,31 @@ fn around(section: &Fields<'_>, rules: &[(Rule, &Node)], own: usize) -> String {
 }
 
 /// A value, without what other layers say; none: another layer says it.
-pub(crate) fn said(node: &Node) -> Option<serde_json::Value> {
+pub(crate) fn said(node: &YamlNode) -> Option<serde_json::Value> {
     match &node.value {
-        Value::Map(entries) => {
-            let said = |entry: &Entry| Some((entry.key.clone(), said(&entry.node)?));
+        YamlValue::Map(entries) => {
+            let said = |entry: &YamlEntry| Some((entry.key.clone(), said(&entry.node)?));
             Some(entries.iter().filter_map(said).collect())
         }
-        Value::List(items) => Some(items.iter().filter_map(said).collect()),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {
-            (node.span.layer() == Layer::Project).then(|| node.to_json())
-        }
+        YamlValue::List(items) => Some(items.iter().filter_map(said).collect()),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => (node.span.layer() == Layer::Project).then(|| node.to_json()),
     }
 }
 
 /// `shell` of a worker: its rules and default can only tighten, so nothing needs a yes.
-pub(crate) fn worker_shell(reports: &mut Reports, entry: &Entry) -> Option<RuleList> {
-    if let Value::Null = entry.node.value {
+pub(crate) fn worker_shell(reports: &mut Reports, entry: &YamlEntry) -> Option<RuleList> {
+    if let YamlValue::Null = entry.node.value {
         reports.add(
             fields::wrong_type(&entry.node, "shell", "a mapping")
                 .help("write `shell: {}` for the shell under the project's rules"),
         );
         return None;
     }
-    let section = Fields::open(reports, &entry.node, "shell", WORKER_SHELL)?;
+    let section = MappingFields::open(reports, &entry.node, "shell", WORKER_SHELL)?;
     let list = rules(reports, &section, entry.key_span.origin());
     let programs = programs(reports, &section);
     Some(RuleList {
@@ -390,7 +413,7 @@ pub(crate) fn worker_shell(reports: &mut Reports, entry: &Entry) -> Option<RuleL
 }
 
 /// `allow` and `deny`: programs, not commands.
-fn programs(reports: &mut Reports, section: &Fields<'_>) -> ProgramLists {
+fn programs(reports: &mut Reports, section: &MappingFields<'_>) -> ProgramLists {
     let mut read = |key: &'static str| {
         let list = section.strings(reports, key)?;
         let mut names = Vec::new();
@@ -422,7 +445,9 @@ fn programs(reports: &mut Reports, section: &Fields<'_>) -> ProgramLists {
     };
     let at = |key| {
         let entry = section.get(key);
-        entry.map_or_else(Place::default, |entry| Place::at(&entry.key_span))
+        entry.map_or_else(SourceLocation::default, |entry| {
+            SourceLocation::at(&entry.key_span)
+        })
     };
     ProgramLists {
         allow: read("allow"),
@@ -432,11 +457,11 @@ fn programs(reports: &mut Reports, section: &Fields<'_>) -> ProgramLists {
     }
 }
 
-static WORKER_SHELL: &Keys = &keys::WORKER_SHELL;
+static WORKER_SHELL: &KeyTable = &keys::WORKER_SHELL;
 
 struct ReadRules<'n> {
     /// Each with the node of its `approval`.
-    rules: Vec<(Rule, &'n Node)>,
+    rules: Vec<(CommandRule, &'n YamlNode)>,
     default: Option<Verdict>,
     origin: ConfigOrigin,
 }
@@ -444,7 +469,11 @@ struct ReadRules<'n> {
 /// Every command is compared with every rule.
 const MAX_RULES: usize = 1_000;
 
-fn rules<'n>(reports: &mut Reports, section: &Fields<'n>, origin: ConfigOrigin) -> ReadRules<'n> {
+fn rules<'n>(
+    reports: &mut Reports,
+    section: &MappingFields<'n>,
+    origin: ConfigOrigin,
+) -> ReadRules<'n> {
     let items = section
         .get("rules")
         .and_then(|entry| {
@@ -475,9 +504,9 @@ fn rules<'n>(reports: &mut Reports, section: &Fields<'n>, origin: ConfigOrigin) 
     }
 }
 
-fn rule<'n>(reports: &mut Reports, node: &'n Node) -> Option<(Rule, &'n Node)> {
+fn rule<'n>(reports: &mut Reports, node: &'n YamlNode) -> Option<(CommandRule, &'n YamlNode)> {
     let path = "shell.rules[]";
-    let fields = Fields::open(reports, node, path, &keys::RULE)?;
+    let fields = MappingFields::open(reports, node, path, &keys::RULE)?;
     let why = fields.string(reports, "why").map(str::to_owned);
     let verdict = fields.word(reports, "approval", &VERDICTS);
     if fields.get("approval").is_none() {
@@ -501,7 +530,7 @@ fn rule<'n>(reports: &mut Reports, node: &'n Node) -> Option<(Rule, &'n Node)> {
     let read_for = verdict.unwrap_or(Verdict::Allow);
     check_examples(reports, &fields, &pattern, read_for, &entry.node);
     let approval = fields.get("approval")?;
-    let rule = Rule {
+    let rule = CommandRule {
         pattern,
         verdict: verdict?,
         why,
@@ -512,14 +541,14 @@ fn rule<'n>(reports: &mut Reports, node: &'n Node) -> Option<(Rule, &'n Node)> {
 
 fn check_examples(
     reports: &mut Reports,
-    rule: &Fields<'_>,
+    rule: &MappingFields<'_>,
     pattern: &CommandPattern,
     verdict: Verdict,
-    at: &Node,
+    at: &YamlNode,
 ) {
     let Some(examples) = rule.get("examples").and_then(|entry| {
         let path = rule.dotted("examples");
-        Fields::open(reports, &entry.node, &path, &keys::EXAMPLES)
+        MappingFields::open(reports, &entry.node, &path, &keys::EXAMPLES)
     }) else {
         return;
     };
@@ -563,14 +592,14 @@ const OWN_VARIABLES: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
 /// Every command gets these, so naming them widens nothing.
 const PASSED_ANYWAY: [&str; 2] = ["LANG", "TERM"];
 
-fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> EnvironmentGrant {
+fn environment(walk: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> EnvironmentGrant {
     let words = [("call", false), ("worker", true)];
     let mut environment = EnvironmentGrant {
         session: shell.word(&mut walk.reports, "session", &words) == Some(true),
         ..EnvironmentGrant::default()
     };
     let Some(section) = shell.get("env").and_then(|entry| {
-        Fields::open(
+        MappingFields::open(
             &mut walk.reports,
             &entry.node,
             "shell.env",
@@ -620,7 +649,7 @@ fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> EnvironmentGrant {
 /// Variables by which a loader or an interpreter is told to run other code: setting one
 /// changes what every allowed command does.
 fn hook_agreed(
-    walk: &mut Walk<'_>,
+    walk: &mut LoadContext<'_>,
     name: &str,
     value: &str,
     span: &crate::syntax::text::Span,

@@ -9,9 +9,9 @@ use crate::grant::Grant;
 use crate::project::trust::PrivilegedSetting;
 use crate::project::widening::Untrusted;
 use crate::syntax::diagnostic::nearest;
-use crate::syntax::keys::{self, Keys, Shape, canonical};
-use crate::syntax::text::{ConfigOrigin, Layer, Span, Text};
-use crate::syntax::yaml::{self, Entry, Node, Value};
+use crate::syntax::keys::{self, KeyTable, ValueShape, canonical};
+use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
+use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
 
 /// Every key that holds, with its value and where that comes from.
 ///
@@ -30,7 +30,7 @@ use crate::syntax::yaml::{self, Entry, Node, Value};
 /// ```
 #[derive(Clone, Debug)]
 pub struct EffectiveSettings {
-    root: Node,
+    root: YamlNode,
     ignored: Vec<PrivilegedSetting>,
     mounts: Vec<(String, String, PathBuf)>,
 }
@@ -98,7 +98,7 @@ impl UnknownKey {
 impl EffectiveSettings {
     /// `root`: everything that was said, met.
     pub(crate) fn new(
-        root: &Node,
+        root: &YamlNode,
         widening: &[PrivilegedSetting],
         ceiling: &Grant,
     ) -> EffectiveSettings {
@@ -108,8 +108,8 @@ impl EffectiveSettings {
             .cloned()
             .collect();
         let mut root = root.clone();
-        tidy(&mut root, &ignored, None);
-        fill(&mut root, &keys::PROJECT, ceiling, "");
+        remove_empty(&mut root, &ignored, None);
+        apply_defaults(&mut root, &keys::PROJECT, ceiling, "");
         guards(&mut root, "protect", ceiling.protect());
         guards(&mut root, "hide", ceiling.hide());
         let mounts = ceiling
@@ -144,7 +144,7 @@ impl EffectiveSettings {
         if let Some(node) = find(&self.root, None, &parts) {
             return Ok(node.to_json());
         }
-        let known = Shape::Section(&keys::PROJECT);
+        let known = ValueShape::Section(&keys::PROJECT);
         if !key.is_empty() && is_known(&known, &parts) {
             return Ok(serde_json::Value::Null);
         }
@@ -171,10 +171,10 @@ impl EffectiveSettings {
     #[must_use]
     pub fn item_at(&self, key: &str, item: &str) -> Option<ConfigOrigin> {
         let parts: Vec<&str> = key.split('.').collect();
-        let Value::List(items) = &find(&self.root, None, &parts)?.value else {
+        let YamlValue::List(items) = &find(&self.root, None, &parts)?.value else {
             return None;
         };
-        let of = |node: &&Node| matches!(&node.value, Value::Str(text) if text == item);
+        let of = |node: &&YamlNode| matches!(&node.value, YamlValue::Str(text) if text == item);
         let found = origin(&items.iter().find(of)?.span);
         found.name().is_some().then_some(found)
     }
@@ -219,9 +219,9 @@ impl EffectiveSettings {
 }
 
 /// Without extension keys, and with what holds in place of what is ignored.
-fn tidy(node: &mut Node, ignored: &[PrivilegedSetting], above: Option<&str>) {
+fn remove_empty(node: &mut YamlNode, ignored: &[PrivilegedSetting], above: Option<&str>) {
     match &mut node.value {
-        Value::Map(entries) => {
+        YamlValue::Map(entries) => {
             entries.retain(|entry| above.is_some() || !entry.key.starts_with("x-"));
             entries.retain_mut(|entry| {
                 entry.key = canonical(above, &entry.key).to_owned();
@@ -233,20 +233,24 @@ fn tidy(node: &mut Node, ignored: &[PrivilegedSetting], above: Option<&str>) {
                     stands_at(key, &entry.node.span) && is_last
                 });
                 match met.map(|key| key.rule().fallback()) {
-                    None => tidy(&mut entry.node, ignored, Some(&entry.key)),
-                    Some(Some(value)) => entry.node.value = Value::Str(value.to_owned()),
+                    None => remove_empty(&mut entry.node, ignored, Some(&entry.key)),
+                    Some(Some(value)) => entry.node.value = YamlValue::Str(value.to_owned()),
                     Some(None) => return false,
                 }
                 true
             });
         }
-        Value::List(items) => {
+        YamlValue::List(items) => {
             items.retain(|item| !ignored.iter().any(|key| is_item(key, item)));
             for item in items {
-                tidy(item, ignored, Some("[]"));
+                remove_empty(item, ignored, Some("[]"));
             }
         }
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {}
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => {}
     }
 }
 
@@ -255,14 +259,18 @@ fn stands_at(key: &PrivilegedSetting, span: &Span) -> bool {
 }
 
 /// `shell.env.pass[CC]` is one item of a list, and so is `git.repositories[octo/reports]`.
-fn is_item(key: &PrivilegedSetting, item: &Node) -> bool {
+fn is_item(key: &PrivilegedSetting, item: &YamlNode) -> bool {
     let text = match &item.value {
-        Value::Str(text) => Some(text),
-        Value::Map(entries) => entries.iter().find_map(|entry| match &entry.node.value {
-            Value::Str(text) if entry.key == "repo" => Some(text),
+        YamlValue::Str(text) => Some(text),
+        YamlValue::Map(entries) => entries.iter().find_map(|entry| match &entry.node.value {
+            YamlValue::Str(text) if entry.key == "repo" => Some(text),
             _ => None,
         }),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::List(_) => None,
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::List(_) => None,
     };
     let Some(text) = text else {
         return false;
@@ -272,14 +280,14 @@ fn is_item(key: &PrivilegedSetting, item: &Node) -> bool {
 
 /// What holds although nobody said it. Only where saying it changes nothing: the front-end is what
 /// it is, and a shell without rules is none.
-fn fill(node: &mut Node, table: &'static Keys, ceiling: &Grant, path: &str) {
-    if matches!(node.value, Value::Null) {
-        node.value = Value::Map(Vec::new());
+fn apply_defaults(node: &mut YamlNode, table: &'static KeyTable, ceiling: &Grant, path: &str) {
+    if matches!(node.value, YamlValue::Null) {
+        node.value = YamlValue::Map(Vec::new());
     }
-    let Value::Map(entries) = &mut node.value else {
+    let YamlValue::Map(entries) = &mut node.value else {
         return;
     };
-    for key in table.list.iter().filter(|key| key.now) {
+    for key in table.list.iter().filter(|key| key.in_effect) {
         let path = if path.is_empty() {
             key.name.to_owned()
         } else {
@@ -300,16 +308,18 @@ fn fill(node: &mut Node, table: &'static Keys, ceiling: &Grant, path: &str) {
         };
         match (there, &key.shape) {
             _ if skipped => {}
-            (Some(entry), Shape::Section(below)) => fill(&mut entry.node, below, ceiling, &path),
+            (Some(entry), ValueShape::Section(below)) => {
+                apply_defaults(&mut entry.node, below, ceiling, &path)
+            }
             (Some(_), _) => {}
-            (None, Shape::Section(below)) => {
+            (None, ValueShape::Section(below)) => {
                 let mut node = built_in("");
-                fill(&mut node, below, ceiling, &path);
-                if matches!(&node.value, Value::Map(entries) if !entries.is_empty()) {
+                apply_defaults(&mut node, below, ceiling, &path);
+                if matches!(&node.value, YamlValue::Map(entries) if !entries.is_empty()) {
                     entries.push(entry(key.name, node));
                 }
             }
-            (None, Shape::Map(..)) if !front => {}
+            (None, ValueShape::Map(..)) if !front => {}
             (None, _) => {
                 let default = match path.as_str() {
                     "sandbox.root" => ".sandbox".to_owned(),
@@ -325,16 +335,19 @@ fn fill(node: &mut Node, table: &'static Keys, ceiling: &Grant, path: &str) {
     }
 }
 
-fn built_in(value: &str) -> Node {
-    let text = Text::inline("default".into(), Layer::Default, value.to_owned());
-    yaml::parse(&text).ok().flatten().unwrap_or_else(|| Node {
-        value: Value::Null,
-        span: Span::start(&text),
-    })
+fn built_in(value: &str) -> YamlNode {
+    let text = SourceText::inline("default".into(), Layer::Default, value.to_owned());
+    yaml::parse(&text)
+        .ok()
+        .flatten()
+        .unwrap_or_else(|| YamlNode {
+            value: YamlValue::Null,
+            span: Span::start(&text),
+        })
 }
 
-fn entry(key: &str, node: Node) -> Entry {
-    Entry {
+fn entry(key: &str, node: YamlNode) -> YamlEntry {
+    YamlEntry {
         key: key.to_owned(),
         key_span: node.span.clone(),
         node,
@@ -342,40 +355,40 @@ fn entry(key: &str, node: Node) -> Entry {
 }
 
 /// The whole list, what is built in included: every name with its place.
-fn guards(root: &mut Node, key: &str, held: &[String]) {
-    let Value::Map(top) = &mut root.value else {
+fn guards(root: &mut YamlNode, key: &str, held: &[String]) {
+    let YamlValue::Map(top) = &mut root.value else {
         return;
     };
     let Some(sandbox) = top.iter_mut().find(|entry| entry.key == "sandbox") else {
         return;
     };
-    let Value::Map(entries) = &mut sandbox.node.value else {
+    let YamlValue::Map(entries) = &mut sandbox.node.value else {
         return;
     };
     let Some(list) = entries.iter_mut().find(|entry| entry.key == key) else {
         return;
     };
-    let said = match std::mem::replace(&mut list.node.value, Value::Null) {
-        Value::List(items) => items,
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::Map(_) => Vec::new(),
+    let said = match std::mem::replace(&mut list.node.value, YamlValue::Null) {
+        YamlValue::List(items) => items,
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::Map(_) => Vec::new(),
     };
-    let text = Text::inline("default".into(), Layer::Default, String::new());
+    let text = SourceText::inline("default".into(), Layer::Default, String::new());
     let items = held.iter().map(|name| {
         let by = said.iter().find(|item| match &item.value {
-            Value::Str(text) => text.trim_end_matches('/') == name,
+            YamlValue::Str(text) => text.trim_end_matches('/') == name,
             _ => false,
         });
-        Node {
-            value: Value::Str(name.clone()),
+        YamlNode {
+            value: YamlValue::Str(name.clone()),
             span: by.map_or_else(|| Span::start(&text), |item| item.span.clone()),
         }
     });
-    list.node.value = Value::List(items.collect());
+    list.node.value = YamlValue::List(items.collect());
 }
 
 fn origin(span: &Span) -> ConfigOrigin {
@@ -385,14 +398,14 @@ fn origin(span: &Span) -> ConfigOrigin {
     }
 }
 
-fn leaves(node: &Node, path: &str, list: &mut Vec<Setting>) {
-    let is_plain = |items: &[Node]| {
+fn leaves(node: &YamlNode, path: &str, list: &mut Vec<Setting>) {
+    let is_plain = |items: &[YamlNode]| {
         !items
             .iter()
-            .any(|item| matches!(item.value, Value::Map(_) | Value::List(_)))
+            .any(|item| matches!(item.value, YamlValue::Map(_) | YamlValue::List(_)))
     };
     match &node.value {
-        Value::Map(entries) if !entries.is_empty() => {
+        YamlValue::Map(entries) if !entries.is_empty() => {
             for entry in entries {
                 let path = if path.is_empty() {
                     entry.key.clone()
@@ -402,7 +415,7 @@ fn leaves(node: &Node, path: &str, list: &mut Vec<Setting>) {
                 leaves(&entry.node, &path, list);
             }
         }
-        Value::List(items) if !is_plain(items) => {
+        YamlValue::List(items) if !is_plain(items) => {
             for (index, item) in items.iter().enumerate() {
                 leaves(item, &format!("{path}[{index}]"), list);
             }
@@ -416,11 +429,11 @@ fn leaves(node: &Node, path: &str, list: &mut Vec<Setting>) {
 }
 
 /// A name with dots in it is found, too.
-fn find<'n>(node: &'n Node, above: Option<&str>, parts: &[&str]) -> Option<&'n Node> {
+fn find<'n>(node: &'n YamlNode, above: Option<&str>, parts: &[&str]) -> Option<&'n YamlNode> {
     if parts.is_empty() {
         return Some(node);
     }
-    let Value::Map(entries) = &node.value else {
+    let YamlValue::Map(entries) = &node.value else {
         return None;
     };
     (1..=parts.len()).find_map(|count| {
@@ -431,64 +444,72 @@ fn find<'n>(node: &'n Node, above: Option<&str>, parts: &[&str]) -> Option<&'n N
     })
 }
 
-fn is_known(shape: &Shape, parts: &[&str]) -> bool {
+fn is_known(shape: &ValueShape, parts: &[&str]) -> bool {
     let Some((first, rest)) = parts.split_first() else {
         return true;
     };
     match shape {
-        Shape::Section(table) => table
+        ValueShape::Section(table) => table
             .list
             .iter()
             .filter(|key| key.name == *first || key.aliases.contains(first))
             .any(|key| is_known(&key.shape, rest)),
-        Shape::Map(_, below) => is_known(below, rest),
-        Shape::OneOf(shapes) => shapes.iter().any(|shape| is_known(shape, parts)),
+        ValueShape::Map(_, below) => is_known(below, rest),
+        ValueShape::OneOf(shapes) => shapes.iter().any(|shape| is_known(shape, parts)),
         _ => false,
     }
 }
 
 /// Every key that has a name, for suggestions.
-fn known_keys(table: &'static Keys, path: &str, list: &mut Vec<String>) {
-    for key in table.list.iter().filter(|key| key.now) {
+fn known_keys(table: &'static KeyTable, path: &str, list: &mut Vec<String>) {
+    for key in table.list.iter().filter(|key| key.in_effect) {
         let path = if path.is_empty() {
             key.name.to_owned()
         } else {
             format!("{path}.{}", key.name)
         };
-        if let Shape::Section(below) = &key.shape {
+        if let ValueShape::Section(below) = &key.shape {
             known_keys(below, &path, list);
         }
         list.push(path);
     }
 }
 
-fn print(out: &mut String, node: &Node, depth: usize, origins: bool) {
+fn print(out: &mut String, node: &YamlNode, depth: usize, origins: bool) {
     let pad = "  ".repeat(depth);
     match &node.value {
-        Value::Map(entries) => {
+        YamlValue::Map(entries) => {
             for entry in entries {
                 let _ = write!(out, "{pad}{}:", plain(&entry.key));
                 below(out, &entry.node, depth, origins);
             }
         }
-        Value::List(items) => {
+        YamlValue::List(items) => {
             for item in items {
                 let _ = write!(out, "{pad}-");
                 below(out, item, depth, origins);
             }
         }
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => {
             let _ = writeln!(out, "{pad}{}", scalar(node));
         }
     }
 }
 
 /// What stands behind a `:` or a `-`.
-fn below(out: &mut String, node: &Node, depth: usize, origins: bool) {
+fn below(out: &mut String, node: &YamlNode, depth: usize, origins: bool) {
     let is_empty = match &node.value {
-        Value::Map(entries) => entries.is_empty(),
-        Value::List(items) => items.is_empty(),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => true,
+        YamlValue::Map(entries) => entries.is_empty(),
+        YamlValue::List(items) => items.is_empty(),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => true,
     };
     if !is_empty {
         out.push('\n');
@@ -510,15 +531,15 @@ fn below(out: &mut String, node: &Node, depth: usize, origins: bool) {
     out.push('\n');
 }
 
-fn scalar(node: &Node) -> String {
+fn scalar(node: &YamlNode) -> String {
     match &node.value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Int(value) => value.to_string(),
-        Value::Float(value) => value.to_string(),
-        Value::Str(text) => plain(text),
-        Value::List(_) => "[]".to_owned(),
-        Value::Map(_) => "{}".to_owned(),
+        YamlValue::Null => "null".to_owned(),
+        YamlValue::Bool(value) => value.to_string(),
+        YamlValue::Int(value) => value.to_string(),
+        YamlValue::Float(value) => value.to_string(),
+        YamlValue::Str(text) => plain(text),
+        YamlValue::List(_) => "[]".to_owned(),
+        YamlValue::Map(_) => "{}".to_owned(),
     }
 }
 

@@ -9,26 +9,26 @@ use crate::grant::Grant;
 use crate::grant::mount::Mode;
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::verdict::{ApprovalPolicy, Verdict};
-use crate::project::Found;
+use crate::project::ProjectLocation;
 use crate::project::ceiling::read_project;
 use crate::project::git;
-use crate::project::layers::{Overlay, is_blocked, lay, take_entries};
+use crate::project::layers::{Overlay, is_blocked, merge_entries, overlay_value};
 use crate::project::sections::{APPROVAL_MODES, approval_verdict};
 use crate::project::sources::{Sources, TrustedSettings};
-use crate::project::user_keys::{Meet, OF_MOUNTS, Role, role};
-use crate::project::walk::Walk;
+use crate::project::user_keys::{MeetRule, OF_MOUNTS, UserKeyRole, role};
+use crate::project::walk::LoadContext;
 use crate::provider::read::project_part;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{Fields, Reports};
+use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::keys::{self, canonical};
 use crate::syntax::read::read;
 use crate::syntax::text::{Layer, Span};
-use crate::syntax::yaml::{self, Entry, Node, Value};
+use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
 
 /// A user file that holds no mistake.
 #[derive(Debug)]
 pub(crate) struct UserFile {
-    tree: Node,
+    tree: YamlNode,
     /// What it would be as a project's: the readers are the same.
     ceiling: Grant,
 }
@@ -37,7 +37,7 @@ pub(crate) struct UserFile {
 pub(crate) fn user_file(
     reports: &mut Reports,
     sources: &Sources,
-    found: &Found,
+    found: &ProjectLocation,
 ) -> Option<UserFile> {
     let path = sources.user_file.as_ref()?;
     // Absent is the ordinary case; anything else that cannot be read is a mistake.
@@ -53,7 +53,7 @@ pub(crate) fn user_file(
         }
     };
     let before = reports.errors();
-    Fields::open(reports, &tree, "", &keys::USER)?;
+    MappingFields::open(reports, &tree, "", &keys::USER)?;
     if reports.errors() > before {
         return None;
     }
@@ -62,7 +62,7 @@ pub(crate) fn user_file(
         trust: TrustedSettings::Given,
         ..sources.clone()
     };
-    let mut own = Walk::new(&trusting, &found.dir);
+    let mut own = LoadContext::new(&trusting, &found.dir);
     let nowhere = found.without_file();
     let ceiling = read_project(&mut own, &tree, &nowhere).ceiling;
     // The readers look at a whole project; only what they say about this text is of interest.
@@ -81,18 +81,18 @@ pub(crate) fn user_file(
 }
 
 /// A value of the user file with its role; none: there is no such key.
-struct Leaf<'n> {
-    keys: Vec<&'n Entry>,
-    node: &'n Node,
-    role: Option<Role>,
+struct UserValue<'n> {
+    keys: Vec<&'n YamlEntry>,
+    node: &'n YamlNode,
+    role: Option<UserKeyRole>,
 }
 
 /// Every value, as deep as the table knows it.
-fn leaves(tree: &Node) -> Vec<Leaf<'_>> {
-    fn below<'n>(node: &'n Node, keys: &mut Vec<&'n Entry>, list: &mut Vec<Leaf<'n>>) {
+fn leaves(tree: &YamlNode) -> Vec<UserValue<'_>> {
+    fn below<'n>(node: &'n YamlNode, keys: &mut Vec<&'n YamlEntry>, list: &mut Vec<UserValue<'n>>) {
         let role = role(&names(keys));
         match (&node.value, role) {
-            (Value::Map(entries), None) => {
+            (YamlValue::Map(entries), None) => {
                 for entry in entries.iter().filter(|entry| !entry.key.starts_with("x-")) {
                     keys.push(entry);
                     below(&entry.node, keys, list);
@@ -100,8 +100,8 @@ fn leaves(tree: &Node) -> Vec<Leaf<'_>> {
                 }
             }
             // A section without keys.
-            (Value::Null, None) => {}
-            (_, role) => list.push(Leaf {
+            (YamlValue::Null, None) => {}
+            (_, role) => list.push(UserValue {
                 keys: keys.clone(),
                 node,
                 role,
@@ -114,7 +114,7 @@ fn leaves(tree: &Node) -> Vec<Leaf<'_>> {
 }
 
 /// In their documented spelling.
-fn names<'n>(keys: &[&'n Entry]) -> Vec<&'n str> {
+fn names<'n>(keys: &[&'n YamlEntry]) -> Vec<&'n str> {
     let mut names: Vec<&str> = Vec::new();
     for entry in keys {
         names.push(canonical(names.last().copied(), &entry.key));
@@ -122,7 +122,7 @@ fn names<'n>(keys: &[&'n Entry]) -> Vec<&'n str> {
     names
 }
 
-impl Leaf<'_> {
+impl UserValue<'_> {
     fn names(&self) -> Vec<&str> {
         names(&self.keys)
     }
@@ -133,9 +133,9 @@ impl Leaf<'_> {
 
     fn check(&self, reports: &mut Reports) {
         match self.role {
-            Some(Role::Limit(meet)) => self.check_limit(reports, meet),
-            Some(Role::Preference | Role::Whole | Role::Own) => {}
-            Some(Role::No(why)) => self.refuse(reports, why),
+            Some(UserKeyRole::Limit(meet)) => self.check_limit(reports, meet),
+            Some(UserKeyRole::Preference | UserKeyRole::Whole | UserKeyRole::Own) => {}
+            Some(UserKeyRole::No(why)) => self.refuse(reports, why),
             None => self.refuse(
                 reports,
                 "your own file names preferences, and what holds at most in every project",
@@ -153,15 +153,14 @@ impl Leaf<'_> {
         );
     }
 
-    fn check_limit(&self, reports: &mut Reports, meet: Meet) {
+    fn check_limit(&self, reports: &mut Reports, meet: MeetRule) {
         let gives_nothing = match (meet, &self.node.value) {
-            (Meet::Network | Meet::False, Value::Bool(true)) | (Meet::True, Value::Bool(false)) => {
-                true
-            }
-            (Meet::Mode, _) => mode(self.node) == Some(0),
-            (Meet::Consent, _) => consent(self.node) == Some(Verdict::Allow),
-            (Meet::Sockets, _) => sockets(self.node) == Some(2),
-            (Meet::Stricter(words), Value::Str(word)) => words.strictness(word) == Some(0),
+            (MeetRule::Network | MeetRule::False, YamlValue::Bool(true))
+            | (MeetRule::True, YamlValue::Bool(false)) => true,
+            (MeetRule::Mode, _) => mode(self.node) == Some(0),
+            (MeetRule::Consent, _) => consent(self.node) == Some(Verdict::Allow),
+            (MeetRule::Sockets, _) => sockets(self.node) == Some(2),
+            (MeetRule::Stricter(words), YamlValue::Str(word)) => words.strictness(word) == Some(0),
             _ => false,
         };
         if gives_nothing {
@@ -172,7 +171,7 @@ impl Leaf<'_> {
                     .help("your own file says what holds at most; a project or a flag asks for it"),
             );
         }
-        if let (Meet::Blocked, Value::List(rules)) = (meet, &self.node.value) {
+        if let (MeetRule::Blocked, YamlValue::List(rules)) = (meet, &self.node.value) {
             for rule in rules.iter().filter(|rule| !is_blocked(rule)) {
                 reports.add(
                     Diagnostic::error(
@@ -191,10 +190,10 @@ impl Leaf<'_> {
 
 impl UserFile {
     /// Its preferences, for the layering.
-    pub(crate) fn preferences(&self) -> impl Iterator<Item = (String, &Node)> {
+    pub(crate) fn preferences(&self) -> impl Iterator<Item = (String, &YamlNode)> {
         leaves(&self.tree)
             .into_iter()
-            .filter(|leaf| matches!(leaf.role, Some(Role::Preference)))
+            .filter(|leaf| matches!(leaf.role, Some(UserKeyRole::Preference)))
             .map(|leaf| (leaf.dotted(), leaf.node))
     }
 
@@ -205,20 +204,20 @@ impl UserFile {
     }
 
     /// Meet the tree of project, variables and flags with this one.
-    pub(crate) fn meet(&self, walk: &mut Walk<'_>, root: &mut Node) {
+    pub(crate) fn meet(&self, walk: &mut LoadContext<'_>, root: &mut YamlNode) {
         for leaf in leaves(&self.tree) {
             match leaf.role {
-                Some(Role::Preference) if find(root, &leaf.names()).is_none() => {
+                Some(UserKeyRole::Preference) if find(root, &leaf.names()).is_none() => {
                     insert(root, &leaf);
                 }
-                Some(Role::Whole) => whole(&mut walk.reports, root, &leaf),
-                Some(Role::Preference | Role::Own | Role::No(_)) | None => {}
-                Some(Role::Limit(Meet::Repositories)) => {
+                Some(UserKeyRole::Whole) => whole(&mut walk.reports, root, &leaf),
+                Some(UserKeyRole::Preference | UserKeyRole::Own | UserKeyRole::No(_)) | None => {}
+                Some(UserKeyRole::Limit(MeetRule::Repositories)) => {
                     if let Some(there) = find(root, &leaf.names()) {
                         within_repositories(walk, &leaf, there);
                     }
                 }
-                Some(Role::Limit(meet)) => limit(&mut walk.reports, root, &leaf, meet),
+                Some(UserKeyRole::Limit(meet)) => limit(&mut walk.reports, root, &leaf, meet),
             }
         }
         drop_second_spelling(root);
@@ -226,7 +225,7 @@ impl UserFile {
 }
 
 /// What the person names is theirs whole: of what is there only flags and variables stay.
-fn whole(reports: &mut Reports, root: &mut Node, leaf: &Leaf<'_>) {
+fn whole(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>) {
     let Some(there) = find(root, &leaf.names()) else {
         return insert(root, leaf);
     };
@@ -245,26 +244,26 @@ fn whole(reports: &mut Reports, root: &mut Node, leaf: &Leaf<'_>) {
         let names = leaf.names().into_iter().map(str::to_owned);
         let spans = leaf.keys.iter().map(|entry| entry.key_span.clone());
         let keys = names.zip(spans).collect();
-        lay(root, Overlay { keys, node });
+        overlay_value(root, Overlay { keys, node });
     }
 }
 
 /// What a person says of it for this run.
-fn without_project(node: &Node) -> Option<Node> {
-    let Value::Map(entries) = &node.value else {
+fn without_project(node: &YamlNode) -> Option<YamlNode> {
+    let YamlValue::Map(entries) = &node.value else {
         return project_part(node).is_none().then(|| node.clone());
     };
-    let kept = |entry: &Entry| {
-        Some(Entry {
+    let kept = |entry: &YamlEntry| {
+        Some(YamlEntry {
             node: without_project(&entry.node)?,
             ..entry.clone()
         })
     };
-    let entries: Vec<Entry> = entries.iter().filter_map(kept).collect();
+    let entries: Vec<YamlEntry> = entries.iter().filter_map(kept).collect();
     // The mapping itself may be the project's; what is left of it is not.
     let span = entries.first()?.node.span.clone();
-    Some(Node {
-        value: Value::Map(entries),
+    Some(YamlNode {
+        value: YamlValue::Map(entries),
         span,
     })
 }
@@ -272,7 +271,7 @@ fn without_project(node: &Node) -> Option<Node> {
 /// What a project may say in another way, and there is one value of.
 const SECOND_SPELLING: (&[&str], &str) = (&["execution", "mode"], "execution_mode");
 
-fn limit(reports: &mut Reports, root: &mut Node, leaf: &Leaf<'_>, meet: Meet) {
+fn limit(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>, meet: MeetRule) {
     let names = leaf.names();
     let (first, second) = SECOND_SPELLING;
     let mut is_said = false;
@@ -304,16 +303,16 @@ fn limit(reports: &mut Reports, root: &mut Node, leaf: &Leaf<'_>, meet: Meet) {
 }
 
 /// What the front-ends with names say about each mount.
-fn mounts(root: &mut Node) -> impl Iterator<Item = &mut Node> {
+fn mounts(root: &mut YamlNode) -> impl Iterator<Item = &mut YamlNode> {
     let sandbox = find(root, &["sandbox"]).map(|section| &mut section.value);
     let keys = match sandbox {
-        Some(Value::Map(entries)) => entries.as_mut_slice(),
+        Some(YamlValue::Map(entries)) => entries.as_mut_slice(),
         _ => &mut [],
     };
     keys.iter_mut()
         .filter(|entry| matches!(entry.key.as_str(), "zones" | "paths"))
         .filter_map(|entry| match &mut entry.node.value {
-            Value::Map(mounts) => Some(mounts),
+            YamlValue::Map(mounts) => Some(mounts),
             _ => None,
         })
         .flatten()
@@ -321,31 +320,36 @@ fn mounts(root: &mut Node) -> impl Iterator<Item = &mut Node> {
 }
 
 /// A shell is the project's to offer: no key of a user file may bring one about.
-fn is_offered(root: &mut Node, names: &[&str]) -> bool {
+fn is_offered(root: &mut YamlNode, names: &[&str]) -> bool {
     let mut is_said = |key| find(root, &["shell", key]).is_some();
     names.first() != Some(&"shell") || is_said("rules") || is_said("default") || is_said("allow")
 }
 
 /// Where both spellings were cut down to what the user file says, one is enough.
-fn drop_second_spelling(root: &mut Node) {
+fn drop_second_spelling(root: &mut YamlNode) {
     let (first, second) = SECOND_SPELLING;
-    let of_user =
-        |node: Option<&mut Node>| node.is_some_and(|node| matches!(node.span.layer(), Layer::User));
+    let of_user = |node: Option<&mut YamlNode>| {
+        node.is_some_and(|node| matches!(node.span.layer(), Layer::User))
+    };
     if of_user(find(root, first)) && of_user(find(root, &[second])) {
-        let kept = take_entries(root).into_iter();
-        root.value = Value::Map(kept.filter(|entry| entry.key != second).collect());
+        let kept = merge_entries(root).into_iter();
+        root.value = YamlValue::Map(kept.filter(|entry| entry.key != second).collect());
     }
 }
 
-fn find<'t>(root: &'t mut Node, keys: &[&str]) -> Option<&'t mut Node> {
+fn find<'t>(root: &'t mut YamlNode, keys: &[&str]) -> Option<&'t mut YamlNode> {
     find_below(root, None, keys)
 }
 
-fn find_below<'t>(node: &'t mut Node, above: Option<&str>, keys: &[&str]) -> Option<&'t mut Node> {
+fn find_below<'t>(
+    node: &'t mut YamlNode,
+    above: Option<&str>,
+    keys: &[&str],
+) -> Option<&'t mut YamlNode> {
     let Some((key, rest)) = keys.split_first() else {
         return Some(node);
     };
-    let Value::Map(entries) = &mut node.value else {
+    let YamlValue::Map(entries) = &mut node.value else {
         return None;
     };
     let entry = entries
@@ -354,10 +358,10 @@ fn find_below<'t>(node: &'t mut Node, above: Option<&str>, keys: &[&str]) -> Opt
     find_below(&mut entry.node, Some(key), rest)
 }
 
-fn insert(root: &mut Node, leaf: &Leaf<'_>) {
+fn insert(root: &mut YamlNode, leaf: &UserValue<'_>) {
     let names = leaf.names().into_iter().map(str::to_owned);
     let spans = leaf.keys.iter().map(|entry| entry.key_span.clone());
-    lay(
+    overlay_value(
         root,
         Overlay {
             keys: names.zip(spans).collect(),
@@ -367,109 +371,119 @@ fn insert(root: &mut Node, leaf: &Leaf<'_>) {
 }
 
 /// Whether a value is stricter than what holds when a project says nothing.
-fn narrows_default(meet: Meet, key: &str, leaf: &Leaf<'_>) -> bool {
+fn narrows_default(meet: MeetRule, key: &str, leaf: &UserValue<'_>) -> bool {
     let own = leaf.node;
     match meet {
         // Off, and nothing passed, are the defaults.
-        Meet::Network | Meet::Sockets | Meet::Within | Meet::Repositories | Meet::False => false,
-        Meet::Mode => mode(own) > Some(1),
-        Meet::Consent => consent(own) > Some(Verdict::Allow),
-        Meet::True => matches!(own.value, Value::Bool(true)),
-        Meet::Stricter(words) => {
+        MeetRule::Network
+        | MeetRule::Sockets
+        | MeetRule::Within
+        | MeetRule::Repositories
+        | MeetRule::False => false,
+        MeetRule::Mode => mode(own) > Some(1),
+        MeetRule::Consent => consent(own) > Some(Verdict::Allow),
+        MeetRule::True => matches!(own.value, YamlValue::Bool(true)),
+        MeetRule::Stricter(words) => {
             text(own).and_then(|own| words.strictness(own)) > words.strictness(words.unsaid)
         }
-        Meet::Least(table) => {
+        MeetRule::Least(table) => {
             let row = table.list.iter().find(|row| row.name == key);
             let default = row.and_then(|row| row.default.parse::<f64>().ok());
             number(own).is_some_and(|own| own < default.unwrap_or(f64::INFINITY))
         }
-        Meet::Unite | Meet::Only | Meet::Blocked => true,
+        MeetRule::Unite | MeetRule::Only | MeetRule::Blocked => true,
     }
 }
 
 /// The stricter of two values stays; who asked for more is told.
-fn meet_one(reports: &mut Reports, meet: Meet, leaf: &Leaf<'_>, there: &mut Node) {
+fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: &mut YamlNode) {
     let own = leaf.node;
     let exceeds = match meet {
-        Meet::Network => match (network(own), network(there)) {
+        MeetRule::Network => match (network(own), network(there)) {
             (Some(1), Some(1)) => return within_hosts(reports, leaf, there),
             (Some(own), Some(there)) => there > own,
             _ => false,
         },
-        Meet::Sockets => match (sockets(own), sockets(there)) {
+        MeetRule::Sockets => match (sockets(own), sockets(there)) {
             (Some(1), Some(1)) => return within(reports, leaf, own, there),
             (Some(own), Some(there)) => there > own,
             _ => false,
         },
-        Meet::Mode => match (mode(own), mode(there)) {
+        MeetRule::Mode => match (mode(own), mode(there)) {
             (Some(own), Some(there)) => there < own,
             _ => false,
         },
-        Meet::Consent => match (consent(own), consent(there)) {
+        MeetRule::Consent => match (consent(own), consent(there)) {
             (Some(own), Some(there)) => there < own,
             _ => false,
         },
-        Meet::True => {
-            matches!(own.value, Value::Bool(true)) && matches!(there.value, Value::Bool(false))
+        MeetRule::True => {
+            matches!(own.value, YamlValue::Bool(true))
+                && matches!(there.value, YamlValue::Bool(false))
         }
-        Meet::False => {
-            matches!(own.value, Value::Bool(false)) && matches!(there.value, Value::Bool(true))
+        MeetRule::False => {
+            matches!(own.value, YamlValue::Bool(false))
+                && matches!(there.value, YamlValue::Bool(true))
         }
-        Meet::Stricter(words) => {
+        MeetRule::Stricter(words) => {
             let strictness = |node| text(node).and_then(|word| words.strictness(word));
             match (strictness(own), strictness(there)) {
                 (Some(own), Some(there)) => there < own,
                 _ => false,
             }
         }
-        Meet::Least(_) => match (number(own), number(there)) {
+        MeetRule::Least(_) => match (number(own), number(there)) {
             (Some(own), Some(there)) => there > own,
             _ => false,
         },
-        Meet::Within | Meet::Only => return within(reports, leaf, own, there),
+        MeetRule::Within | MeetRule::Only => return within(reports, leaf, own, there),
         // Needs to know where addresses lead.
-        Meet::Repositories => return,
-        Meet::Unite | Meet::Blocked => return add(own, there),
+        MeetRule::Repositories => return,
+        MeetRule::Unite | MeetRule::Blocked => return add(own, there),
     };
     if exceeds {
         report(reports, leaf, &own.span, &there.span);
         // `manual` and `deny` together ask and then refuse; the grant holds both.
         match meet {
-            Meet::Mode if mode(there) == Some(2) => {}
+            MeetRule::Mode if mode(there) == Some(2) => {}
             // Who asks stays who asked: a part of what a project wants needs a yes as well.
-            Meet::Network | Meet::Sockets => *there = moved(own, &there.span),
+            MeetRule::Network | MeetRule::Sockets => *there = moved(own, &there.span),
             _ => *there = own.clone(),
         }
     }
 }
 
 /// The same value at another place.
-fn moved(node: &Node, span: &Span) -> Node {
+fn moved(node: &YamlNode, span: &Span) -> YamlNode {
     let value = match &node.value {
-        Value::List(items) => Value::List(items.iter().map(|item| moved(item, span)).collect()),
-        Value::Map(entries) => Value::Map(
+        YamlValue::List(items) => {
+            YamlValue::List(items.iter().map(|item| moved(item, span)).collect())
+        }
+        YamlValue::Map(entries) => YamlValue::Map(
             entries
                 .iter()
-                .map(|entry| Entry {
+                .map(|entry| YamlEntry {
                     key: entry.key.clone(),
                     key_span: span.clone(),
                     node: moved(&entry.node, span),
                 })
                 .collect(),
         ),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {
-            node.value.clone()
-        }
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => node.value.clone(),
     };
-    Node {
+    YamlNode {
         value,
         span: span.clone(),
     }
 }
 
 /// Both lists.
-fn add(own: &Node, there: &mut Node) {
-    if let (Value::List(own), Value::List(items)) = (&own.value, &mut there.value) {
+fn add(own: &YamlNode, there: &mut YamlNode) {
+    if let (YamlValue::List(own), YamlValue::List(items)) = (&own.value, &mut there.value) {
         for item in own {
             let said = item.to_json();
             if !items.iter().any(|other| other.to_json() == said) {
@@ -480,8 +494,9 @@ fn add(own: &Node, there: &mut Node) {
 }
 
 /// Of a list only what the own list has, too.
-fn within(reports: &mut Reports, leaf: &Leaf<'_>, own: &Node, there: &mut Node) {
-    let (Value::List(own_items), Value::List(items)) = (&own.value, &mut there.value) else {
+fn within(reports: &mut Reports, leaf: &UserValue<'_>, own: &YamlNode, there: &mut YamlNode) {
+    let (YamlValue::List(own_items), YamlValue::List(items)) = (&own.value, &mut there.value)
+    else {
         return;
     };
     let held: Vec<&str> = own_items.iter().filter_map(text).collect();
@@ -495,8 +510,9 @@ fn within(reports: &mut Reports, leaf: &Leaf<'_>, own: &Node, there: &mut Node) 
 }
 
 /// Of a list of repositories only what the own list has, too, with the smaller access.
-fn within_repositories(walk: &mut Walk<'_>, leaf: &Leaf<'_>, there: &mut Node) {
-    let (Value::List(own), Value::List(items)) = (&leaf.node.value, &mut there.value) else {
+fn within_repositories(walk: &mut LoadContext<'_>, leaf: &UserValue<'_>, there: &mut YamlNode) {
+    let (YamlValue::List(own), YamlValue::List(items)) = (&leaf.node.value, &mut there.value)
+    else {
         return;
     };
     let held: Vec<(String, Mode)> = own
@@ -524,7 +540,7 @@ fn within_repositories(walk: &mut Walk<'_>, leaf: &Leaf<'_>, there: &mut Node) {
 }
 
 /// An item of `git.repositories`: its address, and what is asked of it.
-fn repository(walk: &Walk<'_>, item: &Node) -> Option<(String, Mode)> {
+fn repository(walk: &LoadContext<'_>, item: &YamlNode) -> Option<(String, Mode)> {
     let mut item = item.clone();
     let access = match find(&mut item, &["access"]).as_deref().and_then(text) {
         Some("ro") => Mode::ReadOnly,
@@ -538,36 +554,36 @@ fn repository(walk: &Walk<'_>, item: &Node) -> Option<(String, Mode)> {
 }
 
 /// The same repository to pull from. Who asks stays who asked.
-fn read_only(item: Node) -> Node {
-    let entry = |key: &str, value: Value| Entry {
+fn read_only(item: YamlNode) -> YamlNode {
+    let entry = |key: &str, value: YamlValue| YamlEntry {
         key: key.to_owned(),
         key_span: item.span.clone(),
-        node: Node {
+        node: YamlNode {
             value,
             span: item.span.clone(),
         },
     };
-    let access = entry("access", Value::Str("ro".to_owned()));
+    let access = entry("access", YamlValue::Str("ro".to_owned()));
     let entries = match &item.value {
-        Value::Map(entries) => {
+        YamlValue::Map(entries) => {
             let others = entries.iter().filter(|entry| entry.key != "access");
             others.cloned().chain([access]).collect()
         }
         other => vec![entry("repo", other.clone()), access],
     };
-    Node {
-        value: Value::Map(entries),
+    YamlNode {
+        value: YamlValue::Map(entries),
         span: item.span,
     }
 }
 
 /// Of a list of hosts only what the own list reaches, too.
-fn within_hosts(reports: &mut Reports, leaf: &Leaf<'_>, there: &mut Node) {
+fn within_hosts(reports: &mut Reports, leaf: &UserValue<'_>, there: &mut YamlNode) {
     let mut own = leaf.node.clone();
     let Some(own) = find(&mut own, &["allow"]) else {
         return;
     };
-    let Some(Value::List(items)) = find(there, &["allow"]).map(|list| &mut list.value) else {
+    let Some(YamlValue::List(items)) = find(there, &["allow"]).map(|list| &mut list.value) else {
         return;
     };
     let held = hosts(own);
@@ -580,15 +596,15 @@ fn within_hosts(reports: &mut Reports, leaf: &Leaf<'_>, there: &mut Node) {
         }
         report(reports, leaf, &own.span, &item.span);
         if let NetworkAccess::Hosts(patterns) = asked.meet(&held) {
-            kept.extend(patterns.iter().map(|pattern| Node {
-                value: Value::Str(pattern.to_string()),
+            kept.extend(patterns.iter().map(|pattern| YamlNode {
+                value: YamlValue::Str(pattern.to_string()),
                 span: item.span.clone(),
             }));
         }
     }
     if kept.is_empty() {
-        *there = Node {
-            value: Value::Bool(false),
+        *there = YamlNode {
+            value: YamlValue::Bool(false),
             span: leaf.node.span.clone(),
         };
     } else {
@@ -596,28 +612,28 @@ fn within_hosts(reports: &mut Reports, leaf: &Leaf<'_>, there: &mut Node) {
     }
 }
 
-fn hosts(list: &Node) -> NetworkAccess {
+fn hosts(list: &YamlNode) -> NetworkAccess {
     match &list.value {
-        Value::List(items) => NetworkAccess::hosts(items.iter().filter_map(pattern)),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::Map(_) => NetworkAccess::Denied,
+        YamlValue::List(items) => NetworkAccess::hosts(items.iter().filter_map(pattern)),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::Map(_) => NetworkAccess::Denied,
     }
 }
 
-fn hosts_of(item: &Node) -> NetworkAccess {
+fn hosts_of(item: &YamlNode) -> NetworkAccess {
     NetworkAccess::hosts(pattern(item))
 }
 
 /// The readers have reported what is none.
-fn pattern(item: &Node) -> Option<HostPattern> {
+fn pattern(item: &YamlNode) -> Option<HostPattern> {
     HostPattern::parse(text(item)?).ok()
 }
 
-fn report(reports: &mut Reports, leaf: &Leaf<'_>, own: &Span, asked: &Span) {
+fn report(reports: &mut Reports, leaf: &UserValue<'_>, own: &Span, asked: &Span) {
     let key = leaf.dotted();
     let diagnostic = match asked.layer() {
         Layer::Environment | Layer::CommandLine => Diagnostic::error(
@@ -634,59 +650,63 @@ fn report(reports: &mut Reports, leaf: &Leaf<'_>, own: &Span, asked: &Span) {
 }
 
 /// 0: off; 1: some hosts; 2: on.
-fn network(node: &Node) -> Option<u8> {
+fn network(node: &YamlNode) -> Option<u8> {
     match &node.value {
-        Value::Bool(on) => Some(if *on { 2 } else { 0 }),
-        Value::Map(_) => Some(1),
-        Value::Null | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::List(_) => None,
+        YamlValue::Bool(on) => Some(if *on { 2 } else { 0 }),
+        YamlValue::Map(_) => Some(1),
+        YamlValue::Null
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_) => None,
     }
 }
 
 /// 0: closed; 1: some sockets; 2: open.
-fn sockets(node: &Node) -> Option<u8> {
+fn sockets(node: &YamlNode) -> Option<u8> {
     match &node.value {
-        Value::Str(word) if word == "closed" => Some(0),
-        Value::Str(word) if word == "open" => Some(2),
-        Value::List(_) => Some(1),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::Map(_) => None,
+        YamlValue::Str(word) if word == "closed" => Some(0),
+        YamlValue::Str(word) if word == "open" => Some(2),
+        YamlValue::List(_) => Some(1),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::Map(_) => None,
     }
 }
 
 /// The place of a mode in the order of strictness; `tool` is 1.
-fn mode(node: &Node) -> Option<u8> {
+fn mode(node: &YamlNode) -> Option<u8> {
     let word = text(node)?;
     let (_, mode) = APPROVAL_MODES.iter().find(|(known, _)| *known == word)?;
     Some(*mode as u8)
 }
 
 /// What a rule about a tool or a risk decides; `None` for a mistake, which is told elsewhere.
-fn consent(node: &Node) -> Option<Verdict> {
+fn consent(node: &YamlNode) -> Option<Verdict> {
     approval_verdict(&mut Reports::default(), node, "")
 }
 
 /// `null` is no limit.
-fn number(node: &Node) -> Option<f64> {
+fn number(node: &YamlNode) -> Option<f64> {
     match &node.value {
-        Value::Int(number) => Some(*number as f64),
-        Value::Float(number) => Some(*number),
-        Value::Null => Some(f64::INFINITY),
-        Value::Bool(_) | Value::Str(_) | Value::List(_) | Value::Map(_) => None,
+        YamlValue::Int(number) => Some(*number as f64),
+        YamlValue::Float(number) => Some(*number),
+        YamlValue::Null => Some(f64::INFINITY),
+        YamlValue::Bool(_) | YamlValue::Str(_) | YamlValue::List(_) | YamlValue::Map(_) => None,
     }
 }
 
-fn text(node: &Node) -> Option<&str> {
+fn text(node: &YamlNode) -> Option<&str> {
     match &node.value {
-        Value::Str(text) => Some(text),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::List(_)
-        | Value::Map(_) => None,
+        YamlValue::Str(text) => Some(text),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => None,
     }
 }

@@ -2,13 +2,13 @@
 //! the meet of two values, a preference, or nothing, with the reason. A test wants a row for every
 //! key that is read, so a new key of projects neither limits nothing by accident nor is forgotten.
 
-use crate::syntax::keys::{self, Keys};
+use crate::syntax::keys::{self, KeyTable};
 
 /// What a key is in a user file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Role {
+pub(crate) enum UserKeyRole {
     /// Its value holds at most.
-    Limit(Meet),
+    Limit(MeetRule),
     /// Its value gives way to every stronger layer.
     Preference,
     /// One thing: a project's of the same name has no part in it.
@@ -21,7 +21,7 @@ pub(crate) enum Role {
 
 /// How two values of one key meet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Meet {
+pub(crate) enum MeetRule {
     /// `false`, then fewer hosts, then `true`.
     Network,
     /// `closed`, then fewer sockets, then `open`.
@@ -35,9 +35,9 @@ pub(crate) enum Meet {
     /// `false` if either says so; it is the default.
     False,
     /// The stricter word.
-    Stricter(Words),
+    Stricter(WordOrder),
     /// The smaller number; this table says what holds when nobody names one.
-    Least(&'static Keys),
+    Least(&'static KeyTable),
     /// Both lists.
     Unite,
     /// The blocked rules of both; a user file has no others.
@@ -52,65 +52,66 @@ pub(crate) enum Meet {
 
 /// The words of a key, and which of them holds where nobody says one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Words {
+pub(crate) struct WordOrder {
     /// From the loosest to the strictest.
     pub(crate) order: &'static [&'static str],
     pub(crate) unsaid: &'static str,
 }
 
-impl Words {
+impl WordOrder {
     pub(crate) fn strictness(&self, word: &str) -> Option<usize> {
         self.order.iter().position(|known| *known == word)
     }
 }
 
-const fn stricter(order: &'static [&'static str], unsaid: &'static str) -> Role {
-    Role::Limit(Meet::Stricter(Words { order, unsaid }))
+const fn stricter(order: &'static [&'static str], unsaid: &'static str) -> UserKeyRole {
+    UserKeyRole::Limit(MeetRule::Stricter(WordOrder { order, unsaid }))
 }
 
-const fn least(table: &'static Keys) -> Role {
-    Role::Limit(Meet::Least(table))
+const fn least(table: &'static KeyTable) -> UserKeyRole {
+    UserKeyRole::Limit(MeetRule::Least(table))
 }
 
 /// Keys of `sandbox` that a mount may have for itself, too: there they are met as well.
 pub(crate) const OF_MOUNTS: [&str; 4] = ["durable", "hardlinks", "quota", "strict_paths"];
 
-const DIRECTORIES: Role = Role::No("which directories there are is for each project to say");
+const DIRECTORIES: UserKeyRole =
+    UserKeyRole::No("which directories there are is for each project to say");
 
 /// By pattern (`*`: any name); a row speaks for everything below its key.
-pub(crate) static ROWS: &[(&str, Role)] = &[
-    ("version", Role::Own),
-    ("name", Role::No("it names one project")),
-    ("model", Role::Preference),
-    ("entry", Role::Preference),
-    ("worker_paths", Role::Preference),
-    ("runs_dir", Role::Preference),
-    ("log.dir", Role::Preference),
-    ("log.transcripts", Role::Preference),
+pub(crate) static ROWS: &[(&str, UserKeyRole)] = &[
+    ("version", UserKeyRole::Own),
+    ("name", UserKeyRole::No("it names one project")),
+    ("model", UserKeyRole::Preference),
+    ("entry", UserKeyRole::Preference),
+    ("worker_paths", UserKeyRole::Preference),
+    ("runs_dir", UserKeyRole::Preference),
+    ("log.dir", UserKeyRole::Preference),
+    ("log.transcripts", UserKeyRole::Preference),
     ("knowledge_base", DIRECTORIES),
-    ("network", Role::Limit(Meet::Network)),
-    ("approval.mode", Role::Limit(Meet::Mode)),
+    ("network", UserKeyRole::Limit(MeetRule::Network)),
+    ("approval.mode", UserKeyRole::Limit(MeetRule::Mode)),
     (
         "approval.require_user_permission.*",
-        Role::Limit(Meet::Consent),
+        UserKeyRole::Limit(MeetRule::Consent),
     ),
     (
         "approval.require_user_permission_by_risk.*",
-        Role::Limit(Meet::Consent),
+        UserKeyRole::Limit(MeetRule::Consent),
     ),
     ("approval.timeout_s", least(&keys::APPROVAL)),
-    ("shell.rules", Role::Limit(Meet::Blocked)),
+    ("shell.rules", UserKeyRole::Limit(MeetRule::Blocked)),
     (
         "shell.default",
-        Role::No("your own file only blocks commands: list them under `rules`"),
+        UserKeyRole::No("your own file only blocks commands: list them under `rules`"),
     ),
-    ("shell.allow", Role::Limit(Meet::Only)),
-    ("shell.deny", Role::Limit(Meet::Unite)),
+    ("shell.allow", UserKeyRole::Limit(MeetRule::Only)),
+    ("shell.deny", UserKeyRole::Limit(MeetRule::Unite)),
     ("shell.session", stricter(&["worker", "call"], "call")),
-    ("shell.env.pass", Role::Limit(Meet::Within)),
+    ("shell.env.pass", UserKeyRole::Limit(MeetRule::Within)),
     (
         "shell.env.set",
-        Role::No("what commands are given is for each project to say"),
+        UserKeyRole::No("what commands are given is for each project to say"),
     ),
     ("sandbox.mode", DIRECTORIES),
     ("sandbox.root", DIRECTORIES),
@@ -122,38 +123,56 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
     ("sandbox.write_paths", DIRECTORIES),
     (
         "sandbox.default",
-        Role::No("what workers of a project hold is for the project to say"),
+        UserKeyRole::No("what workers of a project hold is for the project to say"),
     ),
-    ("sandbox.network", Role::No("write `network` at the top")),
-    ("sandbox.protect", Role::Limit(Meet::Unite)),
-    ("sandbox.hide", Role::Limit(Meet::Unite)),
-    ("sandbox.require_os_sandbox", Role::Limit(Meet::True)),
-    ("sandbox.strict_paths", Role::Limit(Meet::True)),
-    ("sandbox.durable", Role::Limit(Meet::True)),
+    (
+        "sandbox.network",
+        UserKeyRole::No("write `network` at the top"),
+    ),
+    ("sandbox.protect", UserKeyRole::Limit(MeetRule::Unite)),
+    ("sandbox.hide", UserKeyRole::Limit(MeetRule::Unite)),
+    (
+        "sandbox.require_os_sandbox",
+        UserKeyRole::Limit(MeetRule::True),
+    ),
+    ("sandbox.strict_paths", UserKeyRole::Limit(MeetRule::True)),
+    ("sandbox.durable", UserKeyRole::Limit(MeetRule::True)),
     (
         "sandbox.hardlinks",
         stricter(&["allow", "read_only", "deny"], "read_only"),
     ),
     ("sandbox.quota.*", least(&keys::QUOTA)),
-    ("sandbox.programs", Role::Preference),
-    ("sandbox.show", Role::Preference),
-    ("sandbox.unprotect", Role::Preference),
-    ("sandbox.unix_sockets", Role::Limit(Meet::Sockets)),
+    ("sandbox.programs", UserKeyRole::Preference),
+    ("sandbox.show", UserKeyRole::Preference),
+    ("sandbox.unprotect", UserKeyRole::Preference),
+    (
+        "sandbox.unix_sockets",
+        UserKeyRole::Limit(MeetRule::Sockets),
+    ),
     ("sandbox.survivors", stricter(&["left", "ended"], "ended")),
     ("require", stricter(&["boundaries", "guards"], "boundaries")),
     (
         "git.mode",
         stricter(&["commit", "unaware", "read_only"], "unaware"),
     ),
-    ("git.author", Role::Preference),
-    ("git.trailer", Role::Preference),
-    ("git.allow_executable_config", Role::Limit(Meet::False)),
-    ("git.repositories", Role::Limit(Meet::Repositories)),
-    ("git.credentials.*", Role::Whole),
-    ("log.redact", Role::Limit(Meet::Unite)),
+    ("git.author", UserKeyRole::Preference),
+    ("git.trailer", UserKeyRole::Preference),
+    (
+        "git.allow_executable_config",
+        UserKeyRole::Limit(MeetRule::False),
+    ),
+    (
+        "git.repositories",
+        UserKeyRole::Limit(MeetRule::Repositories),
+    ),
+    ("git.credentials.*", UserKeyRole::Whole),
+    ("log.redact", UserKeyRole::Limit(MeetRule::Unite)),
     ("limits.*", least(&keys::LIMITS)),
-    ("providers.*", Role::Whole),
-    ("execution_mode", Role::No("write `execution: { mode: … }`")),
+    ("providers.*", UserKeyRole::Whole),
+    (
+        "execution_mode",
+        UserKeyRole::No("write `execution: { mode: … }`"),
+    ),
     (
         "execution.mode",
         stricter(
@@ -166,15 +185,15 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
             "prefer_local",
         ),
     ),
-    ("execution.runners", Role::Limit(Meet::Only)),
-    ("docker.enabled", Role::Limit(Meet::False)),
+    ("execution.runners", UserKeyRole::Limit(MeetRule::Only)),
+    ("docker.enabled", UserKeyRole::Limit(MeetRule::False)),
     (
         "docker.image",
-        Role::No("say it for a run: `-c docker.image=…`, or `FORGE__DOCKER__IMAGE`"),
+        UserKeyRole::No("say it for a run: `-c docker.image=…`, or `FORGE__DOCKER__IMAGE`"),
     ),
     (
         "docker.host",
-        Role::No("say it for a run: `-c docker.host=…`, or `FORGE__DOCKER__HOST`"),
+        UserKeyRole::No("say it for a run: `-c docker.host=…`, or `FORGE__DOCKER__HOST`"),
     ),
     (
         "docker.network_default",
@@ -183,7 +202,7 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
     ("docker.cpu_limit", least(&keys::DOCKER)),
     ("docker.mem_limit_mb", least(&keys::DOCKER)),
     ("docker.pids_limit", least(&keys::DOCKER)),
-    ("docker.read_only_root", Role::Limit(Meet::True)),
+    ("docker.read_only_root", UserKeyRole::Limit(MeetRule::True)),
     ("docker.reuse", stricter(&["session", "call"], "call")),
     ("delegation.max_depth", least(&keys::DELEGATION)),
     ("delegation.max_children", least(&keys::DELEGATION)),
@@ -194,7 +213,7 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
 ];
 
 /// The row of a key.
-pub(crate) fn role(names: &[&str]) -> Option<Role> {
+pub(crate) fn role(names: &[&str]) -> Option<UserKeyRole> {
     let row = ROWS.iter().find(|(pattern, _)| fits(pattern, names));
     row.map(|(_, role)| *role)
 }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::project::sources::Sources;
 use crate::project::trust::PrivilegedSetting;
-use crate::project::user_keys::{Role, role};
+use crate::project::user_keys::{UserKeyRole, role};
 use crate::project::widening::{TrustRule, Untrusted};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
 
-pub(crate) struct Walk<'s> {
+pub(crate) struct LoadContext<'s> {
     pub(crate) reports: Reports,
     pub(crate) widening: Vec<PrivilegedSetting>,
     /// What needs no yes while a directory is empty.
@@ -27,9 +27,9 @@ pub(crate) struct Walk<'s> {
     pub(crate) named_workers: Vec<(String, Span)>,
 }
 
-impl<'s> Walk<'s> {
-    pub(crate) fn new(sources: &'s Sources, dir: &'s Path) -> Walk<'s> {
-        Walk {
+impl<'s> LoadContext<'s> {
+    pub(crate) fn new(sources: &'s Sources, dir: &'s Path) -> LoadContext<'s> {
+        LoadContext {
             reports: Reports::default(),
             widening: Vec::new(),
             empty_places: Vec::new(),
@@ -128,5 +128,5 @@ fn is_preference(key: &str) -> bool {
     // Of one item of a list the list is meant.
     let list = key.split_once('[').map_or(key, |(list, _)| list);
     let names: Vec<&str> = list.split('.').collect();
-    matches!(role(&names), Some(Role::Preference))
+    matches!(role(&names), Some(UserKeyRole::Preference))
 }

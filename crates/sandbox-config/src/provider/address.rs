@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A URL that can be an endpoint.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct EndpointUrl {
     /// Without a slash at its end.
     pub(crate) text: String,
     /// What is sent there can be read by whoever is between.
@@ -16,7 +16,7 @@ pub(crate) struct Address {
 const MAX_BYTES: usize = 1_024;
 
 /// Parse it, or say what is wrong.
-pub(crate) fn parse(text: &str) -> Result<Address, &'static str> {
+pub(crate) fn parse(text: &str) -> Result<EndpointUrl, &'static str> {
     if text.len() > MAX_BYTES {
         return Err("it is longer than 1024 bytes");
     }
@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<Address, &'static str> {
     if path.split('/').any(|part| part == "." || part == "..") {
         return Err("its path holds dots");
     }
-    Ok(Address {
+    Ok(EndpointUrl {
         text: text.trim_end_matches('/').to_owned(),
         is_open: !secure && !loopback,
     })

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::provider::{ApiKey, Facts, ProviderSettings, Wire};
+use crate::provider::{ApiKey, ModelProperties, ProviderSettings, Wire};
 use crate::syntax::text::ConfigOrigin;
 
 /// Seconds of trying again, if nobody says.
@@ -41,7 +41,7 @@ fn provider(name: &str, wire: Wire, base_url: &str, key: ApiKey) -> ProviderSett
         key,
         stream: true,
         retry_s: RETRY_S,
-        facts: Facts::default(),
+        facts: ModelProperties::default(),
         models: BTreeMap::new(),
         origin: ConfigOrigin::built_in(),
     }

@@ -36,14 +36,14 @@ pub struct ProviderSettings {
     stream: bool,
     retry_s: u64,
     /// For the models without facts of their own.
-    facts: Facts,
-    models: BTreeMap<String, Facts>,
+    facts: ModelProperties,
+    models: BTreeMap<String, ModelProperties>,
     origin: ConfigOrigin,
 }
 
 /// What is known of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Facts {
+struct ModelProperties {
     prices: Option<TokenPrices>,
     max_tokens: Option<u64>,
     context_tokens: Option<u64>,
@@ -225,7 +225,7 @@ impl ProviderSettings {
     }
 
     /// The model's own word, else the provider's.
-    fn fact<T>(&self, model: &str, of: impl Fn(&Facts) -> Option<T>) -> Option<T> {
+    fn fact<T>(&self, model: &str, of: impl Fn(&ModelProperties) -> Option<T>) -> Option<T> {
         let own = self.models.get(model).and_then(&of);
         own.or_else(|| of(&self.facts))
     }

@@ -5,19 +5,19 @@
 use std::collections::BTreeMap;
 
 use crate::project::sections::said;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening::PROVIDER;
 use crate::provider::{
-    ApiKey, Facts, ProviderSettings, Providers, TokenPrices, Wire, address, known,
+    ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known,
 };
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields, Reports};
-use crate::syntax::keys::{self, Keys};
+use crate::syntax::fields::{self, MappingFields, Reports};
+use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{Layer, Span};
-use crate::syntax::yaml::{Entry, Node, Value};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// Every provider: the known ones, and what the merged tree says.
-pub(crate) fn providers(walk: &mut Walk<'_>, top: &Fields<'_>) -> Providers {
+pub(crate) fn providers(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Providers {
     let mut all = Providers::default();
     let Some(entry) = top.get("providers") else {
         return all;
@@ -59,7 +59,7 @@ fn is_name(name: &str) -> bool {
     crate::worker::is_name(name) && name != "scripted"
 }
 
-fn bad_name(entry: &Entry) -> Diagnostic {
+fn bad_name(entry: &YamlEntry) -> Diagnostic {
     let bad =
         |message: String| Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.key_span);
     if entry.key == "scripted" {
@@ -71,19 +71,23 @@ fn bad_name(entry: &Entry) -> Diagnostic {
 }
 
 /// Where the project's file says something of it, if it does.
-pub(crate) fn project_part(node: &Node) -> Option<&Span> {
+pub(crate) fn project_part(node: &YamlNode) -> Option<&Span> {
     if node.span.layer() == Layer::Project {
         return Some(&node.span);
     }
     match &node.value {
-        Value::Map(entries) => entries.iter().find_map(|entry| project_part(&entry.node)),
-        Value::List(items) => items.iter().find_map(project_part),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => None,
+        YamlValue::Map(entries) => entries.iter().find_map(|entry| project_part(&entry.node)),
+        YamlValue::List(items) => items.iter().find_map(project_part),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => None,
     }
 }
 
 /// What a person says yes to.
-fn amounts_to(provider: &ProviderSettings, top: &Fields<'_>) -> String {
+fn amounts_to(provider: &ProviderSettings, top: &MappingFields<'_>) -> String {
     let mut text = format!(
         "{} at {} with {}",
         provider.wire, provider.base_url, provider.key
@@ -100,7 +104,7 @@ fn amounts_to(provider: &ProviderSettings, top: &Fields<'_>) -> String {
         let of = model.split_once(':').map(|(provider, _)| provider);
         of == Some(provider.name.as_str())
     };
-    if let Some(Value::Str(model)) = top.get("model").map(|entry| &entry.node.value)
+    if let Some(YamlValue::Str(model)) = top.get("model").map(|entry| &entry.node.value)
         && names_it(model)
     {
         text += &format!(", for `model: {model}`");
@@ -108,10 +112,10 @@ fn amounts_to(provider: &ProviderSettings, top: &Fields<'_>) -> String {
     text
 }
 
-fn provider(reports: &mut Reports, entry: &Entry) -> Option<ProviderSettings> {
+fn provider(reports: &mut Reports, entry: &YamlEntry) -> Option<ProviderSettings> {
     let name = entry.key.as_str();
     let path = format!("providers.{name}");
-    let fields = Fields::open(reports, &entry.node, &path, table(&entry.node))?;
+    let fields = MappingFields::open(reports, &entry.node, &path, table(&entry.node))?;
     let base = known::all().into_iter().find(|known| known.name == name);
     let wire = fields.word(reports, "wire", &Wire::WORDS);
     let base_url = base_url(reports, &fields);
@@ -142,15 +146,15 @@ fn provider(reports: &mut Reports, entry: &Entry) -> Option<ProviderSettings> {
 }
 
 /// A program that prints a key runs outside of every sandbox: only the person's own file names it.
-fn table(node: &Node) -> &'static Keys {
+fn table(node: &YamlNode) -> &'static KeyTable {
     let command = match &node.value {
-        Value::Map(entries) => entries.iter().find(|entry| entry.key == "api_key_command"),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::List(_) => None,
+        YamlValue::Map(entries) => entries.iter().find(|entry| entry.key == "api_key_command"),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_) => None,
     };
     match command.map(|entry| entry.node.span.layer()) {
         Some(Layer::User) => &keys::USER_PROVIDER,
@@ -160,11 +164,11 @@ fn table(node: &Node) -> &'static Keys {
     }
 }
 
-fn of_project(entry: &Entry) -> bool {
+fn of_project(entry: &YamlEntry) -> bool {
     entry.node.span.layer() == Layer::Project
 }
 
-fn base_url(reports: &mut Reports, fields: &Fields<'_>) -> Option<String> {
+fn base_url(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<String> {
     let open_is_fine = fields.boolean(reports, "plain_http").unwrap_or(false);
     let text = fields.string(reports, "base_url")?;
     let span = &fields.get("base_url")?.node.span;
@@ -199,7 +203,7 @@ fn base_url(reports: &mut Reports, fields: &Fields<'_>) -> Option<String> {
 }
 
 /// Where the key comes from, if that is said.
-fn key(reports: &mut Reports, fields: &Fields<'_>) -> Option<ApiKey> {
+fn key(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<ApiKey> {
     let variable = fields.get("api_key_env");
     let command = fields.get("api_key_command");
     if let (Some(variable), Some(command)) = (variable, command) {
@@ -217,7 +221,7 @@ fn key(reports: &mut Reports, fields: &Fields<'_>) -> Option<ApiKey> {
         let example = "[pass, show, anthropic]";
         return words(reports, &command.node, &path, example).map(ApiKey::Command);
     }
-    if let Value::Null = variable?.node.value {
+    if let YamlValue::Null = variable?.node.value {
         return Some(ApiKey::None);
     }
     self::variable(reports, fields, "api_key_env", "ANTHROPIC_API_KEY").map(ApiKey::Variable)
@@ -227,7 +231,7 @@ fn key(reports: &mut Reports, fields: &Fields<'_>) -> Option<ApiKey> {
 /// variable's name has written a key.
 pub(crate) fn variable(
     reports: &mut Reports,
-    fields: &Fields<'_>,
+    fields: &MappingFields<'_>,
     key: &'static str,
     example: &str,
 ) -> Option<String> {
@@ -257,7 +261,7 @@ pub(crate) fn variable(
 /// A program and its arguments.
 pub(crate) fn words(
     reports: &mut Reports,
-    node: &Node,
+    node: &YamlNode,
     path: &str,
     example: &str,
 ) -> Option<Vec<String>> {
@@ -290,15 +294,15 @@ pub(crate) fn words(
     Some(words.into_iter().map(|(word, _)| word.to_owned()).collect())
 }
 
-fn facts(reports: &mut Reports, fields: &Fields<'_>) -> Facts {
-    Facts {
+fn facts(reports: &mut Reports, fields: &MappingFields<'_>) -> ModelProperties {
+    ModelProperties {
         prices: prices(reports, fields),
         max_tokens: fields.count(reports, "max_tokens"),
         context_tokens: fields.count(reports, "context_tokens"),
     }
 }
 
-fn models(reports: &mut Reports, fields: &Fields<'_>) -> BTreeMap<String, Facts> {
+fn models(reports: &mut Reports, fields: &MappingFields<'_>) -> BTreeMap<String, ModelProperties> {
     /// More than any provider offers.
     const MOST: usize = 1_000;
     let Some(entry) = fields.get("models") else {
@@ -310,7 +314,7 @@ fn models(reports: &mut Reports, fields: &Fields<'_>) -> BTreeMap<String, Facts>
     let mut all = BTreeMap::new();
     for model in models {
         let path = fields::join(&path, &model.key);
-        let of_it = Fields::open(reports, &model.node, &path, &keys::MODEL_FACTS);
+        let of_it = MappingFields::open(reports, &model.node, &path, &keys::MODEL_FACTS);
         if let Some(of_it) = of_it {
             all.insert(model.key.clone(), facts(reports, &of_it));
         }
@@ -318,10 +322,10 @@ fn models(reports: &mut Reports, fields: &Fields<'_>) -> BTreeMap<String, Facts>
     all
 }
 
-fn prices(reports: &mut Reports, fields: &Fields<'_>) -> Option<TokenPrices> {
+fn prices(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<TokenPrices> {
     let entry = fields.get("prices")?;
     let path = fields.dotted("prices");
-    let prices = Fields::open(reports, &entry.node, &path, &keys::PRICE)?;
+    let prices = MappingFields::open(reports, &entry.node, &path, &keys::PRICE)?;
     for key in ["input", "output"] {
         if prices.get(key).is_none() {
             prices.missing(reports, key, "both are needed; `0` is a price, too");
@@ -342,7 +346,7 @@ fn prices(reports: &mut Reports, fields: &Fields<'_>) -> Option<TokenPrices> {
 }
 
 /// Dollars for a million tokens as billionths of one for a token, rounded up.
-fn nano_usd(reports: &mut Reports, node: &Node, path: &str) -> Option<u64> {
+fn nano_usd(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<u64> {
     /// A cent a token: a slip of the comma.
     const MOST: f64 = 10_000.0;
     let dollars = fields::number(reports, node, path)?;

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::grant::declaration::MountWish;
-use crate::grant::shell::{ProgramLists, Rule, RuleList};
+use crate::grant::declaration::MountRequest;
+use crate::grant::shell::{CommandRule, ProgramLists, RuleList};
 use crate::grant::verdict::Verdict;
-use crate::grant::{Grant, Undeclared};
+use crate::grant::{DefaultAccess, Grant};
 use crate::project::Project;
 use crate::review::tree::DelegationNode;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
@@ -43,10 +43,10 @@ pub(crate) fn container_network(ceiling: &Grant, findings: &mut Vec<Diagnostic>)
 }
 
 /// Looks at the person's rules for a project, beside what the project blocks.
-pub(crate) fn personal_rules(own: &[Rule], ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
+pub(crate) fn personal_rules(own: &[CommandRule], ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
     let lists = ceiling.shell().into_iter().flat_map(|rules| &rules.lists);
     let rules = lists.flat_map(|list| list.rules.iter());
-    let blocked: Vec<&Rule> = rules
+    let blocked: Vec<&CommandRule> = rules
         .filter(|rule| rule.verdict == Verdict::Block)
         .collect();
     let list = RuleList {
@@ -107,8 +107,12 @@ fn some_rules(list: &RuleList, from: usize, findings: &mut Vec<Diagnostic>) {
 }
 
 /// The rule that answers whenever `rule` matches.
-fn decides_before<'l>(list: &'l RuleList, index: usize, rule: &Rule) -> Option<&'l Rule> {
-    let blocks = |other: &Rule| other.verdict == Verdict::Block;
+fn decides_before<'l>(
+    list: &'l RuleList,
+    index: usize,
+    rule: &CommandRule,
+) -> Option<&'l CommandRule> {
+    let blocks = |other: &CommandRule| other.verdict == Verdict::Block;
     list.rules
         .iter()
         .enumerate()
@@ -136,8 +140,8 @@ pub(crate) fn workers(
         let name = worker.name();
         let is_entry = name == project.entry();
         let inherits = match (project.ceiling().undeclared, &worker.declaration().mounts) {
-            (Undeclared::Inherit, MountWish::Undeclared) => !is_entry,
-            (Undeclared::Inherit | Undeclared::Nothing, _) => false,
+            (DefaultAccess::Inherit, MountRequest::Undeclared) => !is_entry,
+            (DefaultAccess::Inherit | DefaultAccess::Nothing, _) => false,
         };
         if inherits && project.ceiling().mounts().next().is_some() {
             let message = format!("'{name}' declares no sandbox and inherits all of it");
@@ -198,7 +202,7 @@ pub(crate) fn unused_mounts(
 }
 
 /// Where a rule has to be free for its program to run anything.
-enum Free {
+enum FreePosition {
     /// In the words right behind the program, or behind one of [`CODE_FLAGS`].
     Operand,
     /// Anywhere: options do it wherever they stand.
@@ -209,12 +213,12 @@ enum Free {
 
 /// Programs that run other programs or change files beside what they are for: names, where a rule
 /// has to be free for it, and by what.
-const RUNNERS: &[(&[&str], Free, &str)] = &[
+const RUNNERS: &[(&[&str], FreePosition, &str)] = &[
     (
         &[
             "sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "toybox",
         ],
-        Free::Operand,
+        FreePosition::Operand,
         "runs any program by its script",
     ),
     (
@@ -244,19 +248,19 @@ const RUNNERS: &[(&[&str], Free, &str)] = &[
             "jshell",
             "ghci",
         ],
-        Free::Operand,
+        FreePosition::Operand,
         "runs any program from code given to it",
     ),
     (
         &[
             "awk", "gawk", "mawk", "nawk", "gdb", "sqlite3", "psql", "mysql", "m4",
         ],
-        Free::Option(&["-f", "-e", "-x", "-c", "-cmd"]),
+        FreePosition::Option(&["-f", "-e", "-x", "-c", "-cmd"]),
         "runs any program from code given to it",
     ),
     (
         &["sed", "gsed"],
-        Free::Option(&["-e", "-f", "-i"]),
+        FreePosition::Option(&["-e", "-f", "-i"]),
         "runs any program by its command `e`, and writes files by `w` and `-i`",
     ),
     (
@@ -313,22 +317,22 @@ const RUNNERS: &[(&[&str], Free, &str)] = &[
             "batch",
             "crontab",
         ],
-        Free::Operand,
+        FreePosition::Operand,
         "runs any program that it is given",
     ),
     (
         &["sudo", "doas", "su", "pkexec", "runuser"],
-        Free::Operand,
+        FreePosition::Operand,
         "runs any program as another user",
     ),
     (
         &["git"],
-        Free::Operand,
+        FreePosition::Operand,
         "runs any program by its aliases, hooks and `-c` settings",
     ),
     (
         &["git"],
-        Free::Behind(&[
+        FreePosition::Behind(&[
             "archive",
             "bisect",
             "clone",
@@ -351,7 +355,7 @@ const RUNNERS: &[(&[&str], Free, &str)] = &[
     ),
     (
         &["find", "gfind"],
-        Free::Option(&[
+        FreePosition::Option(&[
             "-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0",
             "-fprintf",
         ]),
@@ -359,42 +363,42 @@ const RUNNERS: &[(&[&str], Free, &str)] = &[
     ),
     (
         &["fd", "fdfind"],
-        Free::Option(&["--exec", "-x", "-X"]),
+        FreePosition::Option(&["--exec", "-x", "-X"]),
         "runs any program by `--exec`",
     ),
     (
         &["tar", "gtar", "bsdtar"],
-        Free::Option(&["--to-command", "-I"]),
+        FreePosition::Option(&["--to-command", "-I"]),
         "runs any program by `--to-command`, `-I` and `--checkpoint-action`",
     ),
     (
         &["rsync"],
-        Free::Option(&["-e", "--rsh"]),
+        FreePosition::Option(&["-e", "--rsh"]),
         "runs any program by `-e`",
     ),
     (
         &["rg"],
-        Free::Option(&["--pre"]),
+        FreePosition::Option(&["--pre"]),
         "runs any program by `--pre`",
     ),
     (
         &["sort", "gsort"],
-        Free::Option(&["--compress-program"]),
+        FreePosition::Option(&["--compress-program"]),
         "runs any program by `--compress-program`, and writes files by `-o`",
     ),
     (
         &["split"],
-        Free::Option(&["--filter"]),
+        FreePosition::Option(&["--filter"]),
         "runs any program by `--filter`",
     ),
     (
         &["zip", "7z", "cpio", "pax"],
-        Free::Option(&["-TT"]),
+        FreePosition::Option(&["-TT"]),
         "runs any program by its options",
     ),
     (
         &["sdiff", "diff3", "bat", "batcat", "delta", "fzf"],
-        Free::Option(&["--pager"]),
+        FreePosition::Option(&["--pager"]),
         "runs any program by its options",
     ),
     (
@@ -402,7 +406,7 @@ const RUNNERS: &[(&[&str], Free, &str)] = &[
             "vi", "vim", "nvim", "view", "ex", "ed", "emacs", "nano", "less", "more", "most",
             "man", "info", "top", "gpg", "mutt", "ftp", "sftp", "lynx", "w3m",
         ],
-        Free::Option(&["-c"]),
+        FreePosition::Option(&["-c"]),
         "runs any program that is typed or given into it",
     ),
     (
@@ -416,7 +420,7 @@ const RUNNERS: &[(&[&str], Free, &str)] = &[
             "lxc",
             "machinectl",
         ],
-        Free::Operand,
+        FreePosition::Operand,
         "runs any program elsewhere",
     ),
     (
@@ -452,7 +456,7 @@ const RUNNERS: &[(&[&str], Free, &str)] = &[
             "nox",
             "pre-commit",
         ],
-        Free::Operand,
+        FreePosition::Operand,
         "runs any program that the files here name",
     ),
 ];
@@ -465,7 +469,7 @@ const CODE_FLAGS: [&str; 7] = ["-c", "-e", "-E", "-lc", "--eval", "-p", "-m"];
 fn runs_anything<'r>(
     list: &RuleList,
     index: usize,
-    rule: &'r Rule,
+    rule: &'r CommandRule,
 ) -> Option<(&'r str, &'static str)> {
     let pattern = &rule.pattern;
     let any = Some(("it", "is any program"));
@@ -482,7 +486,7 @@ fn runs_anything<'r>(
         let commands = [vec![program, option], vec![program, "x", option, "x"]];
         commands.iter().all(|command| {
             let words: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
-            let decides = |(at, other): (usize, &Rule)| {
+            let decides = |(at, other): (usize, &CommandRule)| {
                 let before = other.verdict == Verdict::Block || at < index;
                 before && other.verdict != Verdict::Allow && other.matches(&words)
             };
@@ -494,7 +498,7 @@ fn runs_anything<'r>(
         RUNNERS.iter().find_map(|(names, free, how)| {
             let free = names.contains(&base)
                 && match free {
-                    Free::Operand => match pattern.word(1) {
+                    FreePosition::Operand => match pattern.word(1) {
                         None => pattern.is_open(),
                         Some(words) => {
                             let code = words.iter().any(|word| CODE_FLAGS.contains(word));
@@ -505,10 +509,10 @@ fn runs_anything<'r>(
                             words.is_empty() || (code && rest_is_free)
                         }
                     },
-                    Free::Option(options) => {
+                    FreePosition::Option(options) => {
                         free_from(1) && !options.iter().all(|option| stopped(program, option))
                     }
-                    Free::Behind(commands) => {
+                    FreePosition::Behind(commands) => {
                         let named = pattern.word(1).unwrap_or_default();
                         named.iter().any(|word| commands.contains(word)) && free_from(2)
                     }

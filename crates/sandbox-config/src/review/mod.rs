@@ -129,7 +129,7 @@ fn in_order(findings: &mut Vec<Diagnostic>) {
     findings.retain(|finding| seen.insert(owned(key(finding))));
 }
 
-type Key<'a> = (
+type DiagnosticKey<'a> = (
     Option<&'a str>,
     Option<u32>,
     Option<u32>,
@@ -137,7 +137,7 @@ type Key<'a> = (
     &'a str,
 );
 
-fn key(finding: &Diagnostic) -> Key<'_> {
+fn key(finding: &Diagnostic) -> DiagnosticKey<'_> {
     (
         finding.file(),
         finding.line(),
@@ -147,7 +147,7 @@ fn key(finding: &Diagnostic) -> Key<'_> {
     )
 }
 
-type OwnedKey = (
+type OwnedDiagnosticKey = (
     Option<String>,
     Option<u32>,
     Option<u32>,
@@ -155,7 +155,7 @@ type OwnedKey = (
     String,
 );
 
-fn owned((file, line, column, code, message): Key<'_>) -> OwnedKey {
+fn owned((file, line, column, code, message): DiagnosticKey<'_>) -> OwnedDiagnosticKey {
     (
         file.map(str::to_owned),
         line,

@@ -2,7 +2,7 @@
 //! places that are not there.
 
 use crate::grant::Grant;
-use crate::grant::declaration::MountWish;
+use crate::grant::declaration::MountRequest;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::restrict::Restrict;
 use crate::project::Project;
@@ -82,7 +82,7 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
     }
     let ceiling = worker.ceiling(project.ceiling());
     let declaration = worker.declaration();
-    if let MountWish::Restrict(wish) = &declaration.mounts {
+    if let MountRequest::Restrict(wish) = &declaration.mounts {
         findings.extend(leads_nowhere(&ceiling, wish));
     }
     let held = if name == project.entry() {
@@ -104,7 +104,7 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
             );
         }
     }
-    let no_files = matches!(declaration.mounts, MountWish::Nothing);
+    let no_files = matches!(declaration.mounts, MountRequest::Nothing);
     if let Some(wish) = declaration.repositories.iter().flatten().next()
         && no_files
     {

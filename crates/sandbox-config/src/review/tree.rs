@@ -114,7 +114,7 @@ pub(crate) struct Forest<'p> {
     pub(crate) reached: BTreeSet<&'p str>,
 }
 
-struct Grower<'p, 'f> {
+struct TreeBuilder<'p, 'f> {
     project: &'p Project,
     workers: BTreeMap<&'p str, &'p Worker>,
     findings: &'f mut Vec<Diagnostic>,
@@ -129,7 +129,7 @@ pub(crate) fn grow<'p>(
     workers: &'p [Worker],
     findings: &mut Vec<Diagnostic>,
 ) -> Forest<'p> {
-    let mut grower = Grower::new(project, workers, findings);
+    let mut grower = TreeBuilder::new(project, workers, findings);
     let mut tree = Vec::new();
     if let Some(entry) = grower.workers.get(project.entry()).copied() {
         tree.push(grower.root(entry));
@@ -165,17 +165,17 @@ impl Project {
     pub fn branch(&self, name: &str) -> Option<DelegationNode> {
         let workers = self.workers().ok()?;
         let worker = workers.iter().find(|worker| worker.name() == name)?;
-        Some(Grower::new(self, &workers, &mut Vec::new()).root(worker))
+        Some(TreeBuilder::new(self, &workers, &mut Vec::new()).root(worker))
     }
 }
 
-impl<'p, 'f> Grower<'p, 'f> {
+impl<'p, 'f> TreeBuilder<'p, 'f> {
     fn new(
         project: &'p Project,
         workers: &'p [Worker],
         findings: &'f mut Vec<Diagnostic>,
-    ) -> Grower<'p, 'f> {
-        Grower {
+    ) -> TreeBuilder<'p, 'f> {
+        TreeBuilder {
             project,
             workers: workers
                 .iter()

@@ -7,8 +7,8 @@ mod page;
 
 use serde_json::{Map, Value, json};
 
-use crate::syntax::keys::{Key, Keys, Names, PROJECT, Shape, WORKER};
-use crate::syntax::text::{Layer, Text};
+use crate::syntax::keys::{KeyPattern, KeySpec, KeyTable, PROJECT, ValueShape, WORKER};
+use crate::syntax::text::{Layer, SourceText};
 use crate::syntax::yaml;
 
 /// The schema of project files, as `forge schema config` prints it.
@@ -76,7 +76,7 @@ pub fn user_file() -> String {
     page::user_file()
 }
 
-fn document(top: &'static Keys, title: &str, about: &str) -> String {
+fn document(top: &'static KeyTable, title: &str, about: &str) -> String {
     let mut schema = table(top);
     let mut definitions = Map::new();
     for keys in top.reached().into_iter().skip(1) {
@@ -92,9 +92,9 @@ fn document(top: &'static Keys, title: &str, about: &str) -> String {
     format!("{:#}\n", sorted(Value::Object(schema)))
 }
 
-fn table(keys: &Keys) -> Map<String, Value> {
+fn table(keys: &KeyTable) -> Map<String, Value> {
     let mut properties = Map::new();
-    for key in keys.list.iter().filter(|key| key.now) {
+    for key in keys.list.iter().filter(|key| key.in_effect) {
         properties.insert(key.name.to_owned(), property(key));
         for alias in key.aliases {
             let mut same = of_shape(&key.shape);
@@ -129,10 +129,10 @@ fn mapping_type(may_be_blank: bool) -> Value {
     }
 }
 
-fn property(key: &Key) -> Value {
+fn property(key: &KeySpec) -> Value {
     let mut schema = of_shape(&key.shape);
     let mut about = key.doc.to_owned();
-    if let Shape::Words(_, also @ [_, ..]) = key.shape {
+    if let ValueShape::Words(_, also @ [_, ..]) = key.shape {
         about = format!("{about} Also read: {}.", also.join(", "));
     }
     if !key.trust.is_empty() {
@@ -154,39 +154,39 @@ fn asked(when: &str) -> String {
 }
 
 /// What is written in the row as one would write it in the file.
-fn default(key: &Key) -> Option<Value> {
-    let text = Text::inline(key.name.to_owned(), Layer::Default, key.default.to_owned());
+fn default(key: &KeySpec) -> Option<Value> {
+    let text = SourceText::inline(key.name.to_owned(), Layer::Default, key.default.to_owned());
     let node = yaml::parse(&text).ok().flatten()?;
     Some(node.to_json())
 }
 
-fn of_shape(shape: &Shape) -> Map<String, Value> {
+fn of_shape(shape: &ValueShape) -> Map<String, Value> {
     let schema = match shape {
-        Shape::Text => json!({ "type": "string" }),
-        Shape::Like(form) => json!({
+        ValueShape::Text => json!({ "type": "string" }),
+        ValueShape::Like(form) => json!({
             "type": "string",
             "pattern": form.pattern,
-            "examples": [form.good],
-            "description": format!("{}.", form.what),
+            "examples": [form.valid],
+            "description": format!("{}.", form.noun),
         }),
-        Shape::Bool => json!({ "type": "boolean" }),
-        Shape::True => json!({ "const": true }),
-        Shape::Count => json!({ "type": "integer", "minimum": 1 }),
-        Shape::Number => json!({ "type": "number", "minimum": 0 }),
-        Shape::Exactly(number) => json!({ "const": number }),
-        Shape::Words(words, also) => {
+        ValueShape::Bool => json!({ "type": "boolean" }),
+        ValueShape::True => json!({ "const": true }),
+        ValueShape::Count => json!({ "type": "integer", "minimum": 1 }),
+        ValueShape::Number => json!({ "type": "number", "minimum": 0 }),
+        ValueShape::Exactly(number) => json!({ "const": number }),
+        ValueShape::Words(words, also) => {
             let all: Vec<&str> = words.iter().chain(*also).copied().collect();
             json!({ "enum": all })
         }
-        Shape::List(item) => json!({ "type": "array", "items": of_shape(item) }),
-        Shape::Some(item) => {
+        ValueShape::List(item) => json!({ "type": "array", "items": of_shape(item) }),
+        ValueShape::Some(item) => {
             json!({ "type": "array", "items": of_shape(item), "minItems": 1 })
         }
-        Shape::Map(names, value) => named(*names, value),
-        Shape::Section(keys) => json!({ "$ref": format!("#/$defs/{}", keys.id) }),
-        Shape::OneOf(shapes) => return one_of(shapes),
-        Shape::Null => json!({ "type": "null" }),
-        Shape::Free | Shape::Schema => json!({ "type": "object" }),
+        ValueShape::Map(names, value) => named(*names, value),
+        ValueShape::Section(keys) => json!({ "$ref": format!("#/$defs/{}", keys.id) }),
+        ValueShape::OneOf(shapes) => return one_of(shapes),
+        ValueShape::Null => json!({ "type": "null" }),
+        ValueShape::Free | ValueShape::Schema => json!({ "type": "object" }),
     };
     match schema {
         Value::Object(map) => map,
@@ -196,16 +196,16 @@ fn of_shape(shape: &Shape) -> Map<String, Value> {
     }
 }
 
-fn named(names: Names, value: &Shape) -> Value {
+fn named(names: KeyPattern, value: &ValueShape) -> Value {
     let value = of_shape(value);
     match names {
-        Names::Any => json!({ "type": mapping_type(true), "additionalProperties": value }),
-        Names::Like(form) => json!({
+        KeyPattern::Any => json!({ "type": mapping_type(true), "additionalProperties": value }),
+        KeyPattern::Like(form) => json!({
             "type": mapping_type(true),
             "propertyNames": { "pattern": form.pattern },
             "additionalProperties": value,
         }),
-        Names::Words(words) => {
+        KeyPattern::Words(words) => {
             let properties: Map<String, Value> = words
                 .iter()
                 .map(|word| ((*word).to_owned(), Value::Object(value.clone())))
@@ -220,10 +220,10 @@ fn named(names: Names, value: &Shape) -> Value {
 }
 
 /// A section of which nothing is read yet is none.
-fn one_of(shapes: &[Shape]) -> Map<String, Value> {
+fn one_of(shapes: &[ValueShape]) -> Map<String, Value> {
     let mut choices: Vec<Map<String, Value>> = shapes
         .iter()
-        .filter(|shape| !matches!(shape, Shape::Section(keys) if !keys.is_read()))
+        .filter(|shape| !matches!(shape, ValueShape::Section(keys) if !keys.is_read()))
         .map(of_shape)
         .collect();
     if choices.len() == 1 {

@@ -2,24 +2,26 @@
 
 use std::fmt::Write as _;
 
-use crate::project::user_keys::{ROWS, Role};
+use crate::project::user_keys::{ROWS, UserKeyRole};
 use crate::schema::examples;
-use crate::syntax::keys::{Key, Keys, Merge, Names, PROJECT, Shape, USER, WORKER};
+use crate::syntax::keys::{
+    KeyPattern, KeySpec, KeyTable, MergeRule, PROJECT, USER, ValueShape, WORKER,
+};
 use crate::{TrustRule, Untrusted};
 
 /// One section of the page.
-struct Section {
-    table: &'static Keys,
+struct PageSection {
+    table: &'static KeyTable,
     title: String,
     /// Where its keys stand: `sandbox.zones.NAME`.
     path: String,
 }
 
 /// The sections in the order of the page, each table once.
-struct Sections(Vec<Section>);
+struct PageSections(Vec<PageSection>);
 
 pub(super) fn reference() -> String {
-    let mut sections = Sections(Vec::new());
+    let mut sections = PageSections(Vec::new());
     let tops = [
         (&PROJECT, "Project files", ""),
         (&WORKER, "Worker files", "worker: "),
@@ -65,7 +67,7 @@ pub(super) fn trust() -> String {
 /// What each key of projects is in the person's own file.
 pub(super) fn user_file() -> String {
     let rows = || ROWS.iter().filter(|(pattern, _)| is_read(pattern));
-    let keys = |wanted: fn(&Role) -> bool| {
+    let keys = |wanted: fn(&UserKeyRole) -> bool| {
         let keys: Vec<String> = rows()
             .filter(|(_, role)| wanted(role))
             .map(|(pattern, _)| format!("`{pattern}`"))
@@ -73,11 +75,11 @@ pub(super) fn user_file() -> String {
         keys.join(", ")
     };
     let mut out = String::new();
-    let limits = keys(|role| matches!(role, Role::Limit(_)));
+    let limits = keys(|role| matches!(role, UserKeyRole::Limit(_)));
     line(&mut out, format_args!("- Limits: {limits}."));
-    let preferences = keys(|role| matches!(role, Role::Preference));
+    let preferences = keys(|role| matches!(role, UserKeyRole::Preference));
     line(&mut out, format_args!("- Preferences: {preferences}."));
-    let whole = keys(|role| matches!(role, Role::Whole));
+    let whole = keys(|role| matches!(role, UserKeyRole::Whole));
     line(
         &mut out,
         format_args!("- Yours alone where your own file names it: {whole}.\n"),
@@ -87,7 +89,7 @@ pub(super) fn user_file() -> String {
         format_args!("| not for your own file | because |\n|---|---|"),
     );
     for (pattern, role) in rows() {
-        if let Role::No(why) = role {
+        if let UserKeyRole::No(why) = role {
             line(&mut out, format_args!("| `{pattern}` | {why} |"));
         }
     }
@@ -99,7 +101,9 @@ fn is_read(pattern: &str) -> bool {
     let mut tables = vec![&PROJECT];
     for name in pattern.split('.').filter(|name| *name != "*") {
         let found = tables.iter().flat_map(|table| table.list);
-        let found = found.filter(|key| key.now).find(|key| key.name == name);
+        let found = found
+            .filter(|key| key.in_effect)
+            .find(|key| key.name == name);
         let Some(key) = found else {
             return false;
         };
@@ -109,18 +113,18 @@ fn is_read(pattern: &str) -> bool {
     true
 }
 
-impl Sections {
-    fn add(&mut self, table: &'static Keys, title: String, path: String, prefix: &str) {
+impl PageSections {
+    fn add(&mut self, table: &'static KeyTable, title: String, path: String, prefix: &str) {
         let known = self.0.iter().any(|known| std::ptr::eq(known.table, table));
         if known || !table.is_read() {
             return;
         }
-        self.0.push(Section {
+        self.0.push(PageSection {
             table,
             title,
             path: path.clone(),
         });
-        for key in table.list.iter().filter(|key| key.now) {
+        for key in table.list.iter().filter(|key| key.in_effect) {
             let path = if path.is_empty() {
                 key.name.to_owned()
             } else {
@@ -130,36 +134,36 @@ impl Sections {
         }
     }
 
-    fn below(&mut self, shape: &Shape, path: String, prefix: &str) {
+    fn below(&mut self, shape: &ValueShape, path: String, prefix: &str) {
         match shape {
-            Shape::Section(table) => {
+            ValueShape::Section(table) => {
                 let title = format!("{prefix}`{path}`");
                 self.add(table, title, path, prefix);
             }
-            Shape::List(item) | Shape::Some(item) => {
+            ValueShape::List(item) | ValueShape::Some(item) => {
                 self.below(item, format!("{path}[]"), prefix);
             }
-            Shape::Map(_, item) => self.below(item, format!("{path}.NAME"), prefix),
-            Shape::OneOf(shapes) => {
+            ValueShape::Map(_, item) => self.below(item, format!("{path}.NAME"), prefix),
+            ValueShape::OneOf(shapes) => {
                 for shape in *shapes {
                     self.below(shape, path.clone(), prefix);
                 }
             }
-            Shape::Text
-            | Shape::Like(_)
-            | Shape::Bool
-            | Shape::True
-            | Shape::Count
-            | Shape::Number
-            | Shape::Exactly(_)
-            | Shape::Words(..)
-            | Shape::Null
-            | Shape::Free
-            | Shape::Schema => {}
+            ValueShape::Text
+            | ValueShape::Like(_)
+            | ValueShape::Bool
+            | ValueShape::True
+            | ValueShape::Count
+            | ValueShape::Number
+            | ValueShape::Exactly(_)
+            | ValueShape::Words(..)
+            | ValueShape::Null
+            | ValueShape::Free
+            | ValueShape::Schema => {}
         }
     }
 
-    fn print(&self, section: &Section, out: &mut String) {
+    fn print(&self, section: &PageSection, out: &mut String) {
         let level = if section.path.is_empty() { "##" } else { "###" };
         line(out, format_args!("{level} {}\n", section.title));
         let worker = section.title.contains("orker");
@@ -171,7 +175,7 @@ impl Sections {
                 if worker { "" } else { "---|" },
             ),
         );
-        for key in section.table.list.iter().filter(|key| key.now) {
+        for key in section.table.list.iter().filter(|key| key.in_effect) {
             self.row(key, worker, out);
         }
         out.push('\n');
@@ -179,7 +183,7 @@ impl Sections {
             .table
             .list
             .iter()
-            .filter(|key| !key.now)
+            .filter(|key| !key.in_effect)
             .map(|key| format!("`{}`", key.name))
             .collect();
         if !later.is_empty() {
@@ -194,7 +198,7 @@ impl Sections {
         }
     }
 
-    fn row(&self, key: &Key, worker: bool, out: &mut String) {
+    fn row(&self, key: &KeySpec, worker: bool, out: &mut String) {
         let names: Vec<String> = std::iter::once(&key.name)
             .chain(key.aliases)
             .map(|name| format!("`{name}`"))
@@ -206,9 +210,9 @@ impl Sections {
         };
         let layers = match key.merge {
             _ if worker => "",
-            Merge::Meet => " what all allow |",
-            Merge::Strongest => " the strongest |",
-            Merge::Union => " all of them |",
+            MergeRule::Meet => " what all allow |",
+            MergeRule::LastLayer => " the strongest |",
+            MergeRule::Union => " all of them |",
         };
         let text = format!(
             "| {} | {} | {without} |{layers} {} | {} |",
@@ -220,16 +224,16 @@ impl Sections {
         line(out, format_args!("{text}"));
     }
 
-    fn shape(&self, shape: &Shape) -> String {
+    fn shape(&self, shape: &ValueShape) -> String {
         match shape {
-            Shape::Text => "text".to_owned(),
-            Shape::Like(form) => form.what.to_owned(),
-            Shape::Bool => "`true`, `false`".to_owned(),
-            Shape::True => "`true`".to_owned(),
-            Shape::Count => "a whole number above 0".to_owned(),
-            Shape::Number => "a number".to_owned(),
-            Shape::Exactly(number) => format!("`{number}`"),
-            Shape::Words(words, also) => {
+            ValueShape::Text => "text".to_owned(),
+            ValueShape::Like(form) => form.noun.to_owned(),
+            ValueShape::Bool => "`true`, `false`".to_owned(),
+            ValueShape::True => "`true`".to_owned(),
+            ValueShape::Count => "a whole number above 0".to_owned(),
+            ValueShape::Number => "a number".to_owned(),
+            ValueShape::Exactly(number) => format!("`{number}`"),
+            ValueShape::Words(words, also) => {
                 let quoted = |words: &[&str]| {
                     let list: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
                     list.join(", ")
@@ -239,32 +243,34 @@ impl Sections {
                     also => format!("{}; also read: {}", quoted(words), quoted(also)),
                 }
             }
-            Shape::List(item) | Shape::Some(item) => format!("a list: {}", self.shape(item)),
-            Shape::Map(names, item) => {
+            ValueShape::List(item) | ValueShape::Some(item) => {
+                format!("a list: {}", self.shape(item))
+            }
+            ValueShape::Map(names, item) => {
                 let of = match names {
-                    Names::Any => "names",
-                    Names::Like(form) => form.what,
-                    Names::Words(words) => {
+                    KeyPattern::Any => "names",
+                    KeyPattern::Like(form) => form.noun,
+                    KeyPattern::Words(words) => {
                         return format!("`{}`, each: {}", words.join("`, `"), self.shape(item));
                     }
                 };
                 format!("{of}, each: {}", self.shape(item))
             }
-            Shape::Section(table) => self.link(table),
-            Shape::OneOf(shapes) => {
-                let read = shapes
-                    .iter()
-                    .filter(|shape| !matches!(shape, Shape::Section(table) if !table.is_read()));
+            ValueShape::Section(table) => self.link(table),
+            ValueShape::OneOf(shapes) => {
+                let read = shapes.iter().filter(
+                    |shape| !matches!(shape, ValueShape::Section(table) if !table.is_read()),
+                );
                 let list: Vec<String> = read.map(|shape| self.shape(shape)).collect();
                 list.join(", or ")
             }
-            Shape::Null => "`null`".to_owned(),
-            Shape::Free => "a mapping".to_owned(),
-            Shape::Schema => "a JSON Schema".to_owned(),
+            ValueShape::Null => "`null`".to_owned(),
+            ValueShape::Free => "a mapping".to_owned(),
+            ValueShape::Schema => "a JSON Schema".to_owned(),
         }
     }
 
-    fn link(&self, table: &'static Keys) -> String {
+    fn link(&self, table: &'static KeyTable) -> String {
         let found = self.0.iter().find(|known| std::ptr::eq(known.table, table));
         found.map_or_else(String::new, |section| {
             let anchor: String = section
@@ -294,8 +300,8 @@ mod tests {
     use super::*;
 
     /// The paths of all keys for which a row says that a yes is needed, without free names.
-    fn asking(table: &'static Keys, path: &str, found: &mut BTreeSet<String>) {
-        for key in table.list.iter().filter(|key| key.now) {
+    fn asking(table: &'static KeyTable, path: &str, found: &mut BTreeSet<String>) {
+        for key in table.list.iter().filter(|key| key.in_effect) {
             let path = format!("{path}.{}", key.name);
             if !key.trust.is_empty() {
                 found.insert(path.trim_start_matches('.').to_owned());

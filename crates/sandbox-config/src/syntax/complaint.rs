@@ -6,10 +6,10 @@ use serde_saphyr::Error;
 use serde_saphyr::budget::BudgetBreach;
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::text::{Span, Text};
+use crate::syntax::text::{SourceText, Span};
 use crate::syntax::yaml::{MAX_DEPTH, MAX_NODES, MAX_REPLAYED, clamp};
 
-pub(crate) fn complaint(text: &Arc<Text>, error: &Error) -> Diagnostic {
+pub(crate) fn complaint(text: &Arc<SourceText>, error: &Error) -> Diagnostic {
     let error = error.without_snippet();
     let location = error.location();
     let span = text.inside(

@@ -500,7 +500,7 @@ impl fmt::Display for Diagnostic {
                 span.line,
                 span.column
             )?;
-            let shown::Window {
+            let shown::CaretExcerpt {
                 line,
                 before,
                 carets,

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::foreign::our_words;
-use crate::syntax::keys::Keys;
+use crate::syntax::keys::KeyTable;
 use crate::syntax::shown::is_hidden;
 use crate::syntax::text::Span;
-use crate::syntax::yaml::{Entry, Node, Value};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// What a walk finds wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    errors: Found,
-    warnings: Found,
+    errors: ReportedDiagnostic,
+    warnings: ReportedDiagnostic,
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct ReportedDiagnostic {
     list: Vec<Diagnostic>,
     left_out: usize,
 }
@@ -89,23 +89,23 @@ impl Reports {
 
 /// The entries of a mapping whose keys are known.
 #[derive(Debug)]
-pub(crate) struct Fields<'n> {
+pub(crate) struct MappingFields<'n> {
     /// `sandbox.zones.data`; empty at the top.
     pub(crate) path: String,
     pub(crate) span: Span,
-    entries: BTreeMap<&'static str, &'n Entry>,
+    entries: BTreeMap<&'static str, &'n YamlEntry>,
 }
 
-impl<'n> Fields<'n> {
+impl<'n> MappingFields<'n> {
     /// Check a mapping's keys. `None`: not a mapping (and that has been noted).
     pub(crate) fn open(
         reports: &mut Reports,
-        node: &'n Node,
+        node: &'n YamlNode,
         path: &str,
-        keys: &'static Keys,
-    ) -> Option<Fields<'n>> {
+        keys: &'static KeyTable,
+    ) -> Option<MappingFields<'n>> {
         let entries = mapping(reports, node, path)?;
-        let mut fields = Fields {
+        let mut fields = MappingFields {
             path: path.to_owned(),
             span: node.span.clone(),
             entries: BTreeMap::new(),
@@ -116,13 +116,13 @@ impl<'n> Fields<'n> {
         Some(fields)
     }
 
-    fn take(&mut self, reports: &mut Reports, entry: &'n Entry, keys: &'static Keys) {
+    fn take(&mut self, reports: &mut Reports, entry: &'n YamlEntry, keys: &'static KeyTable) {
         let key = entry.key.as_str();
         let known = keys
             .list
             .iter()
             .find(|known| known.name == key || known.aliases.contains(&key));
-        if let Some(known) = known.filter(|known| known.now) {
+        if let Some(known) = known.filter(|known| known.in_effect) {
             match self.entries.insert(known.name, entry) {
                 None => {}
                 Some(first) => reports.add(twice(entry, first)),
@@ -171,7 +171,7 @@ impl<'n> Fields<'n> {
         let accepted: Vec<&str> = keys
             .list
             .iter()
-            .filter(|known| known.now)
+            .filter(|known| known.in_effect)
             .map(|known| known.name)
             .collect();
         let verb = if keys.plural.ends_with("have") || keys.plural.ends_with("has") {
@@ -195,7 +195,7 @@ impl<'n> Fields<'n> {
         });
     }
 
-    pub(crate) fn get(&self, key: &'static str) -> Option<&'n Entry> {
+    pub(crate) fn get(&self, key: &'static str) -> Option<&'n YamlEntry> {
         self.entries.get(key).copied()
     }
 
@@ -248,7 +248,7 @@ impl<'n> Fields<'n> {
         &self,
         reports: &mut Reports,
         key: &'static str,
-    ) -> Option<Vec<(&'n str, &'n Node)>> {
+    ) -> Option<Vec<(&'n str, &'n YamlNode)>> {
         let entry = self.get(key)?;
         strings(reports, &entry.node, &self.dotted(&entry.key))
     }
@@ -279,13 +279,17 @@ pub(crate) fn join(path: &str, key: &str) -> String {
 /// The entries of a mapping; an empty value is an empty mapping.
 pub(crate) fn mapping<'n>(
     reports: &mut Reports,
-    node: &'n Node,
+    node: &'n YamlNode,
     path: &str,
-) -> Option<&'n [Entry]> {
+) -> Option<&'n [YamlEntry]> {
     match &node.value {
-        Value::Map(entries) => Some(entries),
-        Value::Null => Some(&[]),
-        Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::List(_) => {
+        YamlValue::Map(entries) => Some(entries),
+        YamlValue::Null => Some(&[]),
+        YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_) => {
             reports.add(wrong_type(node, path, "a mapping"));
             None
         }
@@ -295,11 +299,11 @@ pub(crate) fn mapping<'n>(
 /// The entries of a mapping with free keys (zone names, tools), each key once.
 pub(crate) fn free_mapping<'n>(
     reports: &mut Reports,
-    node: &'n Node,
+    node: &'n YamlNode,
     path: &str,
-) -> Option<Vec<&'n Entry>> {
+) -> Option<Vec<&'n YamlEntry>> {
     let entries = mapping(reports, node, path)?;
-    let mut first: BTreeMap<&str, &Entry> = BTreeMap::new();
+    let mut first: BTreeMap<&str, &YamlEntry> = BTreeMap::new();
     let mut list = Vec::new();
     for entry in entries {
         match first.insert(&entry.key, entry) {
@@ -310,7 +314,7 @@ pub(crate) fn free_mapping<'n>(
     Some(list)
 }
 
-fn twice(entry: &Entry, first: &Entry) -> Diagnostic {
+fn twice(entry: &YamlEntry, first: &YamlEntry) -> Diagnostic {
     Diagnostic::error(
         DiagnosticCode::DuplicateKey,
         format!("`{}` stands here a second time", entry.key),
@@ -320,34 +324,34 @@ fn twice(entry: &Entry, first: &Entry) -> Diagnostic {
     .help("remove one of them: which one holds must not depend on the order")
 }
 
-pub(crate) fn string<'n>(reports: &mut Reports, node: &'n Node, path: &str) -> Option<&'n str> {
+pub(crate) fn string<'n>(reports: &mut Reports, node: &'n YamlNode, path: &str) -> Option<&'n str> {
     match &node.value {
-        Value::Str(text) => Some(text),
-        Value::Int(_) | Value::Float(_) | Value::Bool(_) => {
+        YamlValue::Str(text) => Some(text),
+        YamlValue::Int(_) | YamlValue::Float(_) | YamlValue::Bool(_) => {
             reports.add(wrong_type(node, path, "a string").help("put it in quotes"));
             None
         }
-        Value::Null | Value::List(_) | Value::Map(_) => {
+        YamlValue::Null | YamlValue::List(_) | YamlValue::Map(_) => {
             reports.add(wrong_type(node, path, "a string"));
             None
         }
     }
 }
 
-pub(crate) fn boolean(reports: &mut Reports, node: &Node, path: &str) -> Option<bool> {
+pub(crate) fn boolean(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<bool> {
     match &node.value {
-        Value::Bool(value) => Some(*value),
+        YamlValue::Bool(value) => Some(*value),
         // What YAML 1.1 took for a boolean.
-        Value::Str(word) if let Some(meant) = old_boolean(word) => {
+        YamlValue::Str(word) if let Some(meant) = old_boolean(word) => {
             reports.add(wrong_type(node, path, "true or false").help(format!("write `{meant}`")));
             None
         }
-        Value::Null
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::List(_)
-        | Value::Map(_) => {
+        YamlValue::Null
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => {
             reports.add(wrong_type(node, path, "true or false"));
             None
         }
@@ -362,17 +366,21 @@ pub(crate) fn old_boolean(word: &str) -> Option<bool> {
     }
 }
 
-pub(crate) fn count(reports: &mut Reports, node: &Node, path: &str) -> Option<u64> {
+pub(crate) fn count(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<u64> {
     /// Up to here every whole number has an exact f64.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let number = match &node.value {
-        Value::Int(number) => u64::try_from(*number).ok(),
+        YamlValue::Int(number) => u64::try_from(*number).ok(),
         // `1e7`: written as a float, meant as a count.
-        Value::Float(number) if number.fract() == 0.0 && (0.0..EXACT).contains(number) => {
+        YamlValue::Float(number) if number.fract() == 0.0 && (0.0..EXACT).contains(number) => {
             Some(*number as u64)
         }
-        Value::Float(_) => None,
-        Value::Null | Value::Bool(_) | Value::Str(_) | Value::List(_) | Value::Map(_) => {
+        YamlValue::Float(_) => None,
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => {
             reports.add(wrong_type(node, path, "a whole number above 0"));
             return None;
         }
@@ -391,11 +399,15 @@ pub(crate) fn count(reports: &mut Reports, node: &Node, path: &str) -> Option<u6
 }
 
 /// A number that is not negative.
-pub(crate) fn number(reports: &mut Reports, node: &Node, path: &str) -> Option<f64> {
+pub(crate) fn number(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<f64> {
     let number = match &node.value {
-        Value::Int(number) => *number as f64,
-        Value::Float(number) => *number,
-        Value::Null | Value::Bool(_) | Value::Str(_) | Value::List(_) | Value::Map(_) => {
+        YamlValue::Int(number) => *number as f64,
+        YamlValue::Float(number) => *number,
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => {
             reports.add(wrong_type(node, path, "a number"));
             return None;
         }
@@ -410,7 +422,7 @@ pub(crate) fn number(reports: &mut Reports, node: &Node, path: &str) -> Option<f
 
 pub(crate) fn word<T: Copy>(
     reports: &mut Reports,
-    node: &Node,
+    node: &YamlNode,
     path: &str,
     words: &[(&'static str, T)],
 ) -> Option<T> {
@@ -436,18 +448,22 @@ pub(crate) fn word<T: Copy>(
     None
 }
 
-pub(crate) fn list<'n>(reports: &mut Reports, node: &'n Node, path: &str) -> Option<&'n [Node]> {
+pub(crate) fn list<'n>(
+    reports: &mut Reports,
+    node: &'n YamlNode,
+    path: &str,
+) -> Option<&'n [YamlNode]> {
     match &node.value {
-        Value::List(items) => Some(items),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::Map(_) => {
+        YamlValue::List(items) => Some(items),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::Map(_) => {
             let wrong = wrong_type(node, path, "a list");
             reports.add(match &node.value {
-                Value::Str(text) => wrong.help(format!("write `[{text}]`")),
+                YamlValue::Str(text) => wrong.help(format!("write `[{text}]`")),
                 _ => wrong,
             });
             None
@@ -458,7 +474,7 @@ pub(crate) fn list<'n>(reports: &mut Reports, node: &'n Node, path: &str) -> Opt
 /// The beginning of a list that is looked through again and again: its cost is what bounds it.
 pub(crate) fn at_most<'l, T>(
     reports: &mut Reports,
-    node: &Node,
+    node: &YamlNode,
     path: &str,
     items: &'l [T],
     most: usize,
@@ -472,9 +488,9 @@ pub(crate) fn at_most<'l, T>(
 
 pub(crate) fn strings<'n>(
     reports: &mut Reports,
-    node: &'n Node,
+    node: &'n YamlNode,
     path: &str,
-) -> Option<Vec<(&'n str, &'n Node)>> {
+) -> Option<Vec<(&'n str, &'n YamlNode)>> {
     let items = list(reports, node, path)?;
     let read = items
         .iter()
@@ -483,7 +499,7 @@ pub(crate) fn strings<'n>(
     Some(read)
 }
 
-pub(crate) fn wrong_type(node: &Node, path: &str, expected: &str) -> Diagnostic {
+pub(crate) fn wrong_type(node: &YamlNode, path: &str, expected: &str) -> Diagnostic {
     let subject = if path.is_empty() {
         "the file".to_owned()
     } else {

@@ -8,13 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::text::{Layer, Text};
+use crate::syntax::text::{Layer, SourceText};
 
 /// A config file of this size holds more than anybody reads.
 pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Read a file; `shown` is its name in messages.
-pub(crate) fn read(path: &Path, shown: &str, layer: Layer) -> Result<Arc<Text>, Box<Diagnostic>> {
+pub(crate) fn read(
+    path: &Path,
+    shown: &str,
+    layer: Layer,
+) -> Result<Arc<SourceText>, Box<Diagnostic>> {
     let refuse = |code, message: String| {
         let shown_once = format!("cannot read {shown}: {message}");
         Box::new(Diagnostic::error(code, shown_once).in_file(shown))
@@ -49,12 +53,12 @@ pub(crate) fn read(path: &Path, shown: &str, layer: Layer) -> Result<Arc<Text>, 
     let text = String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         let readable = String::from_utf8_lossy(error.as_bytes()).into_owned();
-        let text = Text::file(shown.to_owned(), path, layer, readable);
+        let text = SourceText::file(shown.to_owned(), path, layer, readable);
         let at = text.place_of(offset);
         let message = format!("cannot read {shown}: it is not UTF-8 (byte offset {offset})");
         Box::new(Diagnostic::error(DiagnosticCode::NotUtf8, message).at(&at))
     })?;
-    Ok(Text::file(shown.to_owned(), path, layer, text))
+    Ok(SourceText::file(shown.to_owned(), path, layer, text))
 }
 
 fn open(path: &Path) -> std::io::Result<File> {

@@ -60,7 +60,7 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// The part of a line around a caret.
-pub(crate) struct Window {
+pub(crate) struct CaretExcerpt {
     pub(crate) line: String,
     /// Columns of the terminal before the caret, and under it.
     pub(crate) before: usize,
@@ -68,23 +68,23 @@ pub(crate) struct Window {
 }
 
 /// Instead of a line that may hold a secret.
-pub(crate) fn hidden() -> Window {
+pub(crate) fn hidden() -> CaretExcerpt {
     let line = "(not shown: a key may stand here)".to_owned();
-    Window {
+    CaretExcerpt {
         carets: line.len(),
         before: 0,
         line,
     }
 }
 
-pub(crate) fn window(span: &Span) -> Window {
+pub(crate) fn window(span: &Span) -> CaretExcerpt {
     const BEFORE: usize = 80;
     const TOTAL: usize = 160;
     const CARETS: usize = 60;
     let first = span.column.saturating_sub(1) as usize;
     let last = first.saturating_add(span.width as usize);
     let start = first.saturating_sub(BEFORE);
-    let mut window = Window {
+    let mut window = CaretExcerpt {
         line: String::new(),
         before: 0,
         carets: 0,
@@ -118,7 +118,7 @@ pub(crate) fn window(span: &Span) -> Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::text::{Layer, Text};
+    use crate::syntax::text::{Layer, SourceText};
 
     #[test]
     fn a_message_cannot_draw_on_the_terminal() {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn carets(line: &str, column: u32, width: u32) -> String {
-        let text = Text::inline("t".into(), Layer::Project, line.into());
+        let text = SourceText::inline("t".into(), Layer::Project, line.into());
         let shown = window(&Span {
             text,
             line: 1,

@@ -78,11 +78,11 @@ impl Eq for ConfigOrigin {}
 /// Where something stands. No part of what it says: whatever is said is the same wherever it
 /// stands.
 #[derive(Clone, Default)]
-pub(crate) struct Place(pub(crate) Option<ConfigOrigin>);
+pub(crate) struct SourceLocation(pub(crate) Option<ConfigOrigin>);
 
-impl Place {
-    pub(crate) fn at(span: &Span) -> Place {
-        Place(Some(span.origin()))
+impl SourceLocation {
+    pub(crate) fn at(span: &Span) -> SourceLocation {
+        SourceLocation(Some(span.origin()))
     }
 
     pub(crate) fn origin(&self) -> Option<&ConfigOrigin> {
@@ -90,15 +90,15 @@ impl Place {
     }
 }
 
-impl PartialEq for Place {
-    fn eq(&self, _: &Place) -> bool {
+impl PartialEq for SourceLocation {
+    fn eq(&self, _: &SourceLocation) -> bool {
         true
     }
 }
 
-impl Eq for Place {}
+impl Eq for SourceLocation {}
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for SourceLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("_")
     }
@@ -157,7 +157,7 @@ impl std::fmt::Display for ConfigOrigin {
 }
 
 /// One text that was read, under the name that messages show.
-pub(crate) struct Text {
+pub(crate) struct SourceText {
     pub(crate) layer: Layer,
     /// As shown in messages.
     pub(crate) name: String,
@@ -170,18 +170,18 @@ pub(crate) struct Text {
     yaml_at: usize,
 }
 
-impl Text {
-    pub(crate) fn file(name: String, path: &Path, layer: Layer, text: String) -> Arc<Text> {
-        Text::new(name, Some(path.to_path_buf()), layer, text, 0)
+impl SourceText {
+    pub(crate) fn file(name: String, path: &Path, layer: Layer, text: String) -> Arc<SourceText> {
+        SourceText::new(name, Some(path.to_path_buf()), layer, text, 0)
     }
 
-    pub(crate) fn inline(name: String, layer: Layer, text: String) -> Arc<Text> {
-        Text::new(name, None, layer, text, 0)
+    pub(crate) fn inline(name: String, layer: Layer, text: String) -> Arc<SourceText> {
+        SourceText::new(name, None, layer, text, 0)
     }
 
     /// `KEY=VALUE`, of which the value is YAML.
-    pub(crate) fn setting(name: String, layer: Layer, key: &str, value: &str) -> Arc<Text> {
-        Text::new(name, None, layer, format!("{key}={value}"), key.len() + 1)
+    pub(crate) fn setting(name: String, layer: Layer, key: &str, value: &str) -> Arc<SourceText> {
+        SourceText::new(name, None, layer, format!("{key}={value}"), key.len() + 1)
     }
 
     /// The part that is YAML.
@@ -210,7 +210,7 @@ impl Text {
         layer: Layer,
         text: String,
         yaml_at: usize,
-    ) -> Arc<Text> {
+    ) -> Arc<SourceText> {
         // As YAML counts them: `\n`, `\r\n`, and `\r` alone.
         let bytes = text.as_bytes();
         let ends_line = |at: usize| match bytes[at] {
@@ -222,7 +222,7 @@ impl Text {
             .filter(|at| ends_line(*at))
             .map(|at| at + 1);
         let starts = std::iter::once(0).chain(after_breaks).collect();
-        Arc::new(Text {
+        Arc::new(SourceText {
             layer,
             name,
             path,
@@ -234,7 +234,7 @@ impl Text {
 
     /// A place of one character. A parser that waits for more text complains behind the end:
     /// that becomes the place behind the last character.
-    pub(crate) fn inside(self: &Arc<Text>, line: u32, column: u32) -> Span {
+    pub(crate) fn inside(self: &Arc<SourceText>, line: u32, column: u32) -> Span {
         let lines = self.starts.len() - usize::from(self.starts.last() == Some(&self.text.len()));
         let last = u32::try_from(lines).unwrap_or(u32::MAX).max(1);
         let (line, column) = match line {
@@ -252,7 +252,7 @@ impl Text {
     }
 
     /// The place of a byte that begins a character.
-    pub(crate) fn place_of(self: &Arc<Text>, offset: usize) -> Span {
+    pub(crate) fn place_of(self: &Arc<SourceText>, offset: usize) -> Span {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or(0);
         let before = self.text.get(start..offset).unwrap_or("");
@@ -277,7 +277,7 @@ impl Text {
 }
 
 /// Without the text itself, which every place in it would repeat.
-impl std::fmt::Debug for Text {
+impl std::fmt::Debug for SourceText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Text")
             .field("layer", &self.layer)
@@ -289,7 +289,7 @@ impl std::fmt::Debug for Text {
 /// A place in a text: what a caret points at.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
-    pub(crate) text: Arc<Text>,
+    pub(crate) text: Arc<SourceText>,
     pub(crate) line: u32,
     pub(crate) column: u32,
     /// In characters, on this line; at least 1.
@@ -298,7 +298,7 @@ pub(crate) struct Span {
 
 impl Span {
     /// The first character of a text.
-    pub(crate) fn start(text: &Arc<Text>) -> Span {
+    pub(crate) fn start(text: &Arc<SourceText>) -> Span {
         Span {
             text: Arc::clone(text),
             line: 1,

@@ -13,46 +13,46 @@ use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spa
 
 use crate::syntax::complaint::complaint;
 use crate::syntax::diagnostic::Diagnostic;
-use crate::syntax::text::{Span, Text};
+use crate::syntax::text::{SourceText, Span};
 
 /// A value and its place.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) value: Value,
+pub(crate) struct YamlNode {
+    pub(crate) value: YamlValue,
     pub(crate) span: Span,
 }
 
 /// What YAML 1.2's core schema knows.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum YamlValue {
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
     Str(String),
-    List(Vec<Node>),
-    Map(Vec<Entry>),
+    List(Vec<YamlNode>),
+    Map(Vec<YamlEntry>),
 }
 
 /// One entry of a mapping, in file order; a key may occur more than once here.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct YamlEntry {
     pub(crate) key: String,
     pub(crate) key_span: Span,
-    pub(crate) node: Node,
+    pub(crate) node: YamlNode,
 }
 
-impl Node {
+impl YamlNode {
     /// The value without its places; of a key that occurs twice the last.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match &self.value {
-            Value::Null => serde_json::Value::Null,
-            Value::Bool(value) => (*value).into(),
-            Value::Int(value) => (*value).into(),
-            Value::Float(value) => (*value).into(),
-            Value::Str(value) => value.as_str().into(),
-            Value::List(items) => items.iter().map(Node::to_json).collect(),
-            Value::Map(entries) => entries
+            YamlValue::Null => serde_json::Value::Null,
+            YamlValue::Bool(value) => (*value).into(),
+            YamlValue::Int(value) => (*value).into(),
+            YamlValue::Float(value) => (*value).into(),
+            YamlValue::Str(value) => value.as_str().into(),
+            YamlValue::List(items) => items.iter().map(YamlNode::to_json).collect(),
+            YamlValue::Map(entries) => entries
                 .iter()
                 .map(|entry| (entry.key.clone(), entry.node.to_json()))
                 .collect(),
@@ -62,23 +62,26 @@ impl Node {
     /// The word for this kind of value in "expected X, found Y".
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
-            Value::Null => "nothing",
-            Value::Bool(_) => "a boolean",
-            Value::Int(_) | Value::Float(_) => "a number",
-            Value::Str(_) => "a string",
-            Value::List(_) => "a list",
-            Value::Map(_) => "a mapping",
+            YamlValue::Null => "nothing",
+            YamlValue::Bool(_) => "a boolean",
+            YamlValue::Int(_) | YamlValue::Float(_) => "a number",
+            YamlValue::Str(_) => "a string",
+            YamlValue::List(_) => "a list",
+            YamlValue::Map(_) => "a mapping",
         }
     }
 }
 
 /// Parse one document. `None`: the text holds nothing but comments and blanks.
-pub(crate) fn parse(text: &Arc<Text>) -> Result<Option<Node>, Box<Diagnostic>> {
+pub(crate) fn parse(text: &Arc<SourceText>) -> Result<Option<YamlNode>, Box<Diagnostic>> {
     parse_part(text, text.yaml())
 }
 
 /// Parse the beginning of a text (front matter), so that lines keep their numbers.
-pub(crate) fn parse_part(text: &Arc<Text>, part: &str) -> Result<Option<Node>, Box<Diagnostic>> {
+pub(crate) fn parse_part(
+    text: &Arc<SourceText>,
+    part: &str,
+) -> Result<Option<YamlNode>, Box<Diagnostic>> {
     let options = serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         merge_keys: MergeKeyPolicy::Error,
@@ -104,12 +107,13 @@ pub(crate) fn parse_part(text: &Arc<Text>, part: &str) -> Result<Option<Node>, B
             max_anchors: 1_000,
         },
     };
-    let parsed: Result<Option<Spanned<Raw>>, _> =
+    let parsed: Result<Option<Spanned<RawNode>>, _> =
         serde_saphyr::from_str_with_options(part, options);
     match parsed {
         Ok(Some(raw)) => Ok(match place(text, raw) {
-            Node {
-                value: Value::Null, ..
+            YamlNode {
+                value: YamlValue::Null,
+                ..
             } => None,
             node => Some(node),
         }),
@@ -132,18 +136,18 @@ pub(crate) fn clamp(number: u64) -> u32 {
 }
 
 /// Raw nodes as serde hands them over, before they are tied to their text.
-enum Raw {
+enum RawNode {
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
     Str(String),
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+    List(Vec<Spanned<RawNode>>),
+    Map(Vec<(Spanned<String>, Spanned<RawNode>)>),
 }
 
-impl<'de> Deserialize<'de> for Raw {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
+impl<'de> Deserialize<'de> for RawNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawNode, D::Error> {
         deserializer.deserialize_any(RawVisitor)
     }
 }
@@ -151,91 +155,93 @@ impl<'de> Deserialize<'de> for Raw {
 struct RawVisitor;
 
 impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
+    type Value = RawNode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a YAML value")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
-        Ok(Raw::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<RawNode, E> {
+        Ok(RawNode::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
-        Ok(Raw::Int(value))
+    fn visit_i64<E>(self, value: i64) -> Result<RawNode, E> {
+        Ok(RawNode::Int(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<RawNode, E> {
         // Above i64 no key of ours has a meaning; a float keeps the magnitude for the message.
-        Ok(i64::try_from(value).map_or(Raw::Float(value as f64), Raw::Int))
+        Ok(i64::try_from(value).map_or(RawNode::Float(value as f64), RawNode::Int))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Raw, E> {
-        Ok(Raw::Float(value as f64))
+    fn visit_i128<E>(self, value: i128) -> Result<RawNode, E> {
+        Ok(RawNode::Float(value as f64))
     }
 
-    fn visit_u128<E>(self, value: u128) -> Result<Raw, E> {
-        Ok(Raw::Float(value as f64))
+    fn visit_u128<E>(self, value: u128) -> Result<RawNode, E> {
+        Ok(RawNode::Float(value as f64))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
-        Ok(Raw::Float(value))
+    fn visit_f64<E>(self, value: f64) -> Result<RawNode, E> {
+        Ok(RawNode::Float(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
-        Ok(Raw::Str(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<RawNode, E> {
+        Ok(RawNode::Str(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Raw, E> {
-        Ok(Raw::Str(value))
+    fn visit_string<E>(self, value: String) -> Result<RawNode, E> {
+        Ok(RawNode::Str(value))
     }
 
-    fn visit_bytes<E>(self, value: &[u8]) -> Result<Raw, E> {
-        Ok(Raw::Str(String::from_utf8_lossy(value).into_owned()))
+    fn visit_bytes<E>(self, value: &[u8]) -> Result<RawNode, E> {
+        Ok(RawNode::Str(String::from_utf8_lossy(value).into_owned()))
     }
 
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+    fn visit_unit<E>(self) -> Result<RawNode, E> {
+        Ok(RawNode::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+    fn visit_none<E>(self) -> Result<RawNode, E> {
+        Ok(RawNode::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
-        Raw::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawNode, D::Error> {
+        RawNode::deserialize(deserializer)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<RawNode, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Raw::List(list))
+        Ok(RawNode::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<RawNode, A::Error> {
         let mut map = Vec::new();
         while let Some(key) = entries.next_key::<Spanned<String>>()? {
             map.push((key, entries.next_value()?));
         }
-        Ok(Raw::Map(map))
+        Ok(RawNode::Map(map))
     }
 }
 
-fn place(text: &Arc<Text>, raw: Spanned<Raw>) -> Node {
+fn place(text: &Arc<SourceText>, raw: Spanned<RawNode>) -> YamlNode {
     let span = span(text, raw.referenced);
     let value = match raw.value {
-        Raw::Null => Value::Null,
-        Raw::Bool(value) => Value::Bool(value),
-        Raw::Int(value) => Value::Int(value),
-        Raw::Float(value) => Value::Float(value),
-        Raw::Str(value) => Value::Str(value),
-        Raw::List(items) => Value::List(items.into_iter().map(|item| place(text, item)).collect()),
-        Raw::Map(entries) => Value::Map(
+        RawNode::Null => YamlValue::Null,
+        RawNode::Bool(value) => YamlValue::Bool(value),
+        RawNode::Int(value) => YamlValue::Int(value),
+        RawNode::Float(value) => YamlValue::Float(value),
+        RawNode::Str(value) => YamlValue::Str(value),
+        RawNode::List(items) => {
+            YamlValue::List(items.into_iter().map(|item| place(text, item)).collect())
+        }
+        RawNode::Map(entries) => YamlValue::Map(
             entries
                 .into_iter()
-                .map(|(key, node)| Entry {
+                .map(|(key, node)| YamlEntry {
                     key_span: self::span(text, key.referenced),
                     key: key.value,
                     node: place(text, node),
@@ -243,10 +249,10 @@ fn place(text: &Arc<Text>, raw: Spanned<Raw>) -> Node {
                 .collect(),
         ),
     };
-    Node { value, span }
+    YamlNode { value, span }
 }
 
-fn span(text: &Arc<Text>, location: serde_saphyr::Location) -> Span {
+fn span(text: &Arc<SourceText>, location: serde_saphyr::Location) -> Span {
     let line = clamp(location.line()).max(1);
     let column = text.column(line, clamp(location.column()).max(1));
     let length = usize::try_from(location.span().len()).unwrap_or(usize::MAX);
@@ -275,11 +281,11 @@ mod tests {
     use super::*;
     use crate::syntax::text::Layer;
 
-    fn text(text: &str) -> Arc<Text> {
-        Text::inline("t.yaml".into(), Layer::Project, text.into())
+    fn text(text: &str) -> Arc<SourceText> {
+        SourceText::inline("t.yaml".into(), Layer::Project, text.into())
     }
 
-    fn outline(node: &Node, out: &mut String, depth: usize) {
+    fn outline(node: &YamlNode, out: &mut String, depth: usize) {
         use std::fmt::Write;
         let at = &node.span;
         writeln!(
@@ -293,7 +299,7 @@ mod tests {
         )
         .unwrap();
         match &node.value {
-            Value::Map(entries) => {
+            YamlValue::Map(entries) => {
                 for entry in entries {
                     let at = &entry.key_span;
                     writeln!(
@@ -305,12 +311,16 @@ mod tests {
                     outline(&entry.node, out, depth + 2);
                 }
             }
-            Value::List(items) => {
+            YamlValue::List(items) => {
                 for item in items {
                     outline(item, out, depth + 2);
                 }
             }
-            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {}
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Int(_)
+            | YamlValue::Float(_)
+            | YamlValue::Str(_) => {}
         }
     }
 

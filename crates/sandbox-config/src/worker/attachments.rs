@@ -1,9 +1,9 @@
 //! `attachment_policy`: what may be handed to a worker beside its input. A policy is the receiving
 //! worker's word; that an attachment lies in what its sender may read is the sender's grant's.
 
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::Fields;
+use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;
 
 /// What may be attached to a worker's input.
@@ -82,11 +82,11 @@ impl AttachmentPolicy {
 }
 
 /// The key of a worker file.
-pub(crate) fn policy(walk: &mut Walk<'_>, top: &Fields<'_>) -> AttachmentPolicy {
+pub(crate) fn policy(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> AttachmentPolicy {
     let mut policy = AttachmentPolicy::default();
     let Some(section) = top.get("attachment_policy").and_then(|entry| {
         let path = "attachment_policy";
-        Fields::open(&mut walk.reports, &entry.node, path, &keys::ATTACHMENTS)
+        MappingFields::open(&mut walk.reports, &entry.node, path, &keys::ATTACHMENTS)
     }) else {
         return policy;
     };
@@ -101,7 +101,11 @@ pub(crate) fn policy(walk: &mut Walk<'_>, top: &Fields<'_>) -> AttachmentPolicy 
     policy
 }
 
-fn suffixes(walk: &mut Walk<'_>, section: &Fields<'_>, key: &'static str) -> Vec<String> {
+fn suffixes(
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
+    key: &'static str,
+) -> Vec<String> {
     let mut list = Vec::new();
     for (suffix, node) in section.strings(&mut walk.reports, key).unwrap_or_default() {
         if suffix.starts_with('.') && suffix.len() > 1 && !suffix.contains('/') {

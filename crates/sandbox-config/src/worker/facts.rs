@@ -3,15 +3,15 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields};
-use crate::syntax::yaml::{Node, Value};
+use crate::syntax::fields::{self, MappingFields};
+use crate::syntax::yaml::{YamlNode, YamlValue};
 use crate::worker::Worker;
 use crate::worker::attachments::{self, AttachmentPolicy};
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct WorkerMetadata {
     /// Empty: any.
     compatible_models: Vec<String>,
     attachments: AttachmentPolicy,
@@ -72,8 +72,8 @@ impl Worker {
 }
 
 /// The keys of a worker file.
-pub(crate) fn facts(walk: &mut Walk<'_>, top: &Fields<'_>) -> Facts {
-    let facts = Facts {
+pub(crate) fn facts(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> WorkerMetadata {
+    let facts = WorkerMetadata {
         compatible_models: compatible_models(walk, top),
         attachments: attachments::policy(walk, top),
         allow_empty_input: top
@@ -96,19 +96,19 @@ pub(crate) fn facts(walk: &mut Walk<'_>, top: &Fields<'_>) -> Facts {
     facts
 }
 
-fn text<'n>(top: &Fields<'n>, key: &'static str) -> Option<&'n str> {
+fn text<'n>(top: &MappingFields<'n>, key: &'static str) -> Option<&'n str> {
     match &top.get(key)?.node.value {
-        Value::Str(text) => Some(text),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::List(_)
-        | Value::Map(_) => None,
+        YamlValue::Str(text) => Some(text),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => None,
     }
 }
 
-fn compatible_models(walk: &mut Walk<'_>, top: &Fields<'_>) -> Vec<String> {
+fn compatible_models(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Vec<String> {
     let list = top
         .strings(&mut walk.reports, "compatible_models")
         .unwrap_or_default();
@@ -126,11 +126,11 @@ fn compatible_models(walk: &mut Walk<'_>, top: &Fields<'_>) -> Vec<String> {
         .collect()
 }
 
-fn metadata(walk: &mut Walk<'_>, top: &Fields<'_>) -> Map<String, Json> {
+fn metadata(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Map<String, Json> {
     let Some(entry) = top.get("metadata") else {
         return Map::new();
     };
-    if let Value::Null = entry.node.value {
+    if let YamlValue::Null = entry.node.value {
         walk.reports
             .add(fields::wrong_type(&entry.node, "metadata", "a mapping"));
         return Map::new();
@@ -143,15 +143,15 @@ fn metadata(walk: &mut Walk<'_>, top: &Fields<'_>) -> Map<String, Json> {
 }
 
 /// A value as it is carried along. The parser bounds how deep it goes.
-fn json(node: &Node) -> Json {
+fn json(node: &YamlNode) -> Json {
     match &node.value {
-        Value::Null => Json::Null,
-        Value::Bool(value) => Json::from(*value),
-        Value::Int(number) => Json::from(*number),
-        Value::Float(number) => Json::from(*number),
-        Value::Str(text) => Json::from(text.as_str()),
-        Value::List(items) => items.iter().map(json).collect(),
-        Value::Map(entries) => entries
+        YamlValue::Null => Json::Null,
+        YamlValue::Bool(value) => Json::from(*value),
+        YamlValue::Int(number) => Json::from(*number),
+        YamlValue::Float(number) => Json::from(*number),
+        YamlValue::Str(text) => Json::from(text.as_str()),
+        YamlValue::List(items) => items.iter().map(json).collect(),
+        YamlValue::Map(entries) => entries
             .iter()
             .map(|entry| (entry.key.clone(), json(&entry.node)))
             .collect::<Map<String, Json>>()

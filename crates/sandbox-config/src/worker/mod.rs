@@ -26,12 +26,12 @@ use crate::project::library::stem;
 use crate::project::network;
 use crate::project::sections;
 use crate::project::trust::PrivilegedSetting;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{Fields, Reports};
+use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::keys;
-use crate::syntax::text::{ConfigOrigin, Span, Text};
-use crate::syntax::yaml::{self, Node, Value};
+use crate::syntax::text::{ConfigOrigin, SourceText, Span};
+use crate::syntax::yaml::{self, YamlNode, YamlValue};
 
 /// A worker as its file describes it. What it may do is another matter: that is a
 /// [`Grant`], made from somebody's grant and [`Worker::declaration`].
@@ -67,7 +67,7 @@ pub struct Worker {
     declaration: Declaration,
     tools: Option<Vec<String>>,
     delegates: Delegates,
-    facts: facts::Facts,
+    facts: facts::WorkerMetadata,
     schemas: schemas::Schemas,
     /// Where each listed name stands.
     delegates_at: Vec<ConfigOrigin>,
@@ -286,8 +286,8 @@ const MAX_FRONT_BYTES: usize = 512 * 1024;
 
 /// Read one worker's text. `None`: what is wrong has been noted.
 pub(crate) fn parse(
-    walk: &mut Walk<'_>,
-    text: &Arc<Text>,
+    walk: &mut LoadContext<'_>,
+    text: &Arc<SourceText>,
     file: &Path,
     ceiling: &Grant,
 ) -> Option<Worker> {
@@ -318,11 +318,11 @@ pub(crate) fn parse(
             return None;
         }
     };
-    let root = root.unwrap_or_else(|| Node {
-        value: Value::Map(Vec::new()),
+    let root = root.unwrap_or_else(|| YamlNode {
+        value: YamlValue::Map(Vec::new()),
         span: Span::start(text),
     });
-    let top = Fields::open(&mut walk.reports, &root, "", &keys::WORKER)?;
+    let top = MappingFields::open(&mut walk.reports, &root, "", &keys::WORKER)?;
     let stem = stem(file);
     let name = name(&mut walk.reports, &top, stem);
     let description = top
@@ -411,7 +411,7 @@ fn split(text: &str) -> Result<(&str, &str), &'static str> {
     }
 }
 
-fn name(reports: &mut Reports, top: &Fields<'_>, stem: &str) -> String {
+fn name(reports: &mut Reports, top: &MappingFields<'_>, stem: &str) -> String {
     let written = top.string(reports, "name");
     let at = top.get("name").map_or(&top.span, |entry| &entry.node.span);
     let name = written.unwrap_or(stem);
@@ -430,7 +430,7 @@ fn name(reports: &mut Reports, top: &Fields<'_>, stem: &str) -> String {
     name.to_owned()
 }
 
-fn instructions(reports: &mut Reports, top: &Fields<'_>, body: &str) -> String {
+fn instructions(reports: &mut Reports, top: &MappingFields<'_>, body: &str) -> String {
     let body = body.trim_start_matches(['\r', '\n']);
     let key = top.string(reports, "instructions");
     match (top.get("instructions"), body.trim().is_empty()) {

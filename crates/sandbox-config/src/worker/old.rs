@@ -7,24 +7,28 @@ use std::fmt::Write as _;
 
 use crate::front::{FrontEnd, mounts, paths};
 use crate::grant::Grant;
-use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::mount::{Mode, Mount};
-use crate::grant::restrict::{Place, Restrict};
-use crate::project::walk::Walk;
+use crate::grant::restrict::{NarrowedDirectory, Restrict};
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::yaml::{Entry, Node, Value};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// What an old declaration comes to.
-pub(crate) struct Old {
+pub(crate) struct LegacySandbox {
     pub(crate) declaration: Declaration,
     /// What the program holds by it, if the program says nothing itself.
     pub(crate) program: Option<Vec<Mount>>,
 }
 
 /// Read `paths` or `mounts` of a worker.
-pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant) -> Old {
+pub(crate) fn read(
+    walk: &mut LoadContext<'_>,
+    entry: &YamlEntry,
+    ceiling: &Grant,
+) -> LegacySandbox {
     let written = written(entry);
-    let nothing = Old {
+    let nothing = LegacySandbox {
         declaration: Declaration::none(),
         program: None,
     };
@@ -40,7 +44,7 @@ pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant) -> Old {
             };
             if ceiling.mounts().next().is_none() {
                 walk.reports.add(as_program(entry, &written));
-                Old {
+                LegacySandbox {
                     declaration: Declaration::zones(
                         table
                             .iter()
@@ -52,8 +56,8 @@ pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant) -> Old {
                 let (places, dropped) = places(&table, ceiling);
                 walk.reports.add(as_narrowing(entry, &places, &dropped));
                 let mut declaration = Declaration::none();
-                declaration.mounts = MountWish::Places(places);
-                Old {
+                declaration.mounts = MountRequest::Places(places);
+                LegacySandbox {
                     declaration,
                     program: None,
                 }
@@ -64,13 +68,13 @@ pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant) -> Old {
 
 /// Where the directories of an old declaration lie in the program's sandbox; and the names of
 /// those that lie outside.
-fn places(table: &[Mount], ceiling: &Grant) -> (Vec<Place>, Vec<String>) {
+fn places(table: &[Mount], ceiling: &Grant) -> (Vec<NarrowedDirectory>, Vec<String>) {
     let mut places = Vec::new();
     let mut dropped = Vec::new();
     for mount in table {
         let place = ceiling.place_of(mount.host());
         match place.and_then(|place| Restrict::to(&place).ok()) {
-            Some(restrict) => places.push(Place {
+            Some(restrict) => places.push(NarrowedDirectory {
                 restrict: match mount.mode() {
                     Mode::ReadOnly => restrict.readonly(true),
                     Mode::ReadWrite => restrict,
@@ -85,7 +89,7 @@ fn places(table: &[Mount], ceiling: &Grant) -> (Vec<Place>, Vec<String>) {
 }
 
 /// One directory as an old file spells it. Nothing is checked here: it is only shown again.
-struct Written {
+struct LegacyDirectory {
     name: String,
     root: String,
     mode: Mode,
@@ -93,8 +97,8 @@ struct Written {
     max_file_bytes: Option<i64>,
 }
 
-fn written(entry: &Entry) -> Vec<Written> {
-    let one = |name: String, node: &Node| Written {
+fn written(entry: &YamlEntry) -> Vec<LegacyDirectory> {
+    let one = |name: String, node: &YamlNode| LegacyDirectory {
         root: text(node, &["root", "path", "source", "host"])
             .unwrap_or_else(|| format!("./{name}")),
         mode: mode(node, entry.key == "mounts"),
@@ -103,11 +107,11 @@ fn written(entry: &Entry) -> Vec<Written> {
         name,
     };
     match &entry.node.value {
-        Value::Map(entries) => entries
+        YamlValue::Map(entries) => entries
             .iter()
             .map(|entry| one(entry.key.clone(), &entry.node))
             .collect(),
-        Value::List(items) => items
+        YamlValue::List(items) => items
             .iter()
             .map(|item| {
                 let target = text(item, &["target", "name", "destination"]).unwrap_or_default();
@@ -116,16 +120,18 @@ fn written(entry: &Entry) -> Vec<Written> {
                 one(name.to_owned(), item)
             })
             .collect(),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {
-            Vec::new()
-        }
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => Vec::new(),
     }
 }
 
 /// `paths` read unless they say `rw`; `mounts` write unless they say `readonly`.
-fn mode(node: &Node, of_mount: bool) -> Mode {
+fn mode(node: &YamlNode, of_mount: bool) -> Mode {
     let readonly = find(node, &["readonly", "readOnly", "read_only"]);
-    let readonly = readonly.map(|value| matches!(value, Value::Bool(true)));
+    let readonly = readonly.map(|value| matches!(value, YamlValue::Bool(true)));
     match (text(node, &["mode"]).as_deref(), readonly) {
         (Some("rw"), None) => Mode::ReadWrite,
         (None, Some(false)) => Mode::ReadWrite,
@@ -134,8 +140,8 @@ fn mode(node: &Node, of_mount: bool) -> Mode {
     }
 }
 
-fn find<'n>(node: &'n Node, keys: &[&str]) -> Option<&'n Value> {
-    let Value::Map(entries) = &node.value else {
+fn find<'n>(node: &'n YamlNode, keys: &[&str]) -> Option<&'n YamlValue> {
+    let YamlValue::Map(entries) = &node.value else {
         return None;
     };
     let entry = entries
@@ -144,50 +150,50 @@ fn find<'n>(node: &'n Node, keys: &[&str]) -> Option<&'n Value> {
     Some(&entry.node.value)
 }
 
-fn text(node: &Node, keys: &[&str]) -> Option<String> {
+fn text(node: &YamlNode, keys: &[&str]) -> Option<String> {
     match find(node, keys)? {
-        Value::Str(text) => Some(text.clone()),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::List(_)
-        | Value::Map(_) => None,
+        YamlValue::Str(text) => Some(text.clone()),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => None,
     }
 }
 
-fn texts(node: &Node, keys: &[&str]) -> Vec<String> {
-    let Some(Value::List(items)) = find(node, keys) else {
+fn texts(node: &YamlNode, keys: &[&str]) -> Vec<String> {
+    let Some(YamlValue::List(items)) = find(node, keys) else {
         return Vec::new();
     };
     items
         .iter()
         .filter_map(|item| match &item.value {
-            Value::Str(text) => Some(text.clone()),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Int(_)
-            | Value::Float(_)
-            | Value::List(_)
-            | Value::Map(_) => None,
+            YamlValue::Str(text) => Some(text.clone()),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Int(_)
+            | YamlValue::Float(_)
+            | YamlValue::List(_)
+            | YamlValue::Map(_) => None,
         })
         .collect()
 }
 
-fn count(node: &Node, keys: &[&str]) -> Option<i64> {
+fn count(node: &YamlNode, keys: &[&str]) -> Option<i64> {
     match find(node, keys)? {
-        Value::Int(number) => Some(*number),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::List(_)
-        | Value::Map(_) => None,
+        YamlValue::Int(number) => Some(*number),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => None,
     }
 }
 
 /// Where directories have names: what to write here, and in the project file if it lacks them.
-fn replaced(entry: &Entry, written: &[Written], ceiling: &Grant) -> Diagnostic {
+fn replaced(entry: &YamlEntry, written: &[LegacyDirectory], ceiling: &Grant) -> Diagnostic {
     let noun = ceiling.front().noun();
     let error = Diagnostic::error(
         DiagnosticCode::FrontEnd,
@@ -206,7 +212,7 @@ fn replaced(entry: &Entry, written: &[Written], ceiling: &Grant) -> Diagnostic {
     for one in written {
         let _ = writeln!(help, "    - {}", one.shown(&[("name", &one.name)]));
     }
-    let missing: Vec<&Written> = written
+    let missing: Vec<&LegacyDirectory> = written
         .iter()
         .filter(|one| ceiling.mount(&one.name).is_none())
         .collect();
@@ -236,7 +242,7 @@ fn replaced(entry: &Entry, written: &[Written], ceiling: &Grant) -> Diagnostic {
     error.help(help.trim_end().to_owned())
 }
 
-fn as_program(entry: &Entry, written: &[Written]) -> Diagnostic {
+fn as_program(entry: &YamlEntry, written: &[LegacyDirectory]) -> Diagnostic {
     let mut help = "move it to the program's file\nsandbox:\n  paths:\n".to_owned();
     for one in written {
         let _ = writeln!(
@@ -257,7 +263,7 @@ fn as_program(entry: &Entry, written: &[Written]) -> Diagnostic {
     .help(help.trim_end().to_owned())
 }
 
-fn as_narrowing(entry: &Entry, places: &[Place], dropped: &[String]) -> Diagnostic {
+fn as_narrowing(entry: &YamlEntry, places: &[NarrowedDirectory], dropped: &[String]) -> Diagnostic {
     let mut warning = Diagnostic::warning(
         DiagnosticCode::Alias,
         format!(
@@ -288,7 +294,7 @@ fn as_narrowing(entry: &Entry, places: &[Place], dropped: &[String]) -> Diagnost
     })
 }
 
-impl Written {
+impl LegacyDirectory {
     /// `{ name: cache, mode: rw, suffixes: [.json] }`
     fn shown(&self, first: &[(&str, &str)]) -> String {
         let mut parts: Vec<String> = first

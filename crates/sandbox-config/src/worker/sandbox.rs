@@ -4,27 +4,32 @@
 use crate::front::FrontEnd;
 use crate::front::named::{MODES, stated, suffixes};
 use crate::grant::Grant;
-use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::mount::Mode;
 use crate::grant::restrict::Restrict;
 use crate::grant::verdict::{Operation, Verdict};
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
-use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::Span;
-use crate::syntax::yaml::{Entry, Node, Value};
-use crate::worker::old::{self, Old};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
+use crate::worker::old::{self, LegacySandbox};
 
 /// Read the `sandbox` key.
-pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant, worker: &str) -> Old {
-    let of_today = |declaration| Old {
+pub(crate) fn read(
+    walk: &mut LoadContext<'_>,
+    entry: &YamlEntry,
+    ceiling: &Grant,
+    worker: &str,
+) -> LegacySandbox {
+    let of_today = |declaration| LegacySandbox {
         declaration,
         program: None,
     };
-    if let Value::Map(_) = &entry.node.value {
-        let Some(section) = Fields::open(
+    if let YamlValue::Map(_) = &entry.node.value {
+        let Some(section) = MappingFields::open(
             &mut walk.reports,
             &entry.node,
             "sandbox",
@@ -32,7 +37,7 @@ pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant, worker: 
         ) else {
             return of_today(Declaration::none());
         };
-        let forms: Vec<&Entry> = [
+        let forms: Vec<&YamlEntry> = [
             "paths", "mounts", "zones", "restrict", "readonly", "rebase", "use", "approval",
         ]
         .into_iter()
@@ -61,15 +66,15 @@ pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant, worker: 
 }
 
 /// `none` or `inherit`.
-fn word(walk: &mut Walk<'_>, entry: &Entry) -> Declaration {
-    if let Value::Str(_) = &entry.node.value {
+fn word(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Declaration {
+    if let YamlValue::Str(_) = &entry.node.value {
         let words = [("none", true), ("inherit", false)];
         return match fields::word(&mut walk.reports, &entry.node, "sandbox", &words) {
             Some(false) => Declaration::inherit(),
             Some(true) | None => Declaration::none(),
         };
     }
-    if let Value::Null = &entry.node.value {
+    if let YamlValue::Null = &entry.node.value {
         walk.reports.add(
             fields::wrong_type(&entry.node, "sandbox", "`none`, `inherit` or a mapping")
                 .help("write `sandbox: none` for a worker without files"),
@@ -85,8 +90,8 @@ fn word(walk: &mut Walk<'_>, entry: &Entry) -> Declaration {
 }
 
 fn mapping(
-    walk: &mut Walk<'_>,
-    section: &Fields<'_>,
+    walk: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
     ceiling: &Grant,
     worker: &str,
 ) -> Declaration {
@@ -134,7 +139,7 @@ fn mapping(
     }
 }
 
-fn restrict(reports: &mut Reports, section: &Fields<'_>) -> Restrict {
+fn restrict(reports: &mut Reports, section: &MappingFields<'_>) -> Restrict {
     let mut wish = Restrict::everything();
     if let Some(place) = section.string(reports, "restrict") {
         let at = section.get("restrict").map(|entry| entry.node.span.clone());
@@ -174,7 +179,7 @@ pub(crate) const NO_DIRECTORIES: &str =
     "write `sandbox: { root: . }` or `zones` in the project file, or `sandbox: none` here";
 
 /// `zones` where nothing has a name.
-fn misplaced_zones(zones: &Entry, ceiling: &Grant) -> Option<Diagnostic> {
+fn misplaced_zones(zones: &YamlEntry, ceiling: &Grant) -> Option<Diagnostic> {
     if ceiling.mounts().next().is_none() && ceiling.front() != FrontEnd::Zones {
         return Some(
             Diagnostic::error(
@@ -191,13 +196,13 @@ fn misplaced_zones(zones: &Entry, ceiling: &Grant) -> Option<Diagnostic> {
         FrontEnd::Mounts => "mounts",
     };
     let first = match &zones.node.value {
-        Value::List(items) => items.first(),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Str(_)
-        | Value::Map(_) => None,
+        YamlValue::List(items) => items.first(),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_)
+        | YamlValue::Map(_) => None,
     };
     let name = first
         .and_then(|zone| text_of(zone, "name"))
@@ -220,7 +225,7 @@ fn misplaced_zones(zones: &Entry, ceiling: &Grant) -> Option<Diagnostic> {
 }
 
 /// A subtree where every directory has a name of its own.
-fn misplaced_subtree(key: &Entry, wish: &Restrict, ceiling: &Grant) -> Option<Diagnostic> {
+fn misplaced_subtree(key: &YamlEntry, wish: &Restrict, ceiling: &Grant) -> Option<Diagnostic> {
     match ceiling.front() {
         FrontEnd::Root | FrontEnd::Mounts | FrontEnd::Paths | FrontEnd::PathLists => return None,
         FrontEnd::Zones => {}
@@ -269,25 +274,30 @@ fn misplaced_subtree(key: &Entry, wish: &Restrict, ceiling: &Grant) -> Option<Di
 }
 
 /// The text of a key of a mapping that is not read otherwise.
-fn text_of<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
-    let Value::Map(entries) = &node.value else {
+fn text_of<'n>(node: &'n YamlNode, key: &str) -> Option<&'n str> {
+    let YamlValue::Map(entries) = &node.value else {
         return None;
     };
     let entry = entries.iter().find(|entry| entry.key == key)?;
     match &entry.node.value {
-        Value::Str(text) => Some(text),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::List(_)
-        | Value::Map(_) => None,
+        YamlValue::Str(text) => Some(text),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => None,
     }
 }
 
 /// `zones: [{name: …}]`.
-fn named(walk: &mut Walk<'_>, zones: &Entry, ceiling: &Grant, worker: &str) -> Declaration {
-    if let Value::Map(_) = &zones.node.value {
+fn named(
+    walk: &mut LoadContext<'_>,
+    zones: &YamlEntry,
+    ceiling: &Grant,
+    worker: &str,
+) -> Declaration {
+    if let YamlValue::Map(_) = &zones.node.value {
         walk.reports.add(
             fields::wrong_type(&zones.node, "sandbox.zones", "a list")
                 .help("a worker lists the zones it needs: `zones: [{ name: data, mode: ro }]`"),
@@ -318,25 +328,25 @@ fn named(walk: &mut Walk<'_>, zones: &Entry, ceiling: &Grant, worker: &str) -> D
     }
     let mut declaration = Declaration::none();
     if !wishes.is_empty() {
-        declaration.mounts = MountWish::Zones(wishes);
+        declaration.mounts = MountRequest::Zones(wishes);
     }
     declaration
 }
 
 fn zone(
-    walk: &mut Walk<'_>,
-    node: &Node,
+    walk: &mut LoadContext<'_>,
+    node: &YamlNode,
     ceiling: &Grant,
     worker: &str,
 ) -> Option<ZoneDeclaration> {
-    if let Value::Str(name) = &node.value {
+    if let YamlValue::Str(name) = &node.value {
         walk.reports.add(
             fields::wrong_type(node, "sandbox.zones[]", "a mapping")
                 .help(format!("write `{{ name: {name}, mode: ro }}`")),
         );
         return None;
     }
-    let zone = Fields::open(
+    let zone = MappingFields::open(
         &mut walk.reports,
         node,
         "sandbox.zones[]",

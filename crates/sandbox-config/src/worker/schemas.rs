@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields};
+use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::read::read;
-use crate::syntax::text::{Layer, Span, Text};
-use crate::syntax::yaml::{Entry, Node, Value};
+use crate::syntax::text::{Layer, SourceText, Span};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::worker::Worker;
 
 /// Says what is wrong with a JSON Schema (draft 2020-12); nothing: it is one.
@@ -115,7 +115,7 @@ impl Worker {
 }
 
 /// Read both.
-pub(crate) fn schemas(walk: &mut Walk<'_>, top: &Fields<'_>) -> Schemas {
+pub(crate) fn schemas(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Schemas {
     let input = top.get("input_schema").and_then(|entry| {
         let schema = schema(walk, entry, "input_schema")?;
         if schema.get("type").is_none_or(|kind| kind != "object") {
@@ -141,15 +141,19 @@ pub(crate) fn schemas(walk: &mut Walk<'_>, top: &Fields<'_>) -> Schemas {
 }
 
 /// `None`: nothing is asked (`{}`), or what is wrong has been noted.
-fn schema(walk: &mut Walk<'_>, entry: &Entry, key: &str) -> Option<Json> {
+fn schema(walk: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option<Json> {
     let node = &entry.node;
     let (schema, place) = match &node.value {
-        Value::Map(_) => (inline(walk, node)?, Place::Inline(node)),
-        Value::Str(file) => {
+        YamlValue::Map(_) => (inline(walk, node)?, SchemaSource::Inline(node)),
+        YamlValue::Str(file) => {
             let (schema, text) = from_file(walk, file, node, key)?;
-            (schema, Place::File(text))
+            (schema, SchemaSource::File(text))
         }
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::List(_) => {
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::List(_) => {
             let expected = "a JSON Schema, or a file that holds one";
             walk.reports.add(fields::wrong_type(node, key, expected));
             return None;
@@ -174,40 +178,51 @@ fn schema(walk: &mut Walk<'_>, entry: &Entry, key: &str) -> Option<Json> {
         };
         let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
         walk.reports.add(match &place {
-            Place::Inline(node) => bad.at(find(node, &at)),
-            Place::File(text) => bad.at(&Span::start(text)).related(&node.span, "named here"),
+            SchemaSource::Inline(node) => bad.at(find(node, &at)),
+            SchemaSource::File(text) => {
+                bad.at(&Span::start(text)).related(&node.span, "named here")
+            }
         });
     }
     is_valid.then_some(schema)
 }
 
-enum Place<'n> {
-    Inline(&'n Node),
-    File(Arc<Text>),
+enum SchemaSource<'n> {
+    Inline(&'n YamlNode),
+    File(Arc<SourceText>),
 }
 
 /// Each key once: which of two holds must not depend on who reads it.
-fn inline(walk: &mut Walk<'_>, node: &Node) -> Option<Json> {
+fn inline(walk: &mut LoadContext<'_>, node: &YamlNode) -> Option<Json> {
     let before = walk.reports.errors();
     once(walk, node);
     (walk.reports.errors() == before).then(|| node.to_json())
 }
 
-fn once(walk: &mut Walk<'_>, node: &Node) {
+fn once(walk: &mut LoadContext<'_>, node: &YamlNode) {
     match &node.value {
-        Value::Map(_) => {
+        YamlValue::Map(_) => {
             let entries = fields::free_mapping(&mut walk.reports, node, "");
             for entry in entries.unwrap_or_default() {
                 once(walk, &entry.node);
             }
         }
-        Value::List(items) => items.iter().for_each(|item| once(walk, item)),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {}
+        YamlValue::List(items) => items.iter().for_each(|item| once(walk, item)),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => {}
     }
 }
 
 /// A file below the project, by a path from there, as everything that a project names.
-fn from_file(walk: &mut Walk<'_>, file: &str, node: &Node, key: &str) -> Option<(Json, Arc<Text>)> {
+fn from_file(
+    walk: &mut LoadContext<'_>,
+    file: &str,
+    node: &YamlNode,
+    key: &str,
+) -> Option<(Json, Arc<SourceText>)> {
     let path = Path::new(file);
     let plain = path
         .components()
@@ -336,17 +351,21 @@ fn is_dialect(uri: &str) -> bool {
 }
 
 /// The place of a JSON pointer, as near as there is one.
-fn find<'n>(node: &'n Node, pointer: &str) -> &'n Span {
+fn find<'n>(node: &'n YamlNode, pointer: &str) -> &'n Span {
     let mut at = node;
     for part in pointer.split('/').skip(1) {
         let part = part.replace("~1", "/").replace("~0", "~");
         let next = match &at.value {
-            Value::Map(entries) => entries
+            YamlValue::Map(entries) => entries
                 .iter()
                 .find(|entry| entry.key == part)
                 .map(|entry| &entry.node),
-            Value::List(items) => part.parse::<usize>().ok().and_then(|at| items.get(at)),
-            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => None,
+            YamlValue::List(items) => part.parse::<usize>().ok().and_then(|at| items.get(at)),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Int(_)
+            | YamlValue::Float(_)
+            | YamlValue::Str(_) => None,
         };
         match next {
             Some(next) => at = next,

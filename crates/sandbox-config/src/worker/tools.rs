@@ -1,12 +1,12 @@
 //! `tools`, and the shapes it is read from besides: camelCase names, and golem's `toolsets`.
 
 use crate::project::sections::unknown_tool;
-use crate::project::walk::Walk;
+use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, Fields};
+use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;
 use crate::syntax::text::ConfigOrigin;
-use crate::syntax::yaml::Entry;
+use crate::syntax::yaml::YamlEntry;
 use crate::worker::{Delegates, bad_name, is_name};
 
 /// Other spellings of tools' names (behaviour C9).
@@ -40,7 +40,7 @@ const FILESYSTEM: [&str; 13] = [
 pub(crate) const CALL: &str = "call_worker";
 
 /// The tools and workers that a file asks for.
-pub(crate) struct Wanted {
+pub(crate) struct RequestedTools {
     /// None: whatever the rights make possible.
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) delegates: Delegates,
@@ -48,12 +48,12 @@ pub(crate) struct Wanted {
 }
 
 /// `tools` and `workers`, or `toolsets`.
-pub(crate) fn wanted(walk: &mut Walk<'_>, top: &Fields<'_>) -> Wanted {
+pub(crate) fn wanted(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> RequestedTools {
     let listed = top
         .strings(&mut walk.reports, "workers")
         .unwrap_or_default();
     let (delegates, delegates_at) = delegates(walk, listed);
-    let mut wanted = Wanted {
+    let mut wanted = RequestedTools {
         tools: tools(walk, top, &delegates),
         delegates,
         delegates_at,
@@ -64,7 +64,11 @@ pub(crate) fn wanted(walk: &mut Walk<'_>, top: &Fields<'_>) -> Wanted {
     wanted
 }
 
-fn tools(walk: &mut Walk<'_>, top: &Fields<'_>, delegates: &Delegates) -> Option<Vec<String>> {
+fn tools(
+    walk: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    delegates: &Delegates,
+) -> Option<Vec<String>> {
     let list = top.strings(&mut walk.reports, "tools")?;
     let mut names = Vec::new();
     for (written, node) in list {
@@ -91,8 +95,8 @@ fn tools(walk: &mut Walk<'_>, top: &Fields<'_>, delegates: &Delegates) -> Option
 }
 
 fn delegates(
-    walk: &mut Walk<'_>,
-    list: Vec<(&str, &crate::syntax::yaml::Node)>,
+    walk: &mut LoadContext<'_>,
+    list: Vec<(&str, &crate::syntax::yaml::YamlNode)>,
 ) -> (Delegates, Vec<ConfigOrigin>) {
     if list.iter().any(|(name, _)| *name == "*") {
         return (Delegates::All, Vec::new());
@@ -111,9 +115,15 @@ fn delegates(
 }
 
 /// golem's shape: every family that is named, and nothing else.
-fn toolsets(walk: &mut Walk<'_>, top: &Fields<'_>, entry: &Entry, wanted: &mut Wanted) {
+fn toolsets(
+    walk: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    entry: &YamlEntry,
+    wanted: &mut RequestedTools,
+) {
     let path = "toolsets";
-    let Some(sets) = Fields::open(&mut walk.reports, &entry.node, path, &keys::TOOLSETS) else {
+    let Some(sets) = MappingFields::open(&mut walk.reports, &entry.node, path, &keys::TOOLSETS)
+    else {
         return;
     };
     for key in ["tools", "workers"] {
@@ -132,7 +142,7 @@ fn toolsets(walk: &mut Walk<'_>, top: &Fields<'_>, entry: &Entry, wanted: &mut W
     let mut tools: Vec<String> = Vec::new();
     if let Some(files) = sets.get("filesystem") {
         let path = "toolsets.filesystem";
-        Fields::open(&mut walk.reports, &files.node, path, &keys::NO_OPTIONS);
+        MappingFields::open(&mut walk.reports, &files.node, path, &keys::NO_OPTIONS);
         let known = walk.sources.known_tools.as_deref();
         let exists = |name: &str| known.is_none_or(|known| known.iter().any(|tool| tool == name));
         tools.extend(
@@ -144,12 +154,12 @@ fn toolsets(walk: &mut Walk<'_>, top: &Fields<'_>, entry: &Entry, wanted: &mut W
     }
     if let Some(shell) = sets.get("shell") {
         let path = "toolsets.shell";
-        Fields::open(&mut walk.reports, &shell.node, path, &keys::NO_OPTIONS);
+        MappingFields::open(&mut walk.reports, &shell.node, path, &keys::NO_OPTIONS);
         tools.push("shell".to_owned());
     }
     if let Some(workers) = sets.get("workers") {
         let path = "toolsets.workers";
-        let allowed = Fields::open(
+        let allowed = MappingFields::open(
             &mut walk.reports,
             &workers.node,
             path,

@@ -92,7 +92,7 @@ fn a_pure_parent_has_nothing_to_give() {
 #[test]
 fn hold_but_not_use() {
     let (_scratch, project) = project("    data: { path: d }\n");
-    let held = Declaration::zones([ZoneDeclaration::new("data", RW).held_only()]);
+    let held = Declaration::zones([ZoneDeclaration::new("data", RW).delegate_only()]);
     let coordinator = project.ceiling().child(&held).unwrap();
     assert!(!coordinator.mount("data").unwrap().usable());
     let child = coordinator.child(&wish(&[("data", RW)])).unwrap();
@@ -178,7 +178,7 @@ fn texts_f000_24_and_25() {
         project("    data: { path: d }\n    cache: { path: c }\n    out: { path: o }\n");
     let declared = Declaration::zones([
         ZoneDeclaration::new("data", RO),
-        ZoneDeclaration::new("out", RW).held_only(),
+        ZoneDeclaration::new("out", RW).delegate_only(),
     ]);
     let child = project.ceiling().child(&declared).unwrap();
     let mut said = String::new();

@@ -33,7 +33,7 @@ fn what_is_only_held_is_not_opened() {
     let scratch = Scratch::new();
     let project = scratch.load().unwrap();
     let held = Declaration::zones([
-        ZoneDeclaration::new("cache", Mode::ReadWrite).held_only(),
+        ZoneDeclaration::new("cache", Mode::ReadWrite).delegate_only(),
         ZoneDeclaration::new("workspace", Mode::ReadOnly),
     ]);
     let coordinator = project.ceiling().child(&held).unwrap();

@@ -65,7 +65,7 @@ fn restrict() -> impl Strategy<Value = Restrict> {
         any::<bool>(),
         proptest::bool::weighted(0.2),
     )
-        .prop_map(|(place, readonly, rebase, held_only)| {
+        .prop_map(|(place, readonly, rebase, delegate_only)| {
             let mut wish = Restrict::to(place).unwrap();
             if let Some(readonly) = readonly {
                 wish = wish.readonly(readonly);
@@ -73,8 +73,8 @@ fn restrict() -> impl Strategy<Value = Restrict> {
             if rebase {
                 wish = wish.rebased();
             }
-            if held_only {
-                wish = wish.held_only();
+            if delegate_only {
+                wish = wish.delegate_only();
             }
             wish
         })
@@ -83,9 +83,13 @@ fn restrict() -> impl Strategy<Value = Restrict> {
 fn zones() -> impl Strategy<Value = Vec<ZoneDeclaration>> {
     let names = proptest::sample::select(vec!["src", "docs", "lib", "absent"]);
     let zone =
-        (names, mode(), proptest::bool::weighted(0.2)).prop_map(|(name, mode, held_only)| {
+        (names, mode(), proptest::bool::weighted(0.2)).prop_map(|(name, mode, delegate_only)| {
             let wish = ZoneDeclaration::new(name, mode);
-            if held_only { wish.held_only() } else { wish }
+            if delegate_only {
+                wish.delegate_only()
+            } else {
+                wish
+            }
         });
     proptest::collection::vec(zone, 1..3)
 }
@@ -343,7 +347,8 @@ fn every_restriction() -> Vec<(String, Restrict)> {
     let mut all = Vec::new();
     for place in PLACES {
         for readonly in [None, Some(false), Some(true)] {
-            for (rebased, held_only) in [(false, false), (false, true), (true, false), (true, true)]
+            for (rebased, delegate_only) in
+                [(false, false), (false, true), (true, false), (true, true)]
             {
                 let mut wish = Restrict::to(place).unwrap();
                 if let Some(readonly) = readonly {
@@ -352,11 +357,11 @@ fn every_restriction() -> Vec<(String, Restrict)> {
                 if rebased {
                     wish = wish.rebased();
                 }
-                if held_only {
-                    wish = wish.held_only();
+                if delegate_only {
+                    wish = wish.delegate_only();
                 }
                 let words = format!(
-                    "restrict: {place}, readonly: {readonly:?}, rebased: {rebased}, held only: {held_only}"
+                    "restrict: {place}, readonly: {readonly:?}, rebased: {rebased}, delegate only: {delegate_only}"
                 );
                 all.push((words, wish));
             }

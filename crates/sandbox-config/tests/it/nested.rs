@@ -93,11 +93,11 @@ fn file_tools_see_the_deepest_mount() {
 
     let scratch = scratch();
     let held = ceiling(&scratch);
-    let held_only = Declaration::zones([
+    let delegate_only = Declaration::zones([
         ZoneDeclaration::new("/", Mode::ReadWrite),
-        ZoneDeclaration::new("cache", Mode::ReadOnly).held_only(),
+        ZoneDeclaration::new("cache", Mode::ReadOnly).delegate_only(),
     ]);
-    let held_only = held.child(&held_only).unwrap();
+    let delegate_only = held.child(&delegate_only).unwrap();
     for (grant, at, expected) in [
         (&held, "/cache/c", Ok("c")),
         (&held, "/cache/npm/n", Ok("n")),
@@ -111,10 +111,10 @@ fn file_tools_see_the_deepest_mount() {
             Err(ErrorKind::OutsideSandbox),
         ),
         (&restricted(&held, "/src"), "/src/a.rs", Ok("a")),
-        (&held_only, "/src/a.rs", Ok("a")),
+        (&delegate_only, "/src/a.rs", Ok("a")),
         // A mount that is only held uncovers nothing.
-        (&held_only, "/cache/c", Err(ErrorKind::NotFound)),
-        (&held_only, "/cache/covered", Err(ErrorKind::NotFound)),
+        (&delegate_only, "/cache/c", Err(ErrorKind::NotFound)),
+        (&delegate_only, "/cache/covered", Err(ErrorKind::NotFound)),
     ] {
         let files = grant.files(cap_std::ambient_authority()).unwrap().unwrap();
         let read = files.read(&files.path(at).unwrap(), Default::default());
@@ -143,10 +143,10 @@ fn commands_see_it_in_place_of_a_directory() {
     assert!(!scratch.path().join("project/build").exists());
     let scratch = scratch.dir("project/build/tmp");
     let held = ceiling(&scratch);
-    let held_only = Declaration::zones([
+    let delegate_only = Declaration::zones([
         ZoneDeclaration::new("/", Mode::ReadWrite),
-        ZoneDeclaration::new("cache", Mode::ReadOnly).held_only(),
-        ZoneDeclaration::new("notes", Mode::ReadOnly).held_only(),
+        ZoneDeclaration::new("cache", Mode::ReadOnly).delegate_only(),
+        ZoneDeclaration::new("notes", Mode::ReadOnly).delegate_only(),
     ]);
     for (grant, expected) in [
         (
@@ -171,7 +171,7 @@ fn commands_see_it_in_place_of_a_directory() {
         ),
         // What they covered is closed, and what covers nothing is left out.
         (
-            held.child(&held_only).unwrap(),
+            held.child(&delegate_only).unwrap(),
             &[
                 "/ project",
                 "/cache project/cache",

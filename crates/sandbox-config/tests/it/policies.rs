@@ -88,7 +88,7 @@ fn what_git_obeys_is_written_by_nobody() {
 #[test]
 fn what_is_only_held_is_not_mounted() {
     let (_scratch, project) = project();
-    let held = Declaration::zones([ZoneDeclaration::new("cache", Mode::ReadWrite).held_only()]);
+    let held = Declaration::zones([ZoneDeclaration::new("cache", Mode::ReadWrite).delegate_only()]);
     let policy = project.ceiling().child(&held).unwrap().policy().unwrap();
     assert!(policy.mounts().is_empty());
 }

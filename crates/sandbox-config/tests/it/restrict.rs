@@ -327,7 +327,7 @@ mod files {
     #[test]
     fn what_is_only_held_is_not_touched_and_handed_on() {
         let (_scratch, project) = project();
-        let coordinator = child(project.ceiling(), to("/src").held_only()).unwrap();
+        let coordinator = child(project.ceiling(), to("/src").delegate_only()).unwrap();
         assert!(
             coordinator
                 .files(cap_std::ambient_authority())

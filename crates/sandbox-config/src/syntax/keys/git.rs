@@ -1,47 +1,49 @@
 //! `git`: what commands may do to repositories, which ones workers pull from and stage for, and how
 //! forge says there who is asking.
 
-use crate::syntax::keys::shape::{AUTHOR, KEY_VARIABLE, Names, ORIGIN, REPOSITORY, Shape, TRAILER};
-use crate::syntax::keys::{Key, Keys, now};
+use crate::syntax::keys::shape::{
+    AUTHOR, KEY_VARIABLE, KeyPattern, ORIGIN, REPOSITORY, TRAILER, ValueShape,
+};
+use crate::syntax::keys::{KeySpec, KeyTable};
 
-const MODE: Key = now(
+const MODE: KeySpec = KeySpec::new(
     "mode",
-    Shape::Words(&["unaware", "read_only", "commit"], &[]),
+    ValueShape::Words(&["unaware", "read_only", "commit"], &[]),
     "What commands may do to repositories: what protected names leave, nothing, or all but what git executes or obeys.",
 )
 .default("unaware")
 .trust("when it is `commit`");
 
-const AUTHOR_KEY: Key = now(
+const AUTHOR_KEY: KeySpec = KeySpec::new(
     "author",
-    Shape::Like(&AUTHOR),
+    ValueShape::Like(&AUTHOR),
     "Who staged commits are by, as `name <address>`.",
 )
 .default("forge <forge@localhost>")
-.strongest();
+.last_layer_wins();
 
-const TRAILER_KEY: Key = now(
+const TRAILER_KEY: KeySpec = KeySpec::new(
     "trailer",
-    Shape::Like(&TRAILER),
+    ValueShape::Like(&TRAILER),
     "The last line of what staged commits say: `assisted-by` for `Assisted-by: forge`, `none`, or a line of your own, `Word: text`.",
 )
 .default("assisted-by")
-.strongest();
+.last_layer_wins();
 
-const EXECUTABLE_CONFIG: Key = now(
+const EXECUTABLE_CONFIG: KeySpec = KeySpec::new(
     "allow_executable_config",
-    Shape::Bool,
+    ValueShape::Bool,
     "Whether files may be staged that programs obey or servers run, such as `.github/workflows`.",
 )
 .default("false")
 .trust("when it is `true`");
 
-const REPOSITORY_LIST: Shape = Shape::List(&Shape::OneOf(&[
-    Shape::Like(&REPOSITORY),
-    Shape::Section(&GIT_REPOSITORY),
+const REPOSITORY_LIST: ValueShape = ValueShape::List(&ValueShape::OneOf(&[
+    ValueShape::Like(&REPOSITORY),
+    ValueShape::Section(&GIT_REPOSITORY),
 ]));
 
-const REPOSITORIES: Key = now(
+const REPOSITORIES: KeySpec = KeySpec::new(
     "repositories",
     REPOSITORY_LIST,
     "What workers may pull from and stage for: `owner/name` (at GitHub), a URL, or a path from the project's directory on; without it there are no git tools.",
@@ -52,7 +54,7 @@ const REPOSITORIES: Key = now(
 const CREDENTIALS_DOC: &str =
     "By origin, the credentials that forge uses; no worker gets any of them.";
 
-pub(crate) static GIT: Keys = Keys {
+pub(crate) static GIT: KeyTable = KeyTable {
     id: "git",
     plural: "`git` has",
     may_be_blank: true,
@@ -62,19 +64,22 @@ pub(crate) static GIT: Keys = Keys {
         TRAILER_KEY,
         EXECUTABLE_CONFIG,
         REPOSITORIES,
-        now(
+        KeySpec::new(
             "credentials",
-            Shape::Map(Names::Like(&ORIGIN), &Shape::Section(&GIT_CREDENTIAL)),
+            ValueShape::Map(
+                KeyPattern::Like(&ORIGIN),
+                &ValueShape::Section(&GIT_CREDENTIAL),
+            ),
             CREDENTIALS_DOC,
         )
-        .strongest()
+        .last_layer_wins()
         .trust("always"),
     ],
     foreign: FOREIGN,
 };
 
 /// In the person's own file.
-pub(crate) static USER_GIT: Keys = Keys {
+pub(crate) static USER_GIT: KeyTable = KeyTable {
     id: "user_git",
     plural: "`git` has",
     may_be_blank: true,
@@ -84,12 +89,15 @@ pub(crate) static USER_GIT: Keys = Keys {
         TRAILER_KEY,
         EXECUTABLE_CONFIG,
         REPOSITORIES,
-        now(
+        KeySpec::new(
             "credentials",
-            Shape::Map(Names::Like(&ORIGIN), &Shape::Section(&USER_GIT_CREDENTIAL)),
+            ValueShape::Map(
+                KeyPattern::Like(&ORIGIN),
+                &ValueShape::Section(&USER_GIT_CREDENTIAL),
+            ),
             CREDENTIALS_DOC,
         )
-        .strongest(),
+        .last_layer_wins(),
     ],
     foreign: FOREIGN,
 };
@@ -105,20 +113,20 @@ const FOREIGN: &[(&str, &str)] = &[
     ("auto_push", "a push is a person's: `forge stage push`"),
 ];
 
-pub(crate) static GIT_REPOSITORY: Keys = Keys {
+pub(crate) static GIT_REPOSITORY: KeyTable = KeyTable {
     id: "git_repository",
     plural: "repositories have",
     may_be_blank: false,
     list: &[
-        now(
+        KeySpec::new(
             "repo",
-            Shape::Like(&REPOSITORY),
+            ValueShape::Like(&REPOSITORY),
             "Where it is: `owner/name` (at GitHub), a URL, or a path.",
         )
         .required(),
-        now(
+        KeySpec::new(
             "access",
-            Shape::Words(&["ro", "rw"], &[]),
+            ValueShape::Words(&["ro", "rw"], &[]),
             "`ro`: pull from it. `rw`: stage for it, too.",
         )
         .default("rw"),
@@ -138,25 +146,25 @@ pub(crate) static GIT_REPOSITORY: Keys = Keys {
 
 const KEY_HELP: &str = "keys stand in no file of forge's: name the variable that holds it, `credentials: { \"https://github.com\": { token_env: GITHUB_TOKEN } }`";
 
-const TOKEN_ENV: Key = now(
+const TOKEN_ENV: KeySpec = KeySpec::new(
     "token_env",
-    Shape::Like(&KEY_VARIABLE),
+    ValueShape::Like(&KEY_VARIABLE),
     "For https: the variable that holds a token.",
 );
 
-const AGENT: Key = now(
+const AGENT: KeySpec = KeySpec::new(
     "agent",
-    Shape::True,
+    ValueShape::True,
     "For ssh: whether your agent (`SSH_AUTH_SOCK`) is asked to sign.",
 );
 
-const KNOWN_HOSTS: Key = now(
+const KNOWN_HOSTS: KeySpec = KeySpec::new(
     "known_hosts",
-    Shape::Text,
+    ValueShape::Text,
     "For ssh: the file that says which keys hosts have; without it, `~/.ssh/known_hosts`.",
 );
 
-pub(crate) static GIT_CREDENTIAL: Keys = Keys {
+pub(crate) static GIT_CREDENTIAL: KeyTable = KeyTable {
     id: "git_credential",
     plural: "credentials have",
     may_be_blank: false,
@@ -179,15 +187,15 @@ pub(crate) static GIT_CREDENTIAL: Keys = Keys {
 const NAME_HELP: &str = "the name belongs to the origin: `ssh://git@example.com`";
 const IDENTITY_HELP: &str = "keys of ssh stay with your agent: `agent: true`";
 
-pub(crate) static USER_GIT_CREDENTIAL: Keys = Keys {
+pub(crate) static USER_GIT_CREDENTIAL: KeyTable = KeyTable {
     id: "user_git_credential",
     plural: "credentials have",
     may_be_blank: false,
     list: &[
         TOKEN_ENV,
-        now(
+        KeySpec::new(
             "helper",
-            Shape::Some(&Shape::Text),
+            ValueShape::Some(&ValueShape::Text),
             "For https: a program and its arguments that speaks git's protocol of credential helpers, run without a shell; only in your own file.",
         ),
         AGENT,
@@ -205,11 +213,11 @@ pub(crate) static USER_GIT_CREDENTIAL: Keys = Keys {
 };
 
 /// In worker files.
-pub(crate) static WORKER_GIT: Keys = Keys {
+pub(crate) static WORKER_GIT: KeyTable = KeyTable {
     id: "worker_git",
     plural: "`git` of a worker has",
     may_be_blank: true,
-    list: &[now(
+    list: &[KeySpec::new(
         "repositories",
         REPOSITORY_LIST,
         "The repositories it may pull from and stage for; at most what its caller has.",

@@ -18,7 +18,7 @@ pub(crate) use runtime::{DOCKER, EXECUTION, LOG};
 pub(crate) use sandbox::{
     GIT_CONFIG, MOUNT, NAMED_PATH, QUOTA, SANDBOX, UNPROTECTABLE, ZONE, ZONE_APPROVAL,
 };
-pub(crate) use shape::{Names, Shape};
+pub(crate) use shape::{KeyPattern, ValueShape};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
 pub(crate) use worker::{
     ATTACHMENTS, NO_OPTIONS, TOOLSETS, WORKER, WORKER_APPROVAL, WORKER_SANDBOX, WORKER_TOOLSET,
@@ -27,102 +27,102 @@ pub(crate) use worker::{
 
 /// One key of a mapping.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
+pub(crate) struct KeySpec {
     pub(crate) name: &'static str,
     /// Other spellings that are read the same way.
     pub(crate) aliases: &'static [&'static str],
-    /// False: documented, refused by name until it has an effect.
-    pub(crate) now: bool,
-    pub(crate) shape: Shape,
+    /// `false` if the key is documented and refused by name until it has an effect.
+    pub(crate) in_effect: bool,
+    pub(crate) shape: ValueShape,
     /// One sentence.
     pub(crate) doc: &'static str,
     /// What holds without the key, as one would write it; empty: nothing in particular.
     pub(crate) default: &'static str,
     /// A mapping without it is a mistake.
     pub(crate) required: bool,
-    pub(crate) merge: Merge,
+    pub(crate) merge: MergeRule,
     /// When a project or worker file needs a person's yes for it; empty: never.
     pub(crate) trust: &'static str,
 }
 
 /// What holds when several layers say something about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Merge {
+pub(crate) enum MergeRule {
     /// Authority: what every layer allows.
     Meet,
     /// Preference: the strongest layer that says something.
-    Strongest,
+    LastLayer,
     /// A list of refusals: all of them.
     Union,
 }
 
 /// The keys of one kind of mapping.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub(crate) struct KeyTable {
     /// Its name in the schemas, and its heading on the reference page.
     pub(crate) id: &'static str,
     /// For "zones have: path, mode, …".
     pub(crate) plural: &'static str,
     /// Whether `key:` without a value is read as a mapping without keys.
     pub(crate) may_be_blank: bool,
-    pub(crate) list: &'static [Key],
+    pub(crate) list: &'static [KeySpec],
     /// Spellings of other tools, and ours.
     pub(crate) foreign: &'static [(&'static str, &'static str)],
 }
 
-/// A key that is read.
-const fn now(name: &'static str, shape: Shape, doc: &'static str) -> Key {
-    Key {
-        name,
-        aliases: &[],
-        now: true,
-        shape,
-        doc,
-        default: "",
-        required: false,
-        merge: Merge::Meet,
-        trust: "",
+impl KeySpec {
+    /// A key that is read.
+    const fn new(name: &'static str, shape: ValueShape, doc: &'static str) -> KeySpec {
+        KeySpec {
+            name,
+            aliases: &[],
+            in_effect: true,
+            shape,
+            doc,
+            default: "",
+            required: false,
+            merge: MergeRule::Meet,
+            trust: "",
+        }
     }
-}
 
-/// A key that is documented and refused by name.
-const fn later(name: &'static str, shape: Shape, doc: &'static str) -> Key {
-    let mut key = now(name, shape, doc);
-    key.now = false;
-    key
-}
+    /// A key that is documented and refused by name.
+    const fn reserved(name: &'static str, shape: ValueShape, doc: &'static str) -> KeySpec {
+        let mut key = KeySpec::new(name, shape, doc);
+        key.in_effect = false;
+        key
+    }
 
-impl Key {
-    const fn aliases(mut self, aliases: &'static [&'static str]) -> Key {
+    const fn aliases(mut self, aliases: &'static [&'static str]) -> KeySpec {
         self.aliases = aliases;
         self
     }
 
     /// What holds without the key.
-    const fn default(mut self, default: &'static str) -> Key {
+    const fn default(mut self, default: &'static str) -> KeySpec {
         self.default = default;
         self
     }
 
-    const fn required(mut self) -> Key {
+    const fn required(mut self) -> KeySpec {
         self.required = true;
         self
     }
 
     /// A preference: the strongest layer wins.
-    const fn strongest(mut self) -> Key {
-        self.merge = Merge::Strongest;
+    const fn last_layer_wins(mut self) -> KeySpec {
+        self.merge = MergeRule::LastLayer;
         self
     }
 
     /// The lists of all layers unite.
-    const fn unites(mut self) -> Key {
-        self.merge = Merge::Union;
+    const fn unites(mut self) -> KeySpec {
+        self.merge = MergeRule::Union;
         self
     }
 
     /// It widens: when a project or worker file needs a person's yes.
-    const fn trust(mut self, when: &'static str) -> Key {
+    const fn trust(mut self, when: &'static str) -> KeySpec {
         self.trust = when;
         self
     }
@@ -134,19 +134,19 @@ const APPROVAL_HELP: &str =
 const RULES_HELP: &str = "use `shell.rules:` with `approval: preApproved`, `ask` or `blocked`";
 const MODE_HELP: &str = "use `mode: ro` or `mode: rw`";
 
-impl Keys {
+impl KeyTable {
     /// Whether any key of it is read, or it has none to read.
     pub(crate) fn is_read(&self) -> bool {
-        self.list.is_empty() || self.list.iter().any(|key| key.now)
+        self.list.is_empty() || self.list.iter().any(|key| key.in_effect)
     }
 
     /// This table and every table that a key leads to that is read, each once.
-    pub(crate) fn reached(&'static self) -> Vec<&'static Keys> {
-        let mut found: Vec<&'static Keys> = vec![self];
+    pub(crate) fn reached(&'static self) -> Vec<&'static KeyTable> {
+        let mut found: Vec<&'static KeyTable> = vec![self];
         let mut next = 0;
         while let Some(table) = found.get(next) {
             let mut below = Vec::new();
-            for key in table.list.iter().filter(|key| key.now) {
+            for key in table.list.iter().filter(|key| key.in_effect) {
                 key.shape.tables(&mut below);
             }
             for table in below.into_iter().filter(|table| table.is_read()) {

@@ -5,55 +5,56 @@ use crate::syntax::keys::git::{GIT, USER_GIT};
 use crate::syntax::keys::provider::{PROVIDERS, USER_PROVIDERS};
 use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, LOG};
 use crate::syntax::keys::sandbox::{SANDBOX, SOCKETS_HELP};
-use crate::syntax::keys::shape::{BELOW_PROJECT, HOST, LINE, Names, Shape, WORKER_NAME};
+use crate::syntax::keys::shape::{BELOW_PROJECT, HOST, KeyPattern, LINE, ValueShape, WORKER_NAME};
 use crate::syntax::keys::shell::SHELL;
-use crate::syntax::keys::{APPROVAL_HELP, Key, Keys, RULES_HELP, later, now};
+use crate::syntax::keys::{APPROVAL_HELP, KeySpec, KeyTable, RULES_HELP};
 
-const TEXTS: Shape = Shape::List(&Shape::Text);
+const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 
-const VERSION: Key = now(
+const VERSION: KeySpec = KeySpec::new(
     "version",
-    Shape::Exactly(1),
+    ValueShape::Exactly(1),
     "The version of this format; another one is refused.",
 )
 .default("1");
 
-const MODEL: Key = now(
+const MODEL: KeySpec = KeySpec::new(
     "model",
-    Shape::Like(&LINE),
+    ValueShape::Like(&LINE),
     "The model that workers run on, as `provider:model`, unless they name their own.",
 )
-.strongest();
+.last_layer_wins();
 
-const ENTRY: Key = now(
+const ENTRY: KeySpec = KeySpec::new(
     "entry",
-    Shape::Like(&WORKER_NAME),
+    ValueShape::Like(&WORKER_NAME),
     "The worker that `forge run` starts.",
 )
 .default("main")
-.strongest();
+.last_layer_wins();
 
-const DIRECTORIES: Shape = Shape::List(&Shape::Like(&BELOW_PROJECT));
+const DIRECTORIES: ValueShape = ValueShape::List(&ValueShape::Like(&BELOW_PROJECT));
 
-const WORKER_PATHS: Key = now(
+const WORKER_PATHS: KeySpec = KeySpec::new(
     "worker_paths",
     DIRECTORIES,
     "Directories below the project in which `*.worker` files are looked for, in this order.",
 )
 .default("[workers, .workers]")
-.strongest()
+.last_layer_wins()
 .aliases(&["workerPaths"]);
 
-const SANDBOX_KEY: Key = now(
+const SANDBOX_KEY: KeySpec = KeySpec::new(
     "sandbox",
-    Shape::Section(&SANDBOX),
+    ValueShape::Section(&SANDBOX),
     "What of the host's files may be touched at most.",
 );
 
 /// `network: true`, or what may be reached.
-pub(crate) const NETWORK_SHAPE: Shape = Shape::OneOf(&[Shape::Bool, Shape::Section(&NETWORK)]);
+pub(crate) const NETWORK_SHAPE: ValueShape =
+    ValueShape::OneOf(&[ValueShape::Bool, ValueShape::Section(&NETWORK)]);
 
-const NETWORK_KEY: Key = now(
+const NETWORK_KEY: KeySpec = KeySpec::new(
     "network",
     NETWORK_SHAPE,
     "Whether commands may reach other hosts, and which. Where they have a network namespace they always reach what they started themselves, on 127.0.0.1 and ::1.",
@@ -61,77 +62,81 @@ const NETWORK_KEY: Key = now(
 .default("false")
 .trust("when it is not `false`");
 
-const APPROVAL_KEY: Key = now(
+const APPROVAL_KEY: KeySpec = KeySpec::new(
     "approval",
-    Shape::Section(&APPROVAL),
+    ValueShape::Section(&APPROVAL),
     "Which calls a person is asked about.",
 )
 .aliases(&["permissions"]);
 
-const SHELL_KEY: Key = now(
+const SHELL_KEY: KeySpec = KeySpec::new(
     "shell",
-    Shape::Section(&SHELL),
+    ValueShape::Section(&SHELL),
     "Which commands may run, and in what environment; without it there is no shell.",
 );
 
-const LIMITS_KEY: Key = now(
+const LIMITS_KEY: KeySpec = KeySpec::new(
     "limits",
-    Shape::Section(&LIMITS),
+    ValueShape::Section(&LIMITS),
     "Numbers that end calls, commands and runs.",
 );
 
-const DELEGATION_KEY: Key = now(
+const DELEGATION_KEY: KeySpec = KeySpec::new(
     "delegation",
-    Shape::Section(&DELEGATION),
+    ValueShape::Section(&DELEGATION),
     "How workers may call workers.",
 );
 
-const EXECUTION_KEY: Key = now(
+const EXECUTION_KEY: KeySpec = KeySpec::new(
     "execution",
-    Shape::Section(&EXECUTION),
+    ValueShape::Section(&EXECUTION),
     "Where calls run: on this host, or in a container.",
 );
 
-const DOCKER_KEY: Key = now(
+const DOCKER_KEY: KeySpec = KeySpec::new(
     "docker",
-    Shape::Section(&DOCKER),
+    ValueShape::Section(&DOCKER),
     "How containers are started.",
 );
 
 const GIT_DOC: &str =
     "What commands may do to repositories, which ones workers pull from and stage for, and how.";
 
-const GIT_KEY: Key = now("git", Shape::Section(&GIT), GIT_DOC);
+const GIT_KEY: KeySpec = KeySpec::new("git", ValueShape::Section(&GIT), GIT_DOC);
 
-const REQUIRE: Key = now(
+const REQUIRE: KeySpec = KeySpec::new(
     "require",
-    Shape::Words(&["boundaries", "guards"], &[]),
+    ValueShape::Words(&["boundaries", "guards"], &[]),
     "`guards`: what is otherwise listed as a gap (protected names, limits of a tree) refuses the command, and protected names that are absent cannot be made while it runs.",
 )
 .default("boundaries");
 
-const LOG_KEY: Key = now("log", Shape::Section(&LOG), "What is kept of a run.");
+const LOG_KEY: KeySpec = KeySpec::new("log", ValueShape::Section(&LOG), "What is kept of a run.");
 
 const PROVIDERS_DOC: &str = "Model providers by name, beside `anthropic`, `openai` and `ollama`, which forge knows; one that your own file names is yours alone.";
 
-const PROVIDERS_KEY: Key = now("providers", PROVIDERS, PROVIDERS_DOC)
-    .strongest()
+const PROVIDERS_KEY: KeySpec = KeySpec::new("providers", PROVIDERS, PROVIDERS_DOC)
+    .last_layer_wins()
     .trust("always");
 
-const MCP_KEY: Key = later("mcp", Shape::Free, "MCP servers whose tools are offered.");
+const MCP_KEY: KeySpec = KeySpec::reserved(
+    "mcp",
+    ValueShape::Free,
+    "MCP servers whose tools are offered.",
+);
 
-pub(crate) static PROJECT: Keys = Keys {
+pub(crate) static PROJECT: KeyTable = KeyTable {
     id: "project",
     plural: "project files",
     may_be_blank: true,
     list: &[
         VERSION,
-        now(
+        KeySpec::new(
             "name",
-            Shape::Like(&LINE),
+            ValueShape::Like(&LINE),
             "The project's name; without it, the directory's.",
         )
-        .strongest(),
+        .last_layer_wins(),
         MODEL,
         ENTRY,
         WORKER_PATHS,
@@ -141,39 +146,39 @@ pub(crate) static PROJECT: Keys = Keys {
         SHELL_KEY,
         LIMITS_KEY,
         DELEGATION_KEY,
-        later(
+        KeySpec::reserved(
             "instructions_files",
             TEXTS,
             "Files whose text every worker's instructions begin with.",
         )
-        .strongest(),
+        .last_layer_wins(),
         EXECUTION_KEY,
-        now(
+        KeySpec::new(
             "execution_mode",
             EXECUTION_MODE,
             "Another spelling of `execution.mode`.",
         ),
         DOCKER_KEY,
-        later("kubernetes", Shape::Free, "How pods are started."),
+        KeySpec::reserved("kubernetes", ValueShape::Free, "How pods are started."),
         GIT_KEY,
         LOG_KEY,
         PROVIDERS_KEY,
         MCP_KEY,
-        now(
+        KeySpec::new(
             "runs_dir",
-            Shape::Text,
+            ValueShape::Text,
             "Where run directories are made, outside every mount; without it, in the state directory.",
         )
-        .strongest()
+        .last_layer_wins()
         .trust("when it leaves the project"),
-        now(
+        KeySpec::new(
             "knowledge_base",
-            Shape::Text,
+            ValueShape::Text,
             "A directory that is mounted read-only at `/kb`; workers name it like any other mount, `kb`.",
         )
         .trust("when it leaves the project"),
         REQUIRE,
-        later("acp", Shape::Free, "The Agent Client Protocol."),
+        KeySpec::reserved("acp", ValueShape::Free, "The Agent Client Protocol."),
     ],
     foreign: &[
         ("allowedTools", APPROVAL_HELP),
@@ -196,7 +201,7 @@ pub(crate) static PROJECT: Keys = Keys {
 };
 
 /// Below the top a user file has what `project/user.rs` lists: what it can limit.
-pub(crate) static USER: Keys = Keys {
+pub(crate) static USER: KeyTable = KeyTable {
     id: "user",
     plural: "user files",
     may_be_blank: true,
@@ -213,22 +218,22 @@ pub(crate) static USER: Keys = Keys {
         DELEGATION_KEY,
         EXECUTION_KEY,
         DOCKER_KEY,
-        now("git", Shape::Section(&USER_GIT), GIT_DOC),
+        KeySpec::new("git", ValueShape::Section(&USER_GIT), GIT_DOC),
         REQUIRE,
         LOG_KEY,
-        now("providers", USER_PROVIDERS, PROVIDERS_DOC).strongest(),
+        KeySpec::new("providers", USER_PROVIDERS, PROVIDERS_DOC).last_layer_wins(),
         MCP_KEY,
     ],
     foreign: &[],
 };
 
-pub(crate) static NETWORK: Keys = Keys {
+pub(crate) static NETWORK: KeyTable = KeyTable {
     id: "network",
     plural: "`network` has",
     may_be_blank: false,
-    list: &[now(
+    list: &[KeySpec::new(
         "allow",
-        Shape::List(&Shape::Like(&HOST)),
+        ValueShape::List(&ValueShape::Like(&HOST)),
         "Hosts that commands may reach: `host`, `*.host` for the names below it, `host:port`. No mechanism can enforce such a list yet: commands of a project with one are refused.",
     )
     .required()],
@@ -246,22 +251,22 @@ pub(crate) static NETWORK: Keys = Keys {
     ],
 };
 
-const ASKS: Shape = Shape::Map(Names::Any, &CONSENT);
+const ASKS: ValueShape = ValueShape::Map(KeyPattern::Any, &CONSENT);
 
 /// Whether a person is asked, or a verdict.
-const CONSENT: Shape = Shape::OneOf(&[
-    Shape::Bool,
-    Shape::Words(&["preApproved", "ask", "blocked"], &[]),
+const CONSENT: ValueShape = ValueShape::OneOf(&[
+    ValueShape::Bool,
+    ValueShape::Words(&["preApproved", "ask", "blocked"], &[]),
 ]);
 
-pub(crate) static APPROVAL: Keys = Keys {
+pub(crate) static APPROVAL: KeyTable = KeyTable {
     id: "approval",
     plural: "`approval` has",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "mode",
-            Shape::Words(
+            ValueShape::Words(
                 &["tool", "manual", "auto", "deny"],
                 &["interactive", "approve_all", "auto_deny", "reject_all"],
             ),
@@ -269,26 +274,26 @@ pub(crate) static APPROVAL: Keys = Keys {
         )
         .default("tool")
         .trust("when it is `auto`"),
-        now(
+        KeySpec::new(
             "require_user_permission",
             ASKS,
             "By tool, or by worker for calls of it: whether a person is asked. `true` is `ask`, `false` is `preApproved`.",
         )
         .default("{}")
         .trust("when a tool or worker is `false` or `preApproved`"),
-        now(
+        KeySpec::new(
             "require_user_permission_by_risk",
-            Shape::Map(
-                Names::Words(&["read_only", "writes_workspace", "writes_fs", "network", "exec"]),
+            ValueShape::Map(
+                KeyPattern::Words(&["read_only", "writes_workspace", "writes_fs", "network", "exec"]),
                 &CONSENT,
             ),
             "By risk: whether a person is asked. Calling a worker is of risk `exec`; without a rule the caller's `workers` decides.",
         )
         .default("{ writes_fs: true, network: true, exec: true }")
         .trust("when a hazardous risk is `false` or `preApproved`"),
-        now(
+        KeySpec::new(
             "timeout_s",
-            Shape::Count,
+            ValueShape::Count,
             "Seconds after which an unanswered question counts as no.",
         )
         .default("300"),
@@ -301,90 +306,90 @@ pub(crate) static APPROVAL: Keys = Keys {
 };
 
 /// `null`: no limit.
-const COUNT_OR_NONE: Shape = Shape::OneOf(&[Shape::Count, Shape::Null]);
+const COUNT_OR_NONE: ValueShape = ValueShape::OneOf(&[ValueShape::Count, ValueShape::Null]);
 
-pub(crate) static LIMITS: Keys = Keys {
+pub(crate) static LIMITS: KeyTable = KeyTable {
     id: "limits",
     plural: "`limits` has",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "timeout_s_default",
-            Shape::Count,
+            ValueShape::Count,
             "Seconds that a call may take when it names no time of its own.",
         )
         .default("30"),
-        now(
+        KeySpec::new(
             "timeout_s_max",
-            Shape::Count,
+            ValueShape::Count,
             "Seconds that a call may ask for, at most; more where `timeout_s_default` is more.",
         )
         .default("300"),
-        now(
+        KeySpec::new(
             "max_stdout_kb",
-            Shape::Count,
+            ValueShape::Count,
             "KiB kept of a command's standard output.",
         )
         .default("256"),
-        now(
+        KeySpec::new(
             "max_stderr_kb",
-            Shape::Count,
+            ValueShape::Count,
             "KiB kept of a command's standard error.",
         )
         .default("64"),
-        now(
+        KeySpec::new(
             "max_file_write_mb",
-            Shape::Count,
+            ValueShape::Count,
             "MiB that a file may have after a call wrote, appended, edited, copied, moved or pulled it.",
         )
         .default("10"),
-        now(
+        KeySpec::new(
             "max_turns",
-            Shape::Count,
+            ValueShape::Count,
             "Turns that a worker may take.",
         )
         .default("50"),
-        now(
+        KeySpec::new(
             "processes",
-            Shape::Count,
+            ValueShape::Count,
             "Processes that a command may have at one time.",
         )
         .default("2048"),
-        now(
+        KeySpec::new(
             "memory_mb",
-            Shape::Count,
+            ValueShape::Count,
             "MiB of memory that a command and what it starts may use.",
         )
         .default("16384"),
-        now(
+        KeySpec::new(
             "max_tokens",
             COUNT_OR_NONE,
             "Tokens that a worker and everybody it calls may use; `null`: no limit.",
         )
         .default("500000"),
-        now(
+        KeySpec::new(
             "max_tool_calls",
-            Shape::Count,
+            ValueShape::Count,
             "Tool calls that a worker and everybody it calls may make.",
         )
         .default("20000"),
-        now(
+        KeySpec::new(
             "max_cost_usd",
-            Shape::OneOf(&[Shape::Number, Shape::Null]),
+            ValueShape::OneOf(&[ValueShape::Number, ValueShape::Null]),
             "US dollars that a worker and everybody it calls may cost; every model needs `prices` then; `null`: no limit.",
         ),
-        now(
+        KeySpec::new(
             "max_wall_s",
             COUNT_OR_NONE,
             "Seconds that a run may take, and one call of an MCP client; `null`: no limit.",
         )
         .default("1800"),
-        now(
+        KeySpec::new(
             "max_working_s",
             COUNT_OR_NONE,
             "Seconds that a run may take, without waiting for answers and retries; `null`: no limit.",
         ),
-        now(
+        KeySpec::new(
             "repeat_calls",
             COUNT_OR_NONE,
             "Identical calls with identical results before the model is told; twice as many end the run; `null`: no limit.",
@@ -410,27 +415,27 @@ pub(crate) static LIMITS: Keys = Keys {
     ],
 };
 
-pub(crate) static DELEGATION: Keys = Keys {
+pub(crate) static DELEGATION: KeyTable = KeyTable {
     id: "delegation",
     plural: "`delegation` has",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "max_depth",
-            Shape::Count,
+            ValueShape::Count,
             "How deep workers may call workers; the entry worker is at depth 1.",
         )
         .default("5")
         .aliases(&["maxDepth"]),
-        now(
+        KeySpec::new(
             "max_children",
-            Shape::Count,
+            ValueShape::Count,
             "How many calls of other workers one worker may make.",
         )
         .default("16"),
-        now(
+        KeySpec::new(
             "child_sandbox_policy",
-            Shape::Words(&["own", "intersect"], &[]),
+            ValueShape::Words(&["own", "intersect"], &[]),
             "`intersect`: a called worker gets what it declares and its caller holds. `own`, for projects with `paths`: what it declares and the project allows.",
         )
         .default("intersect"),

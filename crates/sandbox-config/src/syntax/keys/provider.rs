@@ -1,84 +1,89 @@
 //! `providers`: who is asked for turns, where, with whose key, and what that costs.
 
-use crate::syntax::keys::shape::{BASE_URL, KEY_VARIABLE, Names, PROVIDER_NAME, Shape};
-use crate::syntax::keys::{Key, Keys, now};
+use crate::syntax::keys::shape::{BASE_URL, KEY_VARIABLE, KeyPattern, PROVIDER_NAME, ValueShape};
+use crate::syntax::keys::{KeySpec, KeyTable};
 
 /// In a project file.
-pub(crate) const PROVIDERS: Shape =
-    Shape::Map(Names::Like(&PROVIDER_NAME), &Shape::Section(&PROVIDER));
+pub(crate) const PROVIDERS: ValueShape = ValueShape::Map(
+    KeyPattern::Like(&PROVIDER_NAME),
+    &ValueShape::Section(&PROVIDER),
+);
 
 /// In the person's own file.
-pub(crate) const USER_PROVIDERS: Shape =
-    Shape::Map(Names::Like(&PROVIDER_NAME), &Shape::Section(&USER_PROVIDER));
+pub(crate) const USER_PROVIDERS: ValueShape = ValueShape::Map(
+    KeyPattern::Like(&PROVIDER_NAME),
+    &ValueShape::Section(&USER_PROVIDER),
+);
 
-const WIRE: Key = now(
+const WIRE: KeySpec = KeySpec::new(
     "wire",
-    Shape::Words(&["anthropic", "openai-chat", "openai-responses"], &[]),
+    ValueShape::Words(&["anthropic", "openai-chat", "openai-responses"], &[]),
     "The protocol it speaks; never guessed from a model's name.",
 );
 
-const BASE: Key = now(
+const BASE: KeySpec = KeySpec::new(
     "base_url",
-    Shape::Like(&BASE_URL),
+    ValueShape::Like(&BASE_URL),
     "Where it is reached: what `/messages`, `/chat/completions` or `/responses` is appended to.",
 );
 
-const VARIABLE_OR_NONE: Shape = Shape::OneOf(&[Shape::Like(&KEY_VARIABLE), Shape::Null]);
+const VARIABLE_OR_NONE: ValueShape =
+    ValueShape::OneOf(&[ValueShape::Like(&KEY_VARIABLE), ValueShape::Null]);
 
-const API_KEY_ENV: Key = now(
+const API_KEY_ENV: KeySpec = KeySpec::new(
     "api_key_env",
     VARIABLE_OR_NONE,
     "The variable that holds the key; `null`: it wants none.",
 );
 
-const PLAIN_HTTP: Key = now(
+const PLAIN_HTTP: KeySpec = KeySpec::new(
     "plain_http",
-    Shape::Bool,
+    ValueShape::Bool,
     "Whether a `base_url` that is neither `https` nor on this host is used all the same: anybody between reads everything, the key too.",
 )
 .default("false");
 
-const PRICES: Key = now(
+const PRICES: KeySpec = KeySpec::new(
     "prices",
-    Shape::Section(&PRICE),
+    ValueShape::Section(&PRICE),
     "What its tokens cost, for `limits.max_cost_usd` and for what a run says at its end.",
 );
 
-const MAX_TOKENS: Key = now(
+const MAX_TOKENS: KeySpec = KeySpec::new(
     "max_tokens",
-    Shape::Count,
+    ValueShape::Count,
     "Tokens that one answer may have.",
 );
 
-const CONTEXT_TOKENS: Key = now(
+const CONTEXT_TOKENS: KeySpec = KeySpec::new(
     "context_tokens",
-    Shape::Count,
+    ValueShape::Count,
     "Tokens that a conversation may have; near it the oldest results are left out.",
 );
 
-const STREAM: Key = now(
+const STREAM: KeySpec = KeySpec::new(
     "stream",
-    Shape::Bool,
+    ValueShape::Bool,
     "Whether answers are taken piece by piece.",
 )
 .default("true");
 
-const RETRY_S: Key = now(
+const RETRY_S: KeySpec = KeySpec::new(
     "retry_s",
-    Shape::Count,
+    ValueShape::Count,
     "Seconds for which a turn that failed in a way that passes is tried again, in all.",
 )
 .default("120");
 
-const BY_MODEL: Shape = Shape::Map(Names::Any, &Shape::Section(&MODEL_FACTS));
+const BY_MODEL: ValueShape = ValueShape::Map(KeyPattern::Any, &ValueShape::Section(&MODEL_FACTS));
 
-const MODELS: Key = now(
+const MODELS: KeySpec = KeySpec::new(
     "models",
     BY_MODEL,
     "By model, what is otherwise than for the rest of the provider's.",
 );
 
-pub(crate) static PROVIDER: Keys = Keys {
+pub(crate) static PROVIDER: KeyTable = KeyTable {
     id: "provider",
     plural: "providers have",
     may_be_blank: true,
@@ -119,7 +124,7 @@ pub(crate) static PROVIDER: Keys = Keys {
 const KEY_HELP: &str =
     "keys stand in no file of forge's: name the variable that holds it, `api_key_env:`";
 
-pub(crate) static USER_PROVIDER: Keys = Keys {
+pub(crate) static USER_PROVIDER: KeyTable = KeyTable {
     id: "user_provider",
     plural: "providers have",
     may_be_blank: true,
@@ -127,9 +132,9 @@ pub(crate) static USER_PROVIDER: Keys = Keys {
         WIRE,
         BASE,
         API_KEY_ENV,
-        now(
+        KeySpec::new(
             "api_key_command",
-            Shape::Some(&Shape::Text),
+            ValueShape::Some(&ValueShape::Text),
             "A program and its arguments, run without a shell, that prints the key; only in your own file.",
         ),
         PLAIN_HTTP,
@@ -143,7 +148,7 @@ pub(crate) static USER_PROVIDER: Keys = Keys {
     foreign: PROVIDER.foreign,
 };
 
-pub(crate) static MODEL_FACTS: Keys = Keys {
+pub(crate) static MODEL_FACTS: KeyTable = KeyTable {
     id: "model_facts",
     plural: "models of a provider have",
     may_be_blank: true,
@@ -151,31 +156,31 @@ pub(crate) static MODEL_FACTS: Keys = Keys {
     foreign: &[],
 };
 
-pub(crate) static PRICE: Keys = Keys {
+pub(crate) static PRICE: KeyTable = KeyTable {
     id: "prices",
     plural: "`prices` has",
     may_be_blank: false,
     list: &[
-        now(
+        KeySpec::new(
             "input",
-            Shape::Number,
+            ValueShape::Number,
             "US dollars for a million tokens that it reads.",
         )
         .required(),
-        now(
+        KeySpec::new(
             "output",
-            Shape::Number,
+            ValueShape::Number,
             "US dollars for a million tokens that it writes.",
         )
         .required(),
-        now(
+        KeySpec::new(
             "cache_read",
-            Shape::Number,
+            ValueShape::Number,
             "US dollars for a million tokens that it reads from its cache; without it, as `input`.",
         ),
-        now(
+        KeySpec::new(
             "cache_write",
-            Shape::Number,
+            ValueShape::Number,
             "US dollars for a million tokens that it writes into its cache; without it, as `input`.",
         ),
     ],

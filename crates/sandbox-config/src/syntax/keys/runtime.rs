@@ -1,9 +1,9 @@
 //! Sections about where things run and what is kept of them.
 
-use crate::syntax::keys::shape::{ENGINE, IMAGE, SECRET, Shape};
-use crate::syntax::keys::{Keys, now};
+use crate::syntax::keys::shape::{ENGINE, IMAGE, SECRET, ValueShape};
+use crate::syntax::keys::{KeySpec, KeyTable};
 
-pub(crate) const EXECUTION_MODE: Shape = Shape::Words(
+pub(crate) const EXECUTION_MODE: ValueShape = ValueShape::Words(
     &[
         "local_only",
         "prefer_local",
@@ -13,20 +13,20 @@ pub(crate) const EXECUTION_MODE: Shape = Shape::Words(
     &[],
 );
 
-pub(crate) static EXECUTION: Keys = Keys {
+pub(crate) static EXECUTION: KeyTable = KeyTable {
     id: "execution",
     plural: "`execution` has",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "mode",
             EXECUTION_MODE,
             "Where hazardous calls run: `local_only` and `prefer_local` on this host, `prefer_docker` in a container or, if a person agrees, here; `docker_required` puts every call into a container.",
         )
         .default("prefer_local"),
-        now(
+        KeySpec::new(
             "runners",
-            Shape::Some(&Shape::Words(&["os", "docker"], &[])),
+            ValueShape::Some(&ValueShape::Words(&["os", "docker"], &[])),
             "The runners that may be chosen for hazardous calls.",
         )
         .default("[os, docker]"),
@@ -34,45 +34,59 @@ pub(crate) static EXECUTION: Keys = Keys {
     foreign: &[("runner", "use `runners:`, a list")],
 };
 
-pub(crate) static DOCKER: Keys = Keys {
+pub(crate) static DOCKER: KeyTable = KeyTable {
     id: "docker",
     plural: "`docker` has",
     may_be_blank: true,
     list: &[
-        now("enabled", Shape::Bool, "Whether containers may be used.").default("false"),
-        now("image", Shape::Like(&IMAGE), "The image of containers.")
-            .default("forge-sandbox:1")
-            .trust("always"),
-        now(
+        KeySpec::new(
+            "enabled",
+            ValueShape::Bool,
+            "Whether containers may be used.",
+        )
+        .default("false"),
+        KeySpec::new(
+            "image",
+            ValueShape::Like(&IMAGE),
+            "The image of containers.",
+        )
+        .default("forge-sandbox:1")
+        .trust("always"),
+        KeySpec::new(
             "host",
-            Shape::OneOf(&[Shape::Like(&ENGINE), Shape::Null]),
+            ValueShape::OneOf(&[ValueShape::Like(&ENGINE), ValueShape::Null]),
             "The engine's address, as `DOCKER_HOST` spells it; `null`: the local one.",
         )
         .trust("always"),
-        now(
+        KeySpec::new(
             "network_default",
-            Shape::Words(&["none", "bridge"], &[]),
+            ValueShape::Words(&["none", "bridge"], &[]),
             "The network of a container whose call asks for none.",
         )
         .default("none")
         .trust("when it is `bridge`"),
-        now("cpu_limit", Shape::Number, "Processors of a container.").default("1.0"),
-        now(
+        KeySpec::new(
+            "cpu_limit",
+            ValueShape::Number,
+            "Processors of a container.",
+        )
+        .default("1.0"),
+        KeySpec::new(
             "mem_limit_mb",
-            Shape::Count,
+            ValueShape::Count,
             "MiB of memory of a container, swap included.",
         )
         .default("512"),
-        now("pids_limit", Shape::Count, "Processes of a container.").default("256"),
-        now(
+        KeySpec::new("pids_limit", ValueShape::Count, "Processes of a container.").default("256"),
+        KeySpec::new(
             "read_only_root",
-            Shape::Bool,
+            ValueShape::Bool,
             "Whether the image's own files stay as they are.",
         )
         .default("true"),
-        now(
+        KeySpec::new(
             "reuse",
-            Shape::Words(&["call", "session"], &[]),
+            ValueShape::Words(&["call", "session"], &[]),
             "`call`: a container for each call. `session`: one for all calls of a worker.",
         )
         .default("call"),
@@ -92,24 +106,24 @@ pub(crate) static DOCKER: Keys = Keys {
     ],
 };
 
-pub(crate) static LOG: Keys = Keys {
+pub(crate) static LOG: KeyTable = KeyTable {
     id: "log",
     plural: "`log` has",
     may_be_blank: true,
     list: &[
-        now("dir", Shape::Text, "Another spelling of `runs_dir`.")
-            .strongest()
+        KeySpec::new("dir", ValueShape::Text, "Another spelling of `runs_dir`.")
+            .last_layer_wins()
             .trust("when it leaves the project"),
-        now(
+        KeySpec::new(
             "transcripts",
-            Shape::Bool,
+            ValueShape::Bool,
             "Whether what models see and say is kept; the audit is kept in any case.",
         )
         .default("true")
-        .strongest(),
-        now(
+        .last_layer_wins(),
+        KeySpec::new(
             "redact",
-            Shape::List(&Shape::Like(&SECRET)),
+            ValueShape::List(&ValueShape::Like(&SECRET)),
             "Texts that become placeholders in what models see and in what is kept of a run; of eight bytes or more.",
         )
         .default("[]")

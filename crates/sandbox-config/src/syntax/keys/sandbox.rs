@@ -3,10 +3,12 @@
 use sandbox_names::{HIDDEN, PROTECTED, PROTECTED_OF_GIT};
 
 use crate::syntax::keys::project::NETWORK_SHAPE;
-use crate::syntax::keys::shape::{BELOW_PROJECT, MOUNT_NAME, MOUNT_TARGET, Names, SUFFIX, Shape};
-use crate::syntax::keys::{Key, Keys, MODE_HELP, now};
+use crate::syntax::keys::shape::{
+    BELOW_PROJECT, KeyPattern, MOUNT_NAME, MOUNT_TARGET, SUFFIX, ValueShape,
+};
+use crate::syntax::keys::{KeySpec, KeyTable, MODE_HELP};
 
-const TEXTS: Shape = Shape::List(&Shape::Text);
+const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 
 /// The one name of git's that `unprotect` may name: git replaces it, and it is looked at afterwards.
 pub(crate) const GIT_CONFIG: &str = ".git/config";
@@ -22,70 +24,70 @@ pub(crate) const UNPROTECTABLE: [&str; PROTECTED.len() - PROTECTED_OF_GIT + 1] =
     names
 };
 
-pub(crate) const MODE: Shape = Shape::Words(&["ro", "rw"], &[]);
+pub(crate) const MODE: ValueShape = ValueShape::Words(&["ro", "rw"], &[]);
 
-pub(crate) const VERDICT: Shape = Shape::Words(&["preApproved", "ask", "blocked"], &[]);
+pub(crate) const VERDICT: ValueShape = ValueShape::Words(&["preApproved", "ask", "blocked"], &[]);
 
-const ENDINGS: Shape = Shape::Some(&Shape::Like(&SUFFIX));
+const ENDINGS: ValueShape = ValueShape::Some(&ValueShape::Like(&SUFFIX));
 
-pub(crate) const SUFFIXES: Key = now(
+pub(crate) const SUFFIXES: KeySpec = KeySpec::new(
     "suffixes",
     ENDINGS,
     "File tools touch only files that end in one of these, in any case; commands are not bound by it.",
 );
 
-pub(crate) const MAX_FILE_BYTES: Key = now(
+pub(crate) const MAX_FILE_BYTES: KeySpec = KeySpec::new(
     "max_file_bytes",
-    Shape::Count,
+    ValueShape::Count,
     "File tools read and write no larger file.",
 );
 
-pub(crate) const APPROVAL: Key = now(
+pub(crate) const APPROVAL: KeySpec = KeySpec::new(
     "approval",
-    Shape::Section(&ZONE_APPROVAL),
+    ValueShape::Section(&ZONE_APPROVAL),
     "Whether a person is asked, by operation.",
 );
 
 /// These four stand at `sandbox`, for every mount, and at a mount, where they hold instead.
-const HARD_LINKS: Key = now(
+const HARD_LINKS: KeySpec = KeySpec::new(
     "hardlinks",
-    Shape::Words(&["allow", "read_only", "deny"], &[]),
+    ValueShape::Words(&["allow", "read_only", "deny"], &[]),
     "What file tools do with files that have more than one name.",
 )
 .default("read_only")
 .trust("when it is `allow`");
 
-const QUOTA_KEY: Key = now(
+const QUOTA_KEY: KeySpec = KeySpec::new(
     "quota",
-    Shape::Section(&QUOTA),
+    ValueShape::Section(&QUOTA),
     "How much file tools may put into each directory.",
 );
 
-const STRICT_PATHS: Key = now(
+const STRICT_PATHS: KeySpec = KeySpec::new(
     "strict_paths",
-    Shape::Bool,
+    ValueShape::Bool,
     "File tools refuse every path that holds `..`, also those that stay inside.",
 )
 .default("false");
 
-const DURABLE: Key = now(
+const DURABLE: KeySpec = KeySpec::new(
     "durable",
-    Shape::Bool,
+    ValueShape::Bool,
     "What file tools change is on the disk before the call returns, and decisions of the audit log before calls are made.",
 )
 .default("false");
 
-pub(crate) static QUOTA: Keys = Keys {
+pub(crate) static QUOTA: KeyTable = KeyTable {
     id: "quota",
     plural: "`quota` has",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "max_bytes",
-            Shape::Count,
+            ValueShape::Count,
             "Bytes of all files of the directory together.",
         ),
-        now("max_files", Shape::Count, "Files in the directory."),
+        KeySpec::new("max_files", ValueShape::Count, "Files in the directory."),
     ],
     foreign: &[
         ("bytes", "did you mean `max_bytes:`?"),
@@ -95,130 +97,130 @@ pub(crate) static QUOTA: Keys = Keys {
 
 pub(crate) const SOCKETS_HELP: &str = "use `unix_sockets:` below `sandbox:`";
 
-pub(crate) static SANDBOX: Keys = Keys {
+pub(crate) static SANDBOX: KeyTable = KeyTable {
     id: "sandbox",
     plural: "`sandbox` has",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "mode",
-            Shape::Words(&["sandboxed", "direct"], &[]),
+            ValueShape::Words(&["sandboxed", "direct"], &[]),
             "`sandboxed`: the paths of zones are below `root`. `direct`: below the project, or elsewhere.",
         )
         .default("sandboxed"),
-        now(
+        KeySpec::new(
             "root",
-            Shape::Like(&BELOW_PROJECT),
+            ValueShape::Like(&BELOW_PROJECT),
             "With zones: the directory that holds them, `.sandbox` without a word. Without `zones` and `mode` it is the front-end of a root project: this directory of the project, which exists, is the whole tree.",
         )
         .trust("when it is written in place"),
-        now(
+        KeySpec::new(
             "zones",
-            Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&ZONE)),
+            ValueShape::Map(KeyPattern::Like(&MOUNT_NAME), &ValueShape::Section(&ZONE)),
             "Directories by name; each appears to workers as `/NAME`.",
         )
         .default("{ cache: { path: ./cache }, workspace: { path: ./workspace } }"),
-        now(
+        KeySpec::new(
             "readonly",
-            Shape::Bool,
+            ValueShape::Bool,
             "With a root project: nothing is written.",
         )
         .default("false"),
-        now(
+        KeySpec::new(
             "paths",
-            Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&NAMED_PATH)),
+            ValueShape::Map(KeyPattern::Like(&MOUNT_NAME), &ValueShape::Section(&NAMED_PATH)),
             "Front-end: named directories, read-only unless they say otherwise.",
         ),
-        now(
+        KeySpec::new(
             "mounts",
-            Shape::List(&Shape::Section(&MOUNT)),
+            ValueShape::List(&ValueShape::Section(&MOUNT)),
             "Front-end: directories, and the places at which they appear: `/`, `/NAME`, or a place below another mount.",
         ),
-        now(
+        KeySpec::new(
             "read_paths",
             TEXTS,
             "Front-end: directories that may be read; each is named after itself.",
         )
         .trust("when one leads out of the project, or through a link"),
-        now(
+        KeySpec::new(
             "write_paths",
             TEXTS,
             "Front-end: directories that may be written; inside a readable one they keep their place there.",
         )
         .trust("when one leads out of the project or through a link, or is written in place"),
-        now(
+        KeySpec::new(
             "default",
-            Shape::Words(&["none", "inherit"], &[]),
+            ValueShape::Words(&["none", "inherit"], &[]),
             "What a called worker gets that declares no `sandbox` of its own: nothing, or what its caller holds. Without a word: nothing in a project with zones, and all of it in every other.",
         ),
-        now(
+        KeySpec::new(
             "require_os_sandbox",
-            Shape::Bool,
+            ValueShape::Bool,
             "Refuse to run commands where the operating system cannot confine them.",
         )
         .default("false"),
-        now(
+        KeySpec::new(
             "protect",
             TEXTS,
             "Names at any depth (`*.lock`, `a/b`) and paths as workers see them (`/data/p`) that are never written, beside the built-in ones. `*` is any text in one name, and case does not matter. Commands are held to a path at any depth of every mount.",
         )
         .default("[]")
         .unites(),
-        now(
+        KeySpec::new(
             "hide",
             TEXTS,
             "Names and paths, as for `protect`, that are not readable and listed as absent, beside the built-in ones.",
         )
         .default("[]")
         .unites(),
-        now(
+        KeySpec::new(
             "network",
             NETWORK_SHAPE,
             "The same as `network` at the top level, which it may not stand beside.",
         )
         .default("false")
         .trust("when it is not `false`"),
-        now(
+        KeySpec::new(
             "show",
-            Shape::List(&Shape::Words(&HIDDEN, &[])),
+            ValueShape::List(&ValueShape::Words(&HIDDEN, &[])),
             "Built-in names of `hide` (`.env*`, `*.pem`, `.ssh`) that are files like others here, as far as reading goes.",
         )
-        .strongest()
+        .last_layer_wins()
         .default("[]")
         .trust("always"),
-        now(
+        KeySpec::new(
             "unprotect",
-            Shape::List(&Shape::Words(&UNPROTECTABLE, &[])),
+            ValueShape::List(&ValueShape::Words(&UNPROTECTABLE, &[])),
             "Built-in names of `protect` that may be written here, such as `.vscode`. `.git/config` may be changed by git in commands (`git remote add`, `git push -u`), and is put back after the end if it then executes, obeys or redirects anything; the other names below `.git` are for `git.mode`.",
         )
-        .strongest()
+        .last_layer_wins()
         .default("[]")
         .trust("always"),
         HARD_LINKS,
         QUOTA_KEY,
         STRICT_PATHS,
         DURABLE,
-        now(
+        KeySpec::new(
             "unix_sockets",
-            Shape::OneOf(&[
-                Shape::Words(&["closed", "open"], &[]),
-                Shape::List(&Shape::Text),
+            ValueShape::OneOf(&[
+                ValueShape::Words(&["closed", "open"], &[]),
+                ValueShape::List(&ValueShape::Text),
             ]),
             "Local sockets of the host that commands may connect to: none, these by path, or all they can name. With `closed` a command's own work where bubblewrap tells them from the host's, unless `require: guards`.",
         )
         .default("closed")
         .trust("when it is not `closed`"),
-        now(
+        KeySpec::new(
             "programs",
             TEXTS,
             "Directories with programs of yours, such as `~/.cargo/bin` or `~/.nvm`, that commands may read and execute, at their own paths. Links in them are followed. `PATH` has those of yours that lie there, in your order. Containers have the programs of their image instead.",
         )
-        .strongest()
+        .last_layer_wins()
         .default("[]")
         .trust("always"),
-        now(
+        KeySpec::new(
             "survivors",
-            Shape::Words(&["ended", "left"], &[]),
+            ValueShape::Words(&["ended", "left"], &[]),
             "What becomes of processes that a command leaves behind; `left` gives up a boundary by name.",
         )
         .default("ended")
@@ -244,19 +246,19 @@ pub(crate) static SANDBOX: Keys = Keys {
     ],
 };
 
-pub(crate) static ZONE: Keys = Keys {
+pub(crate) static ZONE: KeyTable = KeyTable {
     id: "zone",
     plural: "zones have",
     may_be_blank: false,
     list: &[
-        now(
+        KeySpec::new(
             "path",
-            Shape::Text,
+            ValueShape::Text,
             "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded. `run:workspace`: one that each run has of its own.",
         )
         .required()
         .trust("when it leads out of the project or through a link, or is written in place"),
-        now("mode", MODE, "`ro`: read only. `rw`: read and write.").default("rw"),
+        KeySpec::new("mode", MODE, "`ro`: read only. `rw`: read and write.").default("rw"),
         SUFFIXES,
         MAX_FILE_BYTES,
         APPROVAL,
@@ -282,33 +284,33 @@ pub(crate) static ZONE: Keys = Keys {
     ],
 };
 
-pub(crate) static ZONE_APPROVAL: Keys = Keys {
+pub(crate) static ZONE_APPROVAL: KeyTable = KeyTable {
     id: "zone_approval",
     plural: "`approval` of a zone has",
     may_be_blank: true,
     list: &[
-        now("read", VERDICT, "Reading files.").default("preApproved"),
-        now("write", VERDICT, "Writing and creating files.").default("ask"),
-        now("delete", VERDICT, "Deleting files.")
+        KeySpec::new("read", VERDICT, "Reading files.").default("preApproved"),
+        KeySpec::new("write", VERDICT, "Writing and creating files.").default("ask"),
+        KeySpec::new("delete", VERDICT, "Deleting files.")
             .default("ask")
             .trust("when it is `preApproved`"),
     ],
     foreign: &[],
 };
 
-pub(crate) static NAMED_PATH: Keys = Keys {
+pub(crate) static NAMED_PATH: KeyTable = KeyTable {
     id: "path",
     plural: "paths have",
     may_be_blank: false,
     list: &[
-        now(
+        KeySpec::new(
             "root",
-            Shape::Text,
+            ValueShape::Text,
             "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded. `run:workspace`: one that each run has of its own.",
         )
         .required()
         .trust("when it leads out of the project or through a link, or is written in place"),
-        now("mode", MODE, "`ro`: read only. `rw`: read and write.").default("ro"),
+        KeySpec::new("mode", MODE, "`ro`: read only. `rw`: read and write.").default("ro"),
         SUFFIXES,
         MAX_FILE_BYTES,
         APPROVAL,
@@ -336,25 +338,25 @@ pub(crate) static NAMED_PATH: Keys = Keys {
 const READONLY_HELP: &str = "did you mean `readonly: true`?";
 const SOURCE_HELP: &str = "did you mean `source:`?";
 
-pub(crate) static MOUNT: Keys = Keys {
+pub(crate) static MOUNT: KeyTable = KeyTable {
     id: "mount",
     plural: "mounts have",
     may_be_blank: false,
     list: &[
-        now(
+        KeySpec::new(
             "source",
-            Shape::Text,
+            ValueShape::Text,
             "The directory, which exists; `~`, `${VAR}` and `${VAR:-default}` are expanded. `run:workspace`: one that each run has of its own.",
         )
         .required()
         .trust("when it leads out of the project or through a link, or is written in place"),
-        now(
+        KeySpec::new(
             "target",
-            Shape::Like(&MOUNT_TARGET),
+            ValueShape::Like(&MOUNT_TARGET),
             "Where it appears: `/`, `/NAME`, or a place below another mount, which then covers what that mount has there.",
         )
         .required(),
-        now("readonly", Shape::Bool, "Nothing is written.").default("false"),
+        KeySpec::new("readonly", ValueShape::Bool, "Nothing is written.").default("false"),
     ],
     foreign: &[
         ("readOnly", READONLY_HELP),

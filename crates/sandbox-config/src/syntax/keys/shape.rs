@@ -1,14 +1,14 @@
 //! What a value may look like, as far as that can be said without knowing the rest of the file.
 
-use crate::syntax::keys::Keys;
+use crate::syntax::keys::KeyTable;
 
 /// The shape of a value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     /// A string.
     Text,
     /// A string of a certain form.
-    Like(&'static Like),
+    Like(&'static StringPattern),
     /// `true` or `false`.
     Bool,
     /// `true`: what can only be asked for.
@@ -22,15 +22,15 @@ pub(crate) enum Shape {
     /// One of these words. Other words for them, which are read with a note.
     Words(&'static [&'static str], &'static [&'static str]),
     /// A list, which may be empty.
-    List(&'static Shape),
+    List(&'static ValueShape),
     /// A list of at least one.
-    Some(&'static Shape),
+    Some(&'static ValueShape),
     /// A mapping with free keys.
-    Map(Names, &'static Shape),
+    Map(KeyPattern, &'static ValueShape),
     /// A mapping with known keys.
-    Section(&'static Keys),
+    Section(&'static KeyTable),
     /// Whatever else is accepted, by the first that fits.
-    OneOf(&'static [Shape]),
+    OneOf(&'static [ValueShape]),
     /// `null`, in words.
     Null,
     /// A mapping that forge hands on without looking into it.
@@ -41,205 +41,207 @@ pub(crate) enum Shape {
 
 /// The keys of a mapping that are not known beforehand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Names {
+pub(crate) enum KeyPattern {
     /// Anything.
     Any,
     /// Of a certain form.
-    Like(&'static Like),
+    Like(&'static StringPattern),
     /// A closed list.
     Words(&'static [&'static str]),
 }
 
 /// A form of strings.
 #[derive(Debug)]
-pub(crate) struct Like {
+pub(crate) struct StringPattern {
     /// What it is, for "must be …".
-    pub(crate) what: &'static str,
+    pub(crate) noun: &'static str,
     /// A regular expression that JSON Schema validators share (ECMA 262).
     pub(crate) pattern: &'static str,
     /// One that is.
-    pub(crate) good: &'static str,
+    pub(crate) valid: &'static str,
     /// One that is not; for tests.
     #[cfg_attr(not(test), expect(dead_code, reason = "tests try it"))]
-    pub(crate) bad: &'static str,
+    pub(crate) invalid: &'static str,
 }
 
-pub(crate) static LINE: Like = Like {
-    what: "a line of text",
+pub(crate) static LINE: StringPattern = StringPattern {
+    noun: "a line of text",
     pattern: r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$",
-    good: "demo",
-    bad: " ",
+    valid: "demo",
+    invalid: " ",
 };
 
-pub(crate) static WORKER_NAME: Like = Like {
-    what: "a worker's name",
+pub(crate) static WORKER_NAME: StringPattern = StringPattern {
+    noun: "a worker's name",
     pattern: "^[a-z][a-z0-9_-]{0,63}$",
-    good: "reader",
-    bad: "Reader",
+    valid: "reader",
+    invalid: "Reader",
 };
 
-pub(crate) static DELEGATE: Like = Like {
-    what: "a worker's name, or `*` for every worker",
+pub(crate) static DELEGATE: StringPattern = StringPattern {
+    noun: "a worker's name, or `*` for every worker",
     pattern: r"^([a-z][a-z0-9_-]{0,63}|\*)$",
-    good: "reader",
-    bad: "Reader",
+    valid: "reader",
+    invalid: "Reader",
 };
 
-pub(crate) static MOUNT_NAME: Like = Like {
-    what: "a name of letters, digits, `_`, `-` and `.`",
+pub(crate) static MOUNT_NAME: StringPattern = StringPattern {
+    noun: "a name of letters, digits, `_`, `-` and `.`",
     pattern: "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$",
-    good: "data",
-    bad: "a/b",
+    valid: "data",
+    invalid: "a/b",
 };
 
-pub(crate) static MOUNT_TARGET: Like = Like {
-    what: "a place in the tree, from `/` on",
+pub(crate) static MOUNT_TARGET: StringPattern = StringPattern {
+    noun: "a place in the tree, from `/` on",
     pattern: "^/[^*?{}]*$",
-    good: "/data",
-    bad: "data",
+    valid: "/data",
+    invalid: "data",
 };
 
-pub(crate) static SUFFIX: Like = Like {
-    what: "a suffix such as `.md`",
+pub(crate) static SUFFIX: StringPattern = StringPattern {
+    noun: "a suffix such as `.md`",
     pattern: r"^\.[^/]+$",
-    good: ".md",
-    bad: "md",
+    valid: ".md",
+    invalid: "md",
 };
 
-pub(crate) static VARIABLE: Like = Like {
-    what: "a variable's name; `PATH`, `HOME` and `TMPDIR` are forge's own",
+pub(crate) static VARIABLE: StringPattern = StringPattern {
+    noun: "a variable's name; `PATH`, `HOME` and `TMPDIR` are forge's own",
     pattern: "^(?!(PATH|HOME|TMPDIR)$)[A-Za-z_][A-Za-z0-9_]*$",
-    good: "CI",
-    bad: "1A",
+    valid: "CI",
+    invalid: "1A",
 };
 
-pub(crate) static HOST: Like = Like {
-    what: "a host, without scheme and path",
+pub(crate) static HOST: StringPattern = StringPattern {
+    noun: "a host, without scheme and path",
     pattern: r"^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$",
-    good: "example.com",
-    bad: "https://example.com/",
+    valid: "example.com",
+    invalid: "https://example.com/",
 };
 
-pub(crate) static IMAGE: Like = Like {
-    what: "an image such as `forge-sandbox:1`",
+pub(crate) static IMAGE: StringPattern = StringPattern {
+    noun: "an image such as `forge-sandbox:1`",
     pattern: "^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,511}$",
-    good: "debian:12",
-    bad: "--privileged",
+    valid: "debian:12",
+    invalid: "--privileged",
 };
 
-pub(crate) static ENGINE: Like = Like {
-    what: "an engine's address: `unix://…`, `tcp://…` or `ssh://…`",
+pub(crate) static ENGINE: StringPattern = StringPattern {
+    noun: "an engine's address: `unix://…`, `tcp://…` or `ssh://…`",
     pattern: "^(unix|tcp|ssh)://[!-~]+$",
-    good: "unix:///run/docker.sock",
-    bad: "/run/docker.sock",
+    valid: "unix:///run/docker.sock",
+    invalid: "/run/docker.sock",
 };
 
-pub(crate) static PROGRAM: Like = Like {
-    what: "a program's name or absolute path, without arguments",
+pub(crate) static PROGRAM: StringPattern = StringPattern {
+    noun: "a program's name or absolute path, without arguments",
     pattern: r"^(/([^/\s]+/)*)?[^/\s]+$",
-    good: "git",
-    bad: "git log",
+    valid: "git",
+    invalid: "git log",
 };
 
-pub(crate) static PROVIDER_NAME: Like = Like {
-    what: "a provider's name; `scripted` is forge's own",
+pub(crate) static PROVIDER_NAME: StringPattern = StringPattern {
+    noun: "a provider's name; `scripted` is forge's own",
     pattern: "^(?!scripted$)[a-z][a-z0-9_-]{0,63}$",
-    good: "ollama",
-    bad: "scripted",
+    valid: "ollama",
+    invalid: "scripted",
 };
 
-pub(crate) static BASE_URL: Like = Like {
-    what: "a URL with a host, without a password, `?` and `#`",
+pub(crate) static BASE_URL: StringPattern = StringPattern {
+    noun: "a URL with a host, without a password, `?` and `#`",
     pattern: r"^https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9._~%/+:=@-]*)?$",
-    good: "https://api.example.com/v1",
-    bad: "api.example.com",
+    valid: "https://api.example.com/v1",
+    invalid: "api.example.com",
 };
 
-pub(crate) static KEY_VARIABLE: Like = Like {
-    what: "a variable's name",
+pub(crate) static KEY_VARIABLE: StringPattern = StringPattern {
+    noun: "a variable's name",
     pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
-    good: "EXAMPLE_API_KEY",
-    bad: "sk-123",
+    valid: "EXAMPLE_API_KEY",
+    invalid: "sk-123",
 };
 
-pub(crate) static AUTHOR: Like = Like {
-    what: "`name <address>`",
+pub(crate) static AUTHOR: StringPattern = StringPattern {
+    noun: "`name <address>`",
     pattern: r"^[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*<[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*>$",
-    good: "forge <forge@localhost>",
-    bad: "forge",
+    valid: "forge <forge@localhost>",
+    invalid: "forge",
 };
 
-pub(crate) static TRAILER: Like = Like {
-    what: "`assisted-by`, `none`, or a line `Word: text`",
+pub(crate) static TRAILER: StringPattern = StringPattern {
+    noun: "`assisted-by`, `none`, or a line `Word: text`",
     pattern: r"^(assisted-by|none|[A-Za-z0-9-]+: [^\u0000-\u001f\u007f-\u009f]+)$",
-    good: "Assisted-by: forge",
-    bad: "Assisted by forge",
+    valid: "Assisted-by: forge",
+    invalid: "Assisted by forge",
 };
 
-pub(crate) static REPOSITORY: Like = Like {
-    what: "`owner/name`, a URL or a path",
+pub(crate) static REPOSITORY: StringPattern = StringPattern {
+    noun: "`owner/name`, a URL or a path",
     pattern: r"^[^\u0000-\u001f\u007f-\u009f-][^\u0000-\u001f\u007f-\u009f]*$",
-    good: "octo/reports",
-    bad: "--upload-pack=id",
+    valid: "octo/reports",
+    invalid: "--upload-pack=id",
 };
 
-pub(crate) static ORIGIN: Like = Like {
-    what: "an origin such as `https://github.com` or `ssh://git@example.com`",
+pub(crate) static ORIGIN: StringPattern = StringPattern {
+    noun: "an origin such as `https://github.com` or `ssh://git@example.com`",
     pattern: r"^(https?|ssh)://([A-Za-z0-9_.-]+@)?[A-Za-z0-9\[][A-Za-z0-9.:\[\]-]*$",
-    good: "https://github.com",
-    bad: "github.com",
+    valid: "https://github.com",
+    invalid: "github.com",
 };
 
-pub(crate) static SCHEMA_FILE: Like = Like {
-    what: "a file of JSON below the project",
+pub(crate) static SCHEMA_FILE: StringPattern = StringPattern {
+    noun: "a file of JSON below the project",
     pattern: "^[^/]",
-    good: "schemas/answer.json",
-    bad: "/tmp/answer.json",
+    valid: "schemas/answer.json",
+    invalid: "/tmp/answer.json",
 };
 
-pub(crate) static SECRET: Like = Like {
-    what: "a text of 8 to 4096 bytes, without control characters",
+pub(crate) static SECRET: StringPattern = StringPattern {
+    noun: "a text of 8 to 4096 bytes, without control characters",
     pattern: r"^[^\u0000-\u001f\u007f-\u009f]{8,4096}$",
-    good: "tr0ub4dor&3",
-    bad: "secret",
+    valid: "tr0ub4dor&3",
+    invalid: "secret",
 };
 
-pub(crate) static BELOW_PROJECT: Like = Like {
-    what: "a path below the project",
+pub(crate) static BELOW_PROJECT: StringPattern = StringPattern {
+    noun: "a path below the project",
     pattern: "^[^/]",
-    good: "tmp",
-    bad: "/tmp",
+    valid: "tmp",
+    invalid: "/tmp",
 };
 
-pub(crate) static SANDBOX_PATH: Like = Like {
-    what: "a path inside, from `/` on",
+pub(crate) static SANDBOX_PATH: StringPattern = StringPattern {
+    noun: "a path inside, from `/` on",
     pattern: "^/",
-    good: "/src",
-    bad: "src",
+    valid: "/src",
+    invalid: "src",
 };
 
-impl Shape {
+impl ValueShape {
     /// The tables that a value of this shape is read by.
-    pub(crate) fn tables(&self, found: &mut Vec<&'static Keys>) {
+    pub(crate) fn tables(&self, found: &mut Vec<&'static KeyTable>) {
         match self {
-            Shape::Section(keys) => found.push(keys),
-            Shape::List(item) | Shape::Some(item) | Shape::Map(_, item) => item.tables(found),
-            Shape::OneOf(shapes) => {
+            ValueShape::Section(keys) => found.push(keys),
+            ValueShape::List(item) | ValueShape::Some(item) | ValueShape::Map(_, item) => {
+                item.tables(found)
+            }
+            ValueShape::OneOf(shapes) => {
                 for shape in *shapes {
                     shape.tables(found);
                 }
             }
-            Shape::Text
-            | Shape::Like(_)
-            | Shape::Bool
-            | Shape::True
-            | Shape::Count
-            | Shape::Number
-            | Shape::Exactly(_)
-            | Shape::Words(..)
-            | Shape::Null
-            | Shape::Free
-            | Shape::Schema => {}
+            ValueShape::Text
+            | ValueShape::Like(_)
+            | ValueShape::Bool
+            | ValueShape::True
+            | ValueShape::Count
+            | ValueShape::Number
+            | ValueShape::Exactly(_)
+            | ValueShape::Words(..)
+            | ValueShape::Null
+            | ValueShape::Free
+            | ValueShape::Schema => {}
         }
     }
 }

@@ -1,31 +1,31 @@
 //! Commands: the rules that decide about them, and their environment.
 
 use crate::syntax::keys::sandbox::{SOCKETS_HELP, VERDICT};
-use crate::syntax::keys::shape::{Names, PROGRAM, Shape, VARIABLE};
-use crate::syntax::keys::{Key, Keys, RULES_HELP, later, now};
+use crate::syntax::keys::shape::{KeyPattern, PROGRAM, VARIABLE, ValueShape};
+use crate::syntax::keys::{KeySpec, KeyTable, RULES_HELP};
 
-const TEXTS: Shape = Shape::List(&Shape::Text);
+const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 
-const PROGRAMS: Shape = Shape::List(&Shape::Like(&PROGRAM));
+const PROGRAMS: ValueShape = ValueShape::List(&ValueShape::Like(&PROGRAM));
 
-const RULE_LIST: Shape = Shape::List(&Shape::Section(&RULE));
+const RULE_LIST: ValueShape = ValueShape::List(&ValueShape::Section(&RULE));
 
-const RULES: Key = now(
+const RULES: KeySpec = KeySpec::new(
     "rules",
     RULE_LIST,
     "Patterns and what they decide: `blocked` wins wherever it stands, then the first rule that matches.",
 )
 .default("[]");
 
-const DEFAULT: Shape = Shape::Words(&["blocked", "ask"], &[]);
+const DEFAULT: ValueShape = ValueShape::Words(&["blocked", "ask"], &[]);
 
-const ALLOW: Key = now(
+const ALLOW: KeySpec = KeySpec::new(
     "allow",
     PROGRAMS,
     "The only programs that commands may start, by name or absolute path; rules still decide about consent.",
 );
 
-const DENY: Key = now(
+const DENY: KeySpec = KeySpec::new(
     "deny",
     PROGRAMS,
     "Programs that commands never start, whatever `allow` and rules say.",
@@ -33,28 +33,28 @@ const DENY: Key = now(
 .default("[]")
 .unites();
 
-pub(crate) static SHELL: Keys = Keys {
+pub(crate) static SHELL: KeyTable = KeyTable {
     id: "shell",
     plural: "`shell` has",
     may_be_blank: true,
     list: &[
         RULES,
-        now(
+        KeySpec::new(
             "default",
             DEFAULT,
             "What holds for a command that no rule matches.",
         )
         .default("blocked"),
-        now(
+        KeySpec::new(
             "env",
-            Shape::Section(&ENVIRONMENT),
+            ValueShape::Section(&ENVIRONMENT),
             "The variables of commands, beside the few that forge sets.",
         ),
         ALLOW,
         DENY,
-        now(
+        KeySpec::new(
             "session",
-            Shape::Words(&["call", "worker"], &[]),
+            ValueShape::Words(&["call", "worker"], &[]),
             "Where commands begin: `call`, each at the beginning; `worker`, each in the directory and with the variables that the worker's command before it left. Nothing keeps running either way.",
         )
         .default("call"),
@@ -67,13 +67,13 @@ pub(crate) static SHELL: Keys = Keys {
     ],
 };
 
-pub(crate) static WORKER_SHELL: Keys = Keys {
+pub(crate) static WORKER_SHELL: KeyTable = KeyTable {
     id: "worker_shell",
     plural: "`shell` of a worker has",
     may_be_blank: false,
     list: &[
         RULES,
-        now(
+        KeySpec::new(
             "default",
             DEFAULT,
             "What holds for a command that no rule of the worker matches; without it, the project's answer.",
@@ -93,33 +93,33 @@ pub(crate) static WORKER_SHELL: Keys = Keys {
     ],
 };
 
-pub(crate) static RULE: Keys = Keys {
+pub(crate) static RULE: KeyTable = KeyTable {
     id: "rule",
     plural: "rules have",
     may_be_blank: false,
     list: &[
-        now(
+        KeySpec::new(
             "pattern",
-            Shape::Text,
+            ValueShape::Text,
             "Words of a command: `(a|b)` is either, `*` is any word and at the end any rest; in a rule that asks or blocks each `*` is any number of words, as in `find * -exec *`.",
         )
         .required(),
-        now("approval", VERDICT, "What is decided.")
+        KeySpec::new("approval", VERDICT, "What is decided.")
             .required()
             .trust("when it is `preApproved`"),
-        now(
+        KeySpec::new(
             "why",
-            Shape::Text,
+            ValueShape::Text,
             "The reason, which is shown to the model.",
         ),
-        now(
+        KeySpec::new(
             "examples",
-            Shape::Section(&EXAMPLES),
+            ValueShape::Section(&EXAMPLES),
             "Commands that the pattern must match or must not match; checked when the file is read.",
         ),
-        later(
+        KeySpec::reserved(
             "grants",
-            Shape::Free,
+            ValueShape::Free,
             "Rights that the command gets in addition.",
         ),
     ],
@@ -134,13 +134,13 @@ pub(crate) static RULE: Keys = Keys {
     ],
 };
 
-pub(crate) static EXAMPLES: Keys = Keys {
+pub(crate) static EXAMPLES: KeyTable = KeyTable {
     id: "examples",
     plural: "`examples` have",
     may_be_blank: true,
     list: &[
-        now("match", TEXTS, "Commands that the pattern matches.").default("[]"),
-        now(
+        KeySpec::new("match", TEXTS, "Commands that the pattern matches.").default("[]"),
+        KeySpec::new(
             "no_match",
             TEXTS,
             "Commands that the pattern does not match.",
@@ -150,21 +150,21 @@ pub(crate) static EXAMPLES: Keys = Keys {
     foreign: &[],
 };
 
-pub(crate) static ENVIRONMENT: Keys = Keys {
+pub(crate) static ENVIRONMENT: KeyTable = KeyTable {
     id: "env",
     plural: "`env` has",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "pass",
-            Shape::List(&Shape::Like(&VARIABLE)),
+            ValueShape::List(&ValueShape::Like(&VARIABLE)),
             "Variables of yours that commands get, beside `LANG` and `TERM`.",
         )
         .default("[]")
         .trust("always"),
-        now(
+        KeySpec::new(
             "set",
-            Shape::Map(Names::Like(&VARIABLE), &Shape::Text),
+            ValueShape::Map(KeyPattern::Like(&VARIABLE), &ValueShape::Text),
             "Variables with these values.",
         )
         .default("{}")

@@ -5,125 +5,125 @@ use crate::syntax::keys::project::{LIMITS, NETWORK_SHAPE};
 use crate::syntax::keys::sandbox::{APPROVAL, MAX_FILE_BYTES, MODE, SUFFIXES, ZONE_APPROVAL};
 use crate::syntax::keys::sandbox::{MOUNT, NAMED_PATH};
 use crate::syntax::keys::shape::{
-    DELEGATE, MOUNT_NAME, Names, SANDBOX_PATH, SCHEMA_FILE, SUFFIX, Shape, WORKER_NAME,
+    DELEGATE, KeyPattern, MOUNT_NAME, SANDBOX_PATH, SCHEMA_FILE, SUFFIX, ValueShape, WORKER_NAME,
 };
 use crate::syntax::keys::shell::WORKER_SHELL;
-use crate::syntax::keys::{Keys, MODE_HELP, RULES_HELP, now};
+use crate::syntax::keys::{KeySpec, KeyTable, MODE_HELP, RULES_HELP};
 
-const TEXTS: Shape = Shape::List(&Shape::Text);
+const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 
-const SCHEMA: Shape = Shape::OneOf(&[Shape::Schema, Shape::Like(&SCHEMA_FILE)]);
+const SCHEMA: ValueShape = ValueShape::OneOf(&[ValueShape::Schema, ValueShape::Like(&SCHEMA_FILE)]);
 
 const TOOLS_HELP: &str =
     "did you mean `tools:`? As written this worker would get every tool its grants allow.";
 const TOOLS_ALLOW_HELP: &str = "forge lists what is allowed: `tools: [read_file, …]`";
 
-pub(crate) static WORKER: Keys = Keys {
+pub(crate) static WORKER: KeyTable = KeyTable {
     id: "worker",
     plural: "worker files",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "name",
-            Shape::Like(&WORKER_NAME),
+            ValueShape::Like(&WORKER_NAME),
             "The worker's name, and that of its tool when others call it; without it, the file's.",
         ),
-        now(
+        KeySpec::new(
             "description",
-            Shape::Text,
+            ValueShape::Text,
             "What it is for; the description of its tool when others call it.",
         ),
-        now(
+        KeySpec::new(
             "model",
-            Shape::Text,
+            ValueShape::Text,
             "The model it runs on, as `provider:model`; without it, the project's.",
         ),
-        now(
+        KeySpec::new(
             "sandbox",
-            Shape::OneOf(&[
-                Shape::Words(&["none", "inherit"], &[]),
-                Shape::Section(&WORKER_SANDBOX),
+            ValueShape::OneOf(&[
+                ValueShape::Words(&["none", "inherit"], &[]),
+                ValueShape::Section(&WORKER_SANDBOX),
             ]),
             "What it needs of the project's files; without it, `sandbox.default` of the project.",
         ),
-        now(
+        KeySpec::new(
             "network",
             NETWORK_SHAPE,
             "Whether its commands may reach other hosts; at most what its caller may.",
         )
         .default("false"),
-        now(
+        KeySpec::new(
             "shell",
-            Shape::Section(&WORKER_SHELL),
+            ValueShape::Section(&WORKER_SHELL),
             "That it may run commands, by the project's rules and these; without it there is no shell.",
         ),
-        now(
+        KeySpec::new(
             "git",
-            Shape::Section(&WORKER_GIT),
+            ValueShape::Section(&WORKER_GIT),
             "The repositories it works with; without it there are no git tools.",
         ),
-        now(
+        KeySpec::new(
             "tools",
             TEXTS,
             "The only tools it gets; without it, all that its rights make possible.",
         ),
-        now(
+        KeySpec::new(
             "workers",
-            Shape::List(&Shape::Like(&DELEGATE)),
+            ValueShape::List(&ValueShape::Like(&DELEGATE)),
             "The workers it may call.",
         )
         .default("[]"),
-        now(
+        KeySpec::new(
             "approval",
-            Shape::Section(&WORKER_APPROVAL),
+            ValueShape::Section(&WORKER_APPROVAL),
             "What is asked of a person beyond what the project asks; nothing is asked less.",
         ),
-        now(
+        KeySpec::new(
             "limits",
-            Shape::Section(&LIMITS),
+            ValueShape::Section(&LIMITS),
             "Numbers that end its calls, commands and run; the smaller one holds.",
         ),
-        now(
+        KeySpec::new(
             "instructions",
-            Shape::Text,
+            ValueShape::Text,
             "Its instructions, if nothing stands below the front matter.",
         ),
-        now(
+        KeySpec::new(
             "compatible_models",
             TEXTS,
             "Patterns of models it runs on (`*`: anything, `?`: one character); on another it is not started.",
         ),
-        now(
+        KeySpec::new(
             "toolsets",
-            Shape::Section(&TOOLSETS),
+            ValueShape::Section(&TOOLSETS),
             "Tools by family, as golem spells it; read as `tools` and `workers`, with a note.",
         ),
-        now(
+        KeySpec::new(
             "attachment_policy",
-            Shape::Section(&ATTACHMENTS),
+            ValueShape::Section(&ATTACHMENTS),
             "What may be attached to its input.",
         ),
-        now(
+        KeySpec::new(
             "input_schema",
             SCHEMA,
             "JSON Schema (draft 2020-12) of what it is called with, or a file of the project that holds it; `{}`: a text.",
         )
         .default("{}"),
-        now(
+        KeySpec::new(
             "output_schema",
             SCHEMA,
             "JSON Schema (draft 2020-12) of its answer, or a file of the project that holds it; `{}`: any text.",
         )
         .default("{}")
         .aliases(&["output_schema_ref"]),
-        now(
+        KeySpec::new(
             "allow_empty_input",
-            Shape::Bool,
+            ValueShape::Bool,
             "Whether others may call it with nothing to do.",
         )
         .default("false"),
-        now("license", Shape::Text, "A licence, carried along."),
-        now("metadata", Shape::Free, "Anything, carried along."),
+        KeySpec::new("license", ValueShape::Text, "A licence, carried along."),
+        KeySpec::new("metadata", ValueShape::Free, "Anything, carried along."),
     ],
     foreign: &[
         ("allowedTools", TOOLS_HELP),
@@ -156,59 +156,59 @@ pub(crate) static WORKER: Keys = Keys {
     ],
 };
 
-pub(crate) static WORKER_SANDBOX: Keys = Keys {
+pub(crate) static WORKER_SANDBOX: KeyTable = KeyTable {
     id: "worker_sandbox",
     plural: "`sandbox` of a worker has",
     may_be_blank: false,
     list: &[
-        now(
+        KeySpec::new(
             "zones",
-            Shape::List(&Shape::Section(&WORKER_ZONE)),
+            ValueShape::List(&ValueShape::Section(&WORKER_ZONE)),
             "The zones it needs.",
         ),
-        now(
+        KeySpec::new(
             "restrict",
-            Shape::Like(&SANDBOX_PATH),
+            ValueShape::Like(&SANDBOX_PATH),
             "The only directory it needs, as its caller sees it; for projects without zones.",
         ),
-        now(
+        KeySpec::new(
             "readonly",
-            Shape::Bool,
+            ValueShape::Bool,
             "`true`: it only reads. `false`: it must be able to write.",
         ),
-        now(
+        KeySpec::new(
             "rebase",
-            Shape::Bool,
+            ValueShape::Bool,
             "Whether `restrict` becomes `/`, for it and for whom it calls.",
         )
         .default("false"),
-        now(
+        KeySpec::new(
             "paths",
-            Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&NAMED_PATH)),
+            ValueShape::Map(KeyPattern::Like(&MOUNT_NAME), &ValueShape::Section(&NAMED_PATH)),
             "Old form. Read with a warning where the project has one root; elsewhere an error that prints the new form.",
         ),
-        now(
+        KeySpec::new(
             "mounts",
-            Shape::List(&Shape::Section(&MOUNT)),
+            ValueShape::List(&ValueShape::Section(&MOUNT)),
             "Old form, as `paths`.",
         ),
-        now(
+        KeySpec::new(
             "use",
-            Shape::Bool,
+            ValueShape::Bool,
             "`false`: held to be passed on; its own tools cannot touch it.",
         )
         .default("true"),
-        now(
+        KeySpec::new(
             "approval",
-            Shape::Section(&ZONE_APPROVAL),
+            ValueShape::Section(&ZONE_APPROVAL),
             "What is asked of a person, or blocked, in all of it; never less than its caller is asked. For projects without zones, where each zone says it.",
         )
         .default("{}"),
-        now(
+        KeySpec::new(
             "unix_sockets",
-            Shape::OneOf(&[
-                Shape::Words(&["closed", "inherit"], &[]),
-                Shape::List(&Shape::Text),
+            ValueShape::OneOf(&[
+                ValueShape::Words(&["closed", "inherit"], &[]),
+                ValueShape::List(&ValueShape::Text),
             ]),
             "Local sockets that its commands may connect to; at most what its caller has.",
         )
@@ -227,16 +227,16 @@ pub(crate) static WORKER_SANDBOX: Keys = Keys {
     ],
 };
 
-pub(crate) static WORKER_ZONE: Keys = Keys {
+pub(crate) static WORKER_ZONE: KeyTable = KeyTable {
     id: "worker_zone",
     plural: "zones of a worker have",
     may_be_blank: false,
     list: &[
-        now("name", Shape::Text, "A zone of the project.").required(),
-        now("mode", MODE, "`ro`: read only. `rw`: read and write.").default("rw"),
-        now(
+        KeySpec::new("name", ValueShape::Text, "A zone of the project.").required(),
+        KeySpec::new("mode", MODE, "`ro`: read only. `rw`: read and write.").default("rw"),
+        KeySpec::new(
             "use",
-            Shape::Bool,
+            ValueShape::Bool,
             "`false`: held only to be passed on; its own tools cannot touch it.",
         )
         .default("true"),
@@ -258,31 +258,31 @@ pub(crate) static WORKER_ZONE: Keys = Keys {
     ],
 };
 
-pub(crate) static TOOLSETS: Keys = Keys {
+pub(crate) static TOOLSETS: KeyTable = KeyTable {
     id: "toolsets",
     plural: "`toolsets` has",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "filesystem",
-            Shape::Section(&NO_OPTIONS),
+            ValueShape::Section(&NO_OPTIONS),
             "The tools for files.",
         ),
-        now(
+        KeySpec::new(
             "shell",
-            Shape::Section(&NO_OPTIONS),
+            ValueShape::Section(&NO_OPTIONS),
             "The tool for commands.",
         ),
-        now(
+        KeySpec::new(
             "workers",
-            Shape::Section(&WORKER_TOOLSET),
+            ValueShape::Section(&WORKER_TOOLSET),
             "The tools that call workers.",
         ),
     ],
     foreign: &[],
 };
 
-pub(crate) static NO_OPTIONS: Keys = Keys {
+pub(crate) static NO_OPTIONS: KeyTable = KeyTable {
     id: "no_options",
     plural: "no keys are read here",
     may_be_blank: true,
@@ -290,35 +290,35 @@ pub(crate) static NO_OPTIONS: Keys = Keys {
     foreign: &[],
 };
 
-pub(crate) static WORKER_TOOLSET: Keys = Keys {
+pub(crate) static WORKER_TOOLSET: KeyTable = KeyTable {
     id: "worker_toolset",
     plural: "`toolsets.workers` has",
     may_be_blank: true,
-    list: &[now(
+    list: &[KeySpec::new(
         "allowed_workers",
-        Shape::List(&Shape::Like(&DELEGATE)),
+        ValueShape::List(&ValueShape::Like(&DELEGATE)),
         "The workers it may call.",
     )
     .default("[]")],
     foreign: &[],
 };
 
-pub(crate) static ATTACHMENTS: Keys = Keys {
+pub(crate) static ATTACHMENTS: KeyTable = KeyTable {
     id: "attachment_policy",
     plural: "`attachment_policy` has",
     may_be_blank: true,
     list: &[
-        now("max_attachments", Shape::Count, "How many.").default("4"),
-        now("max_total_bytes", Shape::Count, "Bytes, together.").default("10000000"),
-        now(
+        KeySpec::new("max_attachments", ValueShape::Count, "How many.").default("4"),
+        KeySpec::new("max_total_bytes", ValueShape::Count, "Bytes, together.").default("10000000"),
+        KeySpec::new(
             "allowed_suffixes",
-            Shape::List(&Shape::Like(&SUFFIX)),
+            ValueShape::List(&ValueShape::Like(&SUFFIX)),
             "Only files that end in one of these.",
         )
         .default("[]"),
-        now(
+        KeySpec::new(
             "denied_suffixes",
-            Shape::List(&Shape::Like(&SUFFIX)),
+            ValueShape::List(&ValueShape::Like(&SUFFIX)),
             "No files that end in one of these.",
         )
         .default("[]"),
@@ -326,26 +326,26 @@ pub(crate) static ATTACHMENTS: Keys = Keys {
     foreign: &[],
 };
 
-pub(crate) static WORKER_APPROVAL: Keys = Keys {
+pub(crate) static WORKER_APPROVAL: KeyTable = KeyTable {
     id: "worker_approval",
     plural: "`approval` of a worker has",
     may_be_blank: true,
     list: &[
-        now(
+        KeySpec::new(
             "mode",
-            Shape::Words(&["tool", "manual", "deny"], &[]),
+            ValueShape::Words(&["tool", "manual", "deny"], &[]),
             "`manual`: everything that is not read-only is asked. `deny`: every question is answered with no. `tool`: as the project has it.",
         )
         .default("tool"),
-        now(
+        KeySpec::new(
             "require_user_permission",
-            Shape::Map(Names::Any, &MORE),
+            ValueShape::Map(KeyPattern::Any, &MORE),
             "The tools, and workers to call, that a person is asked about, or that are blocked.",
         )
         .default("{}"),
-        now(
+        KeySpec::new(
             "require_user_permission_by_risk",
-            Shape::Map(Names::Words(&RISKS), &MORE),
+            ValueShape::Map(KeyPattern::Words(&RISKS), &MORE),
             "The risks that a person is asked about, or that are blocked.",
         )
         .default("{}"),
@@ -361,7 +361,10 @@ pub(crate) static WORKER_APPROVAL: Keys = Keys {
     ],
 };
 
-const MORE: Shape = Shape::OneOf(&[Shape::True, Shape::Words(&["ask", "blocked"], &[])]);
+const MORE: ValueShape = ValueShape::OneOf(&[
+    ValueShape::True,
+    ValueShape::Words(&["ask", "blocked"], &[]),
+]);
 
 const RISKS: [&str; 5] = [
     "read_only",
