@@ -38,8 +38,8 @@
 
 #![forbid(unsafe_code)]
 
-mod front;
 mod grant;
+mod mount_syntax;
 mod project;
 mod provider;
 mod review;
@@ -51,7 +51,6 @@ mod syntax;
 
 mod open;
 
-pub use front::FrontEnd;
 pub use grant::confinement::{Confinement, GitMode, Survivors, UnixSockets};
 pub use grant::declaration::{Declaration, ZoneDeclaration};
 pub use grant::escalation::Escalation;
@@ -72,18 +71,19 @@ pub use grant::restrict::{Restrict, RestrictPathError};
 pub use grant::shell::{CommandPattern, CommandPatternError, ProgramLists, RuleMatch, ShellRules};
 pub use grant::verdict::{ApprovalMode, ApprovalPolicy, MountApproval, Operation, Risk, Verdict};
 pub use grant::{EnvironmentGrant, Grant};
+pub use mount_syntax::FrontEnd;
 #[cfg(feature = "files")]
 pub use open::files::MountOpener;
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
 pub use project::discover::PROJECT_FILES;
 pub use project::git::{CredentialSource, GitCredential, GitSettings, RepositoryCheck};
-pub use project::own_dirs::ReservedPath;
 pub use project::personal_rules::PersonalRules;
+pub use project::reserved_paths::ReservedPath;
 pub use project::settings::{EffectiveSettings, Setting, UnknownKey};
 pub use project::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
 pub use project::trust::PrivilegedSetting;
-pub use project::widening::{TrustRule, Untrusted};
+pub use project::trust_rules::{TrustRule, Untrusted};
 pub use project::{Project, load, project_dir};
 pub use provider::{ApiKey, ProviderSettings, TokenPrices, UnknownProvider, Wire};
 pub use review::Review;
@@ -95,10 +95,10 @@ pub use worker::schemas::{SchemaCheck, SchemaMistake};
 pub use worker::{Delegates, Worker, is_worker_name};
 
 #[cfg(test)]
-mod agreement;
+mod key_effects;
 #[cfg(test)]
-mod flips;
+mod sample_projects;
 #[cfg(test)]
-mod samples;
+mod schema_agreement;
 #[cfg(test)]
-mod user_rows;
+mod user_limit_cases;

@@ -2,20 +2,20 @@
 //! [`Grant::child`], which is a meet. So whoever holds a grant holds at most what the project
 //! gave, whatever the workers on the way declared.
 
+#[cfg(test)]
+mod attenuation;
 pub(crate) mod confinement;
 pub(crate) mod declaration;
 mod difference;
 pub(crate) mod escalation;
 pub(crate) mod execution;
-mod facts;
 pub(crate) mod file_rules;
+mod fingerprint;
 pub(crate) mod git;
 pub(crate) mod limits;
 pub(crate) mod lineage;
 pub(crate) mod meet;
 pub(crate) mod mount;
-#[cfg(test)]
-mod narrowing;
 pub(crate) mod network;
 pub(crate) mod programs;
 pub(crate) mod refusal;
@@ -26,7 +26,6 @@ pub(crate) mod verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::front::FrontEnd;
 use crate::grant::confinement::{Confinement, SocketRequest, UnixSockets};
 use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
@@ -39,6 +38,7 @@ use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{meet_places, meet_restrict};
 use crate::grant::shell::{CommandPattern, CommandRule, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Verdict, VerdictSetting};
+use crate::mount_syntax::FrontEnd;
 use crate::syntax::text::{ConfigOrigin, Span};
 
 /// The rights of a worker.

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::front::place::NO_RUN_YET;
 use crate::grant::file_rules::FileRules;
 use crate::grant::restrict::MountPart;
 use crate::grant::verdict::MountApproval;
+use crate::mount_syntax::path_scope::NO_RUN_YET;
 use crate::syntax::text::ConfigOrigin;
 
 /// What may be done with a mount. Ordered, so the meet is `min`.

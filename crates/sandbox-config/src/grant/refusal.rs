@@ -1,10 +1,10 @@
 //! Why a grant does not let something happen to a path. For people in the words of config files
 //! (seed 000's sentences); for models without them.
 
-use crate::front::FrontEnd;
 use crate::grant::Grant;
 use crate::grant::mount::Mode;
 use crate::grant::verdict::Operation;
+use crate::mount_syntax::FrontEnd;
 use crate::syntax::text::ConfigOrigin;
 
 /// What a grant lacks for an operation on a path. Consent is a different question

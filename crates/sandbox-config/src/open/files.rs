@@ -5,10 +5,10 @@ use std::path::Path;
 use cap_std::AmbientAuthority;
 use file_sandbox::{FileSandbox, Limits, RootStyle, SandboxPath};
 
-use crate::front::FrontEnd;
 use crate::grant::Grant;
 use crate::grant::file_rules::{FileRules, HardLinks};
 use crate::grant::mount::{Mode, Mount};
+use crate::mount_syntax::FrontEnd;
 use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
 

@@ -3,12 +3,12 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::front::FrontEnd;
-use crate::front::choose::mount_table;
-use crate::front::place::climbs;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
 use crate::grant::{DefaultAccess, Grant};
+use crate::mount_syntax::FrontEnd;
+use crate::mount_syntax::choose::mount_table;
+use crate::mount_syntax::path_scope::climbs;
 use crate::project::ProjectLocation;
 use crate::project::confinement;
 use crate::project::discover::PROJECT_FILES;
@@ -16,11 +16,11 @@ use crate::project::execution;
 use crate::project::file_rules;
 use crate::project::git::{self, GitSettings};
 use crate::project::git_leads;
+use crate::project::load_context::LoadContext;
 use crate::project::network;
-use crate::project::places::{self, RunStorage};
+use crate::project::run_storage::{self, RunStorage};
 use crate::project::sections;
-use crate::project::walk::LoadContext;
-use crate::project::widening::{self, TrustRule};
+use crate::project::trust_rules::{self, TrustRule};
 use crate::provider::{Providers, read};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{MappingFields, Reports};
@@ -99,7 +99,7 @@ pub(crate) fn read_project(
     for mount in Arc::make_mut(&mut ceiling.mounts).iter_mut() {
         mount.outside = !mount.awaits_run() && !mount.host.starts_with(&found.dir);
     }
-    let kept = places::kept(walk, &top, &ceiling.mounts);
+    let kept = run_storage::kept(walk, &top, &ceiling.mounts);
     let own_files = ForgeFiles::of(found, &worker_dirs);
     own_files.protect(
         &mut walk.reports,
@@ -269,7 +269,7 @@ fn sandbox(
     ceiling.front = front;
     ceiling.undeclared = front.undeclared();
     // Before what holds for every mount.
-    places::knowledge_base(walk, top, &mut mounts);
+    run_storage::knowledge_base(walk, top, &mut mounts);
     ceiling.mounts = mounts.into();
     let Some(section) = section else {
         return;
@@ -301,10 +301,10 @@ fn sandbox(
         mount.file_rules = mount.file_rules.or(general);
     }
     confinement::read_sandbox(walk, &section, ceiling);
-    let gone = taken_back(walk, &section, "show", &DEFAULT_HIDE, &widening::SHOW);
+    let gone = taken_back(walk, &section, "show", &DEFAULT_HIDE, &trust_rules::SHOW);
     ceiling.hide = without(&DEFAULT_HIDE, &gone);
     let known = &keys::UNPROTECTABLE;
-    let mut gone = taken_back(walk, &section, "unprotect", known, &widening::UNPROTECT);
+    let mut gone = taken_back(walk, &section, "unprotect", known, &trust_rules::UNPROTECT);
     // File tools write it never, and what commands make of it is looked at.
     let asked = gone.len();
     gone.retain(|name| name != keys::GIT_CONFIG);

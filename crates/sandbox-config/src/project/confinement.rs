@@ -9,9 +9,9 @@ use crate::grant::confinement::{
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::programs::{MAX_PROGRAMS, ProgramDirs};
 use crate::project::expand::expand;
-use crate::project::own_dirs;
-use crate::project::walk::LoadContext;
-use crate::project::widening;
+use crate::project::load_context::LoadContext;
+use crate::project::reserved_paths;
+use crate::project::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
@@ -37,7 +37,7 @@ pub(crate) fn read_git(walk: &mut LoadContext<'_>, git: &MappingFields<'_>, ceil
     };
     let agreed = match (mode, git.get("mode")) {
         (GitMode::Commit, Some(entry)) => walk.agreed(
-            &widening::GIT_COMMIT,
+            &trust_rules::GIT_COMMIT,
             "git.mode",
             "commit",
             &entry.node.span,
@@ -61,7 +61,7 @@ pub(crate) fn read_sandbox(
         section.get("survivors"),
     ) {
         let key = section.dotted("survivors");
-        if walk.agreed(&widening::SURVIVORS, &key, "left", &entry.node.span) {
+        if walk.agreed(&trust_rules::SURVIVORS, &key, "left", &entry.node.span) {
             ceiling.confinement.survivors = Survivors::Left;
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn read_sandbox(
         UnixSockets::Named(_) | UnixSockets::Open => {
             let key = section.dotted("unix_sockets");
             let value = sockets.to_string();
-            if walk.agreed(&widening::SOCKETS, &key, &value, &entry.node.span) {
+            if walk.agreed(&trust_rules::SOCKETS, &key, &value, &entry.node.span) {
                 ceiling.confinement.unix_sockets = sockets;
             }
         }
@@ -122,7 +122,7 @@ fn programs(
             }
         };
         let key = format!("sandbox.programs[{text}]");
-        let agreed = walk.agreed(&widening::PROGRAMS, &key, text, &item.span);
+        let agreed = walk.agreed(&trust_rules::PROGRAMS, &key, text, &item.span);
         if agreed && !directories.contains(&directory) {
             directories.push(directory);
         }
@@ -185,7 +185,7 @@ fn program_directory(
             refuse(&why).help("programs in what workers work on need no more than that"),
         ));
     }
-    if let Some(own) = own_dirs::meets(&real, &walk.sources.out_of_reach) {
+    if let Some(own) = reserved_paths::meets(&real, &walk.sources.out_of_reach) {
         let why = format!(
             "it is not apart from {}, which no worker may reach",
             own.noun()
@@ -257,7 +257,7 @@ fn socket(
             "a command could put another socket in its place: have the daemon listen elsewhere",
         )));
     }
-    if let Some(own) = own_dirs::lies_in(&path, &walk.sources.out_of_reach) {
+    if let Some(own) = reserved_paths::lies_in(&path, &walk.sources.out_of_reach) {
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{text}` cannot be a socket: {why}");
         return Err(Box::new(Diagnostic::error(

@@ -1,8 +1,8 @@
 //! `hardlinks`, `quota`, `strict_paths` and `durable`: of the sandbox as a whole, and of one mount.
 
 use crate::grant::file_rules::{FileRules, HardLinks};
-use crate::project::walk::LoadContext;
-use crate::project::widening;
+use crate::project::load_context::LoadContext;
+use crate::project::trust_rules;
 use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;
 
@@ -22,7 +22,7 @@ pub(crate) fn read(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> F
     };
     if let (Some(HardLinks::Allow), Some(entry)) = (rules.hard_links, section.get("hardlinks")) {
         let key = section.dotted("hardlinks");
-        if !walk.agreed(&widening::HARD_LINKS, &key, "allow", &entry.node.span) {
+        if !walk.agreed(&trust_rules::HARD_LINKS, &key, "allow", &entry.node.span) {
             rules.hard_links = None;
         }
     }

@@ -7,14 +7,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::front::place::{HostPath, PathScope, place};
 use crate::grant::Grant;
 use crate::grant::git::{Repository, RepositoryRequest};
 use crate::grant::mount::{Mode, Mount};
+use crate::mount_syntax::path_scope::{HostPath, PathScope, place};
 use crate::project::expand::expand;
-use crate::project::own_dirs;
-use crate::project::walk::LoadContext;
-use crate::project::widening::{EXECUTABLE_CONFIG, GIT_CREDENTIAL, GIT_REPOSITORY};
+use crate::project::load_context::LoadContext;
+use crate::project::reserved_paths;
+use crate::project::trust_rules::{EXECUTABLE_CONFIG, GIT_CREDENTIAL, GIT_REPOSITORY};
 use crate::provider::read::{project_part, variable, words};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
@@ -309,7 +309,7 @@ fn place_is_odd(
     host: &HostPath,
     mounts: &[Mount],
 ) {
-    if let Some(own) = own_dirs::lies_in(&host.path, &walk.sources.out_of_reach) {
+    if let Some(own) = reserved_paths::lies_in(&host.path, &walk.sources.out_of_reach) {
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{}` cannot be a repository: {why}", item.text);
         let problem = Diagnostic::error(DiagnosticCode::OwnDirectory, message);

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::front::FrontEnd;
 use crate::grant::Grant;
+use crate::mount_syntax::FrontEnd;
 use crate::project::ceiling::ForgeFiles;
-use crate::project::own_dirs;
+use crate::project::load_context::LoadContext;
+use crate::project::reserved_paths;
 use crate::project::sections::unknown_tool;
 use crate::project::show;
 use crate::project::sources::Sources;
-use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::{MAX_BYTES, read};
@@ -188,7 +188,7 @@ impl WorkerCatalog {
         if let Some(program) = worker.as_mut().and_then(Worker::program_mut) {
             let at = Span::start(&text);
             (self.own_files).protect(&mut walk.reports, FrontEnd::Paths, program, &at);
-            own_dirs::report(
+            reserved_paths::report(
                 &mut walk.reports,
                 program,
                 ceiling.front(),

@@ -1,6 +1,5 @@
 //! A project: its file walked once, into a ceiling that every worker's rights are a meet of.
 
-mod alone;
 pub(crate) mod ceiling;
 pub(crate) mod confinement;
 pub(crate) mod discover;
@@ -9,22 +8,23 @@ pub(crate) mod expand;
 pub(crate) mod file_rules;
 pub(crate) mod git;
 mod git_leads;
-pub(crate) mod hooks;
 pub(crate) mod layers;
 pub(crate) mod library;
+pub(crate) mod load_context;
+pub(crate) mod loader_variables;
 pub(crate) mod network;
-pub(crate) mod own_dirs;
 pub(crate) mod personal_rules;
-pub(crate) mod places;
 pub(crate) mod preferences;
+pub(crate) mod reserved_paths;
+pub(crate) mod run_storage;
 pub(crate) mod sections;
 pub(crate) mod settings;
 pub(crate) mod sources;
+mod standalone_worker;
 pub(crate) mod trust;
+pub(crate) mod trust_rules;
 pub(crate) mod user;
-pub(crate) mod user_keys;
-pub(crate) mod walk;
-pub(crate) mod widening;
+pub(crate) mod user_limits;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,14 +37,14 @@ use crate::project::discover::discover;
 use crate::project::git::GitSettings;
 use crate::project::layers::{empty_root, normalize_network, overlay_value, overlays};
 use crate::project::library::WorkerCatalog;
-use crate::project::own_dirs::ReservedPath;
-use crate::project::places::RunStorage;
+use crate::project::load_context::LoadContext;
 use crate::project::preferences::{Layers, Preferences};
+use crate::project::reserved_paths::ReservedPath;
+use crate::project::run_storage::RunStorage;
 use crate::project::settings::EffectiveSettings;
 use crate::project::sources::{ConfigChoice, Sources};
 use crate::project::trust::PrivilegedSetting;
 use crate::project::user::{UserFile, user_file};
-use crate::project::walk::LoadContext;
 use crate::provider::Providers;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::keys;
@@ -147,7 +147,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     if let Some(runs) = &read.kept.runs_dir {
         out_of_reach.push(ReservedPath::new(runs, "the directory of runs", "runs_dir"));
     }
-    own_dirs::report(
+    reserved_paths::report(
         &mut walk.reports,
         &read.ceiling.mounts,
         read.ceiling.front(),

@@ -1,8 +1,8 @@
 //! `network: false | true | { allow: [host, "*.host", "host:port"] }`, in project and worker files.
 
 use crate::grant::network::{HostPattern, NetworkAccess};
-use crate::project::walk::LoadContext;
-use crate::project::widening;
+use crate::project::load_context::LoadContext;
+use crate::project::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys;
@@ -83,7 +83,7 @@ pub(crate) fn project_network(
         NetworkAccess::Unrestricted => "true".to_owned(),
         NetworkAccess::Hosts(_) => wanted.to_string(),
     };
-    if walk.agreed(&widening::NETWORK, "network", &value, &entry.node.span) {
+    if walk.agreed(&trust_rules::NETWORK, "network", &value, &entry.node.span) {
         wanted
     } else {
         NetworkAccess::Denied

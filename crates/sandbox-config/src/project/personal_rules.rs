@@ -17,9 +17,9 @@ use crate::project::ProjectLocation;
 use crate::project::sources::Sources;
 use crate::review::lints;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
+use crate::syntax::escape::{is_hidden, visible};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::read;
-use crate::syntax::shown::{is_hidden, visible};
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
 
 /// Every command that is asked about is compared with every rule.

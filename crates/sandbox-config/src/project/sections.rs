@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::front::named::VERDICTS;
 use crate::grant::EnvironmentGrant;
 use crate::grant::limits::RunLimits;
 use crate::grant::shell::{
@@ -11,9 +10,10 @@ use crate::grant::shell::{
 use crate::grant::verdict::{
     ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked,
 };
-use crate::project::hooks::is_hook;
-use crate::project::walk::LoadContext;
-use crate::project::widening;
+use crate::mount_syntax::named::VERDICTS;
+use crate::project::load_context::LoadContext;
+use crate::project::loader_variables::is_hook;
+use crate::project::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
@@ -106,7 +106,7 @@ pub(crate) fn approval(walk: &mut LoadContext<'_>, entry: Option<&YamlEntry>) ->
         }
         let agreed = match mode {
             ApprovalMode::Auto => walk.agreed(
-                &widening::MODE_AUTO,
+                &trust_rules::MODE_AUTO,
                 "approval.mode",
                 "auto",
                 &entry.node.span,
@@ -250,7 +250,7 @@ fn risk(reports: &mut Reports, entry: &YamlEntry) -> Option<Risk> {
 }
 
 fn unasked(walk: &mut LoadContext<'_>, key: &str, node: &YamlNode) -> bool {
-    walk.agreed(&widening::UNASKED, key, "false", &node.span)
+    walk.agreed(&trust_rules::UNASKED, key, "false", &node.span)
 }
 
 /// Returns the entries of a mapping to whether a person is asked, or to a verdict.
@@ -341,7 +341,7 @@ pub(crate) fn shell(
             let around = around(&section, &stated, index);
             let key = format!("shell.rules[{}].approval", rule.pattern);
             let value = "preApproved";
-            if !walk.agreed_with(&widening::COMMAND, &key, value, &around, &node.span) {
+            if !walk.agreed_with(&trust_rules::COMMAND, &key, value, &around, &node.span) {
                 rule.verdict = Verdict::Ask;
             }
         }
@@ -624,7 +624,7 @@ fn environment(walk: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Environ
         }
         let key = format!("shell.env.pass[{name}]");
         let passed_anyway = PASSED_ANYWAY.contains(&name);
-        if passed_anyway || walk.agreed(&widening::PASS, &key, name, &node.span) {
+        if passed_anyway || walk.agreed(&trust_rules::PASS, &key, name, &node.span) {
             environment.pass.push(name.to_owned());
         }
     }
@@ -658,7 +658,7 @@ fn hook_agreed(
         return true;
     }
     let key = format!("shell.env.set.{name}");
-    walk.agreed(&widening::HOOK, &key, value, span)
+    walk.agreed(&trust_rules::HOOK, &key, value, span)
 }
 
 fn variable_name(reports: &mut Reports, name: &str, span: &crate::syntax::text::Span) -> bool {

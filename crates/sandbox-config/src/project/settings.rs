@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::front::FrontEnd;
 use crate::grant::Grant;
+use crate::mount_syntax::FrontEnd;
 use crate::project::trust::PrivilegedSetting;
-use crate::project::widening::Untrusted;
+use crate::project::trust_rules::Untrusted;
 use crate::syntax::diagnostic::nearest;
 use crate::syntax::keys::{self, KeyTable, ValueShape, canonical};
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
@@ -212,7 +212,7 @@ impl EffectiveSettings {
                 key.value(),
                 key.origin()
             );
-            let _ = writeln!(out, "# {}", crate::syntax::shown::visible(&text));
+            let _ = writeln!(out, "# {}", crate::syntax::escape::visible(&text));
         }
         out
     }
@@ -523,7 +523,7 @@ fn below(out: &mut String, node: &YamlNode, depth: usize, origins: bool) {
             Some(_) => write!(
                 out,
                 "  # {layer} {}",
-                crate::syntax::shown::visible(&origin.to_string())
+                crate::syntax::escape::visible(&origin.to_string())
             ),
             None => write!(out, "  # {layer}"),
         };
@@ -567,7 +567,7 @@ fn quoted(text: &str) -> String {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            c if crate::syntax::shown::is_hidden(c) => {
+            c if crate::syntax::escape::is_hidden(c) => {
                 let _ = write!(out, "\\U{:08x}", u32::from(c));
             }
             c => out.push(c),

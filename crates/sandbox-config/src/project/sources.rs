@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::project::git::RepositoryCheck;
-use crate::project::own_dirs::ReservedPath;
+use crate::project::reserved_paths::ReservedPath;
 use crate::worker::schemas::SchemaCheck;
 
 /// Everything that a load reads, besides the config files themselves.

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::project::load_context::LoadContext;
 use crate::project::sections::said;
-use crate::project::walk::LoadContext;
-use crate::project::widening::PROVIDER;
+use crate::project::trust_rules::PROVIDER;
 use crate::provider::{
     ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known,
 };

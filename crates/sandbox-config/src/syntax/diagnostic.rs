@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use crate::syntax::shown::{self, shorten, visible};
+use crate::syntax::escape::{self, shorten, visible};
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
 
 /// The closed list of codes. Programs match on them; people look them up.
@@ -500,13 +500,13 @@ impl fmt::Display for Diagnostic {
                 span.line,
                 span.column
             )?;
-            let shown::CaretExcerpt {
+            let escape::CaretExcerpt {
                 line,
                 before,
                 carets,
             } = match self.hides {
-                true => shown::hidden(),
-                false => shown::window(span),
+                true => escape::hidden(),
+                false => escape::window(span),
             };
             let carets = "^".repeat(carets);
             write!(f, "\n {pad} |\n {} | {line}", span.line)?;

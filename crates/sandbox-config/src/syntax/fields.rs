@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
-use crate::syntax::foreign::our_words;
+use crate::syntax::escape::is_hidden;
 use crate::syntax::keys::KeyTable;
-use crate::syntax::shown::is_hidden;
+use crate::syntax::other_tools::our_words;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spanned};
 
-use crate::syntax::complaint::complaint;
 use crate::syntax::diagnostic::Diagnostic;
 use crate::syntax::text::{SourceText, Span};
+use crate::syntax::yaml_errors::complaint;
 
 /// A value and its place.
 #[derive(Clone, Debug)]

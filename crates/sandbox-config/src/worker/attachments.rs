@@ -1,7 +1,7 @@
 //! `attachment_policy`: what may be handed to a worker beside its input. A policy is the receiving
 //! worker's word; that an attachment lies in what its sender may read is the sender's grant's.
 
-use crate::project::walk::LoadContext;
+use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;

@@ -1,11 +1,11 @@
 //! Worker files: YAML front matter between `---` lines, then instructions in Markdown.
 
 pub(crate) mod attachments;
-mod facts;
-mod old;
+mod legacy_syntax;
 mod sandbox;
 pub(crate) mod schemas;
 mod tools;
+mod worker_metadata;
 
 pub(crate) use sandbox::NO_DIRECTORIES;
 pub(crate) use tools::CALL;
@@ -23,10 +23,10 @@ use crate::grant::mount::Mount;
 use crate::project::confinement;
 use crate::project::git;
 use crate::project::library::stem;
+use crate::project::load_context::LoadContext;
 use crate::project::network;
 use crate::project::sections;
 use crate::project::trust::PrivilegedSetting;
-use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::keys;
@@ -67,7 +67,7 @@ pub struct Worker {
     declaration: Declaration,
     tools: Option<Vec<String>>,
     delegates: Delegates,
-    facts: facts::WorkerMetadata,
+    facts: worker_metadata::WorkerMetadata,
     schemas: schemas::Schemas,
     /// Where each listed name stands.
     delegates_at: Vec<ConfigOrigin>,
@@ -362,7 +362,7 @@ pub(crate) fn parse(
         .and_then(|entry| sections::worker_approval(walk, entry, &wanted.delegates));
     declaration.limits =
         sections::limits(&mut walk.reports, top.get("limits"), RunLimits::UNLIMITED);
-    let facts = facts::facts(walk, &top);
+    let facts = worker_metadata::facts(walk, &top);
     let schemas = schemas::schemas(walk, &top);
     Some(Worker {
         name,

@@ -1,21 +1,21 @@
 //! The `sandbox` key of a worker: `none`, `inherit`, named zones, or a subtree. Which of the last two
 //! a worker may write depends on the project, because only named directories have names.
 
-use crate::front::FrontEnd;
-use crate::front::named::{MODES, stated, suffixes};
 use crate::grant::Grant;
 use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::mount::Mode;
 use crate::grant::restrict::Restrict;
 use crate::grant::verdict::{Operation, Verdict};
-use crate::project::walk::LoadContext;
-use crate::project::widening;
+use crate::mount_syntax::FrontEnd;
+use crate::mount_syntax::named::{MODES, stated, suffixes};
+use crate::project::load_context::LoadContext;
+use crate::project::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
-use crate::worker::old::{self, LegacySandbox};
+use crate::worker::legacy_syntax::{self, LegacySandbox};
 
 /// Read the `sandbox` key.
 pub(crate) fn read(
@@ -45,7 +45,7 @@ pub(crate) fn read(
         .collect();
         return match forms.as_slice() {
             [old] if matches!(old.key.as_str(), "paths" | "mounts") => {
-                old::read(walk, old, ceiling)
+                legacy_syntax::read(walk, old, ceiling)
             }
             [old, other, ..] if matches!(old.key.as_str(), "paths" | "mounts") => {
                 walk.reports.add(
@@ -376,7 +376,7 @@ fn zone(
             let span = &entry.node.span;
             let allowed = match (operation, verdict) {
                 (Operation::Delete, Verdict::Allow) => walk.agreed(
-                    &widening::DELETE,
+                    &trust_rules::DELETE,
                     &format!("workers.{worker}.sandbox.zones.{name}.approval.delete"),
                     "preApproved",
                     span,

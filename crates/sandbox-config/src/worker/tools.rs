@@ -1,7 +1,7 @@
 //! `tools`, and the shapes it is read from besides: camelCase names, and golem's `toolsets`.
 
+use crate::project::load_context::LoadContext;
 use crate::project::sections::unknown_tool;
-use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;

@@ -1,11 +1,11 @@
 //! Front-end P: named directories with suffixes and sizes (seed 004). Read-only unless they say
 //! otherwise; shown as `./portfolio`.
 
-use crate::front::named::{self, NamedMountSyntax};
-use crate::front::place::PathScope;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::LoadContext;
+use crate::mount_syntax::named::{self, NamedMountSyntax};
+use crate::mount_syntax::path_scope::PathScope;
+use crate::project::load_context::LoadContext;
 use crate::syntax::keys;
 use crate::syntax::yaml::YamlNode;
 

@@ -3,11 +3,13 @@
 
 use std::path::Path;
 
-use crate::front::place::{BaseDir, HostPath, PathScope, ScopeMessages, is_outside, place};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::LoadContext;
+use crate::mount_syntax::path_scope::{
+    BaseDir, HostPath, PathScope, ScopeMessages, is_outside, place,
+};
+use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::text::ConfigOrigin;

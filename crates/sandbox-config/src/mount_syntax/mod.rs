@@ -3,13 +3,13 @@
 //! without a declaration gets (behaviour C1, C2).
 
 pub(crate) mod choose;
+mod mount_table;
 pub(crate) mod mounts;
 pub(crate) mod named;
 mod path_lists;
+pub(crate) mod path_scope;
 pub(crate) mod paths;
-pub(crate) mod place;
 mod root;
-mod table;
 mod zones;
 
 use crate::grant::DefaultAccess;

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::Diagnostic;
-use crate::agreement::{ConfigFileKind, SchemaVisibility, fits, mistakes, seen, written};
+use crate::schema_agreement::{ConfigFileKind, SchemaVisibility, fits, mistakes, seen, written};
 use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::keys::{KeyPattern, KeySpec, KeyTable, PROJECT, ValueShape, WORKER};
 

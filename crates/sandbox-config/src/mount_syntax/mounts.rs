@@ -2,12 +2,12 @@
 //! or a place below another mount: a part of that mount with rights of its own, or another
 //! directory that covers what the mount has there.
 
-use crate::front::place::{PathScope, is_outside, place_mount};
-use crate::front::table::{MountEntry, finish};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::LoadContext;
+use crate::mount_syntax::mount_table::{MountEntry, finish};
+use crate::mount_syntax::path_scope::{PathScope, is_outside, place_mount};
+use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;

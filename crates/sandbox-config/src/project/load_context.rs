@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::project::sources::Sources;
 use crate::project::trust::PrivilegedSetting;
-use crate::project::user_keys::{UserKeyRole, role};
-use crate::project::widening::{TrustRule, Untrusted};
+use crate::project::trust_rules::{TrustRule, Untrusted};
+use crate::project::user_limits::{UserKeyRole, role};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 use crate::syntax::text::{ConfigOrigin, Layer, Span};

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::front::mounts::{is_component, name_of};
-use crate::front::place::{HostPath, PathScope, is_outside, place_mount};
-use crate::front::table::{MountEntry, finish, name_problem};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::LoadContext;
+use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
+use crate::mount_syntax::mounts::{is_component, name_of};
+use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, place_mount};
+use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::text::Span;

@@ -5,12 +5,12 @@
 
 use std::fmt::Write as _;
 
-use crate::front::{FrontEnd, mounts, paths};
 use crate::grant::Grant;
 use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::restrict::{NarrowedDirectory, Restrict};
-use crate::project::walk::LoadContext;
+use crate::mount_syntax::{FrontEnd, mounts, paths};
+use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 

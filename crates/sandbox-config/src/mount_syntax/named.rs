@@ -1,12 +1,12 @@
 //! Named directories, as `zones` and `paths` list them: one shape with two spellings.
 
-use crate::front::place::{PathScope, is_outside, place_mount};
-use crate::front::table::{MountEntry, finish, name_problem};
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
+use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
+use crate::mount_syntax::path_scope::{PathScope, is_outside, place_mount};
 use crate::project::file_rules;
-use crate::project::walk::LoadContext;
-use crate::project::widening;
+use crate::project::load_context::LoadContext;
+use crate::project::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
@@ -135,7 +135,7 @@ fn approval(
         let allowed = match (operation, verdict) {
             (Operation::Delete, Verdict::Allow) if unstated.verdict(operation) > verdict => walk
                 .agreed(
-                    &widening::DELETE,
+                    &trust_rules::DELETE,
                     &format!("{}.approval.delete", named.path),
                     "preApproved",
                     &entry.node.span,

@@ -3,13 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::front::named::{self, NamedMountSyntax};
-use crate::front::place::{BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, place};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
+use crate::mount_syntax::named::{self, NamedMountSyntax};
+use crate::mount_syntax::path_scope::{
+    BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, place,
+};
 use crate::project::ProjectLocation;
-use crate::project::walk::LoadContext;
+use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;

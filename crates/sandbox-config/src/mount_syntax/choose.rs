@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use crate::front::zones::Placing;
-use crate::front::{FrontEnd, mounts, path_lists, paths, root, zones};
 use crate::grant::mount::{Mode, Mount};
+use crate::mount_syntax::zones::Placing;
+use crate::mount_syntax::{FrontEnd, mounts, path_lists, paths, root, zones};
 use crate::project::ProjectLocation;
+use crate::project::load_context::LoadContext;
 use crate::project::sources::WithoutFile;
-use crate::project::walk::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::yaml::YamlEntry;

@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use crate::grant::mount::Mode;
 use crate::project::discover::PROJECT_FILES;
 use crate::project::expand::expand;
-use crate::project::walk::LoadContext;
-use crate::project::widening;
+use crate::project::load_context::LoadContext;
+use crate::project::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::Span;
 
@@ -145,14 +145,14 @@ pub(crate) fn is_outside(
     let holds_files = unkept && holds_files(&host.path);
     let value = format!("{} {mode}", host.path.display());
     let rule = if outside {
-        Some(&widening::OUTSIDE)
+        Some(&trust_rules::OUTSIDE)
     } else if host.through_link {
-        Some(&widening::THROUGH_LINK)
+        Some(&trust_rules::THROUGH_LINK)
     } else if holds_files {
-        Some(&widening::IN_PLACE)
+        Some(&trust_rules::IN_PLACE)
     } else {
         if unkept {
-            walk.needs_no_yes_yet(&widening::IN_PLACE, key, &value, span);
+            walk.needs_no_yes_yet(&trust_rules::IN_PLACE, key, &value, span);
         }
         None
     };

@@ -4,12 +4,12 @@
 
 use std::path::PathBuf;
 
-use crate::front::place::{HostPath, PathScope, is_outside, place};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::project::walk::LoadContext;
-use crate::project::widening::RUNS_DIR;
+use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, place};
+use crate::project::load_context::LoadContext;
+use crate::project::trust_rules::RUNS_DIR;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;
