@@ -1,8 +1,8 @@
 //! The async face: each call runs on a blocking thread, and only so many at a time.
 //!
 //! A network or cloud directory can take minutes to answer. Such calls wait on tokio's blocking
-//! threads and not on those that run everything else, and the bound keeps them from taking all of
-//! those too.
+//! threads instead of its worker threads, and the bound limits the number of blocking threads in
+//! use.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::sandbox::FileSandbox;
 
 /// A [`FileSandbox`] for async code (feature `tokio`).
 ///
-/// A call that is dropped no longer waits; what it had begun goes on to its end, so that a write
-/// is still all or nothing.
+/// A dropped call stops waiting, but its operation runs to the end, so a write is still all or
+/// nothing.
 ///
 /// ```
 /// use file_sandbox::{AsyncFiles, ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -72,7 +72,8 @@ impl AsyncFiles {
         let turn = turn.map_err(|_| gone(std::io::ErrorKind::Interrupted.into()))?;
         let files = self.files.clone();
         let task = tokio::task::spawn_blocking(move || {
-            // Held by the work and not by who waits for it: a dropped call still counts.
+            // The permit belongs to the operation and not to its caller: a dropped call still
+            // counts.
             let _turn = turn;
             operations(&files)
         });

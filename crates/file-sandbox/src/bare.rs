@@ -1,11 +1,11 @@
-//! Git's own files. Below a `.git` only what git's table gives to everybody is written, by names
-//! alone. Repositories that are not called so: git takes any directory with these names for one,
-//! also without being told to, and obeys what stands in it (`core.fsmonitor` is a program). So where
-//! a repository's names are protected, no operation puts together the last of them, and in a
-//! directory that is one already they are protected as they are in `.git`.
+//! Git's own files. Below a `.git`, only paths that git's table permits are writable, by names
+//! alone. Bare repositories need more: git treats any directory with the right names as a
+//! repository, even unasked, and obeys its configuration (`core.fsmonitor` is a program). So if a
+//! repository's names are protected, no operation adds the name that completes a repository, and in
+//! an existing bare repository the names are protected as they are in `.git`.
 //!
-//! By names alone, as git asks for little more. Operations of one sandbox come one after the
-//! other, so no two of them can each make a half.
+//! The names decide, as git checks little more. Operations of one sandbox run one after the other,
+//! so no two of them can each add half of the names.
 
 use std::ffi::{OsStr, OsString};
 
@@ -19,15 +19,15 @@ use crate::rules::fold;
 use crate::sandbox::FileSandbox;
 use crate::walk::Lookup;
 
-/// What makes a directory a repository: `HEAD`, and the two others or a way to them.
+/// Names that make a directory a repository: `HEAD`, and the next two or `commondir`.
 const LAYOUT: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-/// What of `names` below `base` lies in a `.git` and is not for files. What is a repository's
-/// directory itself, or on the way to another one, can be there.
+/// Returns the protected name if `names` below `base` are a path in a `.git` that file tools may
+/// not write. A git directory itself, or one on the way to another, is not protected.
 pub(crate) fn kept_in_git(base: &[OsString], names: &[OsString]) -> Option<&'static str> {
     let is_git = |name: &&OsString| fold(&name.to_string_lossy()) == ".git";
     let mut all = base.iter().chain(names);
-    // The outermost: what lies in it is git's, whatever it is called.
+    // The outermost `.git` counts: everything in it belongs to git.
     all.find(is_git)?;
     let below: Vec<String> = all.map(|name| fold(&name.to_string_lossy())).collect();
     match classify(&below) {
@@ -40,7 +40,8 @@ pub(crate) fn kept_in_git(base: &[OsString], names: &[OsString]) -> Option<&'sta
 }
 
 impl FileSandbox {
-    /// Refuses what would make a repository of a directory, or change what git obeys in one.
+    /// Refuses a change that would turn a directory into a repository, or that writes a file which
+    /// git obeys in one.
     pub(crate) async fn check_bare(
         &self,
         path: &SandboxPath,
@@ -85,11 +86,11 @@ fn one_of(names: &[&'static str], name: &OsStr) -> Option<&'static str> {
     names.iter().copied().find(|known| fold(known) == name)
 }
 
-/// Whether a directory has what makes a repository, with one more name.
+/// `true` if a directory has the names of a repository, together with `new`.
 async fn is_whole(dir: &AnyDir, new: Option<&str>) -> bool {
     let mut has = [false; LAYOUT.len()];
     for (has, name) in has.iter_mut().zip(LAYOUT) {
-        // What cannot be looked at may be there.
+        // A name that cannot be inspected counts as present.
         *has = new == Some(name)
             || !matches!(dir.meta(OsStr::new(name)).await, Err(BackendError::Missing));
     }
@@ -97,14 +98,14 @@ async fn is_whole(dir: &AnyDir, new: Option<&str>) -> bool {
     head && (objects && refs || elsewhere)
 }
 
-/// Whether the directory at `names`, which holds no links, is a repository.
+/// `true` if the directory at `names`, which contain no symlink, is a repository.
 async fn lies_in_one(top: &AnyDir, names: &[OsString]) -> bool {
     let mut own: Option<AnyDir> = None;
     for name in names {
         let next = own.as_ref().unwrap_or(top).open_dir(name).await;
         match next {
             Ok(dir) => own = Some(dir),
-            // What is not there yet is none.
+            // A missing directory is not a repository.
             Err(BackendError::Missing) => return false,
             Err(_) => return true,
         }

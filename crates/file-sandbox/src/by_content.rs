@@ -98,7 +98,7 @@ async fn is_tracked(mount: &Mount, names: &[OsString], content: &[u8]) -> bool {
     false
 }
 
-/// Reads the index of a git directory. `Missing` if there is no such directory.
+/// Reads the index of a git directory. `Missing` if the directory does not exist.
 async fn read_index(top: &AnyDir, git: &[&OsStr]) -> Result<Option<Vec<u8>>, BackendError> {
     let mut dir: Option<AnyDir> = None;
     for name in git {

@@ -1,8 +1,8 @@
-//! Where a text lies in a file, and the file with it replaced. No files here, only text.
+//! Finds a text in the text of a file, and replaces it. This module opens no file.
 //!
-//! Both the file and the text to find are looked at with every line ending as `\n`, and each
-//! character of that view knows which bytes of the file it stands for. So a match is a range of
-//! the file, and everything outside of it stays as it is.
+//! Both texts are compared with every line ending as `\n`, and each character of the normalised
+//! text maps to its bytes in the file. So a match is a range of the file, and everything outside of
+//! it stays unchanged.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,10 +13,10 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use crate::error::{Difference, MatchExcerpt};
 
-/// A text with all line endings as `\n`, and where each byte of it came from.
+/// A text with all line endings as `\n`, and the source position of each byte.
 pub(crate) struct NormalizedText<'t> {
     text: Cow<'t, str>,
-    /// Positions in `text` of a `\n` that stands for two bytes, in order.
+    /// Positions in `text` of a `\n` that replaces `\r\n`, in order.
     pairs: Vec<usize>,
 }
 
@@ -51,7 +51,7 @@ impl<'t> NormalizedText<'t> {
         self.text[..at].matches('\n').count() + 1
     }
 
-    /// The same for many, in order.
+    /// Returns the line numbers of many ranges, which are in order.
     fn lines_of(&self, ranges: &[Range<usize>]) -> Vec<usize> {
         let (mut line, mut from) = (1, 0);
         let count = |range: &Range<usize>| {
@@ -62,7 +62,7 @@ impl<'t> NormalizedText<'t> {
         ranges.iter().map(count).collect()
     }
 
-    /// The lines of a range with one more before and after, and the number of the first.
+    /// Returns the lines of a range with one more before and after, and the number of the first.
     fn place(&self, range: &Range<usize>) -> MatchExcerpt {
         let start = self.text[..range.start].rfind('\n').unwrap_or(0);
         let start = self.text[..start].rfind('\n').map_or(0, |n| n + 1);
@@ -75,7 +75,7 @@ impl<'t> NormalizedText<'t> {
         }
     }
 
-    /// The ending that a new line takes: that of the line before, or of the first one.
+    /// Returns the ending for a new line: that of the line before, or of the first one.
     fn ending_at(&self, at: usize) -> &'static str {
         let before = self.text[..at].rfind('\n');
         let near = before.or_else(|| self.text.find('\n'));
@@ -86,7 +86,7 @@ impl<'t> NormalizedText<'t> {
     }
 }
 
-/// A text to come behind `before`, with the line ends that it has there.
+/// Returns a text to append to `before`, with the line endings of `before`.
 pub(crate) fn with_endings(before: &str, text: &str) -> String {
     let view = NormalizedText::of(before);
     if !view.text.contains('\n') {
@@ -99,7 +99,7 @@ pub(crate) fn with_endings(before: &str, text: &str) -> String {
     }
 }
 
-/// One replacement: where, and by what, in the bytes of the source.
+/// One replacement: a range of the source, and its new text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextChange {
     pub(crate) range: Range<usize>,
@@ -108,7 +108,7 @@ pub(crate) struct TextChange {
     pub(crate) line: usize,
 }
 
-/// Why there is no single place.
+/// The reason why the text has no single match.
 pub(crate) enum MatchError {
     Nowhere(Option<(MatchExcerpt, Difference)>),
     Several {
@@ -118,7 +118,7 @@ pub(crate) enum MatchError {
     },
 }
 
-/// How to look for a text.
+/// Options of a search for a text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MatchOptions {
     pub(crate) all: bool,
@@ -126,13 +126,13 @@ pub(crate) struct MatchOptions {
     pub(crate) fuzzy: bool,
 }
 
-/// Replaced in one go; with more, the text was too common to be meant.
+/// The most matches that one call replaces; a more common text is refused.
 const MAX_FOUND: usize = 10_000;
 const FIND_BYTES: usize = 64 * 1024 * 1024;
-/// Places told in one answer.
+/// Matches described in one answer.
 const MAX_PLACES: usize = 5;
 
-/// Finds what to replace.
+/// Finds the ranges to replace.
 pub(crate) fn find_changes(
     view: &NormalizedText<'_>,
     old: &str,
@@ -150,7 +150,7 @@ pub(crate) fn find_changes(
         false => MAX_FOUND.min(FIND_BYTES / old.len()).max(1),
     };
     let mut cut = false;
-    // Overlapping matches count too: either could be meant.
+    // Overlapping matches count too: either could be intended.
     while let Some(at) = view.text[from..].find(&*old) {
         let start = from + at;
         found.push(start..start + old.len());
@@ -208,7 +208,8 @@ pub(crate) fn find_changes(
         .collect())
 }
 
-/// Lines that stay keep their own endings; new ones take their neighbour's.
+/// Builds the change of a match. Unchanged lines retain their endings; new lines get their
+/// neighbour's.
 fn change(
     view: &NormalizedText<'_>,
     range: &Range<usize>,
@@ -218,7 +219,7 @@ fn change(
 ) -> TextChange {
     let new = NormalizedText::of(new).text;
     let old = &view.text[range.clone()];
-    // What both have at their ends is not touched, so its endings stay whatever they are.
+    // A common prefix and suffix is not replaced, so its endings stay unchanged.
     let head = common_prefix(old, &new);
     let tail = common_prefix_rev(&old[head..], &new[head..]);
     let inner = range.start + head..range.end - tail;
@@ -236,7 +237,7 @@ fn change(
     }
 }
 
-/// The source with all changes made; `None` if they overlap.
+/// Returns the source with all changes applied; `None` if they overlap.
 pub(crate) fn apply(source: &str, changes: &[TextChange]) -> Option<String> {
     let mut order: Vec<usize> = (0..changes.len()).collect();
     order.sort_by_key(|i| (changes[*i].range.start, changes[*i].range.end));
@@ -257,7 +258,7 @@ pub(crate) fn apply(source: &str, changes: &[TextChange]) -> Option<String> {
     Some(text)
 }
 
-/// The changes as a unified diff, of at most `max_bytes`; whether that is all of it.
+/// Returns the changes as a unified diff of at most `max_bytes`; `true` if it is complete.
 pub(crate) fn diff(source: &str, changes: &[TextChange], max_bytes: usize) -> (String, bool) {
     let mut order: Vec<&TextChange> = changes.iter().collect();
     order.sort_by_key(|change| change.range.start);
@@ -268,7 +269,7 @@ pub(crate) fn diff(source: &str, changes: &[TextChange], max_bytes: usize) -> (S
         let start = lines_before(source, first.range.start);
         let mut end = lines_after(source, first.range.end);
         let mut count = 1;
-        // Changes that are near each other are shown together.
+        // Adjacent changes share a hunk.
         while let Some(next) = rest.get(count)
             && lines_before(source, next.range.start) <= end
         {
@@ -324,7 +325,7 @@ fn lines_after(text: &str, at: usize) -> usize {
     end
 }
 
-/// Writes the hunks of two regions; how many lines longer the new one is.
+/// Writes the hunks of two regions. Returns the number of lines by which the new one is longer.
 fn hunks(out: &mut String, old: &str, new: &str, line: usize, shift: isize) -> isize {
     // Past it, the diff is still right and only less short.
     let diff = similar::TextDiff::configure()
@@ -354,8 +355,8 @@ fn hunks(out: &mut String, old: &str, new: &str, line: usize, shift: isize) -> i
     count(new) - count(old)
 }
 
-/// Whole lines that are the same but for spaces at their ends, indentation, and characters that
-/// only look alike.
+/// Returns whole lines that differ only in spaces at their ends, indentation, and look-alike
+/// characters.
 fn fuzzy_matches(view: &NormalizedText<'_>, old: &str) -> Vec<Range<usize>> {
     let wanted: Vec<String> = trimmed(old).lines().map(fold_line).collect();
     if wanted.iter().all(String::is_empty) {
@@ -387,7 +388,7 @@ fn trimmed(text: &str) -> &str {
     text.strip_suffix('\n').unwrap_or(text)
 }
 
-/// Compared, never written.
+/// Returns a line in the form in which lines are compared.
 fn fold_line(line: &str) -> String {
     let mut folded = String::new();
     let mut space = false;
@@ -412,7 +413,7 @@ fn fold_line(line: &str) -> String {
 /// Work spent on finding the nearest region, in characters compared.
 const NEAREST_BUDGET: usize = 4_000_000;
 
-/// The region that is most like the text, and the first difference there.
+/// Returns the region that is most similar to the text, and its first difference.
 fn nearest_region(view: &NormalizedText<'_>, old: &str) -> Option<(MatchExcerpt, Difference)> {
     let wanted: Vec<&str> = trimmed(old).split('\n').collect();
     let lines = LineIndex::of(&view.text)?;
@@ -489,13 +490,13 @@ fn difference(found: &str, given: &str, first_line: usize) -> Difference {
     }
 }
 
-/// Where the lines of a text begin, in as little room as will do.
+/// The start of each line of a text, in a compact form.
 struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<u32>,
 }
 
-/// With more, nothing near is looked for.
+/// A text with more lines gets no fuzzy match.
 const MAX_LINES: usize = 400_000;
 
 impl<'t> LineIndex<'t> {

@@ -1,8 +1,8 @@
 //! The one error of this crate: a stable kind for programs, a text for the model.
 //!
-//! All texts stand in this file. They show paths as they were asked for and roots as the sandbox
+//! This file has all messages. They show paths as they were asked for and roots as the sandbox
 //! names them, never a path of the host. The sentences are those of the design documents, and the
-//! line after the sentence says what is allowed instead.
+//! line after the sentence is a hint.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,8 +17,8 @@ mod places;
 pub(crate) use places::{Difference, MatchExcerpt, NoMatch};
 use places::{excerpts_hint, the_text};
 
-/// Why an operation was refused or failed. `Display` is the text for a model, `Debug` the same with
-/// the causes that it does not name, for `unwrap()` and for a `main` that returns it.
+/// The reason why an operation was refused or failed. `Display` is the text for a model. `Debug`
+/// adds the causes that the text does not name, for `unwrap()` and for a `main` that returns it.
 ///
 /// ```
 /// use file_sandbox::{ErrorKind, SandboxPath};
@@ -44,14 +44,14 @@ struct ErrorDetails {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Nothing of this name is there, or it is hidden.
+    /// The name does not exist, or it is hidden.
     NotFound,
-    /// The text is no path, no pattern or no place for a mount.
+    /// The text is not a path, not a pattern, or not a directory to mount.
     InvalidPath,
     /// No mount covers the path.
     OutsideSandbox,
-    /// The place may be read but not changed: by mode, by a protected name, as a root, or as a
-    /// file with further hard links.
+    /// The path may be read but not changed: by mode, by a protected name, as a root, or as a file
+    /// with further hard links.
     ReadOnly,
     /// Nothing of the mount may be read.
     ReadBlocked,
@@ -62,13 +62,13 @@ pub enum ErrorKind {
     /// The object is of the wrong type for the operation: a directory or a special file where a
     /// file is due, or the reverse.
     NotAFile,
-    /// The file holds no text.
+    /// The file is not text.
     NotText,
     /// A link leads out of the sandbox.
     Escape,
-    /// Something of this name is there already.
+    /// The name already exists.
     Exists,
-    /// Too many links on the way.
+    /// Too many symlinks in the path.
     Loop,
     /// A name above 255 bytes or a path above 4096.
     NameTooLong,
@@ -84,7 +84,7 @@ pub enum ErrorKind {
     PermissionEscalation,
     /// Another program held the file for too long.
     Busy,
-    /// Nobody waits for the answer any more.
+    /// The caller cancelled the operation.
     Cancelled,
     /// The system failed or refused.
     Io,
@@ -121,7 +121,7 @@ impl ErrorKind {
 }
 
 impl ErrorKind {
-    /// The kind of a code, for who was told one by another process.
+    /// Returns the kind with this code, as another process reported it.
     ///
     /// ```
     /// use file_sandbox::ErrorKind;
@@ -178,7 +178,7 @@ impl Error {
         self.0.reason.kind()
     }
 
-    /// Whether the file was exchanged under our hands, so that another try may go through.
+    /// `true` if the file was replaced during the operation, so that a retry may succeed.
     pub(crate) fn is_change(&self) -> bool {
         matches!(self.0.reason, ErrorReason::Changed { .. })
     }
@@ -189,13 +189,13 @@ impl Error {
         &self.0.path
     }
 
-    /// What is allowed instead or what to try: the lines after the first one.
+    /// Returns the lines after the first one: an allowed alternative or something to try.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         self.0.reason.hint()
     }
 
-    /// Names the readable roots in an error that arose before the sandbox was known.
+    /// Adds the readable roots to an error that arose before the sandbox was known.
     pub(crate) fn with_readable(mut self, roots: impl FnOnce() -> Vec<String>) -> Self {
         if let ErrorReason::Outside { readable } = &mut self.0.reason
             && readable.is_none()
@@ -252,7 +252,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What was tried, as the word of a sentence.
+/// The attempted operation, as the verb of a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Access,
@@ -267,7 +267,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Whether it tells something of what it finds, or brings it elsewhere.
+    /// `true` if it reveals something of an existing object, or moves it elsewhere.
     pub(crate) const fn reads(self) -> bool {
         match self {
             Self::Access | Self::Read | Self::List | Self::Edit | Self::Move => true,
@@ -295,7 +295,7 @@ impl Verb {
     }
 }
 
-/// What a text lacks to be a path.
+/// The reason why a text is not a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvalidPath {
     Empty,
@@ -323,7 +323,7 @@ impl InvalidPath {
     }
 }
 
-/// What a file is that changed since the caller saw it.
+/// The state of a file that changed since the caller saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CurrentContent {
     Gone,
@@ -332,7 +332,7 @@ pub(crate) enum CurrentContent {
     Untold,
 }
 
-/// Everything that a text needs to be written.
+/// The reason of an error, with all values that its message shows.
 #[derive(Debug)]
 pub(crate) enum ErrorReason {
     Outside {
@@ -370,7 +370,7 @@ pub(crate) enum ErrorReason {
         verb: Verb,
         bytes: u64,
         limit: u64,
-        /// The name of what sets the limit; empty where the mount itself does.
+        /// The setting that has the limit; empty if it is the mount's own.
         setting: &'static str,
     },
     NotFound {
@@ -417,7 +417,7 @@ pub(crate) enum ErrorReason {
         other: String,
     },
     Ownership,
-    /// A directory with something below that may not go or move.
+    /// A directory with an entry below that must not be deleted or moved.
     Holds {
         verb: Verb,
         what: &'static str,
@@ -480,7 +480,7 @@ impl ErrorReason {
             | Self::Obeyed { .. }
             | Self::IsRoot { .. } => ErrorKind::ReadOnly,
             Self::Closed { .. } => ErrorKind::ReadBlocked,
-            // Another name of the file may lie outside, so reading it is an escape.
+            // Another name of the file may be outside, so reading it is an escape.
             Self::HardLinks {
                 verb: Verb::Read, ..
             } => ErrorKind::Escape,

@@ -1,9 +1,9 @@
 //! Names with characters that lie on a screen are shown escaped, and the escape reads back.
 //!
 //! A newline in a name forges a line of a listing, a bidirectional control reverses it, and a
-//! terminal obeys ESC. `\u{…}` stands for such a character (and for a backslash), `\x{…}` for a
-//! byte that is no UTF-8. Both are long on purpose: `dir\new.txt`, a path from another system, is
-//! no escape and is refused instead of being read as a newline.
+//! terminal obeys ESC. `\u{…}` represents such a character (and a backslash), `\x{…}` a byte that
+//! is not UTF-8. Both are long on purpose: `dir\new.txt`, a path from another system, is not an
+//! escape and is refused instead of being read as a newline.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -26,7 +26,7 @@ pub(crate) fn escape_name(name: &OsStr) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The name that a spelling stands for; `None` when a backslash starts no escape of ours.
+/// Returns the name of a spelling; `None` if a backslash does not start one of these escapes.
 pub(crate) fn unescape_name(spelled: &str) -> Option<Cow<'_, OsStr>> {
     if !spelled.contains('\\') {
         return Some(Cow::Borrowed(OsStr::new(spelled)));
@@ -67,7 +67,7 @@ fn os_string(bytes: Vec<u8>) -> Option<OsString> {
     Some(OsString::from_vec(bytes))
 }
 
-/// Where names are not bytes, only escapes of characters can be read back.
+/// On systems whose names are not bytes, only escapes of characters can be read back.
 #[cfg(not(unix))]
 fn os_string(bytes: Vec<u8>) -> Option<OsString> {
     String::from_utf8(bytes).ok().map(OsString::from)

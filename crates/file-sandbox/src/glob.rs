@@ -2,7 +2,7 @@
 //!
 //! A pattern is a small automaton over whole names. A walk carries its state from a directory into
 //! its children, so that a directory that cannot lead to a match is never opened, and matching is
-//! linear in the length of a path whatever the pattern.
+//! linear in the length of a path for every pattern.
 
 /// A pattern, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) struct Glob {
     alternatives: Vec<Vec<GlobPart>>,
 }
 
-/// How far each alternative has got: bit `i` is set when its first `i` parts have matched.
+/// The progress of each alternative: bit `i` is set when its first `i` parts have matched.
 #[derive(Clone, Debug)]
 pub(crate) struct GlobState(Vec<u64>);
 
@@ -66,7 +66,7 @@ impl Glob {
         Ok(Self { alternatives })
     }
 
-    /// Lets the pattern begin at any depth.
+    /// Returns a pattern that begins at any depth.
     pub(crate) fn anywhere(mut self) -> Result<Self, &'static str> {
         for parts in &mut self.alternatives {
             if parts.len() == MAX_PARTS {
@@ -86,7 +86,7 @@ impl Glob {
         )
     }
 
-    /// The state after one more name.
+    /// Returns the state after one more name.
     pub(crate) fn step(&self, state: &GlobState, name: &str) -> GlobState {
         let next = |(parts, bits): (&Vec<GlobPart>, &u64)| {
             let mut next = 0;
@@ -105,7 +105,7 @@ impl Glob {
         GlobState(self.alternatives.iter().zip(&state.0).map(next).collect())
     }
 
-    /// Whether one more name makes a match.
+    /// `true` if one more name completes a match.
     pub(crate) fn accepts_child(&self, state: &GlobState, name: &str) -> bool {
         let hit = |(parts, bits): (&Vec<GlobPart>, &u64)| {
             // The last part has to take the name, and a `**` at the end takes any.
@@ -125,13 +125,13 @@ impl Glob {
         self.alternatives.iter().zip(&state.0).any(hit)
     }
 
-    /// Whether the names so far are a match.
+    /// `true` if the names so far are a match.
     pub(crate) fn accepts(&self, state: &GlobState) -> bool {
         let done = |(parts, bits): (&Vec<GlobPart>, &u64)| bits & (1 << parts.len()) != 0;
         self.alternatives.iter().zip(&state.0).any(done)
     }
 
-    /// Whether a match may lie below the names so far.
+    /// `true` if a match is possible below the names so far.
     pub(crate) fn may_go_on(&self, state: &GlobState) -> bool {
         let going = |(parts, bits): (&Vec<GlobPart>, &u64)| bits & ((1 << parts.len()) - 1) != 0;
         self.alternatives.iter().zip(&state.0).any(going)
@@ -258,7 +258,7 @@ fn expand_braces(text: &str) -> Result<Vec<String>, &'static str> {
             done.push(text);
             continue;
         };
-        // The last opening brace is an innermost one, so its group holds no other.
+        // The last opening brace is an innermost one, so its group contains no other.
         let close = text[open..].find('}').ok_or("'{' is not closed")? + open;
         for choice in text[open + 1..close].split(',').rev() {
             todo.push(format!("{}{choice}{}", &text[..open], &text[close + 1..]));

@@ -1,4 +1,5 @@
-//! What a file held, as a token: a caller that read it can say "only if it is still this".
+//! A token for the content of a file: a caller that read it can ask for an operation on exactly
+//! this content.
 //!
 //! The content and not the time, because times change without the content and stay although it
 //! changed.
@@ -80,7 +81,7 @@ impl FromStr for ContentHash {
     }
 }
 
-/// A text that is no hash.
+/// The error for a text that is not a hash.
 ///
 /// ```
 /// let error = "x".parse::<file_sandbox::ContentHash>().unwrap_err();

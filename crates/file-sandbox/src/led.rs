@@ -1,8 +1,8 @@
 //! Files that git executes or obeys because a repository's configuration says so: `core.hooksPath`,
 //! includes, programs for files. Where a repository's names are protected, these are too.
 //!
-//! Looked at with each change, from the top down to the place: a repository may lie at any depth,
-//! and its configuration may have been changed by the person meanwhile.
+//! Every change reads the configuration again, from the top down to the path: a repository may be
+//! at any depth, and the user may have changed its configuration meanwhile.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path};
@@ -19,13 +19,13 @@ use crate::rules::fold;
 use crate::sandbox::FileSandbox;
 use crate::walk::Lookup;
 
-/// Bound on a file that is read here: above it nothing is known, and nothing is changed.
+/// The largest configuration file that is read. With a larger one, every change is refused.
 const MAX_BYTES: u64 = 256 << 10;
-/// Bound on how often configuration includes more of it.
+/// The most included configuration files.
 const MAX_INCLUDED: usize = 32;
 
 impl FileSandbox {
-    /// Refuses what would change a file that the configuration of a repository around it names.
+    /// Refuses to change a file that the configuration of a repository around it names.
     pub(crate) async fn check_led(
         &self,
         path: &SandboxPath,
@@ -47,7 +47,7 @@ impl FileSandbox {
             }
             match here.open_dir(name).await {
                 Ok(next) => own = Some(next),
-                // A file, or not there yet: no repository lies there.
+                // A file or a missing name contains no repository.
                 Err(_) => break,
             }
         }
@@ -55,7 +55,7 @@ impl FileSandbox {
     }
 }
 
-/// The names of the repository's directory below the top, if one is called `.git` in `here`.
+/// Returns the path of the git directory below the top, if `here` has a `.git`.
 async fn repository(mount: &Mount, here: &AnyDir, above: &[OsString]) -> Option<Vec<OsString>> {
     let top = &mount.dir;
     let name = OsStr::new(".git");
@@ -82,7 +82,7 @@ async fn repository(mount: &Mount, here: &AnyDir, above: &[OsString]) -> Option<
     }
 }
 
-/// Which of the files named by the configuration in `git` the change would be of.
+/// Returns the configuration key whose file the change would write.
 async fn leads_to(
     top: &AnyDir,
     git: &[OsString],
@@ -159,7 +159,7 @@ fn names_at(base: &[OsString], path: &Path) -> Option<Vec<OsString>> {
     Some(out)
 }
 
-/// The text of a file in the directory at `names`; `None`: there is none.
+/// Returns the text of a file in the directory at `names`; `None` if it is missing.
 async fn text_at(top: &AnyDir, names: &[OsString], file: &str) -> Option<Result<String, ()>> {
     let mut own: Option<AnyDir> = None;
     for name in names {

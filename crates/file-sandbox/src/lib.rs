@@ -1,15 +1,15 @@
 //! Files through directory handles: mounts, modes and limits that no path can talk its way around.
 //!
-//! For programs that let somebody else (a language model, a plugin, a user) name files. Paths are
-//! not checked and then used: every name is looked up on an open directory, so that what was
-//! decided on is what is opened.
+//! For programs that let others (a language model, a plugin, a user) name files. Paths are not
+//! checked and then used: every name is looked up on an open directory, so that the checked object
+//! is the opened one.
 //!
 //! # Terms
-//! - A **mount** shows one directory of the host at a place in the sandbox, with a **mode** (`ro`
-//!   or `rw`) and **limits** (suffixes, size, hard links). The longest target wins.
-//! - A **sandbox path** names a place below the sandbox's own `/`. It cannot climb.
+//! - A **mount** shows one directory of the host at a path in the sandbox, with a **mode** (`ro` or
+//!   `rw`) and **limits** (suffixes, size, hard links). The longest target wins.
+//! - A **sandbox path** names an object below the sandbox's own `/`. It cannot climb.
 //! - A **root** is the target of a mount. It can be neither written nor deleted itself.
-//! - An **escape** is a link that leads out of every mount. It is refused, whatever it points to.
+//! - An **escape** is a link that leads out of every mount. It is always refused.
 //! - **Protected** names can be read but not changed; **hidden** ones are as if absent.
 //!
 //! # The smallest example
@@ -47,9 +47,9 @@
 //! ```
 //!
 //! # What it does not protect
-//! Nothing here binds a program that is started with the same directories: that is the operating
-//! system's part. Somebody who may move directories of a mount out of it while an operation runs
-//! takes the open handle along.
+//! This crate does not confine a program that is started on the directories: that is the task of an
+//! OS sandbox. A process that can move a directory out of a mount while an operation runs moves the
+//! open handle along.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Limits of a mount: which files, how large, and what to make of hard links.
+//! Limits of a mount: names and sizes of files, quotas, and the treatment of hard links.
 //!
-//! They bind the file operations only. A program that the same mount was given to does not know
-//! them (F004-27).
+//! They apply to the file operations only, not to a program that is started on the directory
+//! (F004-27).
 
 /// Limits of one mount. The default is none, but hard links are not written to.
 ///
@@ -24,8 +24,8 @@ pub struct Limits {
     durable: bool,
 }
 
-/// What to do with a file that has further names (`st_nlink` above 1): one of them may lie
-/// outside, so its content may not be the sandbox's own.
+/// The treatment of a file with further names (`st_nlink` above 1): one of them may be outside, so
+/// its content may not belong to the sandbox.
 ///
 /// ```
 /// use file_sandbox::{HardLinks, Limits};
@@ -92,23 +92,24 @@ impl Limits {
         self
     }
 
-    /// Chooses what happens with hard links.
+    /// Chooses the treatment of hard links.
     #[must_use]
     pub fn hard_links(mut self, policy: HardLinks) -> Self {
         self.hard_links = policy;
         self
     }
 
-    /// Whether [`FileSandbox::path`](crate::FileSandbox::path) refuses every `..` that leads here,
-    /// also one that stays inside. If all mounts of a sandbox do, it refuses every `..` at all.
+    /// Makes [`FileSandbox::path`](crate::FileSandbox::path) refuse every `..` in a path to this
+    /// mount, even one that stays inside. If all mounts of a sandbox are strict, it refuses every
+    /// `..`.
     #[must_use]
     pub fn strict_paths(mut self, strict: bool) -> Self {
         self.strict_paths = strict;
         self
     }
 
-    /// Whether every change here is on the disk before the call returns, whatever the options of
-    /// the call say: file, name, and directories made on the way (`fsync(2)`).
+    /// Makes every change durable before the call returns, regardless of its options: file, name,
+    /// and created directories (`fsync(2)`).
     #[must_use]
     pub fn durable(mut self, durable: bool) -> Self {
         self.durable = durable;
@@ -121,13 +122,13 @@ impl Limits {
         self.suffixes.as_deref()
     }
 
-    /// The largest file allowed, in bytes; `None` when there is no limit.
+    /// Returns the largest allowed file, in bytes; `None` without a limit.
     #[must_use]
     pub fn file_byte_limit(&self) -> Option<u64> {
         self.max_file_bytes
     }
 
-    /// Returns the largest file that an operation may leave, in bytes; `None` if there is no limit.
+    /// Returns the largest file that an operation may leave, in bytes; `None` without a limit.
     #[must_use]
     pub fn write_byte_limit(&self) -> Option<u64> {
         self.max_write_bytes.map(|(max, _)| max)
@@ -137,7 +138,7 @@ impl Limits {
         self.max_write_bytes
     }
 
-    /// How many bytes the mount may hold; `None` when there is no limit.
+    /// Returns the quota of bytes; `None` without a limit.
     #[must_use]
     pub fn quota_bytes(&self) -> Option<u64> {
         self.quota_bytes.map(|(max, _)| max)
@@ -148,32 +149,32 @@ impl Limits {
         [self.quota_bytes, self.quota_files]
     }
 
-    /// How many files the mount may hold; `None` when there is no limit.
+    /// Returns the quota of files; `None` without a limit.
     #[must_use]
     pub fn quota_files(&self) -> Option<u64> {
         self.quota_files.map(|(max, _)| max)
     }
 
-    /// What happens with hard links.
+    /// Returns the treatment of hard links.
     #[must_use]
     pub fn hard_link_policy(&self) -> HardLinks {
         self.hard_links
     }
 
-    /// Whether paths with `..` are refused.
+    /// `true` if paths with `..` are refused.
     #[must_use]
     pub fn has_strict_paths(&self) -> bool {
         self.strict_paths
     }
 
-    /// Whether every change is on the disk before the call returns.
+    /// `true` if every change is on the disk before the call returns.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.durable
     }
 
-    /// Whether a file of this name is allowed. A name that is a suffix and nothing else
-    /// (`.md`) has no suffix.
+    /// `true` if a file of this name is allowed. A name that consists of a suffix only (`.md`) has
+    /// no suffix.
     #[must_use]
     pub fn allows_name(&self, name: &str) -> bool {
         let Some(suffixes) = &self.suffixes else {

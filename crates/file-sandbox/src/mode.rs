@@ -1,4 +1,4 @@
-//! What a mount lets its user do.
+//! The permitted access to a mount.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ impl Mode {
         }
     }
 
-    /// Whether writing is allowed.
+    /// `true` if writing is allowed.
     #[must_use]
     pub const fn can_write(self) -> bool {
         matches!(self, Self::ReadWrite)

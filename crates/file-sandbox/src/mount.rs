@@ -1,4 +1,4 @@
-//! A mount: a directory handle, where it appears, and what may be done below it.
+//! A mount: a directory handle, its path in the sandbox, and the rules below it.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -48,26 +48,26 @@ use crate::sandbox::FileSandbox;
 pub struct Mount {
     target: SandboxPath,
     pub(crate) dir: Arc<AnyDir>,
-    /// The directory whose content counts for the quotas: also that of a narrower mount.
+    /// The directory whose content counts for the quotas, for a narrower mount too.
     pub(crate) whole: Arc<AnyDir>,
     mode: Mode,
     limits: Limits,
     pub(crate) protected: NameRules,
     pub(crate) hidden: NameRules,
-    /// Where `dir` lies below the directory that the name rules are written for.
+    /// The path of `dir` below the directory that the name rules are written for.
     pub(crate) base: Vec<OsString>,
-    /// Where that directory lies below the one of the mount that it is a part of. Rules count from
-    /// there too: `.git/hooks` is that also where `.git` is a mount of its own.
+    /// The path of that directory below its parent mount. Rules count from there too: `.git/hooks`
+    /// is protected even if `.git` is a mount of its own.
     pub(crate) around: Vec<OsString>,
     /// The host's spellings of `dir`, for reading absolute links. Never shown.
     hosts: Vec<PathBuf>,
-    /// Whether nothing of it may be read: no bytes, no names, no hashes.
+    /// `true` if nothing of it may be read: no bytes, no names, no hashes.
     pub(crate) closed: bool,
 }
 
 impl Mount {
-    /// A mount of an open directory. Absolute links in it are refused, because nobody said where
-    /// the directory lies.
+    /// Mounts an open directory. Absolute links in it are refused, because the host path of the
+    /// directory is unknown.
     ///
     /// Text is not authority: a mount takes a directory handle.
     ///
@@ -86,8 +86,8 @@ impl Mount {
         Self::of(target, AnyDir::Host(HostDir::of(dir)), mode)
     }
 
-    /// A mount of a new, empty directory that lives in memory and goes with the last sandbox that
-    /// has it. It keeps the same rules as one of the host.
+    /// Mounts a new, empty directory in memory, which is dropped with the last sandbox that has it.
+    /// It has the rules of a mount of the host.
     ///
     /// ```
     /// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
@@ -105,8 +105,8 @@ impl Mount {
         Self::of(target, AnyDir::Memory(MemoryDir::new()), mode)
     }
 
-    /// Plants a link in a mount in memory, at a path below it. The sandbox makes no links itself,
-    /// but a tree that stands for one of the host may have some.
+    /// Adds a link to a mount in memory, at a path below it. Operations of the sandbox create no
+    /// links, but a tree that represents one of the host may have some.
     ///
     /// ```
     /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -207,8 +207,9 @@ impl Mount {
     /// operator's word.
     ///
     /// # Errors
-    /// `INVALID_PATH` if it cannot be opened, is no directory, or is one of `/`, `/proc`, `/sys`,
-    /// `/dev` and what lies below the last three (but `/dev/shm`): their files are doors, not data.
+    /// `INVALID_PATH` if it cannot be opened, is not a directory, or is `/`, `/proc`, `/sys`,
+    /// `/dev` or below one of the last three (except `/dev/shm`): their files are interfaces, not
+    /// data.
     ///
     /// Opening by path takes the ambient authority as an argument.
     ///
@@ -248,8 +249,8 @@ impl Mount {
         })
     }
 
-    /// Mounts the directory `below` a directory of the host, making what is missing of it. Links
-    /// are followed in `host` only: nobody can plant one in `below` to have directories made
+    /// Mounts the directory `below` a directory of the host, and creates its missing directories.
+    /// Links are followed in `host` only, so a link in `below` cannot redirect the creation
     /// elsewhere.
     ///
     /// ```
@@ -302,9 +303,9 @@ impl Mount {
         Ok(mount)
     }
 
-    /// The directory `below` this mount as a mount of its own, at `target`. Name rules and quotas
-    /// still count from the whole: `.git/hooks` stays protected where `.git` is the part. No link
-    /// is followed on the way, so what is opened is what was named.
+    /// Mounts the directory `below` this mount at `target`. Name rules and quotas still count from
+    /// this mount: `.git/hooks` stays protected in a submount of `.git`. No link is followed on the
+    /// way.
     ///
     /// ```
     /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -347,7 +348,7 @@ impl Mount {
         }
     }
 
-    /// The same directory, where nothing may be changed.
+    /// Makes the mount read-only.
     ///
     /// ```
     /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -405,19 +406,19 @@ impl Mount {
         Ok(self)
     }
 
-    /// Where the directory appears.
+    /// Returns the path of the mount in the sandbox.
     #[must_use]
     pub fn target(&self) -> &SandboxPath {
         &self.target
     }
 
-    /// What may be done below it.
+    /// Returns the permitted access.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Whether nothing in it may be read ([`FileSandbox::without_reading`]).
+    /// `true` if nothing in it may be read ([`FileSandbox::without_reading`]).
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
@@ -429,7 +430,8 @@ impl Mount {
         &self.limits
     }
 
-    /// Whether a name in the directory `names` is protected, by itself or by what it lies in.
+    /// `true` if a name in the directory `names` is protected, by itself or by a directory around
+    /// it.
     pub(crate) fn protects(&self, names: &[OsString], name: &OsStr) -> bool {
         let names: Vec<OsString> = names.iter().cloned().chain([name.to_owned()]).collect();
         self.protected_by(&names).is_some()
@@ -445,21 +447,21 @@ impl Mount {
         self.hidden.texts()
     }
 
-    /// Where the directory lies on the host, if it was opened by path. For whoever starts programs
-    /// on it; not for a model.
+    /// Returns the host path of the directory, if it was opened by path. For starting programs on
+    /// it; not for a model.
     #[must_use]
     pub fn host(&self) -> Option<&Path> {
         self.hosts.first().map(PathBuf::as_path)
     }
 
-    /// What is left of a path on the host below this directory, in either of its spellings.
+    /// Returns the rest of a host path below this directory, in either of its spellings.
     pub(crate) fn below_host<'p>(&self, path: &'p Path) -> Option<&'p Path> {
         self.hosts
             .iter()
             .find_map(|host| path.strip_prefix(host).ok())
     }
 
-    /// Whether it lives in memory.
+    /// `true` if it is in memory.
     ///
     /// ```
     /// use file_sandbox::{Mode, Mount, SandboxPath};
@@ -475,15 +477,15 @@ impl Mount {
         }
     }
 
-    /// Where it lies below the directory that its name rules are counted from: empty unless it is
-    /// a [part](Self::part) of one. None if a name on the way is no text.
+    /// Returns its path below the directory that its name rules are counted from: empty unless it
+    /// is a [submount](Self::submount). `None` if a name on the way is not text.
     #[must_use]
     pub fn rule_base(&self) -> Option<Vec<&str>> {
         self.base.iter().map(|name| name.to_str()).collect()
     }
 
-    /// The same mount as a part, `way` below the directory that its name rules are counted from: for
-    /// who opens a part elsewhere, where the whole is not.
+    /// Turns the mount into a submount, whose name rules count from the directory `way` above it.
+    /// For a process that opens a submount without its parent mount.
     ///
     /// ```
     /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -516,8 +518,8 @@ impl Mount {
         strictest((self.rule_bases()).filter_map(|base| rules.matching(&base, names)))
     }
 
-    /// The protected name that `names` below this mount, or the way to them, fall under: one of the
-    /// rules, or, where those are about repositories, what git's own table leaves to nobody.
+    /// Returns the rule that protects `names` below this mount, or a directory around them: one of
+    /// the name rules, or, if those are about repositories, git's own table.
     pub(crate) fn protected_by<'m>(&'m self, names: &[OsString]) -> Option<NameRuleMatch<'m>> {
         let own = || {
             let mut bases = self.rule_bases();
@@ -534,14 +536,14 @@ impl Mount {
         }
     }
 
-    /// Whether `names` below this mount may be a directory only: a file there would say that the
-    /// repository, which has protected names, lies elsewhere.
+    /// `true` if `names` below this mount may only be a directory: a file there would redirect git
+    /// to a repository elsewhere, without the protected names.
     pub(crate) fn is_repository(&self, names: &[OsString]) -> bool {
         self.rule_bases()
             .any(|base| self.protected.repository_at(&base, names))
     }
 
-    /// Whether anything in repositories is protected.
+    /// `true` if any rule protects names in repositories.
     pub(crate) fn protects_repositories(&self) -> bool {
         self.protected.are_about_repositories()
     }
@@ -553,19 +555,20 @@ impl Mount {
         std::iter::once(Cow::Borrowed(self.base.as_slice())).chain(whole)
     }
 
-    /// Whether `inner` is what lies in this mount at the place of its target.
+    /// Returns the names of `inner` in this mount, if its directory is this mount's directory at
+    /// its target.
     pub(crate) fn has_part(&self, inner: &Self) -> Option<Vec<OsString>> {
         let names = names_below(&inner.target, &self.target)?;
         let part = match (inner.host(), self.host()) {
             (Some(host), Some(_)) => self.names_of_host(host).as_ref() == Some(&names),
-            // Nobody said where they lie; here is where they are seen.
+            // Without host paths, the position in the sandbox decides.
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
         (part && !names.is_empty()).then_some(names)
     }
 
-    /// The same mount where `top` is `/`.
+    /// Moves the target of the mount, with `top` as the new `/`.
     pub(crate) fn rebased(mut self, top: &SandboxPath) -> Self {
         if let Some(below) = self.target.below(top) {
             self.target = SandboxPath::from_normal(format!("/{below}"));
@@ -573,7 +576,7 @@ impl Mount {
         self
     }
 
-    /// The same mount from a directory below it.
+    /// Narrows the mount to a directory below it.
     pub(crate) fn narrowed(&self, target: SandboxPath, dir: AnyDir, below: &[OsString]) -> Self {
         let under = |host: &PathBuf| host.components().chain(names(below)).collect();
         Self {
@@ -595,8 +598,8 @@ impl Mount {
             })
     }
 
-    /// The names below this mount that an absolute path of the host stands for. Only the simple
-    /// case: plain names below a spelling that we know.
+    /// Returns the names below this mount of an absolute path of the host. Handles plain names
+    /// below a known spelling only.
     pub(crate) fn names_of_host(&self, path: &Path) -> Option<Vec<OsString>> {
         let below = self
             .hosts
@@ -611,7 +614,7 @@ impl Mount {
             .collect()
     }
 
-    /// Whether two mounts of one directory would treat it alike.
+    /// `true` if two mounts of one directory have equal rules.
     pub(crate) fn same_rules(&self, other: &Self) -> bool {
         self.mode == other.mode
             && self.limits == other.limits
@@ -630,7 +633,7 @@ impl fmt::Debug for Mount {
     }
 }
 
-/// Makes what is missing, one name at a time; a link is refused. `None` without any names.
+/// Creates missing directories, one name at a time; a link is refused. `None` without any names.
 async fn make_below(base: &AnyDir, names: &[OsString]) -> Result<Option<AnyDir>, BackendError> {
     let mut made: Option<AnyDir> = None;
     for name in names {
@@ -673,7 +676,8 @@ fn names(names: &[OsString]) -> impl Iterator<Item = Component<'_>> {
     names.iter().map(|name| Component::Normal(name))
 }
 
-/// `proc(5)`, `sysfs(5)` and devices: reading there is acting, and `/` holds them all.
+/// `true` for `proc(5)`, `sysfs(5)` and devices, where reading has effects, and for `/`, which
+/// contains them.
 fn is_pseudo_filesystem(real: &Path) -> bool {
     let doors = ["/proc", "/sys", "/dev"];
     let in_door = doors.iter().any(|door| real.starts_with(door));

@@ -1,4 +1,4 @@
-//! The names that come nearest to one that is missing. Suggested, never used silently.
+//! Suggests existing names for a missing one. A suggestion is shown, never used silently.
 
 use std::ffi::{OsStr, OsString};
 
@@ -7,13 +7,13 @@ use unicode_normalization::UnicodeNormalization as _;
 use crate::backend::{AnyDir, BackendDir as _, BackendNames as _, FileKind};
 use crate::escape;
 
-/// Entries looked at; in a larger directory the suggestion may miss the best name.
+/// Entries compared; in a larger directory the suggestion may miss the best name.
 const MAX_ENTRIES: usize = 2_000;
 const MAX_SUGGESTED: usize = 3;
-/// A name this close was probably meant; the others are only noise then.
+/// If a name is this close, the others are not suggested.
 const CLOSE: u32 = 400;
 
-/// At most three names in `dir`, the nearest first.
+/// Returns at most three names in `dir`, the nearest first.
 pub(crate) async fn suggest(
     dir: &AnyDir,
     missing: &OsStr,
@@ -45,7 +45,7 @@ pub(crate) async fn suggest(
         .collect()
 }
 
-/// One form for names that look the same: composed or not (macOS decomposes), with any space
+/// Folds names that look alike into one form: composed or not (macOS decomposes), with any space
 /// (U+202F before "PM" in the names of macOS screenshots), any quotation mark, in any case.
 fn fold(name: &str) -> String {
     name.nfkc()
@@ -60,8 +60,8 @@ fn fold(name: &str) -> String {
         .collect()
 }
 
-/// In thousandths, 0 for names that look the same. A shared stem counts as near: the
-/// extension is what is guessed wrong most often.
+/// Returns the distance in thousandths, 0 for names that look alike. A shared stem counts as near,
+/// because a wrong extension is the most frequent mistake.
 fn distance(asked: &str, name: &str) -> u32 {
     let whole = strsim::normalized_damerau_levenshtein(asked, name);
     let stems = strsim::normalized_damerau_levenshtein(stem(asked), stem(name)) * 0.9;

@@ -1,10 +1,10 @@
 //! `SandboxPath`: the one spelling of a place that every decision is made on.
 //!
-//! A path is parsed once. `.`, doubled and trailing slashes go away and `..` is resolved by text,
-//! because that is what a model means by it; POSIX resolves `missing/../f` on disk and says
-//! "not found" (`path_resolution(7)`). What is left after parsing cannot climb, so no later check
-//! has to look for `..` again. Trailing slashes matter: `O_NOFOLLOW` does not hold for `link/`
-//! (cap-std#383, GHSA-hp8f-xmx4-4qrg), so none of them may reach a system call.
+//! A path is parsed once. `.`, doubled and trailing slashes are removed and `..` is resolved by
+//! text, because models use it so; POSIX resolves `missing/../f` on disk and says "not found"
+//! (`path_resolution(7)`). A parsed path cannot climb, so no later check has to look for `..`
+//! again. Trailing slashes matter: `O_NOFOLLOW` has no effect on `link/` (cap-std#383,
+//! GHSA-hp8f-xmx4-4qrg), so none of them may reach a system call.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -21,8 +21,8 @@ pub(crate) const PATH_MAX_BYTES: usize = 4096;
 
 /// An absolute path inside a sandbox, normalised, that cannot climb above `/`.
 ///
-/// Two paths are equal when they name the same place, however they were asked for. Names with
-/// control characters or bytes that are no UTF-8 are spelled with `\u{…}` and `\x{…}`.
+/// Two paths are equal when their normalised forms are equal. Names with control characters or
+/// bytes that are not UTF-8 are spelled with `\u{…}` and `\x{…}`.
 ///
 /// ```
 /// use file_sandbox::{ErrorKind, SandboxPath};
@@ -39,12 +39,12 @@ pub(crate) const PATH_MAX_BYTES: usize = 4096;
 pub struct SandboxPath {
     /// `/`, or `/` and the names between single slashes, in their escaped spelling.
     normal: String,
-    /// Shared with what was opened by it, for the texts of later errors.
+    /// Shared with open files, for the texts of later errors.
     asked: Arc<str>,
 }
 
 impl SandboxPath {
-    /// Parses `/data/a`, `data/a` or `./data/a`, which all mean the same place.
+    /// Parses `/data/a`, `data/a` or `./data/a`, which are equal.
     ///
     /// # Errors
     /// `INVALID_PATH` for an empty path, a NUL, `~`, a drive letter or a backslash;
@@ -98,7 +98,7 @@ impl SandboxPath {
         self.normal.split('/').filter(|name| !name.is_empty())
     }
 
-    /// Whether this is `/`.
+    /// `true` for `/`.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.normal == "/"
@@ -135,14 +135,14 @@ impl SandboxPath {
         }
     }
 
-    /// Whether this is `above` or lies below it. Names count whole: `/data_evil` is not below
-    /// `/data`.
+    /// `true` if this is `above` or below it. Names count whole: `/data_evil` is not below `/data`.
     #[must_use]
     pub fn starts_with(&self, above: &Self) -> bool {
         self.below(above).is_some()
     }
 
-    /// What is left of this path below `above`: without a leading slash, empty for `above` itself.
+    /// Returns the rest of this path below `above`: without a leading slash, empty for `above`
+    /// itself.
     #[inline]
     pub(crate) fn below(&self, above: &Self) -> Option<&str> {
         if above.is_root() {
@@ -155,12 +155,12 @@ impl SandboxPath {
         rest.strip_prefix('/')
     }
 
-    /// Whether the path was asked for with a slash at its end, as only a directory can be.
+    /// `true` if the path was asked for with a slash at its end, which only fits a directory.
     pub(crate) fn asks_for_directory(&self) -> bool {
         self.asked.ends_with('/') || self.asked.ends_with("/.")
     }
 
-    /// A path whose text is known to be normalised.
+    /// Returns the path of a normalised text.
     pub(crate) fn from_normal(normal: String) -> Self {
         Self {
             asked: normal.as_str().into(),
@@ -261,8 +261,8 @@ fn normalise(base: &str, text: &str) -> Result<String, ErrorReason> {
     Ok(normal)
 }
 
-/// Refuses what is a path elsewhere but never one here. Guessing what was meant would read or
-/// write a file that nobody named.
+/// Refuses paths of other systems and shells. Why: a guess would read or write a file that the
+/// caller did not name.
 fn refuse_foreign(text: &str) -> Result<(), ErrorReason> {
     let invalid = if text.is_empty() {
         InvalidPath::Empty
@@ -288,7 +288,7 @@ fn is_drive(text: &str) -> bool {
     chars.next().is_some_and(|c| c.is_ascii_alphabetic()) && chars.next() == Some(':')
 }
 
-/// The one spelling of a name: escapes are accepted and written back in the same form.
+/// Returns the canonical spelling of a name: escapes are read and written back.
 fn unescape_component(name: &str) -> Result<String, ErrorReason> {
     let raw = escape::unescape_name(name).ok_or(ErrorReason::Invalid(InvalidPath::Backslash))?;
     let bytes = raw.as_encoded_bytes().len();

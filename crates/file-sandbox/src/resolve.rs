@@ -1,4 +1,4 @@
-//! From a path to an object: which mount, through which links, and whether its names allow it.
+//! Resolves a path to an object: finds the mount, follows the links, and checks the name rules.
 
 use std::ffi::OsString;
 
@@ -16,31 +16,31 @@ use crate::rules::{NameRuleMatch, TEMP_PREFIX, strictest};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{FinalLink, Lookup, WalkBudget, WalkError, WalkRoot, walk};
 
-/// What a path leads to.
+/// The result of resolving a path.
 pub(crate) enum Resolution<'s> {
     /// A directory that no mount covers, on the way to one.
     Virtual(SandboxPath),
     In(MountLocation<'s>),
 }
 
-/// A place in a mount, with the links resolved and its names allowed.
+/// A position in a mount, with the links resolved and its names allowed.
 pub(crate) struct MountLocation<'s> {
     pub(crate) mount: &'s Mount,
     pub(crate) index: usize,
-    /// The names below the mount, none of them a link but perhaps the last.
+    /// The names below the mount. Only the last one may be a link.
     pub(crate) real: Vec<OsString>,
     pub(crate) found: Lookup<'s>,
-    /// The rule, of the path asked for or the real one, that the content of the file decides.
+    /// The rule for the requested or the real path that depends on the content of the file.
     pub(crate) by_content: Option<NameRuleMatch<'s>>,
 }
 
 impl MountLocation<'_> {
-    /// Where it really lies in the sandbox.
+    /// Returns its real path in the sandbox.
     pub(crate) fn path(&self) -> SandboxPath {
         path_in(self.mount, &self.real)
     }
 
-    /// Whether a change here is to be on the disk before the call returns.
+    /// `true` if a change here must be on the disk before the call returns.
     pub(crate) fn is_durable(&self, asked: bool) -> bool {
         asked || self.mount.limits().is_durable()
     }
@@ -52,7 +52,7 @@ pub(crate) fn path_in(mount: &Mount, names: &[OsString]) -> SandboxPath {
     })
 }
 
-/// The names of `path` below `above`; `None` if it is not there.
+/// Returns the names of `path` below `above`; `None` if it is not below.
 pub(crate) fn names_below(path: &SandboxPath, above: &SandboxPath) -> Option<Vec<OsString>> {
     path.below(above)?
         .split('/')
@@ -62,11 +62,11 @@ pub(crate) fn names_below(path: &SandboxPath, above: &SandboxPath) -> Option<Vec
 }
 
 impl FileSandbox {
-    /// Finds what `path` leads to.
+    /// Resolves `path`.
     ///
     /// # Errors
-    /// `OUTSIDE_SANDBOX`, `ESCAPE`, `LOOP` and so on; `NOT_FOUND` for hidden names only: what is
-    /// merely missing is found as missing.
+    /// `OUTSIDE_SANDBOX`, `ESCAPE`, `LOOP` and so on; `NOT_FOUND` for hidden names only: a missing
+    /// object is `Lookup::Missing`.
     pub(crate) async fn locate(
         &self,
         path: &SandboxPath,
@@ -113,7 +113,7 @@ impl FileSandbox {
         Ok(Resolution::In(spot))
     }
 
-    /// A hidden place is absent, but a directory above a mount point is shown all the same.
+    /// Reports a hidden path as absent, except for a directory above a mount point.
     fn hidden_place(&self, path: &SandboxPath, real: SandboxPath) -> Result<Resolution<'_>, Error> {
         match self.table.is_virtual(&real) {
             true => Ok(Resolution::Virtual(real)),
@@ -121,14 +121,14 @@ impl FileSandbox {
         }
     }
 
-    /// `true` if a mount point lies below the place and the outer mount has no directory there.
+    /// `true` if a mount point is below the path and the outer mount has no directory there.
     fn is_only_shown(&self, spot: &MountLocation<'_>) -> bool {
         matches!(spot.found, Lookup::Missing { .. })
             && !self.table.nested[spot.index].is_empty()
             && self.table.is_virtual(&spot.path())
     }
 
-    /// Like `locate`, for an operation that changes what it finds.
+    /// Like `locate`, for an operation that changes the object.
     pub(crate) async fn locate_for_change(
         &self,
         path: &SandboxPath,
@@ -159,9 +159,9 @@ impl FileSandbox {
         Ok(spot)
     }
 
-    /// Opens a regular file for reading and has looked at the open file itself.
+    /// Opens a regular file for reading, and checks the open file itself.
     pub(crate) async fn open_file(&self, path: &SandboxPath) -> Result<OpenedFile<'_>, Error> {
-        // In one step, where no link is on the way.
+        // In one step, if the path contains no link.
         if let Some((mount, way)) = self.plain_way(path)
             && let Some(file) = mount.dir.open_file_beneath(way).await
         {
@@ -207,7 +207,7 @@ impl FileSandbox {
         let meta = meta.map_err(|fault| self.system(path, Verb::Read, fault))?;
         let mount = spot.mount;
         check_opened(path, mount, Some(&name), &meta)?;
-        // Once more, of the file that is read: the one that was found may have been exchanged.
+        // The check is repeated on the open file, because the file found may have been replaced.
         if let Some(content) = spot.by_content.and_then(|rule| rule.by_content)
             && is_secret(&file, content, (mount, &spot.real)).await
         {
@@ -216,18 +216,18 @@ impl FileSandbox {
         Ok(OpenedFile { file, meta, mount })
     }
 
-    /// What lies at a place, where no link is on the way.
+    /// Returns the metadata of the object at a path without links.
     pub(crate) async fn meta_without_links(&self, path: &SandboxPath) -> Option<FileMeta> {
         let (mount, way) = self.plain_way(path)?;
         mount.dir.meta_beneath(way).await
     }
 
-    /// The way below a mount as text, if its names are plain and no rule has a say in it.
+    /// Returns the path below a mount as text, if its names are plain and no rule applies to it.
     #[inline]
     fn plain_way<'p>(&self, path: &'p SandboxPath) -> Option<(&Mount, &'p str)> {
         let (index, way) = self.table.mount_and_way(path)?;
         let mount = &self.table.mounts[index];
-        // With a slash at its end a path asks for a directory, which takes a look.
+        // A slash at the end asks for a directory, whose type must be checked.
         let plain = !way.is_empty()
             && !mount.closed
             && !path.asks_for_directory()
@@ -245,15 +245,15 @@ impl FileSandbox {
         Some((mount, way))
     }
 
-    /// The mount that covers a path and the names below it.
+    /// Returns the mount that covers a path and the names below it.
     fn enter(&self, path: &SandboxPath) -> Option<(usize, Vec<OsString>)> {
         let index = self.table.mount_of(path)?;
         let names = names_below(path, self.table.mounts[index].target())?;
         Some((index, names))
     }
 
-    /// Whether the mount is open to what is about to be done. This is the one place that says so:
-    /// every way to a file or a directory that is looked into comes by here.
+    /// Refuses to read in a closed mount. Every operation that reads a file or lists a directory
+    /// calls it; no other code checks this.
     fn check_open(&self, path: &SandboxPath, index: usize, verb: Verb) -> Result<(), Error> {
         let mount = &self.table.mounts[index];
         match mount.closed && verb.reads() {
@@ -286,7 +286,7 @@ impl FileSandbox {
         way
     }
 
-    /// Walks from mount to mount, as links lead, on one budget.
+    /// Walks from mount to mount along links, on one budget.
     pub(crate) async fn walk_mounts(
         &self,
         path: &SandboxPath,
@@ -301,7 +301,7 @@ impl FileSandbox {
         .await
     }
 
-    /// The same, with a word before each mount that is entered.
+    /// Like `walk_mounts`, and calls `enters` before it enters a mount.
     async fn walk_noting(
         &self,
         path: &SandboxPath,
@@ -411,8 +411,8 @@ impl FileSandbox {
         check_suffix(path, spot.mount, real.as_deref())
     }
 
-    /// What may come to lie at `spot` as anything but a directory: also by its place, since a file
-    /// `.git` points to a repository.
+    /// Refuses a file at `spot` whose suffix is not allowed, and a file `.git`, which would point
+    /// to a repository.
     pub(crate) fn check_file_place(
         &self,
         path: &SandboxPath,
@@ -450,12 +450,12 @@ impl FileSandbox {
         }
     }
 
-    /// "Not found" with the names that come nearest.
+    /// Returns `NOT_FOUND` with the nearest names.
     pub(crate) async fn missing(&self, path: &SandboxPath, spot: &MountLocation<'_>) -> Error {
         let Lookup::Missing { parent, rest } = &spot.found else {
             return not_found(path, Vec::new());
         };
-        // What is in it is not told.
+        // The names in a closed mount are not revealed.
         if spot.mount.closed {
             return not_found(path, Vec::new());
         }
@@ -464,7 +464,7 @@ impl FileSandbox {
         let visible = |name: &OsString| {
             let mut names = there.to_vec();
             names.push(name.clone());
-            // Also where the content would show it: no file is opened for a suggestion.
+            // A name whose rule depends on content is left out: no file is opened for a suggestion.
             hidden_by(spot.mount, &names).is_none()
         };
         let names = nearest::suggest(parent, &rest[0], visible).await;
@@ -491,7 +491,7 @@ impl FileSandbox {
             },
             BackendError::Exists => ErrorReason::Exists,
             BackendError::Cancelled => ErrorReason::Cancelled { verb },
-            // Only an exchange since the look can bring these: nothing else is opened here.
+            // Only a replacement since the check can cause these.
             BackendError::Link | BackendError::NotServed => ErrorReason::Changed { verb },
             BackendError::NotDirectory
             | BackendError::IsDirectory
@@ -508,14 +508,14 @@ impl FileSandbox {
     }
 }
 
-/// An open regular file that may be read.
+/// An open regular file with permission to read it.
 pub(crate) struct OpenedFile<'s> {
     pub(crate) file: AnyFile,
     pub(crate) meta: FileMeta,
     pub(crate) mount: &'s Mount,
 }
 
-/// The refusal to change a directory above a mount point.
+/// Returns the refusal to change a directory above a mount point.
 pub(crate) fn holds_root(path: &SandboxPath, verb: Verb) -> Error {
     let what = "a root of the sandbox";
     Error::new(path.asked(), ErrorReason::Holds { verb, what })
@@ -525,8 +525,8 @@ pub(crate) fn not_found(path: &SandboxPath, nearest: Vec<String>) -> Error {
     Error::new(path.asked(), ErrorReason::NotFound { nearest })
 }
 
-/// Whether no name is escaped or one of our temporary files. In one pass: it is on the way of every
-/// read.
+/// `true` if no name has an escape or is one of our temporary files. Why one pass: every read calls
+/// it.
 #[inline]
 fn has_plain_names(way: &str) -> bool {
     let (bytes, temp) = (way.as_bytes(), TEMP_PREFIX.as_bytes());
@@ -541,7 +541,7 @@ fn has_plain_names(way: &str) -> bool {
     true
 }
 
-/// The checks that only an open file can answer.
+/// Checks an open file: type, suffix, hard links and size.
 #[inline]
 fn check_opened(
     path: &SandboxPath,
@@ -557,7 +557,7 @@ fn check_opened(
     check_size(path, mount, Verb::Read, meta.size)
 }
 
-/// Both names count: the one asked for, and that of the file it leads to.
+/// Checks both names: the requested one, and that of the file it leads to.
 #[inline]
 fn check_suffix(path: &SandboxPath, mount: &Mount, real: Option<&str>) -> Result<(), Error> {
     let limits = mount.limits();
@@ -607,7 +607,7 @@ pub(crate) fn check_size(
     }
 }
 
-/// The rule that hides a place in a mount.
+/// Returns the rule that hides a path in a mount.
 pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<NameRuleMatch<'m>> {
     if is_temp(names) {
         return Some(NameRuleMatch {

@@ -1,4 +1,4 @@
-//! A narrower sandbox out of a wider one. There is no way back up.
+//! Derives a narrower sandbox from a wider one. The child cannot regain the difference.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use crate::resolve::{hidden_by, names_below, not_found};
 use crate::sandbox::{FileSandbox, MountTable, wrong_type};
 use crate::walk::{FinalLink, Lookup, WalkBudget, WalkRoot, walk};
 
-/// What a child may keep of its parent's sandbox. Without any call: all of it.
+/// The part of its parent's sandbox that a child keeps. By default all of it.
 ///
 /// ```
 /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, Restriction, SandboxPath};
@@ -44,7 +44,7 @@ impl Restriction {
         Self::default()
     }
 
-    /// Keeps nothing but the places named by further calls.
+    /// Keeps only the paths named by further calls.
     #[must_use]
     pub fn nothing() -> Self {
         Self {
@@ -53,8 +53,8 @@ impl Restriction {
         }
     }
 
-    /// Keeps this root or directory, with the mode that it has, and drops what is kept by no call.
-    /// Its name stays: `/src/a` is still `/src/a`.
+    /// Keeps this root or directory with its mode, and drops everything that no call keeps. Its
+    /// path is unchanged: `/src/a` is still `/src/a`.
     #[must_use]
     pub fn keep(self, place: SandboxPath) -> Self {
         self.push(place, None)
@@ -73,7 +73,7 @@ impl Restriction {
         self
     }
 
-    /// Keeps this place only and makes it the child's `/`: `/src/a` becomes `/a`.
+    /// Keeps this directory only and makes it the child's `/`: `/src/a` becomes `/a`.
     ///
     /// ```
     /// use file_sandbox::{FileSandbox, Mode, Mount, Restriction, SandboxPath};
@@ -103,8 +103,8 @@ impl FileSandbox {
     /// A sandbox that can do no more than this one, which stays as it is.
     ///
     /// # Errors
-    /// `PERMISSION_ESCALATION` if more is asked for than there is, or if a link is on the way to a
-    /// directory that is to become a root; `NOT_FOUND` and `NOT_A_FILE` if it is none.
+    /// `PERMISSION_ESCALATION` if more is requested than the parent has, or if the path to a future
+    /// root contains a link; `NOT_FOUND` and `NOT_A_FILE` if it is not a directory.
     pub fn restrict(&self, to: &Restriction) -> Result<Self, Error> {
         let mut mounts: Vec<Mount> = Vec::new();
         match &to.places {
@@ -120,7 +120,7 @@ impl FileSandbox {
         if let Some(place) = &to.rebase {
             let narrowed = match &to.places {
                 None => self.kept(place, None)?,
-                // What was kept, as far as it lies below the new top.
+                // The kept directories, as far as they are below the new top.
                 Some(_) => self.with_mounts(mounts)?.kept(place, None)?,
             };
             mounts = narrowed.into_iter().map(|m| m.rebased(place)).collect();
@@ -182,8 +182,8 @@ impl FileSandbox {
         }
     }
 
-    /// A directory below a mount as a mount of its own. Links are refused, so that what is granted
-    /// is what was named.
+    /// Returns a directory below a mount as a mount of its own. Links are refused, so that the
+    /// granted directory is the named one.
     fn subtree(&self, index: usize, place: &SandboxPath) -> Result<Mount, Error> {
         let mount = &self.table.mounts[index];
         let names = names_below(place, mount.target()).unwrap_or_default();

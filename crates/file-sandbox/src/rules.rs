@@ -1,8 +1,9 @@
 //! Names below a mount that are protected or hidden.
 //!
-//! Rules are matched on where the opened object really lies, so that no link gets around them
-//! (CVE-2026-25724), and blind to case, because the file system may be (CVE-2025-59944). A name
-//! counts with everything below it, and whether or not it exists yet (CVE-2026-25725).
+//! Rules are matched against the real path of the opened object, so that a link cannot evade them
+//! (CVE-2026-25724), and regardless of case, because the file system may ignore it
+//! (CVE-2025-59944). A rule covers a name with everything below it, and also a name that does not
+//! exist yet (CVE-2026-25725).
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +17,7 @@ use crate::glob::{Glob, GlobState};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NameRules {
     rules: Vec<NameRule>,
-    /// They hide, rather than protect.
+    /// `true` if the rules hide, `false` if they protect.
     hides: bool,
 }
 
@@ -24,14 +25,14 @@ pub(crate) struct NameRules {
 struct NameRule {
     text: String,
     glob: Glob,
-    /// Where a repository's directory is, for a rule about something in it.
+    /// The path of the repository's directory, for a rule about a name in it.
     repository: Option<Glob>,
-    /// Where it does not hold.
+    /// The paths at which it does not apply.
     exempt: Option<Exemption>,
 }
 
 impl NameRule {
-    /// Whether nothing in or below a directory of this name falls under it.
+    /// `true` if it does not apply in and below a directory of this name.
     fn ends_at(&self, directory: &str) -> bool {
         self.exempt.is_some() && is_dependencies(directory)
     }
@@ -61,7 +62,7 @@ impl NameRule {
 pub(crate) enum ContentCondition {
     /// A private key; to be hidden, one that git does not track.
     Key,
-    /// Whatever git does not track.
+    /// Any content that git does not track.
     Untracked,
 }
 
@@ -90,11 +91,11 @@ pub(crate) fn strictest<'r>(
     })
 }
 
-/// What git takes for a repository's directory, or, if it is a file, for where one lies.
+/// The name of a repository's git directory, or of a file with the path of one.
 pub(crate) const REPOSITORY: &str = ".git";
 
-/// Names that a program runs or trusts without being asked: hooks, keys, the configuration of
-/// editors and agents. For [`Mount::protect`](crate::Mount::protect).
+/// Names that programs run or trust by default: hooks, keys, the configuration of editors and
+/// agents. For [`Mount::protect`](crate::Mount::protect).
 ///
 /// ```
 /// use file_sandbox::{DEFAULT_PROTECTED, ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -155,8 +156,8 @@ impl NameRules {
         Ok(())
     }
 
-    /// Whether `names` below `base` is where a rule has a repository. A file there says that the
-    /// repository lies elsewhere, and so the rule would be about nothing.
+    /// `true` if a rule has a repository at `names` below `base`. A file there would redirect git
+    /// to a repository elsewhere, which the rule does not cover.
     pub(crate) fn repository_at(&self, base: &[OsString], names: &[OsString]) -> bool {
         let here = |name: &OsString| fold(&name.to_string_lossy()) == REPOSITORY;
         if !names.last().is_some_and(here) {
@@ -179,7 +180,7 @@ impl NameRules {
         })
     }
 
-    /// Whether any rule is about something in a repository.
+    /// `true` if any rule is about a name in a repository.
     pub(crate) fn are_about_repositories(&self) -> bool {
         self.rules.iter().any(|rule| rule.repository.is_some())
     }
@@ -223,8 +224,8 @@ impl NameRules {
     }
 }
 
-/// The rules as they stand in one directory that falls under none of them: each name in it is then
-/// one step, however deep it lies.
+/// The state of the rules in one directory that none of them covers: each name in it is then one
+/// step at any depth.
 pub(crate) struct DirectoryRules<'r> {
     rules: Vec<(&'r NameRule, GlobState)>,
     hides: bool,
@@ -262,7 +263,7 @@ impl NameRules {
 }
 
 impl<'r> DirectoryRules<'r> {
-    /// The rules in the directory `name`, which falls under none of them.
+    /// Returns the rules in the directory `name`, which none of them covers.
     pub(crate) fn step(&self, name: &OsStr) -> Self {
         let name = fold(&name.to_string_lossy());
         let step =
@@ -274,7 +275,7 @@ impl<'r> DirectoryRules<'r> {
         }
     }
 
-    /// The rule that a name falls under. One of our temporary files falls under one of its own.
+    /// Returns the rule that covers a name. Our temporary files have a rule of their own.
     pub(crate) fn hiding(&self, name: &OsStr) -> Option<NameRuleMatch<'r>> {
         if name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes()) {
             return Some(NameRuleMatch {

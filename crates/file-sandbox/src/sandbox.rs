@@ -1,4 +1,4 @@
-//! `FileSandbox`: the table of mounts and the questions that can be asked of it.
+//! `FileSandbox`: the table of mounts, and queries on it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::walk::{FinalLink, Lookup, NestedMount};
 
 /// Files below some mounts, and nothing else.
 ///
-/// A clone is cheap and means the same sandbox. All operations take `&self` and may run at once.
+/// A clone is cheap and shares the sandbox. All operations take `&self` and may run at once.
 ///
 /// ```
 /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -43,7 +43,7 @@ use crate::walk::{FinalLink, Lookup, NestedMount};
 #[derive(Clone, Debug)]
 pub struct FileSandbox {
     pub(crate) table: Arc<MountTable>,
-    /// Ends what is done through this value.
+    /// Cancels operations through this value.
     pub(crate) cancel: CancellationToken,
 }
 
@@ -51,13 +51,13 @@ pub struct FileSandbox {
 #[derive(Clone, Debug)]
 pub(crate) struct MountTable {
     pub(crate) mounts: Vec<Mount>,
-    /// For each mount, those whose target lies below its own.
+    /// For each mount, the mounts with a target below its own.
     pub(crate) nested: Vec<Vec<NestedMount>>,
     pub(crate) ids: Vec<FileId>,
     pub(crate) style: RootStyle,
 }
 
-/// How messages show the roots of a sandbox.
+/// The form in which messages show the roots of a sandbox.
 ///
 /// ```
 /// use file_sandbox::{FileSandbox, RootStyle};
@@ -104,13 +104,13 @@ impl FileSandboxBuilder {
         self
     }
 
-    /// Chooses how messages show the roots.
+    /// Chooses the form in which messages show the roots.
     pub fn root_style(mut self, style: RootStyle) -> Self {
         self.style = style;
         self
     }
 
-    /// The sandbox. One without mounts is fine: everything is outside of it.
+    /// Builds the sandbox. Without mounts, every path is outside of it.
     ///
     /// # Errors
     /// `INVALID_PATH` for two mounts of one target, and for one directory under two targets with
@@ -118,7 +118,7 @@ impl FileSandboxBuilder {
     pub fn build(mut self) -> Result<FileSandbox, Error> {
         let around: Vec<_> = self.mounts.iter().map(|inner| self.around(inner)).collect();
         for (mount, around) in self.mounts.iter_mut().zip(around) {
-            // One that was a part already, and whose mount is not here, stays one.
+            // A submount whose parent mount is missing here remains a submount.
             mount.around = around.unwrap_or_else(|| std::mem::take(&mut mount.around));
         }
         let table = MountTable::new(self.mounts, self.style)?;
@@ -126,7 +126,7 @@ impl FileSandboxBuilder {
         Ok(FileSandbox::from_table(table))
     }
 
-    /// The way to a mount from the outermost one that it is a part of.
+    /// Returns the names from the outermost mount that contains a mount to it.
     fn around(&self, inner: &Mount) -> Option<Vec<OsString>> {
         self.mounts
             .iter()
@@ -142,7 +142,7 @@ impl FileSandbox {
         FileSandboxBuilder::default()
     }
 
-    /// A sandbox of these mounts, whose roots are shown as `/data`.
+    /// Builds a sandbox of these mounts, whose roots are shown as `/data`.
     ///
     /// # Errors
     /// Those of [`FileSandboxBuilder::build`].
@@ -214,10 +214,9 @@ impl FileSandbox {
         }
     }
 
-    /// The same sandbox, whose operations end when somebody says so: whatever goes over bytes or
-    /// entries looks again and again, and gives up with `CANCELLED`. Walks, lists and searches
-    /// answer with what they have found until then. What was changed is changed; a file is written
-    /// whole or not at all.
+    /// Returns this sandbox with a cancellation token. Operations on bytes or entries check the
+    /// token repeatedly, and fail with `CANCELLED`. Walks, lists and searches return their results
+    /// so far. Earlier changes remain; a file is written completely or not at all.
     ///
     /// ```
     /// use file_sandbox::{CancellationToken, ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -257,14 +256,14 @@ impl FileSandbox {
             .map_err(|error| error.with_readable(|| self.readable_roots()))
     }
 
-    /// Whether the file or directory may be read, or could be if it existed. Never fails: whatever
-    /// cannot be read, is not.
+    /// `true` if the file or directory may be read, or could be if it existed. `false` after any
+    /// error.
     #[must_use]
     pub fn can_read(&self, path: &SandboxPath) -> bool {
         self.resolve(path).is_ok()
     }
 
-    /// Whether the file may be written or created, or something in the directory.
+    /// `true` if the file may be written or created, or entries of the directory.
     #[must_use]
     pub fn can_write(&self, path: &SandboxPath) -> bool {
         match block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write)) {
@@ -273,7 +272,7 @@ impl FileSandbox {
         }
     }
 
-    /// Whether writing the file would be allowed, with the refusal that writing would give.
+    /// Checks that writing the file is allowed, with the refusal that writing would give.
     ///
     /// # Errors
     /// Those of writing that do not depend on the content.
@@ -283,8 +282,8 @@ impl FileSandbox {
         self.check_writable_object(path, &spot)
     }
 
-    /// Whether a file of `bytes` bytes would not be too large at a place, with the refusal that
-    /// writing would give. Whether the place can be written is not looked at.
+    /// Checks that a file of `bytes` bytes is not too large for a path, with the refusal that
+    /// writing would give. Permission to write is not checked.
     ///
     /// ```
     /// # use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
@@ -314,28 +313,28 @@ impl FileSandbox {
         }
     }
 
-    /// Whether deleting would be allowed, with the refusal that deleting would give. Whether the
-    /// name exists is not looked at.
+    /// Checks that deleting is allowed, with the refusal that deleting would give. Existence is not
+    /// checked.
     ///
     /// # Errors
-    /// `READ_ONLY` and those of finding the place.
+    /// `READ_ONLY` and those of resolving the path.
     pub fn check_delete(&self, path: &SandboxPath) -> Result<(), Error> {
         block_on_ready(self.locate_for_change(path, FinalLink::Keep, Verb::Delete)).map(drop)
     }
 
-    /// Whether making the directory would be allowed, with the refusal that making it would give.
-    /// Whether something is there is not looked at.
+    /// Checks that creating the directory is allowed, with the refusal that creating it would give.
+    /// Existence is not checked.
     ///
     /// # Errors
-    /// `READ_ONLY` and those of finding the place.
+    /// `READ_ONLY` and those of resolving the path.
     pub fn check_create_dir(&self, path: &SandboxPath) -> Result<(), Error> {
         block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Create)).map(drop)
     }
 
-    /// Where a path really leads, through all links. The object need not exist.
+    /// Resolves all links of a path. The object need not exist.
     ///
     /// # Errors
-    /// Those of reading, but not `NOT_FOUND` for what is missing and not hidden.
+    /// Those of reading, but `NOT_FOUND` for hidden objects only.
     pub fn resolve(&self, path: &SandboxPath) -> Result<ResolvedLocation, Error> {
         let spot = match block_on_ready(self.locate(path, FinalLink::Follow, Verb::Access))? {
             Resolution::Virtual(_) => {
@@ -378,9 +377,9 @@ impl FileSandbox {
         })
     }
 
-    /// The same sandbox where nothing is read in the mounts that `closed` picks: no bytes, no names
-    /// and no hashes leave them, by whatever path or link they are reached. What may be changed
-    /// stays so: a file can be put into such a mount.
+    /// Returns this sandbox without permission to read in the mounts that `closed` selects: no
+    /// bytes, no names and no hashes, by any path or link. Permission to write is unchanged: a file
+    /// can be put into such a mount.
     ///
     /// ```
     /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -404,9 +403,9 @@ impl FileSandbox {
         Self::from_table(table).with_cancel(&self.cancel)
     }
 
-    /// The mounts that a path leads through, as the place that it comes to in each: first the one
-    /// that covers the path itself, last the one where it ends, with its links resolved. As far as
-    /// it can be followed; says nothing about whether anything there may be read.
+    /// Returns the path at which a path enters each mount on its way: first the mount that covers
+    /// the path itself, last the one where it ends, with its links resolved. Stops at the first
+    /// error, and does not check permission to read.
     #[must_use]
     pub fn mounts_on_path(&self, path: &SandboxPath, follow: bool) -> Vec<SandboxPath> {
         let last = match follow {
@@ -416,7 +415,7 @@ impl FileSandbox {
         block_on_ready(self.mounts_on_the_way(path, last))
     }
 
-    /// The mode of the mount that covers a path; `None` outside every mount. Looks at no file.
+    /// Returns the mode of the mount that covers a path; `None` outside every mount. Opens no file.
     #[must_use]
     pub fn mode_at(&self, path: &SandboxPath) -> Option<Mode> {
         self.table
@@ -430,7 +429,7 @@ impl FileSandbox {
         &self.table.mounts
     }
 
-    /// How messages show the roots.
+    /// Returns the form in which messages show the roots.
     #[must_use]
     pub fn root_style(&self) -> RootStyle {
         self.table.style
@@ -448,15 +447,15 @@ impl FileSandbox {
         self.table.roots(Mode::ReadWrite)
     }
 
-    /// Whether a text is an absolute path that some mount covers. Never fails, looks at no file.
+    /// `true` if a text is an absolute path that some mount covers. Opens no file.
     #[must_use]
     pub fn is_valid_path(&self, text: &str) -> bool {
         text.starts_with('/')
             && SandboxPath::parse(text).is_ok_and(|path| self.table.mount_of(&path).is_some())
     }
 
-    /// The sandbox path of an absolute path of the host, by text alone: models copy such paths
-    /// from the output of commands. `None` if it lies in no mount that was opened by path.
+    /// Returns the sandbox path of an absolute path of the host, by text alone: models copy such
+    /// paths from the output of commands. `None` outside every mount that was opened by path.
     #[must_use]
     pub fn path_of_host(&self, host: impl AsRef<Path>) -> Option<SandboxPath> {
         let (mount, names) = self.table.by_host(host.as_ref())?;
@@ -467,7 +466,7 @@ impl FileSandbox {
     }
 }
 
-/// Where a path leads.
+/// The target of a path.
 ///
 /// ```
 /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
@@ -491,26 +490,26 @@ pub struct ResolvedLocation {
 }
 
 impl ResolvedLocation {
-    /// The place, with all links resolved.
+    /// Returns the path with all links resolved.
     #[must_use]
     pub fn path(&self) -> &SandboxPath {
         &self.path
     }
 
-    /// The mode of the mount it lies in.
+    /// Returns the mode of its mount.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Whether something was there.
+    /// `true` if the object existed.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.exists
     }
 
-    /// Where it lies on the host, if the mount was opened by path. Good for telling a person and
-    /// for nothing else: whoever opens it by path has left the sandbox.
+    /// Returns its path on the host, if the mount was opened by path. Only for showing it to a
+    /// person: opening it by path bypasses the sandbox.
     #[must_use]
     pub fn host(&self) -> Option<&Path> {
         self.host.as_deref()
@@ -550,12 +549,12 @@ impl MountTable {
         })
     }
 
-    /// The mount that covers a path: the one with the longest target.
+    /// Returns the mount that covers a path: the one with the longest target.
     pub(crate) fn mount_of(&self, path: &SandboxPath) -> Option<usize> {
         self.mount_and_way(path).map(|(index, _)| index)
     }
 
-    /// Whether `..` is refused on the way to a path.
+    /// `true` if `..` is refused on the way to a path.
     fn is_strict_at(&self, path: &SandboxPath) -> bool {
         let strict = |mount: &Mount| mount.limits().has_strict_paths();
         match self.mount_of(path) {
@@ -564,7 +563,7 @@ impl MountTable {
         }
     }
 
-    /// The same, with what is left of the path below its target.
+    /// Returns the mount that covers a path, and the rest of the path below its target.
     #[inline]
     pub(crate) fn mount_and_way<'p>(&self, path: &'p SandboxPath) -> Option<(usize, &'p str)> {
         let mut longest: Option<(usize, &str)> = None;
@@ -578,8 +577,8 @@ impl MountTable {
         longest
     }
 
-    /// The mount, and the names in it, that an absolute path of the host stands for. A directory
-    /// that another mount covers is not shown anywhere, so its path stands for nothing.
+    /// Returns the mount of an absolute path of the host, and the names in it. `None` for a
+    /// directory that another mount covers, because the sandbox does not show it.
     pub(crate) fn by_host(&self, host: &Path) -> Option<(usize, Vec<OsString>)> {
         self.mounts
             .iter()
@@ -589,15 +588,15 @@ impl MountTable {
             .filter(|(i, names)| self.nested[*i].is_empty() || self.shows(*i, names))
     }
 
-    /// Returns whether the sandbox shows these names of a mount, itself or by a part of it, rather
-    /// than another mount in their place.
+    /// `true` if the sandbox shows these names of a mount, by it or by a submount of it, and no
+    /// other mount covers them.
     fn shows(&self, mount: usize, names: &[OsString]) -> bool {
         let outer = &self.mounts[mount];
         self.mount_of(&path_in(outer, names))
             .is_some_and(|found| found == mount || outer.has_part(&self.mounts[found]).is_some())
     }
 
-    /// Whether a path is no mount's, but on the way to one: a directory that is only shown.
+    /// `true` if a path is outside every mount and above one: a virtual directory.
     pub(crate) fn is_virtual(&self, path: &SandboxPath) -> bool {
         self.mounts
             .iter()
@@ -613,7 +612,7 @@ impl MountTable {
             .collect()
     }
 
-    /// A path as messages show it, where nobody has asked for it in words of their own.
+    /// Returns a path in the form of messages, for a path that the caller did not type.
     pub(crate) fn show(&self, target: &SandboxPath) -> String {
         match self.style {
             RootStyle::Absolute => target.as_str().to_owned(),
@@ -622,8 +621,8 @@ impl MountTable {
         }
     }
 
-    /// One directory, two sets of rules: refused, unless the outer mount leads into the inner one
-    /// at exactly that place.
+    /// Refuses two sets of rules for one directory, unless the outer mount contains the inner one
+    /// at its target.
     fn refuse_overlaps(&self) -> Result<(), Error> {
         for (i, a) in self.mounts.iter().enumerate() {
             for (j, b) in self.mounts.iter().enumerate() {
@@ -644,7 +643,7 @@ impl MountTable {
     }
 }
 
-/// Whether `inner`'s directory lies below that of `outer`, but not where its target says.
+/// `true` if `inner`'s directory is below that of `outer`, but not at its target.
 fn contains_elsewhere(outer: &Mount, inner: &Mount) -> bool {
     let Some(names) = inner.host().and_then(|host| outer.names_of_host(host)) else {
         return false;
@@ -663,7 +662,7 @@ pub(crate) fn wrong_type(path: &SandboxPath, verb: Verb, found: FileKind) -> Err
 }
 
 impl FileSandbox {
-    /// What a write to the place of `spot` would meet.
+    /// Checks the object that a write to `spot` would replace.
     fn check_writable_object(
         &self,
         path: &SandboxPath,

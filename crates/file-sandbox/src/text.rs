@@ -1,16 +1,17 @@
-//! What encoding a file is in, and its text without losing the way back to the bytes.
+//! Detects the encoding of a file, and decodes its text so that every character maps back to its
+//! bytes.
 //!
 //! An edit must leave every byte that it does not touch as it was (GBK rewritten as UTF-8, bytes
-//! turned into U+FFFD: the oldest complaints about such tools). So a text knows for each of its
-//! characters where its bytes lie, and a file whose bytes do not come back the same when its text
-//! is encoded again is read, but not edited.
+//! turned into U+FFFD: the oldest complaints about such tools). So a text has the byte position of
+//! each of its characters, and a file whose text does not encode to equal bytes can be read, but
+//! not edited.
 
 use std::fmt;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Decoder;
 
-/// How the bytes of a text file stand for characters.
+/// The character encoding of a text file.
 ///
 /// ```
 /// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
@@ -42,13 +43,13 @@ impl TextEncoding {
         self.coding.name()
     }
 
-    /// Whether the file begins with a byte order mark, which is then not part of the text.
+    /// `true` if the file begins with a byte order mark, which is then not part of the text.
     #[must_use]
     pub fn has_bom(self) -> bool {
         self.bom
     }
 
-    /// Whether bytes had to be looked at to guess it, because nothing names it.
+    /// `true` if it was guessed from the bytes, because no mark names it.
     #[must_use]
     pub fn is_guessed(self) -> bool {
         !self.bom && self.coding != encoding_rs::UTF_8
@@ -58,14 +59,14 @@ impl TextEncoding {
         self.coding == encoding_rs::UTF_8
     }
 
-    /// What the mark at the start says, and its length.
+    /// Returns the encoding of the byte order mark, and the mark's length.
     pub(crate) fn by_bom(start: &[u8]) -> Option<(Self, usize)> {
         let (coding, length) = encoding_rs::Encoding::for_bom(start)?;
         // UTF-8 with a mark is text with U+FEFF at its start, which reads back as written.
         (coding != encoding_rs::UTF_8).then_some((Self { coding, bom: true }, length))
     }
 
-    /// The guess for bytes that are no UTF-8; `None` if they are no text in any encoding.
+    /// Guesses the encoding of bytes that are not UTF-8; `None` if they are not text.
     pub(crate) fn guess(bytes: &[u8], whole: bool) -> Option<Self> {
         if bytes.iter().any(|byte| is_binary(*byte)) {
             return None;
@@ -134,7 +135,7 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    /// `None` for what is no text.
+    /// Decodes a file; `None` if it is not text.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         if let Some((encoding, bom)) = TextEncoding::by_bom(bytes) {
             let text = decode_all(encoding, &bytes[bom..])?;
@@ -165,8 +166,8 @@ impl Decoded {
     }
 }
 
-/// Where bytes that are no UTF-8 go in a text that is UTF-8 otherwise: the end of a plane for
-/// private use, from which they come back.
+/// First character for invalid bytes in a text that is UTF-8 otherwise: the end of a private use
+/// plane, from which they are restored.
 const STRAY: u32 = 0x10_ff00;
 
 impl Decoded {
@@ -240,7 +241,7 @@ impl EncodingDecoder {
     }
 }
 
-/// Controls that no text has, in whatever encoding of bytes.
+/// `true` for control characters that do not occur in text of any byte encoding.
 fn is_binary(byte: u8) -> bool {
     matches!(byte, 0..=8 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f)
 }

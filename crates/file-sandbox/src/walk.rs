@@ -13,32 +13,32 @@ use std::path::PathBuf;
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError, FileId, FileKind, FileMeta, Handle};
 
-/// Where a walk begins, and which directories below belong to other mounts.
+/// The start of a walk, and the directories below it that belong to other mounts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WalkRoot<'r> {
     pub(crate) root: &'r AnyDir,
     pub(crate) nested: &'r [NestedMount],
 }
 
-/// A mount whose target lies below that of another one.
+/// A mount with a target below that of another one.
 #[derive(Clone, Debug)]
 pub(crate) struct NestedMount {
     /// Its target, as names below the outer mount.
     pub(crate) names: Vec<OsString>,
     pub(crate) id: FileId,
-    /// Its place in the sandbox's table.
+    /// Its index in the sandbox's table.
     pub(crate) mount: usize,
 }
 
-/// Whether a link at the last name is followed.
+/// The handling of a link at the last name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FinalLink {
     Follow,
     Keep,
 }
 
-/// What a walk may cost: links as in Linux (`MAXSYMLINKS`, `path_resolution(7)`), names beyond
-/// any path that fits.
+/// Limits of a walk: links as in Linux (`MAXSYMLINKS`, `path_resolution(7)`), names more than any
+/// valid path has.
 #[derive(Debug)]
 pub(crate) struct WalkBudget {
     links: u32,
@@ -64,37 +64,38 @@ impl WalkBudget {
     }
 }
 
-/// The end of a walk and the real names that lead there.
+/// The end of a walk and the real names of the path to it.
 #[derive(Debug)]
 pub(crate) struct WalkedPath<'r> {
     pub(crate) real: Vec<OsString>,
     pub(crate) found: Lookup<'r>,
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug)]
 pub(crate) enum Lookup<'r> {
     /// The root of the mount.
     Root,
     /// An object: at the last of the real names, in `parent`.
     Entry { parent: Handle<'r>, meta: FileMeta },
-    /// Nothing: `rest`, at least one name, is missing in `parent`. The real names include it.
+    /// A missing object: `rest`, at least one name, does not exist in `parent`. The real names
+    /// include it.
     Missing {
         parent: Handle<'r>,
         rest: Vec<OsString>,
     },
 }
 
-/// Why a walk ended early.
+/// The reason why a walk ended early.
 #[derive(Debug)]
 pub(crate) enum WalkError {
     Escape,
     Loop,
-    /// A name on the way is no directory.
+    /// A name on the way is not a directory.
     NotADirectory,
     /// A link's text climbs out of a directory that does not exist.
     Broken,
-    /// An absolute link: only the sandbox knows whether that place lies in a mount.
+    /// An absolute link: only the sandbox knows the mount of its target.
     Absolute {
         text: PathBuf,
         rest: Vec<OsString>,
@@ -227,7 +228,7 @@ impl<'r> PathWalk<'r> {
         Ok(())
     }
 
-    /// Puts a link's text in front of what is still to go.
+    /// Puts a link's text in front of the pending names.
     async fn expand(&mut self, name: &OsStr, budget: &mut WalkBudget) -> Result<(), WalkError> {
         budget.link()?;
         let text = match self.at.read_link(name).await {
@@ -284,8 +285,8 @@ impl<'r> PathWalk<'r> {
         }
     }
 
-    /// Returns whether a mount point lies below `name`. The sandbox shows a directory there, so a
-    /// file or a link of that name in the outer mount is covered: it counts as missing.
+    /// `true` if a mount point is below `name`. The sandbox shows a directory there, so a file or a
+    /// link of that name in the outer mount is covered: it counts as missing.
     fn is_above_nested(&self, name: &OsStr) -> bool {
         self.tree.nested.iter().any(|nested| {
             nested.names.len() > self.real.len() + 1
@@ -294,7 +295,8 @@ impl<'r> PathWalk<'r> {
         })
     }
 
-    /// The same directory under another spelling, on a file system that folds case.
+    /// Ends the walk at another mount's directory under another spelling, on a file system that
+    /// folds case.
     fn enters_by_id(&mut self, id: FileId) -> Result<(), WalkError> {
         match self.tree.nested.iter().find(|nested| nested.id == id) {
             Some(nested) => Err(self.enter(nested.mount)),
@@ -310,7 +312,7 @@ impl<'r> PathWalk<'r> {
     }
 }
 
-/// Names as one text with slashes between them, if they are text.
+/// Joins names with slashes, if they are text.
 pub(crate) fn joined<'n>(names: impl Iterator<Item = &'n OsString>) -> Option<String> {
     let mut text = String::new();
     for name in names {

@@ -1,5 +1,5 @@
-//! One type for the directories of all backends, so that one sandbox can hold mounts of several.
-//! By value and by `match`: nothing is boxed on the way to a file.
+//! One type for the directories of all backends, so that one sandbox can mount several. By value
+//! and by `match`, without boxes.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
@@ -34,7 +34,7 @@ pub(crate) enum Handle<'r> {
 }
 
 impl Handle<'_> {
-    /// The same directory, for a while.
+    /// Borrows the directory.
     pub(crate) fn borrow(&self) -> Handle<'_> {
         Handle::Root(self)
     }
@@ -51,7 +51,7 @@ impl Deref for Handle<'_> {
     }
 }
 
-/// The same call on whichever it is.
+/// Forwards a call to the backend's type.
 macro_rules! each {
     ($any:ident, $type:ident, $it:ident => $call:expr) => {
         match $any {
@@ -61,7 +61,7 @@ macro_rules! each {
     };
 }
 
-/// The same, where the answer is of one of several types.
+/// Like `each`, and converts the result into the common type.
 macro_rules! each_into {
     ($any:ident, $into:ident, $it:ident => $call:expr) => {
         match $any {

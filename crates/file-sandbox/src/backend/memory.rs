@@ -1,7 +1,7 @@
 //! Files that live in memory: for tests, previews, and programs without a disk of their own.
 //!
-//! Objects are shared by reference as inodes are, so a handle keeps what it was opened on however
-//! names move. One lock holds the whole tree: two names change at once or not at all.
+//! Objects are shared by reference like inodes, so a handle refers to its object even if names
+//! move. One lock protects the whole tree: two names change at once or not at all.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -378,12 +378,12 @@ impl BackendFile for MemoryFile {
         Ok(())
     }
 
-    /// A process that ends takes the whole tree along, so only who made a file ever claims it.
+    /// The tree ends with its process, so only the creator of a file claims it.
     async fn claim(&self) -> bool {
         self.made_here
     }
 
-    /// No other process sees the tree, and within this one there is a lock already.
+    /// No other process sees the tree, and `ops::lock` has a lock within this one.
     async fn lock(&self) -> Result<bool, BackendError> {
         Ok(true)
     }
@@ -495,7 +495,7 @@ impl Inodes {
         }
     }
 
-    /// Whether `inner` is `outer` or lies below it.
+    /// `true` if `inner` is `outer` or below it.
     fn holds(&self, outer: u64, inner: u64) -> bool {
         let mut pending = vec![outer];
         while let Some(inode) = pending.pop() {

@@ -1,11 +1,11 @@
-//! The line between the rules and the files: what a backend must be able to do, and no more.
+//! The boundary between the rules and the files: the minimal operations of a backend.
 //!
-//! Above this line there are names, handles and what lies at a name. Nothing here assumes that
-//! there is a path of the host, a file descriptor, or a system that answers before the call
-//! returns: every question is a future. The host and memory answer at once, so [`block_on_ready`] polls once
-//! and allocates nothing; a backend that has to wait (a browser's storage) only has to wake it.
+//! Code above this boundary knows names, handles and metadata. The traits do not assume host paths,
+//! file descriptors, or a synchronous system: every operation is a future. The host and memory
+//! answer at once, so [`block_on_ready`] polls once and allocates nothing; a backend that has to
+//! wait (a browser's storage) only has to wake it.
 //!
-//! What every backend must keep: one call takes one plain name, and a link is never followed.
+//! The contract of every backend: one call takes one plain name, and never follows a link.
 
 mod any;
 mod memory;
@@ -34,15 +34,16 @@ pub(crate) trait BackendDir: Sized {
 
     /// `NotDirectory` or `Link` if it is none.
     async fn open_dir(&self, name: &OsStr) -> Result<Self, BackendError>;
-    /// For reading, without waiting for whoever else should open it; `Link` if it is one.
+    /// Opens a file for reading, without waiting for another process to open it (pipes); `Link` if
+    /// it is one.
     async fn open_file(&self, name: &OsStr) -> Result<Self::File, BackendError>;
     /// Like `open_file`, for writing in place.
     async fn open_to_write(&self, name: &OsStr) -> Result<Self::File, BackendError>;
 
-    /// The directory that this one lies in by now, which may be another one than it was opened
-    /// from; `None` where the backend does not tell.
+    /// Opens the present parent directory, which may be another one than it was opened from; `None`
+    /// if the backend cannot.
     async fn open_parent(&self) -> Option<Self>;
-    /// Whether something else is mounted at the name, as far as the backend tells.
+    /// `true` if the name is a mount point, as far as the backend knows.
     async fn is_mount_point(&self, name: &OsStr) -> bool;
     /// When the object at the name was created, where that is known.
     async fn created(&self, name: &OsStr) -> Option<SystemTime>;
@@ -50,18 +51,18 @@ pub(crate) trait BackendDir: Sized {
     /// A shortcut for several steps at once, by plain names with single slashes between them.
     /// `None` says nothing: then go step by step.
     async fn open_dir_beneath(&self, way: &str) -> Option<Self>;
-    /// The same for a file to read.
+    /// Like `open_dir_beneath`, for a file to read.
     async fn open_file_beneath(&self, way: &str) -> Option<Self::File>;
-    /// The same for what lies there, which is no link.
+    /// Like `open_dir_beneath`, for the metadata of an object that is not a link.
     async fn meta_beneath(&self, way: &str) -> Option<FileMeta>;
 
-    /// Why an ordinary write to the name would be refused, as far as can be told beforehand.
+    /// Returns the error of an ordinary write to the name, as far as it is known beforehand.
     async fn refuses_write(&self, name: &OsStr) -> Option<BackendError>;
     async fn create_dir(&self, name: &OsStr) -> Result<(), BackendError>;
     /// A new file, for writing.
     async fn create_file(&self, name: &OsStr, mode: u32) -> Result<Self::File, BackendError>;
-    /// Moves an object, also into another directory of the same backend. Without `replace` there
-    /// is nothing under the new name at the moment of the move.
+    /// Moves an object, also into another directory of the backend. Without `replace` it fails if
+    /// the new name exists.
     async fn rename(
         &self,
         from: &OsStr,
@@ -86,20 +87,21 @@ pub(crate) trait BackendFile {
     async fn set_size(&self, bytes: u64) -> Result<(), BackendError>;
     async fn set_mode(&self, mode: u32) -> Result<(), BackendError>;
     async fn set_owner(&self, owner: (u32, u32)) -> Result<(), BackendError>;
-    /// Whether nobody else has claimed the file. The claim ends with the handle or its process.
+    /// Claims the file; `false` if another process has claimed it. The claim ends with the handle
+    /// or its process.
     async fn claim(&self) -> bool;
-    /// Takes the file's lock, which ends with the handle or its process; `false` while somebody
-    /// else has it, a fault where there are no locks.
+    /// Takes the file's lock, which ends with the handle or its process; `false` while another
+    /// process has it, an error without locks.
     async fn lock(&self) -> Result<bool, BackendError>;
     async fn sync(&self) -> Result<(), BackendError>;
 }
 
-/// The names in a directory and, where the backend tells, what they are. In no order.
+/// The names in a directory and, if the backend knows, their types. In any order.
 pub(crate) trait BackendNames {
     async fn next(&mut self) -> Result<Option<(OsString, Option<FileKind>)>, BackendError>;
 }
 
-/// What lies at a name.
+/// The metadata of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileMeta {
     pub(crate) kind: FileKind,
@@ -112,7 +114,7 @@ pub(crate) struct FileMeta {
     pub(crate) id: FileId,
 }
 
-/// Volume and object: the same thing under whatever name.
+/// Volume and object number: equal for all names of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) u64, pub(crate) u64);
 
@@ -143,7 +145,7 @@ impl FileKind {
     }
 }
 
-/// What went wrong, in the words that decisions are made on.
+/// The error of a backend, as far as callers distinguish errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BackendError {
     Missing,
@@ -151,20 +153,20 @@ pub(crate) enum BackendError {
     NotDirectory,
     IsDirectory,
     NotEmpty,
-    /// A link where none is followed.
+    /// A link, which is not followed.
     Link,
     NameTooLong,
     /// The backend has no such object or no such operation here.
     Invalid,
-    /// The other end lies on another volume.
+    /// The other end is on another volume.
     OtherVolume,
-    /// A special file that nobody serves.
+    /// A special file without a server.
     NotServed,
-    /// Nobody waits for the answer any more.
+    /// The caller cancelled the operation.
     Cancelled,
     /// By number, of the host.
     System(i32),
-    /// By kind, where there are no numbers.
+    /// By kind, on systems without numbers.
     Kind(io::ErrorKind),
 }
 
@@ -188,7 +190,7 @@ impl BackendError {
     }
 }
 
-/// The answer of a future, waited for here if need be.
+/// Returns the result of a future, and waits for it if necessary.
 #[inline]
 pub(crate) fn block_on_ready<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
@@ -201,7 +203,7 @@ pub(crate) fn block_on_ready<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Apart, so that what answers at once is small enough to become part of its caller.
+/// Why a separate function: the path without waiting is small enough to be inlined.
 #[cold]
 fn wait<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));

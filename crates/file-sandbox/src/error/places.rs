@@ -1,4 +1,4 @@
-//! What an edit says about places in a file: where a text almost is, or that it is there twice.
+//! Texts of edit errors: the nearest match of a missing text, or several matches.
 
 use std::fmt;
 

@@ -39,14 +39,14 @@ pub(crate) fn open_dir(at: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     fs::openat(at, plain(name)?, flags, Mode::empty())
 }
 
-/// Opens the directory that `at` lies in by now. The only way up in this crate: who calls it has
-/// to compare what it opened with what it knows.
+/// Opens the present parent directory of `at`. The only way up in this crate: the caller must
+/// compare its identity with the expected one.
 pub(crate) fn open_parent(at: impl AsFd) -> Result<OwnedFd, Errno> {
     let flags = os::STEP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat(at, c"..", flags, Mode::empty())
 }
 
-/// Whether `name` is the top of a mount: on another volume or, where the system tells, on the same.
+/// `true` if `name` is a mount point: of another volume or, if the system knows, of this one.
 pub(crate) fn is_mount_point(at: impl AsFd, name: &OsStr) -> bool {
     let Ok(name) = plain(name) else { return false };
     if let Some(known) = os::is_mount_point(at.as_fd(), name) {
@@ -58,7 +58,7 @@ pub(crate) fn is_mount_point(at: impl AsFd, name: &OsStr) -> bool {
     here.is_some() && there.is_some() && here != there
 }
 
-/// When `name` was created, where the file system keeps it.
+/// Returns the creation time of `name`, if the file system records it.
 pub(crate) fn created(at: impl AsFd, name: &OsStr) -> Option<SystemTime> {
     os::created(at, plain(name).ok()?)
 }
@@ -75,15 +75,15 @@ pub(crate) fn open_file(at: impl AsFd, name: &OsStr) -> Result<File, Errno> {
     fs::openat(at, plain(name)?, READ, Mode::empty()).map(File::from)
 }
 
-/// Opens the file `name` for writing in place; `ELOOP` if it is a link, `ENXIO` for a pipe that
-/// nobody reads.
+/// Opens the file `name` for writing in place; `ELOOP` if it is a link, `ENXIO` for a pipe without
+/// a reader.
 pub(crate) fn open_to_write(at: impl AsFd, name: &OsStr) -> Result<File, Errno> {
     let flags =
         OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat(at, plain(name)?, flags, Mode::empty()).map(File::from)
 }
 
-/// The names in a directory and, where the system tells, what they are.
+/// The names in a directory and, if the system knows, their types.
 pub(crate) struct Entries(fs::Dir);
 
 pub(crate) fn entries(at: impl AsFd) -> Result<Entries, Errno> {
@@ -127,7 +127,7 @@ pub(crate) fn read_link(at: impl AsFd, name: &OsStr) -> Result<OsString, Errno> 
     Ok(OsString::from_vec(text.into_bytes()))
 }
 
-/// Whether an ordinary open for writing would be refused, by mode or by mount.
+/// Returns the error of an ordinary open for writing, by mode or by mount.
 pub(crate) fn refuses_write(at: impl AsFd, name: &OsStr) -> Option<Errno> {
     let answer = fs::accessat(at, plain(name).ok()?, Access::WRITE_OK, AtFlags::EACCESS);
     // Systems without faccessat2(2) answer otherwise; then the rename decides alone.
@@ -167,7 +167,7 @@ pub(crate) fn lock(file: impl AsFd) -> Result<(), Errno> {
     fs::flock(file, fs::FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Moves `from` over whatever lies at `name` in `to`.
+/// Moves `from` to `name` in `to`, and replaces an existing object.
 pub(crate) fn replace(
     at: impl AsFd,
     from: &OsStr,
@@ -177,7 +177,7 @@ pub(crate) fn replace(
     fs::renameat(at, plain(from)?, to, plain(name)?)
 }
 
-/// Moves `from` to `name` in `to`, where nothing may be. `link(2)` does the same for a file where
+/// Moves `from` to `name` in `to`, which must not exist. `link(2)` has this effect for a file if
 /// the file system has no `RENAME_NOREPLACE`.
 pub(crate) fn rename_new(
     at: impl AsFd,
@@ -210,7 +210,7 @@ pub(crate) fn sync_dir(at: impl AsFd) -> Result<(), Errno> {
     fs::fsync(own)
 }
 
-/// The last line of defence: whatever the callers did, only one plain name goes to the system.
+/// The last line of defence: only one plain name reaches the system.
 fn plain(name: &OsStr) -> Result<&OsStr, Errno> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') {

@@ -1,4 +1,4 @@
-//! What only Linux has: `O_PATH`, `openat2(2)` and `renameat2(2)`.
+//! System calls of Linux: `O_PATH`, `openat2(2)` and `renameat2(2)`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 /// A directory on the way is only passed through: `O_PATH` asks for no read permission.
 pub(super) const STEP: OFlags = OFlags::PATH;
 
-/// No link of any kind on the way, so the object lies exactly where the path says.
+/// No link of any kind on the way, so the object is exactly at its path.
 const STRICT: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
@@ -33,7 +33,7 @@ pub(crate) fn open_dir_beneath(root: impl AsFd, path: &Path) -> Option<OwnedFd> 
     fs::openat2(root, path, flags, Mode::empty(), STRICT).ok()
 }
 
-/// A handle of whatever lies there, to look at and not to open: of a link, of the link itself.
+/// Opens a handle for metadata of any object: of a link, of the link itself.
 pub(crate) fn open_object_beneath(root: impl AsFd, path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat2(root, path, flags, Mode::empty(), STRICT).ok()

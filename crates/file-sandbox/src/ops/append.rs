@@ -19,7 +19,7 @@ use crate::sandbox::FileSandbox;
 use crate::text::{self, Decoded, TextEncoding};
 use crate::walk::{FinalLink, Lookup};
 
-/// How to append.
+/// Options of an append.
 ///
 /// ```
 /// let options = file_sandbox::AppendOptions::new().durable(true);
@@ -33,20 +33,20 @@ pub struct AppendOptions {
 }
 
 impl AppendOptions {
-    /// Appends to what is there, or creates it.
+    /// Appends to an existing file, or creates it.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says what would be added and changes nothing.
+    /// Returns the result without changing the file.
     #[must_use]
     pub fn preview(mut self, yes: bool) -> Self {
         self.preview = yes;
         self
     }
 
-    /// Refuses to append to what is there.
+    /// Refuses to append to an existing file.
     #[must_use]
     pub fn create_new(mut self, yes: bool) -> Self {
         self.create_new = yes;
@@ -60,7 +60,7 @@ impl AppendOptions {
         self
     }
 
-    /// Appends only if the file holds exactly this.
+    /// Appends only if the file has this content.
     #[must_use]
     pub fn if_match(mut self, hash: ContentHash) -> Self {
         self.if_match = Some(hash);
@@ -68,7 +68,7 @@ impl AppendOptions {
     }
 }
 
-/// What [`FileSandbox::append_text`] added.
+/// The result of [`FileSandbox::append_text`].
 ///
 /// ```
 /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
@@ -91,15 +91,15 @@ pub struct AppendOutcome {
     pub added: String,
     /// The length of the file in bytes.
     pub bytes: u64,
-    /// Whether there was no file before.
+    /// `true` if the call created the file.
     pub created: bool,
-    /// The encoding that the file had and has.
+    /// The encoding of the file, before and after.
     pub encoding: TextEncoding,
 }
 
-/// Larger files are not read to find out what encoding they are in, as far as that can be avoided.
+/// Larger files are not read to detect their encoding, as far as possible.
 const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
-/// Of a large file, how much is looked at on either end.
+/// Bytes that are inspected at either end of a large file.
 const END_BYTES: u64 = 64 * 1024;
 /// Bytes at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -110,7 +110,7 @@ enum AppendInput<'a> {
     Text(&'a str),
 }
 
-/// What is to stand in the file.
+/// A text encoded for the file.
 struct EncodedText {
     bytes: Vec<u8>,
     added: String,
@@ -118,8 +118,8 @@ struct EncodedText {
 }
 
 impl FileSandbox {
-    /// Appends to a file, or creates it. A failure takes back what was appended; only a crash in
-    /// the middle may leave a part.
+    /// Appends to a file, or creates it. A failure removes the appended bytes; only a crash in the
+    /// middle may leave a part.
     ///
     /// ```
     /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
@@ -151,9 +151,9 @@ impl FileSandbox {
     /// if it has any. The text before stays as it is.
     ///
     /// # Errors
-    /// `NOT_TEXT` for a file that holds no text, or not only text of its encoding, and for text
-    /// that has no bytes in it; `STALE` with `if_match`, `EXISTS` with `create_new`, and those of
-    /// reading and of [`write`](Self::write).
+    /// `NOT_TEXT` for a file that is not text, or not only text of its encoding, and for text that
+    /// the encoding cannot represent; `STALE` with `if_match`, `EXISTS` with `create_new`, and
+    /// those of reading and of [`write`](Self::write).
     pub fn append_text(
         &self,
         path: &SandboxPath,
@@ -190,7 +190,7 @@ impl FileSandbox {
                 added: String::new(),
                 encoding: TextEncoding::UTF_8,
             },
-            // What the file holds would show in what is added, so it is not looked at there.
+            // Why: line endings and encoding would reveal the content of a closed mount.
             (_, _, AppendInput::Text(text)) if spot.mount.closed => EncodedText::as_it_is(text),
             (Lookup::Entry { parent, .. }, Some(old), AppendInput::Text(text)) if old.size > 0 => {
                 let name = last_name(path, &spot)?;
@@ -241,7 +241,7 @@ impl FileSandbox {
         Ok(appended)
     }
 
-    /// The bytes of a text behind those of a file.
+    /// Encodes a text for appending to a file.
     async fn fit(
         &self,
         path: &SandboxPath,
@@ -276,7 +276,7 @@ impl FileSandbox {
         if encoding.is_utf8() {
             return Ok(EncodedText::as_it_is(&added));
         }
-        // Only behind what comes back the same is there a place for more of it.
+        // A file whose text does not encode to equal bytes cannot be extended.
         let body = &bytes[decoded.bom..];
         if encoding.encode(&decoded.text).ok().as_deref() != Some(body) {
             return Err(refuse(encoding, None));
@@ -289,9 +289,9 @@ impl FileSandbox {
         })
     }
 
-    /// The same for a file of which not all is kept: both ends tell the line ends, the start the
-    /// mark. Plain ASCII is the same in every encoding without one; for anything else the file has
-    /// to be UTF-8, all of it.
+    /// Like `fit`, for a file that is too large to read at once: both ends show the line endings,
+    /// the start the byte order mark. Plain ASCII is equal in every encoding without a mark; for
+    /// other text the whole file must be UTF-8.
     async fn fit_large(
         &self,
         path: &SandboxPath,
@@ -312,7 +312,7 @@ impl FileSandbox {
         };
         let head = read_range(file, 0, END_BYTES, &self.cancel).await;
         let head = head.map_err(failed)?;
-        // A UTF-16 file of this size keeps its place among those that other tools are for.
+        // A UTF-16 file of this size needs other tools.
         if TextEncoding::by_bom(&head).is_some() {
             return Err(too_large());
         }
@@ -343,7 +343,7 @@ impl EncodedText {
     }
 }
 
-/// Whether more of what is not ASCII is UTF-8 than is not.
+/// `true` if valid UTF-8 characters outnumber the invalid bytes.
 fn is_mostly_utf8(bytes: &[u8]) -> bool {
     let Some(decoded) = Decoded::with_invalid_bytes(bytes) else {
         return false;
@@ -371,7 +371,7 @@ async fn read_range(
             .read_at(&mut bytes[got..end], from + got as u64)
             .await?
         {
-            // It got shorter meanwhile, or is of a kind that has no size.
+            // The file was truncated meanwhile, or has no size.
             0 => break,
             more => got += more,
         }
@@ -408,7 +408,7 @@ async fn is_utf8(
     Ok(kept == 0)
 }
 
-/// Adds to the end, or leaves it as it was.
+/// Appends the bytes, or restores the old size.
 async fn extend(
     at: &AnyDir,
     name: &OsStr,
@@ -427,7 +427,7 @@ async fn extend(
         done = file.sync().await;
     }
     if done.is_err() {
-        // The first failure is the one to tell.
+        // The first failure is reported.
         let _ = file.set_size(old.size).await;
     }
     done

@@ -1,8 +1,9 @@
-//! Putting a whole file in its place, so that there is the old one or the new one and never half.
+//! Atomic writes: after any failure a name has the old file or the new one, never a part.
 //!
-//! A temporary file in the same directory takes the bytes and is then renamed over the target
-//! (`rename(2)` is atomic within a file system). It is claimed with a lock (`flock(2)`) that ends
-//! with its process, so that the next write knows one that a kill left behind and takes it away.
+//! A temporary file in the directory of the target receives the bytes and is then renamed over the
+//! target (`rename(2)` is atomic within a file system). It is claimed with a lock (`flock(2)`) that
+//! ends with its process, so that the next write recognises a stale one after a kill and removes
+//! it.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, RandomState};
@@ -15,7 +16,7 @@ use crate::ops::lock::unchanged;
 use crate::ops::walk::CancellationToken;
 use crate::rules::TEMP_PREFIX;
 
-/// Why a file could not be put in its place.
+/// The reason why a file could not be written.
 #[derive(Debug)]
 pub(crate) enum AtomicWriteError {
     System(BackendError),
@@ -28,24 +29,24 @@ impl From<BackendError> for AtomicWriteError {
     }
 }
 
-/// What a file is filled with.
+/// The content of a new file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteSource<'a> {
     Bytes(&'a [u8]),
-    /// As many bytes of a file as it had when it was opened.
+    /// The bytes of a file, up to its size when it was opened.
     File(&'a AnyFile, FileMeta),
 }
 
-/// How a file is put in its place.
+/// Options of an atomic write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WriteMode {
     pub(crate) create_new: bool,
     pub(crate) durable: bool,
-    /// What the file that is replaced must hold until then.
+    /// The content that the replaced file must have until then.
     pub(crate) content: Option<ContentHash>,
 }
 
-/// Puts a whole file at `name`; afterwards there is the old one or the new one, and nothing else.
+/// Writes a whole file at `name`. A failure leaves the old file unchanged and no temporary file.
 pub(crate) async fn atomic_write(
     at: &AnyDir,
     name: &OsStr,
@@ -71,13 +72,13 @@ pub(crate) async fn atomic_write(
         placed = moved.map_err(AtomicWriteError::from);
     }
     if placed.is_err() {
-        // The first failure is the one to tell.
+        // The first failure is reported.
         let _ = at.remove_file(&temp).await;
     }
     placed
 }
 
-/// Gives the file its name, if that still means what it did.
+/// Renames the temporary file to its name, if the name still refers to `old`.
 async fn place(
     at: &AnyDir,
     temp: &OsStr,
@@ -94,9 +95,9 @@ async fn place(
         Some(_) | None => false,
     };
     match at.rename(temp, at, name, replaces).await {
-        // Somebody else has created it: begin again, with what is there now.
+        // Another process has created it: the caller retries with the present file.
         Err(BackendError::Exists) if old.is_none() && !how.create_new => Err(BackendError::Link),
-        // A file system that can only replace.
+        // A file system without `RENAME_NOREPLACE`.
         Err(BackendError::System(_) | BackendError::Kind(_) | BackendError::Invalid)
             if !replaces && !how.create_new && is_missing(at, name).await =>
         {
@@ -134,10 +135,10 @@ async fn fill(
     Ok(())
 }
 
-/// Bytes at a time.
+/// Bytes per read and write.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Writes all of `bytes`, unless somebody says stop.
+/// Writes all of `bytes`, unless the operation is cancelled.
 pub(crate) async fn write_all(
     file: &AnyFile,
     bytes: &[u8],
@@ -184,10 +185,10 @@ async fn pour(
     Ok(())
 }
 
-/// Numbered names tried before one that nobody can know.
+/// Numbered names tried before a random one.
 const TEMP_TRIES: u32 = 8;
 
-/// A new file with a name of its own, for as long as this process holds it open.
+/// Creates a claimed temporary file. The claim lasts while this process has it open.
 async fn create_temp(at: &AnyDir, mode: u32) -> Result<(AnyFile, OsString), BackendError> {
     for number in 0..TEMP_TRIES {
         let name = OsString::from(format!("{TEMP_PREFIX}{number}"));
@@ -196,20 +197,20 @@ async fn create_temp(at: &AnyDir, mode: u32) -> Result<(AnyFile, OsString), Back
             made = at.create_file(&name, mode).await;
         }
         match made {
-            // Whoever sweeps may have come between the creation and the claim.
+            // Another writer may have removed it between creation and claim.
             Ok(file) if is_ours(at, &name, &file).await => return Ok((file, name)),
             Ok(_) | Err(BackendError::Exists) => {}
             Err(fault) => return Err(fault),
         }
     }
-    // Each RandomState has keys of its own.
+    // Each RandomState has its own keys.
     let random = RandomState::new().hash_one(0);
     let name = OsString::from(format!("{TEMP_PREFIX}{random:016x}"));
     let file = at.create_file(&name, mode).await?;
     Ok((file, name))
 }
 
-/// Removes a temporary file that nobody holds any more.
+/// Removes a stale temporary file.
 async fn sweep(at: &AnyDir, name: &OsStr) -> bool {
     match at.open_file(name).await {
         Ok(left) => is_ours(at, name, &left).await && at.remove_file(name).await.is_ok(),
@@ -217,8 +218,8 @@ async fn sweep(at: &AnyDir, name: &OsStr) -> bool {
     }
 }
 
-/// Whether this handle has the claim, and the name still means its file: only the one who has the
-/// claim takes the name away.
+/// `true` if this handle has the claim and the name still refers to its file: only the owner of the
+/// claim removes the name.
 async fn is_ours(at: &AnyDir, name: &OsStr, file: &AnyFile) -> bool {
     if !file.claim().await {
         return false;
@@ -229,7 +230,7 @@ async fn is_ours(at: &AnyDir, name: &OsStr, file: &AnyFile) -> bool {
     }
 }
 
-/// Directories made on the way to a new file, from the outermost in.
+/// New parent directories of a new file, from the outermost in.
 pub(crate) struct NewParentDirs<'s> {
     start: Handle<'s>,
     dirs: Vec<NewDir<'s>>,
@@ -239,15 +240,15 @@ struct NewDir<'s> {
     name: OsString,
     /// Of the directory itself, not of its parent.
     handle: Handle<'s>,
-    /// Whether we made it, and not somebody who was faster.
+    /// `true` if this process created it, `false` if another one was faster.
     ours: bool,
 }
 
-/// A path has fewer than this many names; each new directory holds a descriptor until the end.
+/// A path has fewer names than this; each new directory uses a descriptor until the end.
 const MAX_NEW_DIRS: usize = 256;
 
 impl<'s> NewParentDirs<'s> {
-    /// Makes all of `rest` but its last name, which is that of the object to come.
+    /// Creates all of `rest` but its last name, which is that of the new object.
     pub(crate) async fn make(
         start: Handle<'s>,
         rest: &[OsString],
@@ -286,7 +287,7 @@ impl<'s> NewParentDirs<'s> {
         self.dirs.last().map_or(&self.start, |dir| &dir.handle)
     }
 
-    /// Brings the names of the new directories, and what the innermost one holds, to the disk.
+    /// Syncs the names of the new directories, and the entries of the innermost one, to the disk.
     pub(crate) async fn sync(&self) -> Result<(), BackendError> {
         self.start.sync().await?;
         for dir in &self.dirs {
@@ -295,7 +296,7 @@ impl<'s> NewParentDirs<'s> {
         Ok(())
     }
 
-    /// Takes the new directories away again, as far as they are still empty.
+    /// Removes the new directories, as far as they are still empty.
     pub(crate) async fn undo(mut self) {
         while let Some(dir) = self.dirs.pop() {
             if dir.ours {

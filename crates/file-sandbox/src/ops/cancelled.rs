@@ -1,7 +1,7 @@
-//! Every operation that goes over bytes or entries, stopped while it is under way.
+//! Cancels every operation on bytes or entries while it runs.
 //!
-//! Time is not measured: the word to stop comes at a look of a given number, and how often an
-//! operation looks is held against how much there was to go over.
+//! The test does not measure time: it cancels at a check of a given number, and compares the number
+//! of checks with the amount of work.
 
 use std::fs;
 
@@ -13,22 +13,23 @@ use crate::mode::Mode;
 use crate::mount::Mount;
 use crate::sandbox::FileSandbox;
 
-/// What a row is about, made anew for each try.
+/// The size of the files of a case, created anew for each attempt.
 const BYTES: usize = 1_536 * 1024;
 const ENTRIES: usize = 520;
 
-/// How the word to stop is answered.
+/// The expected result of a cancelled operation.
 #[derive(Clone, Copy, PartialEq)]
 enum Reaction {
-    /// With an error, and nothing is changed.
+    /// An error, and nothing is changed.
     Refused,
-    /// With an error, and what is gone is gone.
+    /// An error, and earlier deletions remain.
     Partly,
-    /// With what was found until then.
+    /// The results so far.
     Truncated,
 }
 
-/// A name, how often it has to look at least, how it answers, and the operation. True: it was cut.
+/// A name, the least number of checks, the expected result, and the operation, which returns `true`
+/// if its answer was truncated.
 type CancelCase = (
     &'static str,
     u64,
@@ -44,7 +45,7 @@ fn is_cut(cut: Option<TruncationReason>) -> bool {
     cut == Some(TruncationReason::Cancelled)
 }
 
-/// Nothing is read or written for longer than this without a look.
+/// The least number of checks for the work of a case.
 const STEPS: u64 = (BYTES / (256 * 1024)) as u64;
 const PAGES: u64 = (ENTRIES / 256) as u64;
 
@@ -284,7 +285,7 @@ fn what_takes_long_can_be_stopped() {
     let shared = scene();
     let before = state(&shared.root);
     for (name, least, answer, operation) in ROWS {
-        // How often it looks when nobody says anything.
+        // The number of checks without a cancellation.
         let own = scene();
         let never = CancellationToken::new();
         let whole = operation(&own.files.with_cancel(&never));

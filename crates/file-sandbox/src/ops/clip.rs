@@ -8,18 +8,18 @@ use std::ops::Range;
 pub(crate) struct LineExcerpt {
     pub(crate) text: String,
     pub(crate) clipped: bool,
-    /// Where the match begins in the whole line, in characters from 1.
+    /// The column of the match in the whole line, in characters from 1.
     pub(crate) column: u64,
 }
 
-/// How much of what is shown lies before the match, of four parts.
+/// The share of the excerpt before the match, in quarters.
 const BEFORE: usize = 1;
 const PARTS: usize = 4;
 /// The most bytes a character takes.
 const CHAR_BYTES: usize = 4;
 
-/// At most `max_chars` characters of `line`, so that the beginning of `found` is among them.
-/// Bytes that are no UTF-8 count as one character each.
+/// Returns at most `max_chars` characters of `line`, including the beginning of `found`. Bytes that
+/// are not UTF-8 count as one character each.
 pub(crate) fn clip(line: &[u8], found: Range<usize>, max_chars: usize) -> LineExcerpt {
     let start = found.start.min(line.len());
     let column = chars(&line[..start]) + 1;
@@ -42,7 +42,7 @@ pub(crate) fn clip(line: &[u8], found: Range<usize>, max_chars: usize) -> LineEx
     let before_text = String::from_utf8_lossy(before);
     let after_text = String::from_utf8_lossy(after);
     let (before_chars, after_chars) = (before_text.chars().count(), after_text.chars().count());
-    // What one side does not need goes to the other one.
+    // The unused room of one side is given to the other one.
     let room_before = (max_chars / PARTS * BEFORE).max(max_chars.saturating_sub(after_chars));
     let shown_before = before_chars.min(room_before);
     let shown_after = after_chars.min(max_chars - shown_before);

@@ -1,10 +1,10 @@
-//! Of a text that comes in parts, the characters or lines that were asked for.
+//! Selects the requested characters or lines of a text that arrives in chunks.
 
 use crate::hash::ContentHash;
 use crate::ops::read::{ReadOptions, TextSlice, TotalChars};
 use crate::text::TextEncoding;
 
-/// Counts all characters and keeps those asked for.
+/// Counts all characters and collects the requested ones.
 pub(super) struct TextCollector {
     content: String,
     skip: SkippedPrefix,
@@ -17,14 +17,14 @@ pub(super) struct TextCollector {
     /// Line ends seen before the first character kept, and lines still wanted.
     line: u64,
     lines_left: Option<u64>,
-    /// Bytes of what has come so far, and up to the last character kept.
+    /// Bytes received so far, and bytes up to the last collected character.
     bytes: u64,
     end_byte: u64,
-    /// Whether the lines before were not seen.
+    /// `true` if reading began behind unread lines.
     resumed: bool,
 }
 
-/// What is left out at the start.
+/// The text before the requested part.
 enum SkippedPrefix {
     Chars(u64),
     Lines(u64),
@@ -52,7 +52,7 @@ impl TextCollector {
         }
     }
 
-    /// For a text that comes from a byte on, where the offset asked for lies.
+    /// Returns a collector for a text that is read from the byte of the requested offset on.
     pub(super) fn from_byte(options: &ReadOptions, byte: u64) -> Self {
         Self {
             skip: SkippedPrefix::Done,
@@ -87,7 +87,7 @@ impl TextCollector {
         }
     }
 
-    /// How many characters of a part come before those asked for; `None` if all do.
+    /// Returns the number of characters of a chunk before the requested ones; `None` if all are.
     fn skipped(&mut self, text: &str, chars: u64, before: u64) -> Option<u64> {
         let first = match self.skip {
             SkippedPrefix::Done => return Some(0),
@@ -156,7 +156,7 @@ impl TextCollector {
     }
 }
 
-/// As much of a text as belongs to the lines that are left.
+/// Returns the part of a text that belongs to the remaining lines.
 fn keep_lines<'t>(text: &'t str, left: &mut u64) -> &'t str {
     if *left == 0 {
         return "";
@@ -174,7 +174,8 @@ fn keep_lines<'t>(text: &'t str, left: &mut u64) -> &'t str {
     }
 }
 
-/// Where the character number `index` of `chars` begins. Mostly at one of the ends.
+/// Returns the byte at which the character number `index` of `chars` begins. Usually at one of the
+/// ends.
 fn byte_of(text: &str, chars: u64, index: u64) -> usize {
     if index == 0 {
         return 0;

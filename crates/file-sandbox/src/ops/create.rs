@@ -23,7 +23,8 @@ impl FileSandbox {
     /// ```
     ///
     /// # Errors
-    /// `EXISTS` for what is no directory, `READ_ONLY`, and those of finding the place.
+    /// `EXISTS` for an existing object that is not a directory, `READ_ONLY`, and those of resolving
+    /// the path.
     pub fn create_dir(&self, path: &SandboxPath) -> Result<bool, Error> {
         block_on_ready(self.create_dir_at(path))
     }

@@ -14,7 +14,7 @@ use crate::resolve::{MountLocation, holds_root, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{FinalLink, Lookup};
 
-/// How to delete.
+/// Options of a deletion.
 ///
 /// ```
 /// let options = file_sandbox::DeleteOptions::new().recursive(true);
@@ -39,7 +39,7 @@ impl DeleteOptions {
         self
     }
 
-    /// Only a file that holds exactly this.
+    /// Deletes only a file with this content.
     #[must_use]
     pub fn if_match(mut self, hash: ContentHash) -> Self {
         self.if_match = Some(hash);
@@ -70,14 +70,15 @@ impl FileSandbox {
     ///
     /// # Errors
     /// `NOT_FOUND`, `READ_ONLY` (also for a root of the sandbox), `NOT_A_FILE` for a directory that
-    /// is not empty and for special files, and those of finding the place.
+    /// is not empty and for special files, and those of resolving the path.
     pub fn delete(&self, path: &SandboxPath) -> Result<(), Error> {
         self.delete_with(path, DeleteOptions::new())
     }
 
-    /// Deletes a directory with everything in it, or what [`delete`](Self::delete) deletes. Links
-    /// in it go, their targets stay. Everything is looked at first: if anything may not go,
-    /// nothing does. A failure later on, of the system or by a race, leaves what was still to go.
+    /// Deletes a directory with everything in it, or an object that [`delete`](Self::delete)
+    /// deletes. Links in it are deleted, their targets are not. All entries are checked first: if
+    /// one must not be deleted, none is. A later failure, of the system or by a race, leaves the
+    /// remaining entries.
     ///
     /// ```
     /// # use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -99,8 +100,8 @@ impl FileSandbox {
         self.delete_with(path, DeleteOptions::new().recursive(true))
     }
 
-    /// Deletes what [`delete`](Self::delete) or [`delete_all`](Self::delete_all) deletes, under
-    /// further conditions.
+    /// Deletes like [`delete`](Self::delete) or [`delete_all`](Self::delete_all), under further
+    /// conditions.
     ///
     /// # Errors
     /// Theirs, and `STALE` with `if_match`.
@@ -108,8 +109,8 @@ impl FileSandbox {
         self.settled(|| block_on_ready(self.delete_at(path, &options)))
     }
 
-    /// Fails as [`delete_with`](Self::delete_with) would for what is there now: nothing, a root, or
-    /// with `recursive` a protected name below. Changes nothing.
+    /// Fails as [`delete_with`](Self::delete_with) would for the present object: a missing one, a
+    /// root, or with `recursive` a protected name below. Changes nothing.
     ///
     /// # Errors
     /// Those of deleting.
@@ -180,7 +181,7 @@ impl FileSandbox {
         hold.await.map(Some)
     }
 
-    /// What lies at a place that may be taken away: no root, by no spelling.
+    /// Finds an object that may be deleted or moved: not a root, by any spelling.
     pub(crate) async fn removable<'s>(
         &self,
         path: &SandboxPath,
@@ -256,7 +257,7 @@ struct DeleteVisitor<'a> {
 impl DeleteVisitor<'_> {
     fn done(&self, removed: Result<(), BackendError>) -> Result<(), Error> {
         match removed {
-            // Somebody else was faster.
+            // Another process has deleted it.
             Ok(()) | Err(BackendError::Missing) => Ok(()),
             Err(fault) => self.closed_by(fault),
         }

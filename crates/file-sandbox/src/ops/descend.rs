@@ -1,8 +1,8 @@
 //! Going down a tree, one directory at a time, for everything that lists, globs or searches.
 //!
-//! Links are shown and never descended into, so a walk ends. What is still to visit is kept as
-//! names: one directory is open at a time, however deep or wide the tree. An entry is not opened to
-//! learn its type; the directory tells, or one `stat` does.
+//! Links are shown and never descended into, so a walk ends. Pending directories are remembered as
+//! names: one directory is open at a time, in a tree of any depth and width. An entry is not opened
+//! to learn its type; the directory entry has it, or one `stat`.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -26,13 +26,13 @@ use crate::walk::{FinalLink, Lookup, WalkBudget, WalkRoot, joined, walk};
 
 /// Directories named in an answer because they could not be read.
 const MAX_SKIPPED: usize = 100;
-/// Names given as examples of what was ignored.
+/// Ignored names that an answer gives as examples.
 const MAX_IGNORED_NAMES: usize = 20;
-/// Names of one directory that are kept at once, and directories still to visit: what memory a walk
-/// may take, whatever the tree.
+/// Names of one directory in memory, and pending directories: they bound the memory of a walk of
+/// any tree.
 const MAX_HELD: usize = 65_536;
 const MAX_PENDING: usize = 32_768;
-/// How many names are read between two looks at the clock.
+/// Names read between two checks of the clock.
 const NAMES_PER_LOOK: usize = 256;
 
 /// A directory of the sandbox.
@@ -50,12 +50,12 @@ pub(crate) struct TreeWalker<'s> {
     pending: Vec<PendingDir>,
     names: usize,
     until: Option<Instant>,
-    /// Where only a part of all names is asked for.
+    /// Set if only a part of all names is requested.
     pub(crate) window: Option<ListWindow>,
     pub(crate) report: WalkReport,
 }
 
-/// What an answer says about what is not in it.
+/// The omissions of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct WalkReport {
     pub(crate) cut: Option<TruncationReason>,
@@ -69,23 +69,23 @@ pub(crate) struct DirListing<'s> {
     pub(crate) at: DirRef,
     /// Its path below the start, with a slash at its end unless it is empty.
     pub(crate) prefix: String,
-    /// `None` for a directory that is only shown.
+    /// `None` for a virtual directory.
     pub(crate) dir: Option<Handle<'s>>,
-    /// Sorted by name; without what is hidden or ignored.
+    /// Sorted by name; without hidden and ignored entries.
     pub(crate) children: Vec<DirEntry>,
 }
 
 pub(crate) struct DirEntry {
     /// As shown.
     pub(crate) name: String,
-    /// As the backend knows it, if that is something else.
+    /// The name in the backend, if it differs.
     raw: Option<OsString>,
     pub(crate) kind: FileKind,
-    /// Whether the pattern matches; without one, everything does.
+    /// `true` if the pattern matches, or without a pattern.
     pub(crate) hit: bool,
-    /// The content has decided that it is shown.
+    /// Set if the content has decided that it is shown.
     pub(crate) by_content: Option<ContentCondition>,
-    /// Where it lies, if that is not simply below its directory.
+    /// Its directory, if it is not below the listed one.
     elsewhere: Option<Box<DirRef>>,
 }
 
@@ -105,8 +105,8 @@ struct PendingDir {
 }
 
 impl<'s> TreeWalker<'s> {
-    /// A walk from `at`. Ignore rules above it count for what is below it, but not for itself: it
-    /// was named.
+    /// Starts a walk at `at`. Ignore rules above it apply below it, but not to itself, because the
+    /// caller named it.
     pub(crate) async fn new(
         files: &'s FileSandbox,
         at: DirRef,
@@ -170,7 +170,7 @@ impl<'s> TreeWalker<'s> {
         Ok(None)
     }
 
-    /// Whether time is up or somebody gave up. Once it is, it stays so.
+    /// `true` after the time limit or a cancellation, for the rest of the walk.
     pub(crate) fn is_over(&mut self) -> bool {
         if self.report.cut.is_none() {
             let told = self.options.cancel.as_ref();
@@ -296,8 +296,8 @@ impl<'s> TreeWalker<'s> {
                     .await
                     .map_or(FileKind::Unknown, |meta| meta.kind),
             };
-            // While a command runs beside us, its sandbox holds protected names that do not exist
-            // by sockets that nobody can open. They are no part of the tree, and soon gone.
+            // While a command runs, its OS sandbox occupies missing protected names with
+            // placeholder sockets. They are not part of the tree, and are removed soon.
             if kind == FileKind::Socket && mount.protects(names, &raw) {
                 continue;
             }
@@ -366,11 +366,12 @@ impl<'s> TreeWalker<'s> {
         let (files, mut asked) = (self.files, 0_usize);
         children.retain(|child| {
             asked += 1;
-            // Many rules on many names take their time; what is left then is not asked for.
+            // Many rules on many names are slow: after a cancellation, the remaining names are not
+            // checked.
             if asked.is_multiple_of(NAMES_PER_LOOK) && files.cancel.is_cancelled() {
                 return true;
             }
-            // A root of the sandbox was named by whoever mounted it.
+            // A root of the sandbox is named by its mount, not by the directory.
             if child.elsewhere.is_some() {
                 return true;
             }
@@ -387,7 +388,7 @@ impl<'s> TreeWalker<'s> {
         });
     }
 
-    /// Marks what matches and remembers the directories that may hold more.
+    /// Marks matching entries, and adds directories that may contain more to the pending ones.
     fn note(
         &mut self,
         at: &DirRef,
@@ -429,7 +430,7 @@ impl<'s> TreeWalker<'s> {
                     };
                     (below, ignores.clone())
                 }
-                // Everything in a directory that is only shown lies elsewhere.
+                // All entries of a virtual directory are in other directories.
                 (None, DirRef::Virtual(_)) => continue,
             };
             if self.pending.len() == MAX_PENDING {
@@ -561,8 +562,8 @@ impl FileSandbox {
             if hidden_by(&self.table.mounts[mount], &own).is_some() {
                 continue;
             }
-            // Rules above the start that cannot be read change what is ignored below it, and not
-            // what may be read.
+            // Unreadable rules above the start affect the ignored entries only, not permission to
+            // read.
             if let Ok(level) = IgnoreRules::read(&dir, above, ignores.clone()).await {
                 ignores = Some(Arc::new(level));
             }
@@ -571,8 +572,8 @@ impl FileSandbox {
     }
 }
 
-/// Drops all but the first `kept` by name, and the directories that a walk goes into. How many of
-/// those there are.
+/// Drops all entries but the first `kept` by name and the directories that a walk descends into.
+/// Returns the number of those directories.
 fn keep_first(children: &mut Vec<DirEntry>, kept: usize, walks: bool) -> usize {
     children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let mut index = 0;

@@ -14,10 +14,10 @@ use crate::sandbox::FileSandbox;
 use crate::text::{self, Decoded, TextEncoding};
 use crate::walk::{FinalLink, Lookup};
 
-/// One replacement: a text that is in the file once, and what comes in its place.
+/// One replacement: a text that is in the file once, and the new text.
 ///
-/// Line endings do not matter for finding it. Lines that stay keep theirs, new ones take those of
-/// the line before.
+/// The search ignores line endings. Unchanged lines retain theirs, new ones get those of the line
+/// before.
 ///
 /// ```
 /// let one = file_sandbox::Replacement::new("teh", "the");
@@ -59,7 +59,7 @@ impl Replacement {
     }
 }
 
-/// How to edit.
+/// Options of an edit.
 ///
 /// ```
 /// let options = file_sandbox::EditOptions::new().preview(true);
@@ -80,15 +80,15 @@ impl EditOptions {
         Self::default()
     }
 
-    /// Says what would change and changes nothing.
+    /// Returns the result without changing the file.
     #[must_use]
     pub fn preview(mut self, yes: bool) -> Self {
         self.preview = yes;
         self
     }
 
-    /// Where a text is not there exactly, takes whole lines that differ from it in spaces and in
-    /// characters that look alike only, if there is one such place. The answer says so.
+    /// If the exact text is missing, replaces whole lines that differ from it only in spaces and
+    /// look-alike characters, if exactly one match exists. The answer says so.
     #[must_use]
     pub fn fuzzy(mut self, yes: bool) -> Self {
         self.fuzzy = yes;
@@ -109,7 +109,7 @@ impl EditOptions {
         self
     }
 
-    /// Edits only if the file holds exactly this.
+    /// Edits only if the file has this content.
     #[must_use]
     pub fn if_match(mut self, hash: ContentHash) -> Self {
         self.if_match = Some(hash);
@@ -117,7 +117,7 @@ impl EditOptions {
     }
 }
 
-/// What an edit changed.
+/// The result of an edit.
 ///
 /// ```
 /// # use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, Replacement, SandboxPath};
@@ -140,11 +140,11 @@ impl EditOptions {
 pub struct EditOutcome {
     /// The file, with all links resolved.
     pub path: SandboxPath,
-    /// How many places were replaced.
+    /// The number of replaced matches.
     pub replaced: usize,
     /// The changes, as a unified diff without file names.
     pub diff: String,
-    /// Whether the diff was too long and its end is missing.
+    /// `true` if the diff was too long and its end is missing.
     pub diff_cut: bool,
     /// Lines at which a text was found by likeness only.
     pub fuzzy_lines: Vec<usize>,
@@ -165,8 +165,8 @@ impl FileSandbox {
     /// the ending of each line.
     ///
     /// # Errors
-    /// `NO_MATCH` with the nearest text, `NOT_UNIQUE` with the places, `STALE`, `TOO_LARGE` above
-    /// 8 MiB, `NOT_TEXT` also for what cannot be written in the file's encoding, `INVALID_PATH` for
+    /// `NO_MATCH` with the nearest text, `NOT_UNIQUE` with the places, `STALE`, `TOO_LARGE` above 8
+    /// MiB, `NOT_TEXT` also for text that the file's encoding cannot represent, `INVALID_PATH` for
     /// replacements that overlap or replace nothing, and those of reading and writing.
     pub fn edit(
         &self,
@@ -262,7 +262,7 @@ impl FileSandbox {
 struct PendingEdit<'p> {
     path: &'p SandboxPath,
     decoded: Decoded,
-    /// Whether some bytes are no UTF-8 and stand for themselves.
+    /// `true` if the text is UTF-8 with invalid bytes, which private characters represent.
     strays: bool,
     changes: Vec<TextChange>,
 }
@@ -289,8 +289,8 @@ impl<'p> PendingEdit<'p> {
         let decoded = decoded.ok_or_else(|| Error::new(path.asked(), ErrorReason::NotText))?;
         let guessed = decoded.encoding.is_guessed();
         let first = find_replacements(path, &decoded.text, hash, replacements, fuzzy, look);
-        // UTF-8 with a stray byte is guessed to be something else; then its other letters are
-        // found only if it is taken for what it is.
+        // UTF-8 with an invalid byte is guessed to be another encoding; then its letters are found
+        // only if it is decoded as UTF-8.
         if guessed
             && first.is_err()
             && let Some(decoded) = Decoded::with_invalid_bytes(bytes)
@@ -314,7 +314,7 @@ impl<'p> PendingEdit<'p> {
         })
     }
 
-    /// The bytes of the new file.
+    /// Returns the bytes of the new file.
     fn finish(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let encoding = self.decoded.encoding;
         let text = edit::apply(&self.decoded.text, &self.changes).ok_or_else(|| {
@@ -341,7 +341,8 @@ impl<'p> PendingEdit<'p> {
         if encoding.is_utf8() {
             return Ok(text.into_bytes());
         }
-        // Only what comes back the same can be left as it is.
+        // A file whose text does not encode to equal bytes cannot be edited without changing other
+        // bytes.
         let bom = &bytes[..self.decoded.bom];
         if encoding.encode(&self.decoded.text).ok().as_deref() != Some(&bytes[bom.len()..]) {
             return Err(refuse(None));

@@ -1,7 +1,7 @@
 //! `.gitignore` files: the matcher of the `ignore` crate, on files that we opened ourselves.
 //!
-//! They steer where a search looks and never what may be read. Only those below the root of the
-//! mount count, whether or not there is a repository (gitignore(5)).
+//! They exclude files from searches, and never affect permission to read. Only those below the root
+//! of the mount count, with or without a repository (gitignore(5)).
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::backend::{BackendDir as _, BackendFile as _, FileKind, Handle};
 use crate::escape;
 
 pub(crate) const FILE: &str = ".gitignore";
-/// Git's own files are nobody's text.
+/// Git's own files are never searched.
 const GIT: &str = ".git";
 
-/// A file of rules above this is no file of rules.
+/// A larger file is not read as rules.
 const MAX_BYTES: u64 = 256 * 1024;
 
 /// The rules of one directory, and those above it.
 #[derive(Debug)]
 pub(crate) struct IgnoreRules {
     rules: Gitignore,
-    /// How much of a path below the mount leads to this directory.
+    /// Length of this directory's path below the mount.
     base: usize,
     above: Option<Arc<IgnoreRules>>,
 }
 
 impl IgnoreRules {
-    /// Reads the rules of `dir`, whose names below the mount are `names`.
+    /// Reads the rules of `dir`, whose path below the mount is `names`.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why the rules are not read.
     pub(crate) async fn read(
         dir: &Handle<'_>,
         names: &[OsString],
@@ -67,7 +67,7 @@ impl IgnoreRules {
     }
 }
 
-/// Git takes a line that it cannot read for one that matches nothing; so do we.
+/// Parses the rules. As in git, an invalid line matches nothing.
 fn parse(text: &str) -> Gitignore {
     let mut builder = GitignoreBuilder::new("");
     for line in text.trim_start_matches('\u{feff}').lines() {
@@ -76,7 +76,7 @@ fn parse(text: &str) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// The path of a directory below its mount, with a slash at its end unless it is empty.
+/// Returns the path of a directory below its mount, with a slash at its end unless it is empty.
 pub(crate) fn way_of(names: &[OsString]) -> String {
     let mut way = String::new();
     for name in names {
@@ -86,8 +86,8 @@ pub(crate) fn way_of(names: &[OsString]) -> String {
     way
 }
 
-/// Whether the nearest rule that says anything says no. `way` is that of the directory, and is
-/// given back as it was.
+/// `true` if the nearest matching rule ignores the name. `way` is the path of the directory, and is
+/// unchanged on return.
 pub(crate) fn ignores(
     level: Option<&IgnoreRules>,
     way: &mut String,

@@ -14,11 +14,11 @@ use crate::ops::search::{SearchHit, SearchOptions, SearchResults};
 use crate::ops::walk::TruncationReason;
 use crate::path::SandboxPath;
 
-/// A longer expression is no question.
+/// A longer expression is refused.
 const MAX_PATTERN_BYTES: usize = 4096;
 /// Of the compiled expression, and of the tables made of it while searching.
 const MAX_REGEX_BYTES: usize = 4 << 20;
-/// How much of a file is searched at once.
+/// Bytes of a file that are searched at once.
 const PIECE_BYTES: usize = 1 << 20;
 /// The longest line that is searched.
 const MAX_LINE_BYTES: usize = 8 << 20;
@@ -68,7 +68,7 @@ impl<'o> FileSearch<'o> {
     /// Searches an open file, as large as it was when it was opened.
     ///
     /// # Errors
-    /// Why not all of it was searched.
+    /// The reason why the file was not searched completely.
     pub(crate) async fn file(
         &mut self,
         path: &SandboxPath,
@@ -131,7 +131,8 @@ impl<'o> FileSearch<'o> {
         }
     }
 
-    /// Reads on behind what is kept; says how much the buffer holds then, and whether that is all.
+    /// Appends the next bytes to the retained ones. Returns the filled length of the buffer, and
+    /// `true` at the end of the file.
     async fn fill(
         &mut self,
         file: &AnyFile,
@@ -230,7 +231,7 @@ impl Sink for HitSink<'_> {
     }
 }
 
-/// Where the last whole line ends.
+/// Returns the end of the last whole line.
 fn last_line_end(bytes: &[u8]) -> usize {
     bytes
         .iter()
@@ -246,7 +247,8 @@ fn is_utf16(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff])
 }
 
-/// The last line of an error of the regex crate is its point; those before it draw the place.
+/// Returns the last line of an error of the regex crate, which has the reason; those before it draw
+/// the position.
 fn words(error: &grep_regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();

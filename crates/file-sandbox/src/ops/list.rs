@@ -1,7 +1,7 @@
 //! Listing a directory, or with a pattern everything below it.
 //!
-//! A listing says what it left out: `more` and `cut` when a cap was reached, `skipped` with the
-//! reason for each directory that could not be read.
+//! A listing reports its omissions: `more` and `cut` at a limit, `skipped` with the reason for each
+//! unreadable directory.
 
 use crate::backend::{FileKind, block_on_ready};
 use crate::error::{Error, Verb};
@@ -10,7 +10,7 @@ use crate::ops::walk::{IgnoredEntries, SkippedEntry, TruncationReason, WalkOptio
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 
-/// What to list.
+/// Options of a listing.
 ///
 /// ```
 /// let options = file_sandbox::ListOptions::new().pattern("**/*.md").max_entries(100);
@@ -63,7 +63,7 @@ impl ListOptions {
         }
     }
 
-    /// Lists what comes behind this name only, as [`Listing::next`] told.
+    /// Lists only entries after this name, from [`Listing::next`].
     #[must_use]
     pub fn after(mut self, name: impl Into<String>) -> Self {
         self.after = Some(name.into());
@@ -77,8 +77,8 @@ impl ListOptions {
         self
     }
 
-    /// Lists what lies at any depth and has a path below the directory that matches: `*`, `?`,
-    /// `[a-z]` and `{a,b}` within a name, `**` for any directories.
+    /// Lists entries at any depth whose path below the directory matches: `*`, `?`, `[a-z]` and
+    /// `{a,b}` within a name, `**` for any directories.
     #[must_use]
     pub fn pattern(mut self, pattern: impl Into<String>) -> Self {
         self.pattern = Some(pattern.into());
@@ -129,18 +129,18 @@ impl Default for ListOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listing {
-    /// What was found, sorted by name.
+    /// The entries, sorted by name.
     pub entries: Vec<ListEntry>,
-    /// Whether there is more than this.
+    /// `true` if more entries exist.
     pub more: bool,
-    /// Why it ends before its end.
+    /// The reason why it is truncated.
     pub cut: Option<TruncationReason>,
-    /// With [`FileSandbox::list`]: the name to go on [`after`](ListOptions::after), if there is
-    /// more of which the order is known.
+    /// With [`FileSandbox::list`]: the name to continue [`after`](ListOptions::after), if more
+    /// entries follow in a known order.
     pub next: Option<String>,
     /// Directories that were not looked into, at most 100 of them.
     pub skipped: Vec<SkippedEntry>,
-    /// What ignore rules kept out, where they were asked for.
+    /// The entries that ignore rules excluded, if they were requested.
     pub ignored: IgnoredEntries,
 }
 
@@ -205,9 +205,9 @@ impl FileSandbox {
     /// Lists a directory. `/` shows the roots, if they have names.
     ///
     /// # Errors
-    /// `NOT_A_FILE` for what is no directory, `INVALID_PATH` for a pattern that cannot be read,
-    /// and those of finding the place. A directory further down that cannot be read is no error
-    /// but in `skipped`.
+    /// `NOT_A_FILE` for an object that is not a directory, `INVALID_PATH` for an invalid pattern,
+    /// and those of resolving the path. An unreadable directory further down is not an error but in
+    /// `skipped`.
     pub fn list(&self, path: &SandboxPath, options: ListOptions) -> Result<Listing, Error> {
         block_on_ready(self.list_at(path, &options))
     }
@@ -265,14 +265,14 @@ impl FileSandbox {
     }
 }
 
-/// The part of all names that is listed: so many behind a name. Only so many are kept, however
-/// many there are.
+/// The listed part of all names: a number of names after a given one. It bounds the names in
+/// memory.
 #[derive(Clone, Debug)]
 pub(crate) struct ListWindow {
     after: Option<String>,
     max: usize,
     pub(crate) kinds: ListKinds,
-    /// There are enough names before this one.
+    /// Names from this one on are dropped, because enough names precede it.
     pub(crate) beyond: Option<String>,
 }
 
@@ -286,22 +286,23 @@ impl ListWindow {
         }
     }
 
-    /// How many are kept before the last of them are dropped; one more than are listed at least.
+    /// Returns the number of names in memory at which the last ones are dropped; at least one more
+    /// than are listed.
     pub(crate) fn room(&self) -> usize {
         self.max.saturating_add(1).saturating_mul(2).max(1024)
     }
 
-    /// How many are kept then.
+    /// Returns the number of names that remain then.
     pub(crate) fn kept(&self) -> usize {
         self.max.saturating_add(1)
     }
 
-    /// Whether a name was listed before.
+    /// `true` if a name was listed before.
     pub(crate) fn is_before(&self, name: &str) -> bool {
         self.after.as_deref().is_some_and(|after| name <= after)
     }
 
-    /// Whether nothing below a directory can be listed.
+    /// `true` if no name below a directory can be in the window.
     pub(crate) fn leaves_out(&self, prefix: &str) -> bool {
         let after = self.after.as_deref();
         after.is_some_and(|after| prefix < after && !after.starts_with(prefix))

@@ -1,15 +1,16 @@
-//! One writer a file at a time: here, and among all processes that use this crate.
+//! Write locks: one writer per file at a time, in this process and among all processes that use
+//! this crate.
 //!
-//! Each change of a file that is there holds the file's own lock (`flock(2)`), so changes of other
-//! files go on meanwhile, nothing is left behind by a kill, and nothing of ours appears beside the
-//! file. A rename gives the name to another object, so whoever got the lock looks whether the name
-//! still means what was locked, and begins again if not. A file that did not exist is created with
-//! `RENAME_NOREPLACE`, so two who create it do not meet either.
+//! Each change of an existing file takes the file's own lock (`flock(2)`), so changes of other
+//! files run meanwhile, a kill leaves no lock, and no lock file appears. A rename gives the name to
+//! another object, so the owner of a lock checks that the name still refers to the locked file, and
+//! retries if not. A new file is created with `RENAME_NOREPLACE`, so two creators cannot overwrite
+//! each other.
 //!
-//! Other programs need not ask for the lock. Against them there is a last look right before the
-//! rename; between that look and the rename POSIX offers nothing (`rename(2)` takes no condition).
-//! Where a file system has no `flock` (some network and FUSE file systems), the lock holds within
-//! this process only.
+//! Other programs may ignore the lock. Against them the file is checked right before the rename;
+//! POSIX cannot close the gap between check and rename (`rename(2)` takes no condition). On a file
+//! system without `flock` (some network and FUSE file systems), the lock works within this process
+//! only.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -27,24 +28,24 @@ use crate::ops::write::hash_of;
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 
-/// How long to wait for who holds a file. Ours hold it for one change.
+/// The timeout for a lock. Operations of this crate lock a file for one change.
 const WAIT: Duration = Duration::from_secs(10);
-/// Between two tries; `flock` has no time limit of its own.
+/// The pause between two attempts; `flock` has no timeout of its own.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
-/// A file that changed so shortly before may have changed again within the same tick of the clock
-/// that its times are made of.
+/// A file that changed within this time may have changed again within one tick of the clock of its
+/// times.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Of this process: files on file systems without `flock` are kept apart by this alone.
+/// Files locked by this process: the only lock on file systems without `flock`.
 static HELD: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
 static FREED: Condvar = Condvar::new();
 
-/// A file that nobody else changes as long as this lives.
+/// A write lock on a file, until it is dropped.
 pub(crate) struct FileLock {
-    /// Of the file itself, as it was when the lock was there.
+    /// The metadata of the file when it was locked.
     pub(crate) meta: FileMeta,
-    /// The lock ends with it. Dropped first.
+    /// Dropping it ends the lock. Dropped first.
     _file: Option<AnyFile>,
     _here: ProcessLock,
 }
@@ -62,16 +63,16 @@ fn held() -> MutexGuard<'static, BTreeSet<FileId>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why there is no lock.
+/// The reason why a file is not locked.
 enum LockError {
     Busy,
     Cancelled,
-    /// The name means something else by now.
+    /// The name refers to another object by now.
     Changed,
 }
 
 impl FileSandbox {
-    /// Does `work` again as long as it fails because somebody else was faster.
+    /// Repeats `work` while it fails because another process changed the file.
     pub(crate) fn settled<T>(
         &self,
         mut work: impl FnMut() -> Result<T, Error>,
@@ -92,10 +93,10 @@ impl FileSandbox {
         }
     }
 
-    /// The lock of a file that is to be changed, and what the file is now.
+    /// Locks a file for a change. The lock has its present metadata.
     ///
     /// # Errors
-    /// `BUSY`; `IO` if the name means something else by now.
+    /// `BUSY`; `IO` if the name refers to another object by now.
     pub(crate) async fn hold(
         &self,
         path: &SandboxPath,
@@ -116,7 +117,7 @@ impl FileSandbox {
         })
     }
 
-    /// Whether nobody waits any more.
+    /// Fails if the operation was cancelled.
     ///
     /// # Errors
     /// `CANCELLED`.
@@ -146,12 +147,12 @@ async fn hold(
         ) => {
             return Err(LockError::Changed);
         }
-        // What may be written and not read has a lock all the same.
+        // A file that is writable but not readable is locked too.
         Err(_) => at.open_to_write(name).await.ok(),
     };
     if let Some(file) = &file {
         let mut pause = FIRST_PAUSE;
-        // A fault: there are no locks here.
+        // An error: the file system has no locks.
         while let Ok(false) = file.lock().await {
             if cancel.is_cancelled() {
                 return Err(LockError::Cancelled);
@@ -200,8 +201,8 @@ fn wait_here(
     Ok(ProcessLock(id))
 }
 
-/// The last look before a file is replaced or written over: whether it is still what it was, by
-/// identity, size and times, and by content where times may not tell.
+/// Checks right before a file is replaced or overwritten that it is unchanged, by identity, size
+/// and times, and by content if the times are not precise enough.
 ///
 /// # Errors
 /// `Link`: it is not.

@@ -1,9 +1,8 @@
-//! Opening: a stream of the bytes of one file, for whoever does not want all of them at once.
+//! Opens a file as a stream of bytes, for callers that do not need all of them at once.
 //!
-//! It is opened as `read` opens it, in one step with the decision, and what comes out keeps the
-//! promises that `read` makes: the end does not move while somebody else writes, and the mount's
-//! limit holds for each byte. The descriptor stays inside: with it one could ask the system for
-//! the host's path (`/proc/self/fd`).
+//! It is opened as `read` opens it, in one step with the checks, with the guarantees of `read`: the
+//! end does not move while another process writes, and the mount's limit applies to each byte. The
+//! descriptor is private, because it reveals the host's path (`/proc/self/fd`).
 
 use std::fmt;
 use std::io::{self, Read};
@@ -17,13 +16,13 @@ use crate::sandbox::FileSandbox;
 
 /// A file opened by [`FileSandbox::open`], to be read from its start.
 ///
-/// It shows the object that was opened, whatever happens to its name, and ends where that object
-/// ended when it was opened: what others append is not seen, and a file that gets shorter ends
-/// there. So it never yields more than [`len`](Self::len), which the mount's limit allows. A file
-/// that says it is empty may be one of unknown size, as some file systems have: it is read up to
-/// the mount's limit, at most 1 MiB, and if there is more, the read after that fails.
+/// It reads the opened object even if its name changes, and ends at the size that the object had
+/// when it was opened: later appended bytes are not read, and a truncated file ends earlier. So it
+/// never yields more than [`len`](Self::len), which the mount's limit allows. A file that reports
+/// size 0 may be one of unknown size, as some file systems have: it is read up to the mount's
+/// limit, at most 1 MiB, and if it is longer, the next read fails.
 ///
-/// A failing read gives an [`io::Error`] that holds an [`Error`].
+/// A failing read returns an [`io::Error`] with an [`Error`] inside.
 ///
 /// ```
 /// use std::io::{BufRead as _, BufReader, Read as _};
@@ -51,7 +50,7 @@ pub struct OpenFile {
     /// For the texts of errors.
     asked: Arc<str>,
     size: u64,
-    /// No byte from here on is given out.
+    /// The end of the readable bytes.
     end: u64,
     at: u64,
 }
@@ -60,7 +59,7 @@ impl FileSandbox {
     /// Opens a file for reading it part by part, as bytes.
     ///
     /// # Errors
-    /// `TOO_LARGE` above the mount's limit, and those of finding the file, as
+    /// `TOO_LARGE` above the mount's limit, and those of resolving the path, as
     /// [`read`](Self::read) gives them.
     pub fn open(&self, path: &SandboxPath) -> Result<OpenFile, Error> {
         let opened = block_on_ready(self.open_file(path))?;
@@ -80,19 +79,19 @@ impl FileSandbox {
 }
 
 impl OpenFile {
-    /// Its size in bytes when it was opened; 0 also where it is not known.
+    /// Returns its size in bytes when it was opened; 0 also if it is not known.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.size
     }
 
-    /// Whether [`len`](Self::len) is 0.
+    /// `true` if [`len`](Self::len) is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.size == 0
     }
 
-    /// At the end of what may be read of a file of unknown size: whether it ends there too.
+    /// Fails if a file of unknown size continues after its last readable byte.
     fn refuse_more(&self) -> io::Result<usize> {
         if self.size > 0 || block_on_ready(self.file.read_at(&mut [0], self.at)).unwrap_or(0) == 0 {
             return Ok(0);

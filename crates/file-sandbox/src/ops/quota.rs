@@ -1,7 +1,7 @@
-//! Quotas: how much a mount may hold in all.
+//! Quotas: limits on the total content of a mount.
 //!
-//! Counted anew before each write that would add something, because others may write there too;
-//! a count kept here would be wrong by the time it matters. Only mounts with a quota pay for it.
+//! The content is counted before each write that adds to it, because other processes may write
+//! there too, so a cached count would be wrong. Only mounts with a quota pay for it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,7 +15,7 @@ use crate::path::SandboxPath;
 use crate::resolve::MountLocation;
 use crate::sandbox::FileSandbox;
 
-/// What a mount holds, hidden or not.
+/// The content of a mount, including hidden files.
 #[derive(Clone, Copy, Debug, Default)]
 struct QuotaUsage {
     bytes: u64,
@@ -23,7 +23,7 @@ struct QuotaUsage {
 }
 
 impl FileSandbox {
-    /// Whether the mount has room for a file of `new` bytes in place of one of `old`.
+    /// Reserves quota for a file of `new` bytes in place of one of `old`.
     pub(crate) async fn check_quota(
         &self,
         path: &SandboxPath,
@@ -55,7 +55,7 @@ impl FileSandbox {
             used: QuotaUsage::default(),
         };
         visit(&spot.mount.whole, &mut count).await?;
-        // What others are about to add counts as if it were there.
+        // Reservations of other writes count as existing content.
         let used = count.used.and(room.others());
         let refuse = |what, needed, limit, setting| {
             let reason = ErrorReason::Quota {
@@ -93,11 +93,11 @@ impl QuotaUsage {
     }
 }
 
-/// What is being added to mounts, by the identity of their directories.
+/// Reservations of running writes, by the identity of their mount's directory.
 static COMING: Mutex<BTreeMap<FileId, Vec<(u64, QuotaUsage)>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Room that is kept for a write until it is done, so that two writes do not take the same.
+/// Quota reserved for a write until it is done, so that two writes cannot use one remainder.
 pub(crate) struct QuotaReservation {
     mount: FileId,
     number: u64,
@@ -163,7 +163,7 @@ impl TreeVisitor for QuotaCounter<'_> {
         Ok(())
     }
 
-    /// What is closed to us does not grow by us.
+    /// An unreadable directory is not counted: operations of this crate cannot add to it.
     fn closed(&mut self, _fault: BackendError) -> Result<(), Error> {
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! Reading: a budget of characters, and never more bytes than the file had when it was opened.
 //!
-//! The size is checked before the first byte is read, and reading stops there even if somebody
-//! else makes the file grow. What is no UTF-8 is read again with the encoding that it seems to be
-//! in.
+//! The size is checked before the first byte is read, and reading stops there even if another
+//! process appends to the file. A file that is not UTF-8 is read again in its detected encoding.
 
 use crate::backend::{BackendError, BackendFile as _, block_on_ready};
 use crate::error::{Error, ErrorReason, Verb};
@@ -13,7 +12,7 @@ use crate::resolve::{OpenedFile, check_size};
 use crate::sandbox::FileSandbox;
 use crate::text::{EncodingDecoder, TextEncoding};
 
-/// How much of a text to read.
+/// The part of a text to read.
 ///
 /// ```
 /// let options = file_sandbox::ReadOptions::new().offset(200_000).max_chars(1_000);
@@ -25,7 +24,7 @@ pub struct ReadOptions {
     /// The first line, from 1, and how many.
     pub(super) lines: Option<(u64, u64)>,
     tail: Option<usize>,
-    /// Where the offset lies in bytes, if the caller knows.
+    /// The byte of the offset, if the caller knows it.
     byte: Option<u64>,
     pub(super) hash: bool,
 }
@@ -44,9 +43,9 @@ impl ReadOptions {
         }
     }
 
-    /// Where the [`offset`](Self::offset) lies in bytes, as [`TextSlice::next_byte`] told: then nothing
-    /// before it is read. Where that can be no place of a character, and in other encodings than
-    /// UTF-8, the offset alone counts.
+    /// Sets the byte of the [`offset`](Self::offset), from [`TextSlice::next_byte`], so that the
+    /// bytes before it are not read. If a character cannot begin there, and in encodings other than
+    /// UTF-8, only the offset counts.
     #[must_use]
     pub fn at_byte(mut self, byte: u64) -> Self {
         self.byte = Some(byte);
@@ -119,20 +118,20 @@ impl Default for ReadOptions {
 pub struct TextSlice {
     /// The characters.
     pub content: String,
-    /// Whether the file goes on after them; with [`ReadOptions::tail`], whether it has more before.
+    /// `true` if the file continues after them; with [`ReadOptions::tail`], if it has more before.
     pub truncated: bool,
-    /// How many characters the whole file has.
+    /// The number of characters of the whole file.
     pub total_chars: TotalChars,
-    /// How many characters of the file come before these; 0 with [`ReadOptions::tail`], where they
-    /// are not counted.
+    /// The number of characters before these; 0 with [`ReadOptions::tail`], which does not count
+    /// them.
     pub offset: u64,
-    /// How many these are. The next part begins at `offset + chars`.
+    /// The number of these characters. The next part begins at `offset + chars`.
     pub chars: u64,
     /// The line in which they begin, from 1; `None` if the lines before were not read.
     pub first_line: Option<u64>,
-    /// How the bytes of the file stand for characters.
+    /// The encoding of the file.
     pub encoding: TextEncoding,
-    /// Where the text that follows begins in bytes, if the file is UTF-8, for
+    /// The byte at which the following text begins, if the file is UTF-8, for
     /// [`ReadOptions::at_byte`].
     pub next_byte: Option<u64>,
     /// Of the whole file, if it was asked for.
@@ -161,7 +160,7 @@ impl TextSlice {
 pub enum TotalChars {
     /// All were counted.
     Exact(u64),
-    /// Counting stopped here: the file is large, and what was asked for lies before.
+    /// Counting stopped here: the file is large, and the requested part is before it.
     AtLeast(u64),
 }
 
@@ -174,7 +173,7 @@ impl TotalChars {
         }
     }
 
-    /// Whether the whole file was counted.
+    /// `true` if the whole file was counted.
     #[must_use]
     pub const fn is_exact(self) -> bool {
         matches!(self, Self::Exact(_))
@@ -183,12 +182,12 @@ impl TotalChars {
 
 /// Bytes at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Counting goes on up to here after what was asked for has been read: the first lines of a large
-/// file cost no more than the last ones.
+/// Bytes that are counted after the requested part: the first lines of a large file cost no more
+/// than the last ones.
 const COUNT_BYTES: u64 = 256 * 1024;
 /// Looked at for guessing an encoding.
 const GUESS_BYTES: usize = 1024 * 1024;
-/// What is read of a file that gives no size, as some file systems do.
+/// The most bytes read of a file without a size, as some file systems have.
 pub(super) const NO_SIZE_BYTES: u64 = 1024 * 1024;
 
 impl FileSandbox {
@@ -208,8 +207,8 @@ impl FileSandbox {
     /// ```
     ///
     /// # Errors
-    /// `NOT_TEXT` for what is text in no encoding, as far as it was looked at; `TOO_LARGE` above
-    /// the mount's limit; and those of finding the file.
+    /// `NOT_TEXT` for a file that is not text in any encoding, as far as it was read; `TOO_LARGE`
+    /// above the mount's limit; and those of resolving the path.
     pub fn read(&self, path: &SandboxPath, options: ReadOptions) -> Result<TextSlice, Error> {
         block_on_ready(self.read_at(path, options))
     }
@@ -276,7 +275,7 @@ impl FileSandbox {
         }))
     }
 
-    /// `None` if it is no UTF-8, from a byte on.
+    /// Reads UTF-8, from a byte on. `None` if the file is not UTF-8.
     async fn read_utf8(
         &self,
         path: &SandboxPath,
@@ -322,7 +321,7 @@ impl FileSandbox {
         Ok(Some(collect.finish(TextEncoding::UTF_8, hash, at_end)))
     }
 
-    /// Any other encoding: by its mark, or by what the bytes look like.
+    /// Reads another encoding, known by its mark or guessed from the bytes.
     async fn read_other(
         &self,
         path: &SandboxPath,
@@ -431,14 +430,14 @@ impl FileSandbox {
 }
 
 impl ReadOptions {
-    /// Where reading may begin, if the caller knows.
+    /// Returns the byte at which reading may begin, if the caller knows it.
     fn start(&self) -> Option<u64> {
         let plain = self.lines.is_none() && self.tail.is_none() && !self.hash && self.offset > 0;
         self.byte.filter(|byte| plain && *byte > 0)
     }
 }
 
-/// Whether a character of UTF-8 may begin at a byte of a file.
+/// `true` if a character of UTF-8 may begin at a byte of a file.
 async fn starts_a_character(opened: &OpenedFile<'_>, byte: u64) -> Result<bool, BackendError> {
     let mut head = [0; 4];
     let got = opened.file.read_at(&mut head, 0).await?;
@@ -462,7 +461,7 @@ struct FileReader<'a> {
 impl<'a> FileReader<'a> {
     fn new(files: &'a FileSandbox, path: &'a SandboxPath, opened: &'a OpenedFile<'a>) -> Self {
         let end = match opened.meta.size {
-            // One more than allowed, to see that there is more.
+            // One more than allowed, to detect a longer file.
             0 => opened
                 .mount
                 .limits()
@@ -506,7 +505,7 @@ impl<'a> FileReader<'a> {
     }
 }
 
-/// The characters that a chunk holds whole; `None` if it is not text.
+/// Returns the complete characters of a chunk; `None` if it is not text.
 fn whole_chars(bytes: &[u8]) -> Option<&str> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,

@@ -17,7 +17,7 @@ use crate::rules::{DirectoryRules, REPOSITORY, fold, strictest};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{FinalLink, Lookup};
 
-/// How to move or copy.
+/// Options of a move or copy.
 ///
 /// ```
 /// let options = file_sandbox::MoveOptions::new().overwrite(true);
@@ -44,14 +44,14 @@ impl MoveOptions {
         self
     }
 
-    /// Only if the file that is moved or copied holds exactly this.
+    /// Moves or copies only a file with this content.
     #[must_use]
     pub fn if_match(mut self, hash: ContentHash) -> Self {
         self.if_match = Some(hash);
         self
     }
 
-    /// Only if the file that is replaced holds exactly this.
+    /// Replaces only a file with this content.
     #[must_use]
     pub fn if_target_match(mut self, hash: ContentHash) -> Self {
         self.if_target_match = Some(hash);
@@ -66,7 +66,7 @@ impl MoveOptions {
     }
 }
 
-/// Where something went.
+/// The result of a move or copy.
 ///
 /// ```
 /// # use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
@@ -88,18 +88,18 @@ impl MoveOptions {
 pub struct MoveOutcome {
     /// The new place, with all links resolved.
     pub path: SandboxPath,
-    /// Whether something was there before.
+    /// `true` if an existing file was replaced.
     pub replaced: bool,
 }
 
 impl FileSandbox {
-    /// Moves a file, a link or a directory, making the directories on the way. A file that goes to
-    /// another mount is copied there, by the rules of that mount, and then deleted here.
+    /// Moves a file, a link or a directory, and creates missing parent directories. A move to
+    /// another mount copies the file by the rules of that mount, and then deletes the original.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `READ_ONLY` at either end, for a root, and for a directory that holds a root or
-    /// protected names; `EXISTS` without `overwrite`, and for a directory always; `INVALID_PATH`
-    /// into itself; and those of writing.
+    /// `NOT_FOUND`; `READ_ONLY` at either end, for a root, and for a directory with a root or
+    /// protected names in it; `EXISTS` without `overwrite`, and for a directory always;
+    /// `INVALID_PATH` into itself; and those of writing.
     pub fn rename(
         &self,
         from: &SandboxPath,
@@ -147,7 +147,7 @@ impl FileSandbox {
         self.copy_held(from, opened, to, spot, old, options).await
     }
 
-    /// Copies an open file to a place whose lock is held.
+    /// Copies an open file to a locked target.
     async fn copy_held(
         &self,
         from: &SandboxPath,
@@ -275,7 +275,7 @@ impl FileSandbox {
             FileKind::Directory => return Err(Error::new(from.asked(), ErrorReason::OtherVolume)),
             other => return Err(wrong_type(from, Verb::Move, other)),
         }
-        // The same file, seen through two mounts: it is there already.
+        // Two mounts show one file: it needs no copy.
         if old.is_none() && matches!(target.found, Lookup::Entry { .. }) {
             return Ok(moved);
         }
@@ -289,7 +289,7 @@ impl FileSandbox {
         let before = opened.meta;
         self.copy_file_over((from, opened), (to, target), holds.to, options)
             .await?;
-        // What somebody has written meanwhile is not in the copy.
+        // The copy misses bytes that another process has written meanwhile.
         let same = unchanged(parent, &name, &before, options.if_match, &self.cancel).await;
         same.map_err(|fault| self.system(from, Verb::Move, fault))?;
         let mut gone = parent.remove_file(&name).await;
@@ -300,7 +300,7 @@ impl FileSandbox {
         Ok(moved)
     }
 
-    /// A copy to the place of `target`, through a link that lies there.
+    /// Copies over `target`, which may be a link to the file.
     async fn copy_file_over(
         &self,
         (from, opened): (&SandboxPath, OpenedFile<'_>),
@@ -317,7 +317,7 @@ impl FileSandbox {
             .await
     }
 
-    /// The locks of both files, always in the same order.
+    /// Locks both files, always in one order.
     async fn hold_both(
         &self,
         (from, source): (&SandboxPath, &MountLocation<'_>),
@@ -368,8 +368,8 @@ impl FileSandbox {
         match &target.found {
             Lookup::Root => Err(Error::new(to.asked(), ErrorReason::Exists)),
             Lookup::Missing { .. } => Ok(None),
-            // The same object: by the same name, or by one that a folding file system takes for
-            // the same. Two hard links are two names, and rename(2) would leave both.
+            // Source and target are one object: by one name, or by two that a folding file system
+            // treats as equal. Two hard links are two names, and rename(2) would leave both.
             Lookup::Entry { meta: old, .. } if old.id == meta.id => {
                 if meta.kind == FileKind::Directory || old.links <= 1 {
                     return Ok(None);
@@ -423,8 +423,8 @@ impl FileSandbox {
         Ok(())
     }
 
-    /// A directory takes everything in it along: nothing below may be a root, protected or hidden,
-    /// neither where it was nor where it comes to lie.
+    /// Checks the content of a directory before it moves: no entry may be a root, protected or
+    /// hidden, at the old or the new path.
     pub(crate) async fn check_below(
         &self,
         path: &SandboxPath,
@@ -451,7 +451,7 @@ impl FileSandbox {
     }
 }
 
-/// Two files that nobody else changes, as they were when the locks were there.
+/// Two locked files, with their metadata when they were locked.
 struct LockedPair {
     from: Option<FileMeta>,
     to: Option<FileMeta>,
@@ -465,17 +465,17 @@ fn is_repository(name: &OsStr) -> bool {
 /// Names below a directory that may be moved or deleted in one go.
 pub(crate) const MAX_BELOW: usize = 200_000;
 
-/// Looks whether everything below a directory may go.
+/// Checks that everything below a directory may be moved or deleted.
 pub(crate) struct SubtreeCheck<'a> {
     files: &'a FileSandbox,
     path: &'a SandboxPath,
     verb: Verb,
     mount: &'a Mount,
-    /// Where the directory lies, and where it will, if that is somewhere else.
+    /// The path of the directory, and its new path, if it differs.
     places: Vec<&'a [OsString]>,
     /// The rules in each directory on the way down, for each place.
     rules: Vec<Vec<DirectoryRules<'a>>>,
-    /// Whether each of them is a repository's directory or lies in one.
+    /// For each directory on the way down, `true` if it is a git directory or in one.
     in_git: Vec<bool>,
     seen: usize,
 }
@@ -557,7 +557,7 @@ impl TreeVisitor for SubtreeCheck<'_> {
         if self.files.table.ids.contains(&meta.id) {
             return Err(holds_root(self.path, self.verb));
         }
-        // The system keeps it from going, after everything before it has gone.
+        // The system would refuse to delete it, after earlier entries are deleted.
         if self.verb == Verb::Delete && at.is_mount_point(name).await {
             return Err(self.refuse("a mount point"));
         }
@@ -573,9 +573,9 @@ impl TreeVisitor for SubtreeCheck<'_> {
             return Err(self.refuse("a protected name"));
         }
         let is_git = is_repository(name);
-        // Git's own files are told by their whole way, so only they cost it.
+        // Only git's own files need the check of their whole path.
         if is_git || self.in_git.get(way.len()) == Some(&true) {
-            // A file says where the repository is by a way from where it lies itself.
+            // A file `.git` has a path relative to itself.
             let moves = self.verb == Verb::Move && meta.kind != FileKind::Directory;
             for place in &self.places {
                 let names = place.iter().chain(way).cloned().chain([name.to_owned()]);
@@ -593,7 +593,7 @@ impl TreeVisitor for SubtreeCheck<'_> {
         Ok(())
     }
 
-    /// What cannot be looked at cannot be vouched for.
+    /// An unreadable directory cannot be checked, so the operation fails.
     fn closed(&mut self, fault: BackendError) -> Result<(), Error> {
         Err(self.files.system(self.path, self.verb, fault))
     }

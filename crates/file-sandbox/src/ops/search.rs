@@ -23,7 +23,7 @@ use crate::resolve::Resolution;
 use crate::sandbox::FileSandbox;
 use crate::walk::{FinalLink, Lookup};
 
-/// What to search for, and how far.
+/// Options of a search.
 ///
 /// ```
 /// let options = file_sandbox::SearchOptions::new().files("**/*.rs").ignore_case(true).max_hits(50);
@@ -129,7 +129,7 @@ impl SearchOptions {
         self
     }
 
-    /// Stops when somebody says so.
+    /// Stops when the token is cancelled.
     #[must_use]
     pub fn cancel(mut self, cancel: &CancellationToken) -> Self {
         self.walk = self.walk.cancel(cancel);
@@ -160,17 +160,17 @@ impl Default for SearchOptions {
 pub struct SearchResults {
     /// The lines found, by path and line.
     pub hits: Vec<SearchHit>,
-    /// Whether there may be more than these.
+    /// `true` if more matches may exist.
     pub more: bool,
-    /// Why the search ended before its end.
+    /// The reason why the search is truncated.
     pub cut: Option<TruncationReason>,
     /// Files and directories that could not be searched, at most 100 of them.
     pub skipped: Vec<SkippedEntry>,
-    /// What ignore rules kept out.
+    /// The entries that ignore rules excluded.
     pub ignored: IgnoredEntries,
     /// Files that were searched.
     pub files: u64,
-    /// Files that hold no text, and were left alone.
+    /// The number of files that are not text, which were not searched.
     pub binary: u64,
     /// Files that the mount does not let be read, for their suffix or their hard links.
     pub not_allowed: u64,
@@ -194,11 +194,11 @@ pub struct SearchHit {
     pub path: SandboxPath,
     /// The number of the line, from 1.
     pub line: u64,
-    /// Where in the line the first match begins, in characters from 1.
+    /// The column of the first match in the line, in characters from 1.
     pub column: u64,
     /// The line without its end, or the part of it around the first match.
     pub text: String,
-    /// Whether `text` is only a part.
+    /// `true` if `text` is only a part of the line.
     pub clipped: bool,
 }
 
@@ -207,8 +207,8 @@ impl FileSandbox {
     /// except in `path` itself.
     ///
     /// # Errors
-    /// `INVALID_PATH` for an expression or a pattern that cannot be read, and those of finding the
-    /// place. What cannot be read further down is no error but in `skipped`.
+    /// `INVALID_PATH` for an invalid expression or pattern, and those of resolving the path. An
+    /// unreadable object further down is not an error but in `skipped`.
     pub fn search(
         &self,
         path: &SandboxPath,
@@ -325,7 +325,7 @@ enum SkipCause {
     Told(&'static str),
 }
 
-/// What reading would refuse, of the open file.
+/// Returns the reason why reading the open file would be refused.
 fn refusal(mount: &Mount, meta: &FileMeta) -> Option<SkipCause> {
     if meta.kind != FileKind::File {
         return Some(SkipCause::Told("it was exchanged"));

@@ -1,4 +1,4 @@
-//! What is at a place: nothing is opened to find out.
+//! Metadata of objects, without opening them.
 
 use std::time::SystemTime;
 
@@ -34,14 +34,14 @@ pub struct Stat {
     pub size: u64,
     /// When the content last changed.
     pub modified: Option<SystemTime>,
-    /// When the object last changed in any way, its name and its own times included: nobody can set
-    /// this one.
+    /// The time of the last change of any kind, its name and its own times included: no call can
+    /// set this one.
     pub changed: Option<SystemTime>,
     /// Permission bits, such as `0o644`.
     pub unix_mode: Option<u32>,
-    /// How many names the object has.
+    /// The number of names of the object.
     pub hard_links: u64,
-    /// Whether the name asked for is a link.
+    /// `true` if the requested name is a link.
     pub is_link: bool,
 }
 
@@ -49,7 +49,7 @@ impl FileSandbox {
     /// Facts about a file or directory, also about a special file.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `ESCAPE` for a link out, and those of finding the place.
+    /// `NOT_FOUND`, `ESCAPE` for a link out, and those of resolving the path.
     pub fn stat(&self, path: &SandboxPath) -> Result<Stat, Error> {
         block_on_ready(self.stat_at(path))
     }
@@ -94,9 +94,9 @@ impl FileSandbox {
         }
     }
 
-    /// When what is at a place was created; of a link, its target. `None` where the file system
-    /// does not keep it. Apart from [`stat`](Self::stat), which is asked far more often and for
-    /// less.
+    /// Returns the creation time of an object; of a link, that of its target. `None` if the file
+    /// system does not record it. Separate from [`stat`](Self::stat), which is called more often
+    /// and does less.
     ///
     /// # Errors
     /// Those of `stat`.
@@ -116,7 +116,7 @@ impl FileSandbox {
         }
     }
 
-    /// Whether something is there. A link that leads nowhere is nothing; a directory is something.
+    /// `true` if the path exists. A dangling link does not exist; a directory does.
     ///
     /// # Errors
     /// `OUTSIDE_SANDBOX` and `ESCAPE`, because the answer is not this sandbox's to give; `IO` if

@@ -9,7 +9,7 @@ use crate::resolve::OpenedFile;
 use crate::sandbox::FileSandbox;
 use crate::text::{EncodingDecoder, TextEncoding};
 
-/// Read of a file at most, with what is read of its start.
+/// The most bytes read of a file, including those of its start.
 const TAIL_BYTES: u64 = 1024 * 1024 - 64;
 /// Bytes at a time.
 const CHUNK_BYTES: u64 = 64 * 1024;
@@ -29,7 +29,7 @@ impl FileSandbox {
         let got = opened.file.read_at(&mut head, 0).await.map_err(failed)?;
         let known = TextEncoding::by_bom(&head[..got]);
         let unit = if known.is_some() { 2 } else { 1 };
-        // Backwards, part by part, until there are enough lines.
+        // Reads backwards, chunk by chunk, until it has enough lines.
         let mut start = size;
         let mut bytes: Vec<u8> = Vec::new();
         let floor = size.saturating_sub(TAIL_BYTES).next_multiple_of(2);
@@ -54,7 +54,7 @@ impl FileSandbox {
         }
         let mut body = &bytes[..];
         if start > 0 {
-            // The first line of what was read may have begun before.
+            // The first line of the bytes read may have begun before.
             body = &body[line_start(body, unit)..];
         } else if let Some((_, bom)) = known {
             body = &body[bom.min(body.len())..];
@@ -111,7 +111,7 @@ fn newlines(bytes: &[u8], unit: usize) -> usize {
     }
 }
 
-/// Where the first whole line begins.
+/// Returns the start of the first whole line.
 fn line_start(bytes: &[u8], unit: usize) -> usize {
     let found = match unit {
         1 => bytes.iter().position(|byte| *byte == b'\n'),
@@ -129,7 +129,7 @@ fn line_start(bytes: &[u8], unit: usize) -> usize {
     }
 }
 
-/// In either byte order: U+0A00 is no character.
+/// In either byte order: U+0A00 is not a character.
 fn is_newline(pair: &[u8]) -> bool {
     pair == [b'\n', 0] || pair == [0, b'\n']
 }

@@ -1,8 +1,8 @@
 //! A walk over everything below a directory that neither recurses nor runs out of descriptors.
 //!
-//! `remove_dir_all` of others keeps one open directory for each level and gives up half-way down
-//! a deep tree. Here the last [`KEPT`] are kept, and the way back up opens the rest again, one by
-//! one: by `..` where that is the directory it was on the way down, and otherwise from the top
+//! Other implementations of `remove_dir_all` have one open directory for each level and fail
+//! half-way down a deep tree. Here the last [`KEPT`] stay open, and the way back up reopens the
+//! rest, one by one: by `..` if that is the directory of the way down, and otherwise from the top
 //! without following a link (CVE-2022-21658).
 
 use std::collections::VecDeque;
@@ -16,14 +16,14 @@ use crate::error::Error;
 /// Open directories kept on the way.
 const KEPT: usize = 24;
 
-/// What is done on the way. `way` are the names from the top to the directory `at`.
+/// Callbacks of a walk. `way` are the names from the top to the directory `at`.
 pub(crate) trait TreeVisitor {
-    /// The directory at `way` is about to be looked into.
+    /// Called before the directory at `way` is read.
     fn enter(&mut self, way: &[OsString]) {
         let _ = way;
     }
 
-    /// Something is in `at`. Directories come here before what is in them.
+    /// Called for each entry of `at`, for a directory before its entries.
     async fn meet(
         &mut self,
         at: &AnyDir,
@@ -32,10 +32,10 @@ pub(crate) trait TreeVisitor {
         meta: &FileMeta,
     ) -> Result<(), Error>;
 
-    /// Everything in the directory `name` has been met.
+    /// Called after all entries of the directory `name`.
     async fn leave(&mut self, at: &AnyDir, name: &OsStr) -> Result<(), Error>;
 
-    /// A directory on the way cannot be looked into.
+    /// Called for an unreadable directory.
     fn closed(&mut self, fault: BackendError) -> Result<(), Error>;
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn visit(top: &AnyDir, visitor: &mut impl TreeVisitor) -> Resul
     Ok(())
 }
 
-/// Meets everything in one directory; the directories among it are still to be visited.
+/// Reports all entries of one directory, and returns the directories among them.
 async fn scan(
     dir: &AnyDir,
     way: &[OsString],
@@ -118,7 +118,7 @@ async fn scan(
 /// The directories from the top down, the deepest of them open.
 struct OpenDirs<'t> {
     top: &'t AnyDir,
-    /// Of each directory on the way, whether it is open or not.
+    /// Of each directory on the way, open or not.
     ids: Vec<FileId>,
     kept: VecDeque<AnyDir>,
     /// The depth of the first one kept; the top has 0.
@@ -157,10 +157,9 @@ impl OpenDirs<'_> {
         })
     }
 
-    /// One step up from the first directory kept, by `..`: opening all of the way again from the
-    /// top for each step would make a deep tree cost the square of its depth. What lies there must
-    /// be the directory that the way down led through; if it is not, nothing is kept, and the way
-    /// from the top decides.
+    /// Goes one step up from the first open directory, by `..`: reopening from the top for each
+    /// step would make a deep tree cost the square of its depth. The result must be the directory
+    /// of the way down; if it is not, it is dropped, and the directory is opened from the top.
     async fn climb(&mut self, depth: usize) {
         if depth + 1 != self.first {
             return;

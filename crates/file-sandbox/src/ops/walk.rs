@@ -1,4 +1,4 @@
-//! Everything below a directory, or what a pattern picks of it.
+//! Lists everything below a directory, or the matches of a pattern.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::ops::list::{EntryKind, ListEntry, Listing};
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 
-/// How far a walk may go.
+/// Limits of a walk.
 ///
 /// ```
 /// use std::time::Duration;
@@ -70,8 +70,8 @@ impl WalkOptions {
         self
     }
 
-    /// Leaves out `.git` and what `.gitignore` files name. The directory that the walk begins at
-    /// was asked for, so it counts whatever they say.
+    /// Leaves out `.git` and names in `.gitignore` files. The start directory is never left out,
+    /// because the caller named it.
     #[must_use]
     pub fn gitignore(mut self, yes: bool) -> Self {
         self.gitignore = yes;
@@ -85,7 +85,7 @@ impl WalkOptions {
         self
     }
 
-    /// Stops when somebody says so.
+    /// Stops when the token is cancelled.
     #[must_use]
     pub fn cancel(mut self, cancel: &CancellationToken) -> Self {
         self.cancel = Some(cancel.clone());
@@ -99,7 +99,7 @@ impl Default for WalkOptions {
     }
 }
 
-/// A word to stop, from another thread. What was found until then is the answer.
+/// Cancels an operation from another thread. The operation returns its results so far.
 ///
 /// ```
 /// use file_sandbox::{CancellationToken, TruncationReason, FileSandbox, SandboxPath, WalkOptions};
@@ -119,7 +119,7 @@ pub struct CancellationToken {
 }
 
 impl CancellationToken {
-    /// Nobody has said so yet.
+    /// Returns a token that is not cancelled.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -130,7 +130,7 @@ impl CancellationToken {
         self.said.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody has said so.
+    /// `true` after [`cancel`](Self::cancel).
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         #[cfg(test)]
@@ -141,7 +141,7 @@ impl CancellationToken {
     }
 }
 
-/// Why an answer ends before its end.
+/// The reason why an answer is truncated.
 ///
 /// ```
 /// assert_eq!(file_sandbox::TruncationReason::Time.as_str(), "time limit");
@@ -149,15 +149,15 @@ impl CancellationToken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TruncationReason {
-    /// As many entries or hits as were asked for.
+    /// The limit of entries or matches.
     Entries,
-    /// As many names as may be looked at.
+    /// The limit of examined names.
     Names,
-    /// As many bytes as may be read or answered.
+    /// The limit of bytes read or answered.
     Bytes,
     /// The time limit.
     Time,
-    /// Somebody gave up.
+    /// The operation was cancelled.
     Cancelled,
 }
 
@@ -175,7 +175,7 @@ impl TruncationReason {
     }
 }
 
-/// What was left out, and why.
+/// An omitted entry, and the reason.
 ///
 /// ```
 /// # use file_sandbox::{Listing, SkippedEntry};
@@ -190,11 +190,11 @@ impl TruncationReason {
 pub struct SkippedEntry {
     /// Its path below the directory asked for; empty for that directory itself.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What ignore rules kept out of an answer. It can be read all the same.
+/// The entries that ignore rules excluded from an answer. They can still be read.
 ///
 /// ```
 /// # use file_sandbox::{IgnoredEntries, Listing};
@@ -207,14 +207,14 @@ pub struct SkippedEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IgnoredEntries {
-    /// How many files and directories; what is in an ignored directory is not counted.
+    /// The number of files and directories, without the content of ignored directories.
     pub count: u64,
     /// The first of them, a directory with a slash at its end.
     pub first: Vec<String>,
 }
 
 impl FileSandbox {
-    /// Everything below a directory: files, links and directories, sorted by name.
+    /// Lists everything below a directory: files, links and directories, sorted by name.
     ///
     /// ```
     /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, WalkOptions};
@@ -227,14 +227,14 @@ impl FileSandbox {
     /// ```
     ///
     /// # Errors
-    /// `NOT_A_FILE` for what is no directory, and those of finding the place. A directory further
-    /// down that cannot be read is no error but in `skipped`.
+    /// `NOT_A_FILE` for an object that is not a directory, and those of resolving the path. An
+    /// unreadable directory further down is not an error but in `skipped`.
     pub fn walk(&self, path: &SandboxPath, options: WalkOptions) -> Result<Listing, Error> {
         block_on_ready(self.entries_below(path, None, &options))
     }
 
-    /// The files and links below a directory whose path from there matches: `*`, `?`, `[a-z]` and
-    /// `{a,b}` within a name, `**` for any directories.
+    /// Lists the files and links below a directory whose path below it matches: `*`, `?`, `[a-z]`
+    /// and `{a,b}` within a name, `**` for any directories.
     ///
     /// ```
     /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, WalkOptions};

@@ -1,8 +1,8 @@
 //! Writing: all of it or nothing, unless it is asked for in place.
 //!
-//! A link is resolved first, or the rename would replace the link and leave its target as it was.
-//! Mode and owner are those of the file that was there. Its set-id bits go, as with any write(2)
-//! by somebody else.
+//! A link is resolved first, or the rename would replace the link and leave its target unchanged.
+//! The new file has mode and owner of the old one, without its set-id bits, which a write(2) by
+//! another user would clear too.
 
 use std::ffi::{OsStr, OsString};
 
@@ -22,7 +22,7 @@ use crate::resolve::{MountLocation, check_size, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{FinalLink, Lookup};
 
-/// How to write.
+/// Options of a write.
 ///
 /// ```
 /// let options = file_sandbox::WriteOptions::new().create_new(true).durable(true);
@@ -56,15 +56,15 @@ impl WriteOptions {
         self
     }
 
-    /// Writes into the file that is there instead of replacing it: owner, attributes and other
-    /// names stay, but whoever looks meanwhile, and whoever comes after a crash, may see half.
+    /// Writes into the existing file instead of replacing it: owner, attributes and other names are
+    /// unchanged, but concurrent readers, and readers after a crash, may see a partial file.
     #[must_use]
     pub fn in_place(mut self, yes: bool) -> Self {
         self.in_place = yes;
         self
     }
 
-    /// Writes only if the file holds exactly this.
+    /// Writes only if the file has this content.
     #[must_use]
     pub fn if_match(mut self, hash: ContentHash) -> Self {
         self.if_match = Some(hash);
@@ -72,7 +72,7 @@ impl WriteOptions {
     }
 }
 
-/// What was written.
+/// The result of a write.
 ///
 /// ```
 /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
@@ -95,7 +95,7 @@ pub struct WriteOutcome {
     pub chars: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Whether there was none before.
+    /// `true` if the call created the file.
     pub created: bool,
 }
 
@@ -104,7 +104,7 @@ impl FileSandbox {
     ///
     /// # Errors
     /// `READ_ONLY`, `SUFFIX_NOT_ALLOWED`, `TOO_LARGE`, `QUOTA`, `EXISTS` with `create_new`, `STALE`
-    /// with `if_match`, and those of finding the place. The file is then as it was.
+    /// with `if_match`, and those of resolving the path. The file is then as it was.
     pub fn write(
         &self,
         path: &SandboxPath,
@@ -129,8 +129,8 @@ impl FileSandbox {
         self.settled(|| block_on_ready(self.write_at(path, bytes, &options)))
     }
 
-    /// Fails as [`write_bytes`](Self::write_bytes) would for what is there now: a directory, a file
-    /// with `create_new`, other bytes than `if_match`. Changes nothing.
+    /// Fails as [`write_bytes`](Self::write_bytes) would for the present object: a directory, a
+    /// file with `create_new`, other bytes than `if_match`. Changes nothing.
     ///
     /// # Errors
     /// Those of writing, without `TOO_LARGE` and `QUOTA`.
@@ -211,7 +211,7 @@ impl FileSandbox {
         Ok(written)
     }
 
-    /// What must hold of the place of a file to be written; the file that is there now.
+    /// Checks the path of a file to write. Returns the metadata of the existing file.
     pub(crate) fn check_file_target(
         &self,
         path: &SandboxPath,
@@ -236,7 +236,7 @@ impl FileSandbox {
         Ok(old)
     }
 
-    /// The lock of the file that is to be changed or replaced, if there is one.
+    /// Locks the file that will be changed or replaced, if it exists.
     pub(crate) async fn hold_target(
         &self,
         path: &SandboxPath,
@@ -254,7 +254,7 @@ impl FileSandbox {
         Ok(Some(hold))
     }
 
-    /// Whether the file holds what it is expected to.
+    /// Checks that the file has the expected content.
     pub(crate) async fn check_match(
         &self,
         path: &SandboxPath,
