@@ -1,4 +1,4 @@
-//! One case: a tree, a policy, something that is tried, and what must come of it in each column.
+//! One case: a tree, a policy, an attempt, and the expected result in each column.
 
 use crate::column::Column;
 use crate::fixtures::Fixtures;
@@ -6,7 +6,7 @@ use crate::verb::Verb;
 use os_sandbox::{Promise, Requirement, State};
 use serde::Deserialize;
 
-/// What the policy means for an attempt.
+/// The verdict of the policy on an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Expect {
@@ -24,12 +24,12 @@ pub(crate) struct CaseText {
     #[serde(rename = "do")]
     attempt: Vec<String>,
     expect: Expect,
-    /// Whose business it is; for what gets through somewhere.
+    /// The promise that covers the attempt; needed if it gets through in some column.
     pub(crate) promise: Option<String>,
-    /// Text cannot decide it: the policy has no say, or what is tried fails for what it is.
+    /// Text cannot decide it: the policy has no rule for it, or the attempt fails by its nature.
     #[serde(default)]
     beyond_text: bool,
-    /// It fails for what it is: nobody who is only asked about paths can know that.
+    /// It fails by its nature, which an enforcer that only sees paths cannot know.
     #[serde(default)]
     shape: bool,
     why: String,
@@ -37,7 +37,7 @@ pub(crate) struct CaseText {
     except: Vec<Except>,
 }
 
-/// What is otherwise in some columns.
+/// Columns with another result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Except {
@@ -47,10 +47,10 @@ struct Except {
     /// Only where the caller is uid 0.
     #[serde(default)]
     as_root: bool,
-    /// For everyone but uid 0.
+    /// For every caller but uid 0.
     #[serde(default)]
     not_as_root: bool,
-    /// Why it cannot be posed there.
+    /// The reason why it cannot be posed in these columns.
     because: Option<String>,
 }
 
@@ -90,19 +90,19 @@ pub(crate) struct Case {
     cells: Vec<Cell>,
 }
 
-/// What must come of a case in one column.
+/// The expected result of a case in one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {
     Allow,
     Deny,
-    /// Allowed or denied against the policy's word, by a difference that is meant.
+    /// Allowed or denied against the policy, by an intended difference.
     AllowBut(usize),
     DenyBut(usize),
-    /// Allowed against the policy's word where the caller is uid 0, and denied elsewhere.
+    /// Allowed against the policy if the caller is uid 0, and denied otherwise.
     AllowRoot(usize),
     /// A gap for ordinary users; uid 0 is denied.
     GapNotRoot,
-    /// Through, and listed in the plan.
+    /// Gets through, and the plan lists it.
     Gap,
     NotPosed,
 }
@@ -211,7 +211,7 @@ impl Case {
         Ok(())
     }
 
-    /// For whoever runs us.
+    /// Returns the expected result for the user that runs this process.
     pub(crate) fn cell(&self, column: Column) -> Cell {
         let is_root = nix::unistd::geteuid().is_root();
         match self.for_all(column) {
@@ -223,12 +223,12 @@ impl Case {
         }
     }
 
-    /// For everybody.
+    /// Returns the expected result for all users.
     pub(crate) fn for_all(&self, column: Column) -> Cell {
         self.cells[index(column)]
     }
 
-    /// Every difference that shows somewhere.
+    /// Returns every difference that some column shows.
     pub(crate) fn differences(&self) -> impl Iterator<Item = usize> {
         self.cells.iter().filter_map(|cell| match cell {
             Cell::AllowBut(id) | Cell::DenyBut(id) | Cell::AllowRoot(id) => Some(*id),
@@ -236,7 +236,7 @@ impl Case {
         })
     }
 
-    /// Whether every column that poses it answers as the policy does.
+    /// `true` if every column that poses it answers as the policy does.
     pub(crate) fn is_plain(&self) -> bool {
         self.cells.iter().all(|cell| match cell {
             Cell::Allow | Cell::Deny | Cell::NotPosed => true,
@@ -268,14 +268,14 @@ fn index(column: Column) -> usize {
         .unwrap_or(0)
 }
 
-/// Whether a plan says that a promise is not fully kept, and whether that refuses it.
+/// The state of a promise in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listed {
     /// Kept, or not made.
     No,
     /// Absent, degraded or detected.
     Open,
-    /// The same, and under `Requirement::Enforce` there is no plan because of it.
+    /// As `Open`, and `Requirement::Enforce` refuses the plan because of it.
     Refused,
 }
 
@@ -302,7 +302,7 @@ impl Listed {
     }
 }
 
-/// Whether there is a promise of that name.
+/// `true` if a promise has this name.
 pub(crate) fn is_promise(name: &str) -> bool {
     [
         Promise::ReadOutside,

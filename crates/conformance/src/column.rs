@@ -6,14 +6,14 @@ use os_sandbox::{Assumed, Backend, Plan, Policy, Requirement, Support};
 /// The Landlock versions that have a column.
 const ABIS: u32 = 7;
 
-/// Who decides.
+/// An enforcer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
     /// `Policy::allows`: the reference.
     Policy,
-    /// `FileSandbox` as the kernel lets it be: `openat2`.
+    /// `FileSandbox` with `openat2`.
     Files,
-    /// `FileSandbox` where `openat2` does not exist.
+    /// `FileSandbox` without `openat2`.
     Walk,
     /// `FileSandbox` in memory.
     Memory,
@@ -29,7 +29,8 @@ pub(crate) enum Column {
     Seatbelt,
     /// Namespaces by birdcage, with Landlock and the filter inside; an optional feature.
     Birdcage,
-    /// A container of an engine, with the filter; nothing of ours inside. An optional feature.
+    /// A container of an engine, with the filter and without a program of ours inside. An optional
+    /// feature.
     Docker,
 }
 
@@ -113,7 +114,7 @@ impl Column {
         }
     }
 
-    /// Whether it can pose the attempt at all.
+    /// `true` if it can pose the attempt.
     pub(crate) fn has(self, verb: Verb) -> bool {
         match self {
             Column::Policy => verb.is_about_files(),
@@ -123,12 +124,12 @@ impl Column {
             | Column::Layered
             | Column::Birdcage
             | Column::Docker => true,
-            // How a command is started is not the profile's business.
+            // The profile does not cover how a command is started.
             Column::Judged => !matches!(
                 verb,
                 Verb::Descriptor | Verb::Variable | Verb::Abstract | Verb::Pair | Verb::Bind
             ),
-            // There are no abstract names; what pairs and own sockets take there is unknown.
+            // macOS has no abstract names; the operations for pairs and own sockets are unknown.
             Column::Seatbelt => !matches!(verb, Verb::Abstract | Verb::Pair | Verb::Bind),
         }
     }
@@ -137,7 +138,7 @@ impl Column {
         matches!(self, Column::Files | Column::Walk | Column::Memory)
     }
 
-    /// What a plan for this column is made with; file tools have none.
+    /// Returns the mechanism of plans for this column; `None` for file tools.
     pub(crate) fn backend(self) -> Option<Backend> {
         match self {
             Column::Landlock(_) => Some(Backend::Landlock),
@@ -165,7 +166,7 @@ impl Column {
         }
     }
 
-    /// What a host with this mechanism and nothing else would promise; the same on every machine.
+    /// Returns the plan for an assumed host with this mechanism only, equal on every machine.
     pub(crate) fn assumed_plan(self, policy: &Policy) -> Option<Plan> {
         let backend = self.backend()?;
         let mounts = backend == Backend::Bubblewrap;

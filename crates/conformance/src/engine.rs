@@ -1,6 +1,6 @@
-//! Containers of the engine that tests are given (`FORGE_TEST_ENGINE`). No registry is asked: the image
-//! is a tar of empty directories and links, and the host's own system is mounted into it, read-only,
-//! so that it has what every other enforcer shows.
+//! Containers of the test engine (`FORGE_TEST_ENGINE`). The image comes from no registry: it is a
+//! tar of empty directories and links, with the host's own system mounted read-only, so that
+//! commands see the programs that every other enforcer shows.
 
 use crate::world::say;
 use os_sandbox::Support;
@@ -11,27 +11,27 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Where the engine answers.
+/// The variable with the address of the engine.
 const VARIABLE: &str = "FORGE_TEST_ENGINE";
 
-/// What of the host's own `/etc` its programs need.
+/// Files of the host's `/etc` that its programs need.
 const ETC: [&str; 3] = ["/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"];
 
 static WHY_NOT: OnceLock<String> = OnceLock::new();
 
-/// The same with an engine, if there is one.
+/// Returns the support with the test engine, if one answers.
 pub(crate) fn with(support: Support) -> Support {
     match containers() {
         Ok(containers) => support.with_docker(containers),
         Err(why) => {
-            // Asked once.
+            // The engine is probed once.
             let _ = WHY_NOT.set(why);
             support
         }
     }
 }
 
-/// Why there is none.
+/// Returns the reason why no engine is available.
 pub(crate) fn why_not() -> String {
     WHY_NOT.get().cloned().unwrap_or_default()
 }
@@ -48,7 +48,7 @@ fn containers() -> Result<Containers, String> {
     Containers::new(engine, settings).map_err(say)
 }
 
-/// Makes the image; what of the host is to be mounted into it.
+/// Creates the image and returns the host paths to mount into it.
 fn import(host: &str, name: &str) -> Result<Vec<String>, String> {
     let scratch = tempfile::tempdir().map_err(say)?;
     let root = scratch.path().join("root");

@@ -12,12 +12,12 @@ const TREES: &str = "trees.toml";
 const POLICIES: &str = "policies.toml";
 const DIFFERENCES: &str = "differences.toml";
 
-/// Everything, in the order of the page: files by name, cases as they stand in them.
+/// All fixtures, in the order of the page: files by name, cases in the order of their file.
 pub(crate) struct Fixtures {
     pub(crate) trees: Vec<Tree>,
     pub(crate) policies: Vec<PolicySpec>,
     pub(crate) differences: Vec<Difference>,
-    /// What a file is about, and its first case.
+    /// The title of each file, and the index of its first case.
     pub(crate) titles: Vec<(String, usize)>,
     pub(crate) cases: Vec<Case>,
 }

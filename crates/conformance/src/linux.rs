@@ -1,4 +1,4 @@
-//! What only Linux has: its enforcers, `openat2`, and sockets of abstract names.
+//! Linux only: its enforcers, `openat2`, and sockets with abstract names.
 
 use crate::column::Column;
 use crate::commands::support;
@@ -8,7 +8,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
-/// Whether this host has a column, or why not.
+/// Returns an error with the reason if this host lacks a column.
 pub(crate) fn here(column: Column) -> Result<(), String> {
     let abi = support().landlock_abi();
     let landlock = |wanted: u32| {
@@ -37,7 +37,7 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
     }
 }
 
-/// What this host can do.
+/// Detects the mechanisms of this host.
 pub(crate) fn detect() -> os_sandbox::Support {
     crate::engine::with(birdcage::detect())
 }
@@ -76,7 +76,7 @@ mod birdcage {
 /// For this process and those that it starts, `openat2(2)` does not exist.
 pub(crate) fn hide_openat2() -> Result<(), String> {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
-    /// `__NR_openat2`, the same on every architecture.
+    /// `__NR_openat2`, equal on every architecture.
     const NUMBER: i64 = 437;
     let filter = SeccompFilter::new(
         BTreeMap::from([(NUMBER, Vec::new())]),
@@ -86,7 +86,7 @@ pub(crate) fn hide_openat2() -> Result<(), String> {
     );
     let program = BpfProgram::try_from(filter.map_err(say)?).map_err(say)?;
     seccompiler::apply_filter(&program).map_err(say)?;
-    // A column that is not what it says would be worse than none.
+    // Why: a mislabelled column would be worse than a missing one.
     let answer = nix::fcntl::openat2(nix::fcntl::AT_FDCWD, ".", nix::fcntl::OpenHow::new());
     match answer {
         Err(nix::errno::Errno::ENOSYS) => Ok(()),

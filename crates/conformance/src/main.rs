@@ -1,7 +1,7 @@
-//! One policy, every enforcer: what each of them makes of the cases in `fixtures/conformance`.
-//! `cargo xtask conformance` runs it. The program has several lives: the runner, `--probe` (the
-//! confined target of the enforcers that confine commands) and `--column` (a column that takes a
-//! process of its own).
+//! One policy, every enforcer: runs the cases in `fixtures/conformance` under each of them. `cargo
+//! xtask conformance` starts it. The program has several modes: the runner, `--probe` (the confined
+//! target of the enforcers that confine commands) and `--column` (a column that needs a process of
+//! its own).
 //!
 //! The workspace's terms are defined in `docs/terms.md` of the repository.
 #![forbid(unsafe_code)]
@@ -59,13 +59,13 @@ const VARIABLES: [(&str, &str); 2] = [
 
 const USAGE: &str = "usage: conformance [--fixtures DIR] [--check | --write | --brief | --sound | --print-page] [FILTER]";
 
-/// What is asked for.
+/// The command line.
 #[derive(Default)]
 struct Asked {
     fixtures: Option<PathBuf>,
     /// Compare the page.
     check: bool,
-    /// Write it, if this host can say that it is true.
+    /// Write it, if this host has every mechanism that it describes.
     write: bool,
     /// Print a line for each column only.
     brief: bool,
@@ -73,7 +73,7 @@ struct Asked {
     sound: bool,
     /// Print it and do nothing else.
     print_page: bool,
-    /// One column, for ourselves.
+    /// The column of a child process of the runner.
     column: Option<String>,
     filter: Option<String>,
 }
@@ -144,7 +144,7 @@ fn again(args: &[String]) -> ExitCode {
     }
 }
 
-/// Whether everything is as the fixtures say.
+/// Runs the requested action. Returns `true` if all results are as the fixtures say.
 fn work(asked: &Asked) -> Result<bool, String> {
     let fixtures = match &asked.fixtures {
         Some(dir) => Fixtures::read(dir)?,

@@ -1,4 +1,4 @@
-//! File tools in memory: the same tree and rules, with nothing outside.
+//! File tools in memory: the tree and rules of a case without a host.
 
 use crate::case::Case;
 use crate::files;
@@ -11,10 +11,10 @@ use file_sandbox::{
 };
 use std::collections::BTreeMap;
 
-/// Where links and words lead that name the host.
+/// The target of links and words that name the host.
 const NOWHERE: &str = "/no/such/host";
 
-/// Tries one case in a fresh tree. What is denied must have changed nothing.
+/// Tries one case in a fresh tree. A denied attempt must not have changed the tree.
 pub(crate) fn attempt(tree: &Tree, spec: &PolicySpec, case: &Case) -> Result<Seen, String> {
     let say = |error: file_sandbox::Error| error.to_string();
     let whole = plant(tree, spec)?;
@@ -42,7 +42,8 @@ pub(crate) fn attempt(tree: &Tree, spec: &PolicySpec, case: &Case) -> Result<See
     }
 }
 
-/// Every mount that can be read, writable and without rules. A part of a mount lies in its own.
+/// Returns a sandbox of every readable mount, writable and without rules. A submount gets a mount
+/// of its own.
 fn plant(tree: &Tree, spec: &PolicySpec) -> Result<FileSandbox, String> {
     let say = |error: file_sandbox::Error| error.to_string();
     let owner = |name: &str| {
@@ -77,7 +78,7 @@ fn plant(tree: &Tree, spec: &PolicySpec) -> Result<FileSandbox, String> {
         let below = &name[dir.len()..];
         let path = format!("{}{below}", shown.trim_end_matches('/'));
         let path = SandboxPath::parse(&path).map_err(say)?;
-        // What another mount covers has no path.
+        // A path that another mount covers is unreachable.
         let covers = |[other, _, _]: &[String; 3]| {
             other.len() > shown.len()
                 && SandboxPath::parse(other).is_ok_and(|other| path.starts_with(&other))

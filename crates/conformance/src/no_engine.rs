@@ -1,4 +1,4 @@
-//! Without the feature there are no containers.
+//! Replacement for `engine` without the feature: no engine is available.
 
 #[cfg(target_os = "linux")]
 use os_sandbox::Support;

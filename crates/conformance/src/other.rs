@@ -1,4 +1,4 @@
-//! What macOS has: the profile under the real `sandbox-exec`.
+//! macOS only: the profile under the real `sandbox-exec`.
 
 use crate::column::Column;
 use crate::commands::support;
@@ -6,10 +6,10 @@ use os_sandbox::Support;
 use std::io;
 use std::os::unix::net::UnixListener;
 
-/// Whether this host has a column, or why not.
+/// Returns an error with the reason if this host lacks a column.
 pub(crate) fn here(column: Column) -> Result<(), String> {
     match column {
-        // There is no openat2, so both are the portable resolver.
+        // Without openat2 both are the portable resolver.
         Column::Policy | Column::Files | Column::Walk | Column::Memory | Column::Judged => Ok(()),
         Column::Landlock(_) | Column::Bubblewrap | Column::Layered | Column::Birdcage => {
             Err("not Linux".to_owned())
@@ -20,17 +20,17 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
     }
 }
 
-/// What this host can do.
+/// Detects the mechanisms of this host.
 pub(crate) fn detect() -> Support {
     Support::detect()
 }
 
-/// There is none.
+/// Does nothing: macOS has no `openat2`.
 pub(crate) fn hide_openat2() -> Result<(), String> {
     Ok(())
 }
 
-/// There are none.
+/// Returns `None`: macOS has no abstract names.
 pub(crate) fn abstract_listener(_: &str) -> Result<Option<UnixListener>, String> {
     Ok(None)
 }

@@ -1,5 +1,6 @@
-//! `docs/conformance.md`, made of the fixtures and of plans for assumed hosts, so that it is the
-//! same on every machine; the run shows that it is true. And the same for a terminal.
+//! Generates `docs/conformance.md` from the fixtures and from plans for assumed hosts, so that
+//! every machine generates equal pages; the run verifies them. Also prints the results on a
+//! terminal.
 
 use crate::case::{Case, Cell, Expect, Listed};
 use crate::column::Column;
@@ -30,7 +31,7 @@ What a case expects is what the policy means. An enforcer may answer otherwise o
 
 /// Columns that the matrix of all cases shows.
 fn shown() -> impl Iterator<Item = Column> {
-    // What macOS really does is expected to be as judged.
+    // The real macOS is expected to answer like the judge.
     Column::ALL
         .into_iter()
         .filter(|column| *column != Column::Seatbelt)
@@ -84,7 +85,7 @@ pub(crate) fn page(fixtures: &Fixtures) -> Result<String, String> {
     Ok(out)
 }
 
-/// Who the columns are, and how often each answers otherwise.
+/// Writes the table of columns, with the number of deviating answers of each.
 fn enforcers(out: &mut String, fixtures: &Fixtures) {
     let _ = write!(
         out,
@@ -194,7 +195,7 @@ enum Sign<'a> {
     NotPosed,
 }
 
-/// For everybody.
+/// Returns the sign of a case for all users.
 fn sign<'a>(fixtures: &'a Fixtures, case: &Case, column: Column) -> Sign<'a> {
     sign_of(fixtures, case, column, case.for_all(column))
 }
@@ -203,7 +204,7 @@ fn sign_of<'a>(fixtures: &'a Fixtures, case: &Case, column: Column, cell: Cell) 
     match cell {
         Cell::Allow => Sign::Plain('+'),
         Cell::Deny => Sign::Plain('-'),
-        // The name says for whom.
+        // The name of the difference says for which user.
         Cell::AllowBut(id) | Cell::AllowRoot(id) => {
             Sign::Difference('+', &fixtures.differences[id].id)
         }
@@ -220,7 +221,7 @@ fn markdown(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// What was run, differences first.
+/// Returns the results of the run, differences first.
 pub(crate) fn matrix(fixtures: &Fixtures, all: &All) -> String {
     let mut out = String::new();
     let mut order: Vec<usize> = (0..fixtures.cases.len()).collect();

@@ -1,4 +1,4 @@
-//! A policy in words, and what it is for commands and for file tools.
+//! A policy of the fixtures, and its conversion for commands and for file tools.
 
 use crate::world::fill;
 use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
@@ -25,7 +25,7 @@ pub(crate) struct PolicySpec {
     unix_named: Vec<String>,
     #[serde(default)]
     pass: Vec<String>,
-    /// What binds file tools only.
+    /// Limits for file tools only.
     suffixes: Option<Vec<String>>,
     max_file_bytes: Option<u64>,
     max_total_bytes: Option<u64>,
@@ -41,7 +41,7 @@ enum NetworkSpec {
 }
 
 impl PolicySpec {
-    /// For commands. `probe` is the program that tries.
+    /// Returns the policy for commands. `probe` is the program that makes the attempts.
     pub(crate) fn policy(&self, top: &Path, probe: Option<&Path>) -> Result<Policy, String> {
         let mut builder = Policy::builder()
             .network(match self.network {
@@ -77,8 +77,8 @@ impl PolicySpec {
         builder.env(env).build().map_err(|error| error.to_string())
     }
 
-    /// For file tools, from mounts that somebody opens: what can be written is `rw`, what can only
-    /// be read is `ro`, what cannot be read is hidden in the mount around it.
+    /// Returns the sandbox for file tools, from mounts that `open` returns: writable mounts are
+    /// `rw`, readable ones `ro`, unreadable ones hidden in their parent mount.
     pub(crate) fn files(
         &self,
         open: impl Fn(&SandboxPath, &str, Mode) -> Result<Mount, String>,
@@ -122,7 +122,7 @@ impl PolicySpec {
         limits
     }
 
-    /// Mounts without reading, as anchored names in the mount that they are a part of.
+    /// Returns unreadable mounts as anchored names in their parent mount.
     fn closed_below(&self, outer: usize) -> Result<Vec<String>, String> {
         let mut out = Vec::new();
         for [_, dir, letters] in &self.mounts {
@@ -143,12 +143,12 @@ impl PolicySpec {
         Ok(out)
     }
 
-    /// The host path that a path of the sandbox stands for. What no mount has stays as it is.
+    /// Returns the host path of a sandbox path. A path outside every mount is returned unchanged.
     pub(crate) fn host(&self, top: &Path, path: &str) -> String {
         self.mapped(path, |[_, dir, _]| top.join(dir).display().to_string())
     }
 
-    /// The path by which a command under a mount layer names it.
+    /// Returns the path inside a mount layer.
     pub(crate) fn inside(&self, policy: &Policy, path: &str) -> String {
         self.mapped(path, |[shown, _, _]| {
             let mount = policy
@@ -177,7 +177,7 @@ impl PolicySpec {
     }
 }
 
-/// The directory of a tree that nobody may touch.
+/// Returns the directory of a tree that is outside every mount.
 pub(crate) fn outside(top: &Path) -> String {
     top.join("outside").display().to_string()
 }
@@ -195,7 +195,8 @@ fn access(letters: &str) -> Result<Access, String> {
     })
 }
 
-/// A top for who only asks: a place where macOS has no links and Linux no system.
+/// Returns the top directory for pure enforcers: macOS has no links on the way to it, and Linux no
+/// system files.
 pub(crate) fn assumed_top() -> PathBuf {
     PathBuf::from("/Users/me/world")
 }

@@ -1,5 +1,5 @@
-//! The confined target: tries one thing after the other and says what came of each, a line each:
-//! `ok TEXT`, `errno N` or `error TEXT`.
+//! The confined target: makes one attempt after the other and prints one line for each: `ok TEXT`,
+//! `errno N` or `error TEXT`.
 
 use crate::verb::Verb;
 use crate::verdict::Seen;
@@ -96,7 +96,7 @@ fn attempt(verb: Verb, words: &[String]) -> io::Result<String> {
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         }
         Verb::Tcp => TcpStream::connect(("127.0.0.1", number(first)?)).map(|_| String::new()),
-        // UDP tells nobody whether something arrived, but the same host says when a port is closed.
+        // UDP does not acknowledge packets, but the local host reports a closed port.
         Verb::Udp => {
             let socket = UdpSocket::bind(("127.0.0.1", 0))?;
             socket.connect(("127.0.0.1", number(first)?))?;
@@ -124,7 +124,7 @@ fn attempt(verb: Verb, words: &[String]) -> io::Result<String> {
         }
         Verb::Signal => {
             kill(Pid::from_raw(number(first)?), Signal::SIGTERM).map_err(io::Error::from)?;
-            // So that whoever looks finds it ended.
+            // Why: the runner checks afterwards that the process has ended.
             std::thread::sleep(std::time::Duration::from_millis(20));
             Ok(String::new())
         }
@@ -144,7 +144,7 @@ fn number<T: std::str::FromStr>(word: &str) -> io::Result<T> {
         .map_err(|_| io::Error::other(format!("not a number: {word}")))
 }
 
-/// What the probe printed, read again.
+/// Parses the output of the probe.
 pub(crate) fn answers(text: &str, count: usize) -> Result<Vec<Seen>, String> {
     let seen: Vec<Seen> = text
         .lines()

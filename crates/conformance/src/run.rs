@@ -1,6 +1,6 @@
-//! Runs columns. Cases that must leave the tree as it is share one, and one process; each of the
-//! others has a fresh tree. If a shared tree is not as it was, everything that shared it is tried
-//! again alone, so that the one that did it is named.
+//! Runs columns. Cases that must not change the tree share one tree and one process; each of the
+//! others has a fresh tree. If a shared tree has changed, all its cases are tried again alone, to
+//! find the case that changed it.
 
 use crate::case::{Case, Cell, Listed};
 use crate::column::Column;
@@ -15,13 +15,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What a column made of its cases.
+/// The results of a column.
 pub(crate) struct Done {
     pub(crate) column: Column,
     pub(crate) here: Result<Ran, String>,
 }
 
-/// Cases by number, each with what is wrong.
+/// Results by case number; an error describes the deviation.
 #[derive(Default)]
 pub(crate) struct Ran(pub(crate) BTreeMap<usize, Result<(), String>>);
 
@@ -31,7 +31,7 @@ pub(crate) struct All {
 }
 
 impl Done {
-    /// Whether this host has it. What only macOS has is missed by nobody else.
+    /// `true` if this host has the column. Only macOS needs the Seatbelt column.
     pub(crate) fn was_here(&self) -> bool {
         self.here.is_ok() || self.column == Column::Seatbelt
     }
@@ -48,7 +48,7 @@ impl All {
     }
 }
 
-/// Every column that this host has, over the cases whose name contains `filter`.
+/// Runs every column that this host has on the cases with `filter` in their name.
 pub(crate) fn all(
     fixtures: &Fixtures,
     filter: Option<&str>,
@@ -66,7 +66,7 @@ pub(crate) fn all(
     Ok(All { columns })
 }
 
-/// A column in a process of its own, since it takes something from its process for good.
+/// Runs a column in a child process, because it disables a system call of its process for good.
 fn elsewhere(column: Column, filter: Option<&str>, dir: Option<&Path>) -> Result<Ran, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(own);
@@ -168,7 +168,7 @@ fn one(fixtures: &Fixtures, column: Column, filter: Option<&str>) -> Ran {
     ran
 }
 
-/// What an assumed host's plan says of the case's promise.
+/// Returns the state of the case's promise in the plan for an assumed host.
 pub(crate) fn assumed_listing(fixtures: &Fixtures, column: Column, case: &Case) -> Option<Listed> {
     let top = crate::policy::assumed_top();
     let policy = fixtures.policy(case).policy(&top, None).ok()?;
@@ -186,7 +186,7 @@ fn asked(
     judge(case, column, &seen, listed)
 }
 
-/// Whether the world is another one afterwards, if it goes as the case says.
+/// `true` if the attempt changes the world when it goes as the case says.
 fn disturbs(case: &Case, column: Column) -> bool {
     match case.cell(column) {
         Cell::Allow | Cell::AllowBut(_) | Cell::Gap => {
@@ -220,7 +220,7 @@ fn alone(fixtures: &Fixtures, column: Column, index: usize, ran: &mut Ran) {
     ran.0.insert(index, result);
 }
 
-/// Tries cases of one tree and policy in one world. An error is about all of them together.
+/// Tries cases with one tree and one policy in one world. An error concerns all of them.
 fn tried(
     fixtures: &Fixtures,
     column: Column,
@@ -293,7 +293,7 @@ fn tried(
     Ok(out)
 }
 
-/// Whether what was read, or printed by what was started, is what is there.
+/// Checks that the text read, or the output of the started program, is correct.
 fn says_true(
     case: &Case,
     seen: &Seen,

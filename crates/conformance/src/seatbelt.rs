@@ -1,5 +1,5 @@
-//! The judge: the profile that macOS would get, asked what it says to each operation that an
-//! attempt takes. What that proves and what not stands in the README of `seatbelt-eval`.
+//! The judge: evaluates the profile for macOS for each operation of an attempt. The README of
+//! `seatbelt-eval` says how much that proves.
 
 use crate::case::Case;
 use crate::fixtures::Fixtures;
@@ -34,7 +34,7 @@ pub(crate) fn ask(fixtures: &Fixtures, case: &Case) -> Result<Seen, String> {
     Ok(Seen::Through(String::new()))
 }
 
-/// What the kernel would ask about. `None` for a loop of links.
+/// Returns the operations that the kernel would check. `None` for a loop of links.
 fn operations(fixtures: &Fixtures, case: &Case) -> Option<Vec<(&'static str, Subject)>> {
     let places: Vec<PathBuf> = assumed_places(fixtures, case)
         .into_iter()

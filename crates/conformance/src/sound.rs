@@ -1,5 +1,5 @@
-//! The fixtures themselves: complete, without contradictions, and with no gap that plans do not
-//! list. Asks no host, so it is the same everywhere.
+//! Checks the fixtures themselves: complete, without contradictions, and every gap listed by plans.
+//! The check needs no host, so every machine gives equal results.
 
 use crate::case::{Cell, Listed, is_promise};
 use crate::column::Column;
@@ -7,7 +7,7 @@ use crate::fixtures::Fixtures;
 use crate::run::assumed_listing;
 use std::collections::BTreeSet;
 
-/// Everything that is wrong with them.
+/// Returns all mistakes in them.
 pub(crate) fn complaints(fixtures: &Fixtures) -> Vec<String> {
     let mut out = Vec::new();
     let mut names = BTreeSet::new();

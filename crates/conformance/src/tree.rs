@@ -1,5 +1,4 @@
-//! A tree that is described: made on the host for enforcers that are real, walked in memory for
-//! those that are only asked.
+//! A described tree: created on the host for real enforcers, resolved in memory for pure ones.
 
 use crate::verb::Last;
 use serde::Deserialize;
@@ -10,10 +9,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-/// As many as Linux follows.
+/// The limit of Linux.
 const MAX_LINKS: usize = 40;
 
-/// What an executable prints.
+/// The content of an executable.
 const PROGRAM: &str = "#!/bin/sh\necho ran\n";
 
 /// Names are relative to the top, which holds the directories of the mounts and `outside`.
@@ -37,7 +36,7 @@ pub(crate) struct Tree {
     /// Second names of files.
     #[serde(default)]
     hard: BTreeMap<String, String>,
-    /// Where somebody listens.
+    /// Listening sockets.
     #[serde(default)]
     sockets: Vec<String>,
     #[serde(default)]
@@ -48,7 +47,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Every file with what it holds.
+    /// Returns every file with its content.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         let own = self.files.iter().map(|name| (name.as_str(), name.as_str()));
         let texts = self
@@ -68,7 +67,7 @@ impl Tree {
         all.into_iter().chain(hard)
     }
 
-    /// Makes it below `top`. Whoever drops the listeners closes the sockets.
+    /// Creates it below `top`. The sockets close when the listeners are dropped.
     pub(crate) fn make(&self, top: &Path) -> Result<Vec<UnixListener>, String> {
         let at = |name: &str| top.join(name);
         let say = |name: &str, error: &dyn std::fmt::Display| format!("{name}: {error}");
@@ -120,7 +119,7 @@ impl Tree {
         Ok(listeners)
     }
 
-    /// What the kernel makes of a host path, by the description alone. `None` for a loop.
+    /// Resolves a host path like the kernel, by the description alone. `None` for a loop.
     pub(crate) fn real(&self, top: &Path, path: &Path, last: Last) -> Option<PathBuf> {
         let mut todo: Vec<PathBuf> = split(path);
         todo.reverse();
@@ -165,7 +164,7 @@ fn split(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Everything below a directory: names, types, bytes, modes, owners, and the times of files.
+/// All objects below a directory: names, types, bytes, modes, owners, and the times of files.
 pub(crate) type Picture = BTreeMap<PathBuf, Seen>;
 
 /// One object, without the time of its last reading. Directories of mounts have no times: the
@@ -189,7 +188,7 @@ pub(crate) fn picture(top: &Path) -> Result<Picture, String> {
             let path = entry.map_err(|error| say(&dir, error))?.path();
             let meta = path.symlink_metadata().map_err(|error| say(&path, error))?;
             let bytes = if meta.is_file() {
-                // Its owner may have taken the right away; then its times have to do.
+                // The file may be unreadable; then its times must suffice.
                 fs::read(&path).unwrap_or_default()
             } else {
                 Vec::new()
@@ -214,7 +213,7 @@ pub(crate) fn picture(top: &Path) -> Result<Picture, String> {
     Ok(seen)
 }
 
-/// The first thing that is not as it was.
+/// Returns the first difference.
 pub(crate) fn changed(before: &Picture, after: &Picture) -> Option<String> {
     let gone = before.keys().find(|path| !after.contains_key(*path));
     if let Some(path) = gone {

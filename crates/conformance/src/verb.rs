@@ -1,9 +1,10 @@
-//! What can be tried, and what a policy has to allow for it.
+//! The attempts, and the access that a policy must allow for each.
 
 use os_sandbox::Access;
 use serde::Deserialize;
 
-/// A verb of a case's `do`; its other words are paths of the sandbox, or what `world.rs` fills in.
+/// A verb of a case's `do`; the words after it are paths of the sandbox, or placeholders that
+/// `world.rs` fills in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verb {
@@ -16,14 +17,14 @@ pub(crate) enum Verb {
     /// A file that must not be there.
     Create,
     Append,
-    /// By path, with nothing opened.
+    /// By path, without opening the file.
     Truncate,
     Delete,
     Rmdir,
     Mkdir,
     /// From, to.
     Copy,
-    /// From, to; what is there is replaced.
+    /// From, to; an existing target is replaced.
     Rename,
     /// From, to.
     Hardlink,
@@ -55,7 +56,7 @@ pub(crate) enum Verb {
     Variable,
 }
 
-/// Whether a link at the last name is followed.
+/// The handling of a symlink at the last name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
     Follow,
@@ -80,7 +81,7 @@ impl Verb {
         out
     }
 
-    /// How many words follow.
+    /// Returns the number of words after the verb.
     pub(crate) fn words(self) -> usize {
         match self {
             Verb::Listen | Verb::OwnLoopback | Verb::Pair | Verb::Bind | Verb::SignalOwn => 0,
@@ -110,19 +111,20 @@ impl Verb {
         }
     }
 
-    /// Whether the tree is another one when it has worked.
+    /// `true` if success changes the tree.
     pub(crate) fn changes(self) -> bool {
         self.uses()
             .iter()
             .any(|(_, _, access)| access.contains(Access::WRITE))
     }
 
-    /// Whether it is about the tree at all, so that text can decide it.
+    /// `true` if it concerns the tree, so that text can decide it.
     pub(crate) fn is_about_files(self) -> bool {
         !self.uses().is_empty()
     }
 
-    /// Which word is a path, whether its last link is followed, and what that takes.
+    /// Returns the words that are paths, each with the handling of a final symlink and the needed
+    /// access.
     pub(crate) fn uses(self) -> &'static [(usize, Last, Access)] {
         const READ: Access = Access::READ;
         const WRITE: Access = Access::WRITE;
@@ -137,7 +139,7 @@ impl Verb {
             | Verb::Setid => &[(0, Last::Follow, WRITE)],
             Verb::Create | Verb::Delete | Verb::Rmdir | Verb::Mkdir => &[(0, Last::Keep, WRITE)],
             Verb::Copy => &[(0, Last::Follow, READ), (1, Last::Follow, WRITE)],
-            // A second name in another place may be written by that place's rules.
+            // Why: the rules for the second name could allow writing the file.
             Verb::Rename | Verb::Hardlink => &[(0, Last::Keep, WRITE), (1, Last::Keep, WRITE)],
             Verb::Symlink => &[(1, Last::Keep, WRITE)],
             Verb::Execute => &[(0, Last::Follow, Access::EXECUTE)],
@@ -156,7 +158,7 @@ impl Verb {
         }
     }
 
-    /// Whether file tools have an operation for it.
+    /// `true` if file tools have such an operation.
     pub(crate) fn file_tools_have_it(self) -> bool {
         matches!(
             self,

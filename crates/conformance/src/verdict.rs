@@ -1,19 +1,19 @@
-//! The one check: what was seen against what the case says of the column. Nothing gets through
-//! because nobody looked: an answer that no word of the fixtures explains is wrong, and so is a
-//! word that explains nothing any more.
+//! The one check: compares the result of an attempt with the expectation of the case for the
+//! column. A result without an explanation in the fixtures is an error, and so is an explanation
+//! that no result needs any more.
 
 use crate::case::{Case, Cell, Listed};
 use crate::column::Column;
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// It worked, and said this.
+    /// It succeeded, with this output.
     Through(String),
     Denied(String),
 }
 
-/// Holds one answer against the case. `listed` says what the plan makes of the case's promise.
+/// Compares one result with the case. `listed` is the state of the case's promise in the plan.
 pub(crate) fn judge(
     case: &Case,
     column: Column,
@@ -41,7 +41,7 @@ pub(crate) fn judge(
         (Cell::DenyBut(_), Seen::Through(text)) => {
             format!("the difference does not show any more: {text:?}")
         }
-        // A case says it for everybody, and is asked for one.
+        // `Case::cell` has resolved these for the present user.
         (Cell::AllowRoot(_) | Cell::GapNotRoot, _) => "nobody knows for whom".to_owned(),
         (Cell::NotPosed, _) => "posed where it should not be".to_owned(),
     };

@@ -1,5 +1,5 @@
-//! A tree on the host with everything around it that a command must not reach: fresh for each case
-//! that changes it, shared by those that must not.
+//! A tree on the host, and the processes and servers outside that a command must not reach. Cases
+//! that change the tree get a fresh one; the others share one.
 
 use crate::case::Case;
 use crate::policy::{PolicySpec, outside};
@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-/// What `write`, `create` and `append` put into a file, and what `chmod` and `times` set.
+/// The content that `write`, `create` and `append` put into a file, and the values that `chmod` and
+/// `times` set.
 pub(crate) const WRITTEN: &str = "written";
 pub(crate) const MODE: u32 = 0o640;
 pub(crate) const TIME_S: u64 = 1_000_000_000;
@@ -32,7 +33,7 @@ pub(crate) struct World<'a> {
     around: Around,
 }
 
-/// Who must not be reached.
+/// The processes and servers that must not be reached.
 struct Around {
     victim: Child,
     tcp: TcpListener,
@@ -44,7 +45,7 @@ struct Around {
 
 impl Drop for Around {
     fn drop(&mut self) {
-        // It may be gone already, which is what some cases are about.
+        // Some cases test that the target can kill it.
         let _ = self.victim.kill();
         let _ = self.victim.wait();
     }
@@ -102,7 +103,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// The program that tries, as the target names it.
+    /// Returns the path of the probe inside the target.
     pub(crate) fn probe(&self, mounts: bool) -> &Path {
         if mounts {
             Path::new("/probe")
@@ -111,17 +112,17 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The words of a case, where paths are those of the host.
+    /// Returns the words of a case with paths of the host.
     pub(crate) fn on_host(&self, case: &Case) -> Vec<String> {
         self.words(case, |path| self.spec.host(&self.top, path))
     }
 
-    /// The words of a case, where paths are those that a mount layer shows.
+    /// Returns the words of a case with paths as a mount layer shows them.
     pub(crate) fn inside(&self, case: &Case) -> Vec<String> {
         self.words(case, |path| self.spec.inside(&self.policy, path))
     }
 
-    /// The words of a case, where paths are those of file tools.
+    /// Returns the words of a case with paths of file tools.
     pub(crate) fn for_tools(&self, case: &Case) -> Vec<String> {
         self.words(case, str::to_owned)
     }
@@ -134,7 +135,7 @@ impl<'a> World<'a> {
         picture(&self.top)
     }
 
-    /// Whether somebody around was reached.
+    /// Returns the process or server that was reached.
     pub(crate) fn reached(&mut self) -> Option<&'static str> {
         // A signal takes a moment to end a process, a connect none to arrive.
         if !matches!(self.around.victim.try_wait(), Ok(None)) {
@@ -152,13 +153,13 @@ impl<'a> World<'a> {
         None
     }
 
-    /// Where the paths of a case really lie, in the order of [`Verb::uses`].
+    /// Returns the resolved paths of a case, in the order of [`Verb::uses`].
     pub(crate) fn places(&self, case: &Case) -> Vec<Option<PathBuf>> {
         places(self.tree, &self.top, case, &self.on_host(case))
     }
 }
 
-/// Fills in placeholders; what has none and is a path is given to `path`.
+/// Fills in placeholders; maps a path without one by `path`.
 pub(crate) fn words(
     case: &Case,
     values: &BTreeMap<String, String>,
@@ -201,8 +202,8 @@ pub(crate) fn fill(text: &str, values: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// Whether what an attempt says to have done was done, seen from outside. `before` is what the
-/// files at the places held.
+/// Checks from outside that a successful attempt had its effect. `before` has the earlier contents
+/// of the files.
 pub(crate) fn done(
     case: &Case,
     places: &[Option<PathBuf>],
@@ -268,7 +269,7 @@ fn mode_of(path: &Path) -> Option<u32> {
     Some(meta.permissions().mode() & 0o7777)
 }
 
-/// What the files at some places hold; a directory or nothing holds nothing.
+/// Returns the contents of the files at some paths; `None` for a directory or a missing file.
 pub(crate) fn held(places: &[Option<PathBuf>]) -> Vec<Option<Vec<u8>>> {
     places
         .iter()

@@ -1,5 +1,5 @@
-//! What programs obey because it lies in a directory: for whoever writes it, a way to have code
-//! run by others. One list for file tools, commands and what is staged for git.
+//! Files that programs load and execute because of their name and directory. A writer of such a
+//! file gets code executed by others. One list serves file tools, commands and staged commits.
 
 /// A kind of file that a program obeys, and which program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,25 +7,25 @@ pub struct AutoloadedFile {
     /// `NAME`, `DIRECTORY/` with everything below it, `DIRECTORY/NAME`, `*.END`; at any depth, in
     /// lower case.
     pub name: &'static str,
-    /// Who obeys it.
+    /// The program that obeys it, as the subject of a sentence.
     pub by: &'static str,
-    /// When.
+    /// The event at which the program loads it.
     pub when: LoadTrigger,
 }
 
-/// When a program obeys what stands in a file.
+/// The event at which a program loads a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadTrigger {
     /// On a server that builds the repository.
     Built,
-    /// When somebody opens, enters or builds the directory.
+    /// When a person opens, enters or builds the directory.
     Opened,
     /// When forge is started there.
     Forge,
 }
 
 impl AutoloadedFile {
-    /// Who obeys it and when, as half a sentence.
+    /// Returns the program and the event as half a sentence.
     ///
     /// ```
     /// let row = sandbox_names::autoloaded::find(&[".github", "workflows", "ci.yml"]).unwrap();
@@ -48,7 +48,7 @@ const fn file(name: &'static str, by: &'static str, when: LoadTrigger) -> Autolo
 
 use LoadTrigger::{Built, Forge, Opened};
 
-/// The list.
+/// All known files, the first match wins.
 pub const AUTOLOADED_FILES: &[AutoloadedFile] = &[
     file(".github/workflows/", "GitHub Actions", Built),
     file(".github/actions/", "GitHub Actions", Built),
@@ -153,8 +153,8 @@ pub const AUTOLOADED_FILES: &[AutoloadedFile] = &[
     file("*.worker", "forge", Forge),
 ];
 
-/// The first row that a path falls under; its names in lower case, as the most lenient file system
-/// compares them.
+/// Returns the first entry that matches a path. The names of the path are in lower case, as the
+/// most lenient file system compares them.
 ///
 /// ```
 /// use sandbox_names::autoloaded::find;
@@ -178,8 +178,8 @@ pub fn find<S: AsRef<str>>(names: &[S]) -> Option<&'static AutoloadedFile> {
     AUTOLOADED_FILES.iter().find(|row| fits(row.name, &names))
 }
 
-/// The same for what may be a directory with anything in it, such as one that is moved: also where
-/// a part of a row's way ends.
+/// Like [`find`], for a directory with unknown contents, such as one that is moved: also returns an
+/// entry whose path begins with the last name.
 ///
 /// ```
 /// use sandbox_names::autoloaded::{find, find_with_contents};

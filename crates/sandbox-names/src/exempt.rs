@@ -1,6 +1,6 @@
-//! Where a built-in name is nobody's secret, and nothing that a program obeys: in what others
-//! published. Packages bring editors' settings and certificates along, and templates of settings
-//! are there to be read. What git or a shell obeys is protected everywhere.
+//! Exemptions from the built-in names, for published files: packages contain editors' settings and
+//! certificates, and templates of settings are meant to be read. Names that git or a shell obeys
+//! have no exemption.
 
 /// Directories of dependencies, environments and build output, in lower case.
 pub const DEPENDENCIES: [&str; 14] = [
@@ -20,10 +20,10 @@ pub const DEPENDENCIES: [&str; 14] = [
     "venv",
 ];
 
-/// What the name of a template ends with.
+/// Endings of the names of templates.
 const TEMPLATES: [&str; 4] = [".dist", ".example", ".sample", ".template"];
 
-/// Where a pattern does not hold, although it matches.
+/// The paths at which a matching pattern does not apply.
 ///
 /// ```
 /// use sandbox_names::exempt::Exemption;
@@ -63,16 +63,16 @@ impl Exemption {
         }
     }
 
-    /// Whether the pattern does not hold for `name` in a directory that is reached by way of the
-    /// directories `above`. All names in lower case.
+    /// `true` if the pattern does not apply to `name` below the directories `above`. All names in
+    /// lower case.
     #[must_use]
     pub fn holds<'n>(self, above: impl IntoIterator<Item = &'n str>, name: &str) -> bool {
         self.is_template(name) || above.into_iter().any(is_dependencies)
     }
 
     /// Returns `true` if the pattern holds for a regular file only if it holds a private key
-    /// ([`holds_private_key`](crate::secret::holds_private_key)). What is not a regular file cannot
-    /// be judged, so the pattern holds for it.
+    /// ([`holds_private_key`](crate::secret::holds_private_key)). Other files cannot be judged, so
+    /// the pattern applies to them.
     ///
     /// ```
     /// use sandbox_names::exempt::Exemption;
@@ -97,14 +97,14 @@ impl Exemption {
         self.templates || self.by_content
     }
 
-    /// Whether the name alone is enough.
+    /// `true` if the name of a template alone exempts it.
     #[must_use]
     pub fn is_template(self, name: &str) -> bool {
         self.templates && TEMPLATES.iter().any(|end| name.ends_with(end))
     }
 }
 
-/// Whether a directory of this name, in lower case, holds what others published.
+/// `true` if a directory of this name, in lower case, contains published files.
 #[must_use]
 pub fn is_dependencies(name: &str) -> bool {
     DEPENDENCIES.contains(&name)

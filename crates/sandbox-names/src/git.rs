@@ -1,9 +1,9 @@
-//! What lies where below a git directory, and who may write it.
+//! Classes of the paths below a git directory, which decide who may write them.
 //!
-//! An allow-list: what is not known is written by nobody. From
+//! This is an allow-list: an unknown name is not writable. Sources:
 //! <https://git-scm.com/docs/gitrepository-layout>, `path.c`, `sequencer.c` and `builtin/am.c`.
 
-/// What a name below a git directory is to git.
+/// The class of a path below a git directory.
 ///
 /// ```
 /// use sandbox_names::git::{GitPathClass, classify};
@@ -16,7 +16,7 @@
 pub enum GitPathClass {
     /// Contents and messages, which git reads and runs nothing for.
     Data,
-    /// What git writes at everyday work and nobody else has a reason to: `HEAD`, locks.
+    /// Git writes it in everyday work, and no other program has a reason to: `HEAD`, locks.
     GitOnly,
     /// A rebase, merge or sequence that is not done: git goes on with it, its commands included.
     State,
@@ -24,12 +24,12 @@ pub enum GitPathClass {
     Obeyed,
     /// A directory on the way to other git directories: `modules`, `worktrees`.
     Container,
-    /// Not git's, as far as is known here.
+    /// Unknown to this table.
     Unknown,
 }
 
 impl GitPathClass {
-    /// Whether file tools may write it.
+    /// `true` if file tools may write it.
     ///
     /// ```
     /// use sandbox_names::git::GitPathClass;
@@ -41,8 +41,8 @@ impl GitPathClass {
     }
 }
 
-/// What git executes or obeys, or follows elsewhere, below a git directory: the names that can be
-/// said without a pattern.
+/// Paths below a git directory that git executes, obeys, or follows elsewhere, as far as they need
+/// no pattern.
 pub const OBEYED: [&str; 9] = [
     "hooks",
     "config",
@@ -55,10 +55,10 @@ pub const OBEYED: [&str; 9] = [
     "objects/info/http-alternates",
 ];
 
-/// What is obeyed below `worktrees/ID`.
+/// Names that git obeys below `worktrees/ID`.
 pub const OBEYED_IN_WORKTREE: [&str; 3] = ["config.worktree", "commondir", "gitdir"];
 
-/// Where an operation that is not done is kept.
+/// Directories with the state of an unfinished operation.
 pub const STATE: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
 /// Names with everything below them.
@@ -108,7 +108,7 @@ const KEPT: [&str; 27] = [
     "NOTES_MERGE_PARTIAL",
 ];
 
-/// Names that begin so, of files that git makes and mostly removes again.
+/// Beginnings of the names of files that git creates and usually removes again.
 const KEPT_BEGINNINGS: [&str; 6] = [
     "BISECT_",
     "index.",
@@ -118,8 +118,8 @@ const KEPT_BEGINNINGS: [&str; 6] = [
     "tmp_",
 ];
 
-/// What lies at `names` below a git directory. Where a module's name may have slashes, each way to
-/// read it counts, and the strictest holds.
+/// Returns the class of the path `names` below a git directory. A module's name may contain
+/// slashes: of all possible readings, the strictest class wins.
 ///
 /// ```
 /// use sandbox_names::git::{GitPathClass, classify};
@@ -153,8 +153,8 @@ pub fn classify<S: AsRef<str>>(names: &[S]) -> GitPathClass {
     }
 }
 
-/// Whether `names` are known to lie in the directory of one git directory alone: not in those of
-/// modules, whose names only a look at the files can tell from what is in them.
+/// Like [`classify`], for one git directory without its modules: [`GitPathClass::Container`] for
+/// every path in a module, because only the files tell where a module's name ends.
 ///
 /// ```
 /// use sandbox_names::git::{GitPathClass, classify_own};
@@ -174,7 +174,7 @@ pub fn classify_own<S: AsRef<str>>(names: &[S]) -> GitPathClass {
     classify(names)
 }
 
-/// Below a git directory that has no other one in it.
+/// Classifies a path below a git directory without modules and worktrees.
 fn classify_in_git_dir<S: AsRef<str>>(names: &[S]) -> GitPathClass {
     if is_one(&OBEYED, names) {
         return GitPathClass::Obeyed;
@@ -250,7 +250,7 @@ fn classify_in_modules<S: AsRef<str>>(names: &[S]) -> GitPathClass {
     found
 }
 
-/// Whether `names` are one of the paths, or below it.
+/// `true` if `names` are one of the paths, or below one.
 fn is_one<S: AsRef<str>>(paths: &[&str], names: &[S]) -> bool {
     paths.iter().any(|path| {
         let mut below = names.iter();
@@ -305,20 +305,21 @@ const FILE_KEYS: [&str; 6] = [
     "gpg.ssh.allowedsignersfile",
 ];
 
-/// What the value of a key of git's configuration leads to.
+/// The kind of file that the value of a git configuration key refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceKind {
     /// A file or directory that git obeys.
     File,
     /// More configuration.
     Configuration,
-    /// A program, with what stands behind it.
+    /// A program and its arguments.
     Program,
     /// Neither a file nor a program.
     None,
 }
 
-/// What a key of git's configuration, `section.key` or `section.sub.key`, leads to.
+/// Returns the kind of file that a git configuration key, `section.key` or `section.sub.key`,
+/// refers to.
 ///
 /// ```
 /// use sandbox_names::git::{ReferenceKind, reference_kind};
@@ -361,7 +362,7 @@ pub fn reference_kind(section: &str, sub: Option<&str>, key: &str) -> ReferenceK
     ReferenceKind::None
 }
 
-/// What a rebase may have in its list of things to do without running anything, in both spellings.
+/// Commands of a rebase's todo list that execute no program, in both spellings.
 const HARMLESS: [&str; 24] = [
     "pick",
     "p",
@@ -389,8 +390,8 @@ const HARMLESS: [&str; 24] = [
     "u",
 ];
 
-/// The line of a list of things to do (`git-rebase-todo`, `sequencer/todo`) that runs something,
-/// or that is not known.
+/// Returns the first line of a todo list (`git-rebase-todo`, `sequencer/todo`) that executes a
+/// program or is unknown.
 ///
 /// ```
 /// use sandbox_names::git::running_line;

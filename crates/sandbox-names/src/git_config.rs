@@ -1,5 +1,5 @@
-//! Git's configuration, read as git reads it: what stands in it, and which files it has git execute
-//! or obey.
+//! Parses git's configuration as git does, and lists the files that git executes or obeys because
+//! of it.
 //!
 //! <https://git-scm.com/docs/git-config>
 
@@ -28,7 +28,7 @@ impl GitConfigEntry {
     }
 }
 
-/// Every value of a configuration, as git reads it. What git would not read is left out.
+/// Returns every value of a configuration, as git reads it, without the lines that git ignores.
 #[must_use]
 pub fn entries(text: &str) -> Vec<GitConfigEntry> {
     let mut out = Vec::new();
@@ -102,27 +102,28 @@ fn value_of(text: &str) -> String {
     out.trim_end().to_owned()
 }
 
-/// A path that a configuration names, and why git would use it.
+/// A path that a configuration names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferencedPath {
     /// The key: `core.hookspath`.
     pub by: String,
-    /// What git makes of it. A [`ReferenceKind::Program`] is a word of a command, which need not be a file.
+    /// The use that git makes of it. A [`ReferenceKind::Program`] is a word of a command, which
+    /// need not be a file.
     pub kind: ReferenceKind,
     /// As it is written.
     pub path: String,
 }
 
-/// Where a configuration leads.
+/// The paths that a configuration names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
     /// Each path that it names.
     pub paths: Vec<ReferencedPath>,
-    /// Whether it has programs for files, so that attributes say which file is given to one.
+    /// `true` if it has programs for files, so that attributes assign files to them.
     pub drivers: bool,
 }
 
-/// Where a configuration leads.
+/// Returns the paths that a configuration names.
 ///
 /// ```
 /// use sandbox_names::git_config::references;

@@ -22,7 +22,7 @@ const STAT_BYTES: usize = 40;
 /// Offset of the mode in these bytes.
 const MODE_AT: usize = 24;
 
-/// The regular files of an index whose paths were asked for, with the ids of their contents.
+/// The wanted regular files of an index, with the object ids of their contents.
 ///
 /// ```
 /// use sandbox_names::git_index::TrackedFiles;

@@ -1,7 +1,7 @@
-//! Names that programs obey, as tables: what lies where below a git directory ([`git`]), what
-//! other programs run because it lies in a directory ([`autoloaded`]), and what is never written
-//! ([`PROTECTED`]). Where a name does not decide, the content does ([`secret`]). Text in, answers
-//! out: no file is opened here, and case is the caller's.
+//! Tables of names that programs obey: paths below a git directory ([`git`]), files that other
+//! programs load by name ([`autoloaded`]), and names that workers never write ([`PROTECTED`]).
+//! Where the name cannot decide, the content does ([`secret`]). All functions are pure: they open
+//! no file, and the caller folds case.
 //!
 //! The workspace's terms are defined in `docs/terms.md` of the repository.
 
@@ -13,8 +13,8 @@ pub mod git_index;
 pub mod pattern;
 pub mod secret;
 
-/// What no worker writes below any mount. A name or path counts at any depth, one with a leading
-/// `/` at the mount's root only. With a name below `.git` in the list, everything below git
+/// Names that no worker writes below any mount. A name or path counts at any depth, one with a
+/// leading `/` at the mount's root only. With a name below `.git` in the list, everything below git
 /// directories is judged by [`git`].
 pub const PROTECTED: [&str; 37] = [
     ".git/hooks",
@@ -56,21 +56,21 @@ pub const PROTECTED: [&str; 37] = [
     "/.config/fish",
 ];
 
-/// How many rows of [`PROTECTED`], from the first, are about what git executes or obeys.
+/// Number of leading entries of [`PROTECTED`] that name files which git executes or obeys.
 pub const PROTECTED_OF_GIT: usize = 14;
 
-/// What is listed as absent and not readable: secrets.
+/// Names of secrets, which are reported as absent.
 pub const HIDDEN: [&str; 3] = [".env*", "*.pem", ".ssh"];
 
-/// One form for all spellings that a case-folding file system takes for the same name. HFS+ also
-/// ignores some invisible characters (CVE-2014-9390).
+/// Folds a name: all spellings that a case-folding file system treats as equal get one form. HFS+
+/// also ignores some invisible characters (CVE-2014-9390).
 ///
 /// ```
 /// assert_eq!(sandbox_names::fold(".G\u{200c}it"), ".git");
 /// ```
 #[must_use]
 pub fn fold(name: &str) -> String {
-    // The same, for the names that nearly all are: this is done for every name that is listed.
+    // Why: nearly all names are ASCII, and every listed name is folded.
     if name.is_ascii() {
         return name.to_ascii_lowercase();
     }

@@ -1,13 +1,13 @@
-//! The language of protected and hidden names. A pattern is a name, or names joined by `/`; in each
-//! `*` stands for any text, and spellings that a case-folding file system takes for the same name
-//! are the same. It counts at any depth, or, with a leading `/`, from where a worker sees `/`.
-//! Everything that some enforcer reads otherwise is no part of it.
+//! The language of protected and hidden names. A pattern is a name, or names joined by `/`; in
+//! each, `*` matches any text, and names are compared as a case-folding file system does. A pattern
+//! applies at any depth, or, with a leading `/`, from a worker's `/`. The language has only forms
+//! that every enforcer reads alike.
 
 use std::ffi::OsStr;
 
 use crate::fold;
 
-/// Signs that one reader of patterns takes for themselves and another for a form.
+/// Characters that some readers of patterns take literally and others as syntax.
 const UNCLEAR: [char; 6] = ['?', '[', ']', '{', '}', '\\'];
 
 /// Returns the byte at which a pattern leaves the language, and why; `None` if it does not.
@@ -56,8 +56,8 @@ pub fn problem(text: &str) -> Option<(usize, &'static str)> {
     None
 }
 
-/// Whether a name fits a name of a pattern, which is folded ([`fold`]) already. Linear for what
-/// people write, and bounded by the product of both lengths.
+/// `true` if a name matches one name of a pattern, which is already folded ([`fold`]). Linear for
+/// realistic patterns, and bounded by the product of both lengths.
 ///
 /// ```
 /// use sandbox_names::pattern::fits;
@@ -95,8 +95,7 @@ fn wild(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// Returns the literal text as a pattern that matches it: what is no part of the language becomes
-/// `*`.
+/// Returns a pattern that matches the literal text: characters outside of the language become `*`.
 ///
 /// ```
 /// assert_eq!(sandbox_names::pattern::covering("a/[id].ts"), "a/*id*.ts");

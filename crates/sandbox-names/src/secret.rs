@@ -6,8 +6,8 @@ pub const MAX_JUDGED_BYTES: u64 = 1 << 20;
 
 /// Returns `true` if the content of a file holds a private key: a line with the label of a PEM
 /// block (`-----BEGIN RSA PRIVATE KEY-----`, `---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----`), its
-/// first line or its last. What is too large or not a text counts as one: a key in binary form has
-/// no label.
+/// first line or its last. Content that is too large or not text counts as a key, because a key in
+/// binary form has no label.
 ///
 /// ```
 /// use sandbox_names::secret::holds_private_key;

@@ -76,7 +76,7 @@ impl<'a> Parameters<'a> {
         Ok(self.given[index].1.to_vec())
     }
 
-    /// A parameter that no rule uses is a rule that somebody forgot.
+    /// A parameter that no rule uses indicates a forgotten rule.
     pub(crate) fn all_used(&self) -> Result<(), Error> {
         let used = self.used.borrow();
         match (0..self.given.len()).find(|index| !used.contains(index)) {

@@ -1,16 +1,15 @@
-//! Reads a Seatbelt profile (the language of `sandbox-exec`) and answers what it would allow, on
-//! any system. It knows the part of the language that os-sandbox writes; everything else is an
-//! error, never ignored.
+//! Evaluates a Seatbelt profile (the language of `sandbox-exec`) on any system. It knows the part
+//! of the language that os-sandbox writes; everything else is an error, never ignored.
 //!
 //! # Terms
 //!
-//! - *operation*: what a process wants to do, such as `file-read-data`; operations form a tree,
-//!   in which `file-read*` stands above it
-//! - *subject*: what it wants to do it with: a path, an address, a name ([`Subject`])
-//! - *reading*: how rules that disagree are weighed. People who measured say two different
-//!   things, so both are asked, and a profile that depends on the difference is an error:
-//!   the last matching rule of all decides; or the rules for the operation itself decide before
-//!   those for the one above it, and among them the last
+//! - *operation*: an action of a process, such as `file-read-data`; operations form a tree, in
+//!   which `file-read*` is its parent
+//! - *subject*: the object of the action: a path, an address, a name ([`Subject`])
+//! - *reading*: the precedence of rules that disagree. Published measurements differ, so both are
+//!   evaluated, and a profile that depends on the difference is an error: the last matching rule of
+//!   all decides; or the rules for the operation itself decide before those for its parent, and
+//!   among them the last
 //!
 //! # Allowed and denied
 //!
@@ -52,7 +51,7 @@ pub enum Error {
     /// The text is not made of lists, strings and symbols.
     #[error("not a profile: {what} at byte {at}")]
     Syntax {
-        /// What is wrong.
+        /// The mistake.
         what: &'static str,
         /// Where.
         at: usize,
@@ -60,7 +59,7 @@ pub enum Error {
     /// Something that this crate does not know, or not in this place.
     #[error("unknown {what}: {text}")]
     Unknown {
-        /// What it would have been: an operation, a filter, …
+        /// The expected construct: an operation, a filter, …
         what: &'static str,
         /// The piece of the profile.
         text: String,
@@ -70,7 +69,7 @@ pub enum Error {
     Parameter {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         what: &'static str,
     },
     /// The two readings answer differently.
@@ -82,9 +81,9 @@ pub enum Error {
         operation: String,
         /// The subject that was asked about.
         subject: String,
-        /// Whether the last matching rule allows.
+        /// `true` if the last matching rule allows it.
         by_order: bool,
-        /// Whether the most specific operation allows.
+        /// `true` if the rules for the most specific operation allow it.
         by_operation: bool,
     },
 }

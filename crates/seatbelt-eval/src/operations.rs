@@ -1,6 +1,6 @@
 //! The tree of operations, as far as we use it. A rule for an operation counts for those below.
 
-/// `(operation, the one above it, what it is about)`.
+/// `(operation, its parent, the type of its subject)`.
 const TREE: [(&str, &str, About); 39] = [
     ("file*", "default", About::Path),
     ("file-read*", "file*", About::Path),
@@ -68,7 +68,7 @@ pub(crate) enum About {
     Nothing,
 }
 
-/// The known operation of this name, and what it is about.
+/// Returns the known operation of this name and the type of its subject.
 pub(crate) fn find(name: &str) -> Option<(&'static str, About)> {
     TREE.iter()
         .chain(&SOCKETS)

@@ -1,4 +1,4 @@
-//! A profile: its rules in order, and what they answer.
+//! A profile: its rules in order, and their evaluation.
 
 use crate::Error;
 use crate::filter::{self, Filter, Parameters};
@@ -60,12 +60,12 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Whether a process may do this. Nothing is decided where the two readings of the language
+    /// Returns `true` if a process may do this. An error where the two readings of the language
     /// differ.
     ///
     /// # Errors
-    /// If the operation is not known, or one that stands above others (`file-read*`), which no
-    /// process does; or if the readings differ.
+    /// If the operation is not known, or is a parent of others (`file-read*`), which no process
+    /// performs; or if the readings differ.
     pub fn allows(&self, operation: &str, subject: &Subject) -> Result<bool, Error> {
         let above_others = matches!(
             operation,
@@ -103,7 +103,7 @@ impl Profile {
         Ok(by_order)
     }
 
-    /// What the kernel's log says with each denial.
+    /// The text that the kernel logs with each denial.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()

@@ -1,6 +1,6 @@
 //! Lists, strings, regular expressions and symbols. The profile language is Scheme; this is the
 //! part of its syntax that has no surprises. Only printable ASCII and line ends are taken, so no
-//! two readers can differ in what the bytes are.
+//! two readers can decode the bytes differently.
 
 use crate::Error;
 use std::fmt;

@@ -1,8 +1,8 @@
-//! What an operation is asked about.
+//! Subjects: the objects of operations.
 
 use std::fmt;
 
-/// What a process wants to do something with.
+/// The object of an operation of a process.
 ///
 /// ```
 /// use seatbelt_eval::{Host, Subject};
@@ -20,14 +20,14 @@ pub enum Subject {
         path: Vec<u8>,
         /// Classes of extensions.
         extensions: Vec<String>,
-        /// Whether it is a directory.
+        /// `true` if it is a directory.
         directory: bool,
     },
     /// A local socket with a path.
     UnixSocket(Vec<u8>),
     /// The address that a socket connects to, or is bound to.
     Address {
-        /// Whose.
+        /// The host of the address.
         host: Host,
         /// The port.
         port: u16,
@@ -54,7 +54,7 @@ pub enum Subject {
     Nothing,
 }
 
-/// Whose address it is.
+/// The host of an address.
 ///
 /// ```
 /// assert_ne!(seatbelt_eval::Host::Loopback, seatbelt_eval::Host::Other);
@@ -74,7 +74,7 @@ pub enum Host {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// One of the same tree.
+    /// A process of this process tree.
     SameSandbox,
     /// Any other.
     Other,
