@@ -1,6 +1,5 @@
 //! A policy of the fixtures, and its conversion for commands and for file tools.
 
-use crate::world::fill;
 use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
 use os_sandbox::{Access, Environment, Network, Policy, UnixSockets};
 use serde::Deserialize;
@@ -199,4 +198,12 @@ fn access(letters: &str) -> Result<Access, String> {
 /// system files.
 pub(crate) fn assumed_top() -> PathBuf {
     PathBuf::from("/Users/me/world")
+}
+
+pub(crate) fn fill(text: &str, values: &BTreeMap<String, String>) -> String {
+    let mut out = text.to_owned();
+    for (name, value) in values {
+        out = out.replace(&format!("{{{name}}}"), value);
+    }
+    out
 }

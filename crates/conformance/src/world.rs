@@ -2,7 +2,7 @@
 //! that change the tree get a fresh one; the others share one.
 
 use crate::case::Case;
-use crate::policy::{PolicySpec, outside};
+use crate::policy::{PolicySpec, fill, outside};
 use crate::tree::{Picture, Tree, picture};
 use crate::verb::Verb;
 use os_sandbox::Policy;
@@ -192,14 +192,6 @@ pub(crate) fn places(
         .iter()
         .map(|(at, last, _)| tree.real(top, Path::new(&words[*at]), *last))
         .collect()
-}
-
-pub(crate) fn fill(text: &str, values: &BTreeMap<String, String>) -> String {
-    let mut out = text.to_owned();
-    for (name, value) in values {
-        out = out.replace(&format!("{{{name}}}"), value);
-    }
-    out
 }
 
 /// Checks from outside that a successful attempt had its effect. `before` has the earlier contents
