@@ -13,31 +13,14 @@ use sandbox_names::git::{GitPathClass, classify};
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError};
 use crate::error::{Error, ErrorReason, Verb};
+use crate::location::MountLocation;
 use crate::path::SandboxPath;
-use crate::resolve::MountLocation;
 use crate::rules::fold;
 use crate::sandbox::FileSandbox;
 use crate::walk::Lookup;
 
 /// Names that make a directory a repository: `HEAD`, and the next two or `commondir`.
 const LAYOUT: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
-
-/// Returns the protected name if `names` below `base` are a path in a `.git` that file tools may
-/// not write. A git directory itself, or one on the way to another, is not protected.
-pub(crate) fn kept_in_git(base: &[OsString], names: &[OsString]) -> Option<&'static str> {
-    let is_git = |name: &&OsString| fold(&name.to_string_lossy()) == ".git";
-    let mut all = base.iter().chain(names);
-    // The outermost `.git` counts: everything in it belongs to git.
-    all.find(is_git)?;
-    let below: Vec<String> = all.map(|name| fold(&name.to_string_lossy())).collect();
-    match classify(&below) {
-        GitPathClass::Data | GitPathClass::Container => None,
-        GitPathClass::GitOnly
-        | GitPathClass::State
-        | GitPathClass::Obeyed
-        | GitPathClass::Unknown => Some(".git"),
-    }
-}
 
 impl FileSandbox {
     /// Refuses a change that would turn a directory into a repository, or that writes a file which

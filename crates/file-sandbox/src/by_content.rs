@@ -12,9 +12,10 @@ use sandbox_names::secret::{MAX_JUDGED_BYTES, holds_private_key};
 
 use crate::backend::{AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileKind};
 use crate::error::{Error, ErrorReason, Verb};
-use crate::mount::Mount;
+use crate::location::MountLocation;
+use crate::mount::{Mount, hidden_by, path_in};
 use crate::path::SandboxPath;
-use crate::resolve::{MountLocation, hidden_by, not_found, path_in};
+use crate::refusals::not_found;
 use crate::rules::{ContentCondition, NameRuleMatch, REPOSITORY};
 use crate::sandbox::FileSandbox;
 use crate::walk::{FinalLink, Lookup};

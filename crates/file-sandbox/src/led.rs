@@ -12,9 +12,9 @@ use sandbox_names::git_config::references;
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError, BackendFile as _, FileKind};
 use crate::error::{Error, ErrorReason, Verb};
+use crate::location::MountLocation;
 use crate::mount::Mount;
 use crate::path::SandboxPath;
-use crate::resolve::MountLocation;
 use crate::rules::fold;
 use crate::sandbox::FileSandbox;
 use crate::walk::Lookup;

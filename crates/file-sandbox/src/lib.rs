@@ -75,18 +75,24 @@ mod error;
 mod backend;
 mod bare;
 mod by_content;
+mod cancellation;
 mod edit;
 mod escape;
 mod glob;
 mod hash;
 mod host;
+mod location;
 mod nearest;
+mod preload;
+mod queries;
+mod refusals;
 mod resolve;
 mod text;
 mod walk;
 
 #[cfg(feature = "tokio")]
 pub use async_files::AsyncFiles;
+pub use cancellation::CancellationToken;
 #[doc(no_inline)]
 pub use cap_std;
 pub use error::{Error, ErrorKind};
@@ -95,18 +101,16 @@ pub use limits::{HardLinks, Limits};
 pub use mode::{Mode, ParseModeError};
 pub use mount::Mount;
 pub use ops::{
-    AppendOptions, AppendOutcome, DeleteOptions, EditOptions, EditOutcome, EntryKind, ListEntry,
-    ListKinds, ListOptions, Listing, MoveOptions, MoveOutcome, OpenFile, ReadOptions, Replacement,
-    SkippedEntry, Stat, TextSlice, TotalChars, WriteOptions, WriteOutcome,
-};
-pub use ops::{
-    CancellationToken, IgnoredEntries, SearchHit, SearchOptions, SearchResults, TruncationReason,
-    WalkOptions,
+    AppendOptions, AppendOutcome, DeleteOptions, EditOptions, EditOutcome, EntryKind,
+    IgnoredEntries, ListEntry, ListKinds, ListOptions, Listing, MoveOptions, MoveOutcome, OpenFile,
+    ReadOptions, Replacement, SearchHit, SearchOptions, SearchResults, SkippedEntry, Stat,
+    TextSlice, TotalChars, TruncationReason, WalkOptions, WriteOptions, WriteOutcome,
 };
 pub use path::SandboxPath;
+pub use queries::ResolvedLocation;
 pub use restrict::Restriction;
 pub use rules::{DEFAULT_HIDDEN, DEFAULT_PROTECTED};
-pub use sandbox::{FileSandbox, FileSandboxBuilder, ResolvedLocation, RootStyle};
+pub use sandbox::{FileSandbox, FileSandboxBuilder, RootStyle};
 pub use text::TextEncoding;
 
 #[cfg(doctest)]

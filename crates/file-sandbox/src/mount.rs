@@ -12,14 +12,12 @@ use cap_std::fs::Dir;
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError, FileId, MemoryDir, block_on_ready};
 use crate::error::{Error, ErrorReason};
+use crate::escape;
 use crate::host::HostDir;
 use crate::limits::Limits;
 use crate::mode::Mode;
-use crate::ops::WriteOptions;
-use crate::path::SandboxPath;
-use crate::resolve::{hidden_by, names_below};
-use crate::rules::{NameRuleMatch, NameRules, strictest};
-use crate::sandbox::FileSandbox;
+use crate::path::{SandboxPath, names_below};
+use crate::rules::{NameRuleMatch, NameRules, TEMP_PREFIX, kept_in_git, strictest};
 
 /// One directory of the host, shown at a place in the sandbox.
 ///
@@ -141,49 +139,16 @@ impl Mount {
         Ok(self)
     }
 
-    /// Plants a file in a mount in memory, at a path below it, also where the mount is read-only:
-    /// a tree is put together before it is given away.
-    ///
-    /// ```
-    /// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-    ///
-    /// let given = Mount::memory(SandboxPath::parse("/given")?, Mode::ReadOnly)
-    ///     .with_file(&SandboxPath::parse("a/note.md")?, b"hello")?;
-    /// let files = FileSandbox::new(vec![given])?;
-    /// let note = files.path("/given/a/note.md")?;
-    /// assert_eq!(files.read(&note, Default::default())?.content, "hello");
-    /// assert!(files.write(&note, "other", Default::default()).is_err());
-    /// # Ok::<(), file_sandbox::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `INVALID_PATH` for a mount of the host, and where something is in the way.
-    pub fn with_file(self, at: &SandboxPath, bytes: &[u8]) -> Result<Self, Error> {
-        if let AnyDir::Host(_) = &*self.dir {
-            return Err(Error::new(
-                at.asked(),
-                ErrorReason::Mount {
-                    why: "files are planted in memory only",
-                    source: None,
-                },
-            ));
-        }
-        let open = Self {
+    /// Returns the mount at `/`, writable and without rules and limits.
+    pub(crate) fn without_rules(&self) -> Self {
+        Self {
             target: SandboxPath::root(),
             mode: Mode::ReadWrite,
             limits: Limits::new(),
             protected: NameRules::default(),
             hidden: NameRules::hiding(),
             ..self.clone()
-        };
-        let files = FileSandbox::new(vec![open])?;
-        let options = WriteOptions::new().create_new(true);
-        files.write_bytes(
-            &SandboxPath::parse(&format!("/{}", at.as_str().trim_start_matches('/')))?,
-            bytes,
-            options,
-        )?;
-        Ok(self)
+        }
     }
 
     fn of(target: SandboxPath, dir: AnyDir, mode: Mode) -> Self {
@@ -523,7 +488,7 @@ impl Mount {
     pub(crate) fn protected_by<'m>(&'m self, names: &[OsString]) -> Option<NameRuleMatch<'m>> {
         let own = || {
             let mut bases = self.rule_bases();
-            let text = bases.find_map(|base| crate::bare::kept_in_git(&base, names))?;
+            let text = bases.find_map(|base| kept_in_git(&base, names))?;
             Some(NameRuleMatch {
                 text,
                 by_content: None,
@@ -682,4 +647,26 @@ fn is_pseudo_filesystem(real: &Path) -> bool {
     let doors = ["/proc", "/sys", "/dev"];
     let in_door = doors.iter().any(|door| real.starts_with(door));
     real.parent().is_none() || (in_door && !real.starts_with("/dev/shm"))
+}
+
+pub(crate) fn path_in(mount: &Mount, names: &[OsString]) -> SandboxPath {
+    names.iter().fold(mount.target().clone(), |path, name| {
+        path.child(&escape::escape_name(name))
+    })
+}
+
+/// Returns the rule that hides a path in a mount.
+pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<NameRuleMatch<'m>> {
+    if is_temp(names) {
+        return Some(NameRuleMatch {
+            text: TEMP_PREFIX,
+            by_content: None,
+        });
+    }
+    mount.falls_under(&mount.hidden, names)
+}
+
+pub(crate) fn is_temp(names: &[OsString]) -> bool {
+    let ours = |name: &OsString| name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes());
+    names.iter().any(ours)
 }

@@ -7,6 +7,7 @@
 //! GHSA-hp8f-xmx4-4qrg), so none of them may reach a system call.
 
 use std::cmp::Ordering;
+use std::ffi::OsString;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -299,6 +300,15 @@ fn unescape_component(name: &str) -> Result<String, ErrorReason> {
         });
     }
     Ok(escape::escape_name(&raw).into_owned())
+}
+
+/// Returns the names of `path` below `above`; `None` if it is not below.
+pub(crate) fn names_below(path: &SandboxPath, above: &SandboxPath) -> Option<Vec<OsString>> {
+    path.below(above)?
+        .split('/')
+        .filter(|name| !name.is_empty())
+        .map(|name| escape::unescape_name(name).map(|name| name.into_owned()))
+        .collect()
 }
 
 #[cfg(test)]

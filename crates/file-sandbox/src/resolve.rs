@@ -7,59 +7,15 @@ use crate::backend::{
 };
 use crate::by_content::{ContentGuard, is_secret};
 use crate::error::{Error, ErrorReason, InvalidPath, Verb};
-use crate::escape;
 use crate::limits::HardLinks;
-use crate::mount::Mount;
+use crate::location::{MountLocation, Resolution};
+use crate::mount::{Mount, hidden_by, is_temp, path_in};
 use crate::nearest;
-use crate::path::SandboxPath;
-use crate::rules::{NameRuleMatch, TEMP_PREFIX, strictest};
-use crate::sandbox::{FileSandbox, wrong_type};
+use crate::path::{SandboxPath, names_below};
+use crate::refusals::{holds_root, not_found, wrong_type};
+use crate::rules::{TEMP_PREFIX, strictest};
+use crate::sandbox::FileSandbox;
 use crate::walk::{FinalLink, Lookup, WalkBudget, WalkError, WalkRoot, walk};
-
-/// The result of resolving a path.
-pub(crate) enum Resolution<'s> {
-    /// A directory that no mount covers, on the way to one.
-    Virtual(SandboxPath),
-    In(MountLocation<'s>),
-}
-
-/// A position in a mount, with the links resolved and its names allowed.
-pub(crate) struct MountLocation<'s> {
-    pub(crate) mount: &'s Mount,
-    pub(crate) index: usize,
-    /// The names below the mount. Only the last one may be a link.
-    pub(crate) real: Vec<OsString>,
-    pub(crate) found: Lookup<'s>,
-    /// The rule for the requested or the real path that depends on the content of the file.
-    pub(crate) by_content: Option<NameRuleMatch<'s>>,
-}
-
-impl MountLocation<'_> {
-    /// Returns its real path in the sandbox.
-    pub(crate) fn path(&self) -> SandboxPath {
-        path_in(self.mount, &self.real)
-    }
-
-    /// `true` if a change here must be on the disk before the call returns.
-    pub(crate) fn is_durable(&self, asked: bool) -> bool {
-        asked || self.mount.limits().is_durable()
-    }
-}
-
-pub(crate) fn path_in(mount: &Mount, names: &[OsString]) -> SandboxPath {
-    names.iter().fold(mount.target().clone(), |path, name| {
-        path.child(&escape::escape_name(name))
-    })
-}
-
-/// Returns the names of `path` below `above`; `None` if it is not below.
-pub(crate) fn names_below(path: &SandboxPath, above: &SandboxPath) -> Option<Vec<OsString>> {
-    path.below(above)?
-        .split('/')
-        .filter(|name| !name.is_empty())
-        .map(|name| escape::unescape_name(name).map(|name| name.into_owned()))
-        .collect()
-}
 
 impl FileSandbox {
     /// Resolves `path`.
@@ -515,16 +471,6 @@ pub(crate) struct OpenedFile<'s> {
     pub(crate) mount: &'s Mount,
 }
 
-/// Returns the refusal to change a directory above a mount point.
-pub(crate) fn holds_root(path: &SandboxPath, verb: Verb) -> Error {
-    let what = "a root of the sandbox";
-    Error::new(path.asked(), ErrorReason::Holds { verb, what })
-}
-
-pub(crate) fn not_found(path: &SandboxPath, nearest: Vec<String>) -> Error {
-    Error::new(path.asked(), ErrorReason::NotFound { nearest })
-}
-
 /// `true` if no name has an escape or is one of our temporary files. Why one pass: every read calls
 /// it.
 #[inline]
@@ -607,17 +553,6 @@ pub(crate) fn check_size(
     }
 }
 
-/// Returns the rule that hides a path in a mount.
-pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<NameRuleMatch<'m>> {
-    if is_temp(names) {
-        return Some(NameRuleMatch {
-            text: TEMP_PREFIX,
-            by_content: None,
-        });
-    }
-    mount.falls_under(&mount.hidden, names)
-}
-
 fn check_links(path: &SandboxPath, verb: Verb, meta: &FileMeta) -> Result<(), Error> {
     if meta.links <= 1 {
         return Ok(());
@@ -627,11 +562,6 @@ fn check_links(path: &SandboxPath, verb: Verb, meta: &FileMeta) -> Result<(), Er
         path.asked(),
         ErrorReason::HardLinks { verb, links },
     ))
-}
-
-fn is_temp(names: &[OsString]) -> bool {
-    let ours = |name: &OsString| name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes());
-    names.iter().any(ours)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use crate::backend::{AnyDir, BackendDir as _, FileKind, block_on_ready};
 use crate::error::{Error, ErrorKind, ErrorReason, Verb};
 use crate::mode::Mode;
-use crate::mount::Mount;
-use crate::path::SandboxPath;
-use crate::resolve::{hidden_by, names_below, not_found};
-use crate::sandbox::{FileSandbox, MountTable, wrong_type};
+use crate::mount::{Mount, hidden_by};
+use crate::path::{SandboxPath, names_below};
+use crate::refusals::{not_found, wrong_type};
+use crate::sandbox::{FileSandbox, MountTable};
 use crate::walk::{FinalLink, Lookup, WalkBudget, WalkRoot, walk};
 
 /// The part of its parent's sandbox that a child keeps. By default all of it.

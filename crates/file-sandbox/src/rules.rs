@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 
 use sandbox_names::exempt::{Exemption, is_dependencies};
 pub(crate) use sandbox_names::fold;
+use sandbox_names::git::{GitPathClass, classify};
 
 use crate::glob::{Glob, GlobState};
 
@@ -296,6 +297,23 @@ impl<'r> DirectoryRules<'r> {
         let hit = rules
             .filter(|(rule, state)| rule.glob.accepts_child(state, &name) && !rule.spares(&name));
         strictest(hit.map(|(rule, _)| rule.matching(true, self.hides)))
+    }
+}
+
+/// Returns the protected name if `names` below `base` are a path in a `.git` that file tools may
+/// not write. A git directory itself, or one on the way to another, is not protected.
+pub(crate) fn kept_in_git(base: &[OsString], names: &[OsString]) -> Option<&'static str> {
+    let is_git = |name: &&OsString| fold(&name.to_string_lossy()) == ".git";
+    let mut all = base.iter().chain(names);
+    // The outermost `.git` counts: everything in it belongs to git.
+    all.find(is_git)?;
+    let below: Vec<String> = all.map(|name| fold(&name.to_string_lossy())).collect();
+    match classify(&below) {
+        GitPathClass::Data | GitPathClass::Container => None,
+        GitPathClass::GitOnly
+        | GitPathClass::State
+        | GitPathClass::Obeyed
+        | GitPathClass::Unknown => Some(".git"),
     }
 }
 

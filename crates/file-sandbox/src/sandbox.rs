@@ -1,19 +1,18 @@
 //! `FileSandbox`: the table of mounts, and queries on it.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use cap_std::AmbientAuthority;
 
-use crate::backend::{FileId, FileKind, block_on_ready};
-use crate::error::{Error, ErrorReason, Verb};
+use crate::backend::FileId;
+use crate::cancellation::CancellationToken;
+use crate::error::{Error, ErrorReason};
 use crate::mode::Mode;
-use crate::mount::Mount;
-use crate::ops::CancellationToken;
-use crate::path::SandboxPath;
-use crate::resolve::{MountLocation, Resolution, check_size, names_below, path_in};
-use crate::walk::{FinalLink, Lookup, NestedMount};
+use crate::mount::{Mount, path_in};
+use crate::path::{SandboxPath, names_below};
+use crate::walk::NestedMount;
 
 /// Files below some mounts, and nothing else.
 ///
@@ -256,127 +255,6 @@ impl FileSandbox {
             .map_err(|error| error.with_readable(|| self.readable_roots()))
     }
 
-    /// `true` if the file or directory may be read, or could be if it existed. `false` after any
-    /// error.
-    #[must_use]
-    pub fn can_read(&self, path: &SandboxPath) -> bool {
-        self.resolve(path).is_ok()
-    }
-
-    /// `true` if the file may be written or created, or entries of the directory.
-    #[must_use]
-    pub fn can_write(&self, path: &SandboxPath) -> bool {
-        match block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write)) {
-            Ok(spot) => self.check_writable_object(path, &spot).is_ok(),
-            Err(_) => false,
-        }
-    }
-
-    /// Checks that writing the file is allowed, with the refusal that writing would give.
-    ///
-    /// # Errors
-    /// Those of writing that do not depend on the content.
-    pub fn check_write(&self, path: &SandboxPath) -> Result<(), Error> {
-        let spot = block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write))?;
-        self.check_suffix(path, &spot)?;
-        self.check_writable_object(path, &spot)
-    }
-
-    /// Checks that a file of `bytes` bytes is not too large for a path, with the refusal that
-    /// writing would give. Permission to write is not checked.
-    ///
-    /// ```
-    /// # use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
-    /// let small = Mount::memory(SandboxPath::parse("/small")?, Mode::ReadWrite)
-    ///     .with_limits(Limits::new().max_file_bytes(10));
-    /// let files = FileSandbox::new(vec![small])?;
-    /// let path = files.path("/small/a")?;
-    /// assert!(files.check_file_size(&path, 10).is_ok());
-    /// assert!(files.check_file_size(&path, 11).is_err());
-    /// # Ok::<(), file_sandbox::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `TOO_LARGE`.
-    pub fn check_file_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), Error> {
-        let too_small = |mount: &Mount| {
-            let limits = mount.limits();
-            let all = [limits.file_byte_limit(), limits.write_byte_limit()];
-            all.into_iter().flatten().any(|limit| bytes > limit)
-        };
-        if !self.table.mounts.iter().any(too_small) {
-            return Ok(());
-        }
-        match block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write)) {
-            Ok(spot) => check_size(path, spot.mount, Verb::Write, bytes),
-            Err(_) => Ok(()),
-        }
-    }
-
-    /// Checks that deleting is allowed, with the refusal that deleting would give. Existence is not
-    /// checked.
-    ///
-    /// # Errors
-    /// `READ_ONLY` and those of resolving the path.
-    pub fn check_delete(&self, path: &SandboxPath) -> Result<(), Error> {
-        block_on_ready(self.locate_for_change(path, FinalLink::Keep, Verb::Delete)).map(drop)
-    }
-
-    /// Checks that creating the directory is allowed, with the refusal that creating it would give.
-    /// Existence is not checked.
-    ///
-    /// # Errors
-    /// `READ_ONLY` and those of resolving the path.
-    pub fn check_create_dir(&self, path: &SandboxPath) -> Result<(), Error> {
-        block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Create)).map(drop)
-    }
-
-    /// Resolves all links of a path. The object need not exist.
-    ///
-    /// # Errors
-    /// Those of reading, but `NOT_FOUND` for hidden objects only.
-    pub fn resolve(&self, path: &SandboxPath) -> Result<ResolvedLocation, Error> {
-        let spot = match block_on_ready(self.locate(path, FinalLink::Follow, Verb::Access))? {
-            Resolution::Virtual(_) => {
-                return Ok(ResolvedLocation {
-                    path: path.clone(),
-                    mode: Mode::ReadOnly,
-                    exists: true,
-                    host: None,
-                });
-            }
-            Resolution::In(spot) => spot,
-        };
-        let exists = match &spot.found {
-            Lookup::Root => true,
-            Lookup::Missing { .. } => false,
-            Lookup::Entry { meta, .. } => {
-                match meta.kind {
-                    FileKind::File => {
-                        self.check_suffix(path, &spot)?;
-                        self.check_links_for_read(path, &spot, meta)?;
-                    }
-                    FileKind::Directory => {}
-                    other => return Err(wrong_type(path, Verb::Access, other)),
-                }
-                true
-            }
-        };
-        if !exists {
-            self.check_suffix(path, &spot)?;
-        }
-        Ok(ResolvedLocation {
-            host: spot.mount.host().map(|host| {
-                let mut host = host.to_owned();
-                host.extend(&spot.real);
-                host
-            }),
-            mode: spot.mount.mode(),
-            path: spot.path(),
-            exists,
-        })
-    }
-
     /// Returns this sandbox without permission to read in the mounts that `closed` selects: no
     /// bytes, no names and no hashes, by any path or link. Permission to write is unchanged: a file
     /// can be put into such a mount.
@@ -401,18 +279,6 @@ impl FileSandbox {
             mount.closed |= closed(mount);
         }
         Self::from_table(table).with_cancel(&self.cancel)
-    }
-
-    /// Returns the path at which a path enters each mount on its way: first the mount that covers
-    /// the path itself, last the one where it ends, with its links resolved. Stops at the first
-    /// error, and does not check permission to read.
-    #[must_use]
-    pub fn mounts_on_path(&self, path: &SandboxPath, follow: bool) -> Vec<SandboxPath> {
-        let last = match follow {
-            true => FinalLink::Follow,
-            false => FinalLink::Keep,
-        };
-        block_on_ready(self.mounts_on_the_way(path, last))
     }
 
     /// Returns the mode of the mount that covers a path; `None` outside every mount. Opens no file.
@@ -463,56 +329,6 @@ impl FileSandbox {
         Some(names.iter().fold(path.clone(), |path, name| {
             path.child(&crate::escape::escape_name(name))
         }))
-    }
-}
-
-/// The target of a path.
-///
-/// ```
-/// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-/// # let host = tempfile::tempdir()?;
-/// # let authority = cap_std::ambient_authority();
-/// # let target = SandboxPath::parse("/data")?;
-/// # let mount = Mount::open_ambient(target, host.path(), Mode::ReadOnly, authority)?;
-/// let files = FileSandbox::new(vec![mount])?;
-/// let resolved = files.resolve(&SandboxPath::parse("data/x/../new.md")?)?;
-/// assert_eq!(resolved.path().as_str(), "/data/new.md");
-/// assert_eq!(resolved.mode(), Mode::ReadOnly);
-/// assert!(!resolved.exists());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct ResolvedLocation {
-    path: SandboxPath,
-    mode: Mode,
-    exists: bool,
-    host: Option<PathBuf>,
-}
-
-impl ResolvedLocation {
-    /// Returns the path with all links resolved.
-    #[must_use]
-    pub fn path(&self) -> &SandboxPath {
-        &self.path
-    }
-
-    /// Returns the mode of its mount.
-    #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// `true` if the object existed.
-    #[must_use]
-    pub fn exists(&self) -> bool {
-        self.exists
-    }
-
-    /// Returns its path on the host, if the mount was opened by path. Only for showing it to a
-    /// person: opening it by path bypasses the sandbox.
-    #[must_use]
-    pub fn host(&self) -> Option<&Path> {
-        self.host.as_deref()
     }
 }
 
@@ -649,36 +465,4 @@ fn contains_elsewhere(outer: &Mount, inner: &Mount) -> bool {
         return false;
     };
     names_below(inner.target(), outer.target()).as_ref() != Some(&names)
-}
-
-pub(crate) fn wrong_type(path: &SandboxPath, verb: Verb, found: FileKind) -> Error {
-    let hint = match (verb, found) {
-        (Verb::Read, FileKind::Directory) => Some("List it instead."),
-        (Verb::List, FileKind::File) => Some("Read it instead."),
-        _ => None,
-    };
-    let found = found.words();
-    Error::new(path.asked(), ErrorReason::WrongType { verb, found, hint })
-}
-
-impl FileSandbox {
-    /// Checks the object that a write to `spot` would replace.
-    fn check_writable_object(
-        &self,
-        path: &SandboxPath,
-        spot: &MountLocation<'_>,
-    ) -> Result<(), Error> {
-        match &spot.found {
-            Lookup::Root => Ok(()),
-            Lookup::Missing { .. } => self.check_file_place(path, spot, Verb::Write),
-            Lookup::Entry { meta, .. } => match meta.kind {
-                FileKind::File => {
-                    self.check_file_place(path, spot, Verb::Write)?;
-                    self.check_links_for_write(path, spot, meta)
-                }
-                FileKind::Directory => Ok(()),
-                other => Err(wrong_type(path, Verb::Write, other)),
-            },
-        }
-    }
 }

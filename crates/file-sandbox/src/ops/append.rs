@@ -6,15 +6,16 @@ use crate::backend::{
     AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileMeta, block_on_ready,
 };
 use crate::by_content::is_key;
+use crate::cancellation::CancellationToken;
 use crate::edit;
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
 use crate::ops::atomic_write::{WriteMode, WriteSource, write_all};
 use crate::ops::lock::unchanged;
-use crate::ops::walk::CancellationToken;
 use crate::ops::write::{WriteOutcome, last_name};
 use crate::path::SandboxPath;
-use crate::resolve::{check_size, not_found};
+use crate::refusals::not_found;
+use crate::resolve::check_size;
 use crate::sandbox::FileSandbox;
 use crate::text::{self, Decoded, TextEncoding};
 use crate::walk::{FinalLink, Lookup};

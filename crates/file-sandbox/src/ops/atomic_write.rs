@@ -11,9 +11,9 @@ use std::hash::{BuildHasher as _, RandomState};
 use crate::backend::{
     AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileMeta, Handle,
 };
+use crate::cancellation::CancellationToken;
 use crate::hash::ContentHash;
 use crate::ops::lock::unchanged;
-use crate::ops::walk::CancellationToken;
 use crate::rules::TEMP_PREFIX;
 
 /// The reason why a file could not be written.

@@ -6,12 +6,13 @@ use std::ffi::{OsStr, OsString};
 use crate::backend::{AnyDir, BackendDir as _, BackendError, FileKind, FileMeta, block_on_ready};
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
+use crate::location::MountLocation;
 use crate::ops::lock::FileLock;
 use crate::ops::relocate::SubtreeCheck;
 use crate::ops::tree::{TreeVisitor, visit};
 use crate::path::SandboxPath;
-use crate::resolve::{MountLocation, holds_root, not_found};
-use crate::sandbox::{FileSandbox, wrong_type};
+use crate::refusals::{holds_root, not_found, wrong_type};
+use crate::sandbox::FileSandbox;
 use crate::walk::{FinalLink, Lookup};
 
 /// Options of a deletion.

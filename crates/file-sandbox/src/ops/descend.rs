@@ -10,18 +10,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::backend::{BackendDir as _, BackendError, BackendNames as _, FileKind, Handle};
+use crate::cancellation::CancellationToken;
 use crate::error::{Error, Verb};
 use crate::escape;
 use crate::glob::{Glob, GlobState};
+use crate::location::Resolution;
+use crate::mount::{hidden_by, path_in};
 use crate::ops::ignored::{self, IgnoreRules};
-use crate::ops::list::ListWindow;
-use crate::ops::walk::{
-    CancellationToken, IgnoredEntries, SkippedEntry, TruncationReason, WalkOptions,
-};
+use crate::ops::list_window::ListWindow;
+use crate::ops::listing::{IgnoredEntries, SkippedEntry, TruncationReason};
+use crate::ops::walk_options::WalkOptions;
 use crate::path::SandboxPath;
-use crate::resolve::{Resolution, hidden_by, path_in};
+use crate::refusals::wrong_type;
 use crate::rules::ContentCondition;
-use crate::sandbox::{FileSandbox, wrong_type};
+use crate::sandbox::FileSandbox;
 use crate::walk::{FinalLink, Lookup, WalkBudget, WalkRoot, joined, walk};
 
 /// Directories named in an answer because they could not be read.

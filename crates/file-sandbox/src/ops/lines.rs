@@ -10,8 +10,8 @@ use crate::backend::{AnyFile, BackendFile as _, FileMeta};
 use crate::error::{Error, ErrorReason};
 use crate::ops::clip::clip;
 use crate::ops::descend::TreeWalker;
+use crate::ops::listing::TruncationReason;
 use crate::ops::search::{SearchHit, SearchOptions, SearchResults};
-use crate::ops::walk::TruncationReason;
 use crate::path::SandboxPath;
 
 /// A longer expression is refused.

@@ -3,10 +3,13 @@
 //! A listing reports its omissions: `more` and `cut` at a limit, `skipped` with the reason for each
 //! unreadable directory.
 
-use crate::backend::{FileKind, block_on_ready};
+use crate::backend::block_on_ready;
 use crate::error::{Error, Verb};
 use crate::ops::descend::TreeWalker;
-use crate::ops::walk::{IgnoredEntries, SkippedEntry, TruncationReason, WalkOptions, parse_glob};
+use crate::ops::list_window::{ListKinds, ListWindow};
+use crate::ops::listing::{EntryKind, ListEntry, Listing, TruncationReason};
+use crate::ops::walk::parse_glob;
+use crate::ops::walk_options::WalkOptions;
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 
@@ -22,32 +25,6 @@ pub struct ListOptions {
     max_depth: usize,
     after: Option<String>,
     kinds: Option<ListKinds>,
-}
-
-/// Which entries are listed.
-///
-/// ```
-/// use file_sandbox::{ListKinds, ListOptions};
-/// let options = ListOptions::new().pattern("**").kinds(ListKinds::Directories);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListKinds {
-    /// Files, links and special files.
-    Files,
-    /// Directories.
-    Directories,
-    /// Both.
-    Any,
-}
-
-impl ListKinds {
-    pub(crate) fn takes(self, kind: FileKind) -> bool {
-        match self {
-            Self::Files => kind != FileKind::Directory,
-            Self::Directories => kind == FileKind::Directory,
-            Self::Any => true,
-        }
-    }
 }
 
 impl ListOptions {
@@ -103,101 +80,6 @@ impl ListOptions {
 impl Default for ListOptions {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// The answer to a listing.
-///
-/// ```
-/// # use file_sandbox::{FileSandbox, ListOptions, Mode, Mount, SandboxPath};
-/// # let host = tempfile::tempdir()?;
-/// # let authority = cap_std::ambient_authority();
-/// # let target = SandboxPath::parse("/data")?;
-/// # let mount = Mount::open_ambient(target, host.path(), Mode::ReadWrite, authority)?;
-/// # let files = FileSandbox::new(vec![mount])?;
-/// files.write(&SandboxPath::parse("/data/b/c.md")?, "", Default::default())?;
-/// files.write(&SandboxPath::parse("/data/a.md")?, "", Default::default())?;
-///
-/// let top = files.list(&SandboxPath::root(), ListOptions::new())?;
-/// assert_eq!(top.entries[0].name, "data");
-/// let all = files.list(&SandboxPath::parse("/data")?, ListOptions::new().pattern("**/*.md"))?;
-/// let names: Vec<_> = all.entries.iter().map(|entry| entry.name.as_str()).collect();
-/// assert_eq!(names, ["a.md", "b/c.md"]);
-/// assert!(!all.more && all.skipped.is_empty());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Listing {
-    /// The entries, sorted by name.
-    pub entries: Vec<ListEntry>,
-    /// `true` if more entries exist.
-    pub more: bool,
-    /// The reason why it is truncated.
-    pub cut: Option<TruncationReason>,
-    /// With [`FileSandbox::list`]: the name to continue [`after`](ListOptions::after), if more
-    /// entries follow in a known order.
-    pub next: Option<String>,
-    /// Directories that were not looked into, at most 100 of them.
-    pub skipped: Vec<SkippedEntry>,
-    /// The entries that ignore rules excluded, if they were requested.
-    pub ignored: IgnoredEntries,
-}
-
-/// One entry of a [`Listing`].
-///
-/// ```
-/// # use file_sandbox::{ListEntry, EntryKind, Listing};
-/// fn directories(listing: &Listing) -> impl Iterator<Item = &ListEntry> {
-///     listing.entries.iter().filter(|entry| entry.kind == EntryKind::Directory)
-/// }
-/// # assert_eq!(directories(&Listing::default()).count(), 0);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ListEntry {
-    /// Its path below the directory listed, without a leading slash.
-    pub name: String,
-    /// Its type; a link is not followed.
-    pub kind: EntryKind,
-}
-
-/// The type of an object.
-///
-/// ```
-/// assert_eq!(file_sandbox::EntryKind::Directory.as_str(), "directory");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Link,
-    /// A pipe, a socket, a device: neither read nor written here.
-    Other,
-}
-
-impl EntryKind {
-    /// `file`, `directory`, `link` or `other`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Directory => "directory",
-            Self::Link => "link",
-            Self::Other => "other",
-        }
-    }
-
-    pub(crate) fn of(kind: FileKind) -> Self {
-        match kind {
-            FileKind::File => Self::File,
-            FileKind::Directory => Self::Directory,
-            FileKind::Link => Self::Link,
-            FileKind::Pipe | FileKind::Socket | FileKind::Device | FileKind::Unknown => Self::Other,
-        }
     }
 }
 
@@ -262,50 +144,5 @@ impl FileSandbox {
         let listing = Listing::new(entries, descent.report);
         let next = next.filter(|_| ordered);
         Ok(Listing { next, ..listing })
-    }
-}
-
-/// The listed part of all names: a number of names after a given one. It bounds the names in
-/// memory.
-#[derive(Clone, Debug)]
-pub(crate) struct ListWindow {
-    after: Option<String>,
-    max: usize,
-    pub(crate) kinds: ListKinds,
-    /// Names from this one on are dropped, because enough names precede it.
-    pub(crate) beyond: Option<String>,
-}
-
-impl ListWindow {
-    fn new(after: Option<String>, max: usize, kinds: ListKinds) -> Self {
-        Self {
-            after,
-            max,
-            kinds,
-            beyond: None,
-        }
-    }
-
-    /// Returns the number of names in memory at which the last ones are dropped; at least one more
-    /// than are listed.
-    pub(crate) fn room(&self) -> usize {
-        self.max.saturating_add(1).saturating_mul(2).max(1024)
-    }
-
-    /// Returns the number of names that remain then.
-    pub(crate) fn kept(&self) -> usize {
-        self.max.saturating_add(1)
-    }
-
-    /// `true` if a name was listed before.
-    pub(crate) fn is_before(&self, name: &str) -> bool {
-        self.after.as_deref().is_some_and(|after| name <= after)
-    }
-
-    /// `true` if no name below a directory can be in the window.
-    pub(crate) fn leaves_out(&self, prefix: &str) -> bool {
-        let after = self.after.as_deref();
-        after.is_some_and(|after| prefix < after && !after.starts_with(prefix))
-            || self.beyond.as_deref().is_some_and(|end| prefix > end)
     }
 }

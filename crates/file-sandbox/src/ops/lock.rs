@@ -21,10 +21,10 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::backend::{
     AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileId, FileKind, FileMeta,
 };
+use crate::cancellation::CancellationToken;
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
-use crate::ops::walk::CancellationToken;
-use crate::ops::write::hash_of;
+use crate::ops::file_hash::hash_of;
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 

@@ -6,15 +6,18 @@ use crate::backend::{AnyDir, BackendDir as _, BackendError, FileKind, FileMeta, 
 use crate::by_content::is_key_at;
 use crate::error::{CurrentContent, Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
+use crate::location::MountLocation;
 use crate::mount::Mount;
 use crate::ops::atomic_write::{AtomicWriteError, NewParentDirs, WriteMode, WriteSource};
+use crate::ops::file_hash::hash_of;
 use crate::ops::lock::{FileLock, unchanged};
 use crate::ops::tree::{TreeVisitor, visit};
-use crate::ops::write::{hash_of, last_name};
+use crate::ops::write::last_name;
 use crate::path::SandboxPath;
-use crate::resolve::{MountLocation, OpenedFile, check_size, holds_root};
+use crate::refusals::{holds_root, wrong_type};
+use crate::resolve::{OpenedFile, check_size};
 use crate::rules::{DirectoryRules, REPOSITORY, fold, strictest};
-use crate::sandbox::{FileSandbox, wrong_type};
+use crate::sandbox::FileSandbox;
 use crate::walk::{FinalLink, Lookup};
 
 /// Options of a move or copy.

@@ -10,16 +10,17 @@ use crate::backend::{
     BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta, block_on_ready,
 };
 use crate::by_content::is_secret;
+use crate::cancellation::CancellationToken;
 use crate::error::{Error, Verb};
 use crate::limits::HardLinks;
+use crate::location::Resolution;
 use crate::mount::Mount;
 use crate::ops::descend::{DirEntry, DirListing, DirRef, TreeWalker};
 use crate::ops::lines::FileSearch;
-use crate::ops::walk::{
-    CancellationToken, IgnoredEntries, SkippedEntry, TruncationReason, WalkOptions, parse_glob,
-};
+use crate::ops::listing::{IgnoredEntries, SkippedEntry, TruncationReason};
+use crate::ops::walk::parse_glob;
+use crate::ops::walk_options::WalkOptions;
 use crate::path::SandboxPath;
-use crate::resolve::Resolution;
 use crate::sandbox::FileSandbox;
 use crate::walk::{FinalLink, Lookup};
 

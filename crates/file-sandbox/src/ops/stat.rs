@@ -4,9 +4,9 @@ use std::time::SystemTime;
 
 use crate::backend::{BackendDir as _, FileKind, FileMeta, block_on_ready};
 use crate::error::{Error, ErrorKind, Verb};
-use crate::ops::EntryKind;
+use crate::location::Resolution;
+use crate::ops::listing::EntryKind;
 use crate::path::SandboxPath;
-use crate::resolve::Resolution;
 use crate::sandbox::FileSandbox;
 use crate::walk::{FinalLink, Lookup};
 

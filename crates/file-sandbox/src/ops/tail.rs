@@ -2,8 +2,8 @@
 
 use crate::backend::BackendFile as _;
 use crate::error::{Error, ErrorReason, Verb};
+use crate::ops::file_hash::hash_of;
 use crate::ops::read::{ReadOptions, TextSlice, TotalChars};
-use crate::ops::write::hash_of;
 use crate::path::SandboxPath;
 use crate::resolve::OpenedFile;
 use crate::sandbox::FileSandbox;

@@ -7,19 +7,21 @@
 use std::ffi::{OsStr, OsString};
 
 use crate::backend::{
-    AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta,
-    block_on_ready,
+    AnyDir, BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta, block_on_ready,
 };
+use crate::cancellation::CancellationToken;
 use crate::error::{CurrentContent, Error, ErrorReason, Verb};
-use crate::hash::{ContentHash, ContentHasher};
+use crate::hash::ContentHash;
+use crate::location::MountLocation;
 use crate::ops::atomic_write::{
     AtomicWriteError, NewParentDirs, WriteMode, WriteSource, atomic_write,
 };
+use crate::ops::file_hash::hash_of;
 use crate::ops::lock::{FileLock, unchanged};
-use crate::ops::walk::CancellationToken;
 use crate::path::SandboxPath;
-use crate::resolve::{MountLocation, check_size, not_found};
-use crate::sandbox::{FileSandbox, wrong_type};
+use crate::refusals::{not_found, wrong_type};
+use crate::resolve::check_size;
+use crate::sandbox::FileSandbox;
 use crate::walk::{FinalLink, Lookup};
 
 /// Options of a write.
@@ -339,33 +341,6 @@ pub(crate) async fn overwrite(
         file.sync().await?;
     }
     Ok(())
-}
-
-/// Bytes at a time.
-const CHUNK_BYTES: usize = 64 * 1024;
-
-/// Of as many bytes as the file had when it was opened.
-pub(crate) async fn hash_of(
-    file: &AnyFile,
-    size: u64,
-    cancel: &CancellationToken,
-) -> Result<ContentHash, BackendError> {
-    let mut hasher = ContentHasher::new();
-    let room = usize::try_from(size).unwrap_or(CHUNK_BYTES);
-    let mut buffer = vec![0; room.clamp(1, CHUNK_BYTES)];
-    let mut offset = 0;
-    while offset < size {
-        if cancel.is_cancelled() {
-            return Err(BackendError::Cancelled);
-        }
-        let got = file.read_at(&mut buffer, offset).await?;
-        if got == 0 {
-            break;
-        }
-        hasher.take(&buffer[..got]);
-        offset += got as u64;
-    }
-    Ok(hasher.finish())
 }
 
 pub(crate) fn last_name(path: &SandboxPath, spot: &MountLocation<'_>) -> Result<OsString, Error> {
