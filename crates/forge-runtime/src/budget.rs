@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::model::Usage;
-use crate::report::{End, Time};
+use crate::report::{ElapsedTime, RunOutcome};
 
 /// One run of one worker, seen as what it uses up.
 #[derive(Debug)]
@@ -31,10 +31,10 @@ pub(crate) struct WorkerBudget {
     at_work: watch::Sender<u64>,
     started: Instant,
     /// What other programs spent on it before.
-    earlier: Time,
+    earlier: ElapsedTime,
     still: PauseClock,
     /// What ended it, where that is known before those below it have ended.
-    over: OnceLock<End>,
+    over: OnceLock<RunOutcome>,
 }
 
 /// Adds; saturating, since a model that reports nonsense has used everything up.
@@ -48,7 +48,7 @@ impl WorkerBudget {
     pub(crate) fn new(
         above: Option<Arc<WorkerBudget>>,
         limits: RunLimits,
-        earlier: Time,
+        earlier: ElapsedTime,
     ) -> Arc<WorkerBudget> {
         Arc::new(WorkerBudget {
             above,
@@ -86,26 +86,26 @@ impl WorkerBudget {
     }
 
     /// The limit that was reached, here or above: no further turn.
-    pub(crate) fn used_up(&self) -> Option<End> {
+    pub(crate) fn used_up(&self) -> Option<RunOutcome> {
         self.chain().find_map(|budget| {
             let reached = |limit: Option<u64>, used: &AtomicU64| {
                 limit.filter(|limit| used.load(Ordering::Relaxed) >= *limit)
             };
             reached(budget.limits.max_tokens(), &budget.tokens)
-                .map(|tokens| End::TokenLimit { tokens })
+                .map(|tokens| RunOutcome::TokenLimit { tokens })
                 .or_else(|| {
                     reached(budget.limits.max_cost_nano_usd(), &budget.nano_usd)
-                        .map(|nano_usd| End::CostLimit { nano_usd })
+                        .map(|nano_usd| RunOutcome::CostLimit { nano_usd })
                 })
         })
     }
 
     /// The limit that so many more calls would break, here or above.
-    pub(crate) fn too_many_calls(&self, more: u64) -> Option<End> {
+    pub(crate) fn too_many_calls(&self, more: u64) -> Option<RunOutcome> {
         self.chain().find_map(|budget| {
             let calls = budget.limits.max_tool_calls();
             let with = budget.calls.load(Ordering::Relaxed).saturating_add(more);
-            (with > calls).then_some(End::CallLimit { calls })
+            (with > calls).then_some(RunOutcome::CallLimit { calls })
         })
     }
 
@@ -158,10 +158,10 @@ impl WorkerBudget {
 
     /// Why a worker that was dropped half-way had to stop: somebody above it ran out of
     /// time, or else the run was stopped.
-    pub(crate) fn stopped_by(&self) -> End {
+    pub(crate) fn stopped_by(&self) -> RunOutcome {
         self.chain()
             .find_map(|budget| budget.over.get().cloned())
-            .unwrap_or(End::Cancelled)
+            .unwrap_or(RunOutcome::Cancelled)
     }
 
     fn wall(&self) -> Duration {
@@ -183,29 +183,29 @@ impl WorkerBudget {
     }
 
     /// How long it has been at it.
-    pub(crate) fn time(&self) -> Time {
+    pub(crate) fn time(&self) -> ElapsedTime {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        Time {
+        ElapsedTime {
             wall_ms: ms(self.wall()),
             working_ms: ms(self.working()),
         }
     }
 
     /// Whether its time was up when it went on.
-    pub(crate) fn was_out_of_time(&self) -> Option<End> {
+    pub(crate) fn was_out_of_time(&self) -> Option<RunOutcome> {
         match self.time_left() {
-            (TimeLeft::Nothing(seconds), _) => Some(End::WallLimit { seconds }),
-            (_, TimeLeft::Nothing(seconds)) => Some(End::WorkingLimit { seconds }),
+            (TimeLeft::Nothing(seconds), _) => Some(RunOutcome::WallLimit { seconds }),
+            (_, TimeLeft::Nothing(seconds)) => Some(RunOutcome::WorkingLimit { seconds }),
             (TimeLeft::Endless | TimeLeft::Some(_), TimeLeft::Endless | TimeLeft::Some(_)) => None,
         }
     }
 
     /// Returns when the worker's time is up; never, if it has no limit.
-    pub(crate) async fn time_up(&self) -> End {
+    pub(crate) async fn time_up(&self) -> RunOutcome {
         loop {
             let end = match self.time_left() {
-                (TimeLeft::Nothing(seconds), _) => End::WallLimit { seconds },
-                (_, TimeLeft::Nothing(seconds)) => End::WorkingLimit { seconds },
+                (TimeLeft::Nothing(seconds), _) => RunOutcome::WallLimit { seconds },
+                (_, TimeLeft::Nothing(seconds)) => RunOutcome::WorkingLimit { seconds },
                 (TimeLeft::Endless, TimeLeft::Endless) => std::future::pending().await,
                 (TimeLeft::Some(time), TimeLeft::Endless)
                 | (TimeLeft::Endless, TimeLeft::Some(time)) => {

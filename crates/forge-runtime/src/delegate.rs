@@ -15,7 +15,7 @@ use sandbox_config::{Grant, Worker};
 use serde_json::{Value, json};
 
 use crate::budget::WorkerBudget;
-use crate::report::End;
+use crate::report::RunOutcome;
 use crate::session::{AnswerSchema, Attachment, CANCELLED, Conversation, Session};
 
 /// The tool that names the worker to call.
@@ -325,7 +325,7 @@ impl Tool for DelegationTool {
             let shaped = worker.output_schema().is_some();
             let run = self.session.run_worker(worker, grant, caller, asked, above);
             match aside(run).await {
-                End::Answered { answer } => {
+                RunOutcome::Answered { answer } => {
                     let value = match shaped {
                         true => serde_json::from_str(&answer).unwrap_or(Value::Null),
                         false => Value::from(answer.clone()),
@@ -338,7 +338,7 @@ impl Tool for DelegationTool {
                 }
                 // The whole run was stopped: said as of every other call that this ends,
                 // whether the worker or its caller hears of it first.
-                End::Cancelled => Err(CallFailure::new(FailureCode::Cancelled, CANCELLED)),
+                RunOutcome::Cancelled => Err(CallFailure::new(FailureCode::Cancelled, CANCELLED)),
                 end => {
                     let end = for_caller(end);
                     Err(CallFailure::new(
@@ -354,8 +354,8 @@ impl Tool for DelegationTool {
 
 /// A called worker in a task of its own: workers that call workers would otherwise be polled one
 /// inside the other, down a stack that ends. Dropped, it stops the worker.
-async fn aside(work: BoxFuture<'static, End>) -> End {
-    struct AbortOnDrop(tokio::task::JoinHandle<End>);
+async fn aside(work: BoxFuture<'static, RunOutcome>) -> RunOutcome {
+    struct AbortOnDrop(tokio::task::JoinHandle<RunOutcome>);
     impl Drop for AbortOnDrop {
         fn drop(&mut self) {
             self.0.abort();
@@ -367,7 +367,7 @@ async fn aside(work: BoxFuture<'static, End>) -> End {
         Err(stopped) => match stopped.try_into_panic() {
             // Whoever makes the call deals with it.
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => End::Cancelled,
+            Err(_) => RunOutcome::Cancelled,
         },
     }
 }
@@ -384,8 +384,8 @@ fn not_attached(name: &str, why: &str) -> CallFailure {
 
 /// The end of a worker as the model that called it may know it: why a worker could not
 /// be equipped names directories and programs of the host.
-fn for_caller(end: End) -> End {
-    let End::NotEquipped { isolation, .. } = end else {
+fn for_caller(end: RunOutcome) -> RunOutcome {
+    let RunOutcome::NotEquipped { isolation, .. } = end else {
         return end;
     };
     let what = if isolation {
@@ -393,7 +393,7 @@ fn for_caller(end: End) -> End {
     } else {
         "a directory"
     };
-    End::NotEquipped {
+    RunOutcome::NotEquipped {
         reason: format!("{what} that it needs is not available"),
         hint: None,
         isolation,
@@ -477,7 +477,7 @@ mod tests {
     #[test]
     fn what_a_caller_hears_of_a_worker_names_no_place_of_the_host() {
         for isolation in [true, false] {
-            let end = for_caller(End::NotEquipped {
+            let end = for_caller(RunOutcome::NotEquipped {
                 reason: "cannot open /home/me/data".into(),
                 hint: Some("see /usr/bin/bwrap".into()),
                 isolation,
@@ -486,6 +486,6 @@ mod tests {
             assert!(!text.contains("/home") && !text.contains("/usr"), "{text}");
             assert!(end.to_string().ends_with("is not available"), "{end}");
         }
-        assert_eq!(for_caller(End::OutOfTokens), End::OutOfTokens);
+        assert_eq!(for_caller(RunOutcome::OutOfTokens), RunOutcome::OutOfTokens);
     }
 }

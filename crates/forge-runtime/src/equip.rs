@@ -13,9 +13,9 @@ use forge_tools::{
 use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
 use sandbox_config::{ExecutionMode, Grant, GrantError, MountOpener, ShellRules};
 
-use crate::docker::{Containers, Docker, WorkerNodes};
+use crate::docker::{ContainerSource, NodeContainers, WorkerNodes};
 use crate::gate::{GrantGate, IsolationAvailability};
-use crate::repositories::{NoRepositories, Repositories};
+use crate::repositories::{RepositoriesUnavailable, RepositorySource};
 
 /// How commands are to be confined.
 ///
@@ -54,9 +54,9 @@ pub struct Isolation {
     /// How commands are confined here.
     pub os: OsSandbox,
     /// Where containers come from.
-    pub docker: Docker,
+    pub docker: ContainerSource,
     /// What repositories are reached by, under the same sandbox.
-    pub repositories: Repositories,
+    pub repositories: RepositorySource,
 }
 
 impl From<OsSandbox> for Isolation {
@@ -64,8 +64,8 @@ impl From<OsSandbox> for Isolation {
     fn from(os: OsSandbox) -> Self {
         Isolation {
             os,
-            docker: Docker::default(),
-            repositories: Repositories::default(),
+            docker: ContainerSource::default(),
+            repositories: RepositorySource::default(),
         }
     }
 }
@@ -75,12 +75,12 @@ impl From<OsSandbox> for Isolation {
 /// See [`equip`].
 ///
 /// ```
-/// fn warnings(equipped: &forge_runtime::Equipped) -> &[String] {
+/// fn warnings(equipped: &forge_runtime::WorkerEquipment) -> &[String] {
 ///     &equipped.warnings
 /// }
 /// ```
 #[derive(Clone)]
-pub struct Equipped {
+pub struct WorkerEquipment {
     /// The tools.
     pub toolbox: Toolbox,
     /// How commands are confined, if the worker can run any.
@@ -119,7 +119,7 @@ pub enum EquipError {
     Grant(#[from] GrantError),
     /// A repository is granted, and cannot be reached by anything here.
     #[error("{0}")]
-    Repositories(#[from] NoRepositories),
+    Repositories(#[from] RepositoriesUnavailable),
     /// Two tools of one name.
     #[error("{0}")]
     Tools(#[from] forge_tools::ToolboxError),
@@ -160,7 +160,7 @@ pub fn equip(
     recorder: Arc<dyn Recorder>,
     redactor: Arc<Redactor>,
     extra: Vec<Box<dyn Tool>>,
-) -> Result<Equipped, EquipError> {
+) -> Result<WorkerEquipment, EquipError> {
     let beside = Extras {
         tools: extra,
         ..Extras::default()
@@ -192,7 +192,7 @@ pub(crate) fn equip_beside(
     recorder: Arc<dyn Recorder>,
     redactor: Arc<Redactor>,
     beside: Extras,
-) -> Result<Equipped, EquipError> {
+) -> Result<WorkerEquipment, EquipError> {
     let mut warnings = Vec::new();
     let files = match &beside.open {
         None => grant.files_beside(cap_std::ambient_authority(), beside.place)?,
@@ -253,7 +253,7 @@ pub(crate) fn equip_beside(
     for tool in beside.tools {
         builder = builder.boxed_tool(tool);
     }
-    Ok(Equipped {
+    Ok(WorkerEquipment {
         toolbox: builder.build()?,
         plan,
         warnings,
@@ -274,7 +274,7 @@ enum ExecutionSite {
         found: IsolationAvailability,
     },
     /// In containers.
-    Docker(Containers, IsolationAvailability),
+    Docker(NodeContainers, IsolationAvailability),
     /// In containers, of which there are none.
     NoRunner(IsolationAvailability),
 }

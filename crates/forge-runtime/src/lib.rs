@@ -4,8 +4,8 @@
 //! A [`Session`] runs a tree of workers. Each worker holds a
 //! [`Grant`](sandbox_config::Grant) that is never more than its caller's; [`equip`]
 //! turns a grant into a [`Toolbox`](forge_tools::Toolbox), and nothing else can.
-//! The model behind it is a [`Model`]: one of a [`Provider`], or a [`Playbook`], which
-//! [`Scripted`] plays against the real tools and [`Wired`] over a real wire as well.
+//! The model behind it is a [`Model`]: one of a [`ProviderEndpoint`], or a [`Playbook`], which
+//! [`ScriptedModel`] plays against the real tools and [`MockModel`] over a real wire as well.
 //!
 //! # Words
 //!
@@ -39,27 +39,34 @@ mod shortened;
 pub mod transcript;
 
 pub use delegate::CALL_WORKER;
-pub use docker::Docker;
+pub use docker::ContainerSource;
 #[cfg(feature = "docker")]
-pub use docker::{Containers, Unusable};
-pub use equip::{EquipError, Equipped, Isolation, OsSandbox, equip, hosts_not_kept, programs};
+pub use docker::{ContainersUnavailable, NodeContainers};
+pub use equip::{
+    EquipError, Isolation, OsSandbox, WorkerEquipment, equip, hosts_not_kept, programs,
+};
 pub use gate::GrantGate;
 #[cfg(feature = "wire")]
-pub use mock_provider::{WireError, Wired};
+pub use mock_provider::{MockModel, MockProviderError};
 pub use model::{
-    Event, Message, Model, ModelError, Models, Prices, Request, Retry, Stop, Thinking, ToolCall,
-    ToolDescription, ToolResult, Usage,
+    Message, Model, ModelError, ModelEvent, ModelRequest, Models, Prices, Retry, StopReason,
+    Thinking, ToolCall, ToolDescription, ToolResult, Usage,
 };
 pub use playbook::{
-    Attempt, Attempts, Playbook, PlaybookError, PlaybookWire, RECORDED, Recording, Scripted,
+    AttackAttempt, AttackAttempts, Playbook, PlaybookError, PlaybookRecorder, PlaybookWire,
+    RECORDING_HEADER, ScriptedModel,
 };
 #[cfg(feature = "providers")]
-pub use providers::{BadKey, Bounds, Connection, Key, Provider, ProviderError, Wire};
+pub use providers::{
+    HttpModel, ProviderEndpoint, ProviderError, ProviderKey, ProviderKeyError, ResponseLimits, Wire,
+};
 #[cfg(feature = "providers")]
 #[doc(hidden)]
 pub use providers::{read_stream, read_whole};
-pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport, Time};
-pub use repositories::{NoRepositories, Repositories};
-pub use retry::Retrying;
+pub use report::{
+    Dollars, ElapsedTime, ModelFailure, NoObserver, Observer, RunEvent, RunOutcome, RunReport,
+};
+pub use repositories::{RepositoriesUnavailable, RepositorySource};
+pub use retry::RetryingModel;
 pub use schemas::schema_mistakes;
-pub use session::{Attachment, Conversation, Session, SessionBuilder, Used};
+pub use session::{Attachment, Conversation, Session, SessionBuilder, UsageTotals};

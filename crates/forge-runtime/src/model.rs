@@ -112,13 +112,13 @@ pub struct ToolDescription {
 /// Everything a model needs for its next turn.
 ///
 /// ```
-/// let request = forge_runtime::Request {
+/// let request = forge_runtime::ModelRequest {
 ///     worker: "main".into(), instructions: String::new(), tools: vec![], messages: vec![],
 /// };
 /// assert_eq!(request.turns_so_far(), 0);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub struct ModelRequest {
     /// Which worker is running.
     pub worker: String,
     /// Its instructions (the system text).
@@ -129,7 +129,7 @@ pub struct Request {
     pub messages: Vec<Message>,
 }
 
-impl Request {
+impl ModelRequest {
     /// How many turns the model has had in this conversation.
     pub fn turns_so_far(&self) -> usize {
         self.messages
@@ -139,15 +139,15 @@ impl Request {
     }
 }
 
-/// A piece of a turn. A turn is over at [`Event::End`] or [`Event::Failed`]; a
+/// A piece of a turn. A turn is over at [`ModelEvent::End`] or [`ModelEvent::Failed`]; a
 /// stream that stops without either was cut, and nothing of it is executed.
 ///
 /// ```
-/// let event = forge_runtime::Event::Text("hello".into());
-/// assert!(matches!(event, forge_runtime::Event::Text(_)));
+/// let event = forge_runtime::ModelEvent::Text("hello".into());
+/// assert!(matches!(event, forge_runtime::ModelEvent::Text(_)));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum ModelEvent {
     /// More text.
     Text(String),
     /// A whole block of thinking.
@@ -162,7 +162,7 @@ pub enum Event {
     /// What the turn used; several add up. A limit on tokens counts what is reported.
     Usage(Usage),
     /// The turn is complete.
-    End(Stop),
+    End(StopReason),
     /// The turn failed.
     Failed(ModelError),
 }
@@ -238,11 +238,11 @@ impl Usage {
 /// Why a model stopped.
 ///
 /// ```
-/// assert_ne!(forge_runtime::Stop::Done, forge_runtime::Stop::OutOfTokens);
+/// assert_ne!(forge_runtime::StopReason::Done, forge_runtime::StopReason::OutOfTokens);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stop {
+pub enum StopReason {
     /// It had nothing more to say, or waits for the results of its calls.
     Done,
     /// It ran out of output tokens; a call cut in half is not executed.
@@ -374,7 +374,7 @@ impl Prices {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use forge_runtime::{Event, Model, Request, Stop};
+/// use forge_runtime::{ModelEvent, Model, ModelRequest, StopReason};
 /// use tokio::sync::mpsc;
 ///
 /// struct Echo;
@@ -382,10 +382,10 @@ impl Prices {
 ///     fn name(&self) -> String {
 ///         "echo".into()
 ///     }
-///     fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+///     fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
 ///         let (events, turn) = mpsc::channel(2);
-///         let _ = events.try_send(Event::Text(request.worker.clone()));
-///         let _ = events.try_send(Event::End(Stop::Done));
+///         let _ = events.try_send(ModelEvent::Text(request.worker.clone()));
+///         let _ = events.try_send(ModelEvent::End(StopReason::Done));
 ///         turn
 ///     }
 /// }
@@ -395,7 +395,7 @@ pub trait Model: Send + Sync + 'static {
     fn name(&self) -> String;
 
     /// Starts the next turn. Dropping the receiver cancels it.
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event>;
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent>;
 
     /// What it costs; none: nobody said.
     fn prices(&self) -> Option<Prices> {
@@ -413,7 +413,7 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         (**self).name()
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         (**self).turn(request)
     }
 
@@ -458,14 +458,14 @@ pub(crate) struct CollectedTurn {
     pub(crate) thinking: Vec<Thinking>,
     pub(crate) calls: Vec<ToolCall>,
     pub(crate) usage: Usage,
-    pub(crate) stop: Stop,
+    pub(crate) stop: StopReason,
 }
 
 /// Collects a turn to its end, as the loop does.
 #[cfg(test)]
 pub(crate) async fn collect(
-    mut events: mpsc::Receiver<Event>,
-    mut watch: impl FnMut(&Event),
+    mut events: mpsc::Receiver<ModelEvent>,
+    mut watch: impl FnMut(&ModelEvent),
 ) -> Result<CollectedTurn, ModelError> {
     let mut text = String::new();
     let mut thinking = Vec::new();
@@ -474,18 +474,18 @@ pub(crate) async fn collect(
     while let Some(event) = events.recv().await {
         watch(&event);
         match event {
-            Event::Text(more) => text.push_str(&more),
-            Event::Thinking(block) => thinking.push(block),
-            Event::Call(call) => calls.push(call),
-            Event::Alive => {}
-            Event::Again(_) => {
+            ModelEvent::Text(more) => text.push_str(&more),
+            ModelEvent::Thinking(block) => thinking.push(block),
+            ModelEvent::Call(call) => calls.push(call),
+            ModelEvent::Alive => {}
+            ModelEvent::Again(_) => {
                 // The tokens were used all the same.
                 text.clear();
                 thinking.clear();
                 calls.clear();
             }
-            Event::Usage(more) => usage = usage.plus(more),
-            Event::End(stop) => {
+            ModelEvent::Usage(more) => usage = usage.plus(more),
+            ModelEvent::End(stop) => {
                 return Ok(CollectedTurn {
                     text,
                     thinking,
@@ -494,7 +494,7 @@ pub(crate) async fn collect(
                     stop,
                 });
             }
-            Event::Failed(error) => return Err(error),
+            ModelEvent::Failed(error) => return Err(error),
         }
     }
     Err(ModelError::Cut)

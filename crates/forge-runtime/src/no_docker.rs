@@ -13,20 +13,20 @@ use crate::equip::EquipError;
 /// Where containers come from: nowhere.
 ///
 /// ```
-/// let nowhere = forge_runtime::Docker::default();
+/// let nowhere = forge_runtime::ContainerSource::default();
 /// # let _ = nowhere;
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Docker(());
+pub struct ContainerSource(());
 
 /// There are none.
 #[derive(Debug, Clone)]
-pub(crate) struct Containers(Infallible);
+pub(crate) struct NodeContainers(Infallible);
 
 /// There are none.
 pub(crate) struct WorkerNodes(Infallible);
 
-impl Docker {
+impl ContainerSource {
     /// For a program before its own end: nothing of its containers is left, since there are none.
     #[must_use]
     pub fn settle(_within: std::time::Duration) -> Vec<os_sandbox::Quarantined> {
@@ -36,14 +36,14 @@ impl Docker {
     pub(crate) fn containers(
         &self,
         _: &sandbox_config::DockerSettings,
-    ) -> Result<Containers, String> {
+    ) -> Result<NodeContainers, String> {
         Err("containers are not part of this program".to_owned())
     }
 }
 
 impl WorkerNodes {
     pub(crate) fn of(
-        containers: &Containers,
+        containers: &NodeContainers,
         _: &Grant,
         _: Option<&FileSandbox>,
         _: bool,

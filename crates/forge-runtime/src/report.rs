@@ -4,7 +4,7 @@ use forge_tools::Caller;
 use sandbox_config::MountSource;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Event, Message, ModelError, ToolCall, ToolDescription, ToolResult, Usage};
+use crate::model::{Message, ModelError, ModelEvent, ToolCall, ToolDescription, ToolResult, Usage};
 
 /// Something that happened in a run. Which run of a worker it happened to is the
 /// [number](Caller::run) of its caller: the entry worker's is 1.
@@ -55,14 +55,14 @@ pub enum RunEvent<'a> {
         /// `provider:model`.
         model: &'a str,
         /// How long the worker has been at it.
-        time: Time,
+        time: ElapsedTime,
     },
     /// A piece of a turn arrived. The whole turn follows as `Said`.
     Streamed {
         /// Whose turn.
         caller: &'a Caller,
         /// The piece.
-        event: &'a Event,
+        event: &'a ModelEvent,
     },
     /// A turn is over, and used this.
     Used {
@@ -110,9 +110,9 @@ pub enum RunEvent<'a> {
         /// Which.
         caller: &'a Caller,
         /// How.
-        end: &'a End,
+        end: &'a RunOutcome,
         /// How long the worker was at it.
-        time: Time,
+        time: ElapsedTime,
     },
     /// Something a person should know.
     Warning {
@@ -124,21 +124,21 @@ pub enum RunEvent<'a> {
 /// How long a worker has been at it, over all programs that went on with its run.
 ///
 /// ```
-/// let time = forge_runtime::Time { wall_ms: 1_500, working_ms: 900 };
+/// let time = forge_runtime::ElapsedTime { wall_ms: 1_500, working_ms: 900 };
 /// assert_eq!(serde_json::to_value(time).unwrap()["working_ms"], 900);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Time {
+pub struct ElapsedTime {
     /// From start to end, in milliseconds.
     pub wall_ms: u64,
     /// The same without the time in which a person was asked or a provider waited for.
     pub working_ms: u64,
 }
 
-impl Time {
+impl ElapsedTime {
     /// After so much more work.
-    pub(crate) fn plus_ms(self, more: u64) -> Time {
-        Time {
+    pub(crate) fn plus_ms(self, more: u64) -> ElapsedTime {
+        ElapsedTime {
             wall_ms: self.wall_ms.saturating_add(more),
             working_ms: self.working_ms.saturating_add(more),
         }
@@ -172,12 +172,12 @@ impl Observer for NoObserver {
 /// How a worker ended.
 ///
 /// ```
-/// let end = forge_runtime::End::TurnLimit { turns: 50 };
+/// let end = forge_runtime::RunOutcome::TurnLimit { turns: 50 };
 /// assert_eq!(end.to_string(), "the limit of 50 turns was reached");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
-pub enum End {
+pub enum RunOutcome {
     /// The model ended its turn.
     Answered {
         /// What it said last.
@@ -301,105 +301,109 @@ impl From<&ModelError> for ModelFailure {
     }
 }
 
-impl End {
+impl RunOutcome {
     /// Whether there is an answer.
     pub fn is_answer(&self) -> bool {
-        matches!(self, End::Answered { .. })
+        matches!(self, RunOutcome::Answered { .. })
     }
 
     /// Whether a limit ended it.
     pub fn is_limit(&self) -> bool {
         match self {
-            End::TurnLimit { .. }
-            | End::CallLimit { .. }
-            | End::TokenLimit { .. }
-            | End::WallLimit { .. }
-            | End::WorkingLimit { .. }
-            | End::CostLimit { .. }
-            | End::ContextFull { .. }
-            | End::Repeated { .. } => true,
-            End::Answered { .. }
-            | End::Refused { .. }
-            | End::OutOfTokens
-            | End::UnfitAnswer { .. }
-            | End::Cancelled
-            | End::ModelFailed { .. }
-            | End::WrongModel { .. }
-            | End::NoPrices { .. }
-            | End::NotEquipped { .. } => false,
+            RunOutcome::TurnLimit { .. }
+            | RunOutcome::CallLimit { .. }
+            | RunOutcome::TokenLimit { .. }
+            | RunOutcome::WallLimit { .. }
+            | RunOutcome::WorkingLimit { .. }
+            | RunOutcome::CostLimit { .. }
+            | RunOutcome::ContextFull { .. }
+            | RunOutcome::Repeated { .. } => true,
+            RunOutcome::Answered { .. }
+            | RunOutcome::Refused { .. }
+            | RunOutcome::OutOfTokens
+            | RunOutcome::UnfitAnswer { .. }
+            | RunOutcome::Cancelled
+            | RunOutcome::ModelFailed { .. }
+            | RunOutcome::WrongModel { .. }
+            | RunOutcome::NoPrices { .. }
+            | RunOutcome::NotEquipped { .. } => false,
         }
     }
 
     /// The key that sets the limit that ended it, if one did and a key sets it.
     pub fn limit_key(&self) -> Option<&'static str> {
         match self {
-            End::TurnLimit { .. } => Some("limits.max_turns"),
-            End::TokenLimit { .. } => Some("limits.max_tokens"),
-            End::WallLimit { .. } => Some("limits.max_wall_s"),
-            End::WorkingLimit { .. } => Some("limits.max_working_s"),
-            End::CostLimit { .. } => Some("limits.max_cost_usd"),
-            End::Repeated { .. } => Some("limits.repeat_calls"),
-            End::CallLimit { .. } => Some("limits.max_tool_calls"),
-            End::ContextFull { .. }
-            | End::UnfitAnswer { .. }
-            | End::Cancelled
-            | End::Answered { .. }
-            | End::Refused { .. }
-            | End::OutOfTokens
-            | End::ModelFailed { .. }
-            | End::WrongModel { .. }
-            | End::NoPrices { .. }
-            | End::NotEquipped { .. } => None,
+            RunOutcome::TurnLimit { .. } => Some("limits.max_turns"),
+            RunOutcome::TokenLimit { .. } => Some("limits.max_tokens"),
+            RunOutcome::WallLimit { .. } => Some("limits.max_wall_s"),
+            RunOutcome::WorkingLimit { .. } => Some("limits.max_working_s"),
+            RunOutcome::CostLimit { .. } => Some("limits.max_cost_usd"),
+            RunOutcome::Repeated { .. } => Some("limits.repeat_calls"),
+            RunOutcome::CallLimit { .. } => Some("limits.max_tool_calls"),
+            RunOutcome::ContextFull { .. }
+            | RunOutcome::UnfitAnswer { .. }
+            | RunOutcome::Cancelled
+            | RunOutcome::Answered { .. }
+            | RunOutcome::Refused { .. }
+            | RunOutcome::OutOfTokens
+            | RunOutcome::ModelFailed { .. }
+            | RunOutcome::WrongModel { .. }
+            | RunOutcome::NoPrices { .. }
+            | RunOutcome::NotEquipped { .. } => None,
         }
     }
 }
 
-impl From<ModelError> for End {
+impl From<ModelError> for RunOutcome {
     fn from(error: ModelError) -> Self {
-        End::ModelFailed {
+        RunOutcome::ModelFailed {
             cause: ModelFailure::from(&error),
             reason: error.to_string(),
         }
     }
 }
 
-impl std::fmt::Display for End {
+impl std::fmt::Display for RunOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            End::Answered { .. } => f.write_str("done"),
-            End::Refused { text } => write!(f, "the model refused: {text}"),
-            End::OutOfTokens => f.write_str("the model ran out of output tokens"),
-            End::TurnLimit { turns } => write!(f, "the limit of {turns} turns was reached"),
-            End::CallLimit { calls } => write!(f, "the limit of {calls} tool calls was reached"),
-            End::TokenLimit { tokens } => write!(f, "the limit of {tokens} tokens was reached"),
-            End::WallLimit { seconds } => write!(f, "the limit of {seconds} s was reached"),
-            End::WorkingLimit { seconds } => {
+            RunOutcome::Answered { .. } => f.write_str("done"),
+            RunOutcome::Refused { text } => write!(f, "the model refused: {text}"),
+            RunOutcome::OutOfTokens => f.write_str("the model ran out of output tokens"),
+            RunOutcome::TurnLimit { turns } => write!(f, "the limit of {turns} turns was reached"),
+            RunOutcome::CallLimit { calls } => {
+                write!(f, "the limit of {calls} tool calls was reached")
+            }
+            RunOutcome::TokenLimit { tokens } => {
+                write!(f, "the limit of {tokens} tokens was reached")
+            }
+            RunOutcome::WallLimit { seconds } => write!(f, "the limit of {seconds} s was reached"),
+            RunOutcome::WorkingLimit { seconds } => {
                 write!(f, "the limit of {seconds} s of work was reached")
             }
-            End::CostLimit { nano_usd } => {
+            RunOutcome::CostLimit { nano_usd } => {
                 write!(f, "the limit of {} was reached", Dollars(*nano_usd))
             }
-            End::ContextFull { tokens } => write!(
+            RunOutcome::ContextFull { tokens } => write!(
                 f,
                 "the conversation does not fit into the model's context of {tokens} tokens"
             ),
-            End::UnfitAnswer { problems, .. } => write!(
+            RunOutcome::UnfitAnswer { problems, .. } => write!(
                 f,
                 "the answer does not fit the output schema: {}",
                 problems.join("; ")
             ),
-            End::Cancelled => f.write_str("it was stopped"),
-            End::Repeated { calls } => write!(
+            RunOutcome::Cancelled => f.write_str("it was stopped"),
+            RunOutcome::Repeated { calls } => write!(
                 f,
                 "the same call was made {calls} times in a row with the same result"
             ),
-            End::ModelFailed { reason, .. } => f.write_str(reason),
-            End::WrongModel { model } => write!(f, "it does not run on the model `{model}`"),
-            End::NoPrices { model } => write!(
+            RunOutcome::ModelFailed { reason, .. } => f.write_str(reason),
+            RunOutcome::WrongModel { model } => write!(f, "it does not run on the model `{model}`"),
+            RunOutcome::NoPrices { model } => write!(
                 f,
                 "the cost is limited, and no prices are known for the model `{model}`"
             ),
-            End::NotEquipped { reason, .. } => f.write_str(reason),
+            RunOutcome::NotEquipped { reason, .. } => f.write_str(reason),
         }
     }
 }
@@ -437,7 +441,7 @@ impl std::fmt::Display for Dollars {
 pub struct RunReport {
     /// How the entry worker ended.
     #[serde(flatten)]
-    pub end: End,
+    pub end: RunOutcome,
     /// Turns taken in the whole tree.
     pub turns: u64,
     /// Tool calls made in the whole tree.

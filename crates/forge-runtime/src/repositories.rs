@@ -14,14 +14,15 @@ use sandbox_config::{Grant, Mode};
 use crate::equip::{EquipError, OsSandbox};
 
 /// Opens what repositories are reached by.
-type BackendOpener = dyn Fn(Support) -> Result<Arc<dyn GitBackend>, NoRepositories> + Send + Sync;
+type BackendOpener =
+    dyn Fn(Support) -> Result<Arc<dyn GitBackend>, RepositoriesUnavailable> + Send + Sync;
 
 /// What workers' repositories are reached by; by default nothing.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use std::sync::Arc;
-/// use forge_runtime::{Isolation, OsSandbox, Repositories, equip};
+/// use forge_runtime::{Isolation, OsSandbox, RepositorySource, equip};
 /// use forge_tools::git::{GitService, MemoryRepositories, StagedStore};
 /// use forge_tools::{Caller, NoRecord, NoApprover};
 ///
@@ -32,7 +33,7 @@ type BackendOpener = dyn Fn(Support) -> Result<Arc<dyn GitBackend>, NoRepositori
 /// let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
 /// let git = GitService::new(MemoryRepositories::new(), StagedStore::in_memory().unwrap());
 /// let mut isolation = Isolation::from(OsSandbox::when_needed());
-/// isolation.repositories = Repositories::of(Arc::new(git));
+/// isolation.repositories = RepositorySource::of(Arc::new(git));
 /// let equipped = equip(
 ///     project.ceiling(),
 ///     Caller::new("reader"),
@@ -47,7 +48,7 @@ type BackendOpener = dyn Fn(Support) -> Result<Arc<dyn GitBackend>, NoRepositori
 /// assert!(has("git_pull") && !has("git_stage"));
 /// ```
 #[derive(Clone, Default)]
-pub struct Repositories {
+pub struct RepositorySource {
     open: Option<Arc<BackendOpener>>,
     opened: Arc<Mutex<Option<Arc<dyn GitBackend>>>>,
 }
@@ -55,7 +56,7 @@ pub struct Repositories {
 /// Why no repository is reached.
 ///
 /// ```
-/// let none = forge_runtime::NoRepositories {
+/// let none = forge_runtime::RepositoriesUnavailable {
 ///     reason: "there is no state directory".into(),
 ///     hint: Some("set HOME".into()),
 /// };
@@ -63,20 +64,23 @@ pub struct Repositories {
 /// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{reason}")]
-pub struct NoRepositories {
+pub struct RepositoriesUnavailable {
     /// What is missing.
     pub reason: String,
     /// What to try.
     pub hint: Option<String>,
 }
 
-impl Repositories {
+impl RepositorySource {
     /// By what this opens, with what the host can enforce: once, for the first worker that has a
     /// repository.
     pub fn opened_by(
-        open: impl Fn(Support) -> Result<Arc<dyn GitBackend>, NoRepositories> + Send + Sync + 'static,
+        open: impl Fn(Support) -> Result<Arc<dyn GitBackend>, RepositoriesUnavailable>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
-        Repositories {
+        RepositorySource {
             open: Some(Arc::new(open)),
             opened: Arc::default(),
         }
@@ -84,7 +88,7 @@ impl Repositories {
 
     /// By this.
     pub fn of(backend: Arc<dyn GitBackend>) -> Self {
-        Repositories {
+        RepositorySource {
             open: None,
             opened: Arc::new(Mutex::new(Some(backend))),
         }
@@ -101,7 +105,7 @@ impl Repositories {
         }
         let mut granted = RepoGrants::default();
         for one in grant.repositories() {
-            let repo = Repo::parse(one.address()).map_err(|error| NoRepositories {
+            let repo = Repo::parse(one.address()).map_err(|error| RepositoriesUnavailable {
                 reason: format!("{} ({})", error.message(), one.origin()),
                 hint: None,
             })?;
@@ -114,13 +118,13 @@ impl Repositories {
         Ok(all(self.backend(os)?, granted))
     }
 
-    fn backend(&self, os: &OsSandbox) -> Result<Arc<dyn GitBackend>, NoRepositories> {
+    fn backend(&self, os: &OsSandbox) -> Result<Arc<dyn GitBackend>, RepositoriesUnavailable> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(backend) = opened.as_ref() {
             return Ok(Arc::clone(backend));
         }
         let Some(open) = &self.open else {
-            return Err(NoRepositories {
+            return Err(RepositoriesUnavailable {
                 reason: "repositories are granted, and nothing here reaches any".to_owned(),
                 hint: None,
             });
@@ -137,9 +141,9 @@ impl Repositories {
     }
 }
 
-impl fmt::Debug for Repositories {
+impl fmt::Debug for RepositorySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Repositories").finish_non_exhaustive()
+        f.debug_struct("RepositorySource").finish_non_exhaustive()
     }
 }
 

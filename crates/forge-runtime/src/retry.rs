@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::model::{Event, Model, ModelError, Prices, Request, Retry};
+use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices, Retry};
 
 /// The longest pause that we choose ourselves.
 const LONGEST_MS: u64 = 30_000;
@@ -22,12 +22,12 @@ const MAX_WAITING: usize = 64;
 
 /// A model whose failures are tried again if they pass: busy, unreachable or cut off.
 ///
-/// Each attempt is announced by [`Event::Again`], which voids what came of the one before.
+/// Each attempt is announced by [`ModelEvent::Again`], which voids what came of the one before.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 /// # use std::sync::Arc;
-/// # use forge_runtime::{Event, Model, ModelError, Request, Retrying};
+/// # use forge_runtime::{ModelEvent, Model, ModelError, ModelRequest, RetryingModel};
 /// # use tokio::sync::mpsc;
 /// /// Always breaks off.
 /// struct Broken;
@@ -35,13 +35,13 @@ const MAX_WAITING: usize = 64;
 ///     fn name(&self) -> String {
 ///         "broken".into()
 ///     }
-///     fn turn(&self, _: Arc<Request>) -> mpsc::Receiver<Event> {
+///     fn turn(&self, _: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
 ///         mpsc::channel(1).1
 ///     }
 /// }
 /// // Pauses of 20 ms together, then it gives up.
-/// let model = Retrying::new(Arc::new(Broken), 20).first_pause_ms(5);
-/// # let request = Arc::new(Request {
+/// let model = RetryingModel::new(Arc::new(Broken), 20).first_pause_ms(5);
+/// # let request = Arc::new(ModelRequest {
 /// #     worker: String::new(), instructions: String::new(), tools: vec![], messages: vec![],
 /// # });
 /// # let last = rt.block_on(async {
@@ -52,19 +52,19 @@ const MAX_WAITING: usize = 64;
 /// }
 /// # last
 /// # });
-/// assert_eq!(last, Some(Event::Failed(ModelError::Cut)));
+/// assert_eq!(last, Some(ModelEvent::Failed(ModelError::Cut)));
 /// ```
 #[derive(Clone)]
-pub struct Retrying {
+pub struct RetryingModel {
     model: Arc<dyn Model>,
     total_ms: u64,
     first_ms: u64,
 }
 
-impl Retrying {
+impl RetryingModel {
     /// `model`, tried again for at most `total_ms` after the first failure of a turn.
     pub fn new(model: Arc<dyn Model>, total_ms: u64) -> Self {
-        Retrying {
+        RetryingModel {
             model,
             total_ms,
             first_ms: 1_000,
@@ -79,7 +79,7 @@ impl Retrying {
         self
     }
 
-    async fn speak(&self, request: Arc<Request>, events: &mpsc::Sender<Event>) {
+    async fn speak(&self, request: Arc<ModelRequest>, events: &mpsc::Sender<ModelEvent>) {
         let mut failed_first: Option<Instant> = None;
         let mut attempt = 1;
         loop {
@@ -93,7 +93,7 @@ impl Retrying {
             let wait_ms = self.pause_ms(attempt, &error);
             let no_more = wait_ms > left_ms || left_ms == 0 || attempt >= MAX_ATTEMPTS;
             if !error.passes() || no_more {
-                let _gone = events.send(Event::Failed(error)).await;
+                let _gone = events.send(ModelEvent::Failed(error)).await;
                 return;
             }
             attempt += 1;
@@ -102,7 +102,7 @@ impl Retrying {
                 wait_ms,
                 reason: error.to_string(),
             };
-            if events.send(Event::Again(retry)).await.is_err() {
+            if events.send(ModelEvent::Again(retry)).await.is_err() {
                 return;
             }
             sleep(Duration::from_millis(wait_ms)).await;
@@ -112,13 +112,13 @@ impl Retrying {
     /// Hands on what comes; an error if the turn failed.
     async fn attempt(
         &self,
-        request: Arc<Request>,
-        events: &mpsc::Sender<Event>,
+        request: Arc<ModelRequest>,
+        events: &mpsc::Sender<ModelEvent>,
     ) -> Result<(), ModelError> {
         let mut turn = self.model.turn(request);
         while let Some(event) = turn.recv().await {
-            let is_over = matches!(event, Event::End(_));
-            if let Event::Failed(error) = event {
+            let is_over = matches!(event, ModelEvent::End(_));
+            if let ModelEvent::Failed(error) = event {
                 return Err(error);
             }
             if events.send(event).await.is_err() || is_over {
@@ -148,21 +148,21 @@ impl Retrying {
     }
 }
 
-impl std::fmt::Debug for Retrying {
+impl std::fmt::Debug for RetryingModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Retrying")
+        f.debug_struct("RetryingModel")
             .field("model", &self.model.name())
             .field("total_ms", &self.total_ms)
             .finish_non_exhaustive()
     }
 }
 
-impl Model for Retrying {
+impl Model for RetryingModel {
     fn name(&self) -> String {
         self.model.name()
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let (events, turn) = mpsc::channel(MAX_WAITING);
         let model = self.clone();
         tokio::spawn(async move {

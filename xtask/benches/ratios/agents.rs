@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_runtime::{Event, Model, Playbook, Request, Scripted, Session, Stop, ToolCall};
+use forge_runtime::{
+    Model, ModelEvent, ModelRequest, Playbook, ScriptedModel, Session, StopReason, ToolCall,
+};
 use sandbox_config::{Project, Sources, TrustedSettings, load};
 use serde_json::json;
 use tokio::sync::{Barrier, mpsc};
@@ -103,19 +105,19 @@ impl Model for Replay {
         "replay:bench".to_owned()
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let (events, turn) = mpsc::channel(3);
         let number = request.turns_so_far();
         // The channel holds them all.
-        let _ = events.try_send(Event::Text("x".repeat(self.bytes)));
+        let _ = events.try_send(ModelEvent::Text("x".repeat(self.bytes)));
         if number + 1 < TURNS {
-            let _ = events.try_send(Event::Call(ToolCall {
+            let _ = events.try_send(ModelEvent::Call(ToolCall {
                 id: number.to_string(),
                 tool: "nothing".to_owned(),
                 arguments: json!({ "number": number }),
             }));
         }
-        let _ = events.try_send(Event::End(Stop::Done));
+        let _ = events.try_send(ModelEvent::End(StopReason::Done));
         turn
     }
 }
@@ -160,7 +162,7 @@ fn resident(dir: &Path) -> Result<Option<f64>, Box<dyn Error>> {
 
 /// Waits before the last turn until all the others are there as well.
 struct AtOnce {
-    played: Scripted,
+    played: ScriptedModel,
     all: Arc<Barrier>,
 }
 
@@ -169,7 +171,7 @@ impl Model for AtOnce {
         self.played.name()
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         if request.turns_so_far() < 5 {
             return self.played.turn(request);
         }
@@ -203,7 +205,7 @@ pub(crate) fn operate(dir: &Path) -> Result<(), Box<dyn Error>> {
         let mut running = Vec::new();
         for _ in 0..WORKERS {
             let model = AtOnce {
-                played: Scripted::new("bench", Playbook::parse(&playbook)?),
+                played: ScriptedModel::new("bench", Playbook::parse(&playbook)?),
                 all: Arc::clone(&all),
             };
             let session = Session::builder(model).build();

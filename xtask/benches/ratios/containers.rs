@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process;
 use std::time::Duration;
 
-use forge_runtime::containers::{INSIDE, Program};
+use forge_runtime::containers::{INSIDE, ProgramBundle};
 use forge_tools::CommandSpec;
 use forge_tools::node::{
     CommandEvent, NodeClient, NodeConnectOptions, PathMapping, ServeOptions, Setup, serve,
@@ -121,7 +121,7 @@ struct Running {
 impl Inner {
     fn new(daemon: &Daemon, policy: Policy) -> Result<Inner, Box<dyn Error>> {
         let maps = std::fs::read_to_string("/proc/self/maps")?;
-        let program = Program::of(&std::env::current_exe()?, &maps)?;
+        let program = ProgramBundle::of(&std::env::current_exe()?, &maps)?;
         let plan = plan(daemon, &policy, |mut settings| {
             for part in program.parts() {
                 let host = part.host().canonicalize()?;

@@ -3,7 +3,7 @@
 //! into what pieces a stream is cut, and how it is cut changes nothing of what is read.
 #![no_main]
 
-use forge_runtime::{Event, Wire, read_stream, read_whole};
+use forge_runtime::{ModelEvent, Wire, read_stream, read_whole};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -25,27 +25,27 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn ends_once(events: &[Event]) {
+fn ends_once(events: &[ModelEvent]) {
     let (last, before) = events.split_last().expect("an end");
-    let before_the_end = |event: &Event| match event {
-        Event::Text(_) | Event::Thinking(_) | Event::Call(_) | Event::Alive | Event::Usage(_) => {
+    let before_the_end = |event: &ModelEvent| match event {
+        ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::Call(_) | ModelEvent::Alive | ModelEvent::Usage(_) => {
             true
         }
-        Event::Again(_) | Event::End(_) | Event::Failed(_) => false,
+        ModelEvent::Again(_) | ModelEvent::End(_) | ModelEvent::Failed(_) => false,
     };
     assert!(before.iter().all(before_the_end), "{events:?}");
     match last {
-        Event::End(_) => {}
-        Event::Failed(error) => {
+        ModelEvent::End(_) => {}
+        ModelEvent::Failed(error) => {
             assert!(!error.to_string().is_empty());
-            let calls = |event: &Event| matches!(event, Event::Call(_));
+            let calls = |event: &ModelEvent| matches!(event, ModelEvent::Call(_));
             assert!(!before.iter().any(calls), "{events:?}");
         }
-        Event::Text(_)
-        | Event::Thinking(_)
-        | Event::Call(_)
-        | Event::Alive
-        | Event::Again(_)
-        | Event::Usage(_) => panic!("{last:?} is no end"),
+        ModelEvent::Text(_)
+        | ModelEvent::Thinking(_)
+        | ModelEvent::Call(_)
+        | ModelEvent::Alive
+        | ModelEvent::Again(_)
+        | ModelEvent::Usage(_) => panic!("{last:?} is no end"),
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use forge_runtime::transcript::{CannotGoOn, GoneOn, Past, Transcript, Writer, read};
+use forge_runtime::transcript::{NotResumable, ResumeRecord, History, Transcript, TranscriptWriter, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -22,9 +22,9 @@ fuzz_target!(|bytes: &[u8]| {
     let sound = &bytes[..transcript.sound_bytes as usize];
     assert!(sound.ends_with(b"\n"));
     for same_model in [true, false] {
-        match Past::of(&transcript, same_model) {
+        match History::of(&transcript, same_model) {
             Ok(past) => goes_on(&transcript, sound, &past),
-            Err(CannotGoOn::Answered) => {
+            Err(NotResumable::Answered) => {
                 let entry = transcript.entry().expect("a worker that answered");
                 assert!(entry.end.as_ref().is_some_and(|end| end.is_answer()));
             }
@@ -33,9 +33,9 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// As a program that goes on does: its line, then the results that were not kept.
-fn goes_on(transcript: &Transcript, sound: &[u8], past: &Past) {
-    let writer = Writer::new(sound.to_vec(), Arc::default()).behind(transcript);
-    let line = GoneOn {
+fn goes_on(transcript: &Transcript, sound: &[u8], past: &History) {
+    let writer = TranscriptWriter::new(sound.to_vec(), Arc::default()).behind(transcript);
+    let line = ResumeRecord {
         forge: "0.0.0".to_owned(),
         model_flag: None,
         basis: transcript.basis().clone(),
@@ -46,7 +46,7 @@ fn goes_on(transcript: &Transcript, sound: &[u8], past: &Past) {
     writer.gone_on(line).expect("memory does not fail");
     past.keep(&writer).expect("memory does not fail");
     let after = read(&*writer.into_inner()).expect("what was added fits");
-    let again = Past::of(&after, true).expect("nobody answered");
+    let again = History::of(&after, true).expect("nobody answered");
     assert!(again.interrupted().is_empty());
     assert_eq!(again.used(), past.used());
 }

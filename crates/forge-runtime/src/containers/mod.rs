@@ -4,4 +4,4 @@ mod elf;
 pub mod image;
 mod program;
 
-pub use program::{INSIDE, Part, Program, ProgramError};
+pub use program::{INSIDE, ProgramBundle, ProgramError, ProgramFile};

@@ -15,26 +15,26 @@ const PROGRAM: &str = "forge";
 /// Most libraries that a program may need.
 const MAX_LIBRARIES: usize = 256;
 
-/// One file of a [`Program`], and what it is called in its directory.
+/// One file of a [`ProgramBundle`], and what it is called in its directory.
 ///
 /// ```
 /// # fn main() -> Result<(), forge_runtime::containers::ProgramError> {
 /// # if !cfg!(target_os = "linux") { return Ok(()) }
 /// # let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
 /// # let own = std::env::current_exe().unwrap();
-/// use forge_runtime::containers::Program;
-/// let program = Program::of(&own, &maps)?;
+/// use forge_runtime::containers::ProgramBundle;
+/// let program = ProgramBundle::of(&own, &maps)?;
 /// assert_eq!(program.parts()[0].name(), "forge");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Part {
+pub struct ProgramFile {
     name: String,
     host: PathBuf,
 }
 
-impl Part {
+impl ProgramFile {
     /// Its name below [`INSIDE`].
     #[must_use]
     pub fn name(&self) -> &str {
@@ -53,21 +53,21 @@ impl Part {
 /// ```
 /// # fn main() -> Result<(), forge_runtime::containers::ProgramError> {
 /// # if !cfg!(target_os = "linux") { return Ok(()) }
-/// use forge_runtime::containers::{INSIDE, Program};
+/// use forge_runtime::containers::{INSIDE, ProgramBundle};
 /// // What this process was started from, and what it has mapped.
 /// let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
 /// let own = std::env::current_exe().unwrap();
 ///
-/// let program = Program::of(&own, &maps)?;
+/// let program = ProgramBundle::of(&own, &maps)?;
 /// let command = program.command();
 /// assert!(command.iter().all(|word| word.starts_with(INSIDE) || word.starts_with("--")));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct ProgramBundle {
     /// The program itself, then what it needs, by name.
-    parts: Vec<Part>,
+    parts: Vec<ProgramFile>,
     loader: Option<DynamicLoader>,
     architecture: &'static str,
 }
@@ -83,10 +83,10 @@ struct DynamicLoader {
 /// Why a program cannot be taken along.
 ///
 /// ```
-/// use forge_runtime::containers::Program;
+/// use forge_runtime::containers::ProgramBundle;
 /// use std::path::Path;
 ///
-/// let error = Program::of(Path::new("/nonexistent/forge"), "").unwrap_err();
+/// let error = ProgramBundle::of(Path::new("/nonexistent/forge"), "").unwrap_err();
 /// assert!(error.to_string().contains("/nonexistent/forge"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,20 +96,20 @@ pub struct ProgramError {
     why: String,
 }
 
-impl Program {
+impl ProgramBundle {
     /// The program in this file, which runs as a process whose `/proc/PID/maps` says `maps`. Of a
     /// static one nothing is looked for there.
     ///
     /// # Errors
     /// [`ProgramError`] if it is none for Linux, or something that it needs is not to be found.
-    pub fn of(file: &Path, maps: &str) -> Result<Program, ProgramError> {
+    pub fn of(file: &Path, maps: &str) -> Result<ProgramBundle, ProgramError> {
         let own = read(file)?;
         // What a loader was told to start is not what runs, as the system has it.
         if own.interpreter.is_none() && own.own_name.is_some() {
             let why = "it is a library, or a loader: start forge directly, not through one";
             return Err(refused(file, why.to_owned()));
         }
-        let mut program = Program {
+        let mut program = ProgramBundle {
             parts: Vec::new(),
             loader: None,
             architecture: own.architecture,
@@ -119,7 +119,7 @@ impl Program {
             let loader = Path::new(path);
             let name =
                 named(loader).ok_or_else(|| refused(file, format!("its loader is {path}")))?;
-            others.insert(Part {
+            others.insert(ProgramFile {
                 name: name.clone(),
                 host: loader.to_owned(),
             });
@@ -129,7 +129,7 @@ impl Program {
             });
             libraries(file, &own, maps, &mut others)?;
         }
-        program.parts.push(Part {
+        program.parts.push(ProgramFile {
             name: PROGRAM.to_owned(),
             host: file.to_owned(),
         });
@@ -139,7 +139,7 @@ impl Program {
 
     /// Its files: the program first.
     #[must_use]
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[ProgramFile] {
         &self.parts
     }
 
@@ -195,7 +195,7 @@ fn libraries(
     file: &Path,
     own: &Elf,
     maps: &str,
-    found: &mut BTreeSet<Part>,
+    found: &mut BTreeSet<ProgramFile>,
 ) -> Result<(), ProgramError> {
     let mut mapped = BTreeMap::new();
     for path in executable(maps) {
@@ -220,7 +220,7 @@ fn libraries(
         };
         wanted.extend(elf.needed.iter().cloned());
         if !found.iter().any(|part| part.name == name) {
-            found.insert(Part {
+            found.insert(ProgramFile {
                 name,
                 host: (*path).to_owned(),
             });
@@ -270,9 +270,9 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    fn own() -> Program {
+    fn own() -> ProgramBundle {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        Program::of(&std::env::current_exe().unwrap(), &maps).unwrap()
+        ProgramBundle::of(&std::env::current_exe().unwrap(), &maps).unwrap()
     }
 
     /// In a directory of its own, through the loader that is there too.
@@ -321,7 +321,7 @@ mod tests {
     fn names_are_unique_and_the_program_comes_first() {
         let program = own();
         assert_eq!(program.parts()[0].name(), "forge");
-        let names: BTreeSet<&str> = program.parts().iter().map(Part::name).collect();
+        let names: BTreeSet<&str> = program.parts().iter().map(ProgramFile::name).collect();
         assert_eq!(names.len(), program.parts().len());
         assert_eq!(program.is_static(), program.parts().len() == 1);
         for (path, name) in program.looked_for() {
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn a_loader_is_no_program() {
         if let Some(loader) = own().loader {
-            let error = Program::of(Path::new(&loader.path), "").unwrap_err();
+            let error = ProgramBundle::of(Path::new(&loader.path), "").unwrap_err();
             assert!(
                 error.to_string().contains("start forge directly"),
                 "{error}"
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_mapped_is_named() {
-        let program = Program::of(&std::env::current_exe().unwrap(), "");
+        let program = ProgramBundle::of(&std::env::current_exe().unwrap(), "");
         if let Err(error) = program {
             assert!(error.to_string().contains("is not to be found"), "{error}");
         }

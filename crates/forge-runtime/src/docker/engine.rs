@@ -8,9 +8,9 @@ use os_sandbox::docker::{self, Address, Engine, ImageName, Settings};
 use sandbox_config::{ContainerNetwork, Reuse};
 
 use super::NODE;
-use super::node_containers::{Containers, NodeContainersInner};
+use super::node_containers::{NodeContainers, NodeContainersInner};
 use crate::containers::image::VERSION_LABEL;
-use crate::containers::{INSIDE, Program};
+use crate::containers::{INSIDE, ProgramBundle};
 
 /// Different engines or images that one process knows.
 const MAX_KNOWN: usize = 16;
@@ -19,24 +19,24 @@ const MAX_KNOWN: usize = 16;
 /// out by running something, once for each image, when a worker needs it. The default is from nowhere.
 ///
 /// ```
-/// use forge_runtime::Docker;
+/// use forge_runtime::ContainerSource;
 /// // Nothing has been looked for yet.
-/// let docker = Docker::new().host("tcp://127.0.0.1:9");
+/// let docker = ContainerSource::new().host("tcp://127.0.0.1:9");
 /// # let _ = docker;
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Docker {
+pub struct ContainerSource {
     /// Otherwise there is no engine, wherever one may be.
     reached: bool,
     host: Option<String>,
     certificates: Option<PathBuf>,
     state_dir: Option<PathBuf>,
-    program: Option<fn() -> Result<Program, String>>,
+    program: Option<fn() -> Result<ProgramBundle, String>>,
     known: Arc<Mutex<Vec<ProbedEngine>>>,
 }
 
 /// What came of trying.
-type ProbeResult = Result<Containers, Unusable>;
+type ProbeResult = Result<NodeContainers, ContainersUnavailable>;
 
 #[derive(Debug)]
 struct ProbedEngine {
@@ -47,20 +47,20 @@ struct ProbedEngine {
 /// Why no containers can be run, and what to do about it; for people.
 ///
 /// ```
-/// let docker = forge_runtime::Docker::new().host("unix:///nonexistent/docker.sock");
+/// let docker = forge_runtime::ContainerSource::new().host("unix:///nonexistent/docker.sock");
 /// let unusable = docker.try_out(&sandbox_config::DockerSettings::default()).unwrap_err();
 /// assert!(!unusable.to_string().is_empty());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub struct Unusable {
+pub struct ContainersUnavailable {
     pub(super) why: String,
     pub(super) hint: Option<String>,
 }
 
-impl Unusable {
+impl ContainersUnavailable {
     pub(super) fn new(why: impl Into<String>) -> Self {
-        Unusable {
+        ContainersUnavailable {
             why: why.into(),
             hint: None,
         }
@@ -86,22 +86,22 @@ impl Unusable {
     }
 }
 
-impl From<os_sandbox::Error> for Unusable {
+impl From<os_sandbox::Error> for ContainersUnavailable {
     fn from(error: os_sandbox::Error) -> Self {
-        Unusable {
+        ContainersUnavailable {
             hint: error.hint().map(str::to_owned),
             why: error.to_string(),
         }
     }
 }
 
-impl Docker {
+impl ContainerSource {
     /// The engine at the usual place.
     #[must_use]
     pub fn new() -> Self {
-        Docker {
+        ContainerSource {
             reached: true,
-            ..Docker::default()
+            ..ContainerSource::default()
         }
     }
 
@@ -129,7 +129,7 @@ impl Docker {
     /// Finds what is to run in containers whose image has no forge of its own: this program, or why
     /// that cannot be.
     #[must_use]
-    pub fn program(mut self, program: fn() -> Result<Program, String>) -> Self {
+    pub fn program(mut self, program: fn() -> Result<ProgramBundle, String>) -> Self {
         self.program = Some(program);
         self
     }
@@ -138,8 +138,11 @@ impl Docker {
     /// for the engine.
     ///
     /// # Errors
-    /// [`Unusable`].
-    pub fn try_out(&self, asked: &sandbox_config::DockerSettings) -> Result<Containers, Unusable> {
+    /// [`ContainersUnavailable`].
+    pub fn try_out(
+        &self,
+        asked: &sandbox_config::DockerSettings,
+    ) -> Result<NodeContainers, ContainersUnavailable> {
         // Held while it is tried, so that it is done once.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.iter().find(|known| known.asked == *asked) {
@@ -158,7 +161,9 @@ impl Docker {
 
     fn look(&self, asked: &sandbox_config::DockerSettings) -> ProbeResult {
         if !self.reached {
-            return Err(Unusable::new("nothing that runs containers is available"));
+            return Err(ContainersUnavailable::new(
+                "nothing that runs containers is available",
+            ));
         }
         let mut address = match asked.host().or(self.host.as_deref()) {
             Some(host) => Address::parse(host)?,
@@ -172,7 +177,7 @@ impl Docker {
         let name = ImageName::parse(asked.image())?;
         let image = engine.image(&name)?;
         let image = image.ok_or_else(|| {
-            Unusable::new(format!(
+            ContainersUnavailable::new(format!(
                 "the container engine does not have the image {name}"
             ))
             .hint("build it with `forge image build`, or name one that is there in `docker.image`")
@@ -195,9 +200,9 @@ impl Docker {
             true => image.entrypoint().to_vec(),
             false => {
                 let program = match &self.program {
-                    Some(program) => program().map_err(Unusable::new)?,
+                    Some(program) => program().map_err(ContainersUnavailable::new)?,
                     None => {
-                        return Err(Unusable::new(format!(
+                        return Err(ContainersUnavailable::new(format!(
                             "there is no forge of this version in the image {}",
                             settings.image()
                         ))
@@ -211,7 +216,7 @@ impl Docker {
             }
         };
         let ready = |engine, settings| {
-            Ok::<_, Unusable>(Containers(Arc::new(NodeContainersInner {
+            Ok::<_, ContainersUnavailable>(NodeContainers(Arc::new(NodeContainersInner {
                 containers: docker::Containers::new(engine, settings)?,
                 reuse: asked.reuse(),
                 state_dir: self.state_dir.clone(),
@@ -232,14 +237,14 @@ impl Docker {
         match (asked.reuse(), own) {
             (Reuse::Call, true) => {}
             (Reuse::Session, _) => {
-                return Err(Unusable::new(format!(
+                return Err(ContainersUnavailable::new(format!(
                     "{elsewhere}, and a container that lives through many calls would not bring \
                      them back after each"
                 ))
                 .hint("set `docker.reuse: call`, or use an engine of this machine"));
             }
             (Reuse::Call, false) => {
-                return Err(Unusable::new(format!(
+                return Err(ContainersUnavailable::new(format!(
                     "{elsewhere}, and so not forge; there is no forge of this version in the image"
                 ))
                 .hint("build one there with `forge image build --base IMAGE`"));

@@ -3,15 +3,15 @@
 //!
 //! What runs inside is forge itself. An image that was built for that has it; into containers of any
 //! other image this program is shown, read-only, with what it needs to run
-//! ([`Program`](crate::containers::Program)).
+//! ([`ProgramBundle`](crate::containers::ProgramBundle)).
 
 mod engine;
 mod node_containers;
 mod nodes;
 mod thread;
 
-pub use engine::{Docker, Unusable};
-pub use node_containers::Containers;
+pub use engine::{ContainerSource, ContainersUnavailable};
+pub use node_containers::NodeContainers;
 pub(crate) use nodes::WorkerNodes;
 
 /// Where calls are said to run.

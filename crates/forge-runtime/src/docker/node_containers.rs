@@ -15,7 +15,7 @@ use sandbox_config::Reuse;
 use tokio::io::AsyncReadExt as _;
 
 use super::PLACE;
-use super::engine::Unusable;
+use super::engine::ContainersUnavailable;
 use super::thread::{in_nodes, on_nodes};
 
 /// How long a container and the node in it may take to be ready.
@@ -26,13 +26,13 @@ const MAX_SAID_BYTES: usize = 4 * 1024;
 /// An engine with an image that a node was run in.
 ///
 /// ```no_run
-/// let docker = forge_runtime::Docker::new();
+/// let docker = forge_runtime::ContainerSource::new();
 /// let containers = docker.try_out(&sandbox_config::DockerSettings::default())?;
 /// println!("{} {}", containers.engine_version(), containers.digest());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Containers(pub(super) Arc<NodeContainersInner>);
+pub struct NodeContainers(pub(super) Arc<NodeContainersInner>);
 
 #[derive(Debug)]
 pub(super) struct NodeContainersInner {
@@ -43,7 +43,7 @@ pub(super) struct NodeContainersInner {
     pub(super) command: Vec<String>,
 }
 
-impl Containers {
+impl NodeContainers {
     /// The version of the engine.
     #[must_use]
     pub fn engine_version(&self) -> &str {
@@ -61,9 +61,9 @@ impl Containers {
 
     /// Runs a node, and has it read a file of this machine that nobody knows: the engine starts
     /// containers, forge runs in them, and directories are the same inside.
-    pub(super) fn prove(&self) -> Result<(), Unusable> {
+    pub(super) fn prove(&self) -> Result<(), ContainersUnavailable> {
         let failed = |error: &dyn fmt::Display| {
-            Unusable::new(format!("cannot prepare a file for a container: {error}"))
+            ContainersUnavailable::new(format!("cannot prepare a file for a container: {error}"))
         };
         let dir = tempfile::tempdir().map_err(|error| failed(&error))?;
         let dir_path = dir.path().canonicalize().map_err(|error| failed(&error))?;
@@ -86,20 +86,23 @@ impl Containers {
         let setup = Setup::new().files(&files, &PathMapping::of(&policy));
         let setup = setup.map_err(|error| failed(&error))?;
         let plan = self.plan(&policy, Requirement::Enforce);
-        let plan = plan.map_err(|error| Unusable::new(error.to_string()).hint(error.hint()))?;
+        let plan =
+            plan.map_err(|error| ContainersUnavailable::new(error.to_string()).hint(error.hint()))?;
         let path = SandboxPath::parse("/probe/token").map_err(|error| failed(&error))?;
         let this = self.clone();
         let read = in_nodes(async move {
             let node = this.start(&plan, setup).await?;
             let read = node.read_file(&path, 4096).await;
-            read.map_err(|failure| Unusable::new(failure.message))
+            read.map_err(|failure| ContainersUnavailable::new(failure.message))
         });
-        match read.map_err(Unusable::new)?.map_err(|why| Unusable {
-            why: format!("forge does not run in a container of it: {}", why.why),
-            ..why
-        })? {
+        match read
+            .map_err(ContainersUnavailable::new)?
+            .map_err(|why| ContainersUnavailable {
+                why: format!("forge does not run in a container of it: {}", why.why),
+                ..why
+            })? {
             bytes if bytes == token.as_bytes() => Ok(()),
-            _ => Err(Unusable::new(
+            _ => Err(ContainersUnavailable::new(
                 "a container of it has other files than this machine",
             )),
         }
@@ -115,8 +118,12 @@ impl Containers {
     }
 
     /// A container with a node in it.
-    pub(super) async fn start(&self, plan: &Plan, setup: Setup) -> Result<NodeClient, Unusable> {
-        let none = || Unusable::new("there is no program");
+    pub(super) async fn start(
+        &self,
+        plan: &Plan,
+        setup: Setup,
+    ) -> Result<NodeClient, ContainersUnavailable> {
+        let none = || ContainersUnavailable::new("there is no program");
         let (program, rest) = self.0.command.split_first().ok_or_else(none)?;
         let mut command = Command::new(plan, program)
             .args(rest)
@@ -129,7 +136,7 @@ impl Containers {
         let mut child = command.spawn_async().await?;
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(mut stderr)) = streams else {
-            return Err(Unusable::new("its streams are not there"));
+            return Err(ContainersUnavailable::new("its streams are not there"));
         };
         let heard = Arc::new(Mutex::new(Vec::new()));
         let words = Arc::clone(&heard);
@@ -150,7 +157,7 @@ impl Containers {
         connected.map_err(|error| {
             let words = heard.lock().unwrap_or_else(PoisonError::into_inner);
             let words = forge_tools::escape_controls(String::from_utf8_lossy(&words).trim());
-            Unusable::new(match words.is_empty() {
+            ContainersUnavailable::new(match words.is_empty() {
                 true => error.to_string(),
                 false => format!("{error}; it said: {words}"),
             })
@@ -161,7 +168,7 @@ impl Containers {
 /// What holds a node's container, and ends it when it is dropped.
 struct ContainerGuard(Mutex<Option<AsyncChild>>);
 
-impl Containers {
+impl NodeContainers {
     /// Nothing more is asked of this node: its container is waited for. Where files are copied,
     /// what it changed is here then; and what it left under protected names was taken away.
     ///

@@ -14,8 +14,8 @@ use os_sandbox::{Plan, Policy, Requirement};
 use sandbox_config::{Grant, Reuse};
 
 use super::PLACE;
-use super::engine::Unusable;
-use super::node_containers::Containers;
+use super::engine::ContainersUnavailable;
+use super::node_containers::NodeContainers;
 use super::thread::{in_nodes, on_nodes};
 use crate::equip::{EquipError, hosts_not_kept, programs};
 
@@ -26,7 +26,7 @@ pub(crate) struct WorkerNodes {
 }
 
 struct ContainerNodeSource {
-    containers: Containers,
+    containers: NodeContainers,
     plan: Plan,
     setup: Setup,
     /// The one of this session, with `docker.reuse: session`.
@@ -35,7 +35,7 @@ struct ContainerNodeSource {
 
 impl WorkerNodes {
     pub(crate) fn of(
-        containers: &Containers,
+        containers: &NodeContainers,
         grant: &Grant,
         files: Option<&FileSandbox>,
         commands: bool,
@@ -92,7 +92,7 @@ impl WorkerNodes {
     }
 }
 
-impl Containers {
+impl NodeContainers {
     /// A node for commands under what `grant` holds, in a container of its own that ends with it:
     /// for a command that a person typed. No list of programs holds there.
     ///
@@ -111,7 +111,7 @@ impl Containers {
     }
 }
 
-impl Containers {
+impl NodeContainers {
     /// Starts a container with everything that `grant` holds, its directories and its network, and
     /// a node for commands in it, and ends it again. Blocks.
     ///
@@ -129,10 +129,12 @@ impl Containers {
 }
 
 impl ContainerNodeSource {
-    async fn try_start(&self, setup: Setup) -> Result<NodeClient, Unusable> {
+    async fn try_start(&self, setup: Setup) -> Result<NodeClient, ContainersUnavailable> {
         let (containers, plan) = (self.containers.clone(), self.plan.clone());
         let started = on_nodes(async move { containers.start(&plan, setup).await }).await;
-        started.map_err(Unusable::new).and_then(|node| node)
+        started
+            .map_err(ContainersUnavailable::new)
+            .and_then(|node| node)
     }
 
     async fn start(&self) -> Result<NodeClient, CallFailure> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use os_sandbox::Quarantined;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::Docker;
+use super::ContainerSource;
 
 /// What carries what nodes say: it goes on as long as the process, whoever waits for a call.
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
@@ -25,14 +25,14 @@ fn runtime() -> Result<Handle, String> {
     Ok(runtime.insert(made).handle().clone())
 }
 
-impl Docker {
+impl ContainerSource {
     /// For a program before its own end: waits, so long at most, until every container and every
     /// command that nobody holds any more has ended. What was taken away then that had a protected
     /// name, and that no result says, is what it gives.
     ///
     /// ```
     /// use std::time::Duration;
-    /// assert!(forge_runtime::Docker::settle(Duration::from_secs(1)).is_empty());
+    /// assert!(forge_runtime::ContainerSource::settle(Duration::from_secs(1)).is_empty());
     /// ```
     #[must_use]
     pub fn settle(within: Duration) -> Vec<Quarantined> {

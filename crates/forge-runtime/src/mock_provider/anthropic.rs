@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::parsed_request::{ConversationBuilder, ParsedRequest, joined, text_at, tools};
 use super::stream_event::{StreamEvent, pieces};
-use crate::model::{Stop, Thinking, ToolCall, Usage};
+use crate::model::{StopReason, Thinking, ToolCall, Usage};
 use crate::playbook::PlayedTurn;
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
@@ -191,11 +191,11 @@ fn opened(block: &Value) -> (Value, Vec<Value>) {
 
 fn stop_reason(played: &PlayedTurn) -> &'static str {
     match played.stop {
-        Stop::Done if played.calls.is_empty() => "end_turn",
-        Stop::Done => "tool_use",
-        Stop::OutOfTokens => "max_tokens",
-        Stop::Refused => "refusal",
-        Stop::Unknown => "a_reason_of_the_future",
+        StopReason::Done if played.calls.is_empty() => "end_turn",
+        StopReason::Done => "tool_use",
+        StopReason::OutOfTokens => "max_tokens",
+        StopReason::Refused => "refusal",
+        StopReason::Unknown => "a_reason_of_the_future",
     }
 }
 

@@ -9,7 +9,7 @@ use super::parsed_request::{
     ConversationBuilder, ParsedRequest, arguments, joined, text_at, tools,
 };
 use super::stream_event::{StreamEvent, interleaved, pieces};
-use crate::model::{Stop, Thinking, ToolCall, Usage};
+use crate::model::{StopReason, Thinking, ToolCall, Usage};
 use crate::playbook::PlayedTurn;
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
@@ -172,10 +172,10 @@ fn usage(usage: Usage) -> Value {
 
 fn finish_reason(played: &PlayedTurn) -> &'static str {
     match played.stop {
-        Stop::Done if played.calls.is_empty() => "stop",
-        Stop::Done => "tool_calls",
-        Stop::OutOfTokens => "length",
-        Stop::Refused => "content_filter",
-        Stop::Unknown => "a_reason_of_the_future",
+        StopReason::Done if played.calls.is_empty() => "stop",
+        StopReason::Done => "tool_calls",
+        StopReason::OutOfTokens => "length",
+        StopReason::Refused => "content_filter",
+        StopReason::Unknown => "a_reason_of_the_future",
     }
 }

@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::parsed_request::ParsedRequest;
-use crate::model::{Message, Request};
+use crate::model::{Message, ModelRequest};
 use crate::playbook::PlaybookWire;
 
 /// The first difference, if there is one.
 pub(super) fn difference(
-    sent: &Request,
+    sent: &ModelRequest,
     asked: &ParsedRequest,
     wire: PlaybookWire,
 ) -> Option<String> {

@@ -8,10 +8,10 @@ use tokio::task::AbortHandle;
 
 use super::pending::{PendingGuard, PendingTurns};
 use super::server::{ServerState, serve};
-use crate::model::{Event, Model, ModelError, Prices, Request};
-use crate::playbook::{Attempts, Playbook, PlaybookWire, Scripted};
-use crate::providers::{Key, Provider, ProviderError, Wire};
-use crate::retry::Retrying;
+use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices};
+use crate::playbook::{AttackAttempts, Playbook, PlaybookWire, ScriptedModel};
+use crate::providers::{ProviderEndpoint, ProviderError, ProviderKey, Wire};
+use crate::retry::RetryingModel;
 
 /// What the model of the request is called.
 const MODEL: &str = "playbook";
@@ -29,13 +29,13 @@ const FIRST_PAUSE_MS: u64 = 50;
 const QUEUE: usize = 64;
 
 /// A [`Playbook`] that is played over a vendor's wire: the client that real providers are
-/// spoken to with, and a server of ours on loopback. [`Scripted`] plays the same turns without.
+/// spoken to with, and a server of ours on loopback. [`ScriptedModel`] plays the same turns without.
 ///
 /// Its turns need a tokio runtime with network and time. The server ends with the model.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-/// use forge_runtime::{Playbook, Session, Wired};
+/// use forge_runtime::{Playbook, Session, MockModel};
 /// use sandbox_config::{Grant, Sources, load};
 ///
 /// # let dir = tempfile::tempdir().unwrap();
@@ -44,30 +44,30 @@ const QUEUE: usize = 64;
 /// # std::fs::write(dir.path().join("workers/hello.worker"), text).unwrap();
 /// let worker = load(&Sources::new(dir.path())).unwrap().worker("hello").unwrap();
 /// let text = "version: 1\nwire: openai-chat\nworkers: {hello: [{say: 'hi, {{ input }}'}]}";
-/// let model = Wired::new("example", Playbook::parse(text).unwrap()).unwrap();
+/// let model = MockModel::new("example", Playbook::parse(text).unwrap()).unwrap();
 ///
 /// let session = Session::builder(model).build();
 /// let report = rt.block_on(session.run(&worker, Grant::empty(), "you"));
-/// assert_eq!(report.end, forge_runtime::End::Answered { answer: "hi, you".into() });
+/// assert_eq!(report.end, forge_runtime::RunOutcome::Answered { answer: "hi, you".into() });
 /// ```
 #[derive(Debug)]
-pub struct Wired {
+pub struct MockModel {
     name: String,
     shop: Arc<ServerState>,
-    provider: Provider,
-    attempts: Attempts,
+    provider: ProviderEndpoint,
+    attempts: AttackAttempts,
     server: Mutex<ServerTask>,
 }
 
 /// Why a playbook cannot be played over a wire.
 ///
 /// ```
-/// fn text(error: &forge_runtime::WireError) -> String {
+/// fn text(error: &forge_runtime::MockProviderError) -> String {
 ///     error.to_string()
 /// }
 /// ```
 #[derive(Debug, thiserror::Error)]
-pub enum WireError {
+pub enum MockProviderError {
     /// No port on loopback.
     #[error("no server can be started on loopback: {0}")]
     NoServer(#[from] std::io::Error),
@@ -92,19 +92,19 @@ impl Drop for ServerTask {
     }
 }
 
-impl Wired {
+impl MockModel {
     /// A model that plays `playbook` over its wire; `label` names it in records.
     ///
     /// # Errors
     ///
     /// There is no port on loopback, or no client can be made.
-    pub fn new(label: impl Into<String>, playbook: Playbook) -> Result<Self, WireError> {
+    pub fn new(label: impl Into<String>, playbook: Playbook) -> Result<Self, MockProviderError> {
         let wire = playbook.wire();
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let provider = provider(wire, listener.local_addr()?)?;
-        let scripted = Scripted::new(label, playbook);
-        Ok(Wired {
+        let scripted = ScriptedModel::new(label, playbook);
+        Ok(MockModel {
             name: scripted.name(),
             attempts: scripted.attempts(),
             shop: Arc::new(ServerState {
@@ -125,21 +125,21 @@ impl Wired {
     }
 
     /// The attempts made so far, kept up to date while the run goes on.
-    pub fn attempts(&self) -> Attempts {
+    pub fn attempts(&self) -> AttackAttempts {
         self.attempts.clone()
     }
 
     /// Lays the request on the desk and asks the client for the turn.
     fn ask(
         &self,
-        request: &Arc<Request>,
-    ) -> Result<(PendingGuard, mpsc::Receiver<Event>), ModelError> {
+        request: &Arc<ModelRequest>,
+    ) -> Result<(PendingGuard, mpsc::Receiver<ModelEvent>), ModelError> {
         self.start()?;
         let key = fresh_key()?;
         let laid = self.shop.desk.lay(key.reveal(), Arc::clone(request));
         let client = self.provider.clone().key(key).model(MODEL);
         let client = client.map_err(|error| ModelError::Unreachable(error.to_string()))?;
-        let client = Retrying::new(Arc::new(client), RETRY_MS).first_pause_ms(FIRST_PAUSE_MS);
+        let client = RetryingModel::new(Arc::new(client), RETRY_MS).first_pause_ms(FIRST_PAUSE_MS);
         Ok((laid, client.turn(Arc::clone(request))))
     }
 
@@ -171,17 +171,17 @@ impl Wired {
     }
 }
 
-impl Model for Wired {
+impl Model for MockModel {
     fn name(&self) -> String {
         self.name.clone()
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let (events, turn) = mpsc::channel(QUEUE);
         let (laid, mut played) = match self.ask(&request) {
             Ok(asked) => asked,
             Err(error) => {
-                let _ = events.try_send(Event::Failed(error));
+                let _ = events.try_send(ModelEvent::Failed(error));
                 return turn;
             }
         };
@@ -194,7 +194,9 @@ impl Model for Wired {
                 };
                 let Some(event) = event else { return };
                 let event = match event {
-                    Event::Failed(error) => Event::Failed(laid.ticket.complaint().unwrap_or(error)),
+                    ModelEvent::Failed(error) => {
+                        ModelEvent::Failed(laid.ticket.complaint().unwrap_or(error))
+                    }
                     other => other,
                 };
                 if events.send(event).await.is_err() {
@@ -211,13 +213,13 @@ impl Model for Wired {
     }
 }
 
-fn provider(wire: PlaybookWire, address: SocketAddr) -> Result<Provider, ProviderError> {
+fn provider(wire: PlaybookWire, address: SocketAddr) -> Result<ProviderEndpoint, ProviderError> {
     let wire = match wire {
         PlaybookWire::Anthropic => Wire::Anthropic,
         PlaybookWire::OpenAiChat => Wire::OpenAiChat,
         PlaybookWire::OpenAiResponses => Wire::OpenAiResponses,
     };
-    Provider::new(
+    ProviderEndpoint::new(
         "scripted",
         wire,
         &format!("http://{address}/v1"),
@@ -226,10 +228,11 @@ fn provider(wire: PlaybookWire, address: SocketAddr) -> Result<Provider, Provide
 }
 
 /// 128 bits that nobody can guess.
-fn fresh_key() -> Result<Key, ModelError> {
+fn fresh_key() -> Result<ProviderKey, ModelError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| ModelError::Playbook(format!("cannot read random bytes: {error}")))?;
     let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Key::new(format!("playbook-{text}")).map_err(|error| ModelError::Playbook(error.to_string()))
+    ProviderKey::new(format!("playbook-{text}"))
+        .map_err(|error| ModelError::Playbook(error.to_string()))
 }

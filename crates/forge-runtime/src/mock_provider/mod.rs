@@ -1,12 +1,12 @@
 //! Playbooks behind the real wire: a server on loopback that speaks the vendors' formats.
 //!
-//! [`Wired`] is a [`Model`]: a [`Playbook`](crate::Playbook) that is played not into the loop
+//! [`MockModel`] is a [`Model`]: a [`Playbook`](crate::Playbook) that is played not into the loop
 //! but into a server, and comes back through the client that real providers are spoken to with.
 //! So a run with a playbook exercises all that a run with a provider does: the request that is
 //! built, the parser of streams, retries, budgets.
 //!
 //! ```text
-//! loop ── Request ──▶ Connection ── HTTP ──▶ server ── ParsedRequest ──▶ Scripted
+//! loop ── ModelRequest ──▶ HttpModel ── HTTP ──▶ server ── ParsedRequest ──▶ ScriptedModel
 //!   │                     ▲                     │                    │
 //!   │                     └── bytes of a vendor ┴──── PlayedTurn ◀───────┘
 //!   └── details of results, worker's name ──▶ PendingTurns ──▶ server
@@ -31,4 +31,4 @@ mod stream_event;
 #[cfg(test)]
 mod tests;
 
-pub use mock_model::{WireError, Wired};
+pub use mock_model::{MockModel, MockProviderError};

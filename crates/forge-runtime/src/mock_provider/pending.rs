@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::model::{ModelError, Request};
-use crate::playbook::{PlayedTurn, Scripted};
+use crate::model::{ModelError, ModelRequest};
+use crate::playbook::{PlayedTurn, ScriptedModel};
 
 /// The turns that are on the wire, by their keys. A key that is not here is nobody's.
 #[derive(Debug, Default)]
@@ -16,14 +16,14 @@ pub(super) struct PendingTurns {
 /// One turn: what it was asked with, and what was played.
 #[derive(Debug)]
 pub(super) struct PendingTurn {
-    pub(super) request: Arc<Request>,
+    pub(super) request: Arc<ModelRequest>,
     played: OnceLock<Result<Arc<PlayedTurn>, ModelError>>,
     tries: AtomicU32,
 }
 
 impl PendingTurns {
     /// Lays `request` down under a fresh key, until the returned guard is dropped.
-    pub(super) fn lay(self: &Arc<Self>, key: &str, request: Arc<Request>) -> PendingGuard {
+    pub(super) fn lay(self: &Arc<Self>, key: &str, request: Arc<ModelRequest>) -> PendingGuard {
         let ticket = Arc::new(PendingTurn {
             request,
             played: OnceLock::new(),
@@ -63,7 +63,7 @@ impl Drop for PendingGuard {
 impl PendingTurn {
     /// The turn, played once however often it is asked for: a retry gets the same one, and
     /// no attempt is judged twice.
-    pub(super) fn play(&self, scripted: &Scripted) -> Result<Arc<PlayedTurn>, ModelError> {
+    pub(super) fn play(&self, scripted: &ScriptedModel) -> Result<Arc<PlayedTurn>, ModelError> {
         self.played
             .get_or_init(|| scripted.play_aside(&self.request).map(Arc::new))
             .clone()

@@ -9,7 +9,7 @@ use super::parsed_request::{
     ConversationBuilder, ParsedRequest, arguments, joined, text_at, tools,
 };
 use super::stream_event::{StreamEvent, interleaved, pieces};
-use crate::model::{Stop, Thinking, ToolCall, Usage};
+use crate::model::{StopReason, Thinking, ToolCall, Usage};
 use crate::playbook::PlayedTurn;
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
@@ -227,12 +227,12 @@ fn envelope(played: &PlayedTurn, id: &str, model: &str) -> Value {
     })
 }
 
-fn ending(stop: Stop) -> (&'static str, Option<&'static str>) {
+fn ending(stop: StopReason) -> (&'static str, Option<&'static str>) {
     match stop {
-        Stop::Done => ("completed", None),
-        Stop::OutOfTokens => ("incomplete", Some("max_output_tokens")),
-        Stop::Refused => ("incomplete", Some("content_filter")),
-        Stop::Unknown => ("incomplete", Some("a_reason_of_the_future")),
+        StopReason::Done => ("completed", None),
+        StopReason::OutOfTokens => ("incomplete", Some("max_output_tokens")),
+        StopReason::Refused => ("incomplete", Some("content_filter")),
+        StopReason::Unknown => ("incomplete", Some("a_reason_of_the_future")),
     }
 }
 

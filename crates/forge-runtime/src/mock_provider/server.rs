@@ -27,7 +27,7 @@ use super::parsed_request::ParsedRequest;
 use super::pending::{PendingTurn, PendingTurns};
 use super::response::{self, ResponseBody};
 use super::{anthropic, chat, diff, responses, schemas};
-use crate::playbook::{PlaybookWire, Scripted};
+use crate::playbook::{PlaybookWire, ScriptedModel};
 
 /// Largest request.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct ServerState {
     pub(super) wire: PlaybookWire,
-    pub(super) scripted: Scripted,
+    pub(super) scripted: ScriptedModel,
     pub(super) desk: Arc<PendingTurns>,
 }
 

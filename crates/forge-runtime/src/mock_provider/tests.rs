@@ -11,8 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use super::pending::{PendingGuard, PendingTurns};
 use super::schemas;
 use super::server::{ServerState, serve};
-use crate::model::{Message, Request};
-use crate::playbook::{Playbook, PlaybookWire, Scripted};
+use crate::model::{Message, ModelRequest};
+use crate::playbook::{Playbook, PlaybookWire, ScriptedModel};
 
 const WIRES: [PlaybookWire; 3] = [
     PlaybookWire::Anthropic,
@@ -25,12 +25,12 @@ async fn started(wire: PlaybookWire) -> (std::net::SocketAddr, PendingGuard) {
     let playbook = Playbook::parse("version: 1\nworkers: {main: [{say: the answer}]}").unwrap();
     let shop = Arc::new(ServerState {
         wire,
-        scripted: Scripted::new("test", playbook),
+        scripted: ScriptedModel::new("test", playbook),
         desk: Arc::new(PendingTurns::default()),
     });
     let laid = shop.desk.lay(
         "good",
-        Arc::new(Request {
+        Arc::new(ModelRequest {
             worker: "main".into(),
             instructions: "Go.".into(),
             tools: vec![],

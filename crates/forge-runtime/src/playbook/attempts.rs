@@ -10,12 +10,12 @@ use serde_json::Value;
 /// One attempt at something forbidden.
 ///
 /// ```
-/// fn held(attempt: &forge_runtime::Attempt) -> bool {
+/// fn held(attempt: &forge_runtime::AttackAttempt) -> bool {
 ///     attempt.stopped
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Attempt {
+pub struct AttackAttempt {
     /// Which worker tried.
     pub worker: String,
     /// What it tried.
@@ -31,34 +31,34 @@ pub struct Attempt {
 /// The attempts of a run, shared with whoever prints them.
 ///
 /// ```
-/// let attempts = forge_runtime::Attempts::default();
+/// let attempts = forge_runtime::AttackAttempts::default();
 /// assert!(attempts.list().is_empty());
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Attempts {
+pub struct AttackAttempts {
     /// Each with the line of its turn in the playbook.
-    list: Arc<Mutex<Vec<(u64, Attempt)>>>,
+    list: Arc<Mutex<Vec<(u64, AttackAttempt)>>>,
 }
 
-impl Attempts {
+impl AttackAttempts {
     /// Returns the attempts so far, in the order of the playbook: workers that run side by side
     /// reach theirs in any order.
-    pub fn list(&self) -> Vec<Attempt> {
+    pub fn list(&self) -> Vec<AttackAttempt> {
         let mut list = self.lock().clone();
         list.sort_by_key(|(line, _)| *line);
         list.into_iter().map(|(_, attempt)| attempt).collect()
     }
 
-    pub(crate) fn push(&self, line: u64, attempt: Attempt) {
+    pub(crate) fn push(&self, line: u64, attempt: AttackAttempt) {
         self.lock().push((line, attempt));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(u64, Attempt)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, AttackAttempt)>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Display for Attempts {
+impl fmt::Display for AttackAttempts {
     /// A table, one attempt a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = self.list();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 
 use super::validation;
-use crate::model::{Stop, Usage};
+use crate::model::{StopReason, Usage};
 
 /// Largest accepted playbook, in bytes.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -171,13 +171,13 @@ pub(crate) enum StopScript {
     Unknown,
 }
 
-impl From<StopScript> for Stop {
+impl From<StopScript> for StopReason {
     fn from(stop: StopScript) -> Self {
         match stop {
-            StopScript::Done => Stop::Done,
-            StopScript::OutOfTokens => Stop::OutOfTokens,
-            StopScript::Refused => Stop::Refused,
-            StopScript::Unknown => Stop::Unknown,
+            StopScript::Done => StopReason::Done,
+            StopScript::OutOfTokens => StopReason::OutOfTokens,
+            StopScript::Refused => StopReason::Refused,
+            StopScript::Unknown => StopReason::Unknown,
         }
     }
 }

@@ -14,11 +14,11 @@ mod scripted;
 mod templates;
 mod validation;
 
-pub use attempts::{Attempt, Attempts};
+pub use attempts::{AttackAttempt, AttackAttempts};
 #[cfg(feature = "wire")]
 pub(crate) use file::StreamScript;
 pub use file::{Playbook, PlaybookError, PlaybookWire};
-pub use recorder::{RECORDED, Recording};
+pub use recorder::{PlaybookRecorder, RECORDING_HEADER};
 #[cfg(feature = "wire")]
 pub(crate) use scripted::PlayedTurn;
-pub use scripted::Scripted;
+pub use scripted::ScriptedModel;

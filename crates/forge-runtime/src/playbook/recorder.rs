@@ -15,22 +15,22 @@ use serde_json::{Value, json};
 
 use super::file::PlaybookWire;
 use super::templates::MAX_TEMPLATE_BYTES;
-use crate::model::{Event, Message, Stop, Thinking, ToolCall, ToolResult, Usage};
+use crate::model::{Message, ModelEvent, StopReason, Thinking, ToolCall, ToolResult, Usage};
 use crate::report::{Observer, RunEvent};
 
 /// What every recording begins with.
 ///
 /// ```
-/// assert!(forge_runtime::RECORDED.starts_with('#'));
+/// assert!(forge_runtime::RECORDING_HEADER.starts_with('#'));
 /// ```
-pub const RECORDED: &str = "# Recorded from a run.\n";
+pub const RECORDING_HEADER: &str = "# Recorded from a run.\n";
 
 /// Watches a run and makes a playbook of it, and passes on what it sees.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 /// use std::sync::Arc;
-/// use forge_runtime::{NoObserver, Playbook, Recording, Scripted, Session};
+/// use forge_runtime::{NoObserver, Playbook, PlaybookRecorder, ScriptedModel, Session};
 /// use sandbox_config::{Grant, Sources, load};
 ///
 /// # let dir = tempfile::tempdir().unwrap();
@@ -39,18 +39,18 @@ pub const RECORDED: &str = "# Recorded from a run.\n";
 /// # std::fs::write(dir.path().join("workers/hello.worker"), text).unwrap();
 /// # let worker = load(&Sources::new(dir.path())).unwrap().worker("hello").unwrap();
 /// # let text = "version: 1\nworkers: {hello: [{say: 'hi, {{ input }}'}]}";
-/// # let model = Scripted::new("live", Playbook::parse(text).unwrap());
-/// let recording = Arc::new(Recording::new(Arc::new(NoObserver), Arc::default()));
+/// # let model = ScriptedModel::new("live", Playbook::parse(text).unwrap());
+/// let recording = Arc::new(PlaybookRecorder::new(Arc::new(NoObserver), Arc::default()));
 /// let session = Session::builder(model).observer(recording.clone()).build();
 /// rt.block_on(session.run(&worker, Grant::empty(), "you"));
 ///
 /// let playbook = Playbook::parse(&recording.playbook()).unwrap();
-/// let model = Scripted::new("recorded", playbook);
+/// let model = ScriptedModel::new("recorded", playbook);
 /// let session = Session::builder(model).build();
 /// let report = rt.block_on(session.run(&worker, Grant::empty(), "somebody else"));
-/// assert_eq!(report.end, forge_runtime::End::Answered { answer: "hi, you".into() });
+/// assert_eq!(report.end, forge_runtime::RunOutcome::Answered { answer: "hi, you".into() });
 /// ```
-pub struct Recording {
+pub struct PlaybookRecorder {
     inner: Arc<dyn Observer>,
     redactor: Arc<Redactor>,
     wire: PlaybookWire,
@@ -64,7 +64,7 @@ struct RecordedConversation {
     worker: String,
     input: Option<String>,
     turns: Vec<RecordedTurn>,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
     usage: Usage,
     /// What gives the handles of results that were cut.
     handles: HashMap<String, String>,
@@ -75,7 +75,7 @@ struct RecordedTurn {
     text: String,
     thinking: Vec<Thinking>,
     calls: Vec<ToolCall>,
-    stop: Stop,
+    stop: StopReason,
     usage: Usage,
     /// Calls, by their place, whose results later turns refer to.
     named: Vec<usize>,
@@ -83,10 +83,10 @@ struct RecordedTurn {
     templates: bool,
 }
 
-impl Recording {
+impl PlaybookRecorder {
     /// Records what happens, without what `redactor` hides, and passes it on to `inner`.
     pub fn new(inner: Arc<dyn Observer>, redactor: Arc<Redactor>) -> Self {
-        Recording {
+        PlaybookRecorder {
             inner,
             redactor,
             wire: PlaybookWire::default(),
@@ -108,7 +108,7 @@ impl Recording {
         for talk in talks.values() {
             by_worker.entry(&talk.worker).or_default().push(talk);
         }
-        let mut text = format!("{RECORDED}version: 1\n");
+        let mut text = format!("{RECORDING_HEADER}version: 1\n");
         let _ = writeln!(
             text,
             "wire: {}",
@@ -200,7 +200,7 @@ impl Recording {
             }
             keys.push(calls);
         }
-        if turn.stop != Stop::Done {
+        if turn.stop != StopReason::Done {
             let stop = json!(turn.stop);
             keys.push(format!("stop: {}", stop.as_str().unwrap_or_default()));
         }
@@ -221,29 +221,29 @@ impl Recording {
     }
 }
 
-impl std::fmt::Debug for Recording {
+impl std::fmt::Debug for PlaybookRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recording").finish_non_exhaustive()
+        f.debug_struct("PlaybookRecorder").finish_non_exhaustive()
     }
 }
 
-impl Observer for Recording {
+impl Observer for PlaybookRecorder {
     fn observe(&self, event: RunEvent<'_>) {
         match &event {
             RunEvent::Started { caller, .. } => {
                 self.talks().entry(caller.run()).or_default().worker = caller.worker().to_owned();
             }
             RunEvent::Streamed { caller, event } => match event {
-                Event::End(stop) => {
+                ModelEvent::End(stop) => {
                     self.talks().entry(caller.run()).or_default().stop = Some(*stop);
                 }
-                Event::Text(_)
-                | Event::Thinking(_)
-                | Event::Call(_)
-                | Event::Alive
-                | Event::Again(_)
-                | Event::Usage(_)
-                | Event::Failed(_) => {}
+                ModelEvent::Text(_)
+                | ModelEvent::Thinking(_)
+                | ModelEvent::Call(_)
+                | ModelEvent::Alive
+                | ModelEvent::Again(_)
+                | ModelEvent::Usage(_)
+                | ModelEvent::Failed(_) => {}
             },
             RunEvent::Used { caller, usage, .. } => {
                 self.talks().entry(caller.run()).or_default().usage = *usage;
@@ -282,7 +282,7 @@ impl RecordedConversation {
                     text: text.clone(),
                     thinking: thinking.clone(),
                     calls: calls.clone(),
-                    stop: self.stop.take().unwrap_or(Stop::Done),
+                    stop: self.stop.take().unwrap_or(StopReason::Done),
                     usage: std::mem::take(&mut self.usage),
                     named: Vec::new(),
                     templates,

@@ -11,13 +11,14 @@ use minijinja::{Environment, Value};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::attempts::{Attempt, Attempts, stopped_by};
+use super::attempts::{AttackAttempt, AttackAttempts, stopped_by};
 use super::file::{
     Binding, CallScript, CaseCondition, FailScript, Playbook, StreamScript, TurnScript,
 };
 use super::templates;
 use crate::model::{
-    Event, Message, Model, ModelError, Prices, Request, Stop, Thinking, ToolCall, ToolResult, Usage,
+    Message, Model, ModelError, ModelEvent, ModelRequest, Prices, StopReason, Thinking, ToolCall,
+    ToolResult, Usage,
 };
 
 /// Most calls one turn may make; a `for_each` over a huge list is a mistake.
@@ -26,34 +27,34 @@ const MAX_CALLS_PER_TURN: usize = 2_000;
 /// A model that plays a [`Playbook`].
 ///
 /// ```
-/// use forge_runtime::{Model, Playbook, Scripted};
+/// use forge_runtime::{Model, Playbook, ScriptedModel};
 /// let playbook = Playbook::parse("version: 1\nworkers: {main: [{say: hi}]}").unwrap();
-/// let model = Scripted::new("demo.yaml", playbook);
+/// let model = ScriptedModel::new("demo.yaml", playbook);
 /// assert_eq!(model.name(), "scripted:demo.yaml");
 /// ```
 #[derive(Debug)]
-pub struct Scripted {
+pub struct ScriptedModel {
     label: String,
     playbook: Playbook,
-    attempts: Attempts,
+    attempts: AttackAttempts,
 }
 
-impl Scripted {
+impl ScriptedModel {
     /// A model that plays `playbook`; `label` names it in records.
     pub fn new(label: impl Into<String>, playbook: Playbook) -> Self {
-        Scripted {
+        ScriptedModel {
             label: label.into(),
             playbook,
-            attempts: Attempts::default(),
+            attempts: AttackAttempts::default(),
         }
     }
 
     /// The attempts made so far, kept up to date while the run goes on.
-    pub fn attempts(&self) -> Attempts {
+    pub fn attempts(&self) -> AttackAttempts {
         self.attempts.clone()
     }
 
-    fn play(&self, request: &Request) -> Result<PlayedTurn, ModelError> {
+    fn play(&self, request: &ModelRequest) -> Result<PlayedTurn, ModelError> {
         let index = request.turns_so_far();
         let play = TurnPlayer {
             env: templates::environment(),
@@ -109,7 +110,11 @@ impl Scripted {
     }
 
     /// The turns of this conversation: of the first case that it fits, else the worker's.
-    fn turns(&self, play: &TurnPlayer<'_>, request: &Request) -> Result<&[TurnScript], ModelError> {
+    fn turns(
+        &self,
+        play: &TurnPlayer<'_>,
+        request: &ModelRequest,
+    ) -> Result<&[TurnScript], ModelError> {
         let mut known = None;
         for case in self.playbook.cases(&request.worker) {
             let fits = match &case.when {
@@ -133,7 +138,7 @@ impl Scripted {
     }
 
     /// Plays on a stack of its own.
-    pub(crate) fn play_aside(&self, request: &Request) -> Result<PlayedTurn, ModelError> {
+    pub(crate) fn play_aside(&self, request: &ModelRequest) -> Result<PlayedTurn, ModelError> {
         templates::aside(|| self.play(request)).unwrap_or_else(|| {
             Err(ModelError::Playbook(
                 "its template could not be evaluated".to_owned(),
@@ -146,7 +151,7 @@ impl Scripted {
         &self,
         play: &TurnPlayer<'_>,
         before: &TurnScript,
-        request: &Request,
+        request: &ModelRequest,
         known: &BTreeMap<String, Value>,
     ) -> Result<(), ModelError> {
         let results = last_results(request);
@@ -162,7 +167,7 @@ impl Scripted {
                 None => result.is_error,
             };
             let (layer, rule) = stopped_by(&result.detail, script.promise.as_deref());
-            let attempt = Attempt {
+            let attempt = AttackAttempt {
                 worker: request.worker.clone(),
                 what: play.text(what, &context)?,
                 stopped,
@@ -184,7 +189,7 @@ impl Scripted {
     }
 }
 
-impl Model for Scripted {
+impl Model for ScriptedModel {
     fn name(&self) -> String {
         format!("scripted:{}", self.label)
     }
@@ -194,10 +199,10 @@ impl Model for Scripted {
         Some(Prices::default())
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let events = match self.play_aside(&request) {
             Ok(played) => played.events(),
-            Err(error) => vec![Event::Failed(error)],
+            Err(error) => vec![ModelEvent::Failed(error)],
         };
         let (sender, turn) = mpsc::channel(events.len().max(1));
         for event in events {
@@ -215,20 +220,24 @@ pub(crate) struct PlayedTurn {
     pub(crate) text: String,
     pub(crate) calls: Vec<ToolCall>,
     pub(crate) usage: Usage,
-    pub(crate) stop: Stop,
+    pub(crate) stop: StopReason,
     pub(crate) fail: Option<FailScript>,
     pub(crate) stream: StreamScript,
 }
 
 impl PlayedTurn {
     /// What it comes to without a wire, and so without a second try.
-    fn events(self) -> Vec<Event> {
+    fn events(self) -> Vec<ModelEvent> {
         if let Some(fail) = self.fail {
-            return vec![Event::Failed(fail.error())];
+            return vec![ModelEvent::Failed(fail.error())];
         }
-        let mut events: Vec<Event> = self.thinking.into_iter().map(Event::Thinking).collect();
+        let mut events: Vec<ModelEvent> = self
+            .thinking
+            .into_iter()
+            .map(ModelEvent::Thinking)
+            .collect();
         if !self.text.is_empty() {
-            events.push(Event::Text(self.text));
+            events.push(ModelEvent::Text(self.text));
         }
         if self.stream.cut_after.is_some() {
             // Nothing says that it is over.
@@ -236,20 +245,20 @@ impl PlayedTurn {
         }
         if self.stream.malformed.is_some() {
             let reason = "the playbook says so".to_owned();
-            events.push(Event::Failed(ModelError::Malformed(reason)));
+            events.push(ModelEvent::Failed(ModelError::Malformed(reason)));
             return events;
         }
         if let Some(message) = self.stream.in_stream_error {
-            events.push(Event::Failed(ModelError::Busy {
+            events.push(ModelEvent::Failed(ModelError::Busy {
                 status: None,
                 message,
                 retry_after_ms: None,
             }));
             return events;
         }
-        events.extend(self.calls.into_iter().map(Event::Call));
-        events.push(Event::Usage(self.usage));
-        events.push(Event::End(self.stop));
+        events.extend(self.calls.into_iter().map(ModelEvent::Call));
+        events.push(ModelEvent::Usage(self.usage));
+        events.push(ModelEvent::End(self.stop));
         events
     }
 }
@@ -280,7 +289,7 @@ struct TurnPlayer<'a> {
 
 impl TurnPlayer<'_> {
     /// What is known before any result.
-    fn basics(&self, request: &Request) -> BTreeMap<String, Value> {
+    fn basics(&self, request: &ModelRequest) -> BTreeMap<String, Value> {
         BTreeMap::from([
             ("input".to_owned(), Value::from(input_of(request))),
             ("worker".to_owned(), Value::from(self.worker)),
@@ -290,7 +299,7 @@ impl TurnPlayer<'_> {
     /// What templates see: `input`, `worker`, `results`, and `request` if any asks for it.
     fn context(
         &self,
-        request: &Request,
+        request: &ModelRequest,
         turns: &[TurnScript],
     ) -> Result<BTreeMap<String, Value>, ModelError> {
         let mut results = BTreeMap::<String, Value>::new();
@@ -449,7 +458,7 @@ fn script_index(id: &str) -> Option<usize> {
     id.split('_').nth(2)?.parse().ok()
 }
 
-fn input_of(request: &Request) -> &str {
+fn input_of(request: &ModelRequest) -> &str {
     let input = request.messages.iter().find_map(|message| match message {
         Message::Input { text } => Some(text.as_str()),
         Message::Model { .. } | Message::ToolResult(_) => None,
@@ -458,7 +467,7 @@ fn input_of(request: &Request) -> &str {
 }
 
 /// What the model was shown, for conditions over it.
-fn shown(request: &Request) -> Value {
+fn shown(request: &ModelRequest) -> Value {
     let messages = request.messages.iter().map(|message| match message {
         Message::Input { text } => json!({"role": "input", "text": text}),
         Message::Model { text, calls, .. } => {
@@ -500,7 +509,7 @@ fn asks_for_request(script: &TurnScript) -> bool {
         })
 }
 
-fn results_by_turn(request: &Request) -> Vec<Vec<&ToolResult>> {
+fn results_by_turn(request: &ModelRequest) -> Vec<Vec<&ToolResult>> {
     let mut turns: Vec<Vec<&ToolResult>> = Vec::new();
     for message in &request.messages {
         match message {
@@ -516,7 +525,7 @@ fn results_by_turn(request: &Request) -> Vec<Vec<&ToolResult>> {
     turns
 }
 
-fn last_results(request: &Request) -> Vec<&ToolResult> {
+fn last_results(request: &ModelRequest) -> Vec<&ToolResult> {
     results_by_turn(request).pop().unwrap_or_default()
 }
 
@@ -525,8 +534,8 @@ mod tests {
     use super::*;
     use crate::model::collect;
 
-    fn request(messages: Vec<Message>) -> Arc<Request> {
-        Arc::new(Request {
+    fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
+        Arc::new(ModelRequest {
             worker: "main".into(),
             instructions: String::new(),
             tools: Vec::new(),
@@ -552,7 +561,7 @@ mod tests {
         }
     }
 
-    async fn next(model: &Scripted, messages: Vec<Message>) -> Result<String, String> {
+    async fn next(model: &ScriptedModel, messages: Vec<Message>) -> Result<String, String> {
         match collect(model.turn(request(messages)), |_| {}).await {
             Ok(turn) => Ok(turn
                 .calls
@@ -565,8 +574,8 @@ mod tests {
         }
     }
 
-    fn model(text: &str) -> Scripted {
-        Scripted::new("test", Playbook::parse(text).unwrap())
+    fn model(text: &str) -> ScriptedModel {
+        ScriptedModel::new("test", Playbook::parse(text).unwrap())
     }
 
     #[tokio::test]

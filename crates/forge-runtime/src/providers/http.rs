@@ -8,7 +8,7 @@ use hyper::Uri;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 
-use super::provider::{Bounds, ProviderError};
+use super::provider::{ProviderError, ResponseLimits};
 
 /// A client for this endpoint.
 ///
@@ -16,7 +16,7 @@ use super::provider::{Bounds, ProviderError};
 /// https, where they see a tunnel only; over plain http they would see the key, so there they
 /// are not, and never for the loopback. Redirects are answers like any other: none of these
 /// endpoints has them, and a key goes nowhere but where it was meant to.
-pub(super) fn client(url: &Url, bounds: &Bounds) -> Result<reqwest::Client, ProviderError> {
+pub(super) fn client(url: &Url, bounds: &ResponseLimits) -> Result<reqwest::Client, ProviderError> {
     // Ours unless the program has chosen one before.
     let _chosen = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()

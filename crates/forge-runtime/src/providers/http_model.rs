@@ -13,11 +13,11 @@ use tokio::time::{Instant, timeout};
 use super::body::{BodyFormat, BodyReader};
 use super::chat::LimitName;
 use super::http::{TransportFailure, causes, is_loopback, is_refused, problem};
-use super::provider::{Provider, Wire};
+use super::provider::{ProviderEndpoint, Wire};
 use super::responses::SealedThinking;
 use super::turn_reader::{ReadState, TurnReader, too_long, whole};
 use super::{anthropic, chat, provider_error, responses};
-use crate::model::{Event, Model, ModelError, Prices, Request};
+use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices};
 
 /// Events that wait for whoever reads them; a server is read no faster than that.
 const MAX_WAITING: usize = 64;
@@ -26,33 +26,33 @@ const MAX_COMPLAINT_BYTES: usize = 64 * 1024;
 /// The version of Anthropic's wire.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// A model of a [`Provider`].
+/// A model of a [`ProviderEndpoint`].
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
 /// use std::sync::Arc;
-/// use forge_runtime::{Event, Message, Model as _, ModelError, Provider, Request, Wire};
+/// use forge_runtime::{ModelEvent, Message, Model as _, ModelError, ProviderEndpoint, ModelRequest, Wire};
 ///
 /// // Nobody listens there.
-/// let nowhere = Provider::new("local", Wire::OpenAiChat, "http://127.0.0.1:1/v1", 512).unwrap();
+/// let nowhere = ProviderEndpoint::new("local", Wire::OpenAiChat, "http://127.0.0.1:1/v1", 512).unwrap();
 /// let model = nowhere.model("any").unwrap();
-/// let request = Request {
+/// let request = ModelRequest {
 ///     worker: "main".into(),
 ///     instructions: "Be brief.".into(),
 ///     tools: vec![],
 ///     messages: vec![Message::Input { text: "Hello?".into() }],
 /// };
 /// let event = rt.block_on(async { model.turn(Arc::new(request)).recv().await });
-/// assert!(matches!(event, Some(Event::Failed(ModelError::NoConnection(_)))));
+/// assert!(matches!(event, Some(ModelEvent::Failed(ModelError::NoConnection(_)))));
 /// ```
 #[derive(Debug, Clone)]
-pub struct Connection {
+pub struct HttpModel {
     shared: Arc<HttpModelInner>,
 }
 
 #[derive(Debug)]
 struct HttpModelInner {
-    provider: Provider,
+    provider: ProviderEndpoint,
     model: String,
     client: Client,
     learned: LearnedLimits,
@@ -65,9 +65,9 @@ struct LearnedLimits {
     no_sealed_thinking: AtomicBool,
 }
 
-impl Connection {
-    pub(super) fn new(provider: Provider, model: String, client: Client) -> Self {
-        Connection {
+impl HttpModel {
+    pub(super) fn new(provider: ProviderEndpoint, model: String, client: Client) -> Self {
+        HttpModel {
             shared: Arc::new(HttpModelInner {
                 provider,
                 model,
@@ -78,12 +78,12 @@ impl Connection {
     }
 }
 
-impl Model for Connection {
+impl Model for HttpModel {
     fn name(&self) -> String {
         format!("{}:{}", self.shared.provider.name, self.shared.model)
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let (events, turn) = mpsc::channel(MAX_WAITING);
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
@@ -107,7 +107,7 @@ impl Model for Connection {
 }
 
 impl HttpModelInner {
-    async fn speak(&self, request: &Request, events: &mpsc::Sender<Event>) {
+    async fn speak(&self, request: &ModelRequest, events: &mpsc::Sender<ModelEvent>) {
         let total_ms = self.provider.bounds.total_ms;
         let limit = Duration::from_millis(total_ms);
         let outcome = match timeout(limit, self.exchange(request, events)).await {
@@ -116,14 +116,14 @@ impl HttpModelInner {
         };
         if let Err(error) = outcome {
             let error = provider_error::presentable(error, self.provider.key.as_ref());
-            let _gone = events.send(Event::Failed(error)).await;
+            let _gone = events.send(ModelEvent::Failed(error)).await;
         }
     }
 
     async fn exchange(
         &self,
-        request: &Request,
-        events: &mpsc::Sender<Event>,
+        request: &ModelRequest,
+        events: &mpsc::Sender<ModelEvent>,
     ) -> Result<(), ModelError> {
         let response = loop {
             match self.ask(request).await? {
@@ -156,7 +156,10 @@ impl HttpModelInner {
     }
 
     /// One request; the inner error is the server's.
-    async fn ask(&self, request: &Request) -> Result<Result<Response, ModelError>, ModelError> {
+    async fn ask(
+        &self,
+        request: &ModelRequest,
+    ) -> Result<Result<Response, ModelError>, ModelError> {
         let provider = &self.provider;
         let mut asked = self
             .client
@@ -221,8 +224,8 @@ impl HttpModelInner {
         )))
     }
 
-    fn body_of(&self, request: &Request) -> Value {
-        let Provider {
+    fn body_of(&self, request: &ModelRequest) -> Value {
+        let ProviderEndpoint {
             wire,
             max_tokens,
             stream,
@@ -295,7 +298,7 @@ impl HttpModelInner {
     async fn read_stream(
         &self,
         mut body: BodyReader,
-        events: &mpsc::Sender<Event>,
+        events: &mpsc::Sender<ModelEvent>,
     ) -> Result<(), ModelError> {
         let bounds = &self.provider.bounds;
         let mut reader = TurnReader::new(self.provider.wire, bounds);
@@ -310,7 +313,7 @@ impl HttpModelInner {
                 Some(bytes) => reader.feed(bytes, &mut found).map(ReadState::is_over),
                 None => reader.close(&mut found).map(|()| true),
             };
-            if found.iter().any(|event| *event != Event::Alive) {
+            if found.iter().any(|event| *event != ModelEvent::Alive) {
                 progress = Instant::now();
             }
             for event in found.drain(..) {
@@ -330,7 +333,7 @@ impl HttpModelInner {
         };
         // What it used before it failed is to be paid all the same.
         if let Some(usage) = reader.used() {
-            let _gone = events.send(Event::Usage(usage)).await;
+            let _gone = events.send(ModelEvent::Usage(usage)).await;
         }
         outcome
     }
@@ -338,7 +341,7 @@ impl HttpModelInner {
     async fn read_whole(
         &self,
         body: BodyReader,
-        events: &mpsc::Sender<Event>,
+        events: &mpsc::Sender<ModelEvent>,
     ) -> Result<(), ModelError> {
         let max_bytes = self.provider.bounds.event_limit(self.provider.wire);
         let body = self.read(body, max_bytes, OversizePolicy::Fail).await?;

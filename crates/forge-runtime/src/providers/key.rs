@@ -14,22 +14,22 @@ const HIDDEN: &str = "[key]";
 /// An API key. `Debug` shows nothing of it, and its memory is overwritten when it is dropped.
 ///
 /// ```
-/// use forge_runtime::Key;
-/// let key = Key::new("sk-not-a-real-one\n").unwrap();
+/// use forge_runtime::ProviderKey;
+/// let key = ProviderKey::new("sk-not-a-real-one\n").unwrap();
 /// assert_eq!(format!("{key:?}"), "Key(…)");
 /// assert_eq!(key.hide("no such key: sk-not-a-real-one"), "no such key: [key]");
 /// ```
 #[derive(Clone)]
-pub struct Key(SecretString);
+pub struct ProviderKey(SecretString);
 
 /// What cannot be a key; it does not say what it was.
 ///
 /// ```
-/// let error = forge_runtime::Key::new(" ").unwrap_err();
+/// let error = forge_runtime::ProviderKey::new(" ").unwrap_err();
 /// assert_eq!(error.to_string(), "the key is empty");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BadKey {
+pub enum ProviderKeyError {
     /// Nothing, or only blanks.
     #[error("the key is empty")]
     Empty,
@@ -46,26 +46,26 @@ pub enum BadKey {
     TooLong,
 }
 
-impl Key {
+impl ProviderKey {
     /// A key; blanks and line breaks around it are not part of it.
     ///
     /// # Errors
     ///
     /// It cannot be one.
-    pub fn new(text: impl Into<String>) -> Result<Self, BadKey> {
+    pub fn new(text: impl Into<String>) -> Result<Self, ProviderKeyError> {
         // Made a secret first, so that the whole text is overwritten afterwards.
         let text = SecretString::from(text.into());
         let key = text.expose_secret().trim();
         if key.is_empty() {
-            Err(BadKey::Empty)
+            Err(ProviderKeyError::Empty)
         } else if key.len() > MAX_BYTES {
-            Err(BadKey::TooLong)
+            Err(ProviderKeyError::TooLong)
         } else if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            Err(BadKey::Characters)
+            Err(ProviderKeyError::Characters)
         } else if key.len() < MIN_BYTES {
-            Err(BadKey::TooShort)
+            Err(ProviderKeyError::TooShort)
         } else {
-            Ok(Key(SecretString::from(key)))
+            Ok(ProviderKey(SecretString::from(key)))
         }
     }
 
@@ -89,7 +89,7 @@ impl Key {
     }
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for ProviderKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(…)")
     }
@@ -102,20 +102,23 @@ mod tests {
     #[test]
     fn what_is_a_key() {
         let rows = [
-            ("", Some(BadKey::Empty)),
-            (" \n", Some(BadKey::Empty)),
-            ("sk-1234", Some(BadKey::TooShort)),
-            ("  sk-1234\n", Some(BadKey::TooShort)),
+            ("", Some(ProviderKeyError::Empty)),
+            (" \n", Some(ProviderKeyError::Empty)),
+            ("sk-1234", Some(ProviderKeyError::TooShort)),
+            ("  sk-1234\n", Some(ProviderKeyError::TooShort)),
             ("sk-12345", None),
-            ("sk-1 2345", Some(BadKey::Characters)),
-            ("sk-12345ü", Some(BadKey::Characters)),
+            ("sk-1 2345", Some(ProviderKeyError::Characters)),
+            ("sk-12345ü", Some(ProviderKeyError::Characters)),
             // What is wrong with each letter goes before how many there are.
-            ("a b", Some(BadKey::Characters)),
+            ("a b", Some(ProviderKeyError::Characters)),
         ];
         for (text, why) in rows {
-            assert_eq!(Key::new(text).err(), why, "{text}");
+            assert_eq!(ProviderKey::new(text).err(), why, "{text}");
         }
         let long = "x".repeat(MAX_BYTES + 1);
-        assert_eq!(Key::new(long).err(), Some(BadKey::TooLong));
+        assert_eq!(
+            ProviderKey::new(long).err(),
+            Some(ProviderKeyError::TooLong)
+        );
     }
 }

@@ -2,12 +2,12 @@
 //! and OpenAI Responses.
 //!
 //! The wire, the endpoint, the key and the length of an answer are always said by whoever
-//! configures a [`Provider`]; nothing is guessed from a model's name. What comes over a wire is
-//! turned into our own [`Event`](crate::Event)s while it comes; each wire is a pure pair, a
+//! configures a [`ProviderEndpoint`]; nothing is guessed from a model's name. What comes over a wire is
+//! turned into our own [`ModelEvent`](crate::ModelEvent)s while it comes; each wire is a pure pair, a
 //! request made from a conversation (`ask`) and events read from an answer (`answer`), and the
-//! transport around them ([`Connection`]) is one.
+//! transport around them ([`HttpModel`]) is one.
 //!
-//! Everything that comes from a server is bounded ([`Bounds`]), and no call is handed on before
+//! Everything that comes from a server is bounded ([`ResponseLimits`]), and no call is handed on before
 //! the server has said that the turn is over.
 
 mod anthropic;
@@ -25,15 +25,15 @@ mod sse;
 mod token_count;
 mod turn_reader;
 
-pub use http_model::Connection;
-pub use key::{BadKey, Key};
-pub use provider::{Bounds, Provider, ProviderError, Wire};
+pub use http_model::HttpModel;
+pub use key::{ProviderKey, ProviderKeyError};
+pub use provider::{ProviderEndpoint, ProviderError, ResponseLimits, Wire};
 
 /// Reads `bytes` as the streamed body of an answer on `wire`, in pieces of these lengths (the
 /// last one again and again): for fuzzing, and for tests of recorded answers without a server.
 #[doc(hidden)]
-pub fn read_stream(wire: Wire, bytes: &[u8], pieces: &[usize]) -> Vec<crate::Event> {
-    let mut reader = turn_reader::TurnReader::new(wire, &Bounds::default());
+pub fn read_stream(wire: Wire, bytes: &[u8], pieces: &[usize]) -> Vec<crate::ModelEvent> {
+    let mut reader = turn_reader::TurnReader::new(wire, &ResponseLimits::default());
     let mut events = Vec::new();
     let mut rest = bytes;
     let mut pieces = pieces.iter().copied();
@@ -52,18 +52,18 @@ pub fn read_stream(wire: Wire, bytes: &[u8], pieces: &[usize]) -> Vec<crate::Eve
         }
     };
     if let Err(error) = outcome {
-        events.extend(reader.used().map(crate::Event::Usage));
-        events.push(crate::Event::Failed(error));
+        events.extend(reader.used().map(crate::ModelEvent::Usage));
+        events.push(crate::ModelEvent::Failed(error));
     }
     events
 }
 
 /// Reads `bytes` as an answer that came in one piece.
 #[doc(hidden)]
-pub fn read_whole(wire: Wire, bytes: &[u8]) -> Vec<crate::Event> {
+pub fn read_whole(wire: Wire, bytes: &[u8]) -> Vec<crate::ModelEvent> {
     let mut events = Vec::new();
     if let Err(error) = turn_reader::whole(wire, bytes, &mut events) {
-        events.push(crate::Event::Failed(error));
+        events.push(crate::ModelEvent::Failed(error));
     }
     events
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use reqwest::Url;
 
 use super::http;
-use super::http_model::Connection;
-use super::key::Key;
+use super::http_model::HttpModel;
+use super::key::ProviderKey;
 use crate::model::Prices;
 
 /// The format that a provider speaks.
@@ -47,11 +47,11 @@ impl std::fmt::Display for Wire {
 /// How much of an answer is taken, and how long it may take.
 ///
 /// ```
-/// let bounds = forge_runtime::Bounds { total_ms: 60_000, ..Default::default() };
+/// let bounds = forge_runtime::ResponseLimits { total_ms: 60_000, ..Default::default() };
 /// assert!(bounds.idle_ms >= bounds.connect_ms);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct ResponseLimits {
     /// Until there is a connection.
     pub connect_ms: u64,
     /// Without a single byte.
@@ -67,7 +67,7 @@ pub struct Bounds {
     pub event_bytes: usize,
 }
 
-impl Bounds {
+impl ResponseLimits {
     /// Returns how long one event may be, or an answer in one piece.
     pub(super) fn event_limit(&self, wire: Wire) -> usize {
         let most = match wire {
@@ -78,9 +78,9 @@ impl Bounds {
     }
 }
 
-impl Default for Bounds {
+impl Default for ResponseLimits {
     fn default() -> Self {
-        Bounds {
+        ResponseLimits {
             connect_ms: 30_000,
             // Models that think for themselves send nothing for minutes.
             idle_ms: 300_000,
@@ -98,8 +98,8 @@ impl Default for Bounds {
 /// Why a provider cannot be used as it was configured.
 ///
 /// ```
-/// use forge_runtime::{Provider, ProviderError, Wire};
-/// let error = Provider::new("mine", Wire::OpenAiChat, "ftp://example.com", 4_096).unwrap_err();
+/// use forge_runtime::{ProviderEndpoint, ProviderError, Wire};
+/// let error = ProviderEndpoint::new("mine", Wire::OpenAiChat, "ftp://example.com", 4_096).unwrap_err();
 /// assert!(matches!(error, ProviderError::NotHttp(_)));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -129,8 +129,8 @@ pub enum ProviderError {
 /// Where models are, and what is known of them.
 ///
 /// ```
-/// use forge_runtime::{Model as _, Prices, Provider, Wire};
-/// let local = Provider::new("local", Wire::OpenAiChat, "http://127.0.0.1:8080/v1", 4_096)
+/// use forge_runtime::{Model as _, Prices, ProviderEndpoint, Wire};
+/// let local = ProviderEndpoint::new("local", Wire::OpenAiChat, "http://127.0.0.1:8080/v1", 4_096)
 ///     .unwrap()
 ///     .context_tokens(32_768)
 ///     .stream(false);
@@ -139,21 +139,21 @@ pub enum ProviderError {
 /// assert_eq!(model.context_tokens(), Some(32_768));
 /// ```
 #[derive(Debug, Clone)]
-pub struct Provider {
+pub struct ProviderEndpoint {
     pub(super) name: String,
     pub(super) wire: Wire,
     pub(super) url: Url,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<ProviderKey>,
     pub(super) max_tokens: u64,
     pub(super) context_tokens: Option<u64>,
     pub(super) prices: Option<Prices>,
     pub(super) stream: bool,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: ResponseLimits,
     /// One for all models of the provider: its connections are used again.
     client: Arc<OnceLock<reqwest::Client>>,
 }
 
-impl Provider {
+impl ProviderEndpoint {
     /// A provider of this name that speaks `wire` below `base_url`, and writes no more than
     /// `max_tokens` in one turn.
     ///
@@ -166,7 +166,7 @@ impl Provider {
         base_url: &str,
         max_tokens: u64,
     ) -> Result<Self, ProviderError> {
-        Ok(Provider {
+        Ok(ProviderEndpoint {
             name: name.into(),
             wire,
             url: address(wire, base_url)?,
@@ -175,14 +175,14 @@ impl Provider {
             context_tokens: None,
             prices: None,
             stream: true,
-            bounds: Bounds::default(),
+            bounds: ResponseLimits::default(),
             client: Arc::default(),
         })
     }
 
     /// The key that goes with every request.
     #[must_use]
-    pub fn key(mut self, key: Key) -> Self {
+    pub fn key(mut self, key: ProviderKey) -> Self {
         self.key = Some(key);
         self
     }
@@ -211,7 +211,7 @@ impl Provider {
 
     /// Other bounds.
     #[must_use]
-    pub fn bounds(mut self, bounds: Bounds) -> Self {
+    pub fn bounds(mut self, bounds: ResponseLimits) -> Self {
         self.bounds = bounds;
         self
     }
@@ -221,7 +221,7 @@ impl Provider {
     /// # Errors
     ///
     /// No client can be made on this machine.
-    pub fn model(&self, model: impl Into<String>) -> Result<Connection, ProviderError> {
+    pub fn model(&self, model: impl Into<String>) -> Result<HttpModel, ProviderError> {
         let client = match self.client.get() {
             Some(client) => client.clone(),
             None => {
@@ -229,7 +229,7 @@ impl Provider {
                 self.client.get_or_init(|| made).clone()
             }
         };
-        Ok(Connection::new(self.clone(), model.into(), client))
+        Ok(HttpModel::new(self.clone(), model.into(), client))
     }
 }
 

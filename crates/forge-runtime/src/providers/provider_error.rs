@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-use super::key::Key;
+use super::key::ProviderKey;
 use crate::model::ModelError;
 use crate::shortened::shortened;
 
@@ -20,7 +20,7 @@ pub(super) fn refused(
     status: u16,
     headers: &HeaderMap,
     body: &[u8],
-    key: Option<&Key>,
+    key: Option<&ProviderKey>,
 ) -> ModelError {
     let body = String::from_utf8_lossy(body);
     let error = serde_json::from_str::<Value>(&body).ok();
@@ -102,7 +102,7 @@ pub(super) fn in_stream(error: &Value) -> ModelError {
 }
 
 /// An answer that is of another type than any we asked for.
-pub(super) fn other_type(content_type: &str, body: &[u8], key: Option<&Key>) -> ModelError {
+pub(super) fn other_type(content_type: &str, body: &[u8], key: Option<&ProviderKey>) -> ModelError {
     let seen = plain(&String::from_utf8_lossy(body), key);
     ModelError::Malformed(format!(
         "it is {}; is the base URL right? It begins: {seen}",
@@ -126,7 +126,7 @@ fn words(error: &Value) -> String {
 }
 
 /// The beginning of a text that is not of the protocol: a page of a proxy, say.
-fn plain(body: &str, key: Option<&Key>) -> String {
+fn plain(body: &str, key: Option<&ProviderKey>) -> String {
     let line = body.lines().map(str::trim).find(|line| !line.is_empty());
     line.map_or_else(
         || "it gives no reason".to_owned(),
@@ -134,12 +134,12 @@ fn plain(body: &str, key: Option<&Key>) -> String {
     )
 }
 
-fn hidden(text: &str, key: Option<&Key>) -> String {
+fn hidden(text: &str, key: Option<&ProviderKey>) -> String {
     key.map_or_else(|| text.to_owned(), |key| key.hide(text))
 }
 
 /// An error as it may be shown: without the key, and then no longer than people read.
-pub(super) fn presentable(error: ModelError, key: Option<&Key>) -> ModelError {
+pub(super) fn presentable(error: ModelError, key: Option<&ProviderKey>) -> ModelError {
     let fit = |text: String| shortened(&hidden(&text, key), MAX_CHARS);
     match error {
         ModelError::Expectation(text) => ModelError::Expectation(fit(text)),

@@ -4,10 +4,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::provider::{Bounds, Wire};
+use super::provider::{ResponseLimits, Wire};
 use super::sse::{SseError, SseFrame, SseParser};
 use super::{anthropic, chat, responses};
-use crate::model::{Event, ModelError, Stop, ToolCall, Usage};
+use crate::model::{ModelError, ModelEvent, StopReason, ToolCall, Usage};
 
 /// Whether there is more to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) struct TurnReader {
 }
 
 impl TurnReader {
-    pub(super) fn new(wire: Wire, bounds: &Bounds) -> Self {
+    pub(super) fn new(wire: Wire, bounds: &ResponseLimits) -> Self {
         TurnReader {
             frames: SseParser::new(bounds.event_limit(wire)),
             complete: Vec::new(),
@@ -61,7 +61,7 @@ impl TurnReader {
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
-        events: &mut Vec<Event>,
+        events: &mut Vec<ModelEvent>,
     ) -> Result<ReadState, ModelError> {
         self.bytes = self.bytes.saturating_add(bytes.len());
         if self.bytes > self.max_bytes {
@@ -77,7 +77,7 @@ impl TurnReader {
     }
 
     /// There are no more bytes.
-    pub(super) fn close(&mut self, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    pub(super) fn close(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         self.frames.close(&mut self.complete).map_err(broken)?;
         if self.take(events)?.is_over() {
             return Ok(());
@@ -104,13 +104,13 @@ impl TurnReader {
         (usage != Usage::default()).then_some(usage)
     }
 
-    fn take(&mut self, events: &mut Vec<Event>) -> Result<ReadState, ModelError> {
+    fn take(&mut self, events: &mut Vec<ModelEvent>) -> Result<ReadState, ModelError> {
         for frame in self.complete.drain(..) {
             let step = match frame {
                 SseFrame::Comment => {
                     // A hundred at once say no more than one.
-                    if events.last() != Some(&Event::Alive) {
-                        events.push(Event::Alive);
+                    if events.last() != Some(&ModelEvent::Alive) {
+                        events.push(ModelEvent::Alive);
                     }
                     ReadState::More
                 }
@@ -129,7 +129,11 @@ impl TurnReader {
 }
 
 /// Reads an answer that came in one piece.
-pub(super) fn whole(wire: Wire, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), ModelError> {
+pub(super) fn whole(
+    wire: Wire,
+    bytes: &[u8],
+    events: &mut Vec<ModelEvent>,
+) -> Result<(), ModelError> {
     let body = std::str::from_utf8(bytes)
         .map_err(|_| ModelError::Malformed("it is not UTF-8".to_owned()))?;
     match wire {
@@ -160,14 +164,14 @@ pub(super) fn parse<T: DeserializeOwned>(data: &str) -> Result<T, ModelError> {
 pub(super) fn conclude(
     calls: impl IntoIterator<Item = ToolCall>,
     usage: Usage,
-    stop: Stop,
-    events: &mut Vec<Event>,
+    stop: StopReason,
+    events: &mut Vec<ModelEvent>,
 ) {
-    events.extend(calls.into_iter().map(Event::Call));
+    events.extend(calls.into_iter().map(ModelEvent::Call));
     if usage != Usage::default() {
-        events.push(Event::Usage(usage));
+        events.push(ModelEvent::Usage(usage));
     }
-    events.push(Event::End(stop));
+    events.push(ModelEvent::End(stop));
 }
 
 /// The arguments of a call as a model wrote them. What is no object comes out as the text it

@@ -12,14 +12,14 @@ use super::Session;
 use super::calls::failed;
 use super::context::bytes;
 use crate::budget::{ChildGuard, WorkerBudget};
-use crate::model::{Message, Request, ToolCall, ToolResult};
-use crate::report::{End, RunEvent};
+use crate::model::{Message, ModelRequest, ToolCall, ToolResult};
+use crate::report::{RunEvent, RunOutcome};
 
 pub(super) struct ActiveConversation {
     session: Session,
     pub(super) caller: Caller,
     pub(super) budget: Arc<WorkerBudget>,
-    request: Arc<Request>,
+    request: Arc<ModelRequest>,
     /// What was said so far, left out or not.
     bytes: usize,
     /// Every id of a call so far.
@@ -55,7 +55,7 @@ impl ActiveConversation {
         session: Session,
         caller: Caller,
         budget: Arc<WorkerBudget>,
-        request: Request,
+        request: ModelRequest,
         at_work: Option<ChildGuard>,
     ) -> Self {
         let mut ids = HashSet::new();
@@ -83,13 +83,13 @@ impl ActiveConversation {
     }
 
     /// What the model is asked with.
-    pub(super) fn request(&self) -> &Arc<Request> {
+    pub(super) fn request(&self) -> &Arc<ModelRequest> {
         &self.request
     }
 
     /// The same, to be changed. A model that is done with its turn holds it no more, so
     /// that nothing is copied.
-    pub(super) fn request_mut(&mut self) -> &mut Request {
+    pub(super) fn request_mut(&mut self) -> &mut ModelRequest {
         Arc::make_mut(&mut self.request)
     }
 
@@ -142,12 +142,12 @@ impl ActiveConversation {
     }
 
     /// It is over: whatever was called and has no result gets one that says why.
-    pub(super) fn end(mut self, end: End) -> End {
+    pub(super) fn end(mut self, end: RunOutcome) -> RunOutcome {
         self.close(&end);
         end
     }
 
-    fn close(&mut self, end: &End) {
+    fn close(&mut self, end: &RunOutcome) {
         self.ended = true;
         while let Some((id, tool)) = self.open.front().cloned() {
             let result = self.done.take(&id).unwrap_or_else(|| {
@@ -180,9 +180,9 @@ impl Drop for ActiveConversation {
 /// The result of a call that was under way, or had not begun, when the run was stopped.
 pub(crate) const CANCELLED: &str = "Cancelled by user.";
 
-fn unfinished(id: String, tool: String, end: &End) -> ToolResult {
+fn unfinished(id: String, tool: String, end: &RunOutcome) -> ToolResult {
     match end {
-        End::Cancelled => failed(id, tool, FailureCode::Cancelled, CANCELLED),
+        RunOutcome::Cancelled => failed(id, tool, FailureCode::Cancelled, CANCELLED),
         end => failed(
             id,
             tool,

@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use super::Session;
 use super::session_state::SessionState;
-use crate::docker::Docker;
+use crate::docker::ContainerSource;
 use crate::equip::OsSandbox;
 use crate::model::{Model, Models};
 use crate::report::Observer;
-use crate::repositories::Repositories;
+use crate::repositories::RepositorySource;
 
 /// Puts a [`Session`] together.
 ///
 /// ```
-/// # use forge_runtime::{Playbook, Scripted, Session};
-/// # let model = Scripted::new("x", Playbook::parse("version: 1\nworkers: {}").unwrap());
+/// # use forge_runtime::{Playbook, ScriptedModel, Session};
+/// # let model = ScriptedModel::new("x", Playbook::parse("version: 1\nworkers: {}").unwrap());
 /// let session = Session::builder(model).max_depth(2).build();
 /// # let _ = session;
 /// ```
@@ -75,13 +75,13 @@ impl SessionBuilder {
     }
 
     /// What repositories are reached by; by nothing if not said.
-    pub fn repositories(mut self, repositories: Repositories) -> Self {
+    pub fn repositories(mut self, repositories: RepositorySource) -> Self {
         self.shared.isolation.repositories = repositories;
         self
     }
 
     /// Where containers come from; from nowhere if not said.
-    pub fn docker(mut self, docker: Docker) -> Self {
+    pub fn docker(mut self, docker: ContainerSource) -> Self {
         self.shared.isolation.docker = docker;
         self
     }
@@ -91,9 +91,9 @@ impl SessionBuilder {
     /// commands, which would see the host.
     ///
     /// ```
-    /// # use forge_runtime::{Playbook, Scripted, Session};
+    /// # use forge_runtime::{Playbook, ScriptedModel, Session};
     /// use file_sandbox::{Mode, Mount, SandboxPath};
-    /// # let model = Scripted::new("x", Playbook::parse("version: 1\nworkers: {}").unwrap());
+    /// # let model = ScriptedModel::new("x", Playbook::parse("version: 1\nworkers: {}").unwrap());
     /// let memory = Mount::memory(SandboxPath::root(), Mode::ReadWrite);
     /// let session = Session::builder(model).directories(std::sync::Arc::new(move |_: &_| Ok(memory.clone())));
     /// # let _ = session.build();

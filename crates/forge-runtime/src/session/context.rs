@@ -8,8 +8,8 @@
 //! token. That is too little rather than too much, so nothing is given up that would fit.
 
 use super::turn::size;
-use crate::model::{Message, Request, Usage};
-use crate::report::End;
+use crate::model::{Message, ModelRequest, Usage};
+use crate::report::RunOutcome;
 
 /// A result shorter than this stays: a line in its place would save nothing.
 const WORTH_IT: usize = 256;
@@ -19,9 +19,9 @@ const BYTES_A_TOKEN: u64 = 4;
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// Whether so many bytes are more than any conversation has.
-pub(super) fn is_too_long(said: usize) -> Result<(), End> {
+pub(super) fn is_too_long(said: usize) -> Result<(), RunOutcome> {
     match said > MOST_BYTES {
-        true => Err(End::ContextFull {
+        true => Err(RunOutcome::ContextFull {
             tokens: tokens_of(MOST_BYTES),
         }),
         false => Ok(()),
@@ -44,10 +44,10 @@ pub(super) struct TrimmedResults {
 ///
 /// It does not fit, whatever is left out.
 pub(super) fn make_room(
-    request: &mut Request,
+    request: &mut ModelRequest,
     limit: u64,
     last: Usage,
-) -> Result<Option<TrimmedResults>, End> {
+) -> Result<Option<TrimmedResults>, RunOutcome> {
     let newest = request
         .messages
         .iter()
@@ -87,7 +87,7 @@ pub(super) fn make_room(
         calls.push(result.id.clone());
     }
     if now >= limit {
-        return Err(End::ContextFull { tokens: limit });
+        return Err(RunOutcome::ContextFull { tokens: limit });
     }
     Ok((!calls.is_empty()).then_some(TrimmedResults { calls, tokens }))
 }
@@ -96,7 +96,7 @@ fn tokens_of(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX) / BYTES_A_TOKEN
 }
 
-fn whole(request: &Request) -> usize {
+fn whole(request: &ModelRequest) -> usize {
     let tools = request
         .tools
         .iter()
@@ -134,7 +134,7 @@ mod tests {
     use crate::model::{ToolCall, ToolResult};
 
     /// One turn for each, with calls whose results have so many bytes.
-    fn conversation(turns: &[Vec<usize>]) -> Request {
+    fn conversation(turns: &[Vec<usize>]) -> ModelRequest {
         let mut messages = vec![Message::Input { text: "go".into() }];
         for (turn, results) in turns.iter().enumerate() {
             let id = |index: usize| format!("{turn}.{index}");
@@ -159,7 +159,7 @@ mod tests {
                 }));
             }
         }
-        Request {
+        ModelRequest {
             worker: "main".into(),
             instructions: String::new(),
             tools: Vec::new(),
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_at_all_ends_it() {
         let mut request = conversation(&[vec![4_000], vec![40_000]]);
-        let full = Err(End::ContextFull { tokens: 3_000 });
+        let full = Err(RunOutcome::ContextFull { tokens: 3_000 });
         assert_eq!(make_room(&mut request, 3_000, used(1_100)), full);
         // Nobody said how long it is.
         let mut request = conversation(&[vec![40_000]]);

@@ -17,8 +17,8 @@ use super::context::{is_too_long, make_room};
 use super::turn::receive;
 use crate::budget::{RepeatAction, RepeatDetector};
 use crate::equip::EquipError;
-use crate::model::{Event, Message, Model, Stop, ToolCall, ToolDescription, Usage};
-use crate::report::{End, RunEvent, Time};
+use crate::model::{Message, Model, ModelEvent, StopReason, ToolCall, ToolDescription, Usage};
+use crate::report::{ElapsedTime, RunEvent, RunOutcome};
 
 /// What was said so far, and what it cost: where a worker goes on.
 ///
@@ -32,7 +32,7 @@ pub struct Conversation {
     pub(super) messages: Vec<Message>,
     /// So many of the messages are known to those who watch.
     pub(super) told: usize,
-    used: Used,
+    used: UsageTotals,
     /// The highest number that a run of a worker had before.
     worker_runs: u64,
     /// Copies that the worker is handed.
@@ -42,10 +42,10 @@ pub struct Conversation {
 /// What a worker and everybody it called used up.
 ///
 /// ```
-/// assert_eq!(forge_runtime::Used::default().calls, 0);
+/// assert_eq!(forge_runtime::UsageTotals::default().calls, 0);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct UsageTotals {
     /// Turns of models.
     pub turns: u64,
     /// Calls of tools.
@@ -57,7 +57,7 @@ pub struct Used {
     /// Money, in billionths of a US dollar.
     pub cost_nano_usd: u64,
     /// How long the entry worker was at it.
-    pub time: Time,
+    pub time: ElapsedTime,
 }
 
 /// What was said and used up; not what is handed over beside it.
@@ -76,7 +76,7 @@ impl Conversation {
         Conversation {
             messages: vec![Message::Input { text: input.into() }],
             told: 0,
-            used: Used::default(),
+            used: UsageTotals::default(),
             worker_runs: 0,
             place: None,
         }
@@ -135,7 +135,7 @@ impl Conversation {
 
     /// One that was held before, and what it used up. Every call in it has its result:
     /// who gives it in sees to that.
-    pub fn earlier(messages: Vec<Message>, used: Used) -> Conversation {
+    pub fn earlier(messages: Vec<Message>, used: UsageTotals) -> Conversation {
         Conversation {
             told: messages.len(),
             messages,
@@ -162,7 +162,7 @@ impl Conversation {
     }
 
     /// What was used up.
-    pub fn used(&self) -> Used {
+    pub fn used(&self) -> UsageTotals {
         self.used
     }
 }
@@ -176,7 +176,7 @@ impl Session {
         shape: Result<Option<AnswerSchema>, String>,
         place: Option<Mount>,
         running: &mut ActiveConversation,
-    ) -> End {
+    ) -> RunOutcome {
         let model = match self.model_of(worker) {
             Ok(model) => model,
             Err(error) => return error.into(),
@@ -210,10 +210,10 @@ impl Session {
         loop {
             // Stopped while calls were under way, it may hear of their ends first.
             if self.shared.is_cancelled() {
-                return End::Cancelled;
+                return RunOutcome::Cancelled;
             }
             if so_far >= max_turns {
-                return End::TurnLimit { turns: max_turns };
+                return RunOutcome::TurnLimit { turns: max_turns };
             }
             // What was called may have used up what was left.
             if let Some(end) = running.budget.used_up() {
@@ -240,21 +240,21 @@ impl Session {
             } = taken;
             last = usage;
             match (stop, calls.is_empty()) {
-                (Stop::Refused, _) => return End::Refused { text },
-                (Stop::Done | Stop::Unknown, true) => {
+                (StopReason::Refused, _) => return RunOutcome::Refused { text },
+                (StopReason::Done | StopReason::Unknown, true) => {
                     match answered(shape.as_ref(), text, running).await {
                         Some(end) => return end,
                         None => continue,
                     }
                 }
-                (Stop::OutOfTokens, true) => return End::OutOfTokens,
-                (Stop::OutOfTokens, false) => {
+                (StopReason::OutOfTokens, true) => return RunOutcome::OutOfTokens,
+                (StopReason::OutOfTokens, false) => {
                     for call in &calls {
                         running.say(Message::ToolResult(cut_short(call)));
                     }
                     continue;
                 }
-                (Stop::Done | Stop::Unknown, false) => {}
+                (StopReason::Done | StopReason::Unknown, false) => {}
             }
             // What the calls come to would need another turn.
             if let Some(end) = running.budget.used_up() {
@@ -276,7 +276,7 @@ impl Session {
             };
             self.make_calls(&toolbox, running, calls, heard).await;
             if let Some(calls) = stuck {
-                return End::Repeated { calls };
+                return RunOutcome::Repeated { calls };
             }
         }
     }
@@ -288,7 +288,7 @@ impl Session {
         name: &str,
         number: u64,
         running: &mut ActiveConversation,
-    ) -> Result<CompletedTurn, End> {
+    ) -> Result<CompletedTurn, RunOutcome> {
         self.shared.counts.turn();
         let caller = running.caller.clone();
         self.tell(RunEvent::TurnStarted {
@@ -300,23 +300,23 @@ impl Session {
         let events = model.turn(Arc::clone(running.request()));
         let prices = model.prices();
         let mut usage = Usage::default();
-        let watch = |event: &Event| {
+        let watch = |event: &ModelEvent| {
             self.tell(RunEvent::Streamed {
                 caller: &caller,
                 event,
             });
             match event {
-                Event::Usage(more) => {
+                ModelEvent::Usage(more) => {
                     let cost = prices.map_or(0, |prices| prices.of(*more));
                     self.shared.counts.spend(*more, cost);
                 }
-                Event::Text(_)
-                | Event::Thinking(_)
-                | Event::Call(_)
-                | Event::Alive
-                | Event::Again(_)
-                | Event::End(_)
-                | Event::Failed(_) => {}
+                ModelEvent::Text(_)
+                | ModelEvent::Thinking(_)
+                | ModelEvent::Call(_)
+                | ModelEvent::Alive
+                | ModelEvent::Again(_)
+                | ModelEvent::End(_)
+                | ModelEvent::Failed(_) => {}
             }
         };
         let received = receive(events, &running.budget, prices, &mut usage, watch).await;
@@ -326,7 +326,7 @@ impl Session {
             cost_nano_usd: prices.map(|prices| prices.of(usage)),
         });
         let (mut turn, stop) = received?;
-        if stop == Stop::Unknown {
+        if stop == StopReason::Unknown {
             (self.shared).warn_once("the model stopped for a reason that forge does not know");
         }
         running.name_calls(number, &mut turn.calls);
@@ -352,7 +352,7 @@ impl Session {
         running: &mut ActiveConversation,
         limit: u64,
         last: Usage,
-    ) -> Result<(), End> {
+    ) -> Result<(), RunOutcome> {
         let Some(left_out) = make_room(running.request_mut(), limit, last)? else {
             return Ok(());
         };
@@ -369,7 +369,7 @@ impl Session {
 struct CompletedTurn {
     text: String,
     calls: Vec<ToolCall>,
-    stop: Stop,
+    stop: StopReason,
     usage: Usage,
 }
 
@@ -379,13 +379,13 @@ async fn answered(
     shape: Option<&AnswerSchema>,
     answer: String,
     running: &mut ActiveConversation,
-) -> Option<End> {
+) -> Option<RunOutcome> {
     let Some(shape) = shape else {
-        return Some(End::Answered { answer });
+        return Some(RunOutcome::Answered { answer });
     };
     let problems = match shape.check(&answer).await {
         Ok(value) => {
-            return Some(End::Answered {
+            return Some(RunOutcome::Answered {
                 answer: value.to_owned(),
             });
         }
@@ -394,7 +394,7 @@ async fn answered(
     let asked = running.request().messages.iter();
     let asked = asked.filter(|message| matches!(message, Message::Input { .. }));
     if asked.count() > 1 {
-        return Some(End::UnfitAnswer { answer, problems });
+        return Some(RunOutcome::UnfitAnswer { answer, problems });
     }
     running.say(Message::Input {
         text: repair(&problems),
@@ -402,8 +402,8 @@ async fn answered(
     None
 }
 
-fn no_shape(worker: &Worker, problem: &str) -> End {
-    End::NotEquipped {
+fn no_shape(worker: &Worker, problem: &str) -> RunOutcome {
+    RunOutcome::NotEquipped {
         reason: format!(
             "the output schema of worker `{}` cannot be used: {problem}",
             worker.name()
@@ -414,13 +414,17 @@ fn no_shape(worker: &Worker, problem: &str) -> End {
 }
 
 /// Whether the worker may run on the model, and within its limits.
-fn fits(worker: &Worker, model: &dyn Model, running: &ActiveConversation) -> Result<(), End> {
+fn fits(
+    worker: &Worker,
+    model: &dyn Model,
+    running: &ActiveConversation,
+) -> Result<(), RunOutcome> {
     let name = model.name();
     if !worker.runs_on(&name) {
-        return Err(End::WrongModel { model: name });
+        return Err(RunOutcome::WrongModel { model: name });
     }
     if running.budget.limits_cost() && model.prices().is_none() {
-        return Err(End::NoPrices { model: name });
+        return Err(RunOutcome::NoPrices { model: name });
     }
     Ok(())
 }
@@ -458,21 +462,21 @@ fn describe(toolbox: &Toolbox) -> Vec<ToolDescription> {
         .collect()
 }
 
-fn not_equipped(error: &EquipError) -> End {
+fn not_equipped(error: &EquipError) -> RunOutcome {
     match error {
         EquipError::Isolation { hint, .. } | EquipError::Container { hint, .. } => {
-            End::NotEquipped {
+            RunOutcome::NotEquipped {
                 reason: error.to_string(),
                 hint: hint.clone(),
                 isolation: true,
             }
         }
-        EquipError::Repositories(none) => End::NotEquipped {
+        EquipError::Repositories(none) => RunOutcome::NotEquipped {
             reason: error.to_string(),
             hint: none.hint.clone(),
             isolation: false,
         },
-        EquipError::Grant(_) | EquipError::Tools(_) => End::NotEquipped {
+        EquipError::Grant(_) | EquipError::Tools(_) => RunOutcome::NotEquipped {
             reason: error.to_string(),
             hint: None,
             isolation: false,

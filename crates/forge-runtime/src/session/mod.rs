@@ -23,23 +23,23 @@ use sandbox_config::{Grant, Worker};
 
 use crate::budget::{PausingApprover, WorkerBudget};
 use crate::delegate;
-use crate::equip::{EquipError, Equipped, Extras, equip_beside};
-use crate::model::{Model, ModelError, Request};
-use crate::report::{End, RunEvent, RunReport, Time};
+use crate::equip::{EquipError, Extras, WorkerEquipment, equip_beside};
+use crate::model::{Model, ModelError, ModelRequest};
+use crate::report::{ElapsedTime, RunEvent, RunOutcome, RunReport};
 
 use active_conversation::ActiveConversation;
 pub(crate) use active_conversation::CANCELLED;
 pub(crate) use answer_schema::AnswerSchema;
 pub use attachments::Attachment;
 pub use builder::SessionBuilder;
-pub use conversation::{Conversation, Used};
+pub use conversation::{Conversation, UsageTotals};
 use session_state::SessionState;
 
 /// A run of a worker tree.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-/// use forge_runtime::{Playbook, Scripted, Session};
+/// use forge_runtime::{Playbook, ScriptedModel, Session};
 /// use sandbox_config::{Grant, Sources, load};
 ///
 /// # let dir = tempfile::tempdir().unwrap();
@@ -48,11 +48,11 @@ use session_state::SessionState;
 /// # std::fs::write(dir.path().join("workers/hello.worker"), text).unwrap();
 /// let worker = load(&Sources::new(dir.path())).unwrap().worker("hello").unwrap();
 /// let playbook = Playbook::parse("version: 1\nworkers: {hello: [{say: 'hi, {{ input }}'}]}");
-/// let model = Scripted::new("example", playbook.unwrap());
+/// let model = ScriptedModel::new("example", playbook.unwrap());
 ///
 /// let session = Session::builder(model).build();
 /// let report = rt.block_on(session.run(&worker, Grant::empty(), "you"));
-/// assert_eq!(report.end, forge_runtime::End::Answered { answer: "hi, you".into() });
+/// assert_eq!(report.end, forge_runtime::RunOutcome::Answered { answer: "hi, you".into() });
 /// ```
 #[derive(Clone)]
 pub struct Session {
@@ -83,7 +83,7 @@ impl Session {
     ) -> RunReport {
         match self.give(worker, &grant, input.to_owned(), attachments) {
             Ok(conversation) => self.go_on(worker, grant, conversation).await,
-            Err(reason) => self.shared.report(End::NotEquipped {
+            Err(reason) => self.shared.report(RunOutcome::NotEquipped {
                 reason,
                 hint: None,
                 isolation: false,
@@ -108,7 +108,7 @@ impl Session {
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    /// # use forge_runtime::{Conversation, Playbook, Scripted, Session};
+    /// # use forge_runtime::{Conversation, Playbook, ScriptedModel, Session};
     /// # use sandbox_config::{Grant, Sources, load};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
@@ -116,7 +116,7 @@ impl Session {
     /// # std::fs::write(dir.path().join("workers/hello.worker"), text).unwrap();
     /// # let worker = load(&Sources::new(dir.path())).unwrap().worker("hello").unwrap();
     /// # let playbook = Playbook::parse("version: 1\nworkers: {hello: [{say: 'hi, {{ input }}'}]}");
-    /// # let session = Session::builder(Scripted::new("example", playbook.unwrap())).build();
+    /// # let session = Session::builder(ScriptedModel::new("example", playbook.unwrap())).build();
     /// let earlier = Conversation::asked("you");
     /// let report = rt.block_on(session.go_on(&worker, Grant::empty(), earlier));
     /// assert!(report.end.is_answer());
@@ -135,19 +135,19 @@ impl Session {
         self.shared.report(end)
     }
 
-    /// Stops the run, as soon as what is under way has been ended: [`End::Cancelled`]. Any
+    /// Stops the run, as soon as what is under way has been ended: [`RunOutcome::Cancelled`]. Any
     /// clone of the session can be told, from any thread.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    /// # use forge_runtime::{End, Event, Model, Request, Session};
+    /// # use forge_runtime::{RunOutcome, ModelEvent, Model, ModelRequest, Session};
     /// # use sandbox_config::{Grant, Sources, load};
     /// # use std::sync::Arc;
     /// # use tokio::sync::mpsc;
     /// # struct Silent;
     /// # impl Model for Silent {
     /// #     fn name(&self) -> String { "silent".into() }
-    /// #     fn turn(&self, _: Arc<Request>) -> mpsc::Receiver<Event> {
+    /// #     fn turn(&self, _: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
     /// #         let (events, turn) = mpsc::channel(1);
     /// #         tokio::spawn(async move { events.closed().await });
     /// #         turn
@@ -164,7 +164,7 @@ impl Session {
     ///     tokio::spawn(async move { from_elsewhere.cancel() });
     ///     session.run(&worker, Grant::empty(), "you").await
     /// });
-    /// assert_eq!(report.end, End::Cancelled);
+    /// assert_eq!(report.end, RunOutcome::Cancelled);
     /// ```
     pub fn cancel(&self) {
         self.shared.cancel();
@@ -179,7 +179,7 @@ impl Session {
         caller: Caller,
         conversation: Conversation,
         above: Option<Arc<WorkerBudget>>,
-    ) -> BoxFuture<'static, End> {
+    ) -> BoxFuture<'static, RunOutcome> {
         let caller = caller.numbered(match above {
             None => 1,
             Some(_) => self.shared.counts.worker_run(),
@@ -205,7 +205,7 @@ impl Session {
             instructions.push_str(&shape.instructions());
         }
         let place = conversation.place;
-        let request = Request {
+        let request = ModelRequest {
             worker: worker.name().to_owned(),
             instructions,
             tools: Vec::new(),
@@ -223,7 +223,7 @@ impl Session {
             // Dropping the conversation ends whatever it is waiting for.
             let end = tokio::select! {
                 biased;
-                () = session.shared.cancelled() => End::Cancelled,
+                () = session.shared.cancelled() => RunOutcome::Cancelled,
                 end = session.converse(&worker, &grant, shape, place, &mut running) => end,
                 end = budget.time_up() => end,
             };
@@ -266,7 +266,7 @@ impl Session {
     /// If what `grant` gives cannot be opened, or its isolation cannot be enforced.
     ///
     /// ```
-    /// # use forge_runtime::{Playbook, Scripted, Session};
+    /// # use forge_runtime::{Playbook, ScriptedModel, Session};
     /// # use sandbox_config::{Grant, Sources, load};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
@@ -275,15 +275,15 @@ impl Session {
     /// # let reader = "---\nname: reader\n---\nRead.\n";
     /// # std::fs::write(dir.path().join("workers/reader.worker"), reader).unwrap();
     /// # let project = load(&Sources::new(dir.path())).unwrap();
-    /// # let model = Scripted::new("x", Playbook::parse("version: 1\nworkers: {}").unwrap());
+    /// # let model = ScriptedModel::new("x", Playbook::parse("version: 1\nworkers: {}").unwrap());
     /// let session = Session::builder(model).workers(project.workers().unwrap()).build();
     /// let main = project.worker("main").unwrap();
     /// let tools = session.tools_of(&main, &Grant::empty()).unwrap().toolbox;
     /// assert!(tools.specs().any(|spec| spec.name == "reader"));
     /// ```
-    pub fn tools_of(&self, worker: &Worker, grant: &Grant) -> Result<Equipped, EquipError> {
+    pub fn tools_of(&self, worker: &Worker, grant: &Grant) -> Result<WorkerEquipment, EquipError> {
         let caller = Caller::new(worker.name()).numbered(self.shared.counts.worker_run());
-        let budget = WorkerBudget::new(None, *grant.limits(), Time::default());
+        let budget = WorkerBudget::new(None, *grant.limits(), ElapsedTime::default());
         self.equip(worker, grant, &caller, &budget, None)
     }
 
@@ -294,7 +294,7 @@ impl Session {
         caller: &Caller,
         budget: &Arc<WorkerBudget>,
         place: Option<Mount>,
-    ) -> Result<Equipped, EquipError> {
+    ) -> Result<WorkerEquipment, EquipError> {
         let delegates = delegate::tools(self, worker, grant, caller, budget);
         equip_beside(
             grant,

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::Conversation;
 use crate::equip::{Isolation, OsSandbox};
 use crate::model::{Model, ModelError, Models, Usage};
-use crate::report::{End, NoObserver, Observer, RunEvent, RunReport};
+use crate::report::{NoObserver, Observer, RunEvent, RunOutcome, RunReport};
 
 pub(super) struct SessionState {
     pub(super) model: Arc<dyn Model>,
@@ -95,7 +95,7 @@ impl SessionState {
         }
     }
 
-    pub(super) fn report(&self, end: End) -> RunReport {
+    pub(super) fn report(&self, end: RunOutcome) -> RunReport {
         let counts = &self.counts;
         RunReport {
             end,

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::budget::WorkerBudget;
-use crate::model::{Event, ModelError, Prices, Stop, Thinking, ToolCall, Usage};
+use crate::model::{ModelError, ModelEvent, Prices, StopReason, Thinking, ToolCall, Usage};
 
 /// Most bytes of a turn: its text, its thinking, its calls.
 const MAX_TURN_BYTES: usize = 32 * 1024 * 1024;
@@ -41,12 +41,12 @@ impl ReceivedTurn {
 /// `budget` at once and added to `used`, also where the turn then fails. While the model
 /// waits to try again, time stands still.
 pub(super) async fn receive(
-    mut events: mpsc::Receiver<Event>,
+    mut events: mpsc::Receiver<ModelEvent>,
     budget: &Arc<WorkerBudget>,
     prices: Option<Prices>,
     used: &mut Usage,
-    mut watch: impl FnMut(&Event),
-) -> Result<(ReceivedTurn, Stop), ModelError> {
+    mut watch: impl FnMut(&ModelEvent),
+) -> Result<(ReceivedTurn, StopReason), ModelError> {
     let mut turn = ReceivedTurn::default();
     let mut waiting = None;
     loop {
@@ -66,30 +66,30 @@ pub(super) async fn receive(
         };
         watch(&event);
         match event {
-            Event::Text(more) => {
+            ModelEvent::Text(more) => {
                 turn.add(more.len())?;
                 turn.text.push_str(&more);
             }
-            Event::Thinking(block) => {
+            ModelEvent::Thinking(block) => {
                 turn.add(block.text.len() + block.signature.as_ref().map_or(0, String::len))?;
                 turn.thinking.push(block);
             }
-            Event::Call(call) => {
+            ModelEvent::Call(call) => {
                 turn.add(call.id.len() + call.tool.len() + size(&call.arguments))?;
                 turn.calls.push(call);
             }
-            Event::Alive => {}
-            Event::Again(retry) => {
+            ModelEvent::Alive => {}
+            ModelEvent::Again(retry) => {
                 turn = ReceivedTurn::default();
                 let wait = Duration::from_millis(retry.wait_ms).min(LONGEST_WAIT);
                 waiting = Some((budget.stand_still(), Instant::now() + wait));
             }
-            Event::Usage(more) => {
+            ModelEvent::Usage(more) => {
                 *used = used.plus(more);
                 budget.spend(more, prices.map_or(0, |prices| prices.of(more)));
             }
-            Event::End(stop) => return Ok((turn, stop)),
-            Event::Failed(error) => return Err(error),
+            ModelEvent::End(stop) => return Ok((turn, stop)),
+            ModelEvent::Failed(error) => return Err(error),
         }
     }
 }

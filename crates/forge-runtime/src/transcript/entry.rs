@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::fingerprint::{Basis, hex};
+use super::fingerprint::{RunFingerprint, hex};
 use crate::model::{Message, Retry, ToolDescription, ToolResult, Usage};
-use crate::report::{End, Time};
+use crate::report::{ElapsedTime, RunOutcome};
 use crate::session::Attachment;
 
 /// The version of the format. A program that knows this one does not read any other.
@@ -15,33 +15,33 @@ pub const FORMAT: u64 = 1;
 /// One line: something that happened, and when.
 ///
 /// ```
-/// use forge_runtime::transcript::Line;
-/// let line: Line = serde_json::from_str(r#"{"at_ms":7,"kind":"turn","run":1,"turn":2}"#).unwrap();
+/// use forge_runtime::transcript::TranscriptLine;
+/// let line: TranscriptLine = serde_json::from_str(r#"{"at_ms":7,"kind":"turn","run":1,"turn":2}"#).unwrap();
 /// assert_eq!(line.at_ms, 7);
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct TranscriptLine {
     /// Milliseconds since 1970.
     pub at_ms: u64,
     /// What happened.
     #[serde(flatten)]
-    pub entry: Entry,
+    pub entry: TranscriptEntry,
 }
 
 /// What a line says. Runs of workers are told apart by their number: the entry worker's is 1.
 ///
 /// ```
-/// use forge_runtime::transcript::Entry;
-/// let entry: Entry = serde_json::from_str(r#"{"kind":"call","run":1,"id":"c1"}"#).unwrap();
-/// assert_eq!(entry, Entry::Call { run: 1, id: "c1".into() });
+/// use forge_runtime::transcript::TranscriptEntry;
+/// let entry: TranscriptEntry = serde_json::from_str(r#"{"kind":"call","run":1,"id":"c1"}"#).unwrap();
+/// assert_eq!(entry, TranscriptEntry::Call { run: 1, id: "c1".into() });
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Entry {
+pub enum TranscriptEntry {
     /// The first line: which run this is.
-    Begin(Box<Begin>),
+    Begin(Box<TranscriptHeader>),
     /// Another program goes on with the run.
-    GoneOn(Box<GoneOn>),
+    GoneOn(Box<ResumeRecord>),
     /// A worker begins.
     Started {
         /// The number of its run.
@@ -71,7 +71,7 @@ pub enum Entry {
         turn: u64,
         /// How long the worker has been at it.
         #[serde(default)]
-        time: Time,
+        time: ElapsedTime,
     },
     /// A turn failed in a way that passes, and is tried again.
     Retried {
@@ -132,22 +132,22 @@ pub enum Entry {
         /// Which.
         run: u64,
         /// How.
-        end: End,
+        end: RunOutcome,
         /// How long the worker was at it.
         #[serde(default)]
-        time: Time,
+        time: ElapsedTime,
     },
 }
 
 /// Which run a transcript is of.
 ///
 /// ```
-/// fn name(begin: &forge_runtime::transcript::Begin) -> &str {
+/// fn name(begin: &forge_runtime::transcript::TranscriptHeader) -> &str {
 ///     &begin.name
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Begin {
+pub struct TranscriptHeader {
     /// [`FORMAT`].
     pub format: u64,
     /// The version of the program that began it.
@@ -168,23 +168,23 @@ pub struct Begin {
     pub input: String,
     /// The files that were attached, in order: copies of them lie beside the transcript.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attached: Vec<Attached>,
+    pub attached: Vec<AttachedFile>,
     /// What its answer has to be in this run, in place of what the worker says itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_schema: Option<Value>,
     /// What the run rests upon.
-    pub basis: Basis,
+    pub basis: RunFingerprint,
 }
 
 /// A file that was attached to the input of the entry worker.
 ///
 /// ```
-/// use forge_runtime::transcript::Attached;
-/// let attached = Attached::of(&forge_runtime::Attachment::new("a.md", b"hello".as_slice()));
+/// use forge_runtime::transcript::AttachedFile;
+/// let attached = AttachedFile::of(&forge_runtime::Attachment::new("a.md", b"hello".as_slice()));
 /// assert_eq!((attached.name.as_str(), attached.bytes), ("a.md", 5));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attached {
+pub struct AttachedFile {
     /// Its name.
     pub name: String,
     /// How long the copy is.
@@ -193,10 +193,10 @@ pub struct Attached {
     pub sha256: String,
 }
 
-impl Attached {
+impl AttachedFile {
     /// Of what is kept.
-    pub fn of(kept: &Attachment) -> Attached {
-        Attached {
+    pub fn of(kept: &Attachment) -> AttachedFile {
+        AttachedFile {
             name: kept.name().to_owned(),
             bytes: u64::try_from(kept.bytes().len()).unwrap_or(u64::MAX),
             sha256: hex(Sha256::digest(kept.bytes())),
@@ -207,19 +207,19 @@ impl Attached {
 /// A program that goes on with a run.
 ///
 /// ```
-/// fn version(gone_on: &forge_runtime::transcript::GoneOn) -> &str {
+/// fn version(gone_on: &forge_runtime::transcript::ResumeRecord) -> &str {
 ///     &gone_on.forge
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GoneOn {
+pub struct ResumeRecord {
     /// Its version.
     pub forge: String,
     /// The model as it was named on the command line; none: it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_flag: Option<String>,
     /// What the run rests upon from here on.
-    pub basis: Basis,
+    pub basis: RunFingerprint,
     /// What the answer has to be from here on; none: what it had to be before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_schema: Option<Value>,

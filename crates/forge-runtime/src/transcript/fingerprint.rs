@@ -14,14 +14,14 @@ use sha2::{Digest as _, Sha256};
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
-/// use forge_runtime::transcript::Basis;
+/// use forge_runtime::transcript::RunFingerprint;
 /// use forge_tools::Redactor;
 /// use sandbox_config::{Grant, Sources, load};
 ///
 /// let basis = |text: &str| {
 ///     std::fs::write(dir.path().join("workers/w.worker"), text).unwrap();
 ///     let worker = load(&Sources::new(dir.path())).unwrap().worker("w").unwrap();
-///     Basis::of("p:m", &worker, &Grant::empty(), &[], &Redactor::default())
+///     RunFingerprint::of("p:m", &worker, &Grant::empty(), &[], &Redactor::default())
 /// };
 /// let before = basis("---\n---\nWork.\n");
 /// let changes = basis("---\n---\nRest.\n").since(&before);
@@ -29,7 +29,7 @@ use sha2::{Digest as _, Sha256};
 /// assert_eq!(changes[0].to_string(), "the file of the worker `w`");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Basis {
+pub struct RunFingerprint {
     /// `provider:model`.
     pub model: String,
     /// SHA-256 (hex) over everything below.
@@ -37,7 +37,7 @@ pub struct Basis {
     /// What the entry worker holds, by name. A value that holds a secret is not kept.
     pub policy: BTreeMap<String, String>,
     /// The entry worker and everybody who can be called, directly or not.
-    pub workers: BTreeMap<String, WorkerBasis>,
+    pub workers: BTreeMap<String, WorkerFingerprint>,
     /// SHA-256 (hex) of what the answer has to be in this run; none: what the worker says itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_sha256: Option<String>,
@@ -46,13 +46,13 @@ pub struct Basis {
 /// One worker of a tree.
 ///
 /// ```
-/// use forge_runtime::transcript::WorkerBasis;
-/// let worker: WorkerBasis =
+/// use forge_runtime::transcript::WorkerFingerprint;
+/// let worker: WorkerFingerprint =
 ///     serde_json::from_str(r#"{"text_sha256":"ab","policy_sha256":"cd"}"#).unwrap();
 /// assert_eq!(worker.text_sha256, "ab");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerBasis {
+pub struct WorkerFingerprint {
     /// SHA-256 (hex) of its file; if it has schemas, over that and them.
     pub text_sha256: String,
     /// SHA-256 (hex) over what it holds when it is called by the nearest of its callers; of its
@@ -63,8 +63,8 @@ pub struct WorkerBasis {
 /// One thing that a run no longer rests upon.
 ///
 /// ```
-/// use forge_runtime::transcript::Change;
-/// let change = Change::Policy {
+/// use forge_runtime::transcript::FingerprintChange;
+/// let change = FingerprintChange::Policy {
 ///     name: "limits.max_turns".into(),
 ///     before: Some("5".into()),
 ///     now: Some("9".into()),
@@ -72,7 +72,7 @@ pub struct WorkerBasis {
 /// assert_eq!(change.to_string(), "limits.max_turns: 5, now 9");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum FingerprintChange {
     /// Another model.
     Model {
         /// The one that the run had.
@@ -113,19 +113,21 @@ pub enum Change {
     },
 }
 
-impl std::fmt::Display for Change {
+impl std::fmt::Display for FingerprintChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".into());
         match self {
-            Change::Model { before, now } => write!(f, "the model: {before}, now {now}"),
-            Change::Policy { name, before, now } => {
+            FingerprintChange::Model { before, now } => write!(f, "the model: {before}, now {now}"),
+            FingerprintChange::Policy { name, before, now } => {
                 write!(f, "{name}: {}, now {}", or_none(before), or_none(now))
             }
-            Change::Answer => f.write_str("the JSON Schema of the answer"),
-            Change::Text { worker } => write!(f, "the file of the worker `{worker}`"),
-            Change::Holds { worker } => write!(f, "what the worker `{worker}` holds"),
-            Change::Added { worker } => write!(f, "the worker `{worker}` can be called now"),
-            Change::Removed { worker } => {
+            FingerprintChange::Answer => f.write_str("the JSON Schema of the answer"),
+            FingerprintChange::Text { worker } => write!(f, "the file of the worker `{worker}`"),
+            FingerprintChange::Holds { worker } => write!(f, "what the worker `{worker}` holds"),
+            FingerprintChange::Added { worker } => {
+                write!(f, "the worker `{worker}` can be called now")
+            }
+            FingerprintChange::Removed { worker } => {
                 write!(f, "the worker `{worker}` cannot be called any more")
             }
         }
@@ -136,7 +138,7 @@ impl std::fmt::Display for Change {
 /// would look like a change; and that a token was renewed is none.
 const HIDDEN: &str = "(holds a secret)";
 
-impl Basis {
+impl RunFingerprint {
     /// What a run of `worker` with `grant` rests upon, where it may call these others.
     pub fn of(
         model: &str,
@@ -144,8 +146,8 @@ impl Basis {
         grant: &Grant,
         others: &[Worker],
         redactor: &Redactor,
-    ) -> Basis {
-        let mut basis = Basis {
+    ) -> RunFingerprint {
+        let mut basis = RunFingerprint {
             model: model.to_owned(),
             policy_sha256: String::new(),
             policy: facts(grant, redactor),
@@ -158,7 +160,7 @@ impl Basis {
 
     /// The same where the answer has to fit this JSON Schema, whatever the worker says.
     #[must_use]
-    pub fn answering(mut self, schema: &Value) -> Basis {
+    pub fn answering(mut self, schema: &Value) -> RunFingerprint {
         self.answer_sha256 = Some(sha256(schema));
         self.policy_sha256 = self.hash();
         self
@@ -170,22 +172,22 @@ impl Basis {
     }
 
     /// What is no longer as it was `before`, the model first.
-    pub fn since(&self, before: &Basis) -> Vec<Change> {
+    pub fn since(&self, before: &RunFingerprint) -> Vec<FingerprintChange> {
         let mut changes = Vec::new();
         if self.model != before.model {
-            changes.push(Change::Model {
+            changes.push(FingerprintChange::Model {
                 before: before.model.clone(),
                 now: self.model.clone(),
             });
         }
         if self.answer_sha256 != before.answer_sha256 {
-            changes.push(Change::Answer);
+            changes.push(FingerprintChange::Answer);
         }
         let names: BTreeSet<&String> = before.policy.keys().chain(self.policy.keys()).collect();
         for name in names {
             let (was, is) = (before.policy.get(name), self.policy.get(name));
             if was != is {
-                changes.push(Change::Policy {
+                changes.push(FingerprintChange::Policy {
                     name: name.clone(),
                     before: was.cloned(),
                     now: is.cloned(),
@@ -198,17 +200,17 @@ impl Basis {
             let name = worker.clone();
             match (before.workers.get(worker), self.workers.get(worker)) {
                 (Some(was), Some(is)) if was.text_sha256 != is.text_sha256 => {
-                    changes.push(Change::Text { worker: name });
+                    changes.push(FingerprintChange::Text { worker: name });
                 }
                 // What follows from a change that was said in full is not said again.
                 (Some(was), Some(is))
                     if was.policy_sha256 != is.policy_sha256 && !policy_changed =>
                 {
-                    changes.push(Change::Holds { worker: name });
+                    changes.push(FingerprintChange::Holds { worker: name });
                 }
                 (Some(_), Some(_)) | (None, None) => {}
-                (Some(_), None) => changes.push(Change::Removed { worker: name }),
-                (None, Some(_)) => changes.push(Change::Added { worker: name }),
+                (Some(_), None) => changes.push(FingerprintChange::Removed { worker: name }),
+                (None, Some(_)) => changes.push(FingerprintChange::Added { worker: name }),
             }
         }
         changes
@@ -231,7 +233,7 @@ fn tree(
     grant: &Grant,
     others: &[Worker],
     redactor: &Redactor,
-) -> BTreeMap<String, WorkerBasis> {
+) -> BTreeMap<String, WorkerFingerprint> {
     let policy_of = |grant: &Grant| sha256(&facts(grant, redactor));
     let mut found = BTreeMap::new();
     let mut next = VecDeque::from([(entry, Some(grant.clone()))]);
@@ -259,9 +261,9 @@ fn tree(
     found
 }
 
-fn basis_of(worker: &Worker, policy_sha256: &str) -> WorkerBasis {
+fn basis_of(worker: &Worker, policy_sha256: &str) -> WorkerFingerprint {
     let schemas = (worker.input_schema(), worker.output_schema());
-    WorkerBasis {
+    WorkerFingerprint {
         text_sha256: match schemas {
             (None, None) => worker.digest().to_owned(),
             // They may stand in files of their own.

@@ -7,12 +7,12 @@
 
 use std::io::Write;
 
-use super::entry::Entry;
+use super::entry::TranscriptEntry;
 use super::read::{ENTRY, Transcript};
-use super::write::Writer;
+use super::write::TranscriptWriter;
 use crate::model::{Message, ToolCall, ToolResult, Usage};
-use crate::report::{End, RunReport, Time};
-use crate::session::{Conversation, Used};
+use crate::report::{ElapsedTime, RunOutcome, RunReport};
+use crate::session::{Conversation, UsageTotals};
 
 /// The code of a call whose result was not kept.
 const INTERRUPTED: &str = "INTERRUPTED";
@@ -20,27 +20,27 @@ const INTERRUPTED: &str = "INTERRUPTED";
 /// Where a run goes on.
 ///
 /// ```
-/// fn shown(past: &forge_runtime::transcript::Past) -> String {
+/// fn shown(past: &forge_runtime::transcript::History) -> String {
 ///     format!("{} turns, {} calls interrupted", past.used().turns, past.interrupted().len())
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Past {
+pub struct History {
     conversation: Conversation,
     /// Of the calls of the last turn, what the model was not told yet.
     results: Vec<ToolResult>,
-    interrupted: Vec<Interrupted>,
+    interrupted: Vec<InterruptedCall>,
 }
 
 /// A call whose result was not kept.
 ///
 /// ```
-/// use forge_runtime::transcript::Interrupted;
-/// let call = Interrupted { id: "c1".into(), tool: "shell".into(), begun: true };
+/// use forge_runtime::transcript::InterruptedCall;
+/// let call = InterruptedCall { id: "c1".into(), tool: "shell".into(), begun: true };
 /// assert_eq!(call.to_string(), "shell: it began, and what it did is not known");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interrupted {
+pub struct InterruptedCall {
     /// The id that the model gave it.
     pub id: String,
     /// The tool.
@@ -49,7 +49,7 @@ pub struct Interrupted {
     pub begun: bool,
 }
 
-impl std::fmt::Display for Interrupted {
+impl std::fmt::Display for InterruptedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = if self.begun {
             "it began, and what it did is not known"
@@ -63,35 +63,35 @@ impl std::fmt::Display for Interrupted {
 /// Why a run cannot go on.
 ///
 /// ```
-/// use forge_runtime::transcript::CannotGoOn;
-/// assert_eq!(CannotGoOn::Answered.to_string(), "it ended with an answer");
+/// use forge_runtime::transcript::NotResumable;
+/// assert_eq!(NotResumable::Answered.to_string(), "it ended with an answer");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CannotGoOn {
+pub enum NotResumable {
     /// There is nothing left to do.
     #[error("it ended with an answer")]
     Answered,
 }
 
-impl Past {
+impl History {
     /// What `transcript` leaves to go on from; `same_model` says whether the model is still the
     /// one that it was.
     ///
     /// # Errors
     ///
     /// There is nothing to go on with.
-    pub fn of(transcript: &Transcript, same_model: bool) -> Result<Past, CannotGoOn> {
+    pub fn of(transcript: &Transcript, same_model: bool) -> Result<History, NotResumable> {
         let worker_runs = transcript.runs.keys().next_back().copied().unwrap_or(0);
         let Some(entry) = transcript.entry().filter(|run| !run.messages.is_empty()) else {
             // The program was stopped before the worker was asked anything.
-            return Ok(Past {
+            return Ok(History {
                 conversation: Conversation::asked(&*transcript.begin.input).behind(worker_runs),
                 results: Vec::new(),
                 interrupted: Vec::new(),
             });
         };
-        if entry.end.as_ref().is_some_and(End::is_answer) {
-            return Err(CannotGoOn::Answered);
+        if entry.end.as_ref().is_some_and(RunOutcome::is_answer) {
+            return Err(NotResumable::Answered);
         }
         let mut entry = entry.clone();
         entry.go_on(transcript.last_ms);
@@ -102,7 +102,7 @@ impl Past {
                 Some(result) => result,
                 None => {
                     let begun = entry.begun.contains(&call.id);
-                    interrupted.push(Interrupted {
+                    interrupted.push(InterruptedCall {
                         id: call.id.clone(),
                         tool: call.tool.clone(),
                         begun,
@@ -123,11 +123,11 @@ impl Past {
         if !same_model {
             messages.iter_mut().for_each(forget_thoughts);
         }
-        let used = Used {
+        let used = UsageTotals {
             time: entry.time,
             ..used(transcript)
         };
-        Ok(Past {
+        Ok(History {
             conversation: Conversation::earlier(messages, used).behind(worker_runs),
             results,
             interrupted,
@@ -135,12 +135,12 @@ impl Past {
     }
 
     /// What the whole tree used up.
-    pub fn used(&self) -> Used {
+    pub fn used(&self) -> UsageTotals {
         self.conversation.used()
     }
 
     /// The calls whose results were not kept.
-    pub fn interrupted(&self) -> &[Interrupted] {
+    pub fn interrupted(&self) -> &[InterruptedCall] {
         &self.interrupted
     }
 
@@ -150,9 +150,9 @@ impl Past {
     /// # Errors
     ///
     /// It could not be written.
-    pub fn keep<W: Write>(&self, writer: &Writer<W>) -> std::io::Result<()> {
+    pub fn keep<W: Write>(&self, writer: &TranscriptWriter<W>) -> std::io::Result<()> {
         for result in &self.results {
-            writer.add(Entry::Said {
+            writer.add(TranscriptEntry::Said {
                 run: ENTRY,
                 message: Message::ToolResult(result.clone()),
             })?;
@@ -211,7 +211,7 @@ impl Transcript {
     /// }
     /// ```
     pub fn answered(&self) -> Option<RunReport> {
-        let end = self.entry()?.end.clone().filter(End::is_answer)?;
+        let end = self.entry()?.end.clone().filter(RunOutcome::is_answer)?;
         let used = used(self);
         Some(RunReport {
             end,
@@ -224,11 +224,11 @@ impl Transcript {
     }
 }
 
-fn used(transcript: &Transcript) -> Used {
+fn used(transcript: &Transcript) -> UsageTotals {
     transcript
         .runs
         .values()
-        .fold(Used::default(), |sum, run| Used {
+        .fold(UsageTotals::default(), |sum, run| UsageTotals {
             turns: sum.turns.saturating_add(run.turns),
             calls: sum.calls.saturating_add(run.calls),
             begun: sum.begun.saturating_add(run.calls_begun),
@@ -236,6 +236,6 @@ fn used(transcript: &Transcript) -> Used {
             cost_nano_usd: sum
                 .cost_nano_usd
                 .saturating_add(run.cost_nano_usd.unwrap_or(0)),
-            time: Time::default(),
+            time: ElapsedTime::default(),
         })
 }

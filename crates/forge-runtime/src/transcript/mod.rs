@@ -21,8 +21,10 @@ mod write;
 /// ```
 pub const SCHEMA: &str = include_str!("schema.json");
 
-pub use entry::{Attached, Begin, Entry, FORMAT, GoneOn, Line};
-pub use fingerprint::{Basis, Change, WorkerBasis};
-pub use history::{CannotGoOn, Interrupted, Past};
-pub use read::{Damage, Problem, Transcript, WorkerRun, read};
-pub use write::{Guarded, MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, Writer};
+pub use entry::{
+    AttachedFile, FORMAT, ResumeRecord, TranscriptEntry, TranscriptHeader, TranscriptLine,
+};
+pub use fingerprint::{FingerprintChange, RunFingerprint, WorkerFingerprint};
+pub use history::{History, InterruptedCall, NotResumable};
+pub use read::{Transcript, TranscriptError, TranscriptProblem, WorkerRun, read};
+pub use write::{MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, TranscriptRecorder, TranscriptWriter};

@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, Read as _};
 
-use super::entry::{Begin, Entry, FORMAT, GoneOn, Line};
+use super::entry::{FORMAT, ResumeRecord, TranscriptEntry, TranscriptHeader, TranscriptLine};
 use super::write::{MAX_BYTES, MAX_LINE_BYTES, MAX_LINES};
 use crate::model::{Message, Retry, ToolCall, ToolDescription, ToolResult, Usage};
-use crate::report::{End, Time};
+use crate::report::{ElapsedTime, RunOutcome};
 
 /// Most runs of workers in one run.
 const MAX_RUNS: usize = 1 << 16;
@@ -23,9 +23,9 @@ const MAX_RUNS: usize = 1 << 16;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transcript {
     /// Which run it is of.
-    pub begin: Begin,
+    pub begin: TranscriptHeader,
     /// The programs that went on with it.
-    pub gone_on: Vec<GoneOn>,
+    pub gone_on: Vec<ResumeRecord>,
     /// Every worker that ran, by the number of its run; the entry worker's is 1.
     pub runs: BTreeMap<u64, WorkerRun>,
     /// How many whole lines there are.
@@ -72,9 +72,9 @@ pub struct WorkerRun {
     /// How often results were left out of what its model was sent.
     pub left_out: u64,
     /// How it ended; none: it did not.
-    pub end: Option<End>,
+    pub end: Option<RunOutcome>,
     /// How long it was at it, when that was last written down.
-    pub time: Time,
+    pub time: ElapsedTime,
     /// When that was; none: it stood still since.
     timed_ms: Option<u64>,
     /// How many of its calls began.
@@ -97,21 +97,21 @@ pub struct WorkerRun {
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {problem}")]
-pub struct Damage {
+pub struct TranscriptError {
     /// From 1.
     pub line: u64,
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: TranscriptProblem,
 }
 
 /// What can be wrong with a transcript.
 ///
 /// ```
-/// use forge_runtime::transcript::Problem;
-/// assert_eq!(Problem::NotTheFirst.to_string(), "it does not say which run it is of");
+/// use forge_runtime::transcript::TranscriptProblem;
+/// assert_eq!(TranscriptProblem::NotTheFirst.to_string(), "it does not say which run it is of");
 /// ```
 #[derive(Debug, thiserror::Error)]
-pub enum Problem {
+pub enum TranscriptProblem {
     /// Nothing is there.
     #[error("it is empty")]
     Empty,
@@ -147,12 +147,12 @@ pub enum Problem {
 /// # Errors
 ///
 /// The first thing that is wrong with it.
-pub fn read(mut input: impl BufRead) -> Result<Transcript, Damage> {
+pub fn read(mut input: impl BufRead) -> Result<Transcript, TranscriptError> {
     let mut reading: Option<Transcript> = None;
     let mut bytes = Vec::new();
     let mut number = 0;
     loop {
-        let at = |problem| Damage {
+        let at = |problem| TranscriptError {
             line: number + 1,
             problem,
         };
@@ -165,16 +165,16 @@ pub fn read(mut input: impl BufRead) -> Result<Transcript, Damage> {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         if !bytes.ends_with(b"\n") {
             if bytes.len() >= MAX_LINE_BYTES {
-                return Err(at(Problem::TooLong));
+                return Err(at(TranscriptProblem::TooLong));
             }
-            let mut transcript = reading.ok_or_else(|| at(Problem::Empty))?;
+            let mut transcript = reading.ok_or_else(|| at(TranscriptProblem::Empty))?;
             transcript.torn_bytes = length;
             return Ok(transcript);
         }
         if number >= MAX_LINES {
-            return Err(at(Problem::TooMany));
+            return Err(at(TranscriptProblem::TooMany));
         }
-        let Line { at_ms, entry } = line(&bytes).map_err(at)?;
+        let TranscriptLine { at_ms, entry } = line(&bytes).map_err(at)?;
         match &mut reading {
             None => reading = Some(Transcript::beginning(entry).map_err(at)?),
             Some(transcript) => transcript.take(at_ms, entry).map_err(at)?,
@@ -185,30 +185,30 @@ pub fn read(mut input: impl BufRead) -> Result<Transcript, Damage> {
             transcript.last_ms = at_ms;
             transcript.sound_bytes = transcript.sound_bytes.saturating_add(length);
             if transcript.sound_bytes > MAX_BYTES {
-                let problem = Problem::TooMany;
+                let problem = TranscriptProblem::TooMany;
                 let line = number;
-                return Err(Damage { line, problem });
+                return Err(TranscriptError { line, problem });
             }
         }
     }
 }
 
-fn line(bytes: &[u8]) -> Result<Line, Problem> {
-    let wrong = |error: serde_json::Error| Problem::NotALine(error.to_string());
+fn line(bytes: &[u8]) -> Result<TranscriptLine, TranscriptProblem> {
+    let wrong = |error: serde_json::Error| TranscriptProblem::NotALine(error.to_string());
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(wrong)?;
     // Said first: what else is wrong with another format says nothing.
     if value["kind"] == "begin"
         && let Some(found) = value["format"].as_u64().filter(|found| *found != FORMAT)
     {
-        return Err(Problem::Version { found });
+        return Err(TranscriptProblem::Version { found });
     }
     serde_json::from_value(value).map_err(wrong)
 }
 
 impl Transcript {
-    fn beginning(entry: Entry) -> Result<Self, Problem> {
-        let Entry::Begin(begin) = entry else {
-            return Err(Problem::NotTheFirst);
+    fn beginning(entry: TranscriptEntry) -> Result<Self, TranscriptProblem> {
+        let TranscriptEntry::Begin(begin) = entry else {
+            return Err(TranscriptProblem::NotTheFirst);
         };
         Ok(Transcript {
             begin: *begin,
@@ -222,7 +222,7 @@ impl Transcript {
     }
 
     /// What the run rests upon since it was last gone on with.
-    pub fn basis(&self) -> &super::Basis {
+    pub fn basis(&self) -> &super::RunFingerprint {
         self.gone_on
             .last()
             .map_or(&self.begin.basis, |gone_on| &gone_on.basis)
@@ -249,22 +249,22 @@ impl Transcript {
         self.runs.get(&ENTRY)
     }
 
-    fn take(&mut self, at_ms: u64, entry: Entry) -> Result<(), Problem> {
-        let no = Problem::OutOfPlace;
+    fn take(&mut self, at_ms: u64, entry: TranscriptEntry) -> Result<(), TranscriptProblem> {
+        let no = TranscriptProblem::OutOfPlace;
         match entry {
-            Entry::Begin(_) => return Err(Problem::NotTheFirst),
-            Entry::GoneOn(gone_on) => {
+            TranscriptEntry::Begin(_) => return Err(TranscriptProblem::NotTheFirst),
+            TranscriptEntry::GoneOn(gone_on) => {
                 if let Some(entry) = self.runs.get_mut(&ENTRY) {
                     entry.go_on(self.last_ms);
                 }
                 self.gone_on.push(*gone_on);
             }
-            Entry::Started {
+            TranscriptEntry::Started {
                 run,
                 above,
                 workers,
             } => self.start(run, above, workers)?,
-            Entry::Prepared {
+            TranscriptEntry::Prepared {
                 run,
                 model,
                 instructions,
@@ -275,14 +275,14 @@ impl Transcript {
                 run.instructions = instructions;
                 run.tools = tools;
             }
-            Entry::Turn { run, turn: _, time } => {
+            TranscriptEntry::Turn { run, turn: _, time } => {
                 let run = self.run(run)?;
                 run.turns += 1;
                 run.time = time;
                 run.timed_ms = Some(at_ms);
             }
-            Entry::Retried { run, retry } => self.run(run)?.retries.push(retry),
-            Entry::Used {
+            TranscriptEntry::Retried { run, retry } => self.run(run)?.retries.push(retry),
+            TranscriptEntry::Used {
                 run,
                 usage,
                 cost_nano_usd,
@@ -294,8 +294,8 @@ impl Transcript {
                     run.cost_nano_usd = Some(before.saturating_add(cost));
                 }
             }
-            Entry::Said { run, message } => self.run(run)?.say(message)?,
-            Entry::Call { run, id } => {
+            TranscriptEntry::Said { run, message } => self.run(run)?.say(message)?,
+            TranscriptEntry::Call { run, id } => {
                 let run = self.run(run)?;
                 if !run.ids.contains(&id) {
                     return Err(no("the model made no such call"));
@@ -304,21 +304,21 @@ impl Transcript {
                     run.calls_begun += 1;
                 }
             }
-            Entry::Came { run, result } => {
+            TranscriptEntry::Came { run, result } => {
                 let run = self.run(run)?;
                 if !run.ids.contains(&result.id) {
                     return Err(no("the model made no such call"));
                 }
                 run.came.insert(result.id.clone(), result);
             }
-            Entry::Told { run, id } => {
+            TranscriptEntry::Told { run, id } => {
                 let run = self.run(run)?;
                 let result = run.came.get(&id).cloned();
                 let result = result.ok_or(no("the call was not over"))?;
                 run.say(Message::ToolResult(result))?;
             }
-            Entry::LeftOut { run, .. } => self.run(run)?.left_out += 1,
-            Entry::Ended { run, end, time } => {
+            TranscriptEntry::LeftOut { run, .. } => self.run(run)?.left_out += 1,
+            TranscriptEntry::Ended { run, end, time } => {
                 let run = self.run(run)?;
                 run.end = Some(end);
                 run.time = time;
@@ -328,8 +328,13 @@ impl Transcript {
         Ok(())
     }
 
-    fn start(&mut self, run: u64, above: Option<u64>, workers: Vec<String>) -> Result<(), Problem> {
-        let no = Problem::OutOfPlace;
+    fn start(
+        &mut self,
+        run: u64,
+        above: Option<u64>,
+        workers: Vec<String>,
+    ) -> Result<(), TranscriptProblem> {
+        let no = TranscriptProblem::OutOfPlace;
         let expected = match above {
             None => 1,
             Some(above) => {
@@ -342,7 +347,7 @@ impl Transcript {
             return Err(no("its callers are not those of its number"));
         }
         if self.runs.len() >= MAX_RUNS {
-            return Err(Problem::TooMany);
+            return Err(TranscriptProblem::TooMany);
         }
         let again = run == ENTRY && !self.gone_on.is_empty();
         match self.runs.get(&run) {
@@ -356,11 +361,11 @@ impl Transcript {
     }
 
     /// One that goes on.
-    fn run(&mut self, run: u64) -> Result<&mut WorkerRun, Problem> {
+    fn run(&mut self, run: u64) -> Result<&mut WorkerRun, TranscriptProblem> {
         match self.runs.get_mut(&run) {
             Some(found) if found.end.is_none() => Ok(found),
-            Some(_) => Err(Problem::OutOfPlace("this worker had ended")),
-            None => Err(Problem::OutOfPlace("this worker had not begun")),
+            Some(_) => Err(TranscriptProblem::OutOfPlace("this worker had ended")),
+            None => Err(TranscriptProblem::OutOfPlace("this worker had not begun")),
         }
     }
 }
@@ -384,7 +389,7 @@ impl WorkerRun {
             cost_nano_usd: None,
             retries: Vec::new(),
             end: None,
-            time: Time::default(),
+            time: ElapsedTime::default(),
             timed_ms: None,
             calls_begun: 0,
             open: VecDeque::new(),
@@ -394,8 +399,8 @@ impl WorkerRun {
         }
     }
 
-    fn say(&mut self, message: Message) -> Result<(), Problem> {
-        let no = |why| Err(Problem::OutOfPlace(why));
+    fn say(&mut self, message: Message) -> Result<(), TranscriptProblem> {
+        let no = |why| Err(TranscriptProblem::OutOfPlace(why));
         match &message {
             Message::Model { calls, .. } => {
                 if self.messages.is_empty() {

@@ -3,7 +3,7 @@
 //!
 //! What cannot be kept must not be done either: a run could not go on from what it did not keep
 //! without doing it twice. So after a line that could not be written no further one is, and
-//! [`Guarded`] lets no call be made any more.
+//! [`TranscriptRecorder`] lets no call be made any more.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Write};
@@ -13,9 +13,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use forge_tools::{CallRecord, Caller, DecisionEntry, Recorder, Redactor};
 use serde_json::Value;
 
-use super::entry::{Begin, Entry, GoneOn, Line};
+use super::entry::{ResumeRecord, TranscriptEntry, TranscriptHeader, TranscriptLine};
 use super::read::Transcript;
-use crate::model::{Event, Message, ToolResult};
+use crate::model::{Message, ModelEvent, ToolResult};
 use crate::report::{Observer, RunEvent};
 
 /// The longest line, its newline included.
@@ -34,18 +34,18 @@ const TOO_DEEP: &str = "(too deep to be kept)";
 ///
 /// ```
 /// use std::sync::Arc;
-/// use forge_runtime::transcript::Writer;
-/// use forge_runtime::{Observer as _, RunEvent, Time};
+/// use forge_runtime::transcript::TranscriptWriter;
+/// use forge_runtime::{Observer as _, RunEvent, ElapsedTime};
 ///
-/// let writer = Writer::new(Vec::new(), Arc::default());
+/// let writer = TranscriptWriter::new(Vec::new(), Arc::default());
 /// let caller = forge_tools::Caller::new("main").numbered(1);
-/// writer.observe(RunEvent::TurnStarted { caller: &caller, turn: 1, model: "p:m", time: Time::default() });
+/// writer.observe(RunEvent::TurnStarted { caller: &caller, turn: 1, model: "p:m", time: ElapsedTime::default() });
 /// assert!(writer.failure().is_none());
 /// let text = String::from_utf8(writer.into_inner()).unwrap();
 /// assert!(text.contains("\"kind\":\"turn\",\"run\":1,"), "{text}");
 /// ```
 #[derive(Debug)]
-pub struct Writer<W> {
+pub struct TranscriptWriter<W> {
     redactor: Arc<Redactor>,
     state: Mutex<WriterState<W>>,
 }
@@ -60,10 +60,10 @@ struct WriterState<W> {
     failed: Option<(ErrorKind, String)>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> TranscriptWriter<W> {
     /// Writes to `out`, which passes on each write as it comes.
     pub fn new(out: W, redactor: Arc<Redactor>) -> Self {
-        Writer {
+        TranscriptWriter {
             redactor,
             state: Mutex::new(WriterState {
                 out,
@@ -89,8 +89,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     ///
     /// It could not be written.
-    pub fn begin(&self, begin: Begin) -> std::io::Result<()> {
-        self.add(Entry::Begin(Box::new(begin)))
+    pub fn begin(&self, begin: TranscriptHeader) -> std::io::Result<()> {
+        self.add(TranscriptEntry::Begin(Box::new(begin)))
     }
 
     /// Says that another program goes on with it.
@@ -98,8 +98,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     ///
     /// It could not be written.
-    pub fn gone_on(&self, gone_on: GoneOn) -> std::io::Result<()> {
-        self.add(Entry::GoneOn(Box::new(gone_on)))
+    pub fn gone_on(&self, gone_on: ResumeRecord) -> std::io::Result<()> {
+        self.add(TranscriptEntry::GoneOn(Box::new(gone_on)))
     }
 
     /// Adds a line.
@@ -107,7 +107,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     ///
     /// It could not be written, or one before it could not.
-    pub fn add(&self, entry: Entry) -> std::io::Result<()> {
+    pub fn add(&self, entry: TranscriptEntry) -> std::io::Result<()> {
         let line = self.line(entry);
         self.lock().write(line)
     }
@@ -128,12 +128,12 @@ impl<W: Write> Writer<W> {
     }
 
     /// As it is kept: nothing secret in it, not too deep, a newline behind it.
-    fn line(&self, mut entry: Entry) -> std::io::Result<Vec<u8>> {
-        if let Entry::Said { message, .. } = &mut entry {
+    fn line(&self, mut entry: TranscriptEntry) -> std::io::Result<Vec<u8>> {
+        if let TranscriptEntry::Said { message, .. } = &mut entry {
             self.unseal(message);
         }
         let at_ms = now_ms();
-        let mut value = serde_json::to_value(Line { at_ms, entry })?;
+        let mut value = serde_json::to_value(TranscriptLine { at_ms, entry })?;
         cut_below(&mut value, MAX_DEPTH);
         let kind = value["kind"].clone();
         self.redactor.redact_json(&mut value);
@@ -161,16 +161,16 @@ impl<W: Write> Writer<W> {
             drop(state);
             if known.as_ref() == Some(result) {
                 let id = result.id.clone();
-                self.keep(Entry::Told { run, id });
+                self.keep(TranscriptEntry::Told { run, id });
                 return;
             }
         }
         let message = message.clone();
-        self.keep(Entry::Said { run, message });
+        self.keep(TranscriptEntry::Said { run, message });
     }
 
     fn came(&self, run: u64, result: &ToolResult) {
-        self.keep(Entry::Came {
+        self.keep(TranscriptEntry::Came {
             run,
             result: result.clone(),
         });
@@ -178,8 +178,8 @@ impl<W: Write> Writer<W> {
         self.lock().came.insert(key, result.clone());
     }
 
-    /// Nobody is told here that it could not be kept: [`Writer::failure`] says so.
-    fn keep(&self, entry: Entry) {
+    /// Nobody is told here that it could not be kept: [`TranscriptWriter::failure`] says so.
+    fn keep(&self, entry: TranscriptEntry) {
         let _ = self.add(entry);
     }
 }
@@ -214,10 +214,10 @@ impl<W: Write> WriterState<W> {
     }
 }
 
-impl<W: Write + Send + 'static> Observer for Writer<W> {
+impl<W: Write + Send + 'static> Observer for TranscriptWriter<W> {
     fn observe(&self, event: RunEvent<'_>) {
         match event {
-            RunEvent::Started { caller, .. } => self.keep(Entry::Started {
+            RunEvent::Started { caller, .. } => self.keep(TranscriptEntry::Started {
                 run: caller.run(),
                 above: above(caller),
                 workers: caller.chain().to_vec(),
@@ -227,7 +227,7 @@ impl<W: Write + Send + 'static> Observer for Writer<W> {
                 model,
                 instructions,
                 tools,
-            } => self.keep(Entry::Prepared {
+            } => self.keep(TranscriptEntry::Prepared {
                 run: caller.run(),
                 model: model.to_owned(),
                 instructions: instructions.to_owned(),
@@ -235,41 +235,41 @@ impl<W: Write + Send + 'static> Observer for Writer<W> {
             }),
             RunEvent::TurnStarted {
                 caller, turn, time, ..
-            } => self.keep(Entry::Turn {
+            } => self.keep(TranscriptEntry::Turn {
                 run: caller.run(),
                 turn,
                 time,
             }),
             RunEvent::Streamed { caller, event } => match event {
-                Event::Again(retry) => self.keep(Entry::Retried {
+                ModelEvent::Again(retry) => self.keep(TranscriptEntry::Retried {
                     run: caller.run(),
                     retry: retry.clone(),
                 }),
-                // The whole of it follows as `Used` and `Said`.
-                Event::Text(_)
-                | Event::Thinking(_)
-                | Event::Call(_)
-                | Event::Alive
-                | Event::Usage(_)
-                | Event::End(_)
-                | Event::Failed(_) => {}
+                // The whole of it follows as `UsageTotals` and `Said`.
+                ModelEvent::Text(_)
+                | ModelEvent::Thinking(_)
+                | ModelEvent::Call(_)
+                | ModelEvent::Alive
+                | ModelEvent::Usage(_)
+                | ModelEvent::End(_)
+                | ModelEvent::Failed(_) => {}
             },
             RunEvent::Used {
                 caller,
                 usage,
                 cost_nano_usd,
-            } => self.keep(Entry::Used {
+            } => self.keep(TranscriptEntry::Used {
                 run: caller.run(),
                 usage,
                 cost_nano_usd,
             }),
-            RunEvent::CallStarted { caller, call } => self.keep(Entry::Call {
+            RunEvent::CallStarted { caller, call } => self.keep(TranscriptEntry::Call {
                 run: caller.run(),
                 id: call.id.clone(),
             }),
             RunEvent::CallEnded { caller, result } => self.came(caller.run(), result),
             RunEvent::Said { caller, message } => self.said(caller.run(), message),
-            RunEvent::Ended { caller, end, time } => self.keep(Entry::Ended {
+            RunEvent::Ended { caller, end, time } => self.keep(TranscriptEntry::Ended {
                 run: caller.run(),
                 end: end.clone(),
                 time,
@@ -278,7 +278,7 @@ impl<W: Write + Send + 'static> Observer for Writer<W> {
                 caller,
                 calls,
                 tokens,
-            } => self.keep(Entry::LeftOut {
+            } => self.keep(TranscriptEntry::LeftOut {
                 run: caller.run(),
                 calls: calls.to_vec(),
                 tokens,
@@ -298,22 +298,22 @@ fn above(caller: &Caller) -> Option<u64> {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use forge_runtime::transcript::{Guarded, Writer};
+/// use forge_runtime::transcript::{TranscriptRecorder, TranscriptWriter};
 /// use forge_tools::MemoryRecorder;
 ///
-/// let transcript = Arc::new(Writer::new(Vec::new(), Arc::default()));
-/// let recorder = Guarded::new(Arc::new(MemoryRecorder::default()), transcript);
+/// let transcript = Arc::new(TranscriptWriter::new(Vec::new(), Arc::default()));
+/// let recorder = TranscriptRecorder::new(Arc::new(MemoryRecorder::default()), transcript);
 /// # let _ = recorder;
 /// ```
-pub struct Guarded<W> {
+pub struct TranscriptRecorder<W> {
     inner: Arc<dyn Recorder>,
-    transcript: Arc<Writer<W>>,
+    transcript: Arc<TranscriptWriter<W>>,
 }
 
-impl<W: Write + Send + 'static> Guarded<W> {
+impl<W: Write + Send + 'static> TranscriptRecorder<W> {
     /// Records in `inner`, as long as `transcript` is kept.
-    pub fn new(inner: Arc<dyn Recorder>, transcript: Arc<Writer<W>>) -> Self {
-        Guarded { inner, transcript }
+    pub fn new(inner: Arc<dyn Recorder>, transcript: Arc<TranscriptWriter<W>>) -> Self {
+        TranscriptRecorder { inner, transcript }
     }
 
     fn kept(&self) -> std::io::Result<()> {
@@ -327,7 +327,7 @@ impl<W: Write + Send + 'static> Guarded<W> {
     }
 }
 
-impl<W: Write + Send + 'static> Recorder for Guarded<W> {
+impl<W: Write + Send + 'static> Recorder for TranscriptRecorder<W> {
     fn decided(&self, asked: &DecisionEntry<'_>) -> std::io::Result<Option<u64>> {
         self.kept()?;
         self.inner.decided(asked)

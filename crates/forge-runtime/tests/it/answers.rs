@@ -1,6 +1,6 @@
 //! Answers of a given shape, and inputs of one.
 
-use forge_runtime::{End, Message};
+use forge_runtime::{Message, RunOutcome};
 use serde_json::json;
 
 use crate::listed::{Listed, call, calls, said};
@@ -18,7 +18,7 @@ fn an_answer_that_does_not_fit_gets_one_second_try() {
         let end = world.run_with(model.clone()).end;
         (end, model)
     };
-    let fits = End::Answered {
+    let fits = RunOutcome::Answered {
         answer: r#"{"n": 1}"#.into(),
     };
     let (first, model) = end(&[r#"{"n": 1}"#]);
@@ -43,7 +43,7 @@ fn an_answer_that_does_not_fit_gets_one_second_try() {
     let problems = vec![r#"/n: "x" is not of type "integer""#.to_owned()];
     assert_eq!(
         unfit,
-        End::UnfitAnswer {
+        RunOutcome::UnfitAnswer {
             answer: r#"{"n": "x"}"#.into(),
             problems
         }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use forge_runtime::{
-    End, Event, Message, Model, ModelError, Observer, Request, Retry, RunEvent, Session, Stop,
-    Thinking, ToolCall, Usage,
+    Message, Model, ModelError, ModelEvent, ModelRequest, Observer, Retry, RunEvent, RunOutcome,
+    Session, StopReason, Thinking, ToolCall, Usage,
 };
 use proptest::prelude::*;
 use sandbox_config::{Sources, TrustedSettings, load};
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 /// What one turn of any worker says; `Stops` is somebody stopping the run in the middle.
 #[derive(Debug, Clone)]
 enum Said {
-    Event(Event),
+    Event(ModelEvent),
     Stops,
 }
 
@@ -35,29 +35,29 @@ fn said() -> impl Strategy<Value = Said> {
         1 => Just(("delete_file", json!({"path": "/workspace/x"}))),
     ];
     let call = (id, tool).prop_map(|(id, (tool, arguments))| {
-        Event::Call(ToolCall {
+        ModelEvent::Call(ToolCall {
             id: id.into(),
             tool: tool.into(),
             arguments,
         })
     });
     let stop = prop_oneof![
-        6 => Just(Stop::Done),
-        1 => Just(Stop::OutOfTokens),
-        1 => Just(Stop::Refused),
-        1 => Just(Stop::Unknown),
+        6 => Just(StopReason::Done),
+        1 => Just(StopReason::OutOfTokens),
+        1 => Just(StopReason::Refused),
+        1 => Just(StopReason::Unknown),
     ];
     let event = prop_oneof![
         8 => call,
-        2 => "[a-z]{0,5}".prop_map(Event::Text),
-        1 => Just(Event::Thinking(Thinking { text: "hm".into(), signature: None })),
-        1 => Just(Event::Alive),
-        1 => Just(Event::Again(Retry { attempt: 2, wait_ms: 0, reason: "busy".into() })),
+        2 => "[a-z]{0,5}".prop_map(ModelEvent::Text),
+        1 => Just(ModelEvent::Thinking(Thinking { text: "hm".into(), signature: None })),
+        1 => Just(ModelEvent::Alive),
+        1 => Just(ModelEvent::Again(Retry { attempt: 2, wait_ms: 0, reason: "busy".into() })),
         2 => (0..MAX_USE).prop_map(|input_tokens| {
-            Event::Usage(Usage { input_tokens, ..Usage::default() })
+            ModelEvent::Usage(Usage { input_tokens, ..Usage::default() })
         }),
-        3 => stop.prop_map(Event::End),
-        1 => Just(Event::Failed(ModelError::Malformed("no".into()))),
+        3 => stop.prop_map(ModelEvent::End),
+        1 => Just(ModelEvent::Failed(ModelError::Malformed("no".into()))),
     ];
     prop_oneof![40 => event.prop_map(Said::Event), 1 => Just(Said::Stops)]
 }
@@ -74,9 +74,9 @@ impl Model for Any {
         "any:test".into()
     }
 
-    fn turn(&self, _: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, _: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let turn = self.turns.lock().unwrap().pop();
-        let turn = turn.unwrap_or_else(|| vec![Said::Event(Event::End(Stop::Done))]);
+        let turn = turn.unwrap_or_else(|| vec![Said::Event(ModelEvent::End(StopReason::Done))]);
         let (events, receiver) = mpsc::channel(1);
         let (session, heard) = (Arc::clone(&self.session), Arc::clone(&self.heard));
         tokio::spawn(async move {
@@ -233,7 +233,7 @@ fn check(turns: Vec<Vec<Said>>, max_tokens: u64) -> Result<(), TestCaseError> {
     prop_assert_eq!(&told.wrong, &Vec::<String>::new());
     prop_assert!(told.live.is_empty(), "{:?} go on", told.live);
     prop_assert!(
-        !told.stopped || matches!(report.end, End::Cancelled),
+        !told.stopped || matches!(report.end, RunOutcome::Cancelled),
         "{:?}",
         report.end
     );
@@ -242,7 +242,7 @@ fn check(turns: Vec<Vec<Said>>, max_tokens: u64) -> Result<(), TestCaseError> {
         .iter()
         .map(|turn| {
             let used = |said: &Said| match said {
-                Said::Event(Event::Usage(usage)) => usage.total(),
+                Said::Event(ModelEvent::Usage(usage)) => usage.total(),
                 Said::Event(_) | Said::Stops => 0,
             };
             turn.iter().map(used).sum::<u64>()

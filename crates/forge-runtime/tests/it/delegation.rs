@@ -1,6 +1,6 @@
 //! A child never gets more than its parent, and what would is not started.
 
-use forge_runtime::End;
+use forge_runtime::RunOutcome;
 use sandbox_config::MountSource;
 
 use crate::support::{CONFIG, World};
@@ -160,7 +160,7 @@ workers:
     );
     assert_eq!(
         report.end,
-        End::Answered {
+        RunOutcome::Answered {
             answer: "done".into()
         }
     );
@@ -201,7 +201,7 @@ workers:
     );
     assert_eq!(
         report.end,
-        End::Answered {
+        RunOutcome::Answered {
             answer: "went on".into()
         }
     );
@@ -232,7 +232,7 @@ workers:
     let expected: Vec<String> = (0..30).map(|n| n.to_string()).collect();
     assert_eq!(
         report.end,
-        End::Answered {
+        RunOutcome::Answered {
             answer: expected.join(" ")
         }
     );
@@ -340,7 +340,7 @@ workers:
     let report = world.run("version: 1\nworkers: {main: [{say: hi}]}\n");
     assert_eq!(
         report.end,
-        End::WrongModel {
+        RunOutcome::WrongModel {
             model: "scripted:test".into()
         }
     );

@@ -16,7 +16,7 @@ workers:
 "
     ));
     match report.end {
-        forge_runtime::End::Answered { answer } => answer,
+        forge_runtime::RunOutcome::Answered { answer } => answer,
         end => panic!("{config}: {end:?}"),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use forge_runtime::{Event, Model, OsSandbox, Request, Session, Stop, ToolCall};
+use forge_runtime::{Model, ModelEvent, ModelRequest, OsSandbox, Session, StopReason, ToolCall};
 use forge_tools::audit::{AuditLog, Integrity, LogOptions, Verifier};
 use sandbox_config::{Sources, TrustedSettings, load};
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Model for Hostile {
         "hostile:test".into()
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let (events, turn) = mpsc::channel(16);
         let calls = match request.worker.as_str() {
             "main" => self.0.lock().unwrap().pop_front(),
@@ -120,11 +120,11 @@ impl Model for Hostile {
                     tool: tool.into(),
                     arguments,
                 };
-                if events.send(Event::Call(call)).await.is_err() {
+                if events.send(ModelEvent::Call(call)).await.is_err() {
                     return;
                 }
             }
-            let _ = events.send(Event::End(Stop::Done)).await;
+            let _ = events.send(ModelEvent::End(StopReason::Done)).await;
         });
         turn
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forge_runtime::{End, Event, Model, Request, Usage};
+use forge_runtime::{Model, ModelEvent, ModelRequest, RunOutcome, Usage};
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -18,7 +18,7 @@ impl Model for Silent {
         "silent".into()
     }
 
-    fn turn(&self, _: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, _: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let (events, turn) = mpsc::channel(1);
         tokio::spawn(async move { events.closed().await });
         turn
@@ -48,12 +48,12 @@ const ASKED: &str = "sandbox: {zones: {data: {path: ./data}}}\n";
 fn time_runs_out_and_names_its_limit() {
     let world = World::new(ASKED, &[("main", "limits: {max_wall_s: 1}\n")]);
     let end = world.run_with(Silent).end;
-    assert_eq!(end, End::WallLimit { seconds: 1 });
+    assert_eq!(end, RunOutcome::WallLimit { seconds: 1 });
     assert_eq!(end.limit_key(), Some("limits.max_wall_s"));
 
     let world = World::new(ASKED, &[("main", "limits: {max_working_s: 1}\n")]);
     let end = world.run_with(Silent).end;
-    assert_eq!(end, End::WorkingLimit { seconds: 1 });
+    assert_eq!(end, RunOutcome::WorkingLimit { seconds: 1 });
     assert_eq!(end.limit_key(), Some("limits.max_working_s"));
 }
 
@@ -64,7 +64,7 @@ fn waiting_for_a_person_is_no_work() {
         &[("main", "limits: {max_working_s: 1, max_wall_s: 2}\n")],
     );
     world.approver = Arc::new(Absent);
-    assert_eq!(world.run(ASKS).end, End::WallLimit { seconds: 2 });
+    assert_eq!(world.run(ASKS).end, RunOutcome::WallLimit { seconds: 2 });
 }
 
 #[test]
@@ -149,11 +149,11 @@ fn tokens_are_drawn_from_what_is_left_above() {
         "✗ nothing: Not finished: the limit of 100 tokens was reached.\n\
          ✗ child: Worker 'child' did not finish: the limit of 100 tokens was reached"
     );
-    assert_eq!(report.end, End::TokenLimit { tokens: 100 });
+    assert_eq!(report.end, RunOutcome::TokenLimit { tokens: 100 });
     assert_eq!(report.turns, 2);
 
     let (world, report) = spending("limits: {max_tokens: 60}\n", "");
-    assert_eq!(report.end, End::TokenLimit { tokens: 60 });
+    assert_eq!(report.end, RunOutcome::TokenLimit { tokens: 60 });
     assert_eq!(world.started(), ["main"], "the call was made");
 }
 
@@ -178,7 +178,7 @@ fn going_round_in_circles_earns_a_hint_and_then_the_end() {
     ] {
         let (end, hinted) = run(limits, turns);
         match stopped {
-            Some(calls) => assert_eq!(end, End::Repeated { calls }, "{limits} {turns}"),
+            Some(calls) => assert_eq!(end, RunOutcome::Repeated { calls }, "{limits} {turns}"),
             None => assert!(end.is_answer(), "{limits} {turns}: {end:?}"),
         }
         assert_eq!(hinted, hints, "{limits} {turns}");
@@ -232,13 +232,13 @@ fn a_conversation_ends_before_the_memory_does() {
             ..Usage::default()
         };
         [
-            vec![Event::Usage(usage)],
+            vec![ModelEvent::Usage(usage)],
             calls([call("", "file_exists", much)]),
         ]
         .concat()
     };
     let model = Listed::new((0..9).map(turn));
     let end = world.run_with(model.clone()).end;
-    assert!(matches!(end, End::ContextFull { .. }), "{end}");
+    assert!(matches!(end, RunOutcome::ContextFull { .. }), "{end}");
     assert_eq!(model.turns_taken(), 4);
 }

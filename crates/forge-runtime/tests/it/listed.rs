@@ -3,21 +3,21 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use forge_runtime::{Event, Model, Prices, Request, Stop, ToolCall, Usage};
+use forge_runtime::{Model, ModelEvent, ModelRequest, Prices, StopReason, ToolCall, Usage};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 /// Plays `turns` for one worker after the other, whoever asks; then says "done".
 #[derive(Clone, Default)]
 pub(crate) struct Listed {
-    pub(crate) turns: Arc<Mutex<VecDeque<Vec<Event>>>>,
-    pub(crate) asked: Arc<Mutex<Vec<Arc<Request>>>>,
+    pub(crate) turns: Arc<Mutex<VecDeque<Vec<ModelEvent>>>>,
+    pub(crate) asked: Arc<Mutex<Vec<Arc<ModelRequest>>>>,
     pub(crate) prices: Option<Prices>,
     pub(crate) context_tokens: Option<u64>,
 }
 
 impl Listed {
-    pub(crate) fn new(turns: impl IntoIterator<Item = Vec<Event>>) -> Self {
+    pub(crate) fn new(turns: impl IntoIterator<Item = Vec<ModelEvent>>) -> Self {
         Listed {
             turns: Arc::new(Mutex::new(turns.into_iter().collect())),
             ..Listed::default()
@@ -25,7 +25,7 @@ impl Listed {
     }
 
     /// What was sent with the last turn.
-    pub(crate) fn last_request(&self) -> Arc<Request> {
+    pub(crate) fn last_request(&self) -> Arc<ModelRequest> {
         self.asked.lock().unwrap().last().unwrap().clone()
     }
 
@@ -39,7 +39,7 @@ impl Model for Listed {
         "listed:test".into()
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         self.asked.lock().unwrap().push(request);
         let turn = self.turns.lock().unwrap().pop_front();
         let turn = turn.unwrap_or_else(|| said("done"));
@@ -63,27 +63,30 @@ impl Model for Listed {
     }
 }
 
-pub(crate) fn call(id: &str, tool: &str, arguments: Value) -> Event {
-    Event::Call(ToolCall {
+pub(crate) fn call(id: &str, tool: &str, arguments: Value) -> ModelEvent {
+    ModelEvent::Call(ToolCall {
         id: id.into(),
         tool: tool.into(),
         arguments,
     })
 }
 
-pub(crate) fn said(text: &str) -> Vec<Event> {
-    vec![Event::Text(text.into()), Event::End(Stop::Done)]
+pub(crate) fn said(text: &str) -> Vec<ModelEvent> {
+    vec![
+        ModelEvent::Text(text.into()),
+        ModelEvent::End(StopReason::Done),
+    ]
 }
 
 /// A turn that calls, and what it used.
-pub(crate) fn calls(calls: impl IntoIterator<Item = Event>) -> Vec<Event> {
-    let mut turn: Vec<Event> = calls.into_iter().collect();
-    turn.push(Event::End(Stop::Done));
+pub(crate) fn calls(calls: impl IntoIterator<Item = ModelEvent>) -> Vec<ModelEvent> {
+    let mut turn: Vec<ModelEvent> = calls.into_iter().collect();
+    turn.push(ModelEvent::End(StopReason::Done));
     turn
 }
 
-pub(crate) fn used(tokens: u64) -> Event {
-    Event::Usage(Usage {
+pub(crate) fn used(tokens: u64) -> ModelEvent {
+    ModelEvent::Usage(Usage {
         input_tokens: tokens,
         ..Usage::default()
     })

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use forge_runtime::{
-    End, Event, Message, Model as _, ModelError, ModelFailure, Playbook, PlaybookWire, Request,
-    RunReport, Scripted, Stop, Thinking, ToolCall, ToolDescription, ToolResult, Usage, Wired,
+    Message, MockModel, Model as _, ModelError, ModelEvent, ModelFailure, ModelRequest, Playbook,
+    PlaybookWire, RunOutcome, RunReport, ScriptedModel, StopReason, Thinking, ToolCall,
+    ToolDescription, ToolResult, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -24,9 +25,9 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-fn wired(text: &str, wire: PlaybookWire) -> Wired {
+fn wired(text: &str, wire: PlaybookWire) -> MockModel {
     let playbook = Playbook::parse(text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    Wired::new("test", playbook.over(wire)).unwrap()
+    MockModel::new("test", playbook.over(wire)).unwrap()
 }
 
 /// A run of `main` over `wire`, and what its tools came to.
@@ -86,10 +87,13 @@ workers:
 #[test]
 fn a_run_is_the_same_on_every_wire_and_without_one() {
     let world = world();
-    let report = world.run_with(Scripted::new("test", Playbook::parse(EVERYTHING).unwrap()));
+    let report = world.run_with(ScriptedModel::new(
+        "test",
+        Playbook::parse(EVERYTHING).unwrap(),
+    ));
     let expected = (json!(report), world.results());
     let answer = "héllo\nwörld 👩‍👩‍👧‍👦\nchild says 2 files".to_owned();
-    assert_eq!(report.end, End::Answered { answer });
+    assert_eq!(report.end, RunOutcome::Answered { answer });
     assert_eq!(report.tokens, 3_630);
     for wire in WIRES {
         for stream in [true, false] {
@@ -107,10 +111,10 @@ fn what_fails_and_passes_is_tried_again_and_the_rest_is_told() {
              attempt: once}}]}}, {{say: some more words, {first}}}]}}"
         )
     };
-    let answered = || End::Answered {
+    let answered = || RunOutcome::Answered {
         answer: "some more words".to_owned(),
     };
-    let failed = |cause, reason: &str| End::ModelFailed {
+    let failed = |cause, reason: &str| RunOutcome::ModelFailed {
         cause,
         reason: reason.to_owned(),
     };
@@ -148,11 +152,11 @@ fn what_fails_and_passes_is_tried_again_and_the_rest_is_told() {
         ),
         (
             "stop: refused",
-            End::Refused {
+            RunOutcome::Refused {
                 text: "some more words".to_owned(),
             },
         ),
-        ("stop: out_of_tokens, say: ''", End::OutOfTokens),
+        ("stop: out_of_tokens, say: ''", RunOutcome::OutOfTokens),
         ("stop: unknown", answered()),
         (
             "expect: [{that: 'false', else: 'not {{ 1 + 1 }}'}]",
@@ -181,8 +185,8 @@ fn what_fails_and_passes_is_tried_again_and_the_rest_is_told() {
             let end = world.run_with(model).end;
             match (&end, &expected) {
                 (
-                    End::ModelFailed { reason, cause },
-                    End::ModelFailed {
+                    RunOutcome::ModelFailed { reason, cause },
+                    RunOutcome::ModelFailed {
                         reason: begins,
                         cause: kind,
                     },
@@ -206,7 +210,7 @@ fn an_event_that_is_no_json_is_no_answer() {
                 "version: 1\nworkers: {{main: [{{say: words, stream: {{malformed: {event}, times: 9}}}}]}}"
             );
             let (report, _) = over(&text, wire, true);
-            let End::ModelFailed { cause, .. } = &report.end else {
+            let RunOutcome::ModelFailed { cause, .. } = &report.end else {
                 panic!("{wire:?} {event}: {:?}", report.end);
             };
             assert_eq!(*cause, ModelFailure::Rejected, "{wire:?} {event}");
@@ -214,8 +218,8 @@ fn an_event_that_is_no_json_is_no_answer() {
     }
 }
 
-fn request(messages: Vec<Message>) -> Arc<Request> {
-    Arc::new(Request {
+fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
+    Arc::new(ModelRequest {
         worker: "main".into(),
         instructions: "Do it.".into(),
         tools: vec![ToolDescription {
@@ -234,27 +238,27 @@ struct Came {
     thinking: Vec<Thinking>,
     calls: Vec<ToolCall>,
     usage: Usage,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
     failed: Option<ModelError>,
 }
 
-async fn turn(model: &Wired, request: Arc<Request>) -> Came {
+async fn turn(model: &MockModel, request: Arc<ModelRequest>) -> Came {
     let mut came = Came::default();
     let mut events = model.turn(request);
     while let Some(event) = events.recv().await {
         assert!(came.stop.is_none(), "{event:?} after the end");
         match event {
-            Event::Text(more) => {
+            ModelEvent::Text(more) => {
                 assert!(!more.is_empty());
                 came.text.push_str(&more);
             }
-            Event::Thinking(block) => came.thinking.push(block),
-            Event::Call(call) => came.calls.push(call),
-            Event::Usage(more) => came.usage = came.usage.plus(more),
-            Event::End(stop) => came.stop = Some(stop),
-            Event::Failed(error) => came.failed = Some(error),
-            Event::Alive => {}
-            Event::Again(retry) => panic!("{retry:?}"),
+            ModelEvent::Thinking(block) => came.thinking.push(block),
+            ModelEvent::Call(call) => came.calls.push(call),
+            ModelEvent::Usage(more) => came.usage = came.usage.plus(more),
+            ModelEvent::End(stop) => came.stop = Some(stop),
+            ModelEvent::Failed(error) => came.failed = Some(error),
+            ModelEvent::Alive => {}
+            ModelEvent::Again(retry) => panic!("{retry:?}"),
         }
     }
     came
@@ -291,7 +295,7 @@ struct AnyTurn {
     text: String,
     thinking: Vec<(String, Option<String>)>,
     calls: Vec<(String, Value)>,
-    stop: Stop,
+    stop: StopReason,
     usage: Usage,
     chunk_bytes: usize,
 }
@@ -309,10 +313,10 @@ fn any_turn() -> impl Strategy<Value = AnyTurn> {
     ];
     let call = (name, arguments);
     let stop = prop_oneof![
-        4 => Just(Stop::Done),
-        1 => Just(Stop::OutOfTokens),
-        1 => Just(Stop::Refused),
-        1 => Just(Stop::Unknown),
+        4 => Just(StopReason::Done),
+        1 => Just(StopReason::OutOfTokens),
+        1 => Just(StopReason::Refused),
+        1 => Just(StopReason::Unknown),
     ];
     let usage = (0..1_000_u64, 0..1_000_u64, 0..1_000_u64, 0..1_000_u64);
     (
@@ -484,7 +488,7 @@ fn unicode_survives_a_cut_at_every_byte() {
                 text: text.to_owned(),
                 thinking: vec![],
                 calls: vec![("t".into(), json!({ text: text }))],
-                stop: Stop::Done,
+                stop: StopReason::Done,
                 usage: Usage::default(),
                 chunk_bytes,
             }];
@@ -536,6 +540,6 @@ cases:
     for wire in WIRES {
         let (report, _) = over(text, wire, true);
         let answer = "first long something else".to_owned();
-        assert_eq!(report.end, End::Answered { answer }, "{wire:?}");
+        assert_eq!(report.end, RunOutcome::Answered { answer }, "{wire:?}");
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use forge_runtime::{Isolation, OsSandbox, Repositories, equip};
+use forge_runtime::{Isolation, OsSandbox, RepositorySource, equip};
 use forge_tools::git::{BranchName, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_tools::{
     ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRequest, Caller, FailureCode,
@@ -259,7 +259,7 @@ impl World {
         repositories.commit(&repo, &BranchName::default(), [("a.md", Some("one\n"))]);
         let git = GitService::new(repositories, StagedStore::in_memory().unwrap());
         let mut isolation = Isolation::from(OsSandbox::Off);
-        isolation.repositories = Repositories::of(Arc::new(git));
+        isolation.repositories = RepositorySource::of(Arc::new(git));
         let person = Arc::new(Person::default());
         let equipped = equip(
             project.ceiling(),

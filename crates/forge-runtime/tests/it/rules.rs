@@ -36,7 +36,7 @@ workers:
         assert!(!record.decision.reasons.is_empty());
     }
     match report.end {
-        forge_runtime::End::Answered { answer } => answer,
+        forge_runtime::RunOutcome::Answered { answer } => answer,
         end => panic!("{end:?}"),
     }
 }
@@ -280,7 +280,7 @@ workers:
 "
             ));
             let answer = match report.end {
-                forge_runtime::End::Answered { answer } => answer,
+                forge_runtime::RunOutcome::Answered { answer } => answer,
                 end => panic!("{end:?}"),
             };
             let results = world.results();
@@ -376,7 +376,7 @@ workers:
 "
         ));
         match report.end {
-            forge_runtime::End::Answered { answer } => {
+            forge_runtime::RunOutcome::Answered { answer } => {
                 assert_eq!(answer, expected, "{tool} {args}: {}", world.results());
             }
             end => panic!("{end:?}"),

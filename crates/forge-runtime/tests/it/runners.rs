@@ -32,7 +32,7 @@ workers:
 ",
     );
     let said = match report.end {
-        forge_runtime::End::Answered { answer } => answer,
+        forge_runtime::RunOutcome::Answered { answer } => answer,
         end => panic!("{end:?}"),
     };
     let chosen = world

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use forge_runtime::{
-    Attachment, Message, Model, Observer, OsSandbox, Playbook, RunEvent, RunReport, Scripted,
+    Attachment, Message, Model, Observer, OsSandbox, Playbook, RunEvent, RunReport, ScriptedModel,
     Session,
 };
 use forge_tools::{Approver, MemoryRecorder, NoApprover};
@@ -74,7 +74,10 @@ impl World {
     }
 
     pub(crate) fn run(&self, playbook: &str) -> RunReport {
-        self.run_with(Scripted::new("test", Playbook::parse(playbook).unwrap()))
+        self.run_with(ScriptedModel::new(
+            "test",
+            Playbook::parse(playbook).unwrap(),
+        ))
     }
 
     pub(crate) fn run_with(&self, model: impl Model) -> RunReport {

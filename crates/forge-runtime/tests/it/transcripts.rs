@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use forge_runtime::transcript::{Basis, Begin, CannotGoOn, FORMAT, GoneOn, Past};
-use forge_runtime::transcript::{SCHEMA, Writer, read};
-use forge_runtime::{End, Message, Observer, Playbook, RunReport, Scripted, Session};
+use forge_runtime::transcript::{
+    FORMAT, History, NotResumable, ResumeRecord, RunFingerprint, TranscriptHeader,
+};
+use forge_runtime::transcript::{SCHEMA, TranscriptWriter, read};
+use forge_runtime::{Message, Observer, Playbook, RunOutcome, RunReport, ScriptedModel, Session};
 use forge_tools::Redactor;
 use sandbox_config::{Project, Sources, TrustedSettings, load};
 use serde_json::{Value, json};
@@ -82,11 +84,11 @@ sandbox:
         std::fs::read_to_string(self.dir.path().join("workspace/log")).unwrap_or_default()
     }
 
-    fn basis(&self, project: &Project) -> Basis {
+    fn basis(&self, project: &Project) -> RunFingerprint {
         let worker = project.worker("main").unwrap();
         let grant = project.entry_grant(&worker).unwrap();
         let others = project.workers().unwrap();
-        Basis::of(
+        RunFingerprint::of(
             "scripted:test",
             &worker,
             &grant,
@@ -101,15 +103,15 @@ sandbox:
         let worker = project.worker("main").unwrap();
         let out = Shared::default();
         let redactor = Arc::new(Redactor::new([("TOKEN", "hunter2hunter2")]));
-        let mut writer = Writer::new(out.clone(), redactor);
+        let mut writer = TranscriptWriter::new(out.clone(), redactor);
         let conversation = if let Some(before) = before {
             let transcript = read(before).unwrap();
-            let past = Past::of(&transcript, true).unwrap();
+            let past = History::of(&transcript, true).unwrap();
             let sound = usize::try_from(transcript.sound_bytes).unwrap();
             out.0.lock().unwrap().extend_from_slice(&before[..sound]);
             writer = writer.behind(&transcript);
             writer
-                .gone_on(GoneOn {
+                .gone_on(ResumeRecord {
                     forge: "test".into(),
                     model_flag: None,
                     basis: self.basis(&project),
@@ -122,7 +124,7 @@ sandbox:
             past.conversation()
         } else {
             writer
-                .begin(Begin {
+                .begin(TranscriptHeader {
                     format: FORMAT,
                     forge: "test".into(),
                     name: "main_1-1".into(),
@@ -138,7 +140,7 @@ sandbox:
                 .unwrap();
             forge_runtime::Conversation::asked("go with hunter2hunter2")
         };
-        let model = Scripted::new("test", Playbook::parse(PLAYBOOK).unwrap());
+        let model = ScriptedModel::new("test", Playbook::parse(PLAYBOOK).unwrap());
         let writer = Arc::new(writer);
         let session = Session::builder(model)
             .workers(project.workers().unwrap())
@@ -188,7 +190,7 @@ fn what_is_written_is_what_is_read() {
     let (report, written) = world.run(None);
     assert_eq!(
         report.end,
-        End::Answered {
+        RunOutcome::Answered {
             answer: "It says abc".into()
         }
     );
@@ -218,8 +220,8 @@ fn what_is_written_is_what_is_read() {
     assert!(entry.instructions.contains("Go.") && !entry.tools.is_empty());
     assert_well_formed(&entry.messages, "the entry worker");
     assert_eq!(
-        Past::of(&transcript, true).unwrap_err(),
-        CannotGoOn::Answered
+        History::of(&transcript, true).unwrap_err(),
+        NotResumable::Answered
     );
 }
 
@@ -252,13 +254,13 @@ fn every_beginning_of_a_transcript_can_be_gone_on_with() {
             found.sound_bytes + found.torn_bytes,
             u64::try_from(end).unwrap()
         );
-        match Past::of(&found, true) {
+        match History::of(&found, true) {
             Ok(past) => {
                 let conversation = past.conversation();
                 assert_well_formed(conversation.messages(), &end.to_string());
                 assert!(!conversation.messages().is_empty());
             }
-            Err(CannotGoOn::Answered) => assert_eq!(whole, last),
+            Err(NotResumable::Answered) => assert_eq!(whole, last),
         }
     }
 }
@@ -287,7 +289,7 @@ fn a_run_that_goes_on_makes_no_call_again() {
         std::fs::create_dir(world.dir.path().join("workspace")).unwrap();
         std::fs::write(world.dir.path().join("workspace/log"), &done).unwrap();
         let transcript = read(before).unwrap();
-        let past = Past::of(&transcript, true).unwrap();
+        let past = History::of(&transcript, true).unwrap();
         let interrupted = past.interrupted().to_vec();
         for call in &interrupted {
             let line = json!({"kind": "call", "run": 1, "id": call.id});
@@ -439,7 +441,7 @@ fn damage_is_named_with_its_line() {
 /// A transcript that cannot be written stops what would have to stand in it.
 #[test]
 fn nothing_is_done_that_cannot_be_kept() {
-    use forge_runtime::transcript::Guarded;
+    use forge_runtime::transcript::TranscriptRecorder;
 
     /// Full after so many lines.
     struct Full(usize);
@@ -468,9 +470,10 @@ fn nothing_is_done_that_cannot_be_kept() {
         let world = World::new();
         let project = world.project();
         let worker = project.worker("main").unwrap();
-        let writer = Arc::new(Writer::new(Full(room), Arc::default()));
-        let recorder = Guarded::new(Arc::new(forge_tools::NoRecord), Arc::clone(&writer));
-        let model = Scripted::new("test", Playbook::parse(PLAYBOOK).unwrap());
+        let writer = Arc::new(TranscriptWriter::new(Full(room), Arc::default()));
+        let recorder =
+            TranscriptRecorder::new(Arc::new(forge_tools::NoRecord), Arc::clone(&writer));
+        let model = ScriptedModel::new("test", Playbook::parse(PLAYBOOK).unwrap());
         let session = Session::builder(model)
             .workers(project.workers().unwrap())
             .observer(Arc::clone(&writer) as Arc<dyn Observer>)
@@ -535,7 +538,7 @@ mod anything {
             }
             let bytes = lines.concat();
             if let Ok(transcript) = read(&bytes[..])
-                && let Ok(past) = Past::of(&transcript, true)
+                && let Ok(past) = History::of(&transcript, true)
             {
                 assert_well_formed(past.conversation().messages(), "edited");
             }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use file_sandbox::{FileSandbox, Mode, Mount, ReadOptions, SandboxPath};
 use forge_runtime::{
-    Event, Message, Model, Observer, OsSandbox, Request, RunEvent, Session, SessionBuilder, Stop,
-    ToolCall,
+    Message, Model, ModelEvent, ModelRequest, Observer, OsSandbox, RunEvent, Session,
+    SessionBuilder, StopReason, ToolCall,
 };
 use forge_tools::AutoApprove;
 use proptest::prelude::*;
@@ -178,7 +178,7 @@ impl Model for Makes {
         "makes:test".into()
     }
 
-    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let (events, turn) = mpsc::channel(3);
         let Some(Message::Input { text: chain }) = request.messages.first() else {
             panic!("no input");
@@ -202,13 +202,13 @@ impl Model for Makes {
             )),
         };
         if let Some((tool, arguments)) = made {
-            let _ = events.try_send(Event::Call(ToolCall {
+            let _ = events.try_send(ModelEvent::Call(ToolCall {
                 id: String::new(),
                 tool: tool.into(),
                 arguments,
             }));
         }
-        let _ = events.try_send(Event::End(Stop::Done));
+        let _ = events.try_send(ModelEvent::End(StopReason::Done));
         turn
     }
 }

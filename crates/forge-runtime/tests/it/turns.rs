@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forge_runtime::{End, Event, Message, ModelError, Prices, Request, Retry, Stop};
+use forge_runtime::{
+    Message, ModelError, ModelEvent, ModelRequest, Prices, Retry, RunOutcome, StopReason,
+};
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 use serde_json::json;
 
@@ -65,7 +67,7 @@ impl Approver for Looks {
     }
 }
 
-fn asked_about(turn: Vec<Event>) -> (World, Arc<Looks>, Listed) {
+fn asked_about(turn: Vec<ModelEvent>) -> (World, Arc<Looks>, Listed) {
     let mut world = World::new(ASKS, &[("main", "")]);
     let looks = Arc::new(Looks {
         dir: world.dir.path().to_owned(),
@@ -119,7 +121,7 @@ fn a_question_that_hangs_on_an_earlier_call_waits_for_it() {
 }
 
 /// Every call of the conversation beside its result.
-fn pairs(request: &Request) -> Vec<(String, String)> {
+fn pairs(request: &ModelRequest) -> Vec<(String, String)> {
     let mut open: Vec<String> = Vec::new();
     let mut pairs = Vec::new();
     for message in &request.messages {
@@ -173,23 +175,23 @@ fn a_turn_that_was_cut_makes_no_call() {
         json!({"path": "/workspace/a", "content": "x"}),
     );
     let model = Listed::new([
-        vec![write.clone(), Event::End(Stop::OutOfTokens)],
+        vec![write.clone(), ModelEvent::End(StopReason::OutOfTokens)],
         // Void once the turn begins anew.
         vec![
             write.clone(),
-            Event::Again(Retry {
+            ModelEvent::Again(Retry {
                 attempt: 2,
                 wait_ms: 1,
                 reason: "cut".into(),
             }),
-            Event::Text("again".into()),
-            Event::End(Stop::Done),
+            ModelEvent::Text("again".into()),
+            ModelEvent::End(StopReason::Done),
         ],
     ]);
     let end = world.run_with(model.clone()).end;
     assert_eq!(
         end,
-        End::Answered {
+        RunOutcome::Answered {
             answer: "again".into()
         }
     );
@@ -203,11 +205,14 @@ fn a_turn_that_was_cut_makes_no_call() {
     // No end: nothing of it is done.
     for turn in [
         vec![write.clone()],
-        vec![write, Event::Failed(ModelError::Malformed("no".into()))],
+        vec![
+            write,
+            ModelEvent::Failed(ModelError::Malformed("no".into())),
+        ],
     ] {
         let world = World::new(CONFIG, &[("main", "")]);
         let end = world.run_with(Listed::new([turn])).end;
-        assert!(matches!(end, End::ModelFailed { .. }), "{end:?}");
+        assert!(matches!(end, RunOutcome::ModelFailed { .. }), "{end:?}");
         assert_eq!(world.results(), "");
         assert!(!world.dir.path().join("workspace/a").exists());
     }
@@ -217,12 +222,12 @@ fn a_turn_that_was_cut_makes_no_call() {
 fn a_refusal_leaves_no_call_open() {
     let world = World::new(CONFIG, &[("main", "")]);
     let turn = vec![
-        Event::Text("no".into()),
+        ModelEvent::Text("no".into()),
         call("1", "list_files", json!({"path": "/"})),
-        Event::End(Stop::Refused),
+        ModelEvent::End(StopReason::Refused),
     ];
     let end = world.run_with(Listed::new([turn])).end;
-    assert_eq!(end, End::Refused { text: "no".into() });
+    assert_eq!(end, RunOutcome::Refused { text: "no".into() });
     assert_eq!(
         world.results(),
         "✗ list_files: Not finished: the model refused: no."
@@ -302,7 +307,7 @@ fn money_is_drawn_from_what_is_left_above() {
         (true, 1_100_000_000)
     );
     let (report, results, turns) = run("limits: {max_cost_usd: 1.05}\n", "");
-    let limit = End::CostLimit {
+    let limit = RunOutcome::CostLimit {
         nano_usd: 1_050_000_000,
     };
     assert_eq!((report.end.clone(), turns), (limit, 2), "{results}");
@@ -322,7 +327,7 @@ fn without_prices_there_is_no_limit_on_money_that_holds() {
     let end = world.run_with(model.clone()).end;
     assert_eq!(
         end,
-        End::NoPrices {
+        RunOutcome::NoPrices {
             model: "listed:test".into()
         }
     );
@@ -350,12 +355,12 @@ fn without_prices_there_is_no_limit_on_money_that_holds() {
 fn waiting_to_try_again_is_no_work() {
     let again = |wait_ms| {
         vec![
-            Event::Again(Retry {
+            ModelEvent::Again(Retry {
                 attempt: 2,
                 wait_ms,
                 reason: "429".into(),
             }),
-            Event::Alive,
+            ModelEvent::Alive,
         ]
     };
     // Nothing follows, so that only the wait says what kind of time it is.
@@ -364,19 +369,19 @@ fn waiting_to_try_again_is_no_work() {
         world.run_with(Waits(again(wait_ms)[0].clone())).end
     };
     let both = "max_working_s: 1, max_wall_s: 3";
-    assert_eq!(run(60_000, both), End::WallLimit { seconds: 3 });
-    assert_eq!(run(10, both), End::WorkingLimit { seconds: 1 });
+    assert_eq!(run(60_000, both), RunOutcome::WallLimit { seconds: 3 });
+    assert_eq!(run(10, both), RunOutcome::WorkingLimit { seconds: 1 });
 }
 
 /// Says one thing and no more.
-struct Waits(Event);
+struct Waits(ModelEvent);
 
 impl forge_runtime::Model for Waits {
     fn name(&self) -> String {
         "waits:test".into()
     }
 
-    fn turn(&self, _: Arc<Request>) -> tokio::sync::mpsc::Receiver<Event> {
+    fn turn(&self, _: Arc<ModelRequest>) -> tokio::sync::mpsc::Receiver<ModelEvent> {
         let (events, turn) = tokio::sync::mpsc::channel(1);
         let first = self.0.clone();
         tokio::spawn(async move {
@@ -424,7 +429,7 @@ fn a_run_that_is_stopped_leaves_no_call_without_a_result() {
     let report = world.run_session(model, |session| {
         *stops.0.lock().unwrap() = Some(session.clone());
     });
-    assert_eq!(report.end, End::Cancelled);
+    assert_eq!(report.end, RunOutcome::Cancelled);
     assert_eq!(
         world.results(),
         "✗ write_file: Cancelled by user.\n✗ write_file: Cancelled by user.\n\
@@ -458,7 +463,7 @@ impl forge_runtime::Model for Together {
         "together:test".into()
     }
 
-    fn turn(&self, request: Arc<Request>) -> tokio::sync::mpsc::Receiver<Event> {
+    fn turn(&self, request: Arc<ModelRequest>) -> tokio::sync::mpsc::Receiver<ModelEvent> {
         let (events, turn) = tokio::sync::mpsc::channel(4);
         let barrier = Arc::clone(&self.0);
         tokio::spawn(async move {

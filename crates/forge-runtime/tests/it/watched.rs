@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use forge_runtime::{Observer, Playbook, RunEvent, Scripted, Session};
+use forge_runtime::{Observer, Playbook, RunEvent, ScriptedModel, Session};
 use sandbox_config::{Grant, Sources, load};
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ workers:
 ",
     );
     let heard = Arc::new(Heard::default());
-    let session = Session::builder(Scripted::new("test", playbook.unwrap()))
+    let session = Session::builder(ScriptedModel::new("test", playbook.unwrap()))
         .workers(project.workers().unwrap())
         .observer(Arc::clone(&heard) as Arc<dyn Observer>)
         .build();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use forge_runtime::{
-    Event, Key, Message, ModelError, Provider, Request, Thinking, ToolCall, ToolDescription,
-    ToolResult, Wire,
+    Message, ModelError, ModelEvent, ModelRequest, ProviderEndpoint, ProviderKey, Thinking,
+    ToolCall, ToolDescription, ToolResult, Wire,
 };
 use serde_json::{Value, json};
 
@@ -30,12 +30,12 @@ fn call(id: &str, arguments: Value) -> ToolCall {
     }
 }
 
-fn conversation() -> Arc<Request> {
+fn conversation() -> Arc<ModelRequest> {
     let thought = |text: &str, signature: Option<&str>| Thinking {
         text: text.into(),
         signature: signature.map(Into::into),
     };
-    Arc::new(Request {
+    Arc::new(ModelRequest {
         worker: "main".into(),
         instructions: "Audit.".into(),
         tools: vec![ToolDescription {
@@ -76,12 +76,12 @@ fn conversation() -> Arc<Request> {
     })
 }
 
-async fn seen(wire: Wire, stream: bool, request: Arc<Request>) -> Seen {
+async fn seen(wire: Wire, stream: bool, request: Arc<ModelRequest>) -> Seen {
     let fixture = Fixture::named(&format!("{wire}/{}", if stream { "text" } else { "whole" }));
     let server = Server::start(vec![Reply::new(fixture.response(Framing::Length))]).await;
-    let provider = Provider::new("test", wire, &server.url, 4_096)
+    let provider = ProviderEndpoint::new("test", wire, &server.url, 4_096)
         .unwrap()
-        .key(Key::new("sk-canary").unwrap())
+        .key(ProviderKey::new("sk-canary").unwrap())
         .stream(stream);
     // A name that a library once took for a wish to think less.
     let found = turn(&provider.model("m-high").unwrap(), request).await;
@@ -243,7 +243,7 @@ async fn calls_of_any_name() {
     for [name, on_anthropic, elsewhere] in &rows {
         let said = format!("There is no tool named `{name}`.");
         let request = || {
-            let mut request = Request::clone(&hello());
+            let mut request = ModelRequest::clone(&hello());
             let mut made = call("c1", json!({}));
             made.tool = name.clone();
             request.messages.push(Message::Model {
@@ -300,7 +300,7 @@ async fn less() {
             "{wire}"
         );
     }
-    let mut request = Request::clone(&conversation());
+    let mut request = ModelRequest::clone(&conversation());
     request.instructions.clear();
     let body = seen(Wire::Anthropic, true, Arc::new(request)).await.body;
     assert!(body.get("system").is_none());
@@ -333,7 +333,7 @@ async fn what_a_model_does_not_take() {
         let fixture = Fixture::named(&format!("{wire}/text"));
         let answer = Reply::new(fixture.response(Framing::Length));
         let server = Server::start(vec![refusal.clone(), answer]).await;
-        let provider = Provider::new("test", wire, &server.url, 64).unwrap();
+        let provider = ProviderEndpoint::new("test", wire, &server.url, 64).unwrap();
         let model = provider.model("m").unwrap();
         for _turn in 0..2 {
             assert_eq!(
@@ -351,9 +351,10 @@ async fn what_a_model_does_not_take() {
         }
         // A server that goes on complaining is not asked for ever.
         let server = Server::start(vec![refusal]).await;
-        let provider = Provider::new("test", wire, &server.url, 64).unwrap();
+        let provider = ProviderEndpoint::new("test", wire, &server.url, 64).unwrap();
         let found = turn(&provider.model("m").unwrap(), hello()).await;
-        let rejected = |event: &Event| matches!(event, Event::Failed(ModelError::Rejected { .. }));
+        let rejected =
+            |event: &ModelEvent| matches!(event, ModelEvent::Failed(ModelError::Rejected { .. }));
         assert!(found.last().is_some_and(rejected), "{wire}: {found:?}");
         assert_eq!(server.seen().len(), 2, "{wire}");
     }

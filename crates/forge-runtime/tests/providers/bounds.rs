@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use forge_runtime::{Bounds, Event, Key, Model as _, ModelError, Provider, Wire, read_stream};
+use forge_runtime::{
+    Model as _, ModelError, ModelEvent, ProviderEndpoint, ProviderKey, ResponseLimits, Wire,
+    read_stream,
+};
 use serde_json::json;
 
 use crate::events::{hello, lines, turn};
@@ -11,8 +14,8 @@ use crate::server::{Reply, Server, Then};
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 const BIT: Duration = Duration::from_millis(20);
 
-fn tight() -> Bounds {
-    Bounds {
+fn tight() -> ResponseLimits {
+    ResponseLimits {
         connect_ms: 5_000,
         idle_ms: 500,
         progress_ms: 1_000,
@@ -22,9 +25,9 @@ fn tight() -> Bounds {
     }
 }
 
-async fn fails(reply: Reply, stream: bool, bounds: Bounds) -> ModelError {
+async fn fails(reply: Reply, stream: bool, bounds: ResponseLimits) -> ModelError {
     let server = Server::start(vec![reply]).await;
-    let provider = Provider::new("test", Wire::OpenAiChat, &server.url, 64)
+    let provider = ProviderEndpoint::new("test", Wire::OpenAiChat, &server.url, 64)
         .unwrap()
         .stream(stream)
         .bounds(bounds);
@@ -34,7 +37,7 @@ async fn fails(reply: Reply, stream: bool, bounds: Bounds) -> ModelError {
         .await
         .unwrap();
     match found.last() {
-        Some(Event::Failed(error)) => error.clone(),
+        Some(ModelEvent::Failed(error)) => error.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -49,7 +52,7 @@ async fn each_limit() {
     };
     let life = ": still here\n\n";
     let long_line = "x".repeat(5_000);
-    let slow_text = Bounds {
+    let slow_text = ResponseLimits {
         answer_bytes: usize::MAX,
         ..tight()
     };
@@ -93,7 +96,7 @@ async fn each_limit() {
             "more than an answer",
             endless(text),
             true,
-            Bounds {
+            ResponseLimits {
                 answer_bytes: 300,
                 ..tight()
             },
@@ -191,7 +194,7 @@ async fn a_megabyte_of_arguments() {
     }
     let reply = Reply::new(format!("{HEAD}{body}")).in_pieces(16_384, Duration::from_millis(1));
     let server = Server::start(vec![reply]).await;
-    let provider = Provider::new("test", Wire::OpenAiChat, &server.url, 64).unwrap();
+    let provider = ProviderEndpoint::new("test", Wire::OpenAiChat, &server.url, 64).unwrap();
     let found = turn(&provider.model("m").unwrap(), hello()).await;
     assert!(lines(&found) == expected, "over a socket");
 }
@@ -199,8 +202,8 @@ async fn a_megabyte_of_arguments() {
 /// As many calls as an answer may have come out; of more, nothing.
 #[test]
 fn many_calls() {
-    let calls = |found: &[Event]| {
-        let is_call = |event: &&Event| matches!(event, Event::Call(_));
+    let calls = |found: &[ModelEvent]| {
+        let is_call = |event: &&ModelEvent| matches!(event, ModelEvent::Call(_));
         found.iter().filter(is_call).count()
     };
     assert_eq!(calls(&calls_of(2_048)), 2_048);
@@ -209,16 +212,16 @@ fn many_calls() {
     too_many(&found, "2049 calls");
 }
 
-fn too_many(found: &[Event], what: &str) {
+fn too_many(found: &[ModelEvent], what: &str) {
     match found.last() {
-        Some(Event::Failed(ModelError::Malformed(why))) => {
+        Some(ModelEvent::Failed(ModelError::Malformed(why))) => {
             assert!(why.contains("more than 2048"), "{what}: {why}");
         }
         other => panic!("{what}: {other:?}"),
     }
 }
 
-fn calls_of(count: usize) -> Vec<Event> {
+fn calls_of(count: usize) -> Vec<ModelEvent> {
     let mut body = String::new();
     for nth in 0..count {
         let call = json!({"index": nth, "id": format!("c{nth}"), "function": {"name": "x"}});
@@ -284,10 +287,13 @@ fn many_small_things() {
         "data: {{\"choices\":[{{\"delta\":{{\"content\":[{parts}]}}}}]}}\n\ndata: [DONE]\n\n"
     );
     let found = read_stream(Wire::OpenAiChat, body.as_bytes(), &[16_384]);
-    assert_eq!(found[0], Event::Text("a".repeat(5_000)));
+    assert_eq!(found[0], ModelEvent::Text("a".repeat(5_000)));
     // Signs of life that come together are one.
     let found = read_stream(Wire::OpenAiChat, &b":\n".repeat(100_000), &[usize::MAX]);
-    assert_eq!(found, [Event::Alive, Event::Failed(ModelError::Cut)]);
+    assert_eq!(
+        found,
+        [ModelEvent::Alive, ModelEvent::Failed(ModelError::Cut)]
+    );
 }
 
 /// Whoever does not want a turn any more is soon rid of its connection.
@@ -297,7 +303,7 @@ async fn a_turn_that_is_dropped() {
         .await
         .unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    let provider = Provider::new("test", Wire::Anthropic, &url, 64).unwrap();
+    let provider = ProviderEndpoint::new("test", Wire::Anthropic, &url, 64).unwrap();
     let turn = provider.model("m").unwrap().turn(hello());
     let (mut stream, _) = listener.accept().await.unwrap();
     drop(turn);
@@ -330,12 +336,12 @@ async fn a_key_that_comes_back() {
     for wire in Wire::ALL {
         for refusal in &refusals {
             let server = Server::start(vec![Reply::new(refusal.as_bytes())]).await;
-            let provider = Provider::new("test", wire, &server.url, 64)
+            let provider = ProviderEndpoint::new("test", wire, &server.url, 64)
                 .unwrap()
-                .key(Key::new(CANARY).unwrap());
+                .key(ProviderKey::new(CANARY).unwrap());
             let model = provider.model("m").unwrap();
             let found = turn(&model, hello()).await;
-            let Some(Event::Failed(error)) = found.last() else {
+            let Some(ModelEvent::Failed(error)) = found.last() else {
                 panic!("{wire}: {refusal}: {found:?}");
             };
             let shown = format!("{error} {error:?} {provider:?} {model:?}");
@@ -384,11 +390,11 @@ async fn a_key_at_every_cut() {
     for wire in Wire::ALL {
         for row in &rows {
             let server = Server::start(vec![Reply::new(row.as_bytes())]).await;
-            let provider = Provider::new("test", wire, &server.url, 64)
+            let provider = ProviderEndpoint::new("test", wire, &server.url, 64)
                 .unwrap()
-                .key(Key::new(CANARY).unwrap());
+                .key(ProviderKey::new(CANARY).unwrap());
             let found = turn(&provider.model("m").unwrap(), hello()).await;
-            let Some(Event::Failed(error)) = found.last() else {
+            let Some(ModelEvent::Failed(error)) = found.last() else {
                 panic!("{wire}: {row}: {found:?}");
             };
             let shown = error.to_string();
@@ -408,11 +414,12 @@ async fn no_key_goes_elsewhere() {
             elsewhere.url
         );
         let server = Server::start(vec![Reply::new(to)]).await;
-        let provider = Provider::new("test", Wire::Anthropic, &server.url, 64)
+        let provider = ProviderEndpoint::new("test", Wire::Anthropic, &server.url, 64)
             .unwrap()
-            .key(Key::new("sk-canary").unwrap());
+            .key(ProviderKey::new("sk-canary").unwrap());
         let found = turn(&provider.model("m").unwrap(), hello()).await;
-        let rejected = |event: &Event| matches!(event, Event::Failed(ModelError::Rejected { .. }));
+        let rejected =
+            |event: &ModelEvent| matches!(event, ModelEvent::Failed(ModelError::Rejected { .. }));
         assert!(found.last().is_some_and(rejected), "{status}: {found:?}");
     }
     assert!(elsewhere.seen().is_empty());

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use forge_runtime::{Event, Message, Model, ModelError, Request};
+use forge_runtime::{Message, Model, ModelError, ModelEvent, ModelRequest};
 use serde_json::{Value, json};
 
 /// A request that says hello.
-pub(crate) fn hello() -> Arc<Request> {
-    Arc::new(Request {
+pub(crate) fn hello() -> Arc<ModelRequest> {
+    Arc::new(ModelRequest {
         worker: "main".into(),
         instructions: "Be brief.".into(),
         tools: vec![],
@@ -18,7 +18,7 @@ pub(crate) fn hello() -> Arc<Request> {
 }
 
 /// Everything that comes of a turn.
-pub(crate) async fn turn(model: &dyn Model, request: Arc<Request>) -> Vec<Event> {
+pub(crate) async fn turn(model: &dyn Model, request: Arc<ModelRequest>) -> Vec<ModelEvent> {
     let mut turn = model.turn(request);
     let mut events = Vec::new();
     while let Some(event) = turn.recv().await {
@@ -28,11 +28,11 @@ pub(crate) async fn turn(model: &dyn Model, request: Arc<Request>) -> Vec<Event>
 }
 
 /// One line for each event; text in one, and heartbeats in none.
-pub(crate) fn lines(events: &[Event]) -> Vec<Value> {
+pub(crate) fn lines(events: &[ModelEvent]) -> Vec<Value> {
     let mut lines: Vec<Value> = Vec::new();
     for event in events {
         let line = match event {
-            Event::Text(more) => {
+            ModelEvent::Text(more) => {
                 if let Some(Value::String(text)) =
                     lines.last_mut().and_then(|line| line.get_mut("text"))
                 {
@@ -41,13 +41,13 @@ pub(crate) fn lines(events: &[Event]) -> Vec<Value> {
                 }
                 json!({"text": more})
             }
-            Event::Thinking(block) => json!({"thinking": block}),
-            Event::Call(call) => json!({"call": call}),
-            Event::Alive => continue,
-            Event::Again(retry) => json!({"again": retry}),
-            Event::Usage(usage) => json!({"usage": usage}),
-            Event::End(stop) => json!({"end": stop}),
-            Event::Failed(error) => json!({"failed": failure(error)}),
+            ModelEvent::Thinking(block) => json!({"thinking": block}),
+            ModelEvent::Call(call) => json!({"call": call}),
+            ModelEvent::Alive => continue,
+            ModelEvent::Again(retry) => json!({"again": retry}),
+            ModelEvent::Usage(usage) => json!({"usage": usage}),
+            ModelEvent::End(stop) => json!({"end": stop}),
+            ModelEvent::Failed(error) => json!({"failed": failure(error)}),
         };
         lines.push(line);
     }

@@ -9,7 +9,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use forge_runtime::{Message, Model as _, Provider, Request, Thinking, ToolCall, ToolResult, Wire};
+use forge_runtime::{
+    Message, Model as _, ModelRequest, ProviderEndpoint, Thinking, ToolCall, ToolResult, Wire,
+};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -334,7 +336,7 @@ fn make(messages: &mut [Message], id: &Value, tool: &Value, arguments: Value) {
 /// One server and one client for all cases of a wire.
 struct Wired {
     runtime: tokio::runtime::Runtime,
-    servers: HashMap<Wire, (Server, forge_runtime::Connection)>,
+    servers: HashMap<Wire, (Server, forge_runtime::HttpModel)>,
     taken: Mutex<HashMap<Wire, usize>>,
 }
 
@@ -348,7 +350,7 @@ impl Wired {
             // What comes back does not matter.
             let refusal = "HTTP/1.1 418 Tea\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
             let server = runtime.block_on(Server::start(vec![Reply::new(refusal)]));
-            let provider = Provider::new("test", wire, &server.url, 64).unwrap();
+            let provider = ProviderEndpoint::new("test", wire, &server.url, 64).unwrap();
             (wire, (server, provider.model("m").unwrap()))
         });
         Wired {
@@ -361,7 +363,7 @@ impl Wired {
     /// The request that a conversation makes.
     fn ask(&self, wire: Wire, messages: Vec<Message>) -> Value {
         let (server, model) = &self.servers[&wire];
-        let request = Arc::new(Request {
+        let request = Arc::new(ModelRequest {
             worker: "main".into(),
             instructions: "Be brief.".into(),
             tools: vec![],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forge_runtime::{Event, Provider, read_stream, read_whole};
+use forge_runtime::{ModelEvent, ProviderEndpoint, read_stream, read_whole};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::fixture::{Fixture, Framing};
 use crate::server::{Reply, Server};
 
 #[track_caller]
-fn check(name: &str, how: &str, found: &[Event], expected: &[Value]) {
+fn check(name: &str, how: &str, found: &[ModelEvent], expected: &[Value]) {
     let found = lines(found);
     assert!(
         fits(&found, expected),
@@ -32,11 +32,11 @@ async fn as_they_are() {
         for framing in framings {
             let replies = vec![Reply::new(fixture.response(framing))];
             let server = Server::start(replies).await;
-            let provider = Provider::new("test", fixture.wire, &server.url, 64)
+            let provider = ProviderEndpoint::new("test", fixture.wire, &server.url, 64)
                 .unwrap()
                 .stream(fixture.is_stream());
             let provider = match fixture.name.ends_with("/401") || fixture.name.ends_with("/403") {
-                true => provider.key(forge_runtime::Key::new("canary-key").unwrap()),
+                true => provider.key(forge_runtime::ProviderKey::new("canary-key").unwrap()),
                 false => provider,
             };
             let found = turn(&provider.model("m").unwrap(), hello()).await;
@@ -106,7 +106,7 @@ fn cut_at_every_byte() {
             let found = read_stream(fixture.wire, &fixture.body[..at], &[]);
             let as_lines = lines(&found);
             // The reason to stop came: what is missing says nothing more, but for the tokens.
-            let is_end = |event: &Event| matches!(event, Event::End(_));
+            let is_end = |event: &ModelEvent| matches!(event, ModelEvent::End(_));
             if found.last().is_some_and(is_end) || fails(&fixture.expected) {
                 let without_usage = |lines: &[Value]| -> Vec<Value> {
                     let is_usage = |line: &&Value| line.get("usage").is_none();
@@ -123,7 +123,8 @@ fn cut_at_every_byte() {
                 "{} at {at}: {last}",
                 fixture.name
             );
-            let handed_on = |event: &Event| matches!(event, Event::Call(_) | Event::End(_));
+            let handed_on =
+                |event: &ModelEvent| matches!(event, ModelEvent::Call(_) | ModelEvent::End(_));
             assert!(!found.iter().any(handed_on), "{} at {at}", fixture.name);
         }
     }
@@ -151,10 +152,11 @@ async fn cut_connections() {
             let cuts = (0..10).map(|tenth| body + (bytes.len() - body) * tenth / 10);
             for at in [10, 60].into_iter().chain(cuts) {
                 let server = Server::start(vec![Reply::new(&bytes[..at])]).await;
-                let provider = Provider::new("test", fixture.wire, &server.url, 64).unwrap();
+                let provider =
+                    ProviderEndpoint::new("test", fixture.wire, &server.url, 64).unwrap();
                 let found = turn(&provider.model("m").unwrap(), hello()).await;
                 // The reason to stop came, and nothing says that there was to be more.
-                let ended = matches!(found.last(), Some(Event::End(_)));
+                let ended = matches!(found.last(), Some(ModelEvent::End(_)));
                 if ended && matches!(framing, Framing::Close) {
                     let told = String::from_utf8_lossy(&bytes[..at]);
                     assert!(
@@ -164,14 +166,14 @@ async fn cut_connections() {
                     );
                     continue;
                 }
-                let Some(Event::Failed(error)) = found.last() else {
+                let Some(ModelEvent::Failed(error)) = found.last() else {
                     panic!("{name}, {framing:?}, cut at {at}: {found:?}");
                 };
                 assert!(
                     error.passes(),
                     "{name}, {framing:?}, cut at {at}: {error:?}"
                 );
-                let is_call = |event: &Event| matches!(event, Event::Call(_));
+                let is_call = |event: &ModelEvent| matches!(event, ModelEvent::Call(_));
                 assert!(
                     !found.iter().any(is_call),
                     "{name}, {framing:?}, cut at {at}"
@@ -196,14 +198,14 @@ async fn text_comes_at_once() {
         let end = first + text[first..].find("\n\n").unwrap() + 2;
         let hangs = Reply::new(&whole[..end]).then(crate::server::Then::Hang);
         let server = Server::start(vec![hangs]).await;
-        let provider = Provider::new("test", fixture.wire, &server.url, 64).unwrap();
+        let provider = ProviderEndpoint::new("test", fixture.wire, &server.url, 64).unwrap();
         let mut turn = {
             use forge_runtime::Model as _;
             provider.model("m").unwrap().turn(hello())
         };
         let text = async {
             loop {
-                if let Event::Text(text) = turn.recv().await.unwrap() {
+                if let ModelEvent::Text(text) = turn.recv().await.unwrap() {
                     return text;
                 }
             }
@@ -250,15 +252,19 @@ fn changed_anyhow() {
                 }
             }
             let found = read_stream(all[nth].wire, &bytes, &[]);
-            let is_end = |event: &Event| matches!(event, Event::End(_) | Event::Failed(_));
+            let is_end =
+                |event: &ModelEvent| matches!(event, ModelEvent::End(_) | ModelEvent::Failed(_));
             prop_assert_eq!(found.iter().filter(|event| is_end(event)).count(), 1);
             prop_assert!(found.last().is_some_and(is_end));
             if let Some(first) = found
                 .iter()
-                .position(|event| matches!(event, Event::Call(_)))
+                .position(|event| matches!(event, ModelEvent::Call(_)))
             {
-                let late = |event: &Event| {
-                    matches!(event, Event::Call(_) | Event::Usage(_) | Event::End(_))
+                let late = |event: &ModelEvent| {
+                    matches!(
+                        event,
+                        ModelEvent::Call(_) | ModelEvent::Usage(_) | ModelEvent::End(_)
+                    )
                 };
                 prop_assert!(found[first..].iter().all(late), "{:?}", found);
             }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forge_runtime::{
-    Event, Model, ModelError, Provider, Request, Retrying, Stop, ToolCall, Usage, Wire,
+    Model, ModelError, ModelEvent, ModelRequest, ProviderEndpoint, RetryingModel, StopReason,
+    ToolCall, Usage, Wire,
 };
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -17,12 +18,12 @@ use crate::server::{Reply, Server};
 
 /// Says one of these each turn; the last one again and again.
 struct Said {
-    turns: Mutex<VecDeque<Vec<Event>>>,
+    turns: Mutex<VecDeque<Vec<ModelEvent>>>,
     asked: Mutex<Vec<Instant>>,
 }
 
 impl Said {
-    fn new(turns: Vec<Vec<Event>>) -> Arc<Self> {
+    fn new(turns: Vec<Vec<ModelEvent>>) -> Arc<Self> {
         Arc::new(Said {
             turns: Mutex::new(turns.into()),
             asked: Mutex::default(),
@@ -35,7 +36,7 @@ impl Model for Said {
         "test:said".into()
     }
 
-    fn turn(&self, _request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, _request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         self.asked.lock().unwrap().push(Instant::now());
         let mut turns = self.turns.lock().unwrap();
         let said = match turns.len() {
@@ -58,8 +59,11 @@ fn busy(status: u16, retry_after_ms: Option<u64>) -> ModelError {
     }
 }
 
-fn done() -> Vec<Event> {
-    vec![Event::Text("here".into()), Event::End(Stop::Done)]
+fn done() -> Vec<ModelEvent> {
+    vec![
+        ModelEvent::Text("here".into()),
+        ModelEvent::End(StopReason::Done),
+    ]
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,27 +74,30 @@ async fn what_passes_is_tried_again() {
         arguments: json!({}),
     };
     let rows = [
-        (vec![Event::Failed(busy(408, None))], true),
-        (vec![Event::Failed(busy(429, None))], true),
-        (vec![Event::Failed(busy(500, None))], true),
-        (vec![Event::Failed(busy(529, None))], true),
+        (vec![ModelEvent::Failed(busy(408, None))], true),
+        (vec![ModelEvent::Failed(busy(429, None))], true),
+        (vec![ModelEvent::Failed(busy(500, None))], true),
+        (vec![ModelEvent::Failed(busy(529, None))], true),
         (
-            vec![Event::Failed(ModelError::Unreachable("nobody".into()))],
+            vec![ModelEvent::Failed(ModelError::Unreachable("nobody".into()))],
             true,
         ),
-        (vec![Event::Failed(ModelError::Cut)], true),
+        (vec![ModelEvent::Failed(ModelError::Cut)], true),
         // Cut off without a word, in the middle of a call that was whole.
-        (vec![Event::Text("a".into()), Event::Call(call)], true),
         (
-            vec![Event::Failed(ModelError::Credentials("no".into()))],
+            vec![ModelEvent::Text("a".into()), ModelEvent::Call(call)],
+            true,
+        ),
+        (
+            vec![ModelEvent::Failed(ModelError::Credentials("no".into()))],
             false,
         ),
         (
-            vec![Event::Failed(ModelError::Malformed("what".into()))],
+            vec![ModelEvent::Failed(ModelError::Malformed("what".into()))],
             false,
         ),
         (
-            vec![Event::Failed(ModelError::Rejected {
+            vec![ModelEvent::Failed(ModelError::Rejected {
                 status: Some(400),
                 message: "no".into(),
             })],
@@ -99,16 +106,18 @@ async fn what_passes_is_tried_again() {
     ];
     for (first, again) in rows {
         let model = Said::new(vec![first.clone(), done()]);
-        let found = turn(&Retrying::new(model.clone(), 120_000), hello()).await;
+        let found = turn(&RetryingModel::new(model.clone(), 120_000), hello()).await;
         assert_eq!(
             model.asked.lock().unwrap().len(),
             if again { 2 } else { 1 },
             "{first:?}"
         );
-        let announced = found.iter().any(|event| matches!(event, Event::Again(_)));
+        let announced = found
+            .iter()
+            .any(|event| matches!(event, ModelEvent::Again(_)));
         assert_eq!(announced, again, "{first:?}");
         let expected = match again {
-            true => Some(&Event::End(Stop::Done)),
+            true => Some(&ModelEvent::End(StopReason::Done)),
             false => first.last(),
         };
         assert_eq!(found.last(), expected);
@@ -119,19 +128,19 @@ async fn what_passes_is_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn pauses() {
     for _once in 0..20 {
-        let model = Said::new(vec![vec![Event::Failed(busy(503, None))]]);
+        let model = Said::new(vec![vec![ModelEvent::Failed(busy(503, None))]]);
         let began = Instant::now();
-        let found = turn(&Retrying::new(model.clone(), 120_000), hello()).await;
+        let found = turn(&RetryingModel::new(model.clone(), 120_000), hello()).await;
         let asked = model.asked.lock().unwrap().clone();
         assert!(
             began.elapsed() <= Duration::from_millis(120_500),
             "{:?}",
             began.elapsed()
         );
-        assert_eq!(found.last(), Some(&Event::Failed(busy(503, None))));
+        assert_eq!(found.last(), Some(&ModelEvent::Failed(busy(503, None))));
         let mut most = 1_000;
         for (nth, event) in found[..found.len() - 1].iter().enumerate() {
-            let Event::Again(retry) = event else {
+            let ModelEvent::Again(retry) = event else {
                 panic!("{event:?}");
             };
             let fits = retry.wait_ms >= most / 2 && retry.wait_ms <= most;
@@ -153,8 +162,11 @@ async fn pauses() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_provider_asks_for() {
-    let model = Said::new(vec![vec![Event::Failed(busy(429, Some(42_000)))], done()]);
-    let found = turn(&Retrying::new(model.clone(), 120_000), hello()).await;
+    let model = Said::new(vec![
+        vec![ModelEvent::Failed(busy(429, Some(42_000)))],
+        done(),
+    ]);
+    let found = turn(&RetryingModel::new(model.clone(), 120_000), hello()).await;
     assert_eq!(
         lines(&found),
         [
@@ -167,28 +179,28 @@ async fn what_the_provider_asks_for() {
     // Longer than anybody wants to wait: said at once.
     let began = Instant::now();
     let error = busy(429, Some(121_000));
-    let model = Said::new(vec![vec![Event::Failed(error.clone())], done()]);
-    let found = turn(&Retrying::new(model, 120_000), hello()).await;
-    assert_eq!(found, [Event::Failed(error)]);
+    let model = Said::new(vec![vec![ModelEvent::Failed(error.clone())], done()]);
+    let found = turn(&RetryingModel::new(model, 120_000), hello()).await;
+    assert_eq!(found, [ModelEvent::Failed(error)]);
     assert_eq!(began.elapsed(), Duration::ZERO);
     // And no pause at all.
-    let model = Said::new(vec![vec![Event::Failed(busy(503, Some(0)))], done()]);
-    let found = turn(&Retrying::new(model, 0), hello()).await;
-    assert_eq!(found, [Event::Failed(busy(503, Some(0)))]);
+    let model = Said::new(vec![vec![ModelEvent::Failed(busy(503, Some(0)))], done()]);
+    let found = turn(&RetryingModel::new(model, 0), hello()).await;
+    assert_eq!(found, [ModelEvent::Failed(busy(503, Some(0)))]);
 }
 
 /// No provider makes us come back at once, again and again.
 #[tokio::test(start_paused = true)]
 async fn no_pause_at_all_is_not_for_the_provider_to_say() {
-    let model = Said::new(vec![vec![Event::Failed(busy(429, Some(0)))]]);
-    let found = turn(&Retrying::new(model.clone(), 120_000), hello()).await;
-    assert_eq!(found.last(), Some(&Event::Failed(busy(429, Some(0)))));
+    let model = Said::new(vec![vec![ModelEvent::Failed(busy(429, Some(0)))]]);
+    let found = turn(&RetryingModel::new(model.clone(), 120_000), hello()).await;
+    assert_eq!(found.last(), Some(&ModelEvent::Failed(busy(429, Some(0)))));
     let asked = model.asked.lock().unwrap().clone();
     assert!((4..=13).contains(&asked.len()), "{}", asked.len());
     assert!(asked[1] - asked[0] >= Duration::from_millis(500));
     // With a limit that is none and pauses that are next to nothing, there is still an end.
-    let model = Said::new(vec![vec![Event::Failed(busy(429, Some(0)))]]);
-    let patient = Retrying::new(model.clone(), u64::MAX);
+    let model = Said::new(vec![vec![ModelEvent::Failed(busy(429, Some(0)))]]);
+    let patient = RetryingModel::new(model.clone(), u64::MAX);
     turn(&patient, hello()).await;
     assert_eq!(model.asked.lock().unwrap().len(), 100);
 }
@@ -200,18 +212,21 @@ async fn tokens_count_every_time() {
         input_tokens: 7,
         ..Usage::default()
     };
-    let failed = vec![Event::Usage(used), Event::Failed(ModelError::Cut)];
+    let failed = vec![ModelEvent::Usage(used), ModelEvent::Failed(ModelError::Cut)];
     let model = Said::new(vec![failed, done()]);
-    let found = turn(&Retrying::new(model, 120_000), hello()).await;
-    assert_eq!(found[0], Event::Usage(used));
-    assert_eq!(found.last(), Some(&Event::End(Stop::Done)));
+    let found = turn(&RetryingModel::new(model, 120_000), hello()).await;
+    assert_eq!(found[0], ModelEvent::Usage(used));
+    assert_eq!(found.last(), Some(&ModelEvent::End(StopReason::Done)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_any_more() {
-    let model = Said::new(vec![vec![Event::Failed(busy(429, Some(60_000)))], done()]);
-    let mut turn = Retrying::new(model.clone(), 120_000).turn(hello());
-    assert!(matches!(turn.recv().await, Some(Event::Again(_))));
+    let model = Said::new(vec![
+        vec![ModelEvent::Failed(busy(429, Some(60_000)))],
+        done(),
+    ]);
+    let mut turn = RetryingModel::new(model.clone(), 120_000).turn(hello());
+    assert!(matches!(turn.recv().await, Some(ModelEvent::Again(_))));
     drop(turn);
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(model.asked.lock().unwrap().len(), 1);
@@ -230,18 +245,18 @@ async fn over_a_socket() {
             Reply::new(whole.as_slice()),
         ];
         let server = Server::start(replies).await;
-        let provider = Provider::new("test", wire, &server.url, 64).unwrap();
+        let provider = ProviderEndpoint::new("test", wire, &server.url, 64).unwrap();
         let model = Arc::new(provider.model("m").unwrap());
-        let retrying = Retrying::new(model, 60_000).first_pause_ms(20);
+        let retrying = RetryingModel::new(model, 60_000).first_pause_ms(20);
         let found = turn(&retrying, hello()).await;
         let last = found
             .iter()
-            .rposition(|event| matches!(event, Event::Again(_)))
+            .rposition(|event| matches!(event, ModelEvent::Again(_)))
             .unwrap();
         assert_eq!(lines(&found[last + 1..]), calls.expected, "{wire}");
         let calls_before = found[..last]
             .iter()
-            .any(|event| matches!(event, Event::Call(_)));
+            .any(|event| matches!(event, ModelEvent::Call(_)));
         assert!(!calls_before, "{wire}");
         assert_eq!(server.seen().len(), 3, "{wire}");
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use forge_runtime::{Event, Model as _, ModelError, Provider, Retrying, Stop, Wire};
+use forge_runtime::{
+    Model as _, ModelError, ModelEvent, ProviderEndpoint, RetryingModel, StopReason, Wire,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -99,15 +101,15 @@ fn gzip(body: &str) -> Vec<u8> {
     packer.finish().unwrap()
 }
 
-async fn answered(wire: Wire, reply: Vec<u8>) -> Vec<Event> {
+async fn answered(wire: Wire, reply: Vec<u8>) -> Vec<ModelEvent> {
     let server = Server::start(vec![Reply::new(reply)]).await;
-    let provider = Provider::new("test", wire, &server.url, 64).unwrap();
+    let provider = ProviderEndpoint::new("test", wire, &server.url, 64).unwrap();
     turn(&provider.model("m").unwrap(), hello()).await
 }
 
-fn text_of(found: &[Event]) -> String {
-    let text = |event: &Event| match event {
-        Event::Text(text) => Some(text.clone()),
+fn text_of(found: &[ModelEvent]) -> String {
+    let text = |event: &ModelEvent| match event {
+        ModelEvent::Text(text) => Some(text.clone()),
         _ => None,
     };
     found.iter().filter_map(text).collect()
@@ -191,7 +193,7 @@ async fn answers_that_are_there_all_the_same() {
             assert_eq!(text_of(&found), "Guten Tag", "{wire}: {what}: {found:?}");
             assert_eq!(
                 found.last(),
-                Some(&Event::End(Stop::Done)),
+                Some(&ModelEvent::End(StopReason::Done)),
                 "{wire}: {what}"
             );
         }
@@ -226,7 +228,7 @@ async fn odd_counts_cost_no_answer() {
                 assert_eq!(text_of(&found), "Guten Tag", "{wire}: {count}: {found:?}");
                 assert_eq!(
                     found.last(),
-                    Some(&Event::End(Stop::Done)),
+                    Some(&ModelEvent::End(StopReason::Done)),
                     "{wire}: {count}"
                 );
             }
@@ -236,7 +238,11 @@ async fn odd_counts_cost_no_answer() {
             let mut whole = in_one_piece(wire, "Guten Tag", &Counts::default());
             whole["usage"] = serde_json::from_str(odd).unwrap();
             let found = answered(wire, reply(JSON, whole.to_string())).await;
-            assert_eq!(found.last(), Some(&Event::End(Stop::Done)), "{wire}: {odd}");
+            assert_eq!(
+                found.last(),
+                Some(&ModelEvent::End(StopReason::Done)),
+                "{wire}: {odd}"
+            );
         }
     }
 }
@@ -259,7 +265,7 @@ async fn ten_megabytes() {
     for bytes in [reply(SSE, body), reply(JSON, whole.to_string())] {
         let found = answered(wire, bytes).await;
         assert_eq!(text_of(&found).len(), text.len());
-        assert_eq!(found.last(), Some(&Event::End(Stop::Done)));
+        assert_eq!(found.last(), Some(&ModelEvent::End(StopReason::Done)));
     }
 }
 
@@ -281,14 +287,14 @@ async fn what_is_packed_wrongly() {
     ];
     for (encoding, body, words) in rows {
         let found = answered(wire, reply(&head(encoding), body)).await;
-        let Some(Event::Failed(error @ ModelError::Malformed(_))) = found.last() else {
+        let Some(ModelEvent::Failed(error @ ModelError::Malformed(_))) = found.last() else {
             panic!("{words}: {found:?}");
         };
         assert!(error.to_string().contains(words), "{error}");
     }
     let half = packed[..packed.len() / 2].to_vec();
     let found = answered(wire, reply(&head("gzip"), half)).await;
-    assert_eq!(found, [Event::Failed(ModelError::Cut)]);
+    assert_eq!(found, [ModelEvent::Failed(ModelError::Cut)]);
 }
 
 fn bomb() -> Vec<u8> {
@@ -311,10 +317,10 @@ async fn what_lasts_is_not_tried_again() {
             let _gone = stream.read(&mut [0; 1024]).await;
         }
     });
-    let provider = Provider::new("test", Wire::OpenAiChat, &url, 64).unwrap();
-    let model = Retrying::new(Arc::new(provider.model("m").unwrap()), 60_000);
+    let provider = ProviderEndpoint::new("test", Wire::OpenAiChat, &url, 64).unwrap();
+    let model = RetryingModel::new(Arc::new(provider.model("m").unwrap()), 60_000);
     let found = turn(&model, hello()).await;
-    let [Event::Failed(error @ ModelError::NoConnection(_))] = &found[..] else {
+    let [ModelEvent::Failed(error @ ModelError::NoConnection(_))] = &found[..] else {
         panic!("{found:?}");
     };
     assert!(!error.passes(), "{error}");

@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use file_sandbox::cap_std;
-use forge_runtime::{Containers, hosts_not_kept};
+use forge_runtime::{NodeContainers, hosts_not_kept};
 use os_sandbox::{
     Assumed, Backend, Captured, Command, Enforcement, Entry, Error, ErrorKind, Exceeded, Limits,
     Plan, PlanError, Policy, Rank, Requirement, Session, Stdio, Stream, Support,
@@ -86,7 +86,7 @@ enum ExecSite {
     /// Here, under this plan, with what another one would be made from.
     Here(Plan, Box<LocalContext>),
     /// In a container, with what is held, in this directory of it.
-    Container(Containers, Box<Grant>, String),
+    Container(NodeContainers, Box<Grant>, String),
 }
 
 /// What a command may do, and the directory that it starts in.

@@ -4,9 +4,9 @@
 mod file;
 mod report;
 
-use forge_runtime::containers::Program;
+use forge_runtime::containers::ProgramBundle;
 use forge_runtime::containers::image::{
-    Base, ImageBuild, ImageError, NODE_LABEL, Planned, VERSION_LABEL,
+    BaseArchive, ImageBuild, ImageError, NODE_LABEL, PlannedImage, VERSION_LABEL,
 };
 use forge_tools::node::PROTOCOL;
 use os_sandbox::docker::{Engine, ImageName};
@@ -102,7 +102,7 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
 }
 
 /// This program, with what it needs.
-pub(crate) fn own_program() -> Result<Program, CliError> {
+pub(crate) fn own_program() -> Result<ProgramBundle, CliError> {
     let own = std::env::current_exe().map_err(|error| {
         CliError::new(
             ExitKind::Negative,
@@ -112,7 +112,7 @@ pub(crate) fn own_program() -> Result<Program, CliError> {
     })?;
     // Elsewhere than on Linux there is none, and what runs there goes into no container.
     let maps = std::fs::read_to_string(MAPS).unwrap_or_default();
-    Program::of(&own, &maps).map_err(|error| failed(&error.into()))
+    ProgramBundle::of(&own, &maps).map_err(|error| failed(&error.into()))
 }
 
 fn named(flag: &str, text: &str) -> Result<ImageName, CliError> {
@@ -140,7 +140,7 @@ fn found(engine: &Engine, name: ImageName) -> Result<BaseImage, CliError> {
     }
 }
 
-fn read(engine: &Engine, below: &BaseImage) -> Result<Base, CliError> {
+fn read(engine: &Engine, below: &BaseImage) -> Result<BaseArchive, CliError> {
     let spool = tempfile::tempfile().map_err(|error| spooled(&error.to_string()))?;
     let spool = engine
         .save_image(&below.image, spool, MAX_BASE_BYTES)
@@ -148,7 +148,7 @@ fn read(engine: &Engine, below: &BaseImage) -> Result<Base, CliError> {
             os_sandbox::ErrorKind::Io => spooled(&error.to_string()),
             _ => engine::failed(&error),
         })?;
-    Base::read(below.image.id(), spool).map_err(|error| failed(&error))
+    BaseArchive::read(below.image.id(), spool).map_err(|error| failed(&error))
 }
 
 fn spooled(why: &str) -> CliError {
@@ -158,7 +158,7 @@ fn spooled(why: &str) -> CliError {
 }
 
 /// Gives the image to the engine, and sees what it made of it.
-fn load(engine: &Engine, name: &ImageName, planned: &Planned<'_>) -> Result<(), CliError> {
+fn load(engine: &Engine, name: &ImageName, planned: &PlannedImage<'_>) -> Result<(), CliError> {
     let (reader, writer) = std::io::pipe().map_err(|error| failed(&ImageError::Write(error)))?;
     let (loaded, written) = std::thread::scope(|scope| {
         let writing = scope.spawn(|| planned.write(std::io::BufWriter::new(writer)).map(drop));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use comfy_table::{ColumnConstraint, ContentArrangement};
 use file_sandbox::{FileSandbox, Limits, SandboxPath};
-use forge_runtime::{Dollars, GrantGate, OsSandbox, Repositories};
+use forge_runtime::{Dollars, GrantGate, OsSandbox, RepositorySource};
 use forge_tools::git::tools::{RepoAccess, all as all_of_git};
 use forge_tools::git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Tool as _, Toolbox};
@@ -893,6 +893,6 @@ fn nowhere() -> Result<Arc<dyn GitBackend>, String> {
     Ok(Arc::new(GitService::new(MemoryRepositories::new(), store)))
 }
 
-fn of_git() -> Result<Repositories, String> {
-    nowhere().map(Repositories::of)
+fn of_git() -> Result<RepositorySource, String> {
+    nowhere().map(RepositorySource::of)
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use forge_runtime::{Attempt, Event, Message, RunEvent, RunReport};
+use forge_runtime::{AttackAttempt, Message, ModelEvent, RunEvent, RunReport};
 use forge_tools::{Caller, Redactor};
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ pub(crate) struct RunStart<'a> {
 pub(crate) struct RunResult<'a> {
     pub(crate) exit_code: u8,
     pub(crate) report: Option<&'a RunReport>,
-    pub(crate) attempts: &'a [Attempt],
+    pub(crate) attempts: &'a [AttackAttempt],
     pub(crate) run: Option<&'a Path>,
     pub(crate) error: Option<&'a CliError>,
 }
@@ -113,15 +113,15 @@ impl EventStream {
     pub(crate) fn observe(&self, event: RunEvent<'_>) {
         match event {
             RunEvent::Streamed { caller, event } => match event {
-                Event::Text(text) => return self.text(caller, text),
+                ModelEvent::Text(text) => return self.text(caller, text),
                 // It is void.
-                Event::Again(_) => drop(self.rest(caller)),
-                Event::Thinking(_)
-                | Event::Call(_)
-                | Event::Alive
-                | Event::Usage(_)
-                | Event::End(_)
-                | Event::Failed(_) => {}
+                ModelEvent::Again(_) => drop(self.rest(caller)),
+                ModelEvent::Thinking(_)
+                | ModelEvent::Call(_)
+                | ModelEvent::Alive
+                | ModelEvent::Usage(_)
+                | ModelEvent::End(_)
+                | ModelEvent::Failed(_) => {}
             },
             RunEvent::Used { caller, .. } | RunEvent::Ended { caller, .. } => {
                 if let Some(rest) = self.rest(caller) {
@@ -300,7 +300,7 @@ fn result(outcome: &RunResult<'_>) -> Value {
 
 fn answer(report: &RunReport) -> Option<&str> {
     match &report.end {
-        forge_runtime::End::Answered { answer } => Some(answer),
+        forge_runtime::RunOutcome::Answered { answer } => Some(answer),
         _ => None,
     }
 }
@@ -346,9 +346,9 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             json!({"turn": turn, "model": model}),
         ),
         RunEvent::Streamed { caller, event } => match event {
-            Event::Text(text) => Some(piece(caller, text)),
-            Event::Thinking(block) => with("thinking", caller, json!({"text": block.text})),
-            Event::Again(retry) => with(
+            ModelEvent::Text(text) => Some(piece(caller, text)),
+            ModelEvent::Thinking(block) => with("thinking", caller, json!({"text": block.text})),
+            ModelEvent::Again(retry) => with(
                 "retry",
                 caller,
                 json!({
@@ -357,9 +357,11 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
                     "reason": retry.reason,
                 }),
             ),
-            Event::Call(_) | Event::Alive | Event::Usage(_) | Event::End(_) | Event::Failed(_) => {
-                None
-            }
+            ModelEvent::Call(_)
+            | ModelEvent::Alive
+            | ModelEvent::Usage(_)
+            | ModelEvent::End(_)
+            | ModelEvent::Failed(_) => None,
         },
         RunEvent::Used {
             caller,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_runtime::{Event, Message, RunEvent, ToolCall, ToolResult, Usage};
+use forge_runtime::{Message, ModelEvent, RunEvent, ToolCall, ToolResult, Usage};
 use forge_tools::Redactor;
 use sandbox_config::MountSource;
 
@@ -315,9 +315,9 @@ impl ActiveWorker {
     }
 
     /// A piece of a turn.
-    fn on_text(&mut self, event: &Event, now: Instant, telling: &LineWriter) -> Vec<LineKind> {
+    fn on_text(&mut self, event: &ModelEvent, now: Instant, telling: &LineWriter) -> Vec<LineKind> {
         match event {
-            Event::Text(text) => {
+            ModelEvent::Text(text) => {
                 self.doing = Activity::Speaking;
                 self.tail.push_str(text);
                 if self.tail.len() > 2 * MAX_TAIL_BYTES {
@@ -328,18 +328,18 @@ impl ActiveWorker {
                 }
                 Vec::new()
             }
-            Event::Thinking(block) => {
+            ModelEvent::Thinking(block) => {
                 self.thinks(now);
                 match telling.wanted.more && !block.text.trim().is_empty() {
                     true => vec![LineKind::Thought(telling.text(&block.text).into_owned())],
                     false => Vec::new(),
                 }
             }
-            Event::Alive => {
+            ModelEvent::Alive => {
                 self.thinks(now);
                 Vec::new()
             }
-            Event::Again(retry) => {
+            ModelEvent::Again(retry) => {
                 self.tail.clear();
                 let why = words::retry(&telling.text(&retry.reason));
                 let wait = Duration::from_millis(retry.wait_ms);
@@ -352,7 +352,10 @@ impl ActiveWorker {
                 };
                 vec![LineKind::Warning(line)]
             }
-            Event::Call(_) | Event::Usage(_) | Event::End(_) | Event::Failed(_) => Vec::new(),
+            ModelEvent::Call(_)
+            | ModelEvent::Usage(_)
+            | ModelEvent::End(_)
+            | ModelEvent::Failed(_) => Vec::new(),
         }
     }
 

@@ -4,7 +4,9 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_runtime::{Event, Message, Retry, RunEvent, Thinking, Time, ToolCall, ToolResult, Usage};
+use forge_runtime::{
+    ElapsedTime, Message, ModelEvent, Retry, RunEvent, Thinking, ToolCall, ToolResult, Usage,
+};
 use forge_tools::Caller;
 use proptest::prelude::*;
 use sandbox_config::MountSource;
@@ -77,16 +79,16 @@ impl Shown {
             caller,
             turn: 1,
             model: "test:model",
-            time: Time::default(),
+            time: ElapsedTime::default(),
         })
     }
 
-    fn on_text(&mut self, caller: &Caller, event: &Event) -> &mut Self {
+    fn on_text(&mut self, caller: &Caller, event: &ModelEvent) -> &mut Self {
         self.take(RunEvent::Streamed { caller, event })
     }
 
     fn says(&mut self, caller: &Caller, text: &str) -> &mut Self {
-        self.on_text(caller, &Event::Text(text.to_owned()))
+        self.on_text(caller, &ModelEvent::Text(text.to_owned()))
     }
 
     fn calls(&mut self, caller: &Caller, id: &str, tool: &str, path: &str) -> &mut Self {
@@ -160,7 +162,7 @@ fn several(columns: u16) -> String {
     shown.calls(&one, "c", "read_file", "/data/one.md");
     shown.on_text(
         &two,
-        &Event::Thinking(Thinking {
+        &ModelEvent::Thinking(Thinking {
             text: "hm".to_owned(),
             signature: None,
         }),
@@ -172,7 +174,7 @@ fn several(columns: u16) -> String {
     );
     shown.at(4_200).on_text(
         &two,
-        &Event::Again(Retry {
+        &ModelEvent::Again(Retry {
             attempt: 2,
             wait_ms: 2_100,
             reason: "the provider is busy (529): Overloaded".to_owned(),

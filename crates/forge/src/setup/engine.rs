@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use forge_runtime::Docker;
+use forge_runtime::ContainerSource;
 use os_sandbox::docker::{Address, Engine};
 
 use crate::ambient::Ambient;
@@ -42,9 +42,9 @@ fn certificates(ambient: &Ambient) -> Option<PathBuf> {
 }
 
 /// Where containers for calls come from. Nothing is looked for yet.
-pub(crate) fn docker(ambient: &Ambient) -> Docker {
-    let mut docker =
-        Docker::new().program(|| own_program().map_err(|failure| failure.message().to_owned()));
+pub(crate) fn docker(ambient: &Ambient) -> ContainerSource {
+    let mut docker = ContainerSource::new()
+        .program(|| own_program().map_err(|failure| failure.message().to_owned()));
     if let Some(host) = ambient.var("DOCKER_HOST") {
         docker = docker.host(host);
     }

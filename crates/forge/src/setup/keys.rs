@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use forge_runtime::Key;
+use forge_runtime::ProviderKey;
 use sandbox_config::{ApiKey, Project, ProviderSettings};
 
 use crate::ambient::Ambient;
@@ -29,7 +29,7 @@ pub(crate) struct ApiKeys<'a> {
     ambient: &'a Ambient,
     /// Variables that hold keys: a helper gets none of them.
     variables: Vec<String>,
-    found: BTreeMap<String, Option<Key>>,
+    found: BTreeMap<String, Option<ProviderKey>>,
 }
 
 impl<'a> ApiKeys<'a> {
@@ -47,7 +47,10 @@ impl<'a> ApiKeys<'a> {
     }
 
     /// The key of a provider, if it wants one.
-    pub(crate) fn of(&mut self, provider: &ProviderSettings) -> Result<Option<Key>, CliError> {
+    pub(crate) fn of(
+        &mut self,
+        provider: &ProviderSettings,
+    ) -> Result<Option<ProviderKey>, CliError> {
         if let Some(key) = self.found.get(provider.name()) {
             return Ok(key.clone());
         }
@@ -74,22 +77,26 @@ impl<'a> ApiKeys<'a> {
         secrets
     }
 
-    fn variable(&self, provider: &ProviderSettings, name: &str) -> Result<Key, CliError> {
+    fn variable(&self, provider: &ProviderSettings, name: &str) -> Result<ProviderKey, CliError> {
         let Some(value) = self.ambient.var(name) else {
             let failure = missing(provider, &format!("{name} is not set"));
             return Err(failure.hint(format!("export {name}=…")));
         };
         shield()?;
-        Key::new(value).map_err(|why| missing(provider, &format!("{name}: {why}")))
+        ProviderKey::new(value).map_err(|why| missing(provider, &format!("{name}: {why}")))
     }
 
-    fn helper(&self, provider: &ProviderSettings, words: &[String]) -> Result<Key, CliError> {
+    fn helper(
+        &self,
+        provider: &ProviderSettings,
+        words: &[String],
+    ) -> Result<ProviderKey, CliError> {
         shield()?;
         let shown = format!("`{}`", words.join(" "));
         let printed = self
             .run(words)
             .map_err(|why| missing(provider, &format!("{shown}: {why}")).hint(shown.clone()))?;
-        Key::new(printed).map_err(|why| missing(provider, &format!("{shown}: {why}")))
+        ProviderKey::new(printed).map_err(|why| missing(provider, &format!("{shown}: {why}")))
     }
 
     /// What a program prints. What it has to say otherwise goes to the person.

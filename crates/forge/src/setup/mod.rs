@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_runtime::{EquipError, Isolation, OsSandbox, Repositories, equip};
+use forge_runtime::{EquipError, Isolation, OsSandbox, RepositorySource, equip};
 use forge_tools::{
     Approver, AutoApprove, Caller, HostApprover, NoApprover, NoRecord, Recorder, Toolbox,
 };
@@ -371,7 +371,7 @@ pub(crate) fn isolation(no_os_sandbox: bool, ambient: &Ambient) -> Isolation {
         },
         docker: engine::docker(ambient),
         // A project says which.
-        repositories: Repositories::default(),
+        repositories: RepositorySource::default(),
     }
 }
 

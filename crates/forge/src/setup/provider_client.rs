@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use forge_runtime::{Key, Model, Prices, Retrying};
+use forge_runtime::{Model, Prices, ProviderKey, RetryingModel};
 use sandbox_config::{Project, ProviderSettings, UnknownProvider, Wire};
 
 use crate::exit::{CliError, ExitKind};
@@ -21,7 +21,7 @@ pub(crate) fn model(
         .model(model)
         .map_err(|error| unusable(provider, &error))?;
     let total_ms = provider.retry_s().saturating_mul(1_000);
-    Ok(Arc::new(Retrying::new(Arc::new(connected), total_ms)))
+    Ok(Arc::new(RetryingModel::new(Arc::new(connected), total_ms)))
 }
 
 /// The provider that a model's name begins with, and the rest of the name.
@@ -41,19 +41,23 @@ pub(crate) fn find<'p, 'm>(
 pub(crate) fn provider_of(
     provider: &ProviderSettings,
     model: &str,
-    key: Option<Key>,
+    key: Option<ProviderKey>,
     stream: bool,
-) -> Result<forge_runtime::Provider, CliError> {
+) -> Result<forge_runtime::ProviderEndpoint, CliError> {
     let wire = match provider.wire() {
         Wire::Anthropic => forge_runtime::Wire::Anthropic,
         Wire::OpenAiChat => forge_runtime::Wire::OpenAiChat,
         Wire::OpenAiResponses => forge_runtime::Wire::OpenAiResponses,
     };
     let max_tokens = provider.max_tokens(model);
-    let mut made =
-        forge_runtime::Provider::new(provider.name(), wire, provider.base_url(), max_tokens)
-            .map_err(|error| unusable(provider, &error))?
-            .stream(stream);
+    let mut made = forge_runtime::ProviderEndpoint::new(
+        provider.name(),
+        wire,
+        provider.base_url(),
+        max_tokens,
+    )
+    .map_err(|error| unusable(provider, &error))?
+    .stream(stream);
     if let Some(key) = key {
         made = made.key(key);
     }

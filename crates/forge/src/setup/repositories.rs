@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_runtime::{NoRepositories, Repositories};
+use forge_runtime::{RepositoriesUnavailable, RepositorySource};
 use forge_tools::Redactor;
 use forge_tools::git::{
     Author, Credential, Credentials, GitBackend, GitError, GitProgram, GitService, Repo,
@@ -79,16 +79,21 @@ impl ProjectGit {
 }
 
 /// What the workers of a project reach repositories by.
-pub(crate) fn repositories(project: &Project, ambient: &Ambient) -> Result<Repositories, CliError> {
+pub(crate) fn repositories(
+    project: &Project,
+    ambient: &Ambient,
+) -> Result<RepositorySource, CliError> {
     if project.ceiling().repositories().is_empty() {
-        return Ok(Repositories::default());
+        return Ok(RepositorySource::default());
     }
     let git = ProjectGit::of(project, ambient)?;
-    Ok(Repositories::opened_by(move |support| {
-        let opened = git.open(support).map_err(|failure| NoRepositories {
-            reason: failure.message().to_owned(),
-            hint: failure.hint_text().map(str::to_owned),
-        })?;
+    Ok(RepositorySource::opened_by(move |support| {
+        let opened = git
+            .open(support)
+            .map_err(|failure| RepositoriesUnavailable {
+                reason: failure.message().to_owned(),
+                hint: failure.hint_text().map(str::to_owned),
+            })?;
         Ok(Arc::new(opened) as Arc<dyn GitBackend>)
     }))
 }

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::cap_std;
 use forge_runtime::Attachment;
-use forge_runtime::transcript::{Attached, Transcript, Writer};
+use forge_runtime::transcript::{AttachedFile, Transcript, TranscriptWriter};
 use forge_tools::Redactor;
 use forge_tools::audit::{AuditLog, LogOptions, LogSeal};
 use rustix::fs::OFlags;
@@ -31,7 +31,7 @@ const END: &str = "run.json";
 const WORKSPACE: &str = "workspace";
 
 /// Keeps the transcript of a run.
-pub(crate) type TranscriptWriter = Writer<File>;
+pub(crate) type TranscriptFileWriter = TranscriptWriter<File>;
 
 /// One run's directory.
 #[derive(Debug)]
@@ -162,8 +162,14 @@ impl RunDir {
     }
 
     /// The transcript of the run.
-    pub(crate) fn transcript(&self, redactor: Arc<Redactor>) -> Result<TranscriptWriter, CliError> {
-        Ok(Writer::new(self.open("transcript.jsonl")?, redactor))
+    pub(crate) fn transcript(
+        &self,
+        redactor: Arc<Redactor>,
+    ) -> Result<TranscriptFileWriter, CliError> {
+        Ok(TranscriptWriter::new(
+            self.open("transcript.jsonl")?,
+            redactor,
+        ))
     }
 
     /// The transcript of a run that goes on, behind what was read of it. Of a line that a killed
@@ -172,7 +178,7 @@ impl RunDir {
         &self,
         read: &Transcript,
         redactor: Arc<Redactor>,
-    ) -> Result<TranscriptWriter, CliError> {
+    ) -> Result<TranscriptFileWriter, CliError> {
         let path = self.path.join("transcript.jsonl");
         let goes_on = || {
             let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
@@ -201,7 +207,7 @@ impl RunDir {
             Ok(file)
         };
         let file = goes_on().map_err(|error| not_kept(&path, &error))?;
-        Ok(Writer::new(file, redactor).behind(read))
+        Ok(TranscriptWriter::new(file, redactor).behind(read))
     }
 
     /// A run that goes on has not come to its end: what was noted as that is kept as `run.1.json`
@@ -249,7 +255,7 @@ impl RunDir {
     }
 
     /// Reads them again; each is still what the transcript says.
-    pub(crate) fn attached(&self, files: &[Attached]) -> Result<Vec<Attachment>, CliError> {
+    pub(crate) fn attached(&self, files: &[AttachedFile]) -> Result<Vec<Attachment>, CliError> {
         let mut found = Vec::new();
         for (number, file) in (1_usize..).zip(files) {
             let path = self.path.join(attached(number));
@@ -268,7 +274,7 @@ impl RunDir {
             let bytes =
                 read_bytes(&path, file.bytes).map_err(|error| changed(&error.to_string()))?;
             let copy = Attachment::new(&file.name, bytes);
-            if Attached::of(&copy) != *file {
+            if AttachedFile::of(&copy) != *file {
                 return Err(changed("was edited"));
             }
             found.push(copy);

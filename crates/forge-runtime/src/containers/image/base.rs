@@ -26,7 +26,7 @@ const MAX_LINKS: usize = 8;
 /// An image that another one is put upon.
 ///
 /// ```no_run
-/// use forge_runtime::containers::image::Base;
+/// use forge_runtime::containers::image::BaseArchive;
 /// use os_sandbox::docker::{Engine, ImageName};
 ///
 /// let engine = Engine::connect(None).unwrap();
@@ -34,11 +34,11 @@ const MAX_LINKS: usize = 8;
 /// let archive = std::fs::File::options().read(true).write(true).create_new(true)
 ///     .open("debian.tar").unwrap();
 /// let archive = engine.save_image(&image, archive, 1 << 30).unwrap();
-/// let base = Base::read(image.id(), archive).unwrap();
+/// let base = BaseArchive::read(image.id(), archive).unwrap();
 /// assert_eq!(base.id(), image.id());
 /// ```
 #[derive(Debug)]
-pub struct Base {
+pub struct BaseArchive {
     id: String,
     os: String,
     architecture: String,
@@ -56,12 +56,12 @@ struct ArchiveSpan {
     bytes: u64,
 }
 
-impl Base {
+impl BaseArchive {
     /// Takes the archive that the engine gave for the image of this id.
     ///
     /// # Errors
     /// [`ImageError::Base`] if it is not that image, [`ImageError::Read`] if it cannot be read.
-    pub fn read(id: &str, mut archive: File) -> Result<Base, ImageError> {
+    pub fn read(id: &str, mut archive: File) -> Result<BaseArchive, ImageError> {
         archive.seek(SeekFrom::Start(0)).map_err(unread)?;
         let names = ArchiveIndex::of(&archive)?;
         let listed = names.value(&archive, "manifest.json")?;
@@ -86,7 +86,7 @@ impl Base {
         if layers.len() != said.len() || layers.len() > MAX_LAYERS {
             return Err(odd("it is not made of the layers that it names"));
         }
-        let mut base = Base {
+        let mut base = BaseArchive {
             id: id.to_owned(),
             os: config.get("os").and_then(text).unwrap_or_default(),
             architecture: config

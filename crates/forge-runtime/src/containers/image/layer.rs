@@ -12,23 +12,23 @@ use super::archive::{Blob, HashingWriter};
 /// One name of a layer.
 ///
 /// ```
-/// use forge_runtime::containers::image::{Content, Entry};
+/// use forge_runtime::containers::image::{LayerContent, LayerEntry};
 ///
-/// let entry = Entry::new("etc/hostname", 0o644, Content::Text("sandbox\n".to_owned()));
+/// let entry = LayerEntry::new("etc/hostname", 0o644, LayerContent::Text("sandbox\n".to_owned()));
 /// assert_eq!(entry.path(), "etc/hostname");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LayerEntry {
     path: String,
     mode: u32,
-    content: Content,
+    content: LayerContent,
 }
 
 /// What is there.
 ///
-/// See [`Entry`] for an example.
+/// See [`LayerEntry`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum LayerContent {
     /// A directory.
     Directory,
     /// A file with this text.
@@ -39,19 +39,19 @@ pub enum Content {
     Link(String),
 }
 
-impl Entry {
+impl LayerEntry {
     /// A name below the root, without a slash in front.
     #[must_use]
-    pub fn new(path: &str, mode: u32, content: Content) -> Entry {
-        Entry {
+    pub fn new(path: &str, mode: u32, content: LayerContent) -> LayerEntry {
+        LayerEntry {
             path: path.to_owned(),
             mode,
             content,
         }
     }
 
-    pub(super) fn directory(path: &str, mode: u32) -> Entry {
-        Entry::new(path, mode, Content::Directory)
+    pub(super) fn directory(path: &str, mode: u32) -> LayerEntry {
+        LayerEntry::new(path, mode, LayerContent::Directory)
     }
 
     /// Where it is, from the root on.
@@ -68,20 +68,20 @@ impl Entry {
 
     /// What is there.
     #[must_use]
-    pub fn content(&self) -> &Content {
+    pub fn content(&self) -> &LayerContent {
         &self.content
     }
 }
 
 /// What the layer will be, by making it once for nobody.
-pub(super) fn digest(entries: &[Entry]) -> Result<Blob, ImageError> {
+pub(super) fn digest(entries: &[LayerEntry]) -> Result<Blob, ImageError> {
     let mut made = HashingWriter::new(io::sink());
     write(entries, &mut made)?;
     Ok(made.blob())
 }
 
 /// Writes the layer.
-pub(super) fn write(entries: &[Entry], to: &mut dyn Write) -> Result<(), ImageError> {
+pub(super) fn write(entries: &[LayerEntry], to: &mut dyn Write) -> Result<(), ImageError> {
     let mut builder = Builder::new(to);
     for entry in entries {
         append(&mut builder, entry)?;
@@ -89,23 +89,23 @@ pub(super) fn write(entries: &[Entry], to: &mut dyn Write) -> Result<(), ImageEr
     builder.finish().map_err(ImageError::Write)
 }
 
-fn append(builder: &mut Builder<&mut dyn Write>, entry: &Entry) -> Result<(), ImageError> {
+fn append(builder: &mut Builder<&mut dyn Write>, entry: &LayerEntry) -> Result<(), ImageError> {
     let mut header = header(entry.mode);
     match &entry.content {
-        Content::Directory => {
+        LayerContent::Directory => {
             header.set_entry_type(EntryType::Directory);
             let path = format!("{}/", entry.path);
             builder.append_data(&mut header, path, io::empty())
         }
-        Content::Link(target) => {
+        LayerContent::Link(target) => {
             header.set_entry_type(EntryType::Symlink);
             builder.append_link(&mut header, &entry.path, target)
         }
-        Content::Text(text) => {
+        LayerContent::Text(text) => {
             header.set_size(text.len() as u64);
             builder.append_data(&mut header, &entry.path, text.as_bytes())
         }
-        Content::Copied(file) => {
+        LayerContent::Copied(file) => {
             let (bytes, opened) = open(file)?;
             header.set_size(bytes);
             let mut exact = ExactReader {
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn made(entries: &[Entry]) -> Vec<u8> {
+    fn made(entries: &[LayerEntry]) -> Vec<u8> {
         let mut layer = Vec::new();
         write(entries, &mut layer).unwrap();
         layer
@@ -208,10 +208,10 @@ mod tests {
             let file = dir.join("program");
             std::fs::write(&file, b"program").unwrap();
             vec![
-                Entry::directory("tmp", 0o1777),
-                Entry::new("a", 0o755, Content::Copied(file)),
-                Entry::new("b", 0o777, Content::Link("/a".to_owned())),
-                Entry::new("c", 0o644, Content::Text("text".to_owned())),
+                LayerEntry::directory("tmp", 0o1777),
+                LayerEntry::new("a", 0o755, LayerContent::Copied(file)),
+                LayerEntry::new("b", 0o777, LayerContent::Link("/a".to_owned())),
+                LayerEntry::new("c", 0o644, LayerContent::Text("text".to_owned())),
             ]
         };
         let first = made(&entries(one.path()));
@@ -244,15 +244,25 @@ mod tests {
 
     #[test]
     fn another_content_is_another_layer() {
-        let entry = |text: &str| [Entry::new("a", 0o644, Content::Text(text.to_owned()))];
+        let entry = |text: &str| {
+            [LayerEntry::new(
+                "a",
+                0o644,
+                LayerContent::Text(text.to_owned()),
+            )]
+        };
         assert_ne!(digest(&entry("x")).unwrap(), digest(&entry("y")).unwrap());
-        let mode = [Entry::new("a", 0o600, Content::Text("x".to_owned()))];
+        let mode = [LayerEntry::new(
+            "a",
+            0o600,
+            LayerContent::Text("x".to_owned()),
+        )];
         assert_ne!(digest(&entry("x")).unwrap(), digest(&mode).unwrap());
     }
 
     #[test]
     fn a_file_that_is_gone_is_named() {
-        let gone = Entry::new("a", 0o644, Content::Copied("/nonexistent/file".into()));
+        let gone = LayerEntry::new("a", 0o644, LayerContent::Copied("/nonexistent/file".into()));
         let error = digest(&[gone]).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/file"), "{error}");
     }

@@ -15,11 +15,11 @@ use std::path::PathBuf;
 use os_sandbox::docker::ImageName;
 use serde_json::{Map, Value, json};
 
-use super::{INSIDE, Program, ProgramError};
+use super::{INSIDE, ProgramBundle, ProgramError};
 use archive::Blob;
 
-pub use base::Base;
-pub use layer::{Content, Entry};
+pub use base::BaseArchive;
+pub use layer::{LayerContent, LayerEntry};
 
 /// Says of an image which version of forge is in it.
 pub const VERSION_LABEL: &str = "org.opencontainers.image.version";
@@ -42,10 +42,10 @@ const GROUP: &str = "root:x:0:\nworker:x:1000:\n";
 ///
 /// ```
 /// use forge_runtime::containers::image::{ImageBuild, ImageError};
-/// use forge_runtime::containers::Program;
+/// use forge_runtime::containers::ProgramBundle;
 /// use std::path::Path;
 ///
-/// let error = ImageError::from(Program::of(Path::new("/nonexistent/forge"), "").unwrap_err());
+/// let error = ImageError::from(ProgramBundle::of(Path::new("/nonexistent/forge"), "").unwrap_err());
 /// assert!(error.to_string().contains("/nonexistent/forge"));
 /// ```
 #[derive(Debug, thiserror::Error)]
@@ -80,10 +80,10 @@ pub enum ImageError {
 /// # if !cfg!(target_os = "linux") { return Ok(()) }
 /// # let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
 /// # let own = std::env::current_exe().unwrap();
-/// use forge_runtime::containers::{Program, image::ImageBuild};
+/// use forge_runtime::containers::{ProgramBundle, image::ImageBuild};
 /// use os_sandbox::docker::ImageName;
 ///
-/// let build = ImageBuild::new(Program::of(&own, &maps)?, &["node", "serve", "--stdio"])
+/// let build = ImageBuild::new(ProgramBundle::of(&own, &maps)?, &["node", "serve", "--stdio"])
 ///     .label("org.opencontainers.image.version", "1.0.0");
 /// let name = ImageName::parse("forge-sandbox:1").unwrap();
 /// let planned = build.plan(&name)?;
@@ -97,20 +97,20 @@ pub enum ImageError {
 /// ```
 #[derive(Debug)]
 pub struct ImageBuild {
-    program: Program,
+    program: ProgramBundle,
     entrypoint: Vec<String>,
     labels: BTreeMap<String, String>,
-    base: Option<Base>,
+    base: Option<BaseArchive>,
 }
 
 /// An image that is known to its last byte, and not written yet.
 ///
 /// See [`ImageBuild`] for an example.
 #[derive(Debug)]
-pub struct Planned<'a> {
+pub struct PlannedImage<'a> {
     build: &'a ImageBuild,
     name: String,
-    entries: Vec<Entry>,
+    entries: Vec<LayerEntry>,
     layer: Blob,
     config: Vec<u8>,
     manifest: Vec<u8>,
@@ -119,7 +119,7 @@ pub struct Planned<'a> {
 impl ImageBuild {
     /// An image with nothing in it but this program, started with these arguments.
     #[must_use]
-    pub fn new(program: Program, arguments: &[&str]) -> ImageBuild {
+    pub fn new(program: ProgramBundle, arguments: &[&str]) -> ImageBuild {
         let mut entrypoint = program.command();
         entrypoint.extend(arguments.iter().map(|word| (*word).to_owned()));
         ImageBuild {
@@ -141,7 +141,7 @@ impl ImageBuild {
     ///
     /// # Errors
     /// [`ImageError::Base`] if it is for another system or processor.
-    pub fn on(mut self, base: Base) -> Result<Self, ImageError> {
+    pub fn on(mut self, base: BaseArchive) -> Result<Self, ImageError> {
         base.fits(self.program.architecture())?;
         self.labels
             .insert(BASE_LABEL.to_owned(), base.id().to_owned());
@@ -163,12 +163,12 @@ impl ImageBuild {
 
     /// Everything that its layer holds, sorted.
     #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<LayerEntry> {
         let below = INSIDE.trim_start_matches('/');
-        let mut entries = vec![Entry::directory(below, 0o755)];
+        let mut entries = vec![LayerEntry::directory(below, 0o755)];
         for part in self.program.parts() {
-            let content = Content::Copied(part.host().to_owned());
-            entries.push(Entry::new(
+            let content = LayerContent::Copied(part.host().to_owned());
+            entries.push(LayerEntry::new(
                 &format!("{below}/{}", part.name()),
                 0o755,
                 content,
@@ -180,9 +180,9 @@ impl ImageBuild {
             for (path, name) in self.program.looked_for() {
                 let path = path.trim_start_matches('/');
                 let above = path.char_indices().filter(|(_, sign)| *sign == '/');
-                entries.extend(above.map(|(at, _)| Entry::directory(&path[..at], 0o755)));
+                entries.extend(above.map(|(at, _)| LayerEntry::directory(&path[..at], 0o755)));
                 let target = format!("{INSIDE}/{name}");
-                entries.push(Entry::new(path, 0o777, Content::Link(target)));
+                entries.push(LayerEntry::new(path, 0o777, LayerContent::Link(target)));
             }
         }
         entries.sort_by(|one, other| one.path().cmp(other.path()));
@@ -195,7 +195,7 @@ impl ImageBuild {
     /// # Errors
     /// [`ImageError::Read`] if a file cannot be read, [`ImageError::Base`] if the name is one that
     /// no image can be given.
-    pub fn plan(&self, name: &ImageName) -> Result<Planned<'_>, ImageError> {
+    pub fn plan(&self, name: &ImageName) -> Result<PlannedImage<'_>, ImageError> {
         let name = name.tagged().ok_or_else(|| {
             ImageError::Base(format!(
                 "`{name}` says which image it is: it cannot be another"
@@ -205,7 +205,7 @@ impl ImageBuild {
         let layer = layer::digest(&entries)?;
         let config = self.config(&layer);
         let manifest = archive::manifest(&self.layers(&layer), &config);
-        Ok(Planned {
+        Ok(PlannedImage {
             build: self,
             name,
             entries,
@@ -217,7 +217,7 @@ impl ImageBuild {
 
     /// All layers, the lowest first.
     fn layers<'a>(&'a self, own: &'a Blob) -> Vec<&'a Blob> {
-        let below = self.base.iter().flat_map(Base::layers);
+        let below = self.base.iter().flat_map(BaseArchive::layers);
         below.chain([own]).collect()
     }
 
@@ -256,7 +256,7 @@ impl ImageBuild {
     }
 }
 
-impl Planned<'_> {
+impl PlannedImage<'_> {
     /// What engines call it: the digest of its configuration, which names its layers.
     #[must_use]
     pub fn id(&self) -> String {
@@ -301,14 +301,14 @@ impl Planned<'_> {
 }
 
 /// What a program expects around it.
-fn surroundings() -> [Entry; 5] {
-    let text = |path, text: &str| Entry::new(path, 0o644, Content::Text(text.to_owned()));
+fn surroundings() -> [LayerEntry; 5] {
+    let text = |path, text: &str| LayerEntry::new(path, 0o644, LayerContent::Text(text.to_owned()));
     [
-        Entry::directory("etc", 0o755),
+        LayerEntry::directory("etc", 0o755),
         text("etc/group", GROUP),
         text("etc/passwd", PASSWD),
-        Entry::directory("tmp", 0o1777),
-        Entry::directory("work", 0o755),
+        LayerEntry::directory("tmp", 0o1777),
+        LayerEntry::directory("work", 0o755),
     ]
 }
 

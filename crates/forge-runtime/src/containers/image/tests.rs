@@ -14,7 +14,7 @@ use super::*;
 const NODE: [&str; 3] = ["node", "serve", "--stdio"];
 
 /// The smallest file that passes for a static program.
-fn program(dir: &Path, more: &[u8]) -> Program {
+fn program(dir: &Path, more: &[u8]) -> ProgramBundle {
     let mut bytes = b"\x7fELF\x02\x01".to_vec();
     bytes.resize(64, 0);
     bytes[18] = 62;
@@ -22,7 +22,7 @@ fn program(dir: &Path, more: &[u8]) -> Program {
     bytes.extend(more);
     let file = dir.join("forge");
     std::fs::write(&file, bytes).unwrap();
-    Program::of(&file, "").unwrap()
+    ProgramBundle::of(&file, "").unwrap()
 }
 
 fn name(text: &str) -> ImageName {
@@ -149,21 +149,21 @@ fn an_archive_holds_what_it_names() {
 #[cfg(target_os = "linux")]
 fn a_program_with_libraries_finds_them() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let program = Program::of(&std::env::current_exe().unwrap(), &maps).unwrap();
+    let program = ProgramBundle::of(&std::env::current_exe().unwrap(), &maps).unwrap();
     let build = ImageBuild::new(program.clone(), &NODE);
     let entries = build.entries();
     let holds = |path: &str| entries.iter().any(|entry| entry.path() == path);
     for part in program.parts() {
         assert!(holds(&format!(".forge/{}", part.name())), "{}", part.name());
     }
-    let mut sorted: Vec<&str> = entries.iter().map(Entry::path).collect();
+    let mut sorted: Vec<&str> = entries.iter().map(LayerEntry::path).collect();
     sorted.dedup();
     assert_eq!(sorted.len(), entries.len());
     for entry in &entries {
         if let Some((above, _)) = entry.path().rsplit_once('/') {
             assert!(holds(above), "{} has no directory above it", entry.path());
         }
-        if let Content::Link(target) = entry.content() {
+        if let LayerContent::Link(target) = entry.content() {
             assert!(holds(target.trim_start_matches('/')), "{target}");
         }
     }
@@ -173,7 +173,7 @@ fn a_program_with_libraries_finds_them() {
 fn on_a_base_everything_else_stays() {
     let (below, archive) = small();
     let dir = tempfile::tempdir().unwrap();
-    let base = || Base::read(&below, kept(&archive)).unwrap();
+    let base = || BaseArchive::read(&below, kept(&archive)).unwrap();
     let build = |more: &[u8]| {
         ImageBuild::new(program(dir.path(), more), &["x"])
             .on(base())
@@ -196,7 +196,9 @@ fn on_a_base_everything_else_stays() {
     assert_ne!(made(&build(b"b")).0, id);
     // The same layer twice is in the archive once.
     let twice = ImageBuild::new(program(dir.path(), b"a"), &["y"]);
-    let twice = twice.on(Base::read(&id, kept(&on_top)).unwrap()).unwrap();
+    let twice = twice
+        .on(BaseArchive::read(&id, kept(&on_top)).unwrap())
+        .unwrap();
     let (id, archive) = made(&twice);
     assert_eq!(checked(&id, &archive).1.len(), 3);
 }
@@ -259,7 +261,7 @@ fn a_base_that_is_not_what_it_says_is_refused() {
         ),
     ];
     for (id, changes, says) in rows {
-        let error = Base::read(id, kept(&with(&archive, changes))).unwrap_err();
+        let error = BaseArchive::read(id, kept(&with(&archive, changes))).unwrap_err();
         assert!(matches!(error, ImageError::Base(_)), "{error:?}");
         assert!(
             error.to_string().contains(says),
@@ -271,7 +273,7 @@ fn a_base_that_is_not_what_it_says_is_refused() {
 #[test]
 fn a_base_for_another_processor_is_refused() {
     let (id, archive) = small();
-    let base = Base::read(&id, kept(&archive)).unwrap();
+    let base = BaseArchive::read(&id, kept(&archive)).unwrap();
     let error = base.fits("arm64").unwrap_err().to_string();
     assert!(
         error.contains("linux on amd64") && error.contains("linux on arm64"),
@@ -314,6 +316,6 @@ proptest! {
         let at = at % archive.len();
         archive[at] = byte;
         archive.truncate(cut);
-        let _ = Base::read(&id, kept(&archive));
+        let _ = BaseArchive::read(&id, kept(&archive));
     }
 }

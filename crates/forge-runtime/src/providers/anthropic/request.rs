@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::REDACTED;
-use crate::model::{Message, Request, Thinking, ToolCall, ToolResult};
+use crate::model::{Message, ModelRequest, Thinking, ToolCall, ToolResult};
 use crate::providers::turn_reader::{arguments_back, name_back};
 
 /// Stands for an input without a letter, which a worker may have and this wire refuses.
@@ -26,7 +26,7 @@ pub(in crate::providers) fn ask(
     model: &str,
     max_tokens: u64,
     stream: bool,
-    request: &Request,
+    request: &ModelRequest,
 ) -> Value {
     let mut body = json!({
         "model": model,

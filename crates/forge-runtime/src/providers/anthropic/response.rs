@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::REDACTED;
-use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
+use crate::model::{ModelError, ModelEvent, StopReason, Thinking, ToolCall, Usage};
 use crate::providers::bounded_list::{BoundedList, room};
 use crate::providers::provider_error;
 use crate::providers::token_count::{OptionalCounts, TokenCount};
@@ -183,7 +183,7 @@ impl PartialBlock {
 pub(in crate::providers) struct AnthropicParser {
     blocks: BTreeMap<u64, PartialBlock>,
     tokens: AnthropicUsage,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
 }
 
 impl AnthropicParser {
@@ -194,12 +194,12 @@ impl AnthropicParser {
     pub(in crate::providers) fn take(
         &mut self,
         data: &str,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ModelEvent>,
     ) -> Result<ReadState, ModelError> {
         match parse(data)? {
             AnthropicEvent::MessageStart { message } => {
                 self.tokens.take(message.usage);
-                events.push(Event::Alive);
+                events.push(ModelEvent::Alive);
             }
             AnthropicEvent::ContentBlockStart {
                 index,
@@ -211,7 +211,7 @@ impl AnthropicParser {
             AnthropicEvent::ContentBlockStop { index } => {
                 // A call stays until the turn is over; so does a block that is cut short.
                 if let Some(PartialBlock::Thinking(block)) = self.blocks.get(&index) {
-                    events.push(Event::Thinking(block.clone()));
+                    events.push(ModelEvent::Thinking(block.clone()));
                     self.blocks.insert(index, PartialBlock::Other);
                 }
             }
@@ -224,14 +224,14 @@ impl AnthropicParser {
                 return Ok(ReadState::Over);
             }
             AnthropicEvent::Error { error } => return Err(provider_error::in_stream(&error)),
-            AnthropicEvent::Other => events.push(Event::Alive),
+            AnthropicEvent::Other => events.push(ModelEvent::Alive),
         }
         Ok(ReadState::More)
     }
 
     /// Ends an answer whose last event is missing. What comes after the reason to stop says
     /// nothing more.
-    pub(in crate::providers) fn close(&mut self, events: &mut Vec<Event>) -> ReadState {
+    pub(in crate::providers) fn close(&mut self, events: &mut Vec<ModelEvent>) -> ReadState {
         if self.stop.is_none() {
             return ReadState::More;
         }
@@ -239,10 +239,10 @@ impl AnthropicParser {
         ReadState::Over
     }
 
-    fn end(&mut self, events: &mut Vec<Event>) {
+    fn end(&mut self, events: &mut Vec<ModelEvent>) {
         let calls = std::mem::take(&mut self.blocks).into_values();
         let usage = self.usage();
-        let stop = self.stop.unwrap_or(Stop::Unknown);
+        let stop = self.stop.unwrap_or(StopReason::Unknown);
         conclude(
             calls.filter_map(PartialBlock::into_call),
             usage,
@@ -255,7 +255,7 @@ impl AnthropicParser {
         &mut self,
         index: u64,
         block: ContentBlock,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         if !self.blocks.contains_key(&index) {
             room(self.blocks.len(), "blocks")?;
@@ -263,7 +263,7 @@ impl AnthropicParser {
         let kept = match block {
             ContentBlock::Text { text } => {
                 if !text.is_empty() {
-                    events.push(Event::Text(text));
+                    events.push(ModelEvent::Text(text));
                 }
                 PartialBlock::Text
             }
@@ -281,7 +281,7 @@ impl AnthropicParser {
             ContentBlock::Other => PartialBlock::Other,
         };
         if !matches!(kept, PartialBlock::Text) {
-            events.push(Event::Alive);
+            events.push(ModelEvent::Alive);
         }
         self.blocks.insert(index, kept);
         Ok(())
@@ -291,12 +291,12 @@ impl AnthropicParser {
         &mut self,
         index: u64,
         delta: BlockDelta,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         match (delta, self.blocks.get_mut(&index)) {
             (BlockDelta::Text { text }, Some(PartialBlock::Text)) => {
                 if !text.is_empty() {
-                    events.push(Event::Text(text));
+                    events.push(ModelEvent::Text(text));
                 }
                 return Ok(());
             }
@@ -324,7 +324,7 @@ impl AnthropicParser {
                 )));
             }
         }
-        events.push(Event::Alive);
+        events.push(ModelEvent::Alive);
         Ok(())
     }
 }
@@ -343,12 +343,12 @@ fn redacted(data: &str) -> Thinking {
     }
 }
 
-fn stop(reason: &str) -> Stop {
+fn stop(reason: &str) -> StopReason {
     match reason {
-        "end_turn" | "tool_use" | "stop_sequence" => Stop::Done,
-        "max_tokens" | "model_context_window_exceeded" => Stop::OutOfTokens,
-        "refusal" => Stop::Refused,
-        _ => Stop::Unknown,
+        "end_turn" | "tool_use" | "stop_sequence" => StopReason::Done,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::OutOfTokens,
+        "refusal" => StopReason::Refused,
+        _ => StopReason::Unknown,
     }
 }
 
@@ -361,7 +361,10 @@ struct AnthropicMessage {
 }
 
 /// The same in one piece.
-pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
+pub(in crate::providers) fn whole(
+    body: &str,
+    events: &mut Vec<ModelEvent>,
+) -> Result<(), ModelError> {
     let whole: AnthropicMessage = match serde_json::from_str(body) {
         Ok(whole) => whole,
         Err(_) => {
@@ -376,13 +379,13 @@ pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result
     for block in whole.content {
         match block {
             ContentBlock::Text { text } if text.is_empty() => {}
-            ContentBlock::Text { text } => events.push(Event::Text(text)),
+            ContentBlock::Text { text } => events.push(ModelEvent::Text(text)),
             ContentBlock::Thinking {
                 thinking,
                 signature,
-            } => events.push(Event::Thinking(sealed(thinking, signature))),
+            } => events.push(ModelEvent::Thinking(sealed(thinking, signature))),
             ContentBlock::RedactedThinking { data } => {
-                events.push(Event::Thinking(redacted(&data)))
+                events.push(ModelEvent::Thinking(redacted(&data)))
             }
             ContentBlock::ToolUse { id, name, input } => calls.push(ToolCall {
                 id,
@@ -399,7 +402,10 @@ pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result
             ContentBlock::Other => {}
         }
     }
-    let stop = whole.stop_reason.as_deref().map_or(Stop::Unknown, stop);
+    let stop = whole
+        .stop_reason
+        .as_deref()
+        .map_or(StopReason::Unknown, stop);
     conclude(
         calls,
         whole.usage.0.unwrap_or_default().usage(),

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Message, Request, Thinking, ToolCall};
+use crate::model::{Message, ModelRequest, Thinking, ToolCall};
 use crate::providers::turn_reader::{arguments_back, name_back};
 
 /// Longest name of a call.
@@ -35,7 +35,7 @@ pub(in crate::providers) fn ask(
     max_tokens: u64,
     limit: LimitName,
     stream: bool,
-    request: &Request,
+    request: &ModelRequest,
 ) -> Value {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.instructions.trim().is_empty() {

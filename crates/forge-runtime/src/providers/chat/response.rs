@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
+use crate::model::{ModelError, ModelEvent, StopReason, Thinking, ToolCall, Usage};
 use crate::providers::bounded_list::{BoundedList, room};
 use crate::providers::openai::{InputTokenDetails, PartialCall};
 use crate::providers::provider_error;
@@ -138,7 +138,7 @@ pub(in crate::providers) struct ChatParser {
     by_index: BTreeMap<u64, usize>,
     usage: Usage,
     refused: bool,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
 }
 
 impl ChatParser {
@@ -149,7 +149,7 @@ impl ChatParser {
     pub(in crate::providers) fn take(
         &mut self,
         data: &str,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ModelEvent>,
     ) -> Result<ReadState, ModelError> {
         if data.trim() == "[DONE]" {
             self.end(events);
@@ -160,7 +160,7 @@ impl ChatParser {
     }
 
     /// Ends an answer that came without `[DONE]`: the reason to stop was its last piece.
-    pub(in crate::providers) fn close(&mut self, events: &mut Vec<Event>) -> ReadState {
+    pub(in crate::providers) fn close(&mut self, events: &mut Vec<ModelEvent>) -> ReadState {
         if self.stop.is_none() {
             return ReadState::More;
         }
@@ -168,7 +168,7 @@ impl ChatParser {
         ReadState::Over
     }
 
-    fn add(&mut self, chunk: ChatChunk, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn add(&mut self, chunk: ChatChunk, events: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(provider_error::in_stream(&error));
         }
@@ -189,12 +189,16 @@ impl ChatParser {
             }
         }
         if events.len() == before {
-            events.push(Event::Alive);
+            events.push(ModelEvent::Alive);
         }
         Ok(())
     }
 
-    fn piece(&mut self, delta: ChoiceDelta, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn piece(
+        &mut self,
+        delta: ChoiceDelta,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
         if let Some(thought) = delta.reasoning_content.or(delta.reasoning) {
             self.thinking.push_str(&thought);
         }
@@ -213,18 +217,18 @@ impl ChatParser {
         Ok(())
     }
 
-    fn say(&mut self, text: String, events: &mut Vec<Event>) {
+    fn say(&mut self, text: String, events: &mut Vec<ModelEvent>) {
         if !text.is_empty() {
             self.thought(events);
-            events.push(Event::Text(text));
+            events.push(ModelEvent::Text(text));
         }
     }
 
     /// What it thought is whole as soon as it says or calls something.
-    fn thought(&mut self, events: &mut Vec<Event>) {
+    fn thought(&mut self, events: &mut Vec<ModelEvent>) {
         let text = std::mem::take(&mut self.thinking);
         if !text.is_empty() {
-            events.push(Event::Thinking(Thinking {
+            events.push(ModelEvent::Thinking(Thinking {
                 text,
                 signature: None,
             }));
@@ -277,7 +281,7 @@ impl ChatParser {
         Ok(())
     }
 
-    fn end(&mut self, events: &mut Vec<Event>) {
+    fn end(&mut self, events: &mut Vec<ModelEvent>) {
         self.thought(events);
         let calls = std::mem::take(&mut self.calls);
         let calls = calls.into_iter().enumerate().map(|(nth, call)| ToolCall {
@@ -289,24 +293,27 @@ impl ChatParser {
             arguments: arguments(&call.arguments),
         });
         let stop = match self.refused {
-            true => Stop::Refused,
-            false => self.stop.unwrap_or(Stop::Unknown),
+            true => StopReason::Refused,
+            false => self.stop.unwrap_or(StopReason::Unknown),
         };
         conclude(calls, self.usage, stop, events);
     }
 }
 
-fn stop(reason: &str) -> Stop {
+fn stop(reason: &str) -> StopReason {
     match reason {
-        "stop" | "tool_calls" | "function_call" => Stop::Done,
-        "length" => Stop::OutOfTokens,
-        "content_filter" => Stop::Refused,
-        _ => Stop::Unknown,
+        "stop" | "tool_calls" | "function_call" => StopReason::Done,
+        "length" => StopReason::OutOfTokens,
+        "content_filter" => StopReason::Refused,
+        _ => StopReason::Unknown,
     }
 }
 
 /// The same in one piece.
-pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
+pub(in crate::providers) fn whole(
+    body: &str,
+    events: &mut Vec<ModelEvent>,
+) -> Result<(), ModelError> {
     let chunk: ChatChunk = parse(body)?;
     if chunk.error.is_none() && chunk.choices.as_ref().is_none_or(BoundedList::is_empty) {
         return Err(ModelError::Malformed("it has no choices".to_owned()));

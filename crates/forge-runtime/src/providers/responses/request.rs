@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::model::{Message, Request, Thinking};
+use crate::model::{Message, ModelRequest, Thinking};
 use crate::providers::turn_reader::{arguments_back, name_back};
 
 /// Longest name of a call.
@@ -25,7 +25,7 @@ pub(in crate::providers) fn ask(
     max_tokens: u64,
     sealed: SealedThinking,
     stream: bool,
-    request: &Request,
+    request: &ModelRequest,
 ) -> Value {
     let mut input = Vec::with_capacity(request.messages.len());
     for message in &request.messages {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
+use crate::model::{ModelError, ModelEvent, StopReason, Thinking, ToolCall, Usage};
 use crate::providers::bounded_list::{BoundedList, room};
 use crate::providers::openai::{InputTokenDetails, PartialCall};
 use crate::providers::provider_error;
@@ -209,7 +209,7 @@ impl ResponsesParser {
     pub(in crate::providers) fn take(
         &mut self,
         data: &str,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ModelEvent>,
     ) -> Result<ReadState, ModelError> {
         // Some end as the older wire does, after the last event.
         if data.trim() == "[DONE]" {
@@ -260,7 +260,7 @@ impl ResponsesParser {
             _ => {}
         }
         if events.len() == before {
-            events.push(Event::Alive);
+            events.push(ModelEvent::Alive);
         }
         Ok(ReadState::More)
     }
@@ -272,10 +272,15 @@ impl ResponsesParser {
         Ok(self.items.entry(index).or_default())
     }
 
-    fn say(&mut self, index: u64, text: String, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn say(
+        &mut self,
+        index: u64,
+        text: String,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
         if !text.is_empty() {
             self.item(index)?.told.push_str(&text);
-            events.push(Event::Text(text));
+            events.push(ModelEvent::Text(text));
         }
         Ok(())
     }
@@ -309,7 +314,7 @@ impl ResponsesParser {
         &mut self,
         index: u64,
         item: OutputItem,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         let is_refusal = |part: &OutputPart| matches!(part, OutputPart::Refusal(_));
         if let OutputItem::Message { content } = &item {
@@ -326,7 +331,7 @@ impl ResponsesParser {
                 if let Some(rest) = text.strip_prefix(kept.told.as_str())
                     && !rest.is_empty()
                 {
-                    events.push(Event::Text(rest.to_owned()));
+                    events.push(ModelEvent::Text(rest.to_owned()));
                 }
             }
             OutputItem::FunctionCall {
@@ -370,7 +375,7 @@ impl ResponsesParser {
                     signature: encrypted_content.filter(|sealed| !sealed.is_empty()),
                 };
                 if !block.text.is_empty() || block.signature.is_some() {
-                    events.push(Event::Thinking(block));
+                    events.push(ModelEvent::Thinking(block));
                 }
             }
             OutputItem::Other => {}
@@ -378,7 +383,11 @@ impl ResponsesParser {
         Ok(())
     }
 
-    fn end(&mut self, response: ResponseObject, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn end(
+        &mut self,
+        response: ResponseObject,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
         if let Some(tokens) = &response.usage.0 {
             self.usage = tokens.usage();
         }
@@ -388,10 +397,10 @@ impl ResponsesParser {
         let reason = response.incomplete_details.and_then(|why| why.reason);
         let stop = match (response.status.as_deref(), reason.as_deref()) {
             (Some("failed"), _) => return Err(provider_error::in_stream(&Value::Null)),
-            (Some("completed"), _) => Stop::Done,
-            (Some("incomplete"), Some("max_output_tokens")) => Stop::OutOfTokens,
-            (Some("incomplete"), Some("content_filter")) => Stop::Refused,
-            (Some(_) | None, _) => Stop::Unknown,
+            (Some("completed"), _) => StopReason::Done,
+            (Some("incomplete"), Some("max_output_tokens")) => StopReason::OutOfTokens,
+            (Some("incomplete"), Some("content_filter")) => StopReason::Refused,
+            (Some(_) | None, _) => StopReason::Unknown,
         };
         // A call that came as events is not another one when it is told at another place.
         let places: HashMap<String, u64> = self
@@ -426,7 +435,7 @@ impl ResponsesParser {
             self.done(place, item, events)?;
         }
         let stop = match self.refused {
-            true => Stop::Refused,
+            true => StopReason::Refused,
             false => stop,
         };
         let calls = std::mem::take(&mut self.items).into_values();
@@ -445,7 +454,10 @@ impl ResponsesParser {
 }
 
 /// The same in one piece.
-pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
+pub(in crate::providers) fn whole(
+    body: &str,
+    events: &mut Vec<ModelEvent>,
+) -> Result<(), ModelError> {
     let response: ResponseObject = parse(body)?;
     if response.status.is_none() && response.error.is_none() {
         return Err(ModelError::Malformed("it has no status".to_owned()));

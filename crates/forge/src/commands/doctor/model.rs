@@ -6,7 +6,9 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_runtime::{Event, Message, Model as _, ModelError, Request, Stop, ToolDescription};
+use forge_runtime::{
+    Message, Model as _, ModelError, ModelEvent, ModelRequest, StopReason, ToolDescription,
+};
 use sandbox_config::{ApiKey, ProviderSettings, Wire, WithoutFile};
 use serde_json::{Value, json};
 
@@ -102,8 +104,8 @@ pub(super) fn run(
 }
 
 /// Asks for one call.
-async fn ask(model: &forge_runtime::Connection) -> ProbeOutcome {
-    let request = Arc::new(Request {
+async fn ask(model: &forge_runtime::HttpModel) -> ProbeOutcome {
+    let request = Arc::new(ModelRequest {
         worker: "doctor".to_owned(),
         instructions: "You test tools. Use the tool that you are asked to use.".to_owned(),
         tools: vec![ToolDescription {
@@ -126,11 +128,14 @@ async fn ask(model: &forge_runtime::Connection) -> ProbeOutcome {
     let answer = async {
         while let Some(event) = turn.recv().await {
             match event {
-                Event::Text(more) => text.push_str(&more),
-                Event::Call(call) => calls.push(call),
-                Event::Thinking(_) | Event::Alive | Event::Again(_) | Event::Usage(_) => {}
-                Event::End(stop) => return Ok(stop),
-                Event::Failed(error) => return Err(error),
+                ModelEvent::Text(more) => text.push_str(&more),
+                ModelEvent::Call(call) => calls.push(call),
+                ModelEvent::Thinking(_)
+                | ModelEvent::Alive
+                | ModelEvent::Again(_)
+                | ModelEvent::Usage(_) => {}
+                ModelEvent::End(stop) => return Ok(stop),
+                ModelEvent::Failed(error) => return Err(error),
             }
         }
         Err(ModelError::Cut)
@@ -145,7 +150,7 @@ async fn ask(model: &forge_runtime::Connection) -> ProbeOutcome {
             ProbeOutcome::Called
         }
         [] if text.contains(TOOL) => ProbeOutcome::CallAsText(short(&text)),
-        [] if stop == Stop::OutOfTokens => {
+        [] if stop == StopReason::OutOfTokens => {
             ProbeOutcome::NoCall("it ran out of tokens before it came to a call".to_owned())
         }
         [] if text.trim().is_empty() => ProbeOutcome::NoCall("it said nothing at all".to_owned()),

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use forge_runtime::Containers;
+use forge_runtime::NodeContainers;
 use forge_tools::node::{CommandEvent as FromNode, NodeCommand};
 use forge_tools::{CommandSpec, ExitReport, FailureCode};
 use os_sandbox::{Limits, Stream};
@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub(super) fn execute(
     global: &Global,
     args: &ExecArgs,
-    containers: &Containers,
+    containers: &NodeContainers,
     grant: &Grant,
     directory: &str,
     kept: ExecLog,
@@ -91,7 +91,7 @@ fn start(args: &ExecArgs, directory: &str) -> Result<CommandSpec, CliError> {
 }
 
 async fn run(
-    containers: &Containers,
+    containers: &NodeContainers,
     grant: &Grant,
     start: CommandSpec,
     printed: Option<&mut CapturedOutput>,

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use forge_runtime::containers::image::{ImageError, Planned};
+use forge_runtime::containers::image::{ImageError, PlannedImage};
 
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_path;
@@ -37,7 +37,7 @@ pub(super) fn check(file: &Path) -> Result<(), CliError> {
 }
 
 /// Writes it.
-pub(super) fn write(file: &Path, planned: &Planned<'_>) -> Result<(), CliError> {
+pub(super) fn write(file: &Path, planned: &PlannedImage<'_>) -> Result<(), CliError> {
     let beside = beside(file);
     let written = into(&beside, planned)
         .and_then(|()| std::fs::rename(&beside, file).map_err(ImageError::Write));
@@ -53,7 +53,7 @@ pub(super) fn write(file: &Path, planned: &Planned<'_>) -> Result<(), CliError> 
     })
 }
 
-fn into(file: &Path, planned: &Planned<'_>) -> Result<(), ImageError> {
+fn into(file: &Path, planned: &PlannedImage<'_>) -> Result<(), ImageError> {
     let new: File = OpenOptions::new()
         .write(true)
         .create_new(true)

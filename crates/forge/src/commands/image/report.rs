@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-use forge_runtime::containers::image::{Content, Entry, ImageBuild, Planned};
+use forge_runtime::containers::image::{ImageBuild, LayerContent, LayerEntry, PlannedImage};
 use os_sandbox::docker::ImageName;
 use serde_json::{Value, json};
 
@@ -56,8 +56,8 @@ pub(super) fn plan(
     let object = json!({
         "name": name.as_str(),
         "dry_run": true,
-        "id": planned.as_ref().map(Planned::id),
-        "manifest": planned.as_ref().map(Planned::manifest),
+        "id": planned.as_ref().map(PlannedImage::id),
+        "manifest": planned.as_ref().map(PlannedImage::manifest),
         "base": base_json(below),
         "entrypoint": build.entrypoint(),
         "labels": build.labels(),
@@ -70,7 +70,7 @@ pub(super) fn plan(
 pub(super) fn built(
     global: &Global,
     build: &ImageBuild,
-    planned: &Planned<'_>,
+    planned: &PlannedImage<'_>,
     name: &ImageName,
     below: Option<&BaseImage>,
     output: Option<&Path>,
@@ -115,21 +115,21 @@ fn base_json(below: Option<&BaseImage>) -> Value {
     )
 }
 
-fn of_content(entry: &Entry) -> String {
+fn of_content(entry: &LayerEntry) -> String {
     match entry.content() {
-        Content::Directory => "/".to_owned(),
-        Content::Text(text) => format!("  ({} bytes)", text.len()),
-        Content::Copied(file) => format!("  from {}", escape_path(file)),
-        Content::Link(target) => format!("  -> {}", escape(target)),
+        LayerContent::Directory => "/".to_owned(),
+        LayerContent::Text(text) => format!("  ({} bytes)", text.len()),
+        LayerContent::Copied(file) => format!("  from {}", escape_path(file)),
+        LayerContent::Link(target) => format!("  -> {}", escape(target)),
     }
 }
 
-fn entry_json(entry: &Entry) -> Value {
+fn entry_json(entry: &LayerEntry) -> Value {
     let (kind, from) = match entry.content() {
-        Content::Directory => ("directory", None),
-        Content::Text(_) => ("file", None),
-        Content::Copied(file) => ("file", Some(file.to_string_lossy().into_owned())),
-        Content::Link(target) => ("link", Some(target.clone())),
+        LayerContent::Directory => ("directory", None),
+        LayerContent::Text(_) => ("file", None),
+        LayerContent::Copied(file) => ("file", Some(file.to_string_lossy().into_owned())),
+        LayerContent::Link(target) => ("link", Some(target.clone())),
     };
     let mode = format!("{:04o}", entry.mode());
     json!({"path": format!("/{}", entry.path()), "mode": mode, "kind": kind, "from": from})

@@ -1,7 +1,7 @@
 //! What the models of a run used, how its workers ended, and whether it can be gone on with: from
 //! its transcript, or from what its programs noted at their ends if that is not kept or damaged.
 
-use forge_runtime::transcript::{Past, Transcript, WorkerRun};
+use forge_runtime::transcript::{History, Transcript, WorkerRun};
 use forge_runtime::{Dollars, Usage};
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ impl RunUsage {
             StoredTranscript::Kept(transcript) => RunUsage {
                 used: Some(ModelUsage::kept(transcript)),
                 state: TranscriptState::Kept,
-                resumable: !at_work && Past::of(transcript, true).is_ok(),
+                resumable: !at_work && History::of(transcript, true).is_ok(),
             },
             StoredTranscript::Damaged(why) => RunUsage {
                 used: reported(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_runtime::{Attempt, RunReport};
+use forge_runtime::{AttackAttempt, RunReport};
 use forge_tools::Redactor;
 
 use crate::cli::Global;
@@ -16,7 +16,7 @@ pub(super) struct EventOutput {
     stream: Option<Arc<EventStream>>,
     kept: Option<PathBuf>,
     pub(super) report: Option<RunReport>,
-    pub(super) attempts: Vec<Attempt>,
+    pub(super) attempts: Vec<AttackAttempt>,
 }
 
 impl EventOutput {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use forge_runtime::{Attempts, Dollars, End, ModelFailure, RunReport};
+use forge_runtime::{AttackAttempts, Dollars, ModelFailure, RunOutcome, RunReport};
 use serde_json::json;
 
 use crate::cli::{FailOn, Global};
@@ -19,7 +19,7 @@ use crate::run_view;
 pub(crate) fn tell(
     global: &Global,
     report: &RunReport,
-    attempts: &Attempts,
+    attempts: &AttackAttempts,
     kept: &Path,
     output: Option<&Path>,
     on_terminal: bool,
@@ -35,7 +35,7 @@ pub(crate) fn tell(
         ));
     }
     let answer = match &report.end {
-        End::Answered { answer } => Some(format!("{}\n", answer.trim_end())),
+        RunOutcome::Answered { answer } => Some(format!("{}\n", answer.trim_end())),
         _ => None,
     };
     let is_empty = answer
@@ -98,8 +98,8 @@ pub(crate) fn exit(
 ) -> Result<ExitKind, CliError> {
     let failed = |exit, code| CliError::new(exit, code, report.end.to_string());
     Err(match &report.end {
-        End::Answered { .. } => return answered(report, refusals, fail_on),
-        End::NotEquipped {
+        RunOutcome::Answered { .. } => return answered(report, refusals, fail_on),
+        RunOutcome::NotEquipped {
             hint, isolation, ..
         } => {
             let failure = match isolation {
@@ -111,13 +111,13 @@ pub(crate) fn exit(
                 None => failure,
             }
         }
-        End::TurnLimit { .. }
-        | End::CallLimit { .. }
-        | End::TokenLimit { .. }
-        | End::WallLimit { .. }
-        | End::WorkingLimit { .. }
-        | End::CostLimit { .. }
-        | End::Repeated { .. } => {
+        RunOutcome::TurnLimit { .. }
+        | RunOutcome::CallLimit { .. }
+        | RunOutcome::TokenLimit { .. }
+        | RunOutcome::WallLimit { .. }
+        | RunOutcome::WorkingLimit { .. }
+        | RunOutcome::CostLimit { .. }
+        | RunOutcome::Repeated { .. } => {
             let failure = failed(ExitKind::Limit, "limit");
             match report.end.limit_key() {
                 Some(key) => {
@@ -126,20 +126,20 @@ pub(crate) fn exit(
                 None => failure,
             }
         }
-        End::ContextFull { .. } => failed(ExitKind::Limit, "limit")
+        RunOutcome::ContextFull { .. } => failed(ExitKind::Limit, "limit")
             .hint("`providers.NAME.context_tokens` says how much fits into the model"),
-        End::OutOfTokens => failed(ExitKind::Negative, "model.out_of_tokens")
+        RunOutcome::OutOfTokens => failed(ExitKind::Negative, "model.out_of_tokens")
             .hint("`providers.NAME.max_tokens` says how long one answer may be"),
-        End::Refused { .. } => failed(ExitKind::Negative, "model.refused"),
-        End::UnfitAnswer { .. } => failed(ExitKind::Negative, "answer.unfit")
+        RunOutcome::Refused { .. } => failed(ExitKind::Negative, "model.refused"),
+        RunOutcome::UnfitAnswer { .. } => failed(ExitKind::Negative, "answer.unfit")
             .hint("the answer itself is in the report: --json, or `forge log show`"),
         // As by the signal that does the same.
-        End::Cancelled => failed(ExitKind::Command(130), "interrupted"),
-        End::NoPrices { .. } => failed(ExitKind::Usage, "model.no_prices").hint(
+        RunOutcome::Cancelled => failed(ExitKind::Command(130), "interrupted"),
+        RunOutcome::NoPrices { .. } => failed(ExitKind::Usage, "model.no_prices").hint(
             "name them in your own file, `providers.NAME.prices`, or drop the limit on money",
         ),
-        End::WrongModel { .. } => failed(ExitKind::Usage, "model.incompatible"),
-        End::ModelFailed { cause, .. } => match cause {
+        RunOutcome::WrongModel { .. } => failed(ExitKind::Usage, "model.incompatible"),
+        RunOutcome::ModelFailed { cause, .. } => match cause {
             ModelFailure::Playbook => failed(ExitKind::Negative, "run.failed"),
             ModelFailure::Rejected => failed(ExitKind::Negative, "model.rejected"),
             ModelFailure::Credentials => failed(ExitKind::Credentials, "model.credentials"),

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use forge_runtime::{Attempts, Event, Model, ModelError, Models, Playbook, Request, Wired};
+use forge_runtime::{
+    AttackAttempts, MockModel, Model, ModelError, ModelEvent, ModelRequest, Models, Playbook,
+};
 use sandbox_config::{DelegationNode, Project, Worker};
 use tokio::sync::mpsc;
 
@@ -68,7 +70,7 @@ pub(crate) struct RunModels {
     /// Of those that do.
     pub(crate) own: Option<Arc<dyn Models>>,
     /// What a hostile playbook has attempted.
-    pub(crate) attempts: Attempts,
+    pub(crate) attempts: AttackAttempts,
     /// Keys, which no text may show.
     pub(crate) secrets: Vec<String>,
 }
@@ -184,7 +186,7 @@ struct ModelFactory<'a, 'k> {
     /// Where playbooks are looked for.
     base: &'a Path,
     keys: &'a mut ApiKeys<'k>,
-    attempts: Attempts,
+    attempts: AttackAttempts,
 }
 
 impl<'a, 'k> ModelFactory<'a, 'k> {
@@ -193,7 +195,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
             project,
             base,
             keys,
-            attempts: Attempts::default(),
+            attempts: AttackAttempts::default(),
         }
     }
 
@@ -225,7 +227,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         })
     }
 
-    fn play(&self, file: &str) -> Result<Wired, CliError> {
+    fn play(&self, file: &str) -> Result<MockModel, CliError> {
         let unusable = |why: String| CliError::new(ExitKind::Usage, "model.playbook", why);
         // A file that came with a repository does not point forge at the person's others.
         let climbs = Path::new(file)
@@ -246,7 +248,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         })?;
         let playbook = Playbook::parse(&text)
             .map_err(|error| unusable(format!("{}: {error}", path.display())))?;
-        Wired::new(file, playbook)
+        MockModel::new(file, playbook)
             .map_err(|error| CliError::new(ExitKind::Negative, "model.playbook", error.to_string()))
     }
 }
@@ -285,9 +287,9 @@ impl Model for UnavailableModel {
         self.name.clone()
     }
 
-    fn turn(&self, _request: Arc<Request>) -> mpsc::Receiver<Event> {
+    fn turn(&self, _request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let (events, turn) = mpsc::channel(1);
-        let _room = events.try_send(Event::Failed(self.why.clone()));
+        let _room = events.try_send(ModelEvent::Failed(self.why.clone()));
         turn
     }
 }

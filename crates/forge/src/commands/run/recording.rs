@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_runtime::{Observer, Recording};
+use forge_runtime::{Observer, PlaybookRecorder};
 use forge_tools::Redactor;
 
 use crate::commands::exec::open_plain;
@@ -14,7 +14,7 @@ use crate::exit::{CliError, ExitKind};
 /// A recording that is under way, if there is one.
 pub(super) struct PlaybookRecording {
     to: Option<(PathBuf, File)>,
-    recording: Option<Arc<Recording>>,
+    recording: Option<Arc<PlaybookRecorder>>,
 }
 
 impl PlaybookRecording {
@@ -43,7 +43,7 @@ impl PlaybookRecording {
         if self.to.is_none() {
             return watcher;
         }
-        let recording = Arc::new(Recording::new(watcher, redactor));
+        let recording = Arc::new(PlaybookRecorder::new(watcher, redactor));
         self.recording = Some(Arc::clone(&recording));
         recording
     }
@@ -78,12 +78,12 @@ fn check(path: &Path) -> Result<(), CliError> {
         return refused("not a file");
     }
     let mut begins = Vec::new();
-    let length = u64::try_from(forge_runtime::RECORDED.len()).unwrap_or(0);
+    let length = u64::try_from(forge_runtime::RECORDING_HEADER.len()).unwrap_or(0);
     let read = File::open(path).and_then(|file| file.take(length).read_to_end(&mut begins));
     match read {
         Err(error) => Err(failed(path, &error)),
         Ok(0) => Ok(()),
-        Ok(_) if begins == forge_runtime::RECORDED.as_bytes() => Ok(()),
+        Ok(_) if begins == forge_runtime::RECORDING_HEADER.as_bytes() => Ok(()),
         Ok(_) => refused("it exists and is not a recording"),
     }
 }

@@ -1,7 +1,7 @@
 //! The report of a run without secrets: a provider can repeat a key in what it answers, and from
 //! here it goes into files, to programs and to whoever reads along.
 
-use forge_runtime::{End, RunReport};
+use forge_runtime::{RunOutcome, RunReport};
 use forge_tools::Redactor;
 use serde_json::Value;
 
@@ -16,46 +16,46 @@ pub(super) fn report(report: RunReport, redactor: &Redactor) -> RunReport {
     }
 }
 
-fn end(end: End, redactor: &Redactor) -> End {
+fn end(end: RunOutcome, redactor: &Redactor) -> RunOutcome {
     let plain = |text: String| redactor.redact(&text).into_owned();
     match end {
-        End::Answered { answer } => End::Answered {
+        RunOutcome::Answered { answer } => RunOutcome::Answered {
             answer: answered(answer, redactor),
         },
-        End::UnfitAnswer { answer, problems } => End::UnfitAnswer {
+        RunOutcome::UnfitAnswer { answer, problems } => RunOutcome::UnfitAnswer {
             answer: answered(answer, redactor),
             problems: problems.into_iter().map(plain).collect(),
         },
-        End::Refused { text } => End::Refused { text: plain(text) },
-        End::ModelFailed { reason, cause } => End::ModelFailed {
+        RunOutcome::Refused { text } => RunOutcome::Refused { text: plain(text) },
+        RunOutcome::ModelFailed { reason, cause } => RunOutcome::ModelFailed {
             reason: plain(reason),
             cause,
         },
-        End::WrongModel { model } => End::WrongModel {
+        RunOutcome::WrongModel { model } => RunOutcome::WrongModel {
             model: plain(model),
         },
-        End::NoPrices { model } => End::NoPrices {
+        RunOutcome::NoPrices { model } => RunOutcome::NoPrices {
             model: plain(model),
         },
-        End::NotEquipped {
+        RunOutcome::NotEquipped {
             reason,
             hint,
             isolation,
-        } => End::NotEquipped {
+        } => RunOutcome::NotEquipped {
             reason: plain(reason),
             hint: hint.map(plain),
             isolation,
         },
-        End::OutOfTokens
-        | End::TurnLimit { .. }
-        | End::CallLimit { .. }
-        | End::TokenLimit { .. }
-        | End::WallLimit { .. }
-        | End::WorkingLimit { .. }
-        | End::CostLimit { .. }
-        | End::ContextFull { .. }
-        | End::Cancelled
-        | End::Repeated { .. } => end,
+        RunOutcome::OutOfTokens
+        | RunOutcome::TurnLimit { .. }
+        | RunOutcome::CallLimit { .. }
+        | RunOutcome::TokenLimit { .. }
+        | RunOutcome::WallLimit { .. }
+        | RunOutcome::WorkingLimit { .. }
+        | RunOutcome::CostLimit { .. }
+        | RunOutcome::ContextFull { .. }
+        | RunOutcome::Cancelled
+        | RunOutcome::Repeated { .. } => end,
     }
 }
 

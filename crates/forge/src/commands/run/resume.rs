@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_runtime::transcript::{
-    Basis, CannotGoOn, Damage, GoneOn, Past, Problem, Transcript, read,
+    History, NotResumable, ResumeRecord, RunFingerprint, Transcript, TranscriptError,
+    TranscriptProblem, read,
 };
-use forge_runtime::{Attempts, RunReport};
+use forge_runtime::{AttackAttempts, RunReport};
 use forge_tools::audit::Integrity;
 use forge_tools::{Redactor, escape_controls};
 use sandbox_config::{Grant, WithoutFile};
@@ -31,7 +32,7 @@ use crate::state::stored_runs::{StoredRun, StoredRuns};
 
 /// What a run goes on upon.
 pub(super) struct ResumeContext<'a> {
-    pub(super) basis: Basis,
+    pub(super) basis: RunFingerprint,
     pub(super) grant: &'a Grant,
     pub(super) answer_schema: Option<Value>,
 }
@@ -68,7 +69,7 @@ impl AnsweredRun {
         exit_status::tell(
             global,
             &self.report,
-            &Attempts::default(),
+            &AttackAttempts::default(),
             self.run.path(),
             args.answer.output_file.as_deref(),
             ambient.stdout_terminal,
@@ -96,7 +97,7 @@ impl PreviousRun {
             return Err(held(&run));
         }
         let transcript = transcript(&run)?;
-        if let Err(CannotGoOn::Answered) = Past::of(&transcript, true) {
+        if let Err(NotResumable::Answered) = History::of(&transcript, true) {
             let report = transcript.answered().ok_or_else(|| answered(&run))?;
             return Ok(ResumeState::Answered(AnsweredRun { run, report }));
         }
@@ -148,7 +149,7 @@ impl PreviousRun {
             return Err(changed(&self.run, &accepted));
         }
         let same_model = basis.model == before.model;
-        let past = Past::of(&self.transcript, same_model).map_err(|_| answered(&self.run))?;
+        let past = History::of(&self.transcript, same_model).map_err(|_| answered(&self.run))?;
         self.audit_fits()?;
         let dir = self.dir();
         let attached = dir.attached(&self.transcript.begin.attached)?;
@@ -164,7 +165,7 @@ impl PreviousRun {
         // Now that nobody else can write there.
         let keeper = dir.transcript_goes_on(&self.transcript, redactor)?;
         let interrupted = past.interrupted().iter().map(ToString::to_string);
-        let gone_on = GoneOn {
+        let gone_on = ResumeRecord {
             forge: env!("CARGO_PKG_VERSION").to_owned(),
             model_flag: run_record::model_flag(args),
             basis,
@@ -284,11 +285,11 @@ fn transcript(run: &StoredRun) -> Result<Transcript, CliError> {
     read_from(&file).map_err(|damage| damaged(run, &damage))
 }
 
-fn read_from(file: &File) -> Result<Transcript, Damage> {
+fn read_from(file: &File) -> Result<Transcript, TranscriptError> {
     read(std::io::BufReader::new(file))
 }
 
-fn damaged(run: &StoredRun, damage: &Damage) -> CliError {
+fn damaged(run: &StoredRun, damage: &TranscriptError) -> CliError {
     let line = usize::try_from(damage.line).unwrap_or(usize::MAX);
     let failure = CliError::new(
         ExitKind::Negative,
@@ -301,14 +302,14 @@ fn damaged(run: &StoredRun, damage: &Damage) -> CliError {
     )
     .at(&run.path().join("transcript.jsonl"), line, 1);
     match damage.problem {
-        Problem::Empty => failure.hint("it was stopped before it began; begin a new run"),
-        Problem::Version { .. } => failure.hint("use the forge that wrote it"),
-        Problem::NotTheFirst
-        | Problem::TooLong
-        | Problem::TooMany
-        | Problem::NotALine(_)
-        | Problem::OutOfPlace(_)
-        | Problem::Unreadable(_) => failure.hint("begin a new run"),
+        TranscriptProblem::Empty => failure.hint("it was stopped before it began; begin a new run"),
+        TranscriptProblem::Version { .. } => failure.hint("use the forge that wrote it"),
+        TranscriptProblem::NotTheFirst
+        | TranscriptProblem::TooLong
+        | TranscriptProblem::TooMany
+        | TranscriptProblem::NotALine(_)
+        | TranscriptProblem::OutOfPlace(_)
+        | TranscriptProblem::Unreadable(_) => failure.hint("begin a new run"),
     }
 }
 
@@ -353,7 +354,7 @@ fn changed(run: &StoredRun, changes: &[String]) -> CliError {
     .hint("pass the flags that the run was started with, or pass --accept-changes to resume anyway")
 }
 
-fn tell(run: &StoredRun, past: &Past) {
+fn tell(run: &StoredRun, past: &History) {
     let used = past.used();
     stderr::print(format_args!(
         "going on with {}: {} turns and {} calls so far",

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use forge_runtime::transcript::{Attached, Basis, Begin, FORMAT, Guarded};
+use forge_runtime::transcript::{
+    AttachedFile, FORMAT, RunFingerprint, TranscriptHeader, TranscriptRecorder,
+};
 use forge_runtime::{Attachment, Conversation, Message, Observer, RunEvent, RunReport};
 use forge_tools::audit::AuditLog;
 use forge_tools::{Recorder, Redactor};
@@ -16,7 +18,7 @@ use crate::exit::CliError;
 use crate::output::escape::escape;
 use crate::output::stderr;
 use crate::setup::target::RunTarget;
-use crate::state::run_dir::{self, RunDir, TranscriptWriter};
+use crate::state::run_dir::{self, RunDir, TranscriptFileWriter};
 
 /// What a new run is given.
 pub(super) struct RunInput {
@@ -33,7 +35,7 @@ pub(super) struct RunRecord {
     pub(super) dir: RunDir,
     pub(super) audit: Arc<AuditLog>,
     /// None: the run keeps no transcript.
-    pub(super) keeper: Option<Arc<TranscriptWriter>>,
+    pub(super) keeper: Option<Arc<TranscriptFileWriter>>,
     /// What the entry worker was asked.
     pub(super) input: String,
     /// What its answer has to be in this run.
@@ -78,7 +80,7 @@ impl RunRecord {
             let attached = dir.keep_attached(&attached, redactor)?;
             let file = chosen.alone.as_ref();
             let file = file.map(|file| file.canonicalize().unwrap_or_else(|_| file.clone()));
-            let begun = keeper.begin(Begin {
+            let begun = keeper.begin(TranscriptHeader {
                 format: FORMAT,
                 forge: env!("CARGO_PKG_VERSION").to_owned(),
                 name: dir.name(),
@@ -87,7 +89,7 @@ impl RunRecord {
                 file: file.map(|file| file.to_string_lossy().into_owned()),
                 model_flag: model_flag(args),
                 input: input.clone(),
-                attached: attached.iter().map(Attached::of).collect(),
+                attached: attached.iter().map(AttachedFile::of).collect(),
                 answer_schema: answer_schema.clone(),
                 basis: basis(chosen, model, answer_schema.as_ref(), redactor),
             });
@@ -110,7 +112,7 @@ impl RunRecord {
     pub(super) fn recorder(&self) -> Arc<dyn Recorder> {
         let audit = Arc::clone(&self.audit) as Arc<dyn Recorder>;
         match &self.keeper {
-            Some(keeper) => Arc::new(Guarded::new(audit, Arc::clone(keeper))),
+            Some(keeper) => Arc::new(TranscriptRecorder::new(audit, Arc::clone(keeper))),
             None => audit,
         }
     }
@@ -143,7 +145,7 @@ impl RunRecord {
     }
 }
 
-struct ObserverPair(Arc<TranscriptWriter>, Arc<dyn Observer>);
+struct ObserverPair(Arc<TranscriptFileWriter>, Arc<dyn Observer>);
 
 impl Observer for ObserverPair {
     fn observe(&self, event: RunEvent<'_>) {
@@ -158,14 +160,14 @@ pub(super) fn basis(
     model: &str,
     answer_schema: Option<&Value>,
     redactor: &Redactor,
-) -> Basis {
+) -> RunFingerprint {
     let RunTarget {
         worker,
         grant,
         workers,
         ..
     } = chosen;
-    let basis = Basis::of(model, worker, grant, workers, redactor);
+    let basis = RunFingerprint::of(model, worker, grant, workers, redactor);
     match answer_schema {
         None => basis,
         Some(schema) => basis.answering(schema),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use forge_runtime::transcript::{Problem, Transcript, read};
+use forge_runtime::transcript::{Transcript, TranscriptProblem, read};
 use serde_json::Value;
 
 use crate::support::{Ran, World, forge_program, ran};
@@ -198,7 +198,9 @@ impl Victim {
                 *tally.moments.entry(format!("behind `{kind}`")).or_default() += 1;
                 return torn_bytes > 0;
             }
-            Err(damage) if matches!(damage.problem, Problem::Empty) => "in its first line",
+            Err(damage) if matches!(damage.problem, TranscriptProblem::Empty) => {
+                "in its first line"
+            }
             Err(damage) => panic!("{when}: {damage}"),
         };
         *tally.moments.entry(moment.into()).or_default() += 1;
