@@ -16,7 +16,8 @@ use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::shell::{CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules};
 use crate::grant::verdict::{MountApproval, Operation, Verdict, VerdictSetting};
-use crate::grant::{DefaultAccess, EnvironmentGrant, Grant};
+use crate::grant::{EnvironmentGrant, Grant};
+use crate::mount_syntax::DefaultAccess;
 use crate::mount_syntax::FrontEnd;
 use crate::syntax::text::ConfigOrigin;
 

@@ -3,7 +3,6 @@
 //! parent holds. So anybody may build one.
 
 use crate::grant::confinement::{SocketRequest, UnixSockets};
-use crate::grant::git::RepositoryRequest;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
@@ -11,6 +10,17 @@ use crate::grant::restrict::{NarrowedDirectory, Restrict};
 use crate::grant::shell::RuleList;
 use crate::grant::verdict::{ApprovalPolicy, Operation, Verdict};
 use crate::syntax::text::Span;
+
+/// A repository that a worker asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct RepositoryRequest {
+    pub(crate) address: String,
+    pub(crate) name: String,
+    pub(crate) access: Mode,
+    pub(crate) at: Option<Span>,
+    /// `access` was left out, which means rw.
+    pub(crate) implied: bool,
+}
 
 /// What a worker declares. What it does not declare it does not get, except limits, tools and
 /// approval, which pass down as they are.

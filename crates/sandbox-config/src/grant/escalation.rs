@@ -8,7 +8,10 @@ use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::text::{ConfigOrigin, Span};
-use crate::worker::NO_DIRECTORIES;
+
+/// What to do where a worker asks for files of a project without any.
+pub(crate) const NO_DIRECTORIES: &str =
+    "write `sandbox: { root: . }` or `zones` in the project file, or `sandbox: none` here";
 
 /// Every point in which a declaration exceeds the parent; never empty.
 ///

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use crate::grant::declaration::Declaration;
+use crate::grant::declaration::RepositoryRequest;
 use crate::grant::escalation::Violation;
 use crate::grant::mount::Mode;
-use crate::syntax::text::{ConfigOrigin, Span};
+use crate::syntax::text::ConfigOrigin;
 
 /// A repository that may be used.
 ///
@@ -67,17 +68,6 @@ impl Repository {
     pub fn is_local(&self) -> bool {
         self.address.starts_with("file://")
     }
-}
-
-/// A repository that a worker asks for.
-#[derive(Clone, Debug)]
-pub(crate) struct RepositoryRequest {
-    pub(crate) address: String,
-    pub(crate) name: String,
-    pub(crate) access: Mode,
-    pub(crate) at: Option<Span>,
-    /// `access` was left out, which means rw.
-    pub(crate) implied: bool,
 }
 
 impl Declaration {

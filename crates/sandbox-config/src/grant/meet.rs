@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::grant::declaration::ZoneDeclaration;
 use crate::grant::escalation::Violation;
 use crate::grant::mount::Mount;
+use crate::grant::mount::is_below;
 
 /// What a worker's own declaration of directories was met with (behaviour C3).
 ///
@@ -87,22 +88,6 @@ fn around<'w>(
         .filter(|(mount, _)| part.is_nested_in(mount))
         .max_by_key(|(mount, _)| mount.target.len())
         .map(|(_, wish)| *wish)
-}
-
-/// The mount that a sandbox path lies in.
-pub(crate) fn innermost<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount> {
-    mounts
-        .iter()
-        .filter(|mount| is_below(path, mount.target()))
-        .max_by_key(|mount| mount.target.len())
-}
-
-/// Whether a sandbox path is `above` or lies below it.
-pub(crate) fn is_below(path: &str, above: &str) -> bool {
-    above == "/"
-        || path
-            .strip_prefix(above)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl Mount {

@@ -32,12 +32,13 @@ use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::execution::ExecutionSettings;
 use crate::grant::git::Repository;
 use crate::grant::limits::RunLimits;
-use crate::grant::meet::{MountSource, innermost, meet_zones};
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::meet::{MountSource, meet_zones};
+use crate::grant::mount::{Mode, Mount, innermost};
 use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{meet_places, meet_restrict};
 use crate::grant::shell::{CommandPattern, CommandRule, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Verdict, VerdictSetting};
+use crate::mount_syntax::DefaultAccess;
 use crate::mount_syntax::FrontEnd;
 use crate::syntax::text::{ConfigOrigin, Span};
 
@@ -84,13 +85,6 @@ pub struct Grant {
     pub(crate) repositories: Arc<[Repository]>,
     /// `git.allow_executable_config`.
     pub(crate) executable_config: bool,
-}
-
-/// The answer to a worker that declares nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DefaultAccess {
-    Nothing,
-    Inherit,
 }
 
 /// `shell.env`, what commands get beside forge's own PATH, HOME and TMPDIR, and `shell.session`,

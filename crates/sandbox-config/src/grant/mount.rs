@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::grant::file_rules::FileRules;
-use crate::grant::restrict::MountPart;
 use crate::grant::verdict::MountApproval;
-use crate::mount_syntax::path_scope::NO_RUN_YET;
 use crate::syntax::text::ConfigOrigin;
 
 /// What may be done with a mount. Ordered, so the meet is `min`.
@@ -222,3 +220,30 @@ pub(crate) use sandbox_names::PROTECTED as DEFAULT_PROTECT;
 
 /// Listed as absent and not readable (decisions 3).
 pub(crate) use sandbox_names::HIDDEN as DEFAULT_HIDE;
+
+/// A part of what the project declares as a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountPart {
+    /// From the mount's own directory: `src/lib`.
+    pub(crate) below: String,
+    pub(crate) host: PathBuf,
+}
+
+/// Where such a mount is until a run says where. Nothing is opened there.
+pub(crate) const NO_RUN_YET: &str = "/run:/workspace";
+
+/// The mount that a sandbox path lies in.
+pub(crate) fn innermost<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount> {
+    mounts
+        .iter()
+        .filter(|mount| is_below(path, mount.target()))
+        .max_by_key(|mount| mount.target.len())
+}
+
+/// Whether a sandbox path is `above` or lies below it.
+pub(crate) fn is_below(path: &str, above: &str) -> bool {
+    above == "/"
+        || path
+            .strip_prefix(above)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

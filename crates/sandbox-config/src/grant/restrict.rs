@@ -4,11 +4,12 @@
 //! `/` has no name for what lies above it. So a place in a declaration is always counted from the
 //! `/` that the caller sees.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::grant::escalation::Violation;
-use crate::grant::meet::{innermost, is_below};
+use crate::grant::mount::MountPart;
 use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{innermost, is_below};
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::text::Span;
 
@@ -161,14 +162,6 @@ pub(crate) fn meet_places(held: &[Mount], places: &[NarrowedDirectory]) -> Vec<M
         }
     }
     list
-}
-
-/// A part of what the project declares as a mount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MountPart {
-    /// From the mount's own directory: `src/lib`.
-    pub(crate) below: String,
-    pub(crate) host: PathBuf,
 }
 
 /// What of these mounts lies at or below a place.

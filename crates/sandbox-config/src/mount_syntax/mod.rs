@@ -12,8 +12,6 @@ pub(crate) mod paths;
 mod root;
 mod zones;
 
-use crate::grant::DefaultAccess;
-
 /// How a project file spells its directories. A file has one of them.
 ///
 /// ```
@@ -73,4 +71,11 @@ impl FrontEnd {
             }
         }
     }
+}
+
+/// The answer to a worker that declares nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DefaultAccess {
+    Nothing,
+    Inherit,
 }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use crate::grant::mount::Mode;
+use crate::grant::mount::NO_RUN_YET;
 use crate::project::discover::PROJECT_FILES;
 use crate::project::expand::expand;
 use crate::project::load_context::LoadContext;
@@ -30,9 +31,6 @@ impl HostPath {
 
 /// What a project file writes instead of a path: the directory that each run has of its own.
 const RUN_WORKSPACE: &str = "run:workspace";
-
-/// Where such a mount is until a run says where. Nothing is opened there.
-pub(crate) const NO_RUN_YET: &str = "/run:/workspace";
 
 /// The directory of a mount: a path as [`place`] reads it, or the run's own.
 pub(crate) fn place_mount(

@@ -3,9 +3,10 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use crate::grant::Grant;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
-use crate::grant::{DefaultAccess, Grant};
+use crate::mount_syntax::DefaultAccess;
 use crate::mount_syntax::FrontEnd;
 use crate::mount_syntax::choose::mount_table;
 use crate::mount_syntax::path_scope::climbs;

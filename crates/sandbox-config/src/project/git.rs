@@ -8,7 +8,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
-use crate::grant::git::{Repository, RepositoryRequest};
+use crate::grant::declaration::RepositoryRequest;
+use crate::grant::git::Repository;
 use crate::grant::mount::{Mode, Mount};
 use crate::mount_syntax::path_scope::{HostPath, PathScope, place};
 use crate::project::expand::expand;

@@ -7,7 +7,6 @@ pub(crate) mod schemas;
 mod tools;
 mod worker_metadata;
 
-pub(crate) use sandbox::NO_DIRECTORIES;
 pub(crate) use tools::CALL;
 
 use std::borrow::Cow;

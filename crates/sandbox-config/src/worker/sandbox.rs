@@ -3,6 +3,7 @@
 
 use crate::grant::Grant;
 use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
+use crate::grant::escalation::NO_DIRECTORIES;
 use crate::grant::mount::Mode;
 use crate::grant::restrict::Restrict;
 use crate::grant::verdict::{Operation, Verdict};
@@ -173,10 +174,6 @@ fn restrict(reports: &mut Reports, section: &MappingFields<'_>) -> Restrict {
         .collect();
     wish
 }
-
-/// What to do where a worker asks for files of a project without any.
-pub(crate) const NO_DIRECTORIES: &str =
-    "write `sandbox: { root: . }` or `zones` in the project file, or `sandbox: none` here";
 
 /// `zones` where nothing has a name.
 fn misplaced_zones(zones: &YamlEntry, ceiling: &Grant) -> Option<Diagnostic> {
