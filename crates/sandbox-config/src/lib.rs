@@ -77,22 +77,26 @@ pub use open::files::MountOpener;
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
 pub use project::discover::PROJECT_FILES;
-pub use project::git::{CredentialSource, GitCredential, GitSettings, RepositoryCheck};
+pub use project::git::{CredentialSource, GitCredential, GitSettings};
+pub use project::location::project_dir;
 pub use project::personal_rules::PersonalRules;
 pub use project::reserved_paths::ReservedPath;
 pub use project::settings::{EffectiveSettings, Setting, UnknownKey};
-pub use project::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
+pub use project::sources::{
+    ConfigChoice, RepositoryCheck, SchemaCheck, SchemaMistake, Sources, TrustedSettings,
+    WithoutFile,
+};
 pub use project::trust::PrivilegedSetting;
 pub use project::trust_rules::{TrustRule, Untrusted};
-pub use project::{Project, load, project_dir};
+pub use project::{Project, load};
 pub use provider::{ApiKey, ProviderSettings, TokenPrices, UnknownProvider, Wire};
 pub use review::Review;
 pub use review::tree::{CallStatus, DelegationNode};
 pub use syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 pub use syntax::text::{ConfigOrigin, Layer};
+pub use worker::Worker;
 pub use worker::attachments::AttachmentPolicy;
-pub use worker::schemas::{SchemaCheck, SchemaMistake};
-pub use worker::{Delegates, Worker, is_worker_name};
+pub use worker::names::{Delegates, is_worker_name};
 
 #[cfg(test)]
 mod key_effects;

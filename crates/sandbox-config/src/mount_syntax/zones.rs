@@ -10,8 +10,8 @@ use crate::mount_syntax::named::{self, NamedMountSyntax};
 use crate::mount_syntax::path_scope::{
     BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, place,
 };
-use crate::project::ProjectLocation;
 use crate::project::load_context::LoadContext;
+use crate::project::location::ProjectLocation;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;

@@ -10,7 +10,6 @@ use crate::mount_syntax::DefaultAccess;
 use crate::mount_syntax::FrontEnd;
 use crate::mount_syntax::choose::mount_table;
 use crate::mount_syntax::path_scope::climbs;
-use crate::project::ProjectLocation;
 use crate::project::confinement;
 use crate::project::discover::PROJECT_FILES;
 use crate::project::execution;
@@ -18,6 +17,7 @@ use crate::project::file_rules;
 use crate::project::git::{self, GitSettings};
 use crate::project::git_leads;
 use crate::project::load_context::LoadContext;
+use crate::project::location::ProjectLocation;
 use crate::project::network;
 use crate::project::run_storage::{self, RunStorage};
 use crate::project::sections;
@@ -89,10 +89,10 @@ pub(crate) fn read_project(
         }
     }
     if let Some(entry) = top.string(&mut walk.reports, "entry")
-        && !crate::worker::is_name(entry)
+        && !crate::worker::names::is_name(entry)
     {
         walk.reports
-            .add(crate::worker::bad_name(entry).at(&value_span(&top, "entry")));
+            .add(crate::worker::names::bad_name(entry).at(&value_span(&top, "entry")));
     }
     let worker_dirs = worker_dirs(&mut walk.reports, &top, found);
     let mut ceiling = Grant::empty();

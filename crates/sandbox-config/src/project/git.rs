@@ -23,18 +23,6 @@ use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
-/// Takes the address of a repository apart: the one spelling of it, or why it is none.
-///
-/// ```
-/// let judge: sandbox_config::RepositoryCheck = |text| match text.strip_prefix("https://") {
-///     Some(_) => Ok(text.to_lowercase()),
-///     None => Err("write an https address".into()),
-/// };
-/// let mut sources = sandbox_config::Sources::new("/some/project");
-/// sources.repository_check = Some(judge);
-/// ```
-pub type RepositoryCheck = fn(&str) -> Result<String, String>;
-
 /// What staged commits say of themselves, and how forge says who is asking.
 ///
 /// ```

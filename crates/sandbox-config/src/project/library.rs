@@ -7,15 +7,18 @@ use crate::grant::Grant;
 use crate::mount_syntax::FrontEnd;
 use crate::project::ceiling::ForgeFiles;
 use crate::project::load_context::LoadContext;
+use crate::project::location::show;
 use crate::project::reserved_paths;
 use crate::project::sections::unknown_tool;
-use crate::project::show;
 use crate::project::sources::Sources;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::{MAX_BYTES, read};
 use crate::syntax::text::{Layer, Span};
-use crate::worker::{Worker, bad_name, is_name, parse};
+use crate::worker::names::bad_name;
+use crate::worker::names::is_name;
+use crate::worker::names::stem;
+use crate::worker::{Worker, parse};
 
 /// Where the workers of a project are.
 #[derive(Clone, Debug)]
@@ -209,12 +212,6 @@ impl WorkerCatalog {
             ),
         }
     }
-}
-
-pub(crate) fn stem(file: &Path) -> &str {
-    file.file_stem()
-        .and_then(|stem| stem.to_str())
-        .unwrap_or("")
 }
 
 fn two_workers(first: &Worker, second: &Worker) -> Diagnostic {

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::grant::Grant;
 use crate::grant::shell::{CommandPattern, CommandRule};
 use crate::grant::verdict::Verdict;
-use crate::project::ProjectLocation;
+use crate::project::location::ProjectLocation;
 use crate::project::sources::Sources;
 use crate::review::lints;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};

@@ -19,7 +19,9 @@ use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
-use crate::worker::{CALL, Delegates, is_name};
+use crate::worker::names::CALL;
+use crate::worker::names::Delegates;
+use crate::worker::names::is_name;
 
 /// `limits`, over what holds without it.
 pub(crate) fn limits(

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::project::git::RepositoryCheck;
+use serde_json::Value as Json;
+
 use crate::project::reserved_paths::ReservedPath;
-use crate::worker::schemas::SchemaCheck;
 
 /// Everything that a load reads, besides the config files themselves.
 ///
@@ -121,4 +121,43 @@ pub enum WithoutFile {
     DefaultZones,
     /// The start directory, read-write, as a root project: `exec`.
     RootAtStart,
+}
+
+/// Takes the address of a repository apart: the one spelling of it, or why it is none.
+///
+/// ```
+/// let judge: sandbox_config::RepositoryCheck = |text| match text.strip_prefix("https://") {
+///     Some(_) => Ok(text.to_lowercase()),
+///     None => Err("write an https address".into()),
+/// };
+/// let mut sources = sandbox_config::Sources::new("/some/project");
+/// sources.repository_check = Some(judge);
+/// ```
+pub type RepositoryCheck = fn(&str) -> Result<String, String>;
+
+/// Says what is wrong with a JSON Schema (draft 2020-12); nothing: it is one.
+///
+/// ```
+/// use sandbox_config::{SchemaCheck, SchemaMistake, Sources};
+/// let only_mappings: SchemaCheck = |schema| match schema.get("type") {
+///     Some(kind) if kind == "object" => Vec::new(),
+///     _ => vec![SchemaMistake { at: "/type".into(), problem: "not a mapping".into() }],
+/// };
+/// let mut sources = Sources::new("/some/project");
+/// sources.schema_check = Some(only_mappings);
+/// ```
+pub type SchemaCheck = fn(&Json) -> Vec<SchemaMistake>;
+
+/// One thing that is wrong with a schema.
+///
+/// ```
+/// let mistake = sandbox_config::SchemaMistake { at: String::new(), problem: "it is a list".into() };
+/// assert!(mistake.at.is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaMistake {
+    /// Where, as a JSON pointer; empty: the whole.
+    pub at: String,
+    /// What.
+    pub problem: String,
 }

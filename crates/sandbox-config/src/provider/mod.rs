@@ -10,7 +10,6 @@ pub(crate) mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::project::Project;
 use crate::syntax::diagnostic::nearest;
 use crate::syntax::text::ConfigOrigin;
 
@@ -244,9 +243,9 @@ impl ProviderSettings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct UnknownProvider {
-    message: String,
-    help: String,
-    is_untrusted: bool,
+    pub(crate) message: String,
+    pub(crate) help: String,
+    pub(crate) is_untrusted: bool,
 }
 
 impl UnknownProvider {
@@ -266,7 +265,7 @@ impl UnknownProvider {
 /// Every provider of a project.
 #[derive(Clone, Debug)]
 pub(crate) struct Providers {
-    by_name: BTreeMap<String, ProviderSettings>,
+    pub(crate) by_name: BTreeMap<String, ProviderSettings>,
     /// The project names these, and nobody has agreed.
     untrusted: BTreeSet<String>,
 }
@@ -283,50 +282,8 @@ impl Default for Providers {
     }
 }
 
-impl Project {
-    /// The provider of a name: one that forge knows, the person's own, or the project's.
-    ///
-    /// # Errors
-    /// There is none, or the project names it and you have not agreed to that.
-    pub fn provider(&self, name: &str) -> Result<&ProviderSettings, UnknownProvider> {
-        self.providers.get(name)
-    }
-
-    /// Every provider that can be used, by name.
-    pub fn providers(&self) -> impl Iterator<Item = &ProviderSettings> {
-        self.providers.by_name.values()
-    }
-
-    /// The provider of `provider:model`, and the model's own name, which may hold colons itself.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-    /// let (provider, model) = project.provider_of("ollama:qwen3:8b").unwrap();
-    /// assert_eq!((provider.name(), model), ("ollama", "qwen3:8b"));
-    /// assert!(project.provider_of("qwen3").is_err());
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Project::provider`]; or it is not of that form.
-    pub fn provider_of<'m>(
-        &self,
-        model: &'m str,
-    ) -> Result<(&ProviderSettings, &'m str), UnknownProvider> {
-        let parts = model.split_once(':').filter(|(_, model)| !model.is_empty());
-        let Some((provider, model)) = parts else {
-            return Err(UnknownProvider {
-                message: format!("the model `{model}` names no provider"),
-                help: "write `provider:model`, such as `anthropic:claude-haiku-4-5`".to_owned(),
-                is_untrusted: false,
-            });
-        };
-        Ok((self.provider(provider)?, model))
-    }
-}
-
 impl Providers {
-    fn get(&self, name: &str) -> Result<&ProviderSettings, UnknownProvider> {
+    pub(crate) fn get(&self, name: &str) -> Result<&ProviderSettings, UnknownProvider> {
         if let Some(provider) = self.by_name.get(name) {
             return Ok(provider);
         }

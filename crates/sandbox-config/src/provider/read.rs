@@ -56,7 +56,7 @@ pub(crate) fn providers(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> 
 
 /// Lower case, so that variables find it (`FORGE__PROVIDERS__WORK__STREAM`).
 fn is_name(name: &str) -> bool {
-    crate::worker::is_name(name) && name != "scripted"
+    crate::worker::names::is_name(name) && name != "scripted"
 }
 
 fn bad_name(entry: &YamlEntry) -> Diagnostic {

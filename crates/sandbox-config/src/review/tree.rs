@@ -10,7 +10,8 @@ use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
 use crate::project::Project;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
-use crate::worker::{Delegates, Worker};
+use crate::worker::Worker;
+use crate::worker::names::Delegates;
 
 /// More calls than anybody reads; a graph has exponentially many ways through it.
 const MAX_BRANCHES: usize = 10_000;

@@ -2,12 +2,11 @@
 
 pub(crate) mod attachments;
 mod legacy_syntax;
+pub(crate) mod names;
 mod sandbox;
 pub(crate) mod schemas;
 mod tools;
 mod worker_metadata;
-
-pub(crate) use tools::CALL;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,6 @@ use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mount;
 use crate::project::confinement;
 use crate::project::git;
-use crate::project::library::stem;
 use crate::project::load_context::LoadContext;
 use crate::project::network;
 use crate::project::sections;
@@ -31,6 +29,10 @@ use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::{ConfigOrigin, SourceText, Span};
 use crate::syntax::yaml::{self, YamlNode, YamlValue};
+use crate::worker::names::Delegates;
+use crate::worker::names::bad_name;
+use crate::worker::names::is_name;
+use crate::worker::names::stem;
 
 /// A worker as its file describes it. What it may do is another matter: that is a
 /// [`Grant`], made from somebody's grant and [`Worker::declaration`].
@@ -78,35 +80,6 @@ pub struct Worker {
     widening: Vec<PrivilegedSetting>,
     /// Old form: what the program holds, if it says nothing itself.
     program: Option<Arc<[Mount]>>,
-}
-
-/// Whom a worker may call.
-///
-/// ```
-/// use sandbox_config::Delegates;
-/// assert!(Delegates::Listed(vec!["report".into()]).allows("report"));
-/// assert!(!Delegates::None.allows("report"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delegates {
-    /// Nobody: `workers` is absent or empty.
-    None,
-    /// These.
-    Listed(Vec<String>),
-    /// `["*"]`: every worker of the project.
-    All,
-}
-
-impl Delegates {
-    /// Whether a worker may be called.
-    #[must_use]
-    pub fn allows(&self, name: &str) -> bool {
-        match self {
-            Delegates::None => false,
-            Delegates::Listed(names) => names.iter().any(|listed| listed == name),
-            Delegates::All => true,
-        }
-    }
 }
 
 impl Worker {
@@ -248,31 +221,6 @@ impl Worker {
             ..self
         }
     }
-}
-
-/// Whether a worker may have this name: `^[a-z][a-z0-9_-]{0,63}$`, because it becomes a tool's.
-///
-/// ```
-/// assert!(sandbox_config::is_worker_name("formatter"));
-/// assert!(!sandbox_config::is_worker_name("../x"));
-/// ```
-#[must_use]
-pub fn is_worker_name(name: &str) -> bool {
-    is_name(name)
-}
-
-pub(crate) fn is_name(name: &str) -> bool {
-    name.len() <= 64
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'))
-}
-
-pub(crate) fn bad_name(name: &str) -> Diagnostic {
-    Diagnostic::error(DiagnosticCode::BadValue, format!("`{name}` cannot be a worker's name")).help(
-        "lower-case letters, digits, `_` and `-`, a letter first, at most 64 of them: it becomes a tool's name",
-    )
 }
 
 /// The keys of a worker's text, if it has the form of one.

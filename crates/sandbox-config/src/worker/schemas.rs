@@ -10,39 +10,14 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::project::load_context::LoadContext;
+use crate::project::sources::SchemaCheck;
+use crate::project::sources::SchemaMistake;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::read::read;
 use crate::syntax::text::{Layer, SourceText, Span};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::worker::Worker;
-
-/// Says what is wrong with a JSON Schema (draft 2020-12); nothing: it is one.
-///
-/// ```
-/// use sandbox_config::{SchemaCheck, SchemaMistake, Sources};
-/// let only_mappings: SchemaCheck = |schema| match schema.get("type") {
-///     Some(kind) if kind == "object" => Vec::new(),
-///     _ => vec![SchemaMistake { at: "/type".into(), problem: "not a mapping".into() }],
-/// };
-/// let mut sources = Sources::new("/some/project");
-/// sources.schema_check = Some(only_mappings);
-/// ```
-pub type SchemaCheck = fn(&Json) -> Vec<SchemaMistake>;
-
-/// One thing that is wrong with a schema.
-///
-/// ```
-/// let mistake = sandbox_config::SchemaMistake { at: String::new(), problem: "it is a list".into() };
-/// assert!(mistake.at.is_empty());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SchemaMistake {
-    /// Where, as a JSON pointer; empty: the whole.
-    pub at: String,
-    /// What.
-    pub problem: String,
-}
 
 /// Both schemas of a worker.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,10 @@ use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;
 use crate::syntax::text::ConfigOrigin;
 use crate::syntax::yaml::YamlEntry;
-use crate::worker::{Delegates, bad_name, is_name};
+use crate::worker::names::CALL;
+use crate::worker::names::Delegates;
+use crate::worker::names::bad_name;
+use crate::worker::names::is_name;
 
 /// Other spellings of tools' names (behaviour C9).
 const ALIASES: [(&str, &str); 6] = [
@@ -35,9 +38,6 @@ const FILESYSTEM: [&str; 13] = [
     "file_info",
     "hash_file",
 ];
-
-/// Names a worker.
-pub(crate) const CALL: &str = "call_worker";
 
 /// The tools and workers that a file asks for.
 pub(crate) struct RequestedTools {

@@ -1,0 +1,102 @@
+//! Where the project is: its directory and its file.
+
+use std::path::{Path, PathBuf};
+
+use crate::project::discover::discover;
+use crate::project::sources::{ConfigChoice, Sources};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
+
+/// Where the project is.
+pub(crate) struct ProjectLocation {
+    /// Canonical; names in messages are relative to it.
+    pub(crate) start: PathBuf,
+    pub(crate) dir: PathBuf,
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl ProjectLocation {
+    pub(crate) fn show(&self, path: &Path) -> String {
+        show(&self.start, path)
+    }
+
+    /// The same place, for reading a text that is no project's.
+    pub(crate) fn without_file(&self) -> ProjectLocation {
+        ProjectLocation {
+            start: self.start.clone(),
+            dir: self.dir.clone(),
+            file: None,
+        }
+    }
+}
+
+/// A path as messages show it.
+pub(crate) fn show(start: &Path, path: &Path) -> String {
+    path.strip_prefix(start)
+        .ok()
+        .filter(|relative| !relative.as_os_str().is_empty())
+        .unwrap_or(path)
+        .display()
+        .to_string()
+}
+
+/// The directory of the project, canonical: that of its file or, without one, where the search
+/// began. Whether the file can be loaded is not looked at.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # std::fs::create_dir(dir.path().join("src"))?;
+/// std::fs::write(dir.path().join("golem-forge.config.yaml"), "nonsense: {")?;
+/// let sources = sandbox_config::Sources::new(dir.path().join("src"));
+/// assert_eq!(sandbox_config::project_dir(&sources).unwrap(), dir.path().canonicalize()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// There are two project files in one directory, or a directory cannot be looked into.
+pub fn project_dir(sources: &Sources) -> Result<PathBuf, Diagnostics> {
+    Ok(locate(sources)?.dir)
+}
+
+pub(crate) fn locate(sources: &Sources) -> Result<ProjectLocation, Diagnostics> {
+    let unreadable = |path: &Path, error: std::io::Error| {
+        let shown = path.display().to_string();
+        Diagnostics::from(
+            Diagnostic::error(
+                DiagnosticCode::Unreadable,
+                format!("cannot read {shown}: {error}"),
+            )
+            .in_file(&shown),
+        )
+    };
+    let start = sources
+        .start
+        .canonicalize()
+        .map_err(|error| unreadable(&sources.start, error))?;
+    if !start.is_dir() {
+        let shown = sources.start.display().to_string();
+        return Err(Diagnostics::from(
+            Diagnostic::error(
+                DiagnosticCode::Unreadable,
+                format!("{shown} is not a directory"),
+            )
+            .in_file(&shown),
+        ));
+    }
+    let home = sources
+        .home
+        .as_ref()
+        .and_then(|home| home.canonicalize().ok());
+    let file = match &sources.choice {
+        ConfigChoice::None => None,
+        ConfigChoice::File(file) => Some(start.join(file)),
+        ConfigChoice::Discover => discover(&start, home.as_deref(), |path| show(&start, path))
+            .map_err(|problem| Diagnostics::from(*problem))?,
+    };
+    let dir = match file.as_deref().and_then(Path::parent) {
+        Some(parent) => parent
+            .canonicalize()
+            .map_err(|error| unreadable(parent, error))?,
+        None => start.clone(),
+    };
+    Ok(ProjectLocation { start, dir, file })
+}
