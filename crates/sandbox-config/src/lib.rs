@@ -38,6 +38,7 @@
 
 #![forbid(unsafe_code)]
 
+mod explain;
 mod grant;
 mod mount_syntax;
 mod project;
@@ -51,6 +52,7 @@ mod syntax;
 
 mod open;
 
+pub use explain::chain::{AccessAnswer, AccessQuery, ChainLink, GrantChain};
 pub use grant::confinement::{Confinement, GitMode, Survivors, UnixSockets};
 pub use grant::declaration::{Declaration, ZoneDeclaration};
 pub use grant::escalation::Escalation;
@@ -61,7 +63,6 @@ pub use grant::execution::{
 pub use grant::file_rules::{FileRules, HardLinks};
 pub use grant::git::Repository;
 pub use grant::limits::RunLimits;
-pub use grant::lineage::{AccessAnswer, AccessQuery, ChainLink, GrantChain};
 pub use grant::meet::MountSource;
 pub use grant::mount::{Mode, Mount};
 pub use grant::network::{HostError, HostPattern, NetworkAccess};

@@ -13,7 +13,6 @@ pub(crate) mod file_rules;
 mod fingerprint;
 pub(crate) mod git;
 pub(crate) mod limits;
-pub(crate) mod lineage;
 pub(crate) mod meet;
 pub(crate) mod mount;
 pub(crate) mod network;
@@ -24,6 +23,7 @@ pub(crate) mod shell;
 pub(crate) mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::grant::confinement::{Confinement, SocketRequest, UnixSockets};
@@ -120,6 +120,31 @@ impl EnvironmentGrant {
     #[must_use]
     pub fn set(&self) -> &BTreeMap<String, String> {
         &self.set
+    }
+}
+
+impl Grant {
+    /// The host path of a sandbox path, by text.
+    pub(crate) fn host_of(&self, path: &str) -> Option<PathBuf> {
+        let mount = self.mount_at(path)?;
+        let below = path.strip_prefix(mount.target()).unwrap_or_default();
+        let names = below.split('/').filter(|name| !name.is_empty());
+        Some(names.fold(mount.host().to_path_buf(), |host, name| host.join(name)))
+    }
+
+    /// The sandbox path of a host path, by text.
+    pub(crate) fn place_of(&self, host: &Path) -> Option<String> {
+        let mount = self
+            .mounts()
+            .filter(|mount| host.starts_with(mount.host()))
+            .max_by_key(|mount| mount.host().components().count())?;
+        let below = host.strip_prefix(mount.host()).ok()?.to_str()?;
+        let target = mount.target().trim_end_matches('/');
+        Some(match (target, below) {
+            ("", "") => "/".to_owned(),
+            (target, "") => target.to_owned(),
+            (target, below) => format!("{target}/{below}"),
+        })
     }
 }
 

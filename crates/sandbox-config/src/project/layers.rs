@@ -13,6 +13,7 @@ use crate::syntax::fields::Reports;
 use crate::syntax::keys::canonical;
 use crate::syntax::text::{Layer, SourceText, Span};
 use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
+use crate::syntax::yaml_errors::MAX_DEPTH;
 
 /// One value of one's own.
 #[derive(Debug)]
@@ -127,8 +128,8 @@ fn overlay(text: &Arc<SourceText>, parts: Vec<KeyPart>) -> Result<Overlay, Box<D
         column: clamp(at + 1),
         width: clamp(width.max(1)),
     };
-    if parts.len() > yaml::MAX_DEPTH {
-        let message = format!("a key of more than {} parts", yaml::MAX_DEPTH);
+    if parts.len() > MAX_DEPTH {
+        let message = format!("a key of more than {} parts", MAX_DEPTH);
         return Err(Box::new(
             Diagnostic::error(DiagnosticCode::TooComplex, message).at(&Span::start(text)),
         ));

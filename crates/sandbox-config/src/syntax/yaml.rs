@@ -13,6 +13,10 @@ use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spa
 
 use crate::syntax::diagnostic::Diagnostic;
 use crate::syntax::text::{SourceText, Span};
+use crate::syntax::yaml_errors::MAX_DEPTH;
+use crate::syntax::yaml_errors::MAX_NODES;
+use crate::syntax::yaml_errors::MAX_REPLAYED;
+use crate::syntax::yaml_errors::clamp;
 use crate::syntax::yaml_errors::complaint;
 
 /// A value and its place.
@@ -120,19 +124,6 @@ pub(crate) fn parse_part(
         Ok(None) => Ok(None),
         Err(error) => Err(Box::new(complaint(text, &error))),
     }
-}
-
-/// Deep enough for every documented key (shell.rules[].examples.match[] is 5 deep) and for `x-`
-/// keys of other programs; small enough for a recursive visitor on a 2 MiB stack.
-pub(crate) const MAX_DEPTH: usize = 32;
-/// A project with 10 000 zones has about 80 000 nodes.
-pub(crate) const MAX_NODES: usize = 400_000;
-/// Values that aliases stand for. A person repeats a list or two; a bomb of 400 000 cost a quarter
-/// of a second before it was refused.
-pub(crate) const MAX_REPLAYED: usize = 20_000;
-
-pub(crate) fn clamp(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Raw nodes as serde hands them over, before they are tied to their text.

@@ -7,7 +7,21 @@ use serde_saphyr::budget::BudgetBreach;
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::{SourceText, Span};
-use crate::syntax::yaml::{MAX_DEPTH, MAX_NODES, MAX_REPLAYED, clamp};
+
+/// Deep enough for every documented key (shell.rules[].examples.match[] is 5 deep) and for `x-`
+/// keys of other programs; small enough for a recursive visitor on a 2 MiB stack.
+pub(crate) const MAX_DEPTH: usize = 32;
+
+/// A project with 10 000 zones has about 80 000 nodes.
+pub(crate) const MAX_NODES: usize = 400_000;
+
+/// Values that aliases stand for. A person repeats a list or two; a bomb of 400 000 cost a quarter
+/// of a second before it was refused.
+pub(crate) const MAX_REPLAYED: usize = 20_000;
+
+pub(crate) fn clamp(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
 
 pub(crate) fn complaint(text: &Arc<SourceText>, error: &Error) -> Diagnostic {
     let error = error.without_snippet();

@@ -3,6 +3,7 @@
 //! rows, so none of them can say something else. A key that has no row is a mistake.
 
 mod git;
+mod network;
 mod project;
 mod provider;
 mod runtime;
@@ -12,7 +13,8 @@ mod shell;
 mod worker;
 
 pub(crate) use git::{GIT, GIT_CREDENTIAL, GIT_REPOSITORY, USER_GIT_CREDENTIAL, WORKER_GIT};
-pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, NETWORK, PROJECT, USER};
+pub(crate) use network::NETWORK;
+pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, PROJECT, USER};
 pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
 pub(crate) use runtime::{DOCKER, EXECUTION, LOG};
 pub(crate) use sandbox::{

@@ -2,10 +2,11 @@
 //! commands.
 
 use crate::syntax::keys::git::{GIT, USER_GIT};
+use crate::syntax::keys::network::NETWORK_SHAPE;
 use crate::syntax::keys::provider::{PROVIDERS, USER_PROVIDERS};
 use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, LOG};
 use crate::syntax::keys::sandbox::{SANDBOX, SOCKETS_HELP};
-use crate::syntax::keys::shape::{BELOW_PROJECT, HOST, KeyPattern, LINE, ValueShape, WORKER_NAME};
+use crate::syntax::keys::shape::{BELOW_PROJECT, KeyPattern, LINE, ValueShape, WORKER_NAME};
 use crate::syntax::keys::shell::SHELL;
 use crate::syntax::keys::{APPROVAL_HELP, KeySpec, KeyTable, RULES_HELP};
 
@@ -49,10 +50,6 @@ const SANDBOX_KEY: KeySpec = KeySpec::new(
     ValueShape::Section(&SANDBOX),
     "What of the host's files may be touched at most.",
 );
-
-/// `network: true`, or what may be reached.
-pub(crate) const NETWORK_SHAPE: ValueShape =
-    ValueShape::OneOf(&[ValueShape::Bool, ValueShape::Section(&NETWORK)]);
 
 const NETWORK_KEY: KeySpec = KeySpec::new(
     "network",
@@ -225,30 +222,6 @@ pub(crate) static USER: KeyTable = KeyTable {
         MCP_KEY,
     ],
     foreign: &[],
-};
-
-pub(crate) static NETWORK: KeyTable = KeyTable {
-    id: "network",
-    plural: "`network` has",
-    may_be_blank: false,
-    list: &[KeySpec::new(
-        "allow",
-        ValueShape::List(&ValueShape::Like(&HOST)),
-        "Hosts that commands may reach: `host`, `*.host` for the names below it, `host:port`. No mechanism can enforce such a list yet: commands of a project with one are refused.",
-    )
-    .required()],
-    foreign: &[
-        ("allowedDomains", "did you mean `allow:`?"),
-        ("allowed_domains", "did you mean `allow:`?"),
-        ("hosts", "did you mean `allow:`?"),
-        ("deny", "forge lists the hosts that commands may reach: `allow:`"),
-        (
-            "deniedDomains",
-            "forge lists the hosts that commands may reach: `allow:`",
-        ),
-        ("enabled", "write `network: true` or `network: false`"),
-        ("mode", "write `network: true` or `network: false`"),
-    ],
 };
 
 const ASKS: ValueShape = ValueShape::Map(KeyPattern::Any, &CONSENT);

@@ -2,7 +2,7 @@
 
 use sandbox_names::{HIDDEN, PROTECTED, PROTECTED_OF_GIT};
 
-use crate::syntax::keys::project::NETWORK_SHAPE;
+use crate::syntax::keys::network::NETWORK_SHAPE;
 use crate::syntax::keys::shape::{
     BELOW_PROJECT, KeyPattern, MOUNT_NAME, MOUNT_TARGET, SUFFIX, ValueShape,
 };

@@ -1,7 +1,8 @@
 //! The front matter of worker files.
 
 use crate::syntax::keys::git::WORKER_GIT;
-use crate::syntax::keys::project::{LIMITS, NETWORK_SHAPE};
+use crate::syntax::keys::network::NETWORK_SHAPE;
+use crate::syntax::keys::project::LIMITS;
 use crate::syntax::keys::sandbox::{APPROVAL, MAX_FILE_BYTES, MODE, SUFFIXES, ZONE_APPROVAL};
 use crate::syntax::keys::sandbox::{MOUNT, NAMED_PATH};
 use crate::syntax::keys::shape::{

@@ -2,8 +2,6 @@
 //! what it asked for. A question is put to all of them, and each answers for itself; the strictest
 //! answer is what holds, and the first that gives it is who is to be asked about it.
 
-use std::path::{Path, PathBuf};
-
 use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::escalation::Escalation;
@@ -234,31 +232,6 @@ impl GrantChain {
             .into_iter()
             .find(|answer| answer.verdict == own.verdict)
             .unwrap_or(own)
-    }
-}
-
-impl Grant {
-    /// The host path of a sandbox path, by text.
-    fn host_of(&self, path: &str) -> Option<PathBuf> {
-        let mount = self.mount_at(path)?;
-        let below = path.strip_prefix(mount.target()).unwrap_or_default();
-        let names = below.split('/').filter(|name| !name.is_empty());
-        Some(names.fold(mount.host().to_path_buf(), |host, name| host.join(name)))
-    }
-
-    /// The sandbox path of a host path, by text.
-    pub(crate) fn place_of(&self, host: &Path) -> Option<String> {
-        let mount = self
-            .mounts()
-            .filter(|mount| host.starts_with(mount.host()))
-            .max_by_key(|mount| mount.host().components().count())?;
-        let below = host.strip_prefix(mount.host()).ok()?.to_str()?;
-        let target = mount.target().trim_end_matches('/');
-        Some(match (target, below) {
-            ("", "") => "/".to_owned(),
-            (target, "") => target.to_owned(),
-            (target, below) => format!("{target}/{below}"),
-        })
     }
 }
 
