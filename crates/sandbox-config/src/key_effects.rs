@@ -1,5 +1,5 @@
-//! Every key that is read changes something that the public API shows, and every such key has a
-//! row here: a key that is parsed and unused would promise what is not kept.
+//! Every key that is read changes something in the public API, and every such key has a row here: a
+//! key that is parsed and unused would be an empty promise.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::project::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFil
 use crate::syntax::keys::{self, KeyTable};
 use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
 
-/// What the API shows of a grant.
+/// Writes the public properties of a grant.
 fn grant(out: &mut String, grant: &Grant, dir: &Path) {
     for mount in grant.mounts() {
         let verdicts: Vec<String> = Operation::ALL

@@ -1,12 +1,12 @@
 //! Project and worker files: mounts, policy, and grants that only narrow.
 //!
-//! A **project** file says what may be touched at most: that is the **ceiling**, a [`Grant`]. A
-//! **worker** file says what it needs: a [`Declaration`]. [`Grant::child`] is their meet and the
-//! only way down, so nobody ever holds more than whoever called it. A **mount** is a host
-//! directory shown at a sandbox path; a **zone** is what config files call a named mount. A
-//! **verdict** says whether something happens, is asked about, or never happens. A file that does
-//! not validate yields [`Diagnostics`]: all its mistakes at once, each with file, line, column and
-//! what to write instead; nothing runs on it.
+//! A **project** file limits what its workers may access: this limit is the **ceiling**, a
+//! [`Grant`]. A **worker** file lists its needs: a [`Declaration`]. [`Grant::child`] is their meet
+//! and the only way down, so a worker never holds more than its caller. A **mount** is a host
+//! directory shown at a sandbox path; a **zone** is a named mount in config files. A **verdict**
+//! decides if something happens, is asked about, or never happens. A file that does not validate
+//! yields [`Diagnostics`]: all its mistakes at once, each with file, line, column and a correction;
+//! nothing runs on it.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -34,7 +34,7 @@
 //! );
 //! ```
 //!
-//! What this crate does not know: tools, models, and how anything is enforced.
+//! This crate does not know tools, models, or how anything is enforced.
 
 #![forbid(unsafe_code)]
 

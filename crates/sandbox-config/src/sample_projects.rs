@@ -1,6 +1,6 @@
-//! Every key that is read takes what its row says and nothing else: for each row a document that
-//! holds the key with a value of its shape, and documents with values of other shapes. The parser
-//! and the JSON Schema judge each of them alike.
+//! Every key that is read accepts exactly the values of its row: for each row a document that
+//! contains the key with a value of its shape, and documents with values of other shapes. The
+//! parser and the JSON Schema judge each of them alike.
 
 use serde_json::{Map, Value, json};
 

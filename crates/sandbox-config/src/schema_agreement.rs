@@ -1,4 +1,4 @@
-//! The JSON Schemas and the parser agree, both ways: what one refuses for its structure, the other
+//! The JSON Schemas and the parser agree, both ways: a structure that one refuses, the other
 //! refuses. Tried on the corpus of config fixtures, and on valid files with something dropped,
 //! renamed or of another type.
 
@@ -32,7 +32,7 @@ pub(crate) enum SchemaVisibility {
     Perhaps,
     /// A matter of directories, other files, other keys or trust: the schema must not refuse.
     Never,
-    /// There is no tree that a schema could be asked about.
+    /// The file has no tree for a schema to judge.
     NoTree,
 }
 
@@ -99,7 +99,7 @@ fn judge(schema: &str) -> Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
-/// The project that worker files stand in; the fixtures' own has the same zones.
+/// The project of the worker files; the project of the fixtures has equal zones.
 const AROUND_WORKERS: &str = "\
 sandbox:
   zones:
@@ -111,7 +111,7 @@ shell:
     - { pattern: \"grep *\", approval: ask }
 ";
 
-/// What the parser finds wrong with a project file, or with a worker's front matter.
+/// Returns the mistakes of a project file, or of a worker's front matter.
 pub(crate) fn mistakes(kind: ConfigFileKind, text: &[u8]) -> Vec<Diagnostic> {
     match kind {
         ConfigFileKind::Project => found(Some(text), None),
@@ -119,7 +119,7 @@ pub(crate) fn mistakes(kind: ConfigFileKind, text: &[u8]) -> Vec<Diagnostic> {
     }
 }
 
-/// What the parser finds wrong with a user file.
+/// Returns the mistakes of a user file.
 fn of_user_file(text: &[u8]) -> Vec<Diagnostic> {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("user.yaml"), text).unwrap();
@@ -160,7 +160,7 @@ pub(crate) fn written(kind: ConfigFileKind, tree: &Value) -> String {
     }
 }
 
-/// The tree of a file; of a worker's, the front matter. None: it has none.
+/// Returns the tree of a file or of a worker's front matter. `None` if it has no tree.
 fn tree(kind: ConfigFileKind, text: &str) -> Option<Value> {
     let text = SourceText::inline("t".into(), Layer::Project, text.to_owned());
     let node = match kind {
@@ -208,7 +208,7 @@ fn corpus(verdict: &str) -> Vec<(PathBuf, ConfigFileKind, String)> {
                 "worker" => ConfigFileKind::Worker,
                 _ => return None,
             };
-            // What is not UTF-8 has no tree.
+            // A file that is not UTF-8 has no tree.
             let text = std::fs::read_to_string(&path).ok()?;
             Some((path, kind, text))
         })
@@ -315,7 +315,7 @@ fn apply(tree: &mut Value, place: &str, change: &TreeEdit) {
                 items.remove(i);
             }
         }
-        // What an earlier change took away.
+        // An earlier change removed it.
         _ => {}
     }
 }
@@ -371,7 +371,7 @@ fn the_examples_of_the_page_load_and_hold_every_key() {
             let said: Vec<String> = said.iter().map(ToString::to_string).collect();
             assert!(said.is_empty(), "{example}\n{}", said.join("\n"));
         }
-        // A user file has keys of project files only, and nobody should learn an old form.
+        // A user file has only keys of project files, and its schema does not teach old forms.
         let own = table
             .list
             .iter()

@@ -1,5 +1,5 @@
-//! Every key by which a person's own file limits has a row here, in which it does; and every key of
-//! projects says what it is in a user file.
+//! Every key by which the user file limits a project has a row here with an example, and every key
+//! of projects has a role in a user file.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,8 @@ use crate::project::user_limits::{ROWS, UserKeyRole, role};
 use crate::syntax::keys::{self, KeyTable, ValueShape};
 use crate::{Diagnostics, Mode, Project, load};
 
-/// Key, user file, a project that asks for more, and the project that asks for what is left.
+/// Key, user file, a project that asks for more, and the project that asks for the remaining
+/// rights.
 type UserLimitCase = (&'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
@@ -126,7 +127,7 @@ fn loaded(user: &str, project: &str) -> Result<String, Diagnostics> {
     shown
 }
 
-/// What the project comes to, whoever said it.
+/// Returns the effective project, without origins.
 fn shown(project: &Project) -> String {
     let grant = project.ceiling();
     let (depth, children) = (project.max_depth(), project.max_children());
@@ -240,7 +241,7 @@ fn every_key_of_projects_is_something_in_a_user_file() {
     assert_eq!(known, all, "a row without a key");
 }
 
-/// Every key, as deep as there are rows: a key with a role speaks for what is below it.
+/// Every key, as deep as the rows go: a key with a role covers the keys below it.
 fn paths(table: &'static KeyTable, above: &[&str], each: &mut impl FnMut(&[&str], bool)) {
     for key in table.list {
         let mut names = above.to_vec();

@@ -1,6 +1,6 @@
-//! How a grant came about: the project's ceiling, then every worker on the way down, each with
-//! what it asked for. A question is put to all of them, and each answers for itself; the strictest
-//! answer is what holds, and the first that gives it is who is to be asked about it.
+//! The history of a grant: the project's ceiling, then every worker on the way down, each with its
+//! declaration. Every link answers a query for itself; the strictest answer holds, and the first
+//! link that gives it is the decisive one.
 
 use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
@@ -60,7 +60,7 @@ pub struct ChainLink {
     grant: Grant,
 }
 
-/// What a lineage can be asked.
+/// A query to a chain of grants.
 ///
 /// ```
 /// use sandbox_config::{Operation, AccessQuery};
@@ -113,7 +113,7 @@ impl AccessQuery {
     }
 }
 
-/// What one grant of a lineage says.
+/// The answer of one grant of a chain.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -127,16 +127,16 @@ impl AccessQuery {
 pub struct AccessAnswer {
     /// `the project`, or the worker's name.
     pub who: String,
-    /// What holds as far as this grant is concerned.
+    /// The verdict of this grant.
     pub verdict: Verdict,
-    /// What it rests on, in the words of the config file.
+    /// The rule behind the verdict, in the words of the config file.
     pub rule: String,
-    /// Where that stands; none: a default, or it is left out there.
+    /// Location of the rule; `None` if it is a default or absent from the file.
     pub origin: Option<ConfigOrigin>,
 }
 
 impl GrantChain {
-    /// The project's ceiling, and nobody below it yet.
+    /// Returns the chain of the project's ceiling, without workers.
     #[must_use]
     pub fn of(project: &Project) -> GrantChain {
         GrantChain {
@@ -178,7 +178,7 @@ impl GrantChain {
         Ok(lineage)
     }
 
-    /// What the last one holds.
+    /// Returns the grant of the last link.
     #[must_use]
     pub fn grant(&self) -> &Grant {
         &self.last().grant
@@ -193,9 +193,9 @@ impl GrantChain {
         std::iter::once(&self.project).chain(&self.workers)
     }
 
-    /// What every grant on the way says, from the project down. Verdicts only get stricter, but
-    /// for two: what nobody has stated a worker may settle either way, and what is held without
-    /// being used (`use: false`) is used by those below.
+    /// Returns the answer of every grant on the way, from the project down. Verdicts only get
+    /// stricter, with two exceptions: a worker may settle an unstated verdict either way, and a
+    /// mount that is held without being used (`use: false`) is used by workers below.
     #[must_use]
     pub fn ask(&self, question: &AccessQuery) -> Vec<AccessAnswer> {
         let last = self.workers.len();
@@ -205,7 +205,7 @@ impl GrantChain {
             .collect()
     }
 
-    /// A path is the last one's; whoever is above a `rebase` sees the same file at another place.
+    /// A path belongs to the last link; a link above a `rebase` sees the file at another path.
     fn as_seen_by(&self, step: &ChainLink, question: &AccessQuery) -> AccessQuery {
         match question {
             AccessQuery::Path { path, operation } => AccessQuery::Path {
@@ -224,7 +224,7 @@ impl GrantChain {
         }
     }
 
-    /// What holds for the last one: the first answer that says so.
+    /// Returns the answer that holds for the last link: the first one with its verdict.
     #[must_use]
     pub fn decisive(&self, question: &AccessQuery) -> AccessAnswer {
         let own = self.last().answer(question, true);
@@ -252,19 +252,19 @@ impl ChainLink {
         &self.who
     }
 
-    /// What it holds.
+    /// Returns the grant of this link.
     #[must_use]
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// What it asked for; none: the project.
+    /// Returns the worker's declaration; `None` for the project.
     #[must_use]
     pub fn declaration(&self) -> Option<&Declaration> {
         self.declaration.as_ref()
     }
 
-    /// The first line of its file; none: the project.
+    /// Returns the first line of the worker's file; `None` for the project.
     #[must_use]
     pub fn file(&self) -> Option<&ConfigOrigin> {
         self.file.as_ref()
@@ -318,7 +318,7 @@ impl ChainLink {
     }
 
     fn on_path(&self, path: &str, operation: Operation, is_last: bool) -> AccessAnswer {
-        // What is held and not used is a right of whoever is called.
+        // A mount that is held and not used is a right of the called workers.
         let refusal = if is_last {
             self.grant.refusal(path, operation)
         } else {

@@ -1,5 +1,5 @@
-//! The property that everything rests on: whatever is declared, a child holds no right that its
-//! parent does not hold. Random ceilings, random chains of declarations.
+//! The property behind every grant: for any declaration, a child holds no right that its parent
+//! does not hold. Random ceilings, random chains of declarations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -417,7 +417,7 @@ proptest! {
         }
     }
 
-    /// What no declaration changes is held once, however many workers a project has.
+    /// Fields that no declaration changes are stored once for all workers of a project.
     #[test]
     fn a_child_copies_nothing_that_it_does_not_change(ceiling in ceiling(), declaration in declaration()) {
         if let Ok(child) = ceiling.child(&declaration) {

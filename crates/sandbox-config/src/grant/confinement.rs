@@ -1,5 +1,5 @@
-//! What commands are held to besides mounts and network: local sockets, repositories, what they
-//! leave behind, and how strict the host has to be about all of it.
+//! Confinement of commands besides mounts and network: local sockets, repositories, background
+//! processes, and how strictly the host must enforce all of it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,12 +22,12 @@ pub enum UnixSockets {
     Closed,
     /// These; never empty.
     Named(BTreeSet<PathBuf>),
-    /// Whatever a command can name.
+    /// Every socket that a command can name.
     Open,
 }
 
 impl UnixSockets {
-    /// Some sockets; none of them is the same as [`Closed`](Self::Closed).
+    /// Returns a list of sockets; an empty list is [`Closed`](Self::Closed).
     #[must_use]
     pub fn named(paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> UnixSockets {
         let paths: BTreeSet<PathBuf> = paths.into_iter().map(Into::into).collect();
@@ -38,7 +38,7 @@ impl UnixSockets {
         }
     }
 
-    /// What both open.
+    /// Returns the sockets that both open.
     #[must_use]
     pub fn meet(&self, other: &UnixSockets) -> UnixSockets {
         match (self, other) {
@@ -81,12 +81,12 @@ impl fmt::Display for UnixSockets {
 /// A worker's word on sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SocketRequest {
-    /// Whatever the parent holds.
+    /// The parent's sockets.
     Inherit,
     These(UnixSockets),
 }
 
-/// What commands may do to repositories in writable mounts.
+/// Operations of commands on repositories in writable mounts.
 ///
 /// ```
 /// use sandbox_config::Grant;
@@ -94,16 +94,17 @@ pub(crate) enum SocketRequest {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GitMode {
-    /// Whatever the protected names leave.
+    /// Everything that the protected names permit.
     #[default]
     Unaware,
     /// Nothing.
     ReadOnly,
-    /// Everything but what git executes or obeys; also where a linked worktree belongs to.
+    /// Everything except the files that git executes or obeys; also where a linked worktree belongs
+    /// to.
     Commit,
 }
 
-/// What becomes of the processes that a command leaves behind.
+/// Treatment of the processes that a command leaves behind.
 ///
 /// ```
 /// use sandbox_config::{Grant, Survivors};
@@ -118,8 +119,8 @@ pub enum Survivors {
     Left,
 }
 
-/// How commands are confined, besides mounts and network. Children are held to the same; sockets
-/// they have to ask for.
+/// How commands are confined, besides mounts and network. Children have equal confinement; they
+/// must ask for sockets.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -143,7 +144,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// `require: guards`: what is otherwise listed as a gap refuses the command.
+    /// `require: guards`: a command is refused instead of listing a gap.
     #[must_use]
     pub fn requires_guards(&self) -> bool {
         self.require_guards
@@ -180,12 +181,12 @@ impl Confinement {
     }
 }
 
-/// Bound on the named sockets of one project, and on the length of each: what fits into an
-/// address (unix(7)).
+/// Limit on the named sockets of one project, and on the length of each: the size of an address
+/// (unix(7)).
 pub(crate) const MAX_SOCKETS: usize = 64;
 const MAX_SOCKET_PATH: usize = 107;
 
-/// What is wrong with the path of a socket.
+/// Returns the problem with the path of a socket.
 pub(crate) fn socket_problem(path: &Path) -> Option<&'static str> {
     let text = path.as_os_str().as_encoded_bytes();
     let kernels_own = ["/proc", "/sys"].iter().any(|dir| path.starts_with(dir));

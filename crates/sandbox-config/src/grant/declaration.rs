@@ -1,6 +1,6 @@
-//! What a worker says it needs. A declaration is a wish: nothing in it gives anything, only
-//! [`Grant::child`](crate::Grant::child) turns it into rights, and never into more than the
-//! parent holds. So anybody may build one.
+//! The needs of a worker. A declaration is a request: nothing in it gives anything, only
+//! [`Grant::child`](crate::Grant::child) turns it into rights, and never into more than the parent
+//! holds. So any code may build one.
 
 use crate::grant::confinement::{SocketRequest, UnixSockets};
 use crate::grant::limits::RunLimits;
@@ -22,7 +22,7 @@ pub(crate) struct RepositoryRequest {
     pub(crate) implied: bool,
 }
 
-/// What a worker declares. What it does not declare it does not get, except limits, tools and
+/// A worker's declaration. A worker does not get undeclared rights, except limits, tools and
 /// approval, which pass down as they are.
 ///
 /// ```
@@ -34,13 +34,13 @@ pub(crate) struct RepositoryRequest {
 #[derive(Clone, Debug)]
 pub struct Declaration {
     pub(crate) mounts: MountRequest,
-    /// Where the `sandbox` key stands.
+    /// Location of the `sandbox` key.
     pub(crate) sandbox: Option<Span>,
     pub(crate) network: Option<(NetworkAccess, Option<Span>)>,
     pub(crate) shell: Option<(Option<RuleList>, Option<Span>)>,
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) limits: RunLimits,
-    /// What is asked beyond what the project asks.
+    /// Approval requirements in addition to the project's.
     pub(crate) approval: Option<ApprovalPolicy>,
     pub(crate) unix_sockets: Option<(SocketRequest, Option<Span>)>,
     pub(crate) repositories: Option<Vec<RepositoryRequest>>,
@@ -180,7 +180,7 @@ pub struct ZoneDeclaration {
     pub(crate) name: String,
     pub(crate) name_span: Option<Span>,
     pub(crate) mode: Mode,
-    /// Where `mode` stands; none: it was left out.
+    /// Location of `mode`; `None` if it was left out.
     pub(crate) mode_span: Option<Span>,
     pub(crate) usable: bool,
     pub(crate) approval: Vec<(Operation, Verdict, Option<Span>)>,

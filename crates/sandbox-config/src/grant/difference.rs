@@ -1,12 +1,13 @@
-//! What one grant holds beyond another, in words for people: how `forge check` and
-//! `forge explain` show that a call narrows.
+//! The excess of one grant over another, in words for people: how `forge check` and `forge explain`
+//! show that a call narrows.
 
 use crate::grant::Grant;
 use crate::grant::mount::Mount;
 use crate::grant::verdict::Operation;
 
 impl Grant {
-    /// What this grant holds and `less` does not, one thing a line; with config words.
+    /// Returns the rights that this grant holds and `less` does not, one right a line; with config
+    /// words.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

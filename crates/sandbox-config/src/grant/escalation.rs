@@ -9,7 +9,7 @@ use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::text::{ConfigOrigin, Span};
 
-/// What to do where a worker asks for files of a project without any.
+/// Help for a worker that asks for files of a project without any.
 pub(crate) const NO_DIRECTORIES: &str =
     "write `sandbox: { root: . }` or `zones` in the project file, or `sandbox: none` here";
 
@@ -66,7 +66,7 @@ pub(crate) enum Violation {
         at: Option<Span>,
         held: Vec<String>,
     },
-    /// `readonly: false` on what is read-only.
+    /// `readonly: false` on a read-only directory.
     Upgrade {
         target: String,
         at: Option<Span>,
@@ -74,7 +74,7 @@ pub(crate) enum Violation {
     },
     Network {
         at: Option<Span>,
-        /// The hosts that are too many; none: every host was asked for, or the parent has none.
+        /// The excess hosts; empty if every host was asked for or the parent has none.
         beyond: Vec<HostPattern>,
         held: NetworkAccess,
     },
@@ -113,7 +113,7 @@ impl Escalation {
         self
     }
 
-    /// Returns a sentence of the one who asks and the one who holds.
+    /// Returns a sentence that names the child and the parent.
     fn said(&self, sentence: String) -> String {
         if !self.of_entry {
             return sentence;
@@ -124,7 +124,7 @@ impl Escalation {
             .replace("that parent ", "that the project ")
     }
 
-    /// With config words, places and what to write instead.
+    /// Renders the escalation with config words, locations and corrections.
     #[must_use]
     pub fn for_person(&self) -> String {
         let parts: Vec<String> = self

@@ -1,5 +1,5 @@
-//! Where a call runs: the project's wish, and the one table that answers it (behaviour section 7).
-//! The table is pure: what can be used on this host is handed in.
+//! The place of a call: the project's setting, and the one table that answers it (behaviour section
+//! 7). The table is pure: the usable runners of this host are handed in.
 
 use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Risk, Verdict};
@@ -17,7 +17,7 @@ pub enum ExecutionMode {
     LocalOnly,
     /// `prefer_local`: here, if an OS sandbox can be enforced.
     PreferLocal,
-    /// `prefer_docker`: what is hazardous goes to a container.
+    /// `prefer_docker`: hazardous calls go to a container.
     PreferDocker,
     /// `docker_required`: everything goes to a container, or does not run.
     DockerRequired,
@@ -43,7 +43,7 @@ impl std::fmt::Display for ExecutionMode {
     }
 }
 
-/// What can be used right now, as somebody found out by trying.
+/// Usable runners of this host, found by trying them.
 ///
 /// ```
 /// let usable = sandbox_config::RunnerAvailability { os: true, docker: false, interactive: false };
@@ -55,7 +55,7 @@ pub struct RunnerAvailability {
     pub os: bool,
     /// A container has been run.
     pub docker: bool,
-    /// Somebody can be asked.
+    /// A person can be asked.
     pub interactive: bool,
 }
 
@@ -94,7 +94,7 @@ pub enum RunnerChoice {
 }
 
 impl RunnerKind {
-    /// The table. The same question has the same answer, always.
+    /// Looks up the table. Equal arguments always give equal answers.
     #[must_use]
     pub fn select(mode: ExecutionMode, risk: Risk, usable: RunnerAvailability) -> RunnerChoice {
         let confirmed = if usable.interactive {
@@ -124,7 +124,7 @@ impl RunnerKind {
     }
 }
 
-/// `execution` and `docker`: the same for every worker of a project.
+/// `execution` and `docker`: shared by every worker of a project.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -235,7 +235,8 @@ impl ExecutionSettings {
         self.select_knowing(risk, usable, "nothing that runs containers is available")
     }
 
-    /// The same where somebody has found out why docker cannot be used, if `usable` says that.
+    /// As [`ExecutionSettings::select`], with the known reason why docker cannot be used, if
+    /// `usable` says that.
     #[must_use]
     pub fn select_knowing(
         &self,
@@ -256,7 +257,7 @@ impl ExecutionSettings {
             ..usable
         };
         let choice = match RunnerKind::select(mode, risk, usable) {
-            // Files are this process's own business; what is hazardous needs a listed runner.
+            // Files are this process's own business; hazardous calls need a listed runner.
             RunnerChoice::Run(RunnerKind::Local) | RunnerChoice::Confirm(RunnerKind::Local)
                 if hazardous && !self.os =>
             {
@@ -291,7 +292,7 @@ impl ExecutionSettings {
     }
 }
 
-/// `docker`: what a container of a call is like.
+/// `docker`: properties of the container of a call.
 ///
 /// ```
 /// let docker = sandbox_config::DockerSettings::default();
@@ -367,7 +368,7 @@ impl DockerSettings {
         &self.image
     }
 
-    /// The engine, as `DOCKER_HOST` names it; none: the local one.
+    /// Returns the engine, as `DOCKER_HOST` names it; `None` for the local one.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()

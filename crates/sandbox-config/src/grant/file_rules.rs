@@ -1,7 +1,7 @@
-//! What file tools make of hard links, full directories, `..` and the disk, mount by mount. Commands do not
-//! know these: they are between a file tool and its mount.
+//! Rules of file tools for hard links, full directories, `..` and the disk, mount by mount.
+//! Commands do not know these: they are between a file tool and its mount.
 
-/// What to do with a file that has further names: one of them may lie outside the mount.
+/// Treatment of a file that has further names: one of them may be outside the mount.
 ///
 /// ```
 /// use sandbox_config::HardLinks;
@@ -18,7 +18,7 @@ pub enum HardLinks {
     Deny,
 }
 
-/// The rules of one mount; what is not said has a default.
+/// The rules of one mount; an absent rule has a default.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ pub struct FileRules {
 }
 
 impl FileRules {
-    /// `hardlinks`: what happens with files that have further names.
+    /// `hardlinks`: treatment of files that have further names.
     #[must_use]
     pub fn hard_links(&self) -> HardLinks {
         self.hard_links.unwrap_or_default()
@@ -77,7 +77,7 @@ impl FileRules {
         self.durable.unwrap_or(false)
     }
 
-    /// What a mount says itself; where it says nothing, what holds for all of them.
+    /// Returns the rules of the mount, with `general` for those that it leaves out.
     pub(crate) fn or(self, general: FileRules) -> FileRules {
         FileRules {
             hard_links: self.hard_links.or(general.hard_links),

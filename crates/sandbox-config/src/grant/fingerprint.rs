@@ -1,5 +1,5 @@
-//! A grant as plain facts, name and value, whatever file and line they come from: so that one can
-//! be told from another after the files were edited, and what differs be named.
+//! A grant as plain facts, name and value, independent of file and line: so that one can be told
+//! from another after the files were edited, and each difference has a name.
 //!
 //! Everything that decides is in it. Grants and their parts are taken apart without `..`, so a new
 //! field does not compile until it is a fact or said to be none.
@@ -19,8 +19,8 @@ use crate::grant::{EnvironmentGrant, Grant};
 type GrantFingerprint = BTreeMap<String, String>;
 
 impl Grant {
-    /// Everything that this grant says, by name. Two grants with the same facts decide the same,
-    /// and differ at most in where their origins lie.
+    /// Returns every fact of this grant, by name. Two grants with equal facts decide equally, and
+    /// differ at most in their origins.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn say(facts: &mut GrantFingerprint, name: impl Into<String>, value: impl Displa
     facts.insert(name.into(), value.to_string());
 }
 
-/// What may be none, where none says something, too.
+/// Formats a value whose absence has a meaning, too.
 fn or_none(value: Option<impl Debug>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| format!("{value:?}"))
 }
@@ -182,7 +182,7 @@ fn of_mount(mount: &Mount) -> String {
     )
 }
 
-/// Whether somebody said it decides what a callee may still say.
+/// A callee may still change a verdict that is not explicit.
 fn stated(verdict: VerdictSetting) -> String {
     match verdict {
         VerdictSetting::Default(verdict) => format!("{verdict} unless said"),

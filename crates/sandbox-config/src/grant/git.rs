@@ -1,5 +1,5 @@
-//! Which repositories a worker may pull from and stage for. By exact address, whoever spells it
-//! how: a chain of grants can only lose repositories, and the right to stage for one.
+//! The repositories that a worker may pull from and stage for, compared by exact address: a chain
+//! of grants can only lose repositories, and the right to stage for one.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Repository {
         &self.address
     }
 
-    /// What it is called: as the file that grants it spells it. Shows no path of the host that the
+    /// Returns the name, as the file that grants it spells it. Shows no path of the host that the
     /// file does not.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -57,7 +57,7 @@ impl Repository {
         self.access
     }
 
-    /// Who says so: the row that grants it or, once somebody asked for less of it, that one.
+    /// Returns the row that grants it or, if a worker asked for less of it, that one.
     #[must_use]
     pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
@@ -92,7 +92,7 @@ impl Declaration {
     }
 }
 
-/// What is held of what is asked for; the rest is noted.
+/// Returns the held part of the requests; the rest is noted.
 pub(crate) fn meet(
     held: &[Repository],
     wishes: &[RepositoryRequest],

@@ -22,7 +22,7 @@ pub struct RunLimits {
     pub(crate) max_file_write_mb: u64,
     pub(crate) max_turns: u64,
     pub(crate) max_tool_calls: u64,
-    /// `None`: what os-sandbox gives every command.
+    /// `None`: the limit that os-sandbox gives every command.
     pub(crate) processes: Option<u64>,
     pub(crate) memory_mb: Option<u64>,
     /// `None` for these: no limit.
@@ -96,51 +96,52 @@ impl RunLimits {
         self.max_turns
     }
 
-    /// Tool calls of a worker and everybody it calls.
+    /// Returns the limit on tool calls of a worker and all workers that it calls.
     #[must_use]
     pub fn max_tool_calls(&self) -> u64 {
         self.max_tool_calls
     }
 
-    /// Processes of one command at a time; none: as many as the OS sandbox gives by itself.
+    /// Returns the limit on processes of one command at a time; `None`: the OS sandbox's own.
     #[must_use]
     pub fn processes(&self) -> Option<u64> {
         self.processes
     }
 
-    /// Bytes of memory of one command's tree; none: as much as the OS sandbox gives by itself.
+    /// Returns the limit on bytes of memory of one command's tree; `None`: the OS sandbox's own.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
         self.memory_mb.map(|mb| mb.saturating_mul(1024 * 1024))
     }
 
-    /// Tokens, in and out, of a worker and everybody it calls; none: no limit.
+    /// Returns the limit on tokens, in and out, of a worker and all workers that it calls; `None`:
+    /// unlimited.
     #[must_use]
     pub fn max_tokens(&self) -> Option<u64> {
         self.max_tokens
     }
 
-    /// What a worker and everybody it calls may cost, in billionths of a US dollar; none: no
-    /// limit. It can only be kept where prices are known.
+    /// Returns the limit on the cost of a worker and all workers that it calls, in billionths of a
+    /// US dollar; `None`: unlimited. It can only be kept where prices are known.
     #[must_use]
     pub fn max_cost_nano_usd(&self) -> Option<u64> {
         self.max_cost_nano_usd
     }
 
-    /// Seconds from a worker's start to its end; none: no limit.
+    /// Returns the limit on seconds from a worker's start to its end; `None`: unlimited.
     #[must_use]
     pub fn max_wall_s(&self) -> Option<u64> {
         self.max_wall_s
     }
 
-    /// The same without the time in which a person is being asked; none: no limit.
+    /// As `max_wall_s`, without the time in which a person is being asked; `None`: unlimited.
     #[must_use]
     pub fn max_working_s(&self) -> Option<u64> {
         self.max_working_s
     }
 
-    /// The same call with the same result this many times in a row earns a hint, twice as many
-    /// end the worker; none: it may go on.
+    /// An equal call with an equal result this many times in a row earns a hint, twice as many end
+    /// the worker; `None`: it may go on.
     #[must_use]
     pub fn repeat_calls(&self) -> Option<u64> {
         self.repeat_calls

@@ -8,7 +8,7 @@ use crate::grant::escalation::Violation;
 use crate::grant::mount::Mount;
 use crate::grant::mount::is_below;
 
-/// What a worker's own declaration of directories was met with (behaviour C3).
+/// The other side of the meet with a worker's own declaration of directories (behaviour C3).
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -27,9 +27,9 @@ use crate::grant::mount::is_below;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MountSource {
-    /// What the caller holds: own declaration ∩ caller.
+    /// The caller's directories: own declaration ∩ caller.
     Caller,
-    /// What the project holds: own declaration ∩ project. For the project itself, too.
+    /// The project's directories: own declaration ∩ project. For the project itself, too.
     Project,
 }
 
@@ -76,9 +76,9 @@ pub(crate) fn meet_zones(
         .collect()
 }
 
-/// The wish for the innermost mount that is asked for and has this one below it. A nested mount
-/// comes along: without its row a part of the outer mount would have the rights of the whole, and
-/// what another directory covers would be uncovered.
+/// Returns the request for the innermost mount that is asked for and has this one below it. A
+/// nested mount comes along: without its row a part of the outer mount would have the rights of the
+/// whole, and a covered directory would be uncovered.
 fn around<'w>(
     part: &Mount,
     asked: &[(&Mount, &'w ZoneDeclaration)],
@@ -91,8 +91,8 @@ fn around<'w>(
 }
 
 impl Mount {
-    /// As far as the wish for the whole asks for this part, too; never an escalation, because
-    /// nobody has asked for this part by name.
+    /// Returns the mount as far as the request for the whole asks for this part, too; never an
+    /// escalation, because the declaration does not name this part.
     fn meet_as_part(&self, wish: &ZoneDeclaration) -> Mount {
         let mut unasked = Vec::new();
         let mut wish = wish.clone();
@@ -101,12 +101,12 @@ impl Mount {
         self.meet(&wish, &mut unasked)
     }
 
-    /// Returns whether the mount point lies below that of another mount.
+    /// Returns `true` if the mount point is below that of another mount.
     pub(crate) fn is_nested_in(&self, outer: &Mount) -> bool {
         self.target != outer.target && is_below(&self.target, &outer.target)
     }
 
-    /// Returns whether this is a directory inside another mount, shown at the same place.
+    /// Returns `true` if this is a directory inside another mount, shown at its own path there.
     #[cfg(feature = "process")]
     pub(crate) fn is_part_of(&self, outer: &Mount) -> bool {
         self.is_nested_in(outer) && self.host().starts_with(outer.host())

@@ -1,6 +1,6 @@
-//! What a worker holds. Private fields, and two ways to come by one: the project's ceiling, and
-//! [`Grant::child`], which is a meet. So whoever holds a grant holds at most what the project
-//! gave, whatever the workers on the way declared.
+//! The rights of a worker. Private fields, and two ways to come by one: the project's ceiling, and
+//! [`Grant::child`], which is a meet. So a grant gives at most the rights of the project, for any
+//! declarations of the workers on the way.
 
 #[cfg(test)]
 mod attenuation;
@@ -57,8 +57,8 @@ use crate::syntax::text::{ConfigOrigin, Span};
 /// let more = Declaration::zones([ZoneDeclaration::new("cache", Mode::ReadOnly)]);
 /// assert!(child.child(&more).is_err());
 /// ```
-// What does not differ between a grant and its children is shared with them: a project has one
-// ceiling and may have a thousand workers, each of which is checked as it is called.
+// A grant shares unchanged parts with its children: a project has one ceiling and may have a
+// thousand workers, each of which is checked as it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// How the project spells its directories.
@@ -74,21 +74,21 @@ pub struct Grant {
     pub(crate) tools: Option<Arc<BTreeSet<String>>>,
     pub(crate) protect: Arc<[String]>,
     pub(crate) hide: Arc<[String]>,
-    /// What a called worker without a `sandbox` key gets (behaviour C2).
+    /// Rights of a called worker without a `sandbox` key (behaviour C2).
     pub(crate) undeclared: DefaultAccess,
     /// `child_sandbox_policy: own`: the project's mounts, which a declaration is met with instead
     /// of the caller's.
     pub(crate) pool: Option<Arc<[Mount]>>,
     pub(crate) drawn_from: MountSource,
     pub(crate) confinement: Confinement,
-    /// What may be pulled from and staged for, each address once.
+    /// The repositories to pull from and stage for, each address once.
     pub(crate) repositories: Arc<[Repository]>,
     /// `git.allow_executable_config`.
     pub(crate) executable_config: bool,
 }
 
-/// `shell.env`, what commands get beside forge's own PATH, HOME and TMPDIR, and `shell.session`,
-/// whether they get it from each other.
+/// `shell.env`, the variables of commands beside forge's own PATH, HOME and TMPDIR, and
+/// `shell.session`: `true` if commands share a session.
 ///
 /// ```
 /// use sandbox_config::Grant;
@@ -149,7 +149,7 @@ impl Grant {
 }
 
 impl Grant {
-    /// Nothing at all: a pure function, or a server whose config does not validate.
+    /// Returns a grant without rights: a pure function, or a server whose config does not validate.
     #[must_use]
     pub fn empty() -> Grant {
         Grant {
@@ -174,7 +174,7 @@ impl Grant {
         }
     }
 
-    /// The only way down: what this grant and the declaration have in common.
+    /// Returns the meet of this grant and the declaration: the only way down.
     ///
     /// # Errors
     /// The declaration asks for more than this grant holds; nothing is clipped silently.
@@ -193,7 +193,8 @@ impl Grant {
         )
     }
 
-    /// The same grant over other mounts: a program that leaves its sandbox to its workers (old form).
+    /// Returns this grant over other mounts: a program that leaves its sandbox to its workers (old
+    /// form).
     pub(crate) fn over(&self, mounts: Arc<[Mount]>) -> Grant {
         Grant {
             mounts,
@@ -223,8 +224,8 @@ impl Grant {
         })
     }
 
-    /// `undeclared_*`: what holds for the parts that the declaration leaves out; the caller takes
-    /// them from this grant.
+    /// `undeclared_*`: values for the parts that the declaration leaves out; the caller takes them
+    /// from this grant.
     fn meet(
         &self,
         declaration: &Declaration,
@@ -324,7 +325,7 @@ impl Grant {
         }
     }
 
-    /// All mounts, for whoever inherits: `use: false` is said about one worker's own tools.
+    /// Returns all mounts, for workers that inherit: `use: false` is about one worker's own tools.
     fn handed_on(&self) -> Arc<[Mount]> {
         let mut mounts = Arc::clone(&self.mounts);
         if !mounts.iter().all(Mount::usable) {
@@ -366,7 +367,7 @@ impl Grant {
         }
     }
 
-    /// `child_sandbox_policy: own`: whoever is below may draw on these mounts.
+    /// `child_sandbox_policy: own`: workers below may draw on these mounts.
     pub(crate) fn open_to_all(self) -> Grant {
         Grant {
             pool: Some(Arc::clone(&self.mounts)),
@@ -374,16 +375,16 @@ impl Grant {
         }
     }
 
-    /// Whether a mount of it, or of what it may pass on, is the directory of a run that is not known
-    /// yet.
+    /// Returns `true` if a mount of it, or of those that it may pass on, is the directory of a run
+    /// that is not known yet.
     #[must_use]
     pub fn awaits_run(&self) -> bool {
         let pool = self.pool.iter().flat_map(|pool| pool.iter());
         self.mounts.iter().chain(pool).any(Mount::awaits_run)
     }
 
-    /// The same grant in a run whose own directory is `workspace`: absolute, without links, and
-    /// made by whoever keeps the run. It is shown where the project says `run:workspace`, and
+    /// Returns this grant in a run whose own directory is `workspace`: absolute, without links, and
+    /// made by the keeper of the run. It is shown where the project says `run:workspace`, and
     /// nowhere else; a grant that knows its run already stays as it is.
     ///
     /// ```
@@ -412,8 +413,8 @@ impl Grant {
         grant
     }
 
-    /// Returns the same grant with these rules of the person's for its project beside those that
-    /// it has. They answer only what the rules of the project and its workers would ask.
+    /// Returns this grant with the given rules of the user for the project beside its own. They
+    /// answer only calls that the rules of the project and its workers would ask about.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -446,12 +447,12 @@ impl Grant {
         grant
     }
 
-    /// What a declaration of directories is met with.
+    /// Returns the mounts that a declaration of directories is met with.
     fn source(&self) -> &[Mount] {
         self.pool.as_deref().unwrap_or(&self.mounts)
     }
 
-    /// What this grant's directories were met with on the way here.
+    /// Returns the other side of the meet that gave this grant its directories.
     #[must_use]
     pub fn drawn_from(&self) -> MountSource {
         self.drawn_from
@@ -468,8 +469,8 @@ impl Grant {
         self.mounts.iter()
     }
 
-    /// The nested mounts of a used one that are only held: neither they nor what they cover may be
-    /// reached by way of the outer mount.
+    /// Returns the nested mounts of a used one that are only held: neither they nor the directories
+    /// under them may be reached by way of the outer mount.
     #[cfg(any(feature = "files", feature = "process"))]
     pub(crate) fn unused_parts(&self, outer: &Mount) -> impl Iterator<Item = &Mount> {
         self.mounts
@@ -483,7 +484,7 @@ impl Grant {
         self.mounts.iter().find(|mount| mount.name == name)
     }
 
-    /// The mount that a sandbox path lies in: the innermost.
+    /// Returns the innermost mount of a sandbox path.
     #[must_use]
     pub fn mount_at(&self, path: &str) -> Option<&Mount> {
         innermost(&self.mounts, path)
@@ -508,13 +509,13 @@ impl Grant {
         &self.network
     }
 
-    /// The shell rules; none: the shell is not offered.
+    /// Returns the shell rules; `None` if the shell is not offered.
     #[must_use]
     pub fn shell(&self) -> Option<&ShellRules> {
         self.shell.as_ref()
     }
 
-    /// What commands get of the environment.
+    /// Returns the environment of commands.
     #[must_use]
     pub fn environment(&self) -> &EnvironmentGrant {
         &self.environment
@@ -532,8 +533,8 @@ impl Grant {
         self.repositories.iter().find(|one| one.address == address)
     }
 
-    /// Whether files may be staged that programs obey: the project's word, the same for every
-    /// worker.
+    /// Returns `true` if files that programs obey may be staged: the project's setting, shared by
+    /// every worker.
     #[must_use]
     pub fn allows_executable_config(&self) -> bool {
         self.executable_config
@@ -560,23 +561,23 @@ impl Grant {
     /// Whether commands may only run under an OS sandbox.
     #[must_use]
     pub fn require_os_sandbox(&self) -> bool {
-        // Guards that are required are not kept by nobody.
+        // Required guards need an enforcer.
         self.require_os_sandbox || self.confinement.require_guards
     }
 
-    /// What commands are held to besides mounts and network.
+    /// Returns the confinement of commands besides mounts and network.
     #[must_use]
     pub fn confinement(&self) -> &Confinement {
         &self.confinement
     }
 
-    /// Where calls run: the project's word, the same for every worker.
+    /// Returns where calls run: the project's setting, shared by every worker.
     #[must_use]
     pub fn execution(&self) -> &ExecutionSettings {
         &self.execution
     }
 
-    /// The only tools offered; none: all that the rights make possible.
+    /// Returns the only tools offered; `None`: all that the rights make possible.
     #[must_use]
     pub fn tools(&self) -> Option<&BTreeSet<String>> {
         self.tools.as_deref()
@@ -588,19 +589,19 @@ impl Grant {
         self.tools.as_ref().is_none_or(|tools| tools.contains(name))
     }
 
-    /// Patterns of what is never writable below any mount.
+    /// Returns the patterns of files that are never writable below any mount.
     #[must_use]
     pub fn protect(&self) -> &[String] {
         &self.protect
     }
 
-    /// Patterns of what is shown as absent below any mount.
+    /// Returns the patterns of files that are shown as absent below any mount.
     #[must_use]
     pub fn hide(&self) -> &[String] {
         &self.hide
     }
 
-    /// The same grant with every mount read-only: `exec --read-only`.
+    /// Returns this grant with every mount read-only: `exec --read-only`.
     #[must_use]
     pub fn read_only(&self) -> Grant {
         let mut grant = self.clone();

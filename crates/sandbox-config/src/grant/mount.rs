@@ -6,7 +6,7 @@ use crate::grant::file_rules::FileRules;
 use crate::grant::verdict::MountApproval;
 use crate::syntax::text::ConfigOrigin;
 
-/// What may be done with a mount. Ordered, so the meet is `min`.
+/// Access to a mount. Ordered, so the meet is `min`.
 ///
 /// ```
 /// use sandbox_config::Mode;
@@ -44,9 +44,9 @@ pub struct Mount {
     pub(crate) target: String,
     /// The directory that the project declares.
     pub(crate) host: PathBuf,
-    /// What of it is held; none: all.
+    /// The held part of it; `None`: all.
     pub(crate) part: Option<MountPart>,
-    /// The part of `host` that existed and was resolved when the config was read; what lies below
+    /// The part of `host` that existed and was resolved when the config was read; directories below
     /// may be created, never through a link.
     pub(crate) anchor: PathBuf,
     pub(crate) create: bool,
@@ -57,7 +57,7 @@ pub struct Mount {
     pub(crate) usable: bool,
     pub(crate) file_rules: FileRules,
     /// The names on the way to `host`: from the project directory, or from the root of the file
-    /// system if it lies elsewhere. Guards count there as well.
+    /// system if it is elsewhere. Guards count there as well.
     pub(crate) way: Vec<String>,
     /// Forge's own files below this mount, relative to it.
     pub(crate) own_files: Vec<String>,
@@ -76,9 +76,9 @@ pub(crate) struct Rooted {
 }
 
 impl Mount {
-    /// Returns the path from the mount's top, if a pattern with a leading `/` lies in the mount as
+    /// Returns the path from the mount's top, if a pattern with a leading `/` is in the mount as
     /// workers see it (`/data/x`), as commands do (`/work/data/x`, `/work/x` in a mount at `/`), or
-    /// where it lies on the host. The mount itself is an empty path.
+    /// by its host path. The mount itself is an empty path.
     pub(crate) fn paths_of<'p>(&self, pattern: &'p str) -> Vec<&'p str> {
         let target = self.target.trim_end_matches('/');
         let host = self.host.to_string_lossy();
@@ -116,7 +116,7 @@ impl Mount {
         &self.target
     }
 
-    /// The host directory of what is held. Never shown to a model.
+    /// Returns the host directory of the held part. Never shown to a model.
     #[must_use]
     pub fn host(&self) -> &Path {
         self.part.as_ref().map_or(&self.host, |part| &part.host)
@@ -130,14 +130,14 @@ impl Mount {
         self.host == Path::new(NO_RUN_YET)
     }
 
-    /// Returns `true` if its directory lies outside the project's: writing there is
+    /// Returns `true` if its directory is outside the project's: writing there is
     /// [`Risk::WritesFs`](crate::Risk::WritesFs). The directory of a run is the run's own.
     #[must_use]
     pub fn is_outside_project(&self) -> bool {
         self.outside
     }
 
-    /// The same in a run.
+    /// Sets the directory of a run.
     pub(crate) fn in_run(&mut self, workspace: &Path) {
         if !self.awaits_run() {
             return;
@@ -187,15 +187,14 @@ impl Mount {
         self.usable
     }
 
-    /// What file tools make of hard links, quotas and `..`.
+    /// Returns the rules of file tools for hard links, quotas and `..`.
     #[must_use]
     pub fn file_rules(&self) -> &FileRules {
         &self.file_rules
     }
 
-    /// Forge's own project and worker files below this mount, as patterns from the root of what
-    /// the project declares
-    /// (`/golem-forge.config.yaml`, `/workers/*.worker`): never writable.
+    /// Forge's own project and worker files below this mount, as patterns from the root of the
+    /// declared mount (`/golem-forge.config.yaml`, `/workers/*.worker`): never writable.
     #[must_use]
     pub fn own_files(&self) -> &[String] {
         &self.own_files
@@ -214,14 +213,14 @@ pub(crate) const RESERVED: [&str; 18] = [
     "sys", "tmp", "usr", "var", "work", "libx32",
 ];
 
-/// What is never writable below any mount (decisions 3); projects may add to it. A name or path
-/// counts at any depth, one with a leading `/` at the mount's root only.
+/// Names that are never writable below any mount (decisions 3); projects may add to it. A name or
+/// path counts at any depth, one with a leading `/` at the mount's root only.
 pub(crate) use sandbox_names::PROTECTED as DEFAULT_PROTECT;
 
 /// Listed as absent and not readable (decisions 3).
 pub(crate) use sandbox_names::HIDDEN as DEFAULT_HIDE;
 
-/// A part of what the project declares as a mount.
+/// A part of a mount that the project declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountPart {
     /// From the mount's own directory: `src/lib`.
@@ -232,7 +231,7 @@ pub(crate) struct MountPart {
 /// Where such a mount is until a run says where. Nothing is opened there.
 pub(crate) const NO_RUN_YET: &str = "/run:/workspace";
 
-/// The mount that a sandbox path lies in.
+/// Returns the innermost mount of a sandbox path.
 pub(crate) fn innermost<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount> {
     mounts
         .iter()
@@ -240,7 +239,7 @@ pub(crate) fn innermost<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount
         .max_by_key(|mount| mount.target.len())
 }
 
-/// Whether a sandbox path is `above` or lies below it.
+/// Returns `true` if a sandbox path is `above` or below it.
 pub(crate) fn is_below(path: &str, above: &str) -> bool {
     above == "/"
         || path

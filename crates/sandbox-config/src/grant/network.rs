@@ -1,9 +1,9 @@
-//! Whom commands may talk to, as a set: nobody, some hosts, everybody. The meet is the
-//! intersection, so a chain of grants can only lose hosts.
+//! The hosts that commands may reach, as a set: none, some, all. The meet is the intersection, so a
+//! chain of grants can only lose hosts.
 //!
-//! A pattern is a name (`example.com`) or all names below one at any depth (`*.example.com`,
-//! which is not `example.com` itself), with one port or any. Whoever connects compares names, so
-//! there are no addresses: what a name leads to is decided when it is looked up.
+//! A pattern is a name (`example.com`) or all names below one at any depth (`*.example.com`, which
+//! is not `example.com` itself), with one port or any. The connector compares names, so patterns
+//! contain no addresses: a name is resolved when it is looked up.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum NetworkAccess {
 }
 
 impl NetworkAccess {
-    /// Some hosts; none of them is the same as [`Denied`](Self::Denied).
+    /// Returns a list of hosts; an empty list is [`Denied`](Self::Denied).
     #[must_use]
     pub fn hosts(patterns: impl IntoIterator<Item = HostPattern>) -> NetworkAccess {
         let mut sorted: Vec<HostPattern> = patterns.into_iter().collect();
@@ -54,7 +54,7 @@ impl NetworkAccess {
         }
     }
 
-    /// Whom both reach.
+    /// Returns the hosts that both reach.
     #[must_use]
     pub fn meet(&self, other: &NetworkAccess) -> NetworkAccess {
         match (self, other) {
@@ -71,7 +71,7 @@ impl NetworkAccess {
         }
     }
 
-    /// Whether it reaches nobody that the other does not reach.
+    /// Returns `true` if it reaches only hosts that the other reaches.
     #[must_use]
     pub fn is_within(&self, other: &NetworkAccess) -> bool {
         match (self, other) {
@@ -144,7 +144,7 @@ pub struct HostPattern {
     port: Option<u16>,
 }
 
-/// Why a host pattern cannot be read, and what to write instead.
+/// Why a host pattern cannot be read, and its correction.
 ///
 /// ```
 /// use sandbox_config::HostPattern;
@@ -167,7 +167,7 @@ impl HostError {
         }
     }
 
-    /// What to write instead.
+    /// Returns the correction.
     #[must_use]
     pub fn help(&self) -> &str {
         &self.help
@@ -234,7 +234,7 @@ impl HostPattern {
         named && self.port.is_none_or(|own| own == port)
     }
 
-    /// The host's name; for `*.name` what stands behind the `*.`.
+    /// Returns the host's name; for `*.name` the part after the `*.`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -246,7 +246,7 @@ impl HostPattern {
         self.below
     }
 
-    /// The only port; none: any.
+    /// Returns the only port; `None`: any.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.port

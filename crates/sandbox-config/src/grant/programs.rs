@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Version managers that look for what they manage below HOME, which commands have one of their
-/// own for: the directory's name, and the variable that says where it is.
+/// Version managers that search for their programs below HOME, which commands have one of their own
+/// for: the directory's name, and the variable that contains its path.
 const HOMES: [(&str, &str); 11] = [
     (".asdf", "ASDF_DATA_DIR"),
     (".bun", "BUN_INSTALL"),
@@ -31,7 +31,7 @@ pub(crate) const MAX_PROGRAMS: usize = 64;
 pub struct ProgramDirs {
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) search: Vec<PathBuf>,
-    /// What no directory that is shown beside them may hold: the home directory, forge's own.
+    /// Directories that no shown directory may contain: the home directory, forge's own.
     pub(crate) kept_out: Vec<PathBuf>,
 }
 
@@ -90,7 +90,7 @@ impl ProgramDirs {
     }
 }
 
-/// Where the programs of a directory are that is in nobody's `PATH`.
+/// Returns the programs' directory of a directory that is not in `PATH`.
 fn bin_of(directory: &Path) -> PathBuf {
     let inner = ["bin", "shims"].map(|name| directory.join(name));
     let inner = inner.into_iter().find(|path| path.is_dir());

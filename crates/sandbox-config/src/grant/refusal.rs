@@ -7,8 +7,9 @@ use crate::grant::verdict::Operation;
 use crate::mount_syntax::FrontEnd;
 use crate::syntax::text::ConfigOrigin;
 
-/// What a grant lacks for an operation on a path. Consent is a different question
-/// ([`Grant::mount_approval`]), and so are suffixes, sizes and guarded names, which file tools keep.
+/// The right that a grant lacks for an operation on a path. Consent is a different question
+/// ([`Grant::mount_approval`]), and so are suffixes, sizes and guarded names, which file tools
+/// keep.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -26,7 +27,7 @@ use crate::syntax::text::ConfigOrigin;
 #[must_use]
 pub struct AccessRefusal {
     lack: MissingRight,
-    /// What config files call the place; none: nothing has a name there.
+    /// The name in config files; `None` if nothing has a name there.
     zone: Option<String>,
     target: String,
     available: Vec<String>,
@@ -41,7 +42,7 @@ enum MissingRight {
 }
 
 impl Grant {
-    /// Why this may not happen to a path, as far as what is held decides it.
+    /// Returns why this may not happen to a path, as far as the held mounts decide it.
     pub fn refusal(&self, path: &str, operation: Operation) -> Option<AccessRefusal> {
         self.missing_right(path, operation)
             .or_else(|| self.holds_only(path))
@@ -70,7 +71,7 @@ impl Grant {
     /// Why this could not be passed on, either.
     pub(crate) fn missing_right(&self, path: &str, operation: Operation) -> Option<AccessRefusal> {
         let Some(mount) = self.mount_at(path) else {
-            // Looking at the top shows the names of what is held.
+            // Listing the top shows the names of the held mounts.
             if path == "/" && operation == Operation::Read && !self.mounts.is_empty() {
                 return None;
             }
@@ -106,7 +107,7 @@ impl Grant {
     }
 }
 
-/// `/cache` for `/cache/a/b`: what lies deeper is nobody's to know.
+/// `/cache` for `/cache/a/b`: deeper names are not disclosed.
 fn top(path: &str) -> String {
     let name = path.trim_start_matches('/').split('/').next();
     format!("/{}", name.unwrap_or_default())
@@ -122,7 +123,7 @@ impl AccessRefusal {
         }
     }
 
-    /// Without config words and host paths; what there is instead stands on a second line.
+    /// Renders it without config words and host paths; alternatives follow on a second line.
     #[must_use]
     pub fn for_model(&self) -> String {
         match self.lack {

@@ -1,8 +1,8 @@
 //! `restrict`, `readonly`, `rebase`: a worker of a project without named zones says which subtree
 //! it needs (seed 001). Names stay as they are, `/src/a` is still `/src/a`; with `rebase: true` the
-//! subtree becomes the worker's `/`, and that of everybody it calls: whoever holds only `/src` as
-//! `/` has no name for what lies above it. So a place in a declaration is always counted from the
-//! `/` that the caller sees.
+//! subtree becomes the worker's `/`, and that of every worker it calls: a worker that holds only
+//! `/src` as `/` has no name for the directories above it. So a path in a declaration is always
+//! counted from the `/` that the caller sees.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub struct Restrict {
     pub(crate) readonly_span: Option<Span>,
     pub(crate) rebase: bool,
     pub(crate) usable: bool,
-    /// What is asked of a person or blocked in all of it.
+    /// Operations that a person is asked about or that are blocked in all of it.
     pub(crate) approval: Vec<(Operation, Verdict, Option<Span>)>,
 }
 
@@ -65,7 +65,7 @@ impl Restrict {
         }
     }
 
-    /// What lies below this place, `..` taken lexically.
+    /// Returns the subtree below this path, `..` taken lexically.
     ///
     /// # Errors
     /// It does not begin with `/`, climbs above it, or holds control characters.
@@ -131,7 +131,7 @@ fn normal(place: &str) -> Result<String, RestrictPathError> {
     Ok(format!("/{}", names.join("/")))
 }
 
-/// One directory of an old declaration, as far as it lies in the program's sandbox.
+/// One directory of an old declaration, as far as it is in the program's sandbox.
 #[derive(Clone, Debug)]
 pub(crate) struct NarrowedDirectory {
     pub(crate) restrict: Restrict,
@@ -139,8 +139,8 @@ pub(crate) struct NarrowedDirectory {
     pub(crate) max_file_bytes: Option<u64>,
 }
 
-/// What of these mounts lies at any of these places. Whoever wrote them knew of no parent, so what
-/// is not held is left out, and nothing is an escalation.
+/// Returns the parts of these mounts at any of these paths. The author of an old declaration knew
+/// of no parent, so a directory that is not held is left out, and nothing is an escalation.
 pub(crate) fn meet_places(held: &[Mount], places: &[NarrowedDirectory]) -> Vec<Mount> {
     let mut list: Vec<Mount> = Vec::new();
     for place in places {
@@ -164,7 +164,7 @@ pub(crate) fn meet_places(held: &[Mount], places: &[NarrowedDirectory]) -> Vec<M
     list
 }
 
-/// What of these mounts lies at or below a place.
+/// Returns the parts of these mounts at or below a path.
 pub(crate) fn meet_restrict(
     held: &[Mount],
     wish: &Restrict,

@@ -6,8 +6,8 @@
 //! Everything else is literal (`*.md` is the literal four characters).
 //!
 //! A rule that blocks or asks reads every `*` as any number of tokens, also none, so that one rule
-//! names an option wherever it stands: `find * -exec *`. A rule that allows does not: it would
-//! allow more than its text shows.
+//! names an option at any position: `find * -exec *`. A rule that allows does not: it would allow
+//! more than its text shows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::grant::verdict::Verdict;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
 
-/// What one word of a command is compared with.
+/// The pattern of one word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PatternToken {
     Literal(String),
@@ -111,8 +111,8 @@ impl CommandPattern {
         &self.text
     }
 
-    /// What the word at a place may be: none, where the pattern has no more words of its own; an
-    /// empty list, where it may be any.
+    /// Returns the possible words at a position: `None`, where the pattern has no more words of its
+    /// own; an empty list, where it may be any.
     pub(crate) fn word(&self, index: usize) -> Option<Vec<&str>> {
         Some(match self.tokens.get(index)? {
             PatternToken::Literal(text) => vec![text],
@@ -221,7 +221,7 @@ fn includes<'t, T>(
     items[item..].iter().all(Option::is_none)
 }
 
-/// A rule: pattern, verdict, and what the model is told when it is refused.
+/// A rule: pattern, verdict, and the message to the model when it is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandRule {
     pub(crate) pattern: CommandPattern,
@@ -259,18 +259,18 @@ impl CommandRule {
 /// The rules of one file, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RuleList {
-    /// Shared: every grant below the one that says so holds the same list.
+    /// Shared: every grant below the one that declares the list holds this list.
     pub(crate) rules: Arc<[CommandRule]>,
-    /// What holds when no rule matches; `None` in a worker's list: the project's answer stands.
+    /// The verdict if no rule matches; `None` in a worker's list: the project's answer holds.
     pub(crate) default: Option<Verdict>,
     pub(crate) programs: ProgramLists,
-    /// Where `shell` stands.
+    /// Location of `shell`.
     pub(crate) origin: ConfigOrigin,
 }
 
-/// `shell.allow` and `shell.deny` of one file: which programs may be started, whatever rules say.
-/// Every file from the project down is asked, so a child is allowed what all allow, and denied what
-/// any denies.
+/// `shell.allow` and `shell.deny` of one file: the programs that may be started, independent of
+/// rules. Every file from the project down is asked, so a child may start a program that all allow
+/// and none denies.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ pub struct ProgramLists {
 }
 
 impl ProgramLists {
-    /// Names or absolute paths of the only programs; none: all but those denied.
+    /// Returns names or absolute paths of the only programs; `None`: all but those denied.
     #[must_use]
     pub fn allow(&self) -> Option<&[String]> {
         self.allow.as_deref()
@@ -303,13 +303,13 @@ impl ProgramLists {
         &self.deny
     }
 
-    /// Where `allow` stands.
+    /// Returns the location of `allow`.
     #[must_use]
     pub fn allow_at(&self) -> Option<&ConfigOrigin> {
         self.allow_at.origin()
     }
 
-    /// Where `deny` stands.
+    /// Returns the location of `deny`.
     #[must_use]
     pub fn deny_at(&self) -> Option<&ConfigOrigin> {
         self.deny_at.origin()
@@ -342,13 +342,13 @@ impl ProgramLists {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellRules {
     pub(crate) lists: Vec<RuleList>,
-    /// The person's rules for this project: they answer what the lists would ask.
+    /// The user's rules for this project: they answer calls that the lists would ask about.
     pub(crate) personal: Arc<[CommandRule]>,
 }
 
 impl ShellRules {
-    /// What holds for a command. In each list: a matching blocked rule, else the first match,
-    /// else the list's default. What that leaves to be asked, a rule of the person's answers.
+    /// Decides about a command. In each list: a matching blocked rule, else the first match, else
+    /// the list's default. If that is a question, a rule of the user answers it.
     pub fn decide(&self, words: &[String]) -> RuleMatch {
         let answers = self.lists.iter().filter_map(|list| list.decide(words));
         let decided = strictest(answers).unwrap_or(RuleMatch {
@@ -369,7 +369,7 @@ impl ShellRules {
         }
     }
 
-    /// The same where only rules speak: none, if none of them matches.
+    /// As [`ShellRules::decide`] with rules alone: `None` if no rule matches.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -395,7 +395,7 @@ impl ShellRules {
             .filter(|programs| programs.say_something())
     }
 
-    /// The person's rules for this project, with where they stand.
+    /// Returns the user's rules for this project, with their locations.
     pub fn personal_rules(&self) -> impl Iterator<Item = (&str, &ConfigOrigin)> {
         let rules = self.personal.iter();
         rules.map(|rule| (rule.pattern.text(), &rule.origin))
@@ -467,7 +467,7 @@ impl RuleMatch {
         self.verdict
     }
 
-    /// The pattern that matched; none: the default answered.
+    /// Returns the pattern that matched; `None` if the default answered.
     #[must_use]
     pub fn rule(&self) -> Option<&str> {
         self.rule.as_deref()
@@ -479,13 +479,13 @@ impl RuleMatch {
         self.why.as_deref()
     }
 
-    /// Where the rule (or the `shell` section, for its default) stands.
+    /// Returns the location of the rule (or of the `shell` section, for its default).
     #[must_use]
     pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 
-    /// `true` if a rule of the person's for this project answered what would have been asked.
+    /// `true` if a rule of the user for this project answered the question.
     #[must_use]
     pub fn is_personal(&self) -> bool {
         self.verdict == Verdict::Allow && self.origin.layer() == Layer::User

@@ -1,11 +1,11 @@
-//! Consent: what may happen unasked, what is asked, what never happens. Capability (may the mount
-//! be written at all) is a different axis; the stricter of the two holds.
+//! Consent: operations that happen unasked, are asked about, or never happen. Capability (may the
+//! mount be written at all) is a different axis; the stricter of the two holds.
 
 use std::collections::BTreeMap;
 
 use crate::syntax::text::{ConfigOrigin, SourceLocation};
 
-/// What happens when a worker wants something. Ordered by strictness, so the meet is `max`.
+/// The decision about an operation of a worker. Ordered by strictness, so the meet is `max`.
 ///
 /// ```
 /// use sandbox_config::Verdict;
@@ -32,7 +32,7 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// What is done to a file, as far as approval is concerned.
+/// An operation on a file, as far as approval is concerned.
 ///
 /// ```
 /// use sandbox_config::Operation;
@@ -63,9 +63,9 @@ impl std::fmt::Display for Operation {
     }
 }
 
-/// A verdict for each operation on one mount. An operation that nobody has spoken about is
+/// A verdict for each operation on one mount. An operation without an explicit verdict is
 /// *unstated*: a worker's own declaration may still settle it either way, and until then the
-/// mount's default holds. What somebody has stated can only become stricter.
+/// mount's default holds. An explicit verdict can only become stricter.
 ///
 /// ```
 /// use sandbox_config::{MountApproval, Operation, Verdict};
@@ -80,10 +80,10 @@ pub struct MountApproval {
     pub(crate) delete: VerdictSetting,
 }
 
-/// A verdict, and whether somebody said it.
+/// A verdict, explicit or by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VerdictSetting {
-    /// Nobody said anything; this verdict holds meanwhile.
+    /// No file sets a verdict; this one holds meanwhile.
     Default(Verdict),
     Explicit(Verdict),
 }
@@ -95,8 +95,8 @@ impl VerdictSetting {
         }
     }
 
-    /// The strictest that may still be loosened to: the right that is held, as opposed to what is
-    /// used. Monotone under every declaration.
+    /// Returns the strictest verdict that may still be loosened to: the right that is held, as
+    /// opposed to the one in use. Monotone under every declaration.
     pub(crate) fn ceiling(self) -> Verdict {
         match self {
             VerdictSetting::Default(_) => Verdict::Allow,
@@ -121,7 +121,7 @@ impl MountApproval {
         delete: VerdictSetting::Default(Verdict::Allow),
     };
 
-    /// What holds for an operation.
+    /// Returns the verdict for an operation.
     #[must_use]
     pub fn verdict(&self, operation: Operation) -> Verdict {
         self.stated(operation).verdict()
@@ -187,7 +187,7 @@ impl Risk {
         }
     }
 
-    /// What holds when neither the project nor the tool says anything (decisions 16).
+    /// Returns the verdict if neither the project nor the tool sets one (decisions 16).
     #[must_use]
     pub fn safe_default(self) -> Verdict {
         match self {
@@ -213,18 +213,18 @@ impl std::fmt::Display for Risk {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApprovalMode {
-    /// Whatever would be asked is allowed; what is blocked stays blocked.
+    /// A question is answered with yes; a blocked call stays blocked.
     Auto,
     /// The rules decide.
     Tool,
     /// Everything that is not read-only is asked about.
     Manual,
-    /// Whatever would be asked is blocked.
+    /// A question is answered with no.
     Deny,
 }
 
 impl ApprovalMode {
-    /// What the mode makes of a verdict. Never turns a Block into anything else.
+    /// Applies the mode to a verdict. Never turns a Block into anything else.
     #[must_use]
     pub fn answer(self, verdict: Verdict, risk: Risk) -> Verdict {
         match (self, verdict) {
@@ -252,7 +252,7 @@ impl std::fmt::Display for ApprovalMode {
     }
 }
 
-/// The tool axis of approval: the mode, and what the project says about risks and tools.
+/// The tool axis of approval: the mode, and the project's rules for risks and tools.
 ///
 /// ```
 /// use sandbox_config::{ApprovalPolicy, ApprovalMode, Risk, Verdict};
@@ -268,11 +268,11 @@ pub struct ApprovalPolicy {
     pub(crate) by_risk: BTreeMap<Risk, ApprovalRequirement>,
     pub(crate) by_tool: BTreeMap<String, ApprovalRequirement>,
     pub(crate) timeout_s: u64,
-    /// What the person's own file asks for, whatever the project says.
+    /// The requirements of the user file, independent of the project.
     pub(crate) floor: MinimumStrictness,
 }
 
-/// What a rule about a tool or a risk decides, and where that stands.
+/// The verdict of a rule about a tool or a risk, and its location.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ApprovalRequirement {
     pub(crate) verdict: Verdict,
@@ -319,32 +319,32 @@ impl ApprovalPolicy {
         self.mode
     }
 
-    /// Where the mode is said; none: it is the default.
+    /// Returns the location of the mode; `None` if it is the default.
     #[must_use]
     pub fn mode_at(&self) -> Option<&ConfigOrigin> {
         self.mode_at.origin()
     }
 
-    /// Seconds after which a question that nobody answered counts as no.
+    /// Returns the seconds after which an unanswered question counts as no.
     #[must_use]
     pub fn timeout_s(&self) -> u64 {
         self.timeout_s
     }
 
-    /// What the project says about a risk, if it says anything.
+    /// Returns the project's verdict for a risk, if it has one.
     #[must_use]
     pub fn for_risk(&self, risk: Risk) -> Option<Verdict> {
         self.by_risk.get(&risk).map(|asks| asks.verdict)
     }
 
-    /// What the project says about one tool, if it says anything.
+    /// Returns the project's verdict for one tool, if it has one.
     #[must_use]
     pub fn for_tool(&self, tool: &str) -> Option<Verdict> {
         self.by_tool.get(tool).map(|asks| asks.verdict)
     }
 
-    /// The key that [`ApprovalPolicy::tool`] rests on, and where it stands; none: nobody has said
-    /// anything about the tool or its risk.
+    /// Returns the key behind [`ApprovalPolicy::tool`] and its location; `None` if no file names
+    /// the tool or its risk.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -365,7 +365,7 @@ impl ApprovalPolicy {
         said.map(|(key, asks)| (key, asks.at.origin()))
     }
 
-    /// The same for what the person's own file asks for, whatever the project says.
+    /// As [`ApprovalPolicy::tool_at`] for the requirements of the user file.
     #[must_use]
     pub fn least_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&ConfigOrigin>)> {
         let by_tool = self.floor.tools.get(tool);
@@ -383,8 +383,8 @@ impl ApprovalPolicy {
         place.or_else(mode).map(|(key, at)| (key, at.origin()))
     }
 
-    /// The tool axis, before the mode: override, else risk, else what the tool itself says
-    /// (`requires`), else the safe default. A matching shell rule replaces this answer.
+    /// Returns the verdict of the tool axis, before the mode: override, else risk, else the tool's
+    /// own (`requires`), else the safe default. A matching shell rule replaces this answer.
     #[must_use]
     pub fn tool(&self, tool: &str, risk: Risk, requires: Option<bool>) -> Verdict {
         self.for_tool(tool)
@@ -394,7 +394,7 @@ impl ApprovalPolicy {
             .max(self.least(tool, risk))
     }
 
-    /// What holds whatever a rule or a mode says: the person's own file may want to be asked.
+    /// Returns the lower limit for every rule and mode: the user file may require a question.
     #[must_use]
     pub fn least(&self, tool: &str, risk: Risk) -> Verdict {
         let tool = self.floor.tools.get(tool);
@@ -404,8 +404,8 @@ impl ApprovalPolicy {
             .unwrap_or(Verdict::Allow)
     }
 
-    /// What the modes make of a verdict about a call: the project's and the person's own, and
-    /// never less than [`ApprovalPolicy::least`].
+    /// Applies the project's and the user's mode to a verdict about a call; never less than
+    /// [`ApprovalPolicy::least`].
     #[must_use]
     pub fn answer(&self, tool: &str, risk: Risk, verdict: Verdict) -> Verdict {
         let least = self.least(tool, risk);
@@ -420,9 +420,9 @@ impl ApprovalPolicy {
         answer
     }
 
-    /// The meet with what the person's own file says, or a worker's.
+    /// Returns the meet with the policy of the user file, or of a worker.
     pub(crate) fn at_most(mut self, own: &ApprovalPolicy) -> ApprovalPolicy {
-        // Whoever says `auto` wants to be asked by nobody; what is blocked stays blocked.
+        // The mode `auto` disables questions; a blocked call stays blocked.
         let counts = match own.mode {
             ApprovalMode::Auto => Verdict::Block,
             ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => Verdict::Ask,

@@ -1,5 +1,5 @@
-//! Which front-end a project file speaks, and what it lowers to. Exactly one per file: two would
-//! be two opinions about one tree.
+//! Chooses the front-end of a project file and lowers it. Exactly one per file: two would be two
+//! opinions about one tree.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::yaml::YamlEntry;
 
-/// What the project holds without a front-end key.
+/// The mounts of a project without a front-end key.
 enum DefaultFrontEnd {
     DefaultZones,
     /// Seed 001: a program without a sandbox has no files.
@@ -33,7 +33,7 @@ impl DefaultFrontEnd {
     }
 }
 
-/// Read the front-end of `sandbox`, if there is one.
+/// Reads the front-end of `sandbox`, if it has one.
 pub(crate) fn mount_table(
     walk: &mut LoadContext<'_>,
     section: Option<&MappingFields<'_>>,
@@ -70,7 +70,7 @@ pub(crate) fn mount_table(
 
 /// The front-ends that a section speaks, each with a key that says so, in the file's order.
 fn spoken<'n>(section: &MappingFields<'n>) -> Vec<(FrontEnd, &'n YamlEntry)> {
-    // `root` belongs to zones if anything else says that there are zones (decisions 14).
+    // `root` belongs to zones if another key declares zones (decisions 14).
     let has_zones = section.get("zones").or(section.get("mode"));
     let root = match has_zones {
         Some(_) => section.get("readonly"),

@@ -1,6 +1,6 @@
-//! The front-ends: what project files call the directories they give. All lower to the same rows
-//! of one mount table; which one it was decides the words of messages and what a called worker
-//! without a declaration gets (behaviour C1, C2).
+//! The front-ends: how project files name the directories they give. All lower to rows of one mount
+//! table; the front-end decides the words of messages and the access of a called worker without a
+//! declaration (behaviour C1, C2).
 
 pub(crate) mod choose;
 mod mount_table;
@@ -22,7 +22,7 @@ mod zones;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrontEnd {
-    /// `zones`: named directories, at `/name`. What holds without any key, too.
+    /// `zones`: named directories, at `/name`. Also the default without any key.
     Zones,
     /// `root` alone: one directory, at `/`.
     Root,
@@ -35,8 +35,8 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
-    /// A sandbox path as messages show it where nobody asked for it in words of their own:
-    /// `./portfolio` in a project with `paths`, `/data` otherwise.
+    /// Returns a sandbox path as messages show it if the user did not write it: `./portfolio` in a
+    /// project with `paths`, `/data` otherwise.
     ///
     /// ```
     /// use sandbox_config::FrontEnd;
@@ -53,7 +53,7 @@ impl FrontEnd {
         }
     }
 
-    /// What people call one of its directories.
+    /// Returns the word for one of its directories.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             FrontEnd::Zones => "zone",
@@ -62,7 +62,8 @@ impl FrontEnd {
         }
     }
 
-    /// What a called worker without a `sandbox` key gets, unless `sandbox.default` says it.
+    /// Returns the access of a called worker without a `sandbox` key, unless `sandbox.default` sets
+    /// it.
     pub(crate) fn undeclared(self) -> DefaultAccess {
         match self {
             FrontEnd::Zones => DefaultAccess::Nothing,

@@ -1,9 +1,9 @@
-//! The mount table that every front-end is lowered to, and what no table may hold: two rows at
-//! one place, one file under two sets of rights, a name that the system needs.
+//! The mount table that every front-end is lowered to, and its invariants: no two rows at one path,
+//! no file under two sets of rights, no name that the system needs.
 //!
-//! A row may lie below another one: as a part of it (`/vendor` below `/` is the directory `vendor`
-//! of what is at `/`), or as another directory, which covers what the outer one has there. The
-//! deepest row has a path. No file is shown twice, so rights differ by place, never by name.
+//! A row may be below another one: as a part of it (`/vendor` below `/` is the directory `vendor`
+//! of the mount at `/`), or as another directory, which covers the outer one's there. The deepest
+//! row has a path. No file is shown twice, so rights differ by path, never by name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,11 +17,11 @@ use crate::syntax::text::Span;
 #[derive(Debug)]
 pub(crate) struct MountEntry {
     pub(crate) mount: Mount,
-    /// What messages call it: a zone's name, a mount's target, a listed path as written.
+    /// The name in messages: a zone's name, a mount's target, a listed path as written.
     pub(crate) shown: String,
-    /// Where its name stands.
+    /// Location of its name.
     pub(crate) named_at: Span,
-    /// Where its host path stands.
+    /// Location of its host path.
     pub(crate) path_at: Span,
 }
 
@@ -55,7 +55,7 @@ fn report_twins(reports: &mut Reports, rows: &[MountEntry], noun: &str) {
     }
 }
 
-/// Sorted by components, whatever lies below a place follows it directly; so each row is compared
+/// Sorted by components, every path below a directory follows it directly; so each row is compared
 /// with the ones around it only, and ten thousand rows are read in one go.
 fn report_targets(reports: &mut Reports, rows: &[MountEntry], noun: &str) {
     let mut sorted: Vec<&MountEntry> = rows.iter().collect();
@@ -119,15 +119,15 @@ fn last_name(target: &str) -> &str {
     target.rsplit('/').next().unwrap_or(target)
 }
 
-/// Whether `inner` is what `outer`'s directory holds at the place of `inner`'s target.
+/// Returns `true` if `inner` is the directory of `outer` at `inner`'s target.
 pub(crate) fn is_part(outer: &Mount, inner: &Mount) -> bool {
     Path::new(&inner.target)
         .strip_prefix(&outer.target)
         .is_ok_and(|rest| !rest.as_os_str().is_empty() && inner.host == outer.host.join(rest))
 }
 
-/// What is wrong with the name of a directory at the sandbox's root: it is a tool's argument, a
-/// directory that commands see, and a word in messages.
+/// Returns the problem with the name of a directory at the sandbox's root: it is a tool's argument,
+/// a directory that commands see, and a word in messages.
 pub(crate) fn name_problem(name: &str, noun: &str) -> Option<Diagnostic> {
     let plain = name
         .chars()

@@ -1,6 +1,6 @@
-//! Front-end M: a list of directories, each with its place in the tree. A target is `/`, `/name`,
-//! or a place below another mount: a part of that mount with rights of its own, or another
-//! directory that covers what the mount has there.
+//! Front-end M: a list of directories, each with its path in the tree. A target is `/`, `/name`, or
+//! a path below another mount: a part of that mount with rights of its own, or another directory
+//! that covers the mount's own there.
 
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
@@ -58,7 +58,7 @@ fn row(walk: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<Moun
         }
     };
     let target = target?;
-    // By target, which stays what it is when the list is sorted.
+    // By target, which does not change when the list is sorted.
     let key = format!("sandbox.mounts[{target}].source");
     let outside = is_outside(walk, &host, mode, &key, span);
     if !host.exists() && !outside {
@@ -101,7 +101,7 @@ fn row(walk: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<Moun
     })
 }
 
-/// The target without its first `/`, which is the name of what is at `/`.
+/// Returns the target without its first `/`, or the name of the mount at `/`.
 pub(crate) fn name_of(target: &str) -> String {
     match target.strip_prefix('/') {
         Some(name) if !name.is_empty() => name.to_owned(),
@@ -134,7 +134,7 @@ fn normal_target(text: &str) -> Result<String, Box<Diagnostic>> {
     }
 }
 
-/// Patterns and escapes would make a place stand for others.
+/// Patterns and escapes would make one path represent others.
 pub(crate) fn is_component(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && name.len() <= 255

@@ -20,7 +20,7 @@ pub(crate) const VERDICTS: [(&str, Verdict); 3] = [
     ("blocked", Verdict::Block),
 ];
 
-/// How a front-end spells a named directory, and what holds for one that says nothing.
+/// How a front-end spells a named directory, and the defaults of an empty one.
 #[derive(Debug)]
 pub(crate) struct NamedMountSyntax {
     pub(crate) noun: &'static str,
@@ -89,7 +89,7 @@ fn row(
             return None;
         }
     };
-    // Below a root, whoever names the root says what is written.
+    // Below a root, the file that names the root is responsible for the path.
     let said_by = match reach {
         PathScope::Below(below) => below.at.as_ref(),
         PathScope::Anywhere => Some(span),

@@ -1,5 +1,5 @@
-//! Where on the host a directory of the config lies: one reading of paths for all front-ends, so
-//! that none of them has a laxer rule about `..`, links, or what leaves the project.
+//! Resolves host directories of the config: one reading of paths for all front-ends, so that none
+//! of them has a laxer rule about `..`, links, or paths that leave the project.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -29,7 +29,7 @@ impl HostPath {
     }
 }
 
-/// What a project file writes instead of a path: the directory that each run has of its own.
+/// A project file writes this instead of a path: the directory that each run has of its own.
 const RUN_WORKSPACE: &str = "run:workspace";
 
 /// The directory of a mount: a path as [`place`] reads it, or the run's own.
@@ -52,13 +52,13 @@ pub(crate) fn place_mount(
 /// How far a path may lead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PathScope<'a> {
-    /// Below this directory and through no link, whoever says otherwise.
+    /// Below this directory and through no link, without exception.
     Below(&'a BaseDir),
-    /// From the project directory to anywhere; what leaves it asks for a person's yes.
+    /// From the project directory to anywhere; a path that leaves it asks for a person's yes.
     Anywhere,
 }
 
-/// A directory, and who says that it is this one; none: nobody, it is forge's own.
+/// A base directory and the location that names it; `None` if it is forge's own.
 #[derive(Clone, Debug)]
 pub(crate) struct BaseDir {
     pub(crate) dir: PathBuf,
@@ -66,7 +66,7 @@ pub(crate) struct BaseDir {
     pub(crate) bounds: &'static ScopeMessages,
 }
 
-/// What is said of a path that does not stay below.
+/// Messages about a path that does not stay below.
 #[derive(Debug)]
 pub(crate) struct ScopeMessages {
     pub(crate) leaves: &'static str,
@@ -74,7 +74,7 @@ pub(crate) struct ScopeMessages {
     pub(crate) link_help: &'static str,
 }
 
-/// `noun`: what the directory is to be, for messages.
+/// Resolves a path. `noun`: the role of the directory, for messages.
 pub(crate) fn place(
     walk: &LoadContext<'_>,
     text: &str,
@@ -123,9 +123,9 @@ pub(crate) fn place(
     }
 }
 
-/// Whether the directory lies outside the project. A person must have agreed to that, to a link on
-/// the way, and to changing files that nothing could bring back. `span`: what says where the
-/// directory is.
+/// Returns `true` if the directory is outside the project. A person must have agreed to that, to a
+/// link on the way, and to changing files that nothing could bring back. `span`: location of the
+/// path.
 pub(crate) fn is_outside(
     walk: &mut LoadContext<'_>,
     host: &HostPath,
@@ -160,11 +160,11 @@ pub(crate) fn is_outside(
     outside
 }
 
-/// Below it lies what forge itself makes for workers.
+/// Forge creates the directories of workers below it.
 pub(crate) const OWN_ROOT: &str = ".sandbox";
 
-/// Whether there is anything in a directory that could be lost; one that cannot be listed may.
-/// Project files are never written, so they are not at stake.
+/// Returns `true` if a directory contains files that could be lost, or cannot be listed. Project
+/// files are never written, so they are not at stake.
 fn holds_files(dir: &Path) -> bool {
     let own = |name: &OsStr| PROJECT_FILES.iter().any(|own| name == *own) || name == OWN_ROOT;
     match std::fs::read_dir(dir) {
@@ -173,8 +173,8 @@ fn holds_files(dir: &Path) -> bool {
     }
 }
 
-/// Whether version control keeps what a directory held: a `.git` at it or above, below the home
-/// directory.
+/// Returns `true` if version control keeps the contents of a directory: a `.git` at it or above,
+/// below the home directory.
 fn in_repository(dir: &Path, home: Option<&Path>) -> bool {
     let home = home.and_then(|home| home.canonicalize().ok());
     dir.ancestors()
@@ -201,8 +201,8 @@ pub(crate) fn climbs(path: &Path) -> bool {
 /// Longer ones no system call takes.
 const MAX_PATH: usize = 4096;
 
-/// `..` is resolved in the text first; then what exists is resolved by the system.
-/// What has to lie `below` the base is not named by a link that leads out of it.
+/// `..` is resolved in the text first; then the system resolves the existing part. A path that must
+/// stay `below` the base is not named by a link that leads out of it.
 fn resolve(base: &Path, written: &Path, below: bool) -> Result<HostPath, String> {
     let plain = normal(&base.join(written));
     if let Ok(found) = std::fs::symlink_metadata(&plain) {

@@ -76,7 +76,7 @@ pub(crate) fn read(
     Some(mount(host, mode, span.origin(), mode_origin))
 }
 
-/// The whole directory, without a word from anybody (decisions 17).
+/// Returns the mount of the whole directory, without a key (decisions 17).
 pub(crate) fn whole(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mount> {
     if dir.parent().is_none() {
         let message = "the root of the file system cannot be a project";

@@ -53,12 +53,12 @@ pub(crate) struct Placing {
     placement: Placement,
     /// `sandbox.root`, for sandboxed zones.
     root: BaseDir,
-    /// Where `mode` stands.
+    /// Location of `mode`.
     mode_at: Option<Span>,
 }
 
 impl Placing {
-    /// The directory below which every zone lies, and nothing of the person's own.
+    /// Returns the directory that contains every zone, and nothing of the user's own.
     pub(crate) fn ephemeral_root(&self) -> Option<PathBuf> {
         match self.placement {
             Placement::Sandboxed => Some(self.root.dir.clone()),
@@ -66,7 +66,7 @@ impl Placing {
         }
     }
 
-    /// What holds without a word.
+    /// Returns the default.
     pub(crate) fn unstated(found: &ProjectLocation) -> Placing {
         Placing {
             placement: Placement::Sandboxed,
@@ -122,7 +122,7 @@ impl Placing {
         }
     }
 
-    /// What says where the default zones are; none: nobody.
+    /// Returns the location that sets where the default zones are; `None` if no key does.
     fn said_by(&self) -> Option<&Span> {
         match self.placement {
             Placement::Direct => self.mode_at.as_ref(),

@@ -1,4 +1,4 @@
-//! From the merged tree to the ceiling: mounts, guards, and the sections that bind everybody.
+//! From the merged tree to the ceiling: mounts, guards, and the sections that bind every worker.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::syntax::keys;
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlNode, YamlValue};
 
-/// What the walk over the merged tree yields.
+/// The result of reading the merged tree.
 pub(crate) struct ReadProject {
     pub(crate) ceiling: Grant,
     pub(crate) delegation: Delegation,
@@ -160,7 +160,7 @@ fn delegation(reports: &mut Reports, top: &MappingFields<'_>, front: FrontEnd) -
     delegation
 }
 
-/// `child_sandbox_policy`: who calls whom says nothing about files in seed 004's projects.
+/// `child_sandbox_policy`: delegation does not pass on files in seed 004's projects.
 fn own_policy(reports: &mut Reports, section: &MappingFields<'_>, front: FrontEnd) -> bool {
     let words = [("intersect", false), ("own", true)];
     let own = section.word(reports, "child_sandbox_policy", &words) == Some(true);
@@ -190,7 +190,7 @@ pub(crate) fn version(reports: &mut Reports, top: &MappingFields<'_>) {
     }
 }
 
-/// Where a key's value stands; the mapping itself if the key is absent.
+/// Returns the location of a key's value, or of the mapping itself if the key is absent.
 fn value_span(fields: &MappingFields<'_>, key: &'static str) -> Span {
     fields
         .get(key)
@@ -269,7 +269,7 @@ fn sandbox(
     let (front, mut mounts) = mount_table(walk, section.as_ref(), found);
     ceiling.front = front;
     ceiling.undeclared = front.undeclared();
-    // Before what holds for every mount.
+    // Before the settings that apply to every mount.
     run_storage::knowledge_base(walk, top, &mut mounts);
     ceiling.mounts = mounts.into();
     let Some(section) = section else {
@@ -306,7 +306,7 @@ fn sandbox(
     ceiling.hide = without(&DEFAULT_HIDE, &gone);
     let known = &keys::UNPROTECTABLE;
     let mut gone = taken_back(walk, &section, "unprotect", known, &trust_rules::UNPROTECT);
-    // File tools write it never, and what commands make of it is looked at.
+    // File tools never write it, and a check reads the commands' changes of it.
     let asked = gone.len();
     gone.retain(|name| name != keys::GIT_CONFIG);
     ceiling.confinement.check_git_config = gone.len() < asked;
@@ -365,8 +365,8 @@ fn without(rows: &[&str], gone: &[String]) -> Arc<[String]> {
         .collect()
 }
 
-/// `protect` and `hide`: names that count anywhere, and paths as workers see them. Of a path each
-/// mount that it lies in keeps its own part.
+/// `protect` and `hide`: names that count anywhere, and paths as workers see them. Each mount that
+/// contains a path keeps its own part of the path.
 fn patterns(
     reports: &mut Reports,
     section: &MappingFields<'_>,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
-/// The names of a project file, in the order in which messages name them. All are read the same
-/// way (behaviour C5), and two in one directory are an error. `forge init` writes the first.
+/// The names of a project file, in the order in which messages name them. All are read alike
+/// (behaviour C5), and two in one directory are an error. `forge init` writes the first.
 ///
 /// ```
 /// assert!(sandbox_config::PROJECT_FILES.contains(&"forge.yaml"));
@@ -24,7 +24,7 @@ pub const PROJECT_FILES: [&str; 6] = [
 /// More directories than any path has.
 const MAX_DEPTH: usize = 4096;
 
-/// The project file above `start` (canonical), if there is one.
+/// Returns the project file above `start` (canonical), if one exists.
 pub(crate) fn discover(
     start: &Path,
     home: Option<&Path>,
@@ -33,8 +33,8 @@ pub(crate) fn discover(
     let device = std::fs::metadata(start).map(|metadata| metadata.dev()).ok();
     for (step, dir) in start.ancestors().take(MAX_DEPTH).enumerate() {
         let crossed = std::fs::metadata(dir).map(|metadata| metadata.dev()).ok() != device;
-        // The home directory is searched only by who starts there: a file in it would otherwise
-        // govern everything below.
+        // The home directory is searched only if the search starts in it: a file in it would
+        // otherwise govern everything below.
         if step > 0 && (crossed || home == Some(dir)) {
             return Ok(None);
         }
@@ -68,8 +68,8 @@ pub(crate) fn discover(
     Ok(None)
 }
 
-/// Whether something stands there that could be meant. A socket is not: while a command runs, or
-/// after its caller was killed, it holds the place of a project file that is absent.
+/// Returns `true` if the path exists as a possible project file. A socket is not one: while a
+/// command runs, or after its caller was killed, it is the placeholder of an absent project file.
 fn stands(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket())
 }

@@ -127,7 +127,7 @@ fn runners(
     }
 }
 
-/// What says which network containers have, or else the whole section.
+/// Returns the node that sets the network of containers, or else the whole section.
 fn network_at(docker: &YamlNode) -> &YamlNode {
     let own = match &docker.value {
         YamlValue::Map(entries) => entries.iter().find(|entry| entry.key == "network_default"),
@@ -183,7 +183,7 @@ fn docker(walk: &mut LoadContext<'_>, node: &YamlNode) -> DockerSettings {
     docker
 }
 
-/// The image decides what runs, so one that a repository names needs a yes.
+/// The image decides which programs run, so one that a repository names needs a yes.
 fn image(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<String> {
     let image = section.string(&mut walk.reports, "image")?;
     let plain = image

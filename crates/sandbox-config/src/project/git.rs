@@ -1,9 +1,9 @@
-//! `git` but for its `mode`: repositories, what staged commits say of themselves, and how forge
-//! says who is asking.
+//! `git` except its `mode`: repositories, the text of staged commits, and forge's credentials for
+//! servers.
 //!
-//! An address is a directory here, or whatever the program that loads makes of the text
-//! ([`Sources::repository_check`]): there is one place that takes addresses apart, and it is not in
-//! this crate. What comes back is the one spelling that rights are compared by.
+//! An address is a directory here, or any text that the loading program can parse
+//! ([`Sources::repository_check`]): exactly one module parses addresses, and it is not in this
+//! crate. It returns the one spelling that rights are compared by.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
-/// What staged commits say of themselves, and how forge says who is asking.
+/// The text of staged commits, and forge's credentials for servers.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -50,7 +50,7 @@ pub struct GitSettings {
     author: String,
     trailer: Option<String>,
     credentials: Vec<GitCredential>,
-    /// The project names these, and nobody has agreed.
+    /// Servers that the project names without the user's agreement.
     untrusted: Vec<String>,
 }
 
@@ -66,19 +66,19 @@ impl Default for GitSettings {
 }
 
 impl GitSettings {
-    /// Who staged commits are by: `name <address>`.
+    /// Returns the author of staged commits: `name <address>`.
     #[must_use]
     pub fn author(&self) -> &str {
         &self.author
     }
 
-    /// The last line of what they say, `Word: text`; none: nothing is added.
+    /// Returns the last line of their message, `Word: text`; `None` if nothing is added.
     #[must_use]
     pub fn trailer(&self) -> Option<&str> {
         self.trailer.as_deref()
     }
 
-    /// How forge says who is asking, each server once.
+    /// Returns the credentials, each server once.
     #[must_use]
     pub fn credentials(&self) -> &[GitCredential] {
         &self.credentials
@@ -91,7 +91,7 @@ impl GitSettings {
     }
 }
 
-/// How forge says to one server who is asking. Never a secret itself.
+/// The source of the credentials for one server. Never a secret itself.
 ///
 /// See [`GitSettings`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,14 +114,14 @@ impl GitCredential {
         &self.source
     }
 
-    /// Where it stands.
+    /// Returns its location.
     #[must_use]
     pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 }
 
-/// Where what a server wants to see comes from.
+/// The source of a credential for a server.
 ///
 /// ```
 /// use sandbox_config::CredentialSource;
@@ -137,7 +137,7 @@ pub enum CredentialSource {
     Helper(Vec<String>),
     /// The person's ssh agent signs.
     Agent {
-        /// Which keys hosts have; none: as ssh does without it.
+        /// The keys of hosts; `None`: ssh's own default.
         known_hosts: Option<PathBuf>,
     },
 }
@@ -156,14 +156,14 @@ impl std::fmt::Display for CredentialSource {
 }
 
 const ASSISTED_BY: &str = "Assisted-by: forge";
-/// More than anybody reviews; every worker's list is compared with every row.
+/// More rows than a person reviews; every worker's list is compared with every row.
 const MAX_REPOSITORIES: usize = 256;
 const MAX_CREDENTIALS: usize = 64;
 /// As long as a name in a commit may be.
 const MAX_NAME: usize = 200;
 const MAX_ADDRESS: usize = 1024;
 
-/// The section of a project file; what it gives to workers goes into the ceiling.
+/// Reads the section of a project file; rights of workers go into the ceiling.
 pub(crate) fn read(
     walk: &mut LoadContext<'_>,
     git: &MappingFields<'_>,
@@ -207,7 +207,7 @@ fn author(walk: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<String>
     Some(text.to_owned())
 }
 
-/// The line that is added, if any; none: nothing is said, or what is wrong has been noted.
+/// Returns the line that is added; `None` if the key is absent or its mistake has been noted.
 fn trailer(walk: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<Option<String>> {
     let text = git.string(&mut walk.reports, "trailer")?;
     match text {
@@ -250,7 +250,7 @@ fn bad(
 /// An item of `repositories`.
 struct RepositoryItem<'n> {
     text: &'n str,
-    /// Where the address stands.
+    /// Location of the address.
     span: &'n Span,
     located: RepositoryAddress,
     access: Mode,
@@ -291,7 +291,7 @@ fn granted(walk: &mut LoadContext<'_>, entry: &YamlEntry, mounts: &[Mount]) -> V
     list
 }
 
-/// A directory that workers write themselves, or that is nobody's but forge's.
+/// Returns the problem with a directory that workers write themselves, or that belongs to forge.
 fn place_is_odd(
     walk: &mut LoadContext<'_>,
     item: &RepositoryItem<'_>,
@@ -321,7 +321,7 @@ fn place_is_odd(
     }
 }
 
-/// A key in a variable of commands would be everybody's.
+/// Every command could read a key in one of its variables.
 pub(crate) fn keep_from_commands(walk: &mut LoadContext<'_>, git: &GitSettings, ceiling: &Grant) {
     for one in &git.credentials {
         let CredentialSource::Variable(name) = &one.source else {
@@ -396,7 +396,7 @@ fn item<'n>(
             let item = MappingFields::open(&mut walk.reports, node, path, table)?;
             let words = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];
             let access = item.word(&mut walk.reports, "access", &words);
-            // What is wrong has been noted: what was meant may be less than what it means unsaid.
+            // The mistake has been noted: the intended access may be less than the default.
             let access_is_bad = item.get("access").is_some() && access.is_none();
             let Some(entry) = item.get("repo") else {
                 let help = "for example `repo: octo/reports`";
@@ -504,7 +504,8 @@ pub(crate) fn locate(
     })
 }
 
-/// Whether a name or a password stands before the host; for ssh a name does.
+/// Returns `true` if the text has a name or a password before the host; for ssh a name belongs
+/// there.
 fn holds_password(text: &str) -> bool {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let authority = rest.split('/').next().unwrap_or(rest);
@@ -534,7 +535,7 @@ fn checked(walk: &LoadContext<'_>, address: &str) -> Result<String, String> {
 
 fn credentials(walk: &mut LoadContext<'_>, node: &YamlNode, settings: &mut GitSettings) {
     const PATH: &str = "git.credentials";
-    // Who writes a token in place of all this has written a token.
+    // A scalar in place of all this may be a token.
     let mut found = Reports::default();
     let named = fields::free_mapping(&mut found, node, PATH).unwrap_or_default();
     let found = found.into_list().into_iter().map(Diagnostic::hiding);
@@ -561,7 +562,7 @@ fn credentials(walk: &mut LoadContext<'_>, node: &YamlNode, settings: &mut GitSe
         }
         let agreed = match project_part(&entry.node) {
             None => true,
-            // What is wrong with it comes first.
+            // Its own mistakes come first.
             Some(_) if walk.reports.errors() > before => true,
             Some(span) => {
                 let key = format!("{PATH}.{}", entry.key);

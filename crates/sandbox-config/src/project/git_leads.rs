@@ -1,7 +1,7 @@
-//! Files in the mounts that the person's git executes or obeys because a configuration says so that
-//! lies outside of them: the person's own, the system's, and that of a repository around a mount or
-//! at the top of another one. They are protected like the names themselves. What a repository in a
-//! mount says about its own files is looked at where it is kept, each time.
+//! Files in the mounts that the user's git executes or obeys because a configuration outside of
+//! them says so: the user's own, the system's, and that of a repository around a mount or at the
+//! top of another one. They are protected like the names themselves. The configuration of a
+//! repository in a mount is read by the guards of that mount, each time.
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -28,7 +28,7 @@ struct GitLeads {
     anywhere: Vec<String>,
 }
 
-/// Adds them to what each mount protects.
+/// Adds them to the protected names of each mount.
 pub(crate) fn protect(sources: &Sources, mounts: &mut [Mount]) {
     let roots: Vec<PathBuf> = mounts.iter().map(|mount| mount.host.clone()).collect();
     let mut found = GitLeads::default();

@@ -1,6 +1,6 @@
-//! `FORGE__SANDBOX__MODE=direct` and `-c sandbox.mode=direct`: the person's own voice, laid over
-//! the project's tree before it is walked. Every node keeps its text, so a mistake in a flag
-//! points at the flag, and a widening value of one's own needs nobody's trust.
+//! `FORGE__SANDBOX__MODE=direct` and `-c sandbox.mode=direct`: settings of the user for one run,
+//! laid over the project's tree before it is read. Every node keeps its text, so a mistake in a
+//! flag points at the flag, and a privileged setting of the user's own needs no trust.
 //!
 //! Mappings merge; lists replace, except `sandbox.protect`, `sandbox.hide`, `shell.deny`,
 //! `log.redact` and blocked shell rules, which unite.
@@ -91,7 +91,7 @@ fn open_quote(problem: &str, text: &Arc<SourceText>) -> Box<Diagnostic> {
     Box::new(problem.at(&Span::start(text)).help(help))
 }
 
-/// `sandbox.zones.data.mode`; a name with a dot in it stands in double quotes.
+/// `sandbox.zones.data.mode`; a name with a dot in it is in double quotes.
 fn flag_parts(key: &str) -> Result<Vec<KeyPart>, &'static str> {
     let mut parts = vec![KeyPart {
         name: String::new(),
@@ -167,12 +167,12 @@ fn clamp(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Lay one over a tree.
+/// Lays one value over a tree.
 pub(crate) fn overlay_value(root: &mut YamlNode, overlay: Overlay) {
     overlay_at(root, &overlay.keys, overlay.node, &mut Vec::new());
 }
 
-/// A value on the way that is no mapping gives way to one.
+/// A value on the way that is not a mapping gives way to one.
 fn overlay_at(node: &mut YamlNode, keys: &[(String, Span)], new: YamlNode, path: &mut Vec<String>) {
     let Some(((key, key_span), rest)) = keys.split_first() else {
         return merge(node, new, path);
@@ -209,7 +209,7 @@ fn overlay_at(node: &mut YamlNode, keys: &[(String, Span)], new: YamlNode, path:
     path.pop();
 }
 
-/// A mapping and yet one value: whoever says a part of it says all of it.
+/// A mapping and yet one value: a layer that sets a part of it sets all of it.
 const NETWORK: [&str; 1] = ["network"];
 
 /// One value over another: mappings key by key, everything else as a whole.
@@ -251,7 +251,7 @@ fn merge(node: &mut YamlNode, new: YamlNode, path: &mut Vec<String>) {
 fn overlay_entry(entries: &mut Vec<YamlEntry>, new: YamlEntry, path: &mut Vec<String>) {
     let above = path.last().map(String::as_str);
     let key = canonical(above, &new.key).to_owned();
-    // The same key twice in one text stays twice: the walk reports it.
+    // A key that occurs twice in one text is kept twice: the reader reports it.
     let found = entries.iter_mut().find(|entry| {
         canonical(above, &entry.key) == key
             && !Arc::ptr_eq(&entry.key_span.text, &new.key_span.text)

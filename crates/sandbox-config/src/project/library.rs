@@ -27,8 +27,8 @@ pub(crate) struct WorkerCatalog {
     pub(crate) dirs: Vec<PathBuf>,
     pub(crate) show_from: PathBuf,
     pub(crate) project: PathBuf,
-    /// Workers read nothing but their own file: of what the project was loaded with, only trust,
-    /// tools and what is out of reach.
+    /// Workers read nothing but their own file: of the project's sources, only trust, tools and the
+    /// paths out of reach.
     pub(crate) sources: Sources,
     pub(crate) own_files: ForgeFiles,
 }

@@ -1,5 +1,5 @@
-//! What every part of the walk over a project shares: where mistakes go, which widening keys were
-//! met, and the sources that the load was given.
+//! The shared context of all readers of a project: the sink of mistakes, the privileged settings so
+//! far, and the sources of the load.
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +14,16 @@ use crate::syntax::text::{ConfigOrigin, Layer, Span};
 pub(crate) struct LoadContext<'s> {
     pub(crate) reports: Reports,
     pub(crate) widening: Vec<PrivilegedSetting>,
-    /// What needs no yes while a directory is empty.
+    /// Settings that need no yes while a directory is empty.
     pub(crate) empty_places: Vec<PrivilegedSetting>,
     pub(crate) sources: &'s Sources,
     /// The project directory, canonical.
     pub(crate) dir: &'s Path,
     /// `sandbox.root`, where zones lie below one.
     pub(crate) ephemeral_root: Option<PathBuf>,
-    /// Where `network` stands.
+    /// Location of `network`.
     pub(crate) network_at: Option<ConfigOrigin>,
-    /// Names that rules give to tools and that are no tool's.
+    /// Names in rules about tools that are not names of tools.
     pub(crate) named_workers: Vec<(String, Span)>,
 }
 
@@ -41,9 +41,9 @@ impl<'s> LoadContext<'s> {
         }
     }
 
-    /// Whether a widening key may have its effect. What a person says for this run always may, and
-    /// a preference of their own. Besides, a user file only limits, so what stands there and still
-    /// widens is what a project asked for.
+    /// Returns `true` if a privileged setting may have its effect. A setting of the user for this
+    /// run always may, and so may a preference of theirs. Besides, a user file only limits, so a
+    /// value from it that still widens is one that the project asked for.
     pub(crate) fn agreed(
         &mut self,
         rule: &'static TrustRule,
@@ -54,7 +54,7 @@ impl<'s> LoadContext<'s> {
         self.agreed_with(rule, key, value, "", span)
     }
 
-    /// Notes what a yes to this key would be, which nobody needs to give now.
+    /// Notes the setting that a yes would cover; the yes is not needed now.
     pub(crate) fn needs_no_yes_yet(
         &mut self,
         rule: &'static TrustRule,
@@ -76,7 +76,8 @@ impl<'s> LoadContext<'s> {
         }
     }
 
-    /// The same for a key whose meaning depends on what stands around it: a yes is bound to both.
+    /// As [`LoadContext::agreed`] for a key whose meaning depends on other keys: a yes is bound to
+    /// both.
     pub(crate) fn agreed_with(
         &mut self,
         rule: &'static TrustRule,

@@ -1,6 +1,6 @@
 //! Variables that make a loader, a shell, an interpreter, a build tool or a pager run code of the
-//! variable's choosing. os-sandbox never passes them on and refuses a policy that says so; here it
-//! is said where it stands.
+//! variable's choosing. os-sandbox never passes them on and refuses a policy that sets them; this
+//! module reports them at their location.
 
 const PREFIXES: [&str; 21] = [
     "LD_",

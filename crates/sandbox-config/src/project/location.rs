@@ -19,7 +19,7 @@ impl ProjectLocation {
         show(&self.start, path)
     }
 
-    /// The same place, for reading a text that is no project's.
+    /// Returns the location for reading a text that is not a project's.
     pub(crate) fn without_file(&self) -> ProjectLocation {
         ProjectLocation {
             start: self.start.clone(),
@@ -52,7 +52,7 @@ pub(crate) fn show(start: &Path, path: &Path) -> String {
 /// ```
 ///
 /// # Errors
-/// There are two project files in one directory, or a directory cannot be looked into.
+/// One directory contains two project files, or a directory cannot be read.
 pub fn project_dir(sources: &Sources) -> Result<PathBuf, Diagnostics> {
     Ok(locate(sources)?.dir)
 }

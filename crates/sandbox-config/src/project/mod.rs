@@ -213,7 +213,7 @@ impl Project {
         &self.dir
     }
 
-    /// The project file, if there is one.
+    /// Returns the project file, if it has one.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
@@ -260,7 +260,7 @@ impl Project {
         EffectiveSettings::new(&self.root, &self.widening, &self.ceiling)
     }
 
-    /// What anybody in this project may hold at most.
+    /// Returns the upper limit of every grant in this project.
     #[must_use]
     pub fn ceiling(&self) -> &Grant {
         &self.ceiling
@@ -278,8 +278,8 @@ impl Project {
         self.delegation.max_children
     }
 
-    /// `sandbox.root`, below which every mount of a sandboxed zone project lies: what is there is
-    /// nobody's to keep (seed 002). None where mounts are directories of the person's own.
+    /// Returns `sandbox.root`, the parent of every mount of a sandboxed zone project: files in it
+    /// are forge's to delete (seed 002). `None` if mounts are directories of the user's own.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -294,7 +294,7 @@ impl Project {
         self.ephemeral_root.as_deref()
     }
 
-    /// Where `limits.max_cost_usd` stands, if anybody says it.
+    /// Returns the location of `limits.max_cost_usd`, if it is set.
     pub(crate) fn cost_at(&self) -> Option<ConfigOrigin> {
         let below = |node: &'_ YamlNode, key: &str| match &node.value {
             YamlValue::Map(entries) => {
@@ -316,19 +316,19 @@ impl Project {
         self.network_at.as_ref()
     }
 
-    /// Where runs are kept; none: in the state directory of whoever runs them.
+    /// Returns the directory of runs; `None`: the state directory of the user who runs them.
     #[must_use]
     pub fn runs_dir(&self) -> Option<&Path> {
         self.kept.runs_dir.as_deref()
     }
 
-    /// Whether what models see and say is kept.
+    /// Returns `true` if the conversation of models is kept.
     #[must_use]
     pub fn keeps_transcripts(&self) -> bool {
         self.kept.transcripts
     }
 
-    /// Texts that nobody is to see, beside the secrets that tools know by themselves.
+    /// Returns texts to redact, beside the secrets that tools know by themselves.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -342,14 +342,14 @@ impl Project {
         &self.kept.redact
     }
 
-    /// What staged commits say of themselves, and how forge says to servers who is asking. Which
-    /// repositories there are is in grants.
+    /// Returns the text of staged commits and forge's credentials for servers. Repositories are in
+    /// grants.
     #[must_use]
     pub fn git(&self) -> &GitSettings {
         &self.git
     }
 
-    /// What is odd and not wrong.
+    /// Returns the warnings.
     #[must_use]
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
@@ -361,9 +361,10 @@ impl Project {
         &self.widening
     }
 
-    /// Directories that workers may change and that are empty now, outside any git repository. As
-    /// soon as one holds files, its key is a widening key. Whoever stores these hashes before
-    /// workers write there is not asked about files that workers made.
+    /// Returns settings for directories that workers may change and that are empty now, outside any
+    /// git repository. As soon as one contains files, its key is a privileged setting. A program
+    /// that stores these hashes before workers write there does not ask about files that workers
+    /// made.
     #[must_use]
     pub fn empty_places(&self) -> &[PrivilegedSetting] {
         &self.empty_places
@@ -385,7 +386,7 @@ impl Project {
         self.library.one(name, &self.ceiling)
     }
 
-    /// What the entry worker holds: the ceiling if it declares no sandbox, else the meet.
+    /// Returns the grant of the entry worker: the ceiling if it declares no sandbox, else the meet.
     ///
     /// # Errors
     /// It declares more than the ceiling.

@@ -7,7 +7,7 @@ impl Project {
     /// The provider of a name: one that forge knows, the person's own, or the project's.
     ///
     /// # Errors
-    /// There is none, or the project names it and you have not agreed to that.
+    /// It does not exist, or the project names it and you have not agreed to that.
     pub fn provider(&self, name: &str) -> Result<&ProviderSettings, UnknownProvider> {
         self.providers.get(name)
     }

@@ -8,10 +8,10 @@ use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys;
 use crate::syntax::yaml::{YamlEntry, YamlValue};
 
-/// More hosts than anybody reviews; also keeps the meet of two lists small.
+/// More hosts than a person reviews; also keeps the meet of two lists small.
 const MAX_HOSTS: usize = 256;
 
-/// Read the key. `None`: what is wrong has been noted.
+/// Reads the key. `None` if a mistake has been noted.
 pub(crate) fn network(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkAccess> {
     match &entry.node.value {
         YamlValue::Map(_) => hosts(reports, entry),

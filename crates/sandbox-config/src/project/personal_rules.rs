@@ -1,8 +1,8 @@
 //! The person's shell rules for one project: commands that this person is not asked about there.
 //!
-//! They are in a file of the person's, one for each project directory, outside the project: one
-//! pattern a line, `#` begins a comment. A rule answers what the project and its workers would ask
-//! about. It never lifts a block, and gives no right that the worker does not have.
+//! They are in a file of the user's, one for each project directory, outside the project: one
+//! pattern a line, `#` begins a comment. A rule answers a question of the project and its workers.
+//! It never lifts a block, and gives no right that the worker does not have.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -83,7 +83,7 @@ impl PersonalRules {
                     rules: Vec::new(),
                 });
             }
-            // Who can write there answers for this person.
+            // A program that can write there answers for this person.
             Ok(meta) if meta.is_file() && meta.mode() & 0o022 != 0 => {
                 let message = format!("cannot use {shown}: other users can write it");
                 let mistake = Diagnostic::error(DiagnosticCode::Unreadable, message).in_file(shown);
@@ -146,7 +146,7 @@ impl PersonalRules {
         &self.text
     }
 
-    /// Returns the rules in the order of the file, with where they stand.
+    /// Returns the rules in the order of the file, with their locations.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ConfigOrigin)> {
         let rules = self.rules.iter();
         rules.map(|rule| (rule.pattern.text(), &rule.origin))
@@ -216,8 +216,8 @@ impl PersonalRules {
             .then(|| lines.filter(|line| line.trim() != pattern).collect())
     }
 
-    /// Returns what is odd about these rules under the rules of a project: that one allows running
-    /// anything, or never answers because what it names is blocked.
+    /// Returns the problems of these rules under the rules of a project: one allows running
+    /// anything, or never answers because its command is blocked.
     #[must_use]
     pub fn review(&self, ceiling: &Grant) -> Vec<Diagnostic> {
         let mut findings = Vec::new();
@@ -226,7 +226,7 @@ impl PersonalRules {
     }
 }
 
-/// Reads the rules of the person for a project, if there are any. Mistakes are reported.
+/// Reads the rules of the user for a project, if they exist. Mistakes are reported.
 pub(crate) fn of_project(
     reports: &mut Reports,
     sources: &Sources,

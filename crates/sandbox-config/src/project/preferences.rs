@@ -23,7 +23,7 @@ pub(crate) struct Preferences {
 /// The keys that are preferences; everything else is authority.
 pub(crate) const KEYS: [&str; 4] = ["name", "model", "entry", "worker_paths"];
 
-/// The layers as they are found, and where each value of each stands.
+/// The layers as they are found, with the location of each value.
 #[derive(Debug)]
 pub(crate) struct Layers {
     figment: Figment,
@@ -44,7 +44,8 @@ impl Layers {
         }
     }
 
-    /// Lay one value over what is there. A value of the wrong type is left out: the walk reports it.
+    /// Lays one value over the earlier ones. A value of the wrong type is left out: the reader
+    /// reports it.
     pub(crate) fn set(&mut self, key: &str, node: &YamlNode) {
         let layer = node.span.layer();
         let Some(value) = plain(node) else { return };
@@ -59,7 +60,7 @@ impl Layers {
         self.origins.insert((key.to_owned(), layer.word()), origin);
     }
 
-    /// The merged values, and where each stands.
+    /// Returns the merged values, and the location of each.
     pub(crate) fn finish(self) -> (Preferences, BTreeMap<String, ConfigOrigin>) {
         let origins = KEYS
             .iter()

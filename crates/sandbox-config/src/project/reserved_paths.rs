@@ -1,7 +1,7 @@
-//! Forge's own directories: what a person agreed to, their own file, the requests that wait for
-//! an answer, and what is kept of runs. Whoever could write there could agree in the person's
-//! name, so no mount may hold one of them, or lie in one. Directories are compared by what they
-//! are and not by how they are written, and what does not exist yet by where it would be made.
+//! Forge's own directories: trust decisions, the user file, the requests that wait for an answer,
+//! and the records of runs. A program that could write there could agree in the person's name, so
+//! no mount may contain one of them, or be inside one. Directories are compared by inode and not by
+//! spelling, and a missing directory by the path where it would be made.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -34,8 +34,8 @@ pub struct ReservedPath {
 }
 
 impl ReservedPath {
-    /// `path` is absolute; `noun` says what it is, and `moved_by` names the variable or key that
-    /// puts it elsewhere.
+    /// `path` is absolute; `noun` describes it, and `moved_by` names the variable or key that puts
+    /// it elsewhere.
     pub fn new(
         path: impl Into<PathBuf>,
         noun: impl Into<String>,
@@ -63,16 +63,16 @@ const MAX_LINKS: usize = 40;
 /// Where a path leads.
 #[derive(Debug, Clone)]
 struct PathTarget {
-    /// What of it exists, without links.
+    /// The existing part of it, without links.
     dir: PathBuf,
-    /// What would have to be made.
+    /// The missing part of it.
     rest: Vec<OsString>,
 }
 
 /// A path followed to its end.
 struct FollowedPath {
     end: PathTarget,
-    /// The directories of the links on the way: who writes there leads the way elsewhere.
+    /// The directories of the links on the way: a program that writes there redirects the way.
     links_in: Vec<PathBuf>,
 }
 
@@ -85,7 +85,7 @@ struct PathComparer {
     ids: HashMap<PathBuf, Option<InodeId>>,
 }
 
-/// Refuses every mount that holds one of `kept_out`, or lies in one.
+/// Refuses every mount that contains one of `kept_out`, or is inside one.
 pub(crate) fn report(
     reports: &mut Reports,
     mounts: &[Mount],
@@ -112,7 +112,7 @@ pub(crate) fn report(
     }
 }
 
-/// Whether the path is one of `kept_out`, or lies in one.
+/// Returns the path of `kept_out` that is or contains this path.
 pub(crate) fn lies_in<'o>(path: &Path, kept_out: &'o [ReservedPath]) -> Option<&'o ReservedPath> {
     let mut places = PathComparer::default();
     let end = follow(path).end;
@@ -121,7 +121,7 @@ pub(crate) fn lies_in<'o>(path: &Path, kept_out: &'o [ReservedPath]) -> Option<&
         .find(|own| places.holds(&follow(&own.path).end, &end))
 }
 
-/// The one of `kept_out` that the path is, holds or lies in.
+/// Returns the path of `kept_out` that this path is, contains or is inside of.
 pub(crate) fn meets<'o>(path: &Path, kept_out: &'o [ReservedPath]) -> Option<&'o ReservedPath> {
     let mut places = PathComparer::default();
     let end = follow(path).end;
@@ -218,8 +218,8 @@ impl PathComparer {
     }
 }
 
-/// Follows a path as the kernel would, also where it does not exist. What we may not look at, a
-/// worker, who is the same user, may not either: it counts as absent.
+/// Follows a path as the kernel would, also where it does not exist. A worker has the user's own
+/// rights on the host, so a directory that we may not read counts as absent.
 fn follow(path: &Path) -> FollowedPath {
     let mut links_in = Vec::new();
     let mut dir = PathBuf::from("/");

@@ -1,6 +1,6 @@
-//! Directories beside the front-end's: `knowledge_base`, which workers are given to read, and
-//! `runs_dir`, where what is kept of runs stands, out of every worker's reach. And `log`: what is
-//! kept.
+//! Directories beside the front-end's: `knowledge_base`, which workers may read, and `runs_dir`,
+//! the directory of recorded runs, out of every worker's reach. And `log`: the contents of a
+//! record.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ use crate::syntax::keys;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::YamlEntry;
 
-/// What is kept of runs, and where.
+/// The contents and the directory of recorded runs.
 #[derive(Clone, Debug)]
 pub(crate) struct RunStorage {
-    /// None: in the state directory of whoever runs.
+    /// `None`: the state directory of the user who runs.
     pub(crate) runs_dir: Option<PathBuf>,
     pub(crate) transcripts: bool,
-    /// Texts that nobody is to see.
+    /// Texts to redact.
     pub(crate) redact: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn kept(
 /// Every text is compared with every place where one of them begins.
 const MAX_REDACTED: usize = 1_000;
 
-/// `log.redact`: what the redactor of tools takes as a secret.
+/// `log.redact`: secrets for the redactor of tools.
 fn redact(walk: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String> {
     let texts = log.strings(&mut walk.reports, "redact").unwrap_or_default();
     let texts = match log.get("redact") {
@@ -177,7 +177,7 @@ fn redact(walk: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String> {
     list
 }
 
-/// `runs_dir`, or `log.dir`: of two, what the stronger layer says.
+/// `runs_dir`, or `log.dir`: of two, the value of the stronger layer.
 fn runs_dir(
     walk: &mut LoadContext<'_>,
     top: &MappingFields<'_>,

@@ -23,7 +23,7 @@ use crate::worker::names::CALL;
 use crate::worker::names::Delegates;
 use crate::worker::names::is_name;
 
-/// `limits`, over what holds without it.
+/// Reads `limits` over the given defaults.
 pub(crate) fn limits(
     reports: &mut Reports,
     entry: Option<&YamlEntry>,
@@ -137,7 +137,7 @@ pub(crate) fn approval(walk: &mut LoadContext<'_>, entry: Option<&YamlEntry>) ->
             continue;
         };
         let key = format!("approval.require_user_permission_by_risk.{risk}");
-        // What is unasked anyway needs nobody's yes.
+        // A call that is unasked by default needs no yes.
         let harmless = verdict > Verdict::Allow || risk.safe_default() == Verdict::Allow;
         if harmless || unasked(walk, &key, &entry.node) {
             let at = SourceLocation::at(&entry.key_span);
@@ -149,7 +149,7 @@ pub(crate) fn approval(walk: &mut LoadContext<'_>, entry: Option<&YamlEntry>) ->
     approval
 }
 
-/// Notes a name that is no tool's: a worker of the project has to have it. The person's own file is
+/// Notes a name that is not a tool's: a worker of the project has to have it. The user file is
 /// about workers of other projects as well, so there only a typo of a tool is refused.
 fn check_tool_or_worker(walk: &mut LoadContext<'_>, entry: &YamlEntry) {
     let name = entry.key.as_str();
@@ -169,8 +169,8 @@ fn check_tool_or_worker(walk: &mut LoadContext<'_>, entry: &YamlEntry) {
     }
 }
 
-/// `approval` of a worker: whatever it says is asked in addition, so nothing needs a yes. It names
-/// tools, and workers that it may call.
+/// `approval` of a worker: it can only add questions, so nothing needs a yes. It names tools, and
+/// workers that it may call.
 pub(crate) fn worker_approval(
     walk: &mut LoadContext<'_>,
     entry: &YamlEntry,
@@ -329,7 +329,7 @@ pub(crate) fn shell(
     let programs = programs(&mut walk.reports, &section);
     let consent = section.get("rules").is_some() || section.get("default").is_some();
     let configured = consent || programs.allow.is_some();
-    // A list of programs alone says what may run, not that it may run unasked.
+    // A list of programs alone decides that a program may run, not that it may run unasked.
     let unstated = if consent {
         Verdict::Block
     } else {
@@ -360,9 +360,9 @@ pub(crate) fn shell(
     (rules, environment(walk, &section))
 }
 
-/// What else decides what a pre-approved command does, as the project's file says it: the rules that
-/// come before it, the ones that block wherever they stand, the default, the programs, and the
-/// variables that programs start with. Nothing that a person says.
+/// Returns the other settings that decide the effect of a pre-approved command, as the project's
+/// file spells them: the rules that come before it, the ones that block at any position, the
+/// default, the programs, and the variables that programs start with. Nothing from the user.
 fn around(section: &MappingFields<'_>, rules: &[(CommandRule, &YamlNode)], own: usize) -> String {
     let rules: Vec<(&str, String)> = rules
         .iter()
@@ -378,7 +378,7 @@ fn around(section: &MappingFields<'_>, rules: &[(CommandRule, &YamlNode)], own: 
     serde_json::json!([rules, rest]).to_string()
 }
 
-/// A value, without what other layers say; none: another layer says it.
+/// Returns a value, without the values of other layers; `None` if another layer sets it.
 pub(crate) fn said(node: &YamlNode) -> Option<serde_json::Value> {
     match &node.value {
         YamlValue::Map(entries) => {
@@ -427,7 +427,7 @@ fn programs(reports: &mut Reports, section: &MappingFields<'_>) -> ProgramLists 
                     .iter()
                     .all(|part| !part.is_empty() && *part != "." && *part != "..");
             let words = text.contains(|c: char| c.is_whitespace() || c.is_control());
-            // What sets a variable is no program, and no command would ever match it.
+            // A word that sets a variable is not a program, and no command would ever match it.
             let sets = text.contains('=');
             if (name || path) && !words && !sets {
                 names.push(text.to_owned());
@@ -648,8 +648,8 @@ fn environment(walk: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Environ
     environment
 }
 
-/// Variables by which a loader or an interpreter is told to run other code: setting one
-/// changes what every allowed command does.
+/// Variables by which a loader or an interpreter is told to run other code: setting one changes the
+/// effect of every allowed command.
 fn hook_agreed(
     walk: &mut LoadContext<'_>,
     name: &str,

@@ -1,5 +1,5 @@
-//! What holds in the end, key by key, and who said it: for `forge config`. Printed without places
-//! it is a project file again, and loads to the same ceiling.
+//! The effective settings, key by key, with the origin of each: for `forge config`. Printed without
+//! origins it is a project file again, and loads to an equal ceiling.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -126,7 +126,7 @@ impl EffectiveSettings {
         }
     }
 
-    /// Every key with a value of its own, in the file's order; what nobody said comes last.
+    /// Returns every key with a value of its own, in the file's order; defaults come last.
     #[must_use]
     pub fn list(&self) -> Vec<Setting> {
         let mut list = Vec::new();
@@ -134,11 +134,10 @@ impl EffectiveSettings {
         list
     }
 
-    /// What stands at a dotted key: a value, or a whole section; null for a key that nobody said
-    /// anything about.
+    /// Returns the value at a dotted key, or a whole section; null for a key that no layer sets.
     ///
     /// # Errors
-    /// There is no such key.
+    /// The key does not exist.
     pub fn get(&self, key: &str) -> Result<serde_json::Value, UnknownKey> {
         let parts: Vec<&str> = key.split('.').collect();
         if let Some(node) = find(&self.root, None, &parts) {
@@ -156,7 +155,7 @@ impl EffectiveSettings {
         })
     }
 
-    /// Where one item of a list stands; none: it is built in, or not in the list.
+    /// Returns the location of one item of a list; `None` if it is built in, or not in the list.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -218,7 +217,7 @@ impl EffectiveSettings {
     }
 }
 
-/// Without extension keys, and with what holds in place of what is ignored.
+/// Removes extension keys, and puts the fallback in place of an ignored value.
 fn remove_empty(node: &mut YamlNode, ignored: &[PrivilegedSetting], above: Option<&str>) {
     match &mut node.value {
         YamlValue::Map(entries) => {
@@ -278,8 +277,8 @@ fn is_item(key: &PrivilegedSetting, item: &YamlNode) -> bool {
     stands_at(key, &item.span) && key.key().ends_with(&format!("[{text}]"))
 }
 
-/// What holds although nobody said it. Only where saying it changes nothing: the front-end is what
-/// it is, and a shell without rules is none.
+/// Applies the defaults. Only where setting a default explicitly changes nothing: the front-end
+/// stays, and a shell without rules stays absent.
 fn apply_defaults(node: &mut YamlNode, table: &'static KeyTable, ceiling: &Grant, path: &str) {
     if matches!(node.value, YamlValue::Null) {
         node.value = YamlValue::Map(Vec::new());
@@ -302,7 +301,7 @@ fn apply_defaults(node: &mut YamlNode, table: &'static KeyTable, ceiling: &Grant
             "shell" | "sandbox.readonly" | "sandbox.network" | "version" => true,
             // Unsaid, these two are as much as the OS sandbox gives by itself.
             "limits.processes" | "limits.memory_mb" => true,
-            // A yes is asked for whoever says it, the built-in value included.
+            // A yes is asked for in every layer, the built-in value included.
             _ if key.trust == "always" => true,
             _ => front && ceiling.front() != FrontEnd::Zones,
         };
@@ -354,7 +353,7 @@ fn entry(key: &str, node: YamlNode) -> YamlEntry {
     }
 }
 
-/// The whole list, what is built in included: every name with its place.
+/// The whole list, with the built-in names: every name with its origin.
 fn guards(root: &mut YamlNode, key: &str, held: &[String]) {
     let YamlValue::Map(top) = &mut root.value else {
         return;
@@ -500,7 +499,7 @@ fn print(out: &mut String, node: &YamlNode, depth: usize, origins: bool) {
     }
 }
 
-/// What stands behind a `:` or a `-`.
+/// Prints the part after a `:` or a `-`.
 fn below(out: &mut String, node: &YamlNode, depth: usize, origins: bool) {
     let is_empty = match &node.value {
         YamlValue::Map(entries) => entries.is_empty(),

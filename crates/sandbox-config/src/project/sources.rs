@@ -1,5 +1,5 @@
-//! Where a configuration comes from. The library looks at no environment of its own: variables,
-//! home and flags are handed in, so a test or another program says exactly what holds.
+//! The sources of a configuration. The library reads no environment of its own: variables, home and
+//! flags are handed in, so a test or another program sets each of them exactly.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,28 +27,28 @@ pub struct Sources {
     /// The environment: `FORGE__…` and `FORGE_MODEL` are read as config, the rest is there for
     /// `${VAR}` in host paths.
     pub env: Vec<(String, String)>,
-    /// What a leading `~` in host paths means, and where discovery stops.
+    /// The value of a leading `~` in host paths, and the end of discovery.
     pub home: Option<PathBuf>,
-    /// The person's own file, if there is one; an absent file is fine.
+    /// The user file, if any; an absent file is fine.
     pub user_file: Option<PathBuf>,
     /// The directory of the person's rules for single projects ([`PersonalRules`]); absent is
     /// fine.
     ///
     /// [`PersonalRules`]: crate::PersonalRules
     pub personal_rules: Option<PathBuf>,
-    /// What the person has agreed to.
+    /// The user's trust decisions.
     pub trust: TrustedSettings,
-    /// What holds when there is no project file.
+    /// The default without a project file.
     pub without_file: WithoutFile,
     /// The tools that exist. Given: unknown names in the config are mistakes.
     pub known_tools: Option<Vec<String>>,
-    /// What makes a JSON Schema valid. Given: a schema of a worker that is not is a mistake.
+    /// The validator of JSON Schemas. If given: an invalid schema of a worker is a mistake.
     pub schema_check: Option<SchemaCheck>,
-    /// What takes addresses of repositories apart. Given: an address that is none is a mistake, and
-    /// two spellings of one are one repository.
+    /// The parser of addresses of repositories. If given: an invalid address is a mistake, and two
+    /// spellings of one are one repository.
     pub repository_check: Option<RepositoryCheck>,
-    /// What no mount may hold or lie in, such as the program's own directories; `runs_dir` is
-    /// always out of reach.
+    /// Paths that no mount may contain or be inside of, such as the program's own directories;
+    /// `runs_dir` is always out of reach.
     pub out_of_reach: Vec<ReservedPath>,
 }
 
@@ -86,11 +86,11 @@ pub enum ConfigChoice {
     Discover,
     /// This file; its directory is the project.
     File(PathBuf),
-    /// None, even if there is one.
+    /// No file, even if one exists.
     None,
 }
 
-/// What the person has agreed to of a project's widening keys.
+/// The user's trust in a project's privileged settings.
 ///
 /// ```
 /// use sandbox_config::TrustedSettings;
@@ -105,7 +105,7 @@ pub enum TrustedSettings {
     Store(BTreeSet<String>),
 }
 
-/// What holds when there is no project file (decisions 17).
+/// The default without a project file (decisions 17).
 ///
 /// ```
 /// use sandbox_config::{load, Sources, WithoutFile};
@@ -135,7 +135,7 @@ pub enum WithoutFile {
 /// ```
 pub type RepositoryCheck = fn(&str) -> Result<String, String>;
 
-/// Says what is wrong with a JSON Schema (draft 2020-12); nothing: it is one.
+/// Returns the mistakes of a JSON Schema (draft 2020-12); empty if it is valid.
 ///
 /// ```
 /// use sandbox_config::{SchemaCheck, SchemaMistake, Sources};
@@ -158,6 +158,6 @@ pub type SchemaCheck = fn(&Json) -> Vec<SchemaMistake>;
 pub struct SchemaMistake {
     /// Where, as a JSON pointer; empty: the whole.
     pub at: String,
-    /// What.
+    /// The mistake.
     pub problem: String,
 }

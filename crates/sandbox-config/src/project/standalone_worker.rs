@@ -1,5 +1,5 @@
-//! A worker file that belongs to no project. Nobody has said what it may touch, so it may touch
-//! nothing (F001-15): least of all the directory in which somebody happens to start it.
+//! A worker file without a project. No file grants it access, so it may touch nothing (F001-15):
+//! least of all the directory in which a person happens to start it.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use crate::syntax::yaml::{self, YamlValue};
 use crate::worker::{Worker, front_matter};
 
 impl Project {
-    /// A worker in a file that is on no search path, and what it holds when a person starts it by
-    /// that file: no files, no commands, no network. What it says of commands and of the network
-    /// is nothing that anybody could give it.
+    /// Returns a worker in a file that is on no search path, and its grant when a person starts it
+    /// by that file: no files, no commands, no network. Its declarations of commands and of the
+    /// network have no effect.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ impl Project {
         let Some(front) = front_matter(&text.text) else {
             return Ok(());
         };
-        // What is wrong with it is said by whoever reads all of it.
+        // The reader of the whole file reports its mistakes.
         let Ok(Some(root)) = yaml::parse_part(&text, front) else {
             return Ok(());
         };

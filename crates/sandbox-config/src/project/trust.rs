@@ -1,6 +1,6 @@
-//! Widening keys: what a file that came with a repository asks of the host. A person says yes to
-//! exactly these keys with exactly these values, in exactly this project; change one and the yes
-//! is gone.
+//! Privileged settings: requests of a file that came with a repository to the host. A person says
+//! yes to exactly these keys with exactly these values, in exactly this project; change one and the
+//! yes is gone.
 
 use std::path::Path;
 
@@ -37,9 +37,9 @@ pub struct PrivilegedSetting {
 }
 
 impl PrivilegedSetting {
-    /// `project` is the canonical project directory; `value` says what the key amounts to (for a
-    /// path: the resolved one), so that a change of the environment asks again; `context` is what
-    /// else decides what the key means, if anything does.
+    /// `project` is the canonical project directory; `value` is the effect of the key (for a path:
+    /// the resolved one), so that a change of the environment asks again; `context` is the rest
+    /// that decides the meaning of the key, if any.
     pub(crate) fn new(
         project: &Path,
         rule: &'static TrustRule,
@@ -90,20 +90,20 @@ impl PrivilegedSetting {
         &self.key
     }
 
-    /// What it amounts to.
+    /// Returns its effect.
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// Where it stands.
+    /// Returns its location.
     #[must_use]
     pub fn origin(&self) -> &ConfigOrigin {
         &self.origin
     }
 
-    /// SHA-256 over the project's directory, the key, its value and what that depends on, in hex: what `forge trust`
-    /// stores, outside the project.
+    /// Returns the SHA-256 over the project's directory, the key, its value and its context, in
+    /// hex: `forge trust` stores it, outside the project.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash

@@ -1,8 +1,8 @@
 //! Every key that needs a person's yes when it comes from a file of the repository (interfaces
-//! 2.6), as one table: which keys, why, and what happens without the yes. The walk asks by rule,
+//! 2.6), as one table: keys, reasons, and the result without the yes. The readers ask by rule,
 //! `docs/configuration.md` prints the table, and a test tries every example both ways.
 
-/// A kind of key that widens, and what becomes of it while nobody has agreed.
+/// A kind of privileged setting, and its treatment without the user's agreement.
 ///
 /// ```
 /// use sandbox_config::{Untrusted, TrustRule};
@@ -16,9 +16,9 @@ pub struct TrustRule {
     keys: &'static [(&'static str, &'static str)],
     why: &'static str,
     untrusted: Untrusted,
-    /// What the key amounts to says more than the key: shown in the message.
+    /// The effect says more than the key: shown in the message.
     shows_value: bool,
-    /// The value that stands in place of the one ignored; none: as if the key were absent.
+    /// The value in place of the ignored one; `None`: as if the key were absent.
     fallback: Option<&'static str>,
 }
 
@@ -43,7 +43,7 @@ impl TrustRule {
         ALL.iter().copied()
     }
 
-    /// The keys it is about; `*` stands for any name.
+    /// Returns the keys of the rule; `*` matches any name.
     pub fn keys(&self) -> impl Iterator<Item = &'static str> {
         self.keys.iter().map(|(key, _)| *key)
     }
@@ -53,13 +53,13 @@ impl TrustRule {
         self.keys.iter().copied()
     }
 
-    /// What it does, as a message says it after the key.
+    /// Returns the effect, as a message says it after the key.
     #[must_use]
     pub fn why(&self) -> &'static str {
         self.why
     }
 
-    /// What happens while nobody has agreed.
+    /// Returns the treatment without the user's agreement.
     #[must_use]
     pub fn untrusted(&self) -> &Untrusted {
         &self.untrusted
@@ -69,8 +69,8 @@ impl TrustRule {
         self.shows_value
     }
 
-    /// The value that stands in the key's place while nobody has agreed; none: as if the key were
-    /// absent.
+    /// Returns the value in place of the key without the user's agreement; `None`: as if the key
+    /// were absent.
     #[must_use]
     pub fn fallback(&self) -> Option<&'static str> {
         self.fallback
@@ -101,7 +101,7 @@ const fn ignored(
     }
 }
 
-/// The message shows what the key amounts to.
+/// The message shows the effect of the key.
 const fn with_value(mut rule: TrustRule) -> TrustRule {
     rule.shows_value = true;
     rule
@@ -224,7 +224,7 @@ pub(crate) static UNASKED: TrustRule = ignored(
     "it asks as before",
 );
 
-/// A pre-approved command runs a program without asking, whatever its pattern is.
+/// A pre-approved command runs a program without asking, for any pattern.
 pub(crate) static COMMAND: TrustRule = fallback(
     ignored(
         &[(
@@ -291,7 +291,7 @@ pub(crate) static DOCKER_NETWORK: TrustRule = ignored(
     "they have none",
 );
 
-/// Named or all: a daemon does what its own rights allow.
+/// Named or all: a daemon has rights of its own.
 pub(crate) static SOCKETS: TrustRule = ignored(
     &[
         ("sandbox.unix_sockets", "sandbox: { unix_sockets: open }"),
@@ -304,7 +304,7 @@ pub(crate) static SOCKETS: TrustRule = ignored(
     "sockets stay closed",
 );
 
-/// What lies there beside the programs can be read, too.
+/// Files beside the programs can be read, too.
 pub(crate) static PROGRAMS: TrustRule = ignored(
     &[(
         "sandbox.programs[*]",
@@ -339,7 +339,7 @@ pub(crate) static GIT_COMMIT: TrustRule = ignored(
     "repositories are files like others",
 );
 
-/// What may be staged there, what is read from there, and that a server is told about.
+/// Staging, reading, and telling a server about it.
 pub(crate) static GIT_REPOSITORY: TrustRule = with_value(ignored(
     &[
         (

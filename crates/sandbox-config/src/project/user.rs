@@ -1,9 +1,8 @@
-//! The person's own file: preferences, and what holds at most in every project. What it says is
-//! met with the project's tree before that is walked: whatever the walk reads then, from whichever
-//! layer, is at most what the person's own file allows, and every value knows who said it.
+//! The user file: preferences, and upper limits for every project. Its values are met with the
+//! project's tree before that is read: then every value that a reader sees, from any layer, is at
+//! most the user file's, and has its origin.
 //!
-//! `user_keys.rs` says which keys that are, and what the meet of two values is. A key without a row
-//! is refused.
+//! `user_limits.rs` lists these keys, and the meet of two values. A key without a row is refused.
 
 use crate::grant::Grant;
 use crate::grant::mount::Mode;
@@ -29,7 +28,7 @@ use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
 #[derive(Debug)]
 pub(crate) struct UserFile {
     tree: YamlNode,
-    /// What it would be as a project's: the readers are the same.
+    /// The ceiling that it would be as a project: the readers are shared.
     ceiling: Grant,
 }
 
@@ -57,7 +56,7 @@ pub(crate) fn user_file(
     if reports.errors() > before {
         return None;
     }
-    // It is the person's own, so nobody's yes is asked for.
+    // It is the user's own, so no yes is asked for.
     let trusting = Sources {
         trust: TrustedSettings::Given,
         ..sources.clone()
@@ -65,7 +64,7 @@ pub(crate) fn user_file(
     let mut own = LoadContext::new(&trusting, &found.dir);
     let nowhere = found.without_file();
     let ceiling = read_project(&mut own, &tree, &nowhere).ceiling;
-    // The readers look at a whole project; only what they say about this text is of interest.
+    // The readers read a whole project; only their reports about this text are of interest.
     let about_this = own
         .reports
         .into_list()
@@ -80,7 +79,7 @@ pub(crate) fn user_file(
     (reports.errors() == before).then_some(UserFile { tree, ceiling })
 }
 
-/// A value of the user file with its role; none: there is no such key.
+/// A value of the user file with its role; `None` if the key is absent.
 struct UserValue<'n> {
     keys: Vec<&'n YamlEntry>,
     node: &'n YamlNode,
@@ -197,7 +196,7 @@ impl UserFile {
             .map(|leaf| (leaf.dotted(), leaf.node))
     }
 
-    /// The tool axis: it is no tree, so it is met where calls are judged.
+    /// The tool axis: it is not a tree, so it is met where calls are judged.
     pub(crate) fn meet_grant(&self, ceiling: &mut Grant) {
         let approval = ApprovalPolicy::clone(&ceiling.approval);
         ceiling.approval = approval.at_most(&self.ceiling.approval).into();
@@ -224,7 +223,8 @@ impl UserFile {
     }
 }
 
-/// What the person names is theirs whole: of what is there only flags and variables stay.
+/// A provider that the user names is theirs whole: of the project's values only flags and variables
+/// stay.
 fn whole(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>) {
     let Some(there) = find(root, &leaf.names()) else {
         return insert(root, leaf);
@@ -248,7 +248,7 @@ fn whole(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>) {
     }
 }
 
-/// What a person says of it for this run.
+/// Returns the user's part of it for this run.
 fn without_project(node: &YamlNode) -> Option<YamlNode> {
     let YamlValue::Map(entries) = &node.value else {
         return project_part(node).is_none().then(|| node.clone());
@@ -260,7 +260,7 @@ fn without_project(node: &YamlNode) -> Option<YamlNode> {
         })
     };
     let entries: Vec<YamlEntry> = entries.iter().filter_map(kept).collect();
-    // The mapping itself may be the project's; what is left of it is not.
+    // The mapping itself may be the project's; its remaining entries are not.
     let span = entries.first()?.node.span.clone();
     Some(YamlNode {
         value: YamlValue::Map(entries),
@@ -268,7 +268,7 @@ fn without_project(node: &YamlNode) -> Option<YamlNode> {
     })
 }
 
-/// What a project may say in another way, and there is one value of.
+/// A setting that a project may spell in another way, with one value for both.
 const SECOND_SPELLING: (&[&str], &str) = (&["execution", "mode"], "execution_mode");
 
 fn limit(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>, meet: MeetRule) {
@@ -302,7 +302,7 @@ fn limit(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>, meet:
     }
 }
 
-/// What the front-ends with names say about each mount.
+/// Returns the entries of the named front-ends for each mount.
 fn mounts(root: &mut YamlNode) -> impl Iterator<Item = &mut YamlNode> {
     let sandbox = find(root, &["sandbox"]).map(|section| &mut section.value);
     let keys = match sandbox {
@@ -325,7 +325,7 @@ fn is_offered(root: &mut YamlNode, names: &[&str]) -> bool {
     names.first() != Some(&"shell") || is_said("rules") || is_said("default") || is_said("allow")
 }
 
-/// Where both spellings were cut down to what the user file says, one is enough.
+/// Where both spellings were cut down to the user file's value, one is enough.
 fn drop_second_spelling(root: &mut YamlNode) {
     let (first, second) = SECOND_SPELLING;
     let of_user = |node: Option<&mut YamlNode>| {
@@ -370,7 +370,7 @@ fn insert(root: &mut YamlNode, leaf: &UserValue<'_>) {
     );
 }
 
-/// Whether a value is stricter than what holds when a project says nothing.
+/// Returns `true` if a value is stricter than the project's default.
 fn narrows_default(meet: MeetRule, key: &str, leaf: &UserValue<'_>) -> bool {
     let own = leaf.node;
     match meet {
@@ -395,7 +395,7 @@ fn narrows_default(meet: MeetRule, key: &str, leaf: &UserValue<'_>) -> bool {
     }
 }
 
-/// The stricter of two values stays; who asked for more is told.
+/// Keeps the stricter of two values; reports the one that asked for more.
 fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: &mut YamlNode) {
     let own = leaf.node;
     let exceeds = match meet {
@@ -446,14 +446,14 @@ fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: 
         // `manual` and `deny` together ask and then refuse; the grant holds both.
         match meet {
             MeetRule::Mode if mode(there) == Some(2) => {}
-            // Who asks stays who asked: a part of what a project wants needs a yes as well.
+            // The origin stays the project's: a part of a project's request needs a yes as well.
             MeetRule::Network | MeetRule::Sockets => *there = moved(own, &there.span),
             _ => *there = own.clone(),
         }
     }
 }
 
-/// The same value at another place.
+/// Returns the value with another location.
 fn moved(node: &YamlNode, span: &Span) -> YamlNode {
     let value = match &node.value {
         YamlValue::List(items) => {
@@ -493,7 +493,7 @@ fn add(own: &YamlNode, there: &mut YamlNode) {
     }
 }
 
-/// Of a list only what the own list has, too.
+/// Keeps the items of a list that the user's own list has, too.
 fn within(reports: &mut Reports, leaf: &UserValue<'_>, own: &YamlNode, there: &mut YamlNode) {
     let (YamlValue::List(own_items), YamlValue::List(items)) = (&own.value, &mut there.value)
     else {
@@ -509,7 +509,7 @@ fn within(reports: &mut Reports, leaf: &UserValue<'_>, own: &YamlNode, there: &m
     });
 }
 
-/// Of a list of repositories only what the own list has, too, with the smaller access.
+/// Keeps the repositories of a list that the user's own list has, too, with the smaller access.
 fn within_repositories(walk: &mut LoadContext<'_>, leaf: &UserValue<'_>, there: &mut YamlNode) {
     let (YamlValue::List(own), YamlValue::List(items)) = (&leaf.node.value, &mut there.value)
     else {
@@ -521,7 +521,7 @@ fn within_repositories(walk: &mut LoadContext<'_>, leaf: &UserValue<'_>, there: 
         .collect();
     let mut left = Vec::new();
     for item in items.drain(..) {
-        // The readers report what is none.
+        // The readers report an invalid item.
         let Some((address, access)) = repository(walk, &item) else {
             left.push(item);
             continue;
@@ -539,7 +539,7 @@ fn within_repositories(walk: &mut LoadContext<'_>, leaf: &UserValue<'_>, there: 
     *items = left;
 }
 
-/// An item of `git.repositories`: its address, and what is asked of it.
+/// Returns the address and the access of an item of `git.repositories`.
 fn repository(walk: &LoadContext<'_>, item: &YamlNode) -> Option<(String, Mode)> {
     let mut item = item.clone();
     let access = match find(&mut item, &["access"]).as_deref().and_then(text) {
@@ -553,7 +553,7 @@ fn repository(walk: &LoadContext<'_>, item: &YamlNode) -> Option<(String, Mode)>
     Some((address.ok()?.address, access))
 }
 
-/// The same repository to pull from. Who asks stays who asked.
+/// Returns the repository with read access. The origin stays.
 fn read_only(item: YamlNode) -> YamlNode {
     let entry = |key: &str, value: YamlValue| YamlEntry {
         key: key.to_owned(),
@@ -577,7 +577,7 @@ fn read_only(item: YamlNode) -> YamlNode {
     }
 }
 
-/// Of a list of hosts only what the own list reaches, too.
+/// Keeps the hosts of a list that the user's own list reaches, too.
 fn within_hosts(reports: &mut Reports, leaf: &UserValue<'_>, there: &mut YamlNode) {
     let mut own = leaf.node.clone();
     let Some(own) = find(&mut own, &["allow"]) else {
@@ -628,7 +628,7 @@ fn hosts_of(item: &YamlNode) -> NetworkAccess {
     NetworkAccess::hosts(pattern(item))
 }
 
-/// The readers have reported what is none.
+/// The readers have reported an invalid item.
 fn pattern(item: &YamlNode) -> Option<HostPattern> {
     HostPattern::parse(text(item)?).ok()
 }
@@ -684,12 +684,13 @@ fn mode(node: &YamlNode) -> Option<u8> {
     Some(*mode as u8)
 }
 
-/// What a rule about a tool or a risk decides; `None` for a mistake, which is told elsewhere.
+/// Returns the verdict of a rule about a tool or a risk; `None` for a mistake, which is told
+/// elsewhere.
 fn consent(node: &YamlNode) -> Option<Verdict> {
     approval_verdict(&mut Reports::default(), node, "")
 }
 
-/// `null` is no limit.
+/// `null` means unlimited.
 fn number(node: &YamlNode) -> Option<f64> {
     match &node.value {
         YamlValue::Int(number) => Some(*number as f64),

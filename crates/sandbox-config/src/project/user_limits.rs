@@ -1,17 +1,17 @@
-//! Every key of projects, and what it is in the person's own file: a limit over every project with
-//! the meet of two values, a preference, or nothing, with the reason. A test wants a row for every
-//! key that is read, so a new key of projects neither limits nothing by accident nor is forgotten.
+//! Every key of projects, and its role in the user file: a limit over every project with the meet
+//! of two values, a preference, or no effect, with the reason. A test wants a row for every key
+//! that is read, so a new key of projects neither limits nothing by accident nor is forgotten.
 
 use crate::syntax::keys::{self, KeyTable};
 
-/// What a key is in a user file.
+/// The role of a key in a user file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UserKeyRole {
     /// Its value holds at most.
     Limit(MeetRule),
     /// Its value gives way to every stronger layer.
     Preference,
-    /// One thing: a project's of the same name has no part in it.
+    /// One unit: a project's of that name has no part in it.
     Whole,
     /// About this text alone.
     Own,
@@ -36,21 +36,21 @@ pub(crate) enum MeetRule {
     False,
     /// The stricter word.
     Stricter(WordOrder),
-    /// The smaller number; this table says what holds when nobody names one.
+    /// The smaller number; this table has the default.
     Least(&'static KeyTable),
     /// Both lists.
     Unite,
     /// The blocked rules of both; a user file has no others.
     Blocked,
-    /// What is in both lists; nothing is the default.
+    /// The intersection of both lists; nothing is the default.
     Within,
     /// The repositories of both lists, with the smaller access; none is the default.
     Repositories,
-    /// What is in both lists; everything is the default.
+    /// The intersection of both lists; everything is the default.
     Only,
 }
 
-/// The words of a key, and which of them holds where nobody says one.
+/// The words of a key, and the default among them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WordOrder {
     /// From the loosest to the strictest.

@@ -8,14 +8,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(crate) struct EndpointUrl {
     /// Without a slash at its end.
     pub(crate) text: String,
-    /// What is sent there can be read by whoever is between.
+    /// Any host on the way can read the traffic.
     pub(crate) is_open: bool,
 }
 
 /// Longer than any endpoint's.
 const MAX_BYTES: usize = 1_024;
 
-/// Parse it, or say what is wrong.
+/// Parses it, or returns the mistake.
 pub(crate) fn parse(text: &str) -> Result<EndpointUrl, &'static str> {
     if text.len() > MAX_BYTES {
         return Err("it is longer than 1024 bytes");
@@ -34,7 +34,7 @@ pub(crate) fn parse(text: &str) -> Result<EndpointUrl, &'static str> {
     }
     let loopback = is_loopback(host(place)?);
     let plain = |c: char| c.is_ascii_alphanumeric() || "._~/+:=@-".contains(c);
-    // `%2e%2e` is `..` to whoever decodes first, and a name to whoever does not.
+    // `%2e%2e` is `..` to a server that decodes first, and a name to one that does not.
     if path.contains('%') {
         return Err("its path holds a percent sign");
     }
@@ -86,7 +86,7 @@ fn host(place: &str) -> Result<&str, &'static str> {
     Ok(host)
 }
 
-/// Only what every resolver reads as this host: no shortened or octal addresses.
+/// Only spellings that every resolver reads as this host: no shortened or octal addresses.
 fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
         || host.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())

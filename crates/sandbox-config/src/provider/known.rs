@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::provider::{ApiKey, ModelProperties, ProviderSettings, Wire};
 use crate::syntax::text::ConfigOrigin;
 
-/// Seconds of trying again, if nobody says.
+/// Default number of seconds of trying again.
 pub(super) const RETRY_S: u64 = 120;
 
 /// All of them.

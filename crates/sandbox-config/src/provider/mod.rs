@@ -1,8 +1,7 @@
-//! Model providers: whom forge speaks to, where, with whose key, and what it costs. Who may say
-//! that is the point: a file that came with a repository must not send a person's key, or what
-//! workers read, to a place of its own choosing. So a provider is one thing: the person's own file
-//! names it whole, or the project does and a person has agreed to exactly that, and never a part
-//! of each.
+//! Model providers: address, protocol, credentials and prices. The author of these values matters:
+//! a file that came with a repository must not send a user's key, or files that workers read, to a
+//! server of its own choosing. So a provider is one unit: the user file names it whole, or the
+//! project does and a person has agreed to exactly that, and never a part of each.
 
 pub(crate) mod address;
 mod known;
@@ -40,7 +39,7 @@ pub struct ProviderSettings {
     origin: ConfigOrigin,
 }
 
-/// What is known of a model.
+/// The known properties of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ModelProperties {
     prices: Option<TokenPrices>,
@@ -108,8 +107,8 @@ impl std::fmt::Display for ApiKey {
     }
 }
 
-/// What a token costs, in billionths of a US dollar. What is less than one of those is rounded up,
-/// so that a limit on money is never kept too late.
+/// The price of a token, in billionths of a US dollar. A fraction of one is rounded up, so that a
+/// limit on money is never kept too late.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -146,13 +145,13 @@ impl TokenPrices {
         self.output
     }
 
-    /// A token that it reads from its provider's cache; none: as any other.
+    /// Returns the price of a token that it reads from its provider's cache; `None`: as any other.
     #[must_use]
     pub fn cache_read_nano_usd(&self) -> Option<u64> {
         self.cache_read
     }
 
-    /// A token that it writes into that cache; none: as any other.
+    /// Returns the price of a token that it writes into that cache; `None`: as any other.
     #[must_use]
     pub fn cache_write_nano_usd(&self) -> Option<u64> {
         self.cache_write
@@ -172,9 +171,8 @@ impl ProviderSettings {
         self.wire
     }
 
-    /// Where it is reached, without a slash at the end: `/messages`, `/chat/completions` or
-    /// `/responses` is appended to it. It is `https`, or on this host, or somebody has asked for
-    /// `plain_http`.
+    /// Returns its base address, without a slash at the end: `/messages`, `/chat/completions` or
+    /// `/responses` is appended to it. It is `https`, or on this host, or `plain_http` is set.
     #[must_use]
     pub fn base_url(&self) -> &str {
         &self.base_url
@@ -186,7 +184,7 @@ impl ProviderSettings {
         &self.key
     }
 
-    /// What a model of it costs; none: nobody said.
+    /// Returns the prices of a model; `None` if unknown.
     #[must_use]
     pub fn prices(&self, model: &str) -> Option<TokenPrices> {
         self.fact(model, |facts| facts.prices)
@@ -199,7 +197,7 @@ impl ProviderSettings {
         self.fact(model, |facts| facts.max_tokens).unwrap_or(UNSAID)
     }
 
-    /// Tokens that a conversation with a model may have; none: nobody said.
+    /// Returns the number of tokens that a conversation with a model may have; `None` if unknown.
     #[must_use]
     pub fn context_tokens(&self, model: &str) -> Option<u64> {
         self.fact(model, |facts| facts.context_tokens)
@@ -249,7 +247,7 @@ pub struct UnknownProvider {
 }
 
 impl UnknownProvider {
-    /// What to try.
+    /// Returns a suggestion.
     #[must_use]
     pub fn help(&self) -> &str {
         &self.help
@@ -266,7 +264,7 @@ impl UnknownProvider {
 #[derive(Clone, Debug)]
 pub(crate) struct Providers {
     pub(crate) by_name: BTreeMap<String, ProviderSettings>,
-    /// The project names these, and nobody has agreed.
+    /// Providers that the project names without the user's agreement.
     untrusted: BTreeSet<String>,
 }
 

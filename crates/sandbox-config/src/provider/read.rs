@@ -1,5 +1,5 @@
-//! `providers`, walked: over what forge knows of a name comes what is said of it. Whose word it is
-//! was settled before (`project/user.rs`), so here a provider that holds a value of the project's
+//! Reads `providers`: the configured values are laid over forge's built-in ones. Their author was
+//! settled before (`project/user.rs`), so here a provider that contains a value of the project's
 //! file is the project's.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
-/// Every provider: the known ones, and what the merged tree says.
+/// Returns every provider: the built-in ones, and those of the merged tree.
 pub(crate) fn providers(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Providers {
     let mut all = Providers::default();
     let Some(entry) = top.get("providers") else {
@@ -35,7 +35,7 @@ pub(crate) fn providers(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> 
         let name = entry.key.clone();
         let agreed = match project_part(&entry.node) {
             None => true,
-            // What is wrong with it comes first.
+            // Its own mistakes come first.
             Some(_) if walk.reports.errors() > before => true,
             Some(span) => {
                 let around = said(&entry.node).unwrap_or_default().to_string();
@@ -86,7 +86,7 @@ pub(crate) fn project_part(node: &YamlNode) -> Option<&Span> {
     }
 }
 
-/// What a person says yes to.
+/// Returns the text that a person says yes to.
 fn amounts_to(provider: &ProviderSettings, top: &MappingFields<'_>) -> String {
     let mut text = format!(
         "{} at {} with {}",
@@ -227,8 +227,8 @@ fn key(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<ApiKey> {
     self::variable(reports, fields, "api_key_env", "ANTHROPIC_API_KEY").map(ApiKey::Variable)
 }
 
-/// The name of a variable that holds a key. What is none is not quoted: who mistook the key for its
-/// variable's name has written a key.
+/// Reads the name of a variable that contains a key. An invalid name is not quoted: it may be the
+/// key itself, written in place of its variable's name.
 pub(crate) fn variable(
     reports: &mut Reports,
     fields: &MappingFields<'_>,

@@ -1,5 +1,5 @@
-//! What is odd and not wrong: rights that are written down and never used, rules that never
-//! decide, and rules that allow more than they look like.
+//! Warnings: rights that are written down and never used, rules that never decide, and rules that
+//! allow more than they look like.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ pub(crate) fn container_network(ceiling: &Grant, findings: &mut Vec<Diagnostic>)
     }
 }
 
-/// Looks at the person's rules for a project, beside what the project blocks.
+/// Looks at the user's rules for a project, beside the project's blocks.
 pub(crate) fn personal_rules(own: &[CommandRule], ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
     let lists = ceiling.shell().into_iter().flat_map(|rules| &rules.lists);
     let rules = lists.flat_map(|list| list.rules.iter());
@@ -67,7 +67,7 @@ fn rule_list(list: &RuleList, findings: &mut Vec<Diagnostic>) {
 fn some_rules(list: &RuleList, from: usize, findings: &mut Vec<Diagnostic>) {
     for (index, rule) in list.rules.iter().enumerate().skip(from) {
         if let Some(over) = decides_before(list, index, rule) {
-            // Two rules that read alike, or stand in two files, are told apart by their places.
+            // Two rules that read alike, or are in two files, are told apart by their locations.
             let is_elsewhere = over.origin.name() != rule.origin.name();
             let place = match is_elsewhere || over.pattern == rule.pattern {
                 true => format!(" ({})", over.origin),
@@ -119,7 +119,7 @@ fn decides_before<'l>(
         .enumerate()
         .filter(|(at, _)| *at != index)
         .filter(|(at, other)| match (blocks(rule), blocks(other)) {
-            // Of equals the first counts; a blocked rule counts wherever it stands.
+            // Of equals the first counts; a blocked rule counts at any position.
             (true, true) | (false, false) => *at < index,
             (false, true) => true,
             (true, false) => false,
@@ -165,7 +165,7 @@ pub(crate) fn workers(
     }
 }
 
-/// A mount that somebody declared and no worker can use.
+/// A mount that is declared and that no worker can use.
 pub(crate) fn unused_mounts(
     ceiling: &Grant,
     tree: &[DelegationNode],
@@ -174,7 +174,7 @@ pub(crate) fn unused_mounts(
     let mut used = BTreeSet::new();
     let mut left: Vec<&DelegationNode> = tree.iter().collect();
     while let Some(branch) = left.pop() {
-        // Whoever may call everybody may pass on what it holds.
+        // A worker that may call every worker may pass on all its rights.
         let passes_on = branch.calls_any();
         let mounts = branch.grant().mounts();
         used.extend(
@@ -206,14 +206,14 @@ pub(crate) fn unused_mounts(
 enum FreePosition {
     /// In the words right behind the program, or behind one of [`CODE_FLAGS`].
     Operand,
-    /// Anywhere: options do it wherever they stand.
+    /// Anywhere: options do it at any position.
     Option(&'static [&'static str]),
     /// Behind one of these subcommands.
     Behind(&'static [&'static str]),
 }
 
-/// Programs that run other programs or change files beside what they are for: names, where a rule
-/// has to be free for it, and by what.
+/// Programs that run other programs or change files beside their purpose: names, the position where
+/// a rule has to be free for it, and by which option.
 const RUNNERS: &[(&[&str], FreePosition, &str)] = &[
     (
         &[

@@ -1,5 +1,5 @@
-//! What `forge check` finds in a project that loads: every worker file's mistakes, calls that
-//! cannot work, and what is odd. Looks at nothing but what was loaded, and changes nothing.
+//! The findings of `forge check` in a project that loads: every worker file's mistakes, calls that
+//! cannot work, and warnings. Reads nothing but the loaded project, and changes nothing.
 
 pub(crate) mod lints;
 mod models;
@@ -45,7 +45,7 @@ impl Review {
         &self.findings
     }
 
-    /// False: a worker file holds mistakes, so there are no workers and no tree.
+    /// `false` if a worker file contains mistakes, so that it has no workers and no tree.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.readable
@@ -57,7 +57,8 @@ impl Review {
         &self.workers
     }
 
-    /// Who calls whom: the entry worker first, then whoever it does not reach.
+    /// Returns the delegation tree: the entry worker first, then the workers that it does not
+    /// reach.
     #[must_use]
     pub fn tree(&self) -> &[DelegationNode] {
         &self.tree
@@ -108,14 +109,14 @@ impl Project {
         }
         let Forest { tree, reached } = tree::grow(self, workers, findings);
         lints::workers(self, workers, &reached, findings);
-        // A worker that is refused uses nothing, and that is not what is wrong.
+        // A refused worker uses nothing, and that is not its mistake.
         if !findings.iter().any(Diagnostic::is_error) {
             lints::unused_mounts(self.ceiling(), &tree, findings);
         }
         tree
     }
 
-    /// What `forge check` says beside a successful load: [`Review::findings`].
+    /// Returns the findings of `forge check` beside a successful load: [`Review::findings`].
     #[must_use]
     pub fn check(&self) -> Vec<Diagnostic> {
         self.review().findings

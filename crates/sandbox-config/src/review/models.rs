@@ -1,6 +1,6 @@
-//! Models that a run would not begin with: of a provider that nobody named, or without the prices
-//! that a limit on money needs. No mistake of a load: commands that ask no model work as before,
-//! and the model of a run can be named when it begins.
+//! Models that a run would not begin with: of an unknown provider, or without the prices that a
+//! limit on money needs. Not a mistake of a load: commands that ask no model work as before, and
+//! the model of a run can be named when it begins.
 
 use crate::project::Project;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};

@@ -1,5 +1,5 @@
-//! Keys of workers that give nothing without another key, names that lead to somebody else, and
-//! places that are not there.
+//! Keys of workers that give nothing without another key, names that belong to another worker, and
+//! missing directories.
 
 use crate::grant::Grant;
 use crate::grant::declaration::MountRequest;
@@ -14,7 +14,7 @@ struct Need {
     /// The tools that need it.
     tools: &'static [&'static str],
     missing: fn(&Grant) -> bool,
-    /// What is missing, and what to write.
+    /// The missing key, and the correction.
     why: &'static str,
     help: &'static str,
 }
@@ -64,7 +64,7 @@ const NEEDS: [Need; 3] = [
 /// Tools that are offered without anything of the above.
 const OTHER_TOOLS: [&str; 2] = ["read_output", "call_worker"];
 
-/// What is wrong with one worker, whoever calls it. Nothing is said of one that is refused.
+/// Reports the mistakes of one worker, for any caller. A refused worker is skipped.
 pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diagnostic>) {
     let name = worker.name();
     let is_tool = NEEDS
@@ -122,7 +122,7 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
     }
 }
 
-/// A place that is a file, or is not there and cannot come to be.
+/// Returns `true` if a path is a file, or is missing and cannot come to be.
 fn leads_nowhere(ceiling: &Grant, wish: &Restrict) -> Option<Diagnostic> {
     let mount = ceiling.mount_at(&wish.place)?;
     let below = wish.place.strip_prefix(mount.target()).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Who may call whom, and what each holds when it is called that way. The runtime refuses the
-//! same calls when they are made; here they are found before anything runs.
+//! The tree of calls between workers, and the grant of each call. The runtime refuses the invalid
+//! ones when they are made; here they are found before anything runs.
 //!
-//! A worker with `workers: ["*"]` is not unfolded: it names nobody in particular, so what it
-//! cannot call is a warning and not a mistake.
+//! A worker with `workers: ["*"]` is not unfolded: it names no particular worker, so a call that it
+//! cannot make is a warning and not a mistake.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::worker::Worker;
 use crate::worker::names::Delegates;
 
-/// More calls than anybody reads; a graph has exponentially many ways through it.
+/// More calls than a person reads; a graph has exponentially many ways through it.
 const MAX_BRANCHES: usize = 10_000;
 
-/// One worker, as somebody calls it.
+/// One worker, as one caller calls it.
 ///
 /// See [`Review`](crate::Review).
 ///
@@ -35,7 +35,7 @@ pub struct DelegationNode {
     calls: Vec<DelegationNode>,
 }
 
-/// What becomes of a worker that is called.
+/// The status of a call of a worker.
 ///
 /// ```
 /// use sandbox_config::CallStatus;
@@ -45,11 +45,11 @@ pub struct DelegationNode {
 pub enum CallStatus {
     /// It holds the branch's grant.
     Holds,
-    /// The same, and it is shown with its own calls elsewhere in the tree.
+    /// It holds, and is shown with its own calls elsewhere in the tree.
     AsShown,
     /// It asks for more than its caller holds; the call is refused.
     Refused(Escalation),
-    /// Nobody has this name.
+    /// No worker has this name.
     Missing,
     /// It is already at work above; the call is refused.
     Cycle,
@@ -78,19 +78,19 @@ impl DelegationNode {
         &self.worker
     }
 
-    /// What becomes of the call.
+    /// Returns the status of the call.
     #[must_use]
     pub fn standing(&self) -> &CallStatus {
         &self.standing
     }
 
-    /// What it holds; nothing, if the call does not come about.
+    /// Returns its grant; empty, if the call does not come about.
     #[must_use]
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// What its caller (the project, for the first) holds and it does not.
+    /// Returns the rights of its caller (the project, for the first) that it lacks.
     #[must_use]
     pub fn narrowed(&self) -> &[String] {
         &self.narrowed
@@ -102,7 +102,7 @@ impl DelegationNode {
         self.calls_any
     }
 
-    /// Whom it may call by name.
+    /// Returns the workers that it may call by name.
     #[must_use]
     pub fn calls(&self) -> &[DelegationNode] {
         &self.calls
@@ -111,7 +111,7 @@ impl DelegationNode {
 
 pub(crate) struct Forest<'p> {
     pub(crate) tree: Vec<DelegationNode>,
-    /// Everybody whom the entry worker comes to call.
+    /// Every worker that the entry worker comes to call.
     pub(crate) reached: BTreeSet<&'p str>,
 }
 
@@ -119,7 +119,7 @@ struct TreeBuilder<'p, 'f> {
     project: &'p Project,
     workers: BTreeMap<&'p str, &'p Worker>,
     findings: &'f mut Vec<Diagnostic>,
-    /// With what each worker has been shown, and how deep.
+    /// The grants with which each worker has been shown, and how deep.
     shown: BTreeMap<&'p str, Vec<(Grant, u64)>>,
     reached: BTreeSet<&'p str>,
     branches: usize,
@@ -151,8 +151,8 @@ pub(crate) fn grow<'p>(
 }
 
 impl Project {
-    /// One worker, started by a person, and everybody whom it comes to call. None: a worker file
-    /// holds mistakes, or nobody has this name.
+    /// Returns one worker, started by a person, and every worker that it comes to call. `None` if a
+    /// worker file contains mistakes, or no worker has this name.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -305,7 +305,7 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
         }
     }
 
-    /// `["*"]`: everybody is reached, and what would be refused is a warning for each worker.
+    /// `["*"]`: every worker is reached, and a refusal is a warning for each worker.
     fn anybody(&mut self, from: &'p Worker, grant: &Grant, above: &[&'p str]) {
         let all: Vec<&'p Worker> = self.workers.values().copied().collect();
         let mut refused = Vec::new();

@@ -1,6 +1,6 @@
 //! JSON Schemas (draft 2020-12) of project and worker files, and the reference page, made from the
-//! same rows that the parser reads. A schema says what can be said about one file alone: keys,
-//! types, words, forms. What depends on directories, other files or trust only `forge check` knows.
+//! rows of the parser. A schema covers the properties of one file alone: keys, types, words, forms.
+//! Only `forge check` knows those that depend on directories, other files or trust.
 
 pub(crate) mod examples;
 mod page;
@@ -54,7 +54,8 @@ pub fn reference() -> String {
     page::reference()
 }
 
-/// Another generated part of `docs/configuration.md`: what needs a person's yes, in Markdown.
+/// Returns another generated part of `docs/configuration.md`: the keys that need a person's yes, in
+/// Markdown.
 ///
 /// ```
 /// let table = sandbox_config::schema::trust();
@@ -65,7 +66,8 @@ pub fn trust() -> String {
     page::trust()
 }
 
-/// Another generated part of `docs/configuration.md`: what each key is in the person's own file.
+/// Returns another generated part of `docs/configuration.md`: the role of each key in the user
+/// file.
 ///
 /// ```
 /// let page = sandbox_config::schema::user_file();
@@ -153,7 +155,7 @@ fn asked(when: &str) -> String {
     }
 }
 
-/// What is written in the row as one would write it in the file.
+/// Returns the default of a row as one would write it in the file.
 fn default(key: &KeySpec) -> Option<Value> {
     let text = SourceText::inline(key.name.to_owned(), Layer::Default, key.default.to_owned());
     let node = yaml::parse(&text).ok().flatten()?;
@@ -234,7 +236,7 @@ fn one_of(shapes: &[ValueShape]) -> Map<String, Value> {
     schema
 }
 
-/// The same bytes whatever order serde_json's features give its maps.
+/// Returns equal bytes for any order that serde_json's features give its maps.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -13,7 +13,7 @@ use crate::{TrustRule, Untrusted};
 struct PageSection {
     table: &'static KeyTable,
     title: String,
-    /// Where its keys stand: `sandbox.zones.NAME`.
+    /// The path of its keys: `sandbox.zones.NAME`.
     path: String,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn trust() -> String {
     out
 }
 
-/// What each key of projects is in the person's own file.
+/// Prints the role of each key of projects in the user file.
 pub(super) fn user_file() -> String {
     let rows = || ROWS.iter().filter(|(pattern, _)| is_read(pattern));
     let keys = |wanted: fn(&UserKeyRole) -> bool| {

@@ -1,5 +1,5 @@
-//! Mistakes with their place: code, file, line, column, caret, and what to write instead.
-//! The shape is the one rustc made familiar; the texts are ours, and tests hold them.
+//! Mistakes with their location: code, file, line, column, caret, and a correction. The shape is
+//! the one rustc made familiar; the texts are ours, and tests hold them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,13 +31,13 @@ pub enum DiagnosticCode {
     Empty,
     /// Two project files in one directory.
     TwoFiles,
-    /// A key that nobody knows.
+    /// An unknown key.
     UnknownKey,
     /// Another tool's spelling of a restriction.
     ForeignKey,
     /// A documented key that has no effect yet.
     NotYet,
-    /// The same key twice in one mapping.
+    /// A key that occurs twice in one mapping.
     DuplicateKey,
     /// A required key is absent.
     MissingKey,
@@ -53,7 +53,7 @@ pub enum DiagnosticCode {
     HostPath,
     /// Two mounts that share host files.
     Overlap,
-    /// A mount that holds a directory of forge's own, or lies in one.
+    /// A mount that contains a directory of forge's own, or is inside one.
     OwnDirectory,
     /// A worker names a zone that the project does not have.
     UnknownZone,
@@ -85,7 +85,7 @@ pub enum DiagnosticCode {
     Cycle,
     /// A call that is deeper than the project allows.
     TooDeep,
-    /// A worker that nobody calls.
+    /// A worker that no other one calls.
     Unreachable,
     /// A mount that no worker uses.
     UnusedMount,
@@ -187,7 +187,7 @@ impl DiagnosticCode {
         }
     }
 
-    /// What it means, in a line: what `forge help errors` prints.
+    /// Returns its meaning, in a line: `forge help errors` prints it.
     ///
     /// ```
     /// use sandbox_config::DiagnosticCode;
@@ -305,7 +305,7 @@ impl Diagnostic {
         self
     }
 
-    /// Where somebody may have written a secret: the line is named and not shown.
+    /// Marks a line that may contain a secret: it is named and not shown.
     pub(crate) fn hiding(mut self) -> Diagnostic {
         self.hides = true;
         self
@@ -334,7 +334,7 @@ impl Diagnostic {
         self.related_to(&span.origin(), note)
     }
 
-    /// A second place, if it is one: what is built in stands nowhere.
+    /// Adds a second location, if it has one: built-in values have none.
     pub(crate) fn related_to(
         mut self,
         origin: &ConfigOrigin,
@@ -368,7 +368,7 @@ impl Diagnostic {
         self.error
     }
 
-    /// What is wrong, on one line.
+    /// Returns the mistake, on one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -388,7 +388,7 @@ impl Diagnostic {
         }
     }
 
-    /// The file on disk, where there is one.
+    /// Returns the file on disk, if any.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.at.as_ref().and_then(|span| span.text.path.as_deref())
@@ -406,24 +406,24 @@ impl Diagnostic {
         self.at.as_ref().map(|span| span.column)
     }
 
-    /// What to write instead.
+    /// Returns the correction.
     #[must_use]
     pub fn help_text(&self) -> Option<&str> {
         self.help.as_deref()
     }
 
-    /// What stands beside the caret.
+    /// Returns the text beside the caret.
     #[must_use]
     pub fn label_text(&self) -> Option<&str> {
         self.label.as_deref()
     }
 
-    /// What else there is to know.
+    /// Returns further facts.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.notes.iter().map(String::as_str)
     }
 
-    /// Other places that have to do with it, and what stands there.
+    /// Returns related locations, with their labels.
     pub fn related_places(&self) -> impl Iterator<Item = (&ConfigOrigin, &str)> {
         self.related
             .iter()
@@ -556,7 +556,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// The errors of a list of findings, and what came along; `None` if there is none.
+    /// Returns the errors of a list of findings with its warnings; `None` without an error.
     ///
     /// ```
     /// assert!(sandbox_config::Diagnostics::of(Vec::new()).is_none());

@@ -29,7 +29,7 @@ pub(crate) fn visible(text: &str) -> String {
     out
 }
 
-/// What is quoted from a file, and the text around it, at a length that somebody reads.
+/// Shortens quoted text of a file to a readable length.
 pub(crate) fn shorten(text: String) -> String {
     const ALL: usize = 2_000;
     const QUOTED: usize = 120;
@@ -47,7 +47,7 @@ pub(crate) fn shorten(text: String) -> String {
     cut(&parts.join("`"), ALL)
 }
 
-/// Beginning and end of what is too long.
+/// Returns the beginning and the end of a long text.
 fn cut(text: &str, most: usize) -> String {
     let count = text.chars().take(most + 1).count();
     if count <= most {

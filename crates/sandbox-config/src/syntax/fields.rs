@@ -1,4 +1,4 @@
-//! The walk over a tree: typed reads that note what is wrong and go on.
+//! Typed reads of a tree that note each mistake and go on.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::syntax::other_tools::our_words;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
-/// What a walk finds wrong.
+/// The diagnostics of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     errors: ReportedDiagnostic,
@@ -40,8 +40,8 @@ impl Reports {
         }
     }
 
-    /// Whether a further error would be counted and not shown: what would explain it need not be
-    /// worked out.
+    /// Returns `true` if a further error would be counted and not shown: its explanation need not
+    /// be worked out.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.list.len() >= MAX_REPORTS
     }
@@ -52,7 +52,7 @@ impl Reports {
         }
     }
 
-    /// How many errors there are so far.
+    /// Returns the number of errors so far.
     pub(crate) fn errors(&self) -> usize {
         self.errors.list.len() + self.errors.left_out
     }
@@ -64,12 +64,12 @@ impl Reports {
         list
     }
 
-    /// Warnings if there is no error, everything otherwise.
+    /// Returns the warnings, or everything if it contains an error.
     pub(crate) fn finish(self) -> Result<Vec<Diagnostic>, Diagnostics> {
         let Reports { errors, warnings } = self;
         let mut list = errors.list;
         list.extend(warnings.list);
-        // As the file is read; what has no place stays where it came up.
+        // In the order of the file; a diagnostic without a location keeps its position.
         list.sort_by_cached_key(|one| (one.file().map(str::to_owned), one.line(), one.column()));
         if errors.left_out > 0 {
             let text = format!("{} more mistakes are not shown", errors.left_out);
@@ -145,7 +145,7 @@ impl<'n> MappingFields<'n> {
         if key.starts_with("x-") {
             return;
         }
-        // Who writes `api_key: …` into a provider has written a key.
+        // An entry `api_key: …` of a provider contains a key.
         let placed = |diagnostic: Diagnostic| {
             let diagnostic = diagnostic.at(&entry.key_span);
             match self.path.starts_with("providers.") || self.path.starts_with("git.credentials.") {
@@ -341,7 +341,7 @@ pub(crate) fn string<'n>(reports: &mut Reports, node: &'n YamlNode, path: &str) 
 pub(crate) fn boolean(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<bool> {
     match &node.value {
         YamlValue::Bool(value) => Some(*value),
-        // What YAML 1.1 took for a boolean.
+        // A word that YAML 1.1 took for a boolean.
         YamlValue::Str(word) if let Some(meant) = old_boolean(word) => {
             reports.add(wrong_type(node, path, "true or false").help(format!("write `{meant}`")));
             None
@@ -471,7 +471,7 @@ pub(crate) fn list<'n>(
     }
 }
 
-/// The beginning of a list that is looked through again and again: its cost is what bounds it.
+/// Returns the beginning of a list that is searched again and again: its length bounds the cost.
 pub(crate) fn at_most<'l, T>(
     reports: &mut Reports,
     node: &YamlNode,

@@ -1,7 +1,7 @@
-//! How other tools spell a restriction, and how forge does. A restriction that is written in
-//! another tool's words and passed over would be a restriction that does not hold: whoever wrote
-//! it must hear so, and hear our word. These hold in every mapping; what a spelling means in one
-//! mapping only stands in that mapping's own table, which is asked first.
+//! How other tools spell a restriction, and how forge does. A restriction that is spelled in
+//! another tool's words and ignored would not hold: its author must be told, and told forge's word.
+//! These apply in every mapping; a spelling with a meaning in one mapping only is in that mapping's
+//! own table, which is asked first.
 
 /// Our words for a spelling of other tools. `allowedTools`, `allowed_tools` and `allowed-tools`
 /// are one spelling.

@@ -1,5 +1,5 @@
-//! Reading one config file: bounded, never waiting on a FIFO, and precise about what stands in
-//! the way. open(2) with O_NONBLOCK, then fstat(2) on the open file: check and use are one object.
+//! Reading one config file: bounded, never waiting on a FIFO, and precise about the obstacle.
+//! open(2) with O_NONBLOCK, then fstat(2) on the open file: check and use are one object.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::{Layer, SourceText};
 
-/// A config file of this size holds more than anybody reads.
+/// A larger config file is more than a person reads.
 pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Read a file; `shown` is its name in messages.

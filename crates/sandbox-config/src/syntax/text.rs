@@ -47,7 +47,7 @@ impl Layer {
     }
 }
 
-/// Where a value comes from: layer, and file and line where there is one.
+/// The origin of a value: layer, and file and line, if any.
 ///
 /// ```
 /// use sandbox_config::{Layer, ConfigOrigin};
@@ -61,11 +61,11 @@ pub struct ConfigOrigin {
     name: Option<Arc<str>>,
     line: u32,
     column: u32,
-    /// For a caret in a later message; no part of what the origin is.
+    /// For a caret in a later message; ignored by `==`.
     span: Option<Span>,
 }
 
-/// The same place of the same layer.
+/// Equal layers and equal locations.
 impl PartialEq for ConfigOrigin {
     fn eq(&self, other: &ConfigOrigin) -> bool {
         (self.layer, &self.name, self.line, self.column)
@@ -75,8 +75,7 @@ impl PartialEq for ConfigOrigin {
 
 impl Eq for ConfigOrigin {}
 
-/// Where something stands. No part of what it says: whatever is said is the same wherever it
-/// stands.
+/// Location of a value. Ignored by `==`: values are equal at any location.
 #[derive(Clone, Default)]
 pub(crate) struct SourceLocation(pub(crate) Option<ConfigOrigin>);
 
@@ -105,7 +104,7 @@ impl std::fmt::Debug for SourceLocation {
 }
 
 impl ConfigOrigin {
-    /// The origin of a value that nobody wrote.
+    /// Returns the origin of a built-in value.
     #[must_use]
     pub fn built_in() -> ConfigOrigin {
         ConfigOrigin {
@@ -117,7 +116,7 @@ impl ConfigOrigin {
         }
     }
 
-    /// The place, where there is one.
+    /// Returns the location, if any.
     pub(crate) fn span(&self) -> Option<&Span> {
         self.span.as_ref()
     }
@@ -189,7 +188,7 @@ impl SourceText {
         self.text.get(self.yaml_at..).unwrap_or("")
     }
 
-    /// How many characters stand before the YAML, on the first line.
+    /// Returns the number of characters before the YAML, on the first line.
     pub(crate) fn before(&self) -> u32 {
         let before = self.text.get(..self.yaml_at).unwrap_or("");
         u32::try_from(before.chars().count()).unwrap_or(u32::MAX)
@@ -270,7 +269,7 @@ impl SourceText {
         let end = self.starts.get(index + 1).copied();
         let line = self.text.get(start..end.unwrap_or(self.text.len()));
         let line = line.unwrap_or("").trim_end_matches(['\n', '\r']);
-        // A byte order mark is no part of the first line; elsewhere it is a character.
+        // A byte order mark is not part of the first line; elsewhere it is a character.
         let mark = (index == 0).then(|| line.strip_prefix('\u{feff}'));
         mark.flatten().unwrap_or(line)
     }
@@ -286,7 +285,7 @@ impl std::fmt::Debug for SourceText {
     }
 }
 
-/// A place in a text: what a caret points at.
+/// A location in a text: the target of a caret.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub(crate) text: Arc<SourceText>,

@@ -26,7 +26,7 @@ pub(crate) struct YamlNode {
     pub(crate) span: Span,
 }
 
-/// What YAML 1.2's core schema knows.
+/// The types of YAML 1.2's core schema.
 #[derive(Clone, Debug)]
 pub(crate) enum YamlValue {
     Null,

@@ -1,4 +1,4 @@
-//! What the YAML parser complains about, in our words: its own are for programmers.
+//! Errors of the YAML parser, in our words: its own are for programmers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) const MAX_DEPTH: usize = 32;
 /// A project with 10 000 zones has about 80 000 nodes.
 pub(crate) const MAX_NODES: usize = 400_000;
 
-/// Values that aliases stand for. A person repeats a list or two; a bomb of 400 000 cost a quarter
+/// Values that aliases expand to. A person repeats a list or two; a bomb of 400 000 cost a quarter
 /// of a second before it was refused.
 pub(crate) const MAX_REPLAYED: usize = 20_000;
 
@@ -37,7 +37,7 @@ pub(crate) fn complaint(text: &Arc<SourceText>, error: &Error) -> Diagnostic {
 
 fn in_our_words(error: &Error) -> Option<Diagnostic> {
     let (message, help) = match error {
-        // What went wrong behind an alias.
+        // The error behind an alias.
         Error::AliasError { error, .. } => return in_our_words(error),
         Error::MergeKeyNotAllowed { .. } => (
             "merge keys (`<<`) are not read",

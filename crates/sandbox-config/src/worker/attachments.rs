@@ -1,12 +1,12 @@
-//! `attachment_policy`: what may be handed to a worker beside its input. A policy is the receiving
-//! worker's word; that an attachment lies in what its sender may read is the sender's grant's.
+//! `attachment_policy`: attachments that a worker accepts beside its input. The policy belongs to
+//! the receiving worker; the sender's grant decides if the sender may read an attachment.
 
 use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;
 
-/// What may be attached to a worker's input.
+/// Limits on attachments to a worker's input.
 ///
 /// ```
 /// use sandbox_config::AttachmentPolicy;

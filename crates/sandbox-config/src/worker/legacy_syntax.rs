@@ -1,7 +1,8 @@
 //! The old forms of a worker's sandbox (behaviour C23, F001-16): `paths` and `mounts` in the worker
-//! itself, from the time before the project said what there is. Where directories have names, that
-//! is an error which prints what to write instead. In a project with one root it still works, with
-//! a warning: as the program's sandbox if the program has none, else as a narrowing of it.
+//! itself, from the time before the project declared its directories. In projects with named
+//! directories, that is an error which prints the correction. In a project with one root it still
+//! works, with a warning: as the program's sandbox if the program has none, else as a narrowing of
+//! it.
 
 use std::fmt::Write as _;
 
@@ -14,10 +15,10 @@ use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
-/// What an old declaration comes to.
+/// The result of reading an old declaration.
 pub(crate) struct LegacySandbox {
     pub(crate) declaration: Declaration,
-    /// What the program holds by it, if the program says nothing itself.
+    /// The program's mounts, if the program declares none itself.
     pub(crate) program: Option<Vec<Mount>>,
 }
 
@@ -192,7 +193,7 @@ fn count(node: &YamlNode, keys: &[&str]) -> Option<i64> {
     }
 }
 
-/// Where directories have names: what to write here, and in the project file if it lacks them.
+/// For named directories: the correction here, and in the project file if it lacks them.
 fn replaced(entry: &YamlEntry, written: &[LegacyDirectory], ceiling: &Grant) -> Diagnostic {
     let noun = ceiling.front().noun();
     let error = Diagnostic::error(

@@ -34,8 +34,8 @@ use crate::worker::names::bad_name;
 use crate::worker::names::is_name;
 use crate::worker::names::stem;
 
-/// A worker as its file describes it. What it may do is another matter: that is a
-/// [`Grant`], made from somebody's grant and [`Worker::declaration`].
+/// A worker as its file describes it. Its rights are another matter: they are a [`Grant`], made
+/// from the caller's grant and [`Worker::declaration`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ pub struct Worker {
     delegates: Delegates,
     facts: worker_metadata::WorkerMetadata,
     schemas: schemas::Schemas,
-    /// Where each listed name stands.
+    /// Location of each listed name.
     delegates_at: Vec<ConfigOrigin>,
     at: ConfigOrigin,
     file: PathBuf,
@@ -78,7 +78,7 @@ pub struct Worker {
     shown: String,
     warnings: Vec<Diagnostic>,
     widening: Vec<PrivilegedSetting>,
-    /// Old form: what the program holds, if it says nothing itself.
+    /// Old form: the program's mounts, if the program declares none itself.
     program: Option<Arc<[Mount]>>,
 }
 
@@ -89,7 +89,7 @@ impl Worker {
         &self.name
     }
 
-    /// What it is for; the description of its tool when it is called by others.
+    /// Returns its purpose; the description of its tool when it is called by others.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
@@ -107,19 +107,19 @@ impl Worker {
         &self.instructions
     }
 
-    /// What it asks for.
+    /// Returns its declaration.
     #[must_use]
     pub fn declaration(&self) -> &Declaration {
         &self.declaration
     }
 
-    /// The only tools it wants; none: all that its rights make possible.
+    /// Returns the only tools it wants; `None`: all that its rights make possible.
     #[must_use]
     pub fn tools(&self) -> Option<&[String]> {
         self.tools.as_deref()
     }
 
-    /// Whom it may call.
+    /// Returns the workers that it may call.
     #[must_use]
     pub fn delegates(&self) -> &Delegates {
         &self.delegates
@@ -155,7 +155,7 @@ impl Worker {
         &self.file
     }
 
-    /// SHA-256 (hex) of what its file said when it was read.
+    /// Returns the SHA-256 (hex) of its file when it was read.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -178,7 +178,7 @@ impl Worker {
         &self.shown
     }
 
-    /// What is odd about its file and not wrong.
+    /// Returns the warnings about its file.
     #[must_use]
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
@@ -190,7 +190,8 @@ impl Worker {
         &self.widening
     }
 
-    /// What bounds it: the project, or (old form) its own word, if the project has none.
+    /// Returns the ceiling of the worker: the project, or (old form) its own declaration, if the
+    /// project has none.
     pub(crate) fn ceiling<'g>(&self, project: &'g Grant) -> Cow<'g, Grant> {
         match &self.program {
             Some(mounts) => Cow::Owned(project.over(Arc::clone(mounts))),
@@ -231,7 +232,7 @@ pub(crate) fn front_matter(text: &str) -> Option<&str> {
 /// A worker that names ten thousand zones has less.
 const MAX_FRONT_BYTES: usize = 512 * 1024;
 
-/// Read one worker's text. `None`: what is wrong has been noted.
+/// Reads one worker's text. `None` if a mistake has been noted.
 pub(crate) fn parse(
     walk: &mut LoadContext<'_>,
     text: &Arc<SourceText>,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
-/// Whom a worker may call.
+/// The workers that a worker may call.
 ///
 /// ```
 /// use sandbox_config::Delegates;
@@ -13,7 +13,7 @@ use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delegates {
-    /// Nobody: `workers` is absent or empty.
+    /// No worker: `workers` is absent or empty.
     None,
     /// These.
     Listed(Vec<String>),

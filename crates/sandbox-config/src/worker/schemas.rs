@@ -1,8 +1,7 @@
-//! `input_schema` and `output_schema`: a JSON Schema in the front matter, or a file of the project
-//! that holds one. What makes a schema valid is for a validator to say, and that is a library of
-//! its own with forty others behind it; so it is handed in ([`SchemaCheck`]), as the names of tools
-//! are. Here is what no validator looks at: how large a schema is, how deep, and that it fetches
-//! nothing.
+//! `input_schema` and `output_schema`: a JSON Schema in the front matter, or in a file of the
+//! project. A validator decides if a schema is valid, and that is a library of its own with forty
+//! others behind it; so it is handed in ([`SchemaCheck`]), as the names of tools are. Here are the
+//! checks that no validator makes: how large a schema is, how deep, and that it fetches nothing.
 
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -27,7 +26,7 @@ pub(crate) struct Schemas {
 }
 
 impl Worker {
-    /// JSON Schema (draft 2020-12) of what it is called with, always one of a mapping; none: a
+    /// Returns the JSON Schema (draft 2020-12) of its input, always one of a mapping; `None`: a
     /// text.
     ///
     /// ```
@@ -45,7 +44,7 @@ impl Worker {
         self.schemas().input.as_deref()
     }
 
-    /// JSON Schema (draft 2020-12) that its answer fits; none: any text is an answer.
+    /// Returns the JSON Schema (draft 2020-12) of its answer; `None`: any text is an answer.
     #[must_use]
     pub fn output_schema(&self) -> Option<&Json> {
         self.schemas().output.as_deref()
@@ -53,7 +52,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// The same worker, whose answer is to fit this schema instead of its own.
+    /// Returns this worker with another schema of its answer.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -69,7 +68,7 @@ impl Worker {
     /// ```
     ///
     /// # Errors
-    /// It is no schema, or one that the worker's own file could not hold either.
+    /// The schema is invalid, or one that the worker's own file could not contain either.
     pub fn answering(
         mut self,
         schema: Json,
@@ -115,7 +114,7 @@ pub(crate) fn schemas(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Sc
     }
 }
 
-/// `None`: nothing is asked (`{}`), or what is wrong has been noted.
+/// `None` if nothing is required (`{}`), or a mistake has been noted.
 fn schema(walk: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option<Json> {
     let node = &entry.node;
     let (schema, place) = match &node.value {
@@ -167,7 +166,7 @@ enum SchemaSource<'n> {
     File(Arc<SourceText>),
 }
 
-/// Each key once: which of two holds must not depend on who reads it.
+/// Each key once: the effective one of two must not depend on the reader.
 fn inline(walk: &mut LoadContext<'_>, node: &YamlNode) -> Option<Json> {
     let before = walk.reports.errors();
     once(walk, node);
@@ -212,7 +211,7 @@ fn from_file(
         walk.reports.add(refuse("not a file below the project"));
         return None;
     }
-    // What it holds is shown to models: a link does not lead to somebody else's file.
+    // Its contents are shown to models: a link must not lead to a foreign file.
     match below.canonicalize() {
         Ok(real) if !real.starts_with(walk.dir) => {
             walk.reports.add(refuse("it leads out of the project"));
@@ -264,7 +263,7 @@ fn from_file(
 const MAX_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: usize = 32;
 
-/// What holds for every schema, whoever checks the rest.
+/// The checks of every schema, with any validator.
 fn limits(schema: &Json) -> Vec<SchemaMistake> {
     let mut mistakes = Vec::new();
     if schema.to_string().len() > MAX_BYTES {
@@ -325,7 +324,7 @@ fn is_dialect(uri: &str) -> bool {
     uri.trim_end_matches('#') == "https://json-schema.org/draft/2020-12/schema"
 }
 
-/// The place of a JSON pointer, as near as there is one.
+/// Returns the location of a JSON pointer, or of the nearest existing parent.
 fn find<'n>(node: &'n YamlNode, pointer: &str) -> &'n Span {
     let mut at = node;
     for part in pointer.split('/').skip(1) {

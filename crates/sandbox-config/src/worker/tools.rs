@@ -22,7 +22,7 @@ const ALIASES: [(&str, &str); 6] = [
     ("stageForPush", "git_stage"),
 ];
 
-/// What golem's `filesystem` stands for.
+/// The tools of golem's `filesystem`.
 const FILESYSTEM: [&str; 13] = [
     "read_file",
     "write_file",
@@ -41,7 +41,7 @@ const FILESYSTEM: [&str; 13] = [
 
 /// The tools and workers that a file asks for.
 pub(crate) struct RequestedTools {
-    /// None: whatever the rights make possible.
+    /// `None`: all that the rights make possible.
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) delegates: Delegates,
     pub(crate) delegates_at: Vec<ConfigOrigin>,

@@ -1,5 +1,5 @@
-//! What a worker file says of the worker besides its rights: which models it runs on, what it may
-//! be called with, and what is carried along.
+//! Properties of a worker besides its rights: the models it runs on, its possible input, and data
+//! that is carried along.
 
 use serde_json::{Map, Value as Json};
 
@@ -46,7 +46,7 @@ impl Worker {
         &self.facts.compatible_models
     }
 
-    /// What may be attached to its input.
+    /// Returns the limits on attachments to its input.
     #[must_use]
     pub fn attachment_policy(&self) -> &AttachmentPolicy {
         &self.facts.attachments
@@ -159,7 +159,7 @@ fn json(node: &YamlNode) -> Json {
     }
 }
 
-/// `*` stands for any characters, `?` for one.
+/// `*` matches any characters, `?` one.
 fn fits(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());

@@ -1,5 +1,5 @@
-//! `git`: what commands may do to repositories, which ones workers pull from and stage for, and how
-//! forge says there who is asking.
+//! `git`: operations of commands on repositories, the repositories that workers pull from and stage
+//! for, and forge's credentials for servers.
 
 use crate::syntax::keys::shape::{
     AUTHOR, KEY_VARIABLE, KeyPattern, ORIGIN, REPOSITORY, TRAILER, ValueShape,

@@ -1,6 +1,6 @@
-//! Every documented key, as data: what it is called, what shape its value has, what it is for, and
-//! whether it has an effect yet. The parser, the JSON Schemas and the reference page all read these
-//! rows, so none of them can say something else. A key that has no row is a mistake.
+//! Every documented key, as data: its name, the shape of its value, its purpose, and `in_effect`.
+//! The parser, the JSON Schemas and the reference page all read these rows, so none of them can
+//! differ. A key without a row is a mistake.
 
 mod git;
 mod network;
@@ -31,14 +31,14 @@ pub(crate) use worker::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeySpec {
     pub(crate) name: &'static str,
-    /// Other spellings that are read the same way.
+    /// Other spellings that are read like the name.
     pub(crate) aliases: &'static [&'static str],
     /// `false` if the key is documented and refused by name until it has an effect.
     pub(crate) in_effect: bool,
     pub(crate) shape: ValueShape,
     /// One sentence.
     pub(crate) doc: &'static str,
-    /// What holds without the key, as one would write it; empty: nothing in particular.
+    /// The default of the key, as one would write it; empty: nothing in particular.
     pub(crate) default: &'static str,
     /// A mapping without it is a mistake.
     pub(crate) required: bool,
@@ -47,10 +47,10 @@ pub(crate) struct KeySpec {
     pub(crate) trust: &'static str,
 }
 
-/// What holds when several layers say something about a key.
+/// The merge of the values of several layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergeRule {
-    /// Authority: what every layer allows.
+    /// Authority: the intersection of all layers.
     Meet,
     /// Preference: the strongest layer that says something.
     LastLayer,
@@ -100,7 +100,7 @@ impl KeySpec {
         self
     }
 
-    /// What holds without the key.
+    /// Sets the default.
     const fn default(mut self, default: &'static str) -> KeySpec {
         self.default = default;
         self
@@ -162,8 +162,9 @@ impl KeyTable {
     }
 }
 
-/// The documented spelling of a project key that has another one, by the key above it (none: at the
-/// top); names of variables come in lower case. Elsewhere the same word is a name of the project's.
+/// Returns the documented spelling of a project key that has another one, by the key above it
+/// (`None` at the top); names of variables come in lower case. Elsewhere the word is a name of the
+/// project's.
 pub(crate) fn canonical<'k>(above: Option<&str>, key: &'k str) -> &'k str {
     let table = match above {
         None => &PROJECT,

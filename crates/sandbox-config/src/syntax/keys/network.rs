@@ -4,7 +4,7 @@ use crate::syntax::keys::shape::HOST;
 use crate::syntax::keys::shape::ValueShape;
 use crate::syntax::keys::{KeySpec, KeyTable};
 
-/// `network: true`, or what may be reached.
+/// `network: true`, or the hosts that may be reached.
 pub(crate) const NETWORK_SHAPE: ValueShape =
     ValueShape::OneOf(&[ValueShape::Bool, ValueShape::Section(&NETWORK)]);
 

@@ -1,4 +1,4 @@
-//! `providers`: who is asked for turns, where, with whose key, and what that costs.
+//! `providers`: the services that answer turns, their addresses, credentials and prices.
 
 use crate::syntax::keys::shape::{BASE_URL, KEY_VARIABLE, KeyPattern, PROVIDER_NAME, ValueShape};
 use crate::syntax::keys::{KeySpec, KeyTable};

@@ -1,4 +1,4 @@
-//! Sections about where things run and what is kept of them.
+//! Sections about the runners of calls and the record of runs.
 
 use crate::syntax::keys::shape::{ENGINE, IMAGE, SECRET, ValueShape};
 use crate::syntax::keys::{KeySpec, KeyTable};

@@ -13,7 +13,7 @@ const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 /// The one name of git's that `unprotect` may name: git replaces it, and it is looked at afterwards.
 pub(crate) const GIT_CONFIG: &str = ".git/config";
 
-/// What `unprotect` may name: nothing else that git executes or obeys.
+/// Names that `unprotect` accepts: nothing else that git executes or obeys.
 pub(crate) const UNPROTECTABLE: [&str; PROTECTED.len() - PROTECTED_OF_GIT + 1] = {
     let mut names = [GIT_CONFIG; PROTECTED.len() - PROTECTED_OF_GIT + 1];
     let mut at = 1;
@@ -48,7 +48,7 @@ pub(crate) const APPROVAL: KeySpec = KeySpec::new(
     "Whether a person is asked, by operation.",
 );
 
-/// These four stand at `sandbox`, for every mount, and at a mount, where they hold instead.
+/// These four are at `sandbox`, for every mount, and at a mount, which takes precedence.
 const HARD_LINKS: KeySpec = KeySpec::new(
     "hardlinks",
     ValueShape::Words(&["allow", "read_only", "deny"], &[]),

@@ -1,4 +1,4 @@
-//! What a value may look like, as far as that can be said without knowing the rest of the file.
+//! The shape of a value, as far as it does not depend on the rest of the file.
 
 use crate::syntax::keys::KeyTable;
 
@@ -11,7 +11,7 @@ pub(crate) enum ValueShape {
     Like(&'static StringPattern),
     /// `true` or `false`.
     Bool,
-    /// `true`: what can only be asked for.
+    /// `true`: a setting that can only be asked for.
     True,
     /// A whole number above 0.
     Count,
@@ -29,7 +29,7 @@ pub(crate) enum ValueShape {
     Map(KeyPattern, &'static ValueShape),
     /// A mapping with known keys.
     Section(&'static KeyTable),
-    /// Whatever else is accepted, by the first that fits.
+    /// The first of these shapes that fits.
     OneOf(&'static [ValueShape]),
     /// `null`, in words.
     Null,
@@ -53,7 +53,7 @@ pub(crate) enum KeyPattern {
 /// A form of strings.
 #[derive(Debug)]
 pub(crate) struct StringPattern {
-    /// What it is, for "must be …".
+    /// The noun in "must be …".
     pub(crate) noun: &'static str,
     /// A regular expression that JSON Schema validators share (ECMA 262).
     pub(crate) pattern: &'static str,
