@@ -309,10 +309,10 @@ mod elsewhere {
         placed.dedup_by(|next, one| next.inside == one.inside);
         let unseen = "names are looked for before a container starts on Linux only".to_owned();
         let mut notes = Notes::default();
-        if policy.protected().next().is_some() {
+        if policy.protects_names() {
             notes.0.push((Promise::ProtectedNames, unseen.clone()));
         }
-        if policy.hidden().next().is_some() {
+        if policy.hides_names() {
             notes.0.push((Promise::HiddenNames, unseen));
         }
         Ok(Layout {

@@ -15,7 +15,7 @@ const WRITTEN: [&str; 4] = ["logs", "refs", "objects", "worktrees"];
 
 /// Whether a policy is about repositories at all.
 pub(super) fn matters(policy: &Policy, protect: &[Pattern]) -> bool {
-    let of_git = |pattern: &Pattern| pattern.text().split('/').next() == Some(".git");
+    let of_git = |pattern: &Pattern| pattern.each_name().next() == Some(".git");
     !protect.is_empty() && (policy.git() != Git::Unaware || protect.iter().any(of_git))
 }
 

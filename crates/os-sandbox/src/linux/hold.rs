@@ -163,12 +163,11 @@ fn form(mount: &HostMount, below: &Path) -> Form {
 /// The exact names of a mount: at its root, and in each repository.
 fn wanted(policy: &Policy, mount: &HostMount, names: &Names) -> Vec<PathBuf> {
     let mut out = Vec::new();
-    for exact in policy
-        .protect_patterns()
-        .iter()
-        .filter(|pattern| policy.holds(pattern))
-        .filter_map(|pattern| pattern.exact())
-    {
+    let patterns = mount.guards.protect.iter();
+    for pattern in patterns.filter(|pattern| policy.holds(pattern)) {
+        let Some(exact) = pattern.exact() else {
+            continue;
+        };
         let last = exact.file_name().unwrap_or_default();
         // A state of ours would be a rebase that is not done; and clones copy what is with objects.
         if last == ".git" || repository::is_state(last) || exact.starts_with(".git/objects") {
@@ -179,7 +178,7 @@ fn wanted(policy: &Policy, mount: &HostMount, names: &Names) -> Vec<PathBuf> {
             continue;
         }
         out.push(exact.to_owned());
-        if exact.starts_with(".git") {
+        if exact.starts_with(".git") && !pattern.is_from_top() {
             let around = names.repositories.iter().filter_map(|git| git.parent());
             out.extend(around.map(|around| around.join(exact)));
         }

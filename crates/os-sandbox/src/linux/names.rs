@@ -109,7 +109,7 @@ pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
 /// What mounts lead to in others that can be written, kept with those; which of them have to be
 /// walked again for it.
 pub(crate) fn follow_between(policy: &Policy, mounts: &[HostMount], names: &[Names]) -> Vec<usize> {
-    if policy.protect_patterns().is_empty() || mounts.len() == 1 {
+    if !policy.protects_names() || mounts.len() == 1 {
         return Vec::new();
     }
     let mut elsewhere: Vec<(PathBuf, String)> = Vec::new();
@@ -160,13 +160,13 @@ pub(crate) fn find_but(
     mut opened: Option<&mut Opened>,
 ) -> Names {
     let mut names = Names::default();
-    let protect = if mount.access.contains(Access::WRITE) {
-        policy.protect_patterns()
+    let protect: &[Pattern] = if mount.access.contains(Access::WRITE) {
+        &mount.guards.protect
     } else {
         &[]
     };
-    let hide = if mount.access.contains(Access::READ) {
-        policy.hide_patterns()
+    let hide: &[Pattern] = if mount.access.contains(Access::READ) {
+        &mount.guards.hide
     } else {
         &[]
     };
@@ -182,7 +182,7 @@ pub(crate) fn find_but(
     let git_matters = bare::matters(policy, protect);
     let notable = LastNames::new(protect.iter().chain(hide), beside_patterns());
     let (protected_names, hidden_names) = (Guards::new(protect), Guards::new(hide));
-    let secrets = Secrets::new(policy, mount, earlier.is_none());
+    let secrets = Secrets::new(mount, earlier.is_none());
     let mut lister = Lister::new(mount, earlier);
     let mut queue = VecDeque::from([PathBuf::new()]);
     let mut again = 0usize;

@@ -5,7 +5,7 @@
 use super::below;
 use super::view::HostMount;
 use crate::key_files::content_of;
-use crate::policy::{Pattern, Policy};
+use crate::policy::Pattern;
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
 use rustix::fs::FileType;
@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 
 /// Judges the files of one mount.
 pub(super) struct Secrets<'a> {
-    policy: &'a Policy,
     mount: &'a HostMount,
     /// `true` if files that git tracks are not secrets. `false` after a command, which may have
     /// written the index.
@@ -43,9 +42,8 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> Secrets<'a> {
-    pub(super) fn new(policy: &'a Policy, mount: &'a HostMount, spares_tracked: bool) -> Self {
+    pub(super) fn new(mount: &'a HostMount, spares_tracked: bool) -> Self {
         Secrets {
-            policy,
             mount,
             spares_tracked: spares_tracked && mount.linked.is_none(),
             repositories: RefCell::default(),
@@ -118,7 +116,7 @@ impl<'a> Secrets<'a> {
         }
         // Why: a command that cannot read the objects cannot read the content there either.
         let objects = git.join("objects");
-        let mut hide = self.policy.hide_patterns().iter();
+        let mut hide = self.mount.guards.hide.iter();
         if hide.any(|pattern| pattern.covers(&objects)) || self.mount.is_covered(&objects) {
             return Some(None);
         }
@@ -127,7 +125,7 @@ impl<'a> Secrets<'a> {
         };
         let is_wanted = |path: &[u8]| {
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-            let mut patterns = self.policy.hide_patterns().iter();
+            let mut patterns = self.mount.guards.hide.iter();
             patterns.any(|pattern| pattern.last(OsStr::from_bytes(name)))
         };
         let read = content_of(index, MAX_INDEX_BYTES)

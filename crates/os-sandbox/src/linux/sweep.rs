@@ -15,7 +15,7 @@ use crate::access::Access;
 use crate::child::Findings;
 use crate::escape::visible;
 use crate::git_config;
-use crate::policy::{Git, Policy};
+use crate::policy::{Git, Pattern, Policy};
 use crate::promise::Promise;
 use crate::quarantine::{QUARANTINE, Quarantined};
 use nix::dir::Dir;
@@ -90,7 +90,7 @@ impl Sweep {
     /// Whether there is anything that could appear.
     pub(crate) fn is_needed(policy: &Policy, mounts: &[HostMount]) -> bool {
         let open = |mount: &HostMount| mount.is_dir && mount.access.contains(Access::WRITE);
-        !policy.protect_patterns().is_empty() && mounts.iter().any(open)
+        policy.protects_names() && mounts.iter().any(open)
     }
 
     /// Nothing is mounted over the names that are there, so what they are is looked at now and
@@ -101,7 +101,7 @@ impl Sweep {
             .map(|(mount, before)| {
                 let protects = |below: &Path| {
                     let named = mount.named(below);
-                    let mut patterns = self.policy.protect_patterns().iter();
+                    let mut patterns = mount.guards.protect.iter();
                     patterns.any(|pattern| pattern.ends(&named))
                 };
                 let names = before.names.iter();
@@ -171,7 +171,7 @@ impl Sweep {
             // Links to private keys: what took their place may be no secret.
             let replaced = before.links.keys().filter(|link| {
                 let name = mount.named(link);
-                let mut patterns = self.policy.protect_patterns().iter();
+                let mut patterns = mount.guards.protect.iter();
                 patterns.any(|one| one.is_by_content() && one.ends(&name))
                     && !left.contains(*link)
                     && before.changed_link(mount, link)
@@ -309,13 +309,13 @@ impl Sweep {
         let what = below::kind(&below::look(parent.as_fd(), name).ok()?);
         // A name that is hidden is protected for the secret in it, and in a directory that the
         // command made itself there is nobody's: pip brings certificates along, called *.pem.
-        let secret = |text: &str| self.policy.hidden().any(|hidden| hidden == text);
+        let secret = |pattern: &Pattern| mount.guards.hide.contains(pattern);
         let named = mount.named(below);
-        let patterns = self.policy.protect_patterns().iter();
+        let patterns = mount.guards.protect.iter();
         // So is a private key that it makes, in any directory.
         let mut matched =
             patterns.filter(|one| one.ends(&named) && (was_link || !one.is_by_content()));
-        let counts = matched.find(|one| !secret(one.text()) || !self.is_new(&parent));
+        let counts = matched.find(|one| !secret(one) || !self.is_new(&parent));
         let text = match counts {
             Some(pattern) => pattern.text(),
             None if name == ".git" && self.policy.git() != Git::Unaware => ".git",
@@ -395,7 +395,7 @@ impl Sweep {
         let place = below
             .parent()
             .and_then(|around| Place::of(mount, around, bare));
-        let place = place.filter(|_| bare::matters(&self.policy, self.policy.protect_patterns()));
+        let place = place.filter(|_| bare::matters(&self.policy, &mount.guards.protect));
         match (place, below.file_name()) {
             (Some(place), Some(name)) => place.keeps(&self.policy, name),
             _ => false,

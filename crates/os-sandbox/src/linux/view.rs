@@ -8,7 +8,7 @@ use super::worktree::Linked;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::escape::visible;
-use crate::policy::{Links, Mount, Place, Policy, check_not_kernel, covered};
+use crate::policy::{Links, Mount, MountGuards, Place, Policy, check_not_kernel, covered};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, major, minor};
@@ -31,6 +31,8 @@ pub(crate) struct HostMount {
     pub(crate) is_dir: bool,
     /// Opened with O_PATH.
     pub(crate) handle: File,
+    /// The names that count below it.
+    pub(crate) guards: MountGuards,
     /// A repository that no mount of the policy names.
     pub(crate) linked: Option<Linked>,
     /// Directories below this mount that are not seen, because other mounts cover them.
@@ -89,10 +91,12 @@ pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
     let mounts: Vec<HostMount> = policy
         .mounts()
         .iter()
-        .map(|mount| {
+        .enumerate()
+        .map(|(index, mount)| {
             let covered = covered(policy.mounts(), mount).collect();
             Ok(HostMount {
                 covered,
+                guards: policy.guards_of(index),
                 ..host_mount(mount)?
             })
         })
@@ -207,6 +211,7 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         place: mount.place(),
         is_dir: meta.is_dir(),
         handle,
+        guards: MountGuards::default(),
         linked: None,
         covered: Vec::new(),
         led: OnceLock::new(),

@@ -216,6 +216,7 @@ fn follow(
             place: Place::CarvedFrom(0),
             is_dir: linked.is_some(),
             handle: handle.into(),
+            guards: policy.guards_of_all(),
             linked,
             covered: Vec::new(),
             led: OnceLock::new(),

@@ -107,7 +107,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
         .mounts()
         .iter()
         .any(|mount| mount.access().contains(Access::WRITE));
-    if policy.protected().next().is_some() {
+    if policy.protects_names() {
         if writable {
             out.push(
                 Promise::ProtectedNames,
@@ -119,7 +119,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
             out.kept(Promise::ProtectedNames, &[Docker]);
         }
     }
-    if policy.hidden().next().is_some() {
+    if policy.hides_names() {
         out.push(
             Promise::HiddenNames,
             State::Detected,

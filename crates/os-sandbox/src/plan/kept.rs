@@ -233,7 +233,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         .mounts()
         .iter()
         .any(|mount| mount.access().contains(Access::WRITE));
-    if policy.protected().next().is_some() {
+    if policy.protects_names() {
         let (state, remark) = if writable {
             (State::Detected, super::protected_names(policy))
         } else {
@@ -247,10 +247,10 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
             out.names(Promise::ProtectedNames, held, state, remark);
         }
     }
-    if policy.hidden().next().is_some() && birdcage {
+    if policy.hides_names() && birdcage {
         let reason = "birdcage covers nothing: what lies in a mount that is read can be read";
         out.push(Promise::HiddenNames, State::Absent, &[], reason);
-    } else if policy.hidden().next().is_some() {
+    } else if policy.hides_names() {
         out.names(
             Promise::HiddenNames,
             held,

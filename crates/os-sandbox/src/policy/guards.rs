@@ -8,12 +8,15 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 /// A pattern of one or more names: `.git/hooks`, `*.pem`, `.git/modules/*/hooks`. It matches at
-/// any depth, and everything below what it matches. `*` stands for any run of bytes in one name,
-/// and case does not matter: the file system may be blind to it (casefold, vfat, APFS).
+/// any depth, or with a leading `/` at the top of a mount only, and everything below what it
+/// matches. `*` stands for any run of bytes in one name, and case does not matter: the file system
+/// may be blind to it (casefold, vfat, APFS).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pattern {
     text: String,
+    /// Without the leading `/`.
     folded: String,
+    from_top: bool,
     /// Where the last name of `folded` starts.
     last: usize,
     /// Where it does not hold. Such patterns have one name.
@@ -22,17 +25,23 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        let bad = text.is_empty()
+        let names = text.strip_prefix('/');
+        let (from_top, names) = (names.is_some(), names.unwrap_or(text));
+        let bad = names.is_empty()
             || text.len() > 4096
             || text.contains('\0')
-            || text.split('/').any(|name| matches!(name, "" | "." | ".."));
+            || names.split('/').any(|name| matches!(name, "" | "." | ".."));
         if bad {
-            return Err(Error::invalid(format!("not a name pattern: {text:?}"))
-                .with_hint("write names joined by single slashes, such as .git/hooks or *.pem"));
+            return Err(
+                Error::invalid(format!("not a name pattern: {text:?}")).with_hint(
+                    "write names joined by single slashes, such as .git/hooks, *.pem or /private",
+                ),
+            );
         }
-        let folded = sandbox_names::fold(text);
+        let folded = sandbox_names::fold(names);
         Ok(Pattern {
             text: text.to_owned(),
+            from_top,
             last: folded.rfind('/').map_or(0, |slash| slash + 1),
             folded,
             exempt: Exemption::of(text),
@@ -43,6 +52,20 @@ impl Pattern {
         &self.text
     }
 
+    /// Returns `true` if it matches at the top of a mount only.
+    pub(crate) fn is_from_top(&self) -> bool {
+        self.from_top
+    }
+
+    /// Returns its names, outermost first.
+    pub(crate) fn each_name(&self) -> impl Iterator<Item = &str> {
+        self.relative().split('/')
+    }
+
+    fn relative(&self) -> &str {
+        self.text.strip_prefix('/').unwrap_or(&self.text)
+    }
+
     /// Whether `path` (relative to a mount) or one of its ancestors is named by the pattern.
     pub(crate) fn covers(&self, path: &Path) -> bool {
         let names: Vec<&OsStr> = path.iter().collect();
@@ -50,6 +73,7 @@ impl Pattern {
         names
             .windows(wanted.len())
             .enumerate()
+            .take(if self.from_top { 1 } else { usize::MAX })
             .any(|(start, window)| {
                 window
                     .iter()
@@ -75,9 +99,10 @@ impl Pattern {
             .folded
             .rsplit('/')
             .all(|pattern| names.next().is_some_and(|name| fits(pattern, name)));
-        ends && !path
-            .file_name()
-            .is_some_and(|name| self.is_exempt(names, name))
+        ends && (!self.from_top || names.clone().next().is_none())
+            && !path
+                .file_name()
+                .is_some_and(|name| self.is_exempt(names, name))
     }
 
     /// Its last name, folded.
@@ -104,7 +129,7 @@ impl Pattern {
 
     /// The path, if the pattern stands for exactly one name or run of names.
     pub(crate) fn exact(&self) -> Option<&Path> {
-        (!self.text.contains('*')).then(|| Path::new(&self.text))
+        (!self.text.contains('*')).then(|| Path::new(self.relative()))
     }
 
     /// Whether `path` itself, not something below it, is what the pattern names.
@@ -148,6 +173,12 @@ mod tests {
             ("*.key", "node_modules/a.key", true, true),
             ("*a*b*", "xxaxxbxx", true, true),
             ("*a*b*", "xxbxxaxx", false, false),
+            ("/private", "private", true, true),
+            ("/private", "Private/a", true, false),
+            ("/private", "src/private", false, false),
+            ("/a/*.json", "a/b.json", true, true),
+            ("/a/*.json", "a/b.json/c", true, false),
+            ("/a/*.json", "x/a/b.json", false, false),
         ] {
             let pattern = Pattern::parse(pattern).unwrap();
             assert_eq!(
@@ -170,7 +201,9 @@ mod tests {
             let pattern = Pattern::parse(pattern).unwrap();
             assert_eq!(pattern.covers(Path::new(path)), covers == "yes", "{row}");
         }
-        for bad in ["", "/a", "a//b", "../x", "a/", "a\0"] {
+        for bad in [
+            "", "/", "//a", "/a/", "/a/../b", "a//b", "../x", "a/", "a\0",
+        ] {
             assert!(Pattern::parse(bad).is_err(), "{bad:?}");
         }
     }

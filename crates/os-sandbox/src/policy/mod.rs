@@ -68,6 +68,8 @@ pub struct Policy {
     /// Those of `protect` that nobody gave: looked for, and not held where they are absent.
     derived: Vec<Pattern>,
     hide: Vec<Pattern>,
+    /// One for each mount.
+    guards: Vec<MountGuards>,
     hold_absent: bool,
     check_git_config: bool,
 }
@@ -174,6 +176,32 @@ impl Policy {
         self.hide.iter().map(Pattern::text)
     }
 
+    /// The patterns that count in this mount only ([`PolicyBuilder::protect_in`]).
+    pub fn protected_in(&self, shown_at: &str) -> impl Iterator<Item = &str> {
+        self.only_in(shown_at, &self.protect, |guards| &guards.protect)
+    }
+
+    /// The patterns that count in this mount only ([`PolicyBuilder::hide_in`]).
+    pub fn hidden_in(&self, shown_at: &str) -> impl Iterator<Item = &str> {
+        self.only_in(shown_at, &self.hide, |guards| &guards.hide)
+    }
+
+    fn only_in<'p>(
+        &'p self,
+        shown_at: &str,
+        everywhere: &'p [Pattern],
+        list: impl Fn(&'p MountGuards) -> &'p Vec<Pattern>,
+    ) -> impl Iterator<Item = &'p str> {
+        let index = self
+            .mounts
+            .iter()
+            .position(|mount| mount.shown_at() == shown_at);
+        let own = index.and_then(|index| self.guards.get(index)).map(list);
+        let own = own.into_iter().flatten();
+        own.filter(|one| !everywhere.contains(one))
+            .map(Pattern::text)
+    }
+
     /// The same, but each mount appears at its own path of the host, as it does without a mount
     /// layer, and `/work` is a link to the root mount: for people, whose files name each other by
     /// these paths (virtual environments, build directories, worktrees). Where that cannot be (a
@@ -249,15 +277,19 @@ impl Policy {
         }
         if let Some(mount) = self.mount_of(&path) {
             let mut own = mount.access();
-            let below = path
-                .strip_prefix(self.outer_host(mount))
-                .unwrap_or(Path::new(""));
-            if self.protect.iter().any(|pattern| pattern.covers(below)) {
+            let named_by = |list: &dyn Fn(&MountGuards) -> &Vec<Pattern>| {
+                self.outward(mount).any(|(index, mount)| {
+                    let below = path.strip_prefix(mount.host()).unwrap_or(Path::new(""));
+                    let guards = self.guards.get(index).map(list);
+                    guards.is_some_and(|all| all.iter().any(|one| one.covers(below)))
+                })
+            };
+            if named_by(&|guards| &guards.protect) {
                 own = own.intersection(Access::READ | Access::EXECUTE);
             }
             let covered = mounts::covered(&self.mounts, mount)
                 .any(|place| path.starts_with(mount.host().join(place)));
-            if covered || self.hide.iter().any(|pattern| pattern.covers(below)) {
+            if covered || named_by(&|guards| &guards.hide) {
                 own = Access::NONE;
             }
             allowed = allowed | own;
@@ -300,6 +332,14 @@ impl Policy {
                 text.push(b'\n');
             }
         }
+        for mount in &self.mounts {
+            let at = mount.shown_at();
+            let protect = self.protected_in(at).map(|text| ("protect", text));
+            let hide = self.hidden_in(at).map(|text| ("hide", text));
+            for (verb, pattern) in protect.chain(hide) {
+                text.extend_from_slice(format!("{verb} in\0{at}\0{pattern}\n").as_bytes());
+            }
+        }
         self.environment.describe(&mut text);
         text.extend_from_slice(
             format!(
@@ -335,8 +375,28 @@ impl Policy {
             .is_some_and(|mount| mount.access().contains(Access::WRITE))
     }
 
-    pub(crate) fn protect_patterns(&self) -> &[Pattern] {
-        &self.protect
+    /// Returns the patterns that count in every mount.
+    pub(crate) fn guards_of_all(&self) -> MountGuards {
+        MountGuards {
+            protect: self.protect.clone(),
+            hide: self.hide.clone(),
+        }
+    }
+
+    /// Returns the patterns that count in a mount, those that count in every mount among them.
+    pub(crate) fn guards_of(&self, index: usize) -> MountGuards {
+        let own = self.guards.get(index).cloned();
+        own.unwrap_or_else(|| self.guards_of_all())
+    }
+
+    /// Returns `true` if names of some mount should not be changed.
+    pub(crate) fn protects_names(&self) -> bool {
+        !self.protect.is_empty() || self.guards.iter().any(|one| !one.protect.is_empty())
+    }
+
+    /// Returns `true` if names of some mount should not be read.
+    pub(crate) fn hides_names(&self) -> bool {
+        !self.hide.is_empty() || self.guards.iter().any(|one| !one.hide.is_empty())
     }
 
     /// Whether something is to stand where protected names are absent.
@@ -347,10 +407,6 @@ impl Policy {
     /// Whether a placeholder may stand where the name is absent.
     pub(crate) fn holds(&self, pattern: &Pattern) -> bool {
         !self.derived.contains(pattern)
-    }
-
-    pub(crate) fn hide_patterns(&self) -> &[Pattern] {
-        &self.hide
     }
 
     /// Whether some mount allows less than one around it (by host path), and whether one that is not
@@ -387,7 +443,7 @@ impl Policy {
             .mounts
             .iter()
             .filter(|mount| mount.access().contains(Access::WRITE));
-        let names = !self.protect.is_empty() || !self.hide.is_empty();
+        let names = self.protects_names() || self.hides_names();
         writable.any(|outer| {
             names
                 || self.mounts.iter().any(|inner| {
@@ -404,14 +460,22 @@ impl Policy {
             .max_by_key(|mount| mount.host().as_os_str().len())
     }
 
-    /// The host path of the root or named mount that this one is a part of.
-    fn outer_host<'a>(&'a self, mount: &'a Mount) -> &'a Path {
-        let mut mount = mount;
-        while let Place::CarvedFrom(outer) = mount.place() {
-            mount = &self.mounts[outer];
-        }
-        mount.host()
+    /// Returns a mount with its index, and those that it is a part of, outwards.
+    fn outward<'a>(&'a self, mount: &'a Mount) -> impl Iterator<Item = (usize, &'a Mount)> {
+        let index = self.mounts.iter().position(|one| std::ptr::eq(one, mount));
+        let next = |index: &usize| match self.mounts[*index].place() {
+            Place::CarvedFrom(outer) => Some(outer),
+            Place::Root | Place::Named | Place::InWork | Place::Covers(_) => None,
+        };
+        std::iter::successors(index, next).map(|index| (index, &self.mounts[index]))
     }
+}
+
+/// The patterns that count in one mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MountGuards {
+    pub(crate) protect: Vec<Pattern>,
+    pub(crate) hide: Vec<Pattern>,
 }
 
 /// See [`Policy::narrowed`].
@@ -451,6 +515,9 @@ pub struct PolicyBuilder {
     git: Git,
     protect: Vec<String>,
     hide: Vec<String>,
+    /// By the name of a mount.
+    protect_in: Vec<(String, String)>,
+    hide_in: Vec<(String, String)>,
     hold_absent: bool,
     check_git_config: bool,
 }
@@ -565,15 +632,46 @@ impl PolicyBuilder {
         self
     }
 
-    /// A guard: names that should not be changed, at any depth below every mount.
+    /// A guard: names that should not be changed, at any depth below every mount. With a leading
+    /// `/` only those at the top of each mount.
     pub fn protect(mut self, pattern: impl Into<String>) -> Self {
         self.protect.push(pattern.into());
         self
     }
 
-    /// A guard: names that should not be read, at any depth below every mount.
+    /// A guard: names that should not be read, at any depth below every mount. With a leading `/`
+    /// only those at the top of each mount.
     pub fn hide(mut self, pattern: impl Into<String>) -> Self {
         self.hide.push(pattern.into());
+        self
+    }
+
+    /// A guard in one mount: [`protect`](Self::protect) below the mount with this name only.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder().mount("/srv/data", "/data", Access::ALL);
+    /// let policy = policy.protect_in("/data", "/keys").build()?;
+    /// assert!(!policy.allows("/srv/data/keys/a", Access::WRITE));
+    /// assert!(policy.allows("/srv/data/src/keys/a", Access::WRITE));
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn protect_in(mut self, shown_at: impl Into<String>, pattern: impl Into<String>) -> Self {
+        self.protect_in.push((shown_at.into(), pattern.into()));
+        self
+    }
+
+    /// A guard in one mount: [`hide`](Self::hide) below the mount with this name only.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder().mount("/srv/data", "/data", Access::ALL);
+    /// let policy = policy.hide_in("/data", "/keys").build()?;
+    /// assert!(!policy.allows("/srv/data/keys/a", Access::READ));
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn hide_in(mut self, shown_at: impl Into<String>, pattern: impl Into<String>) -> Self {
+        self.hide_in.push((shown_at.into(), pattern.into()));
         self
     }
 
@@ -618,12 +716,14 @@ impl PolicyBuilder {
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit), for the first thing that makes no sense.
     pub fn build(self) -> Result<Policy, Error> {
         self.environment.check()?;
-        if self.protect.len() + self.hide.len() > MAX_PATTERNS {
-            return Err(Error::new(
+        let most = |count: usize, of: &str| match count > MAX_PATTERNS {
+            false => Ok(()),
+            true => Err(Error::new(
                 crate::error::ErrorKind::Limit,
-                format!("more than {MAX_PATTERNS} protected and hidden patterns"),
-            ));
-        }
+                format!("more than {MAX_PATTERNS} protected and hidden patterns{of}"),
+            )),
+        };
+        most(self.protect.len() + self.hide.len(), "")?;
         let parse = |texts: &[String]| -> Result<Vec<Pattern>, Error> {
             let mut patterns: Vec<Pattern> = texts
                 .iter()
@@ -643,7 +743,31 @@ impl PolicyBuilder {
         };
         protect.extend(derived.iter().cloned());
         let mounts = mounts::resolve(&self.mounts, mounts::Paths::OfSandbox)?;
+        let (protect, hide) = (parse(&protect)?, parse(&self.hide)?);
+        let unknown = |(at, _): &&(String, String)| !mounts.iter().any(|one| one.shown_at() == at);
+        if let Some((at, pattern)) = self.protect_in.iter().chain(&self.hide_in).find(unknown) {
+            return Err(Error::invalid(format!(
+                "unknown mount {at:?} of {pattern:?}"
+            )));
+        }
+        let with_own = |everywhere: &[Pattern], own: &[(String, String)], mount: &Mount| {
+            let own = own.iter().filter(|(at, _)| at == mount.shown_at());
+            let own = parse(&own.map(|(_, text)| text.clone()).collect::<Vec<_>>())?;
+            most(own.len(), &format!(" of {}", mount.shown_at()))?;
+            let mut all = [everywhere, &own].concat();
+            all.sort();
+            all.dedup();
+            Ok::<_, Error>(all)
+        };
+        let guards = mounts.iter().map(|mount| {
+            Ok(MountGuards {
+                protect: with_own(&protect, &self.protect_in, mount)?,
+                hide: with_own(&hide, &self.hide_in, mount)?,
+            })
+        });
+        let guards = guards.collect::<Result<Vec<_>, Error>>()?;
         let policy = Policy {
+            guards,
             programs: programs::resolve(&self.programs, &mounts, self.system)?,
             mounts,
             system: self.system,
@@ -652,9 +776,9 @@ impl PolicyBuilder {
             unix_sockets: sockets::resolve(self.unix_sockets, self.named_sockets)?,
             environment: self.environment,
             git: self.git,
-            protect: parse(&protect)?,
+            protect,
             derived: parse(&derived)?,
-            hide: parse(&self.hide)?,
+            hide,
             hold_absent: self.hold_absent,
             check_git_config: self.check_git_config,
             limits: self.limits,

@@ -95,8 +95,16 @@ pub(super) fn write_last(text: &mut Text, policy: &Policy, layout: &Layout) {
     for mount in &layout.mounts {
         let access = policy.mounts()[mount.index].access();
         if access.contains(Access::WRITE) {
-            around.extend(excepted(mount, &guards(policy, true), pattern::above));
-            let names = excepted(mount, &guards(policy, true), pattern::above_by_any_name);
+            around.extend(excepted(
+                mount,
+                &guards(policy, mount, true),
+                pattern::above,
+            ));
+            let names = excepted(
+                mount,
+                &guards(policy, mount, true),
+                pattern::above_by_any_name,
+            );
             around_by_any_name.extend(
                 names
                     .iter()
@@ -104,7 +112,7 @@ pub(super) fn write_last(text: &mut Text, policy: &Policy, layout: &Layout) {
             );
         }
         if access.contains(Access::READ) {
-            clones.extend(excepted(mount, &guards(policy, false), covering));
+            clones.extend(excepted(mount, &guards(policy, mount, false), covering));
         }
     }
     text.rule(Action::Deny, "file-write-create file-write-unlink", &around);
@@ -122,7 +130,7 @@ fn write_mount(text: &mut Text, policy: &Policy, mount: &Placed, group: &Group) 
         return;
     }
     text.rule(Action::Allow, group.operations, &here);
-    let names = excepted(mount, &guards(policy, group.protects), covering);
+    let names = excepted(mount, &guards(policy, mount, group.protects), covering);
     text.rule(Action::Deny, group.operations, &names);
 }
 
@@ -130,25 +138,43 @@ fn covering(pattern: &Pattern, depth: usize) -> Vec<String> {
     vec![pattern::covering(pattern, depth)]
 }
 
-fn guards(policy: &Policy, protects: bool) -> Vec<&Pattern> {
-    let protected: &[Pattern] = if protects {
-        policy.protect_patterns()
-    } else {
-        &[]
-    };
-    policy.hide_patterns().iter().chain(protected).collect()
+/// A pattern, and the depths of the directory that it counts from.
+type Guard = (Pattern, [usize; 2]);
+
+/// Those at any depth count from the root or named mount that this one is a part of; those from the
+/// top count from each mount on the way there.
+fn guards(policy: &Policy, mount: &Placed, protects: bool) -> Vec<Guard> {
+    let outermost = mount.outward.last().map_or([0; 2], |(_, depths)| *depths);
+    let mut all: Vec<Guard> = Vec::new();
+    for protect in [false, true].into_iter().filter(|one| !one || protects) {
+        for (index, depths) in &mount.outward {
+            let guards = policy.guards_of(*index);
+            let patterns = if protect { guards.protect } else { guards.hide };
+            for pattern in patterns {
+                let depths = if pattern.is_from_top() {
+                    *depths
+                } else {
+                    outermost
+                };
+                if !all.contains(&(pattern.clone(), depths)) {
+                    all.push((pattern, depths));
+                }
+            }
+        }
+    }
+    all
 }
 
 /// The names in a mount that the expressions match: one filter for each way to write its path.
 fn excepted(
     mount: &Placed,
-    patterns: &[&Pattern],
+    guards: &[Guard],
     expressions: impl Fn(&Pattern, usize) -> Vec<String>,
 ) -> Vec<String> {
-    let filter = |(name, depth): (String, usize)| {
-        let names: Vec<String> = patterns
+    let filter = |(spelling, name): (usize, String)| {
+        let names: Vec<String> = guards
             .iter()
-            .flat_map(|pattern| expressions(pattern, depth))
+            .flat_map(|(pattern, depths)| expressions(pattern, depths[spelling]))
             .map(|regex| format!("(regex #\"{regex}\")"))
             .collect();
         (!names.is_empty()).then(|| {
@@ -163,7 +189,7 @@ fn excepted(
         .at
         .names()
         .into_iter()
-        .zip(mount.outer)
+        .enumerate()
         .filter_map(filter)
         .collect()
 }

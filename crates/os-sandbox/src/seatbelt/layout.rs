@@ -25,8 +25,9 @@ pub(super) struct Placed {
     /// Which of the policy's.
     pub(super) index: usize,
     pub(super) at: Spelled,
-    /// Depths of the root or named mount that it is a part of: patterns count from there.
-    pub(super) outer: [usize; 2],
+    /// The mount itself and those that it is a part of, outwards: which of the policy's, and their
+    /// depths. Patterns count from there.
+    pub(super) outward: Vec<(usize, [usize; 2])>,
     /// Whether it lies in another one.
     pub(super) nested: bool,
 }
@@ -183,14 +184,14 @@ impl Placed {
             mount.host(),
         )?;
         let mut outer = index;
+        let mut outer_at = at.clone();
+        let mut outward = vec![(index, at.depths())];
         while let Place::CarvedFrom(next) = mounts[outer].place() {
             outer = next;
+            let real = real(policy, run, outer)?;
+            outer_at = Spelled::new(String::new(), real, mounts[outer].host())?;
+            outward.push((outer, outer_at.depths()));
         }
-        let outer_at = Spelled::new(
-            String::new(),
-            real(policy, run, outer)?,
-            mounts[outer].host(),
-        )?;
         // A command that may write in the outer one could have put a link in the inner one's place.
         let rest = mount.host().strip_prefix(mounts[outer].host());
         if rest.is_ok_and(|rest| canonical(&outer_at.canonical.join(rest)) != at.canonical) {
@@ -204,7 +205,7 @@ impl Placed {
         Ok(Placed {
             index,
             at,
-            outer: outer_at.depths(),
+            outward,
             nested: false,
         })
     }

@@ -8,7 +8,12 @@ use crate::policy::Pattern;
 /// Matches what the pattern names, and everything below it, in a mount whose patterns count from
 /// a directory with `depth` components.
 pub(super) fn covering(pattern: &Pattern, depth: usize) -> String {
-    anchored(pattern.text().split('/'), depth, "(/|$)")
+    anchored(
+        pattern,
+        &pattern.each_name().collect::<Vec<_>>(),
+        depth,
+        "(/|$)",
+    )
 }
 
 /// Matches the directories that a pattern's name lies in, as far as the pattern says: moving one
@@ -16,7 +21,7 @@ pub(super) fn covering(pattern: &Pattern, depth: usize) -> String {
 pub(super) fn above(pattern: &Pattern, depth: usize) -> Vec<String> {
     parents(pattern)
         .filter(|names| !names.last().is_some_and(|name| is_any(name)))
-        .map(|names| anchored(names.iter().copied(), depth, "$"))
+        .map(|names| anchored(pattern, &names, depth, "$"))
         .collect()
 }
 
@@ -26,14 +31,14 @@ pub(super) fn above(pattern: &Pattern, depth: usize) -> Vec<String> {
 pub(super) fn above_by_any_name(pattern: &Pattern, depth: usize) -> Vec<String> {
     parents(pattern)
         .filter(|names| names.last().is_some_and(|name| is_any(name)))
-        .map(|names| anchored(names.iter().copied(), depth, "$"))
+        .map(|names| anchored(pattern, &names, depth, "$"))
         .collect()
 }
 
 /// The beginnings of a pattern, except those that match everything: `*/x` is matched wherever its
 /// directory goes.
 fn parents(pattern: &Pattern) -> impl Iterator<Item = Vec<&str>> {
-    let names: Vec<&str> = pattern.text().split('/').collect();
+    let names: Vec<&str> = pattern.each_name().collect();
     (1..names.len())
         .map(move |count| names[..count].to_vec())
         .filter(|names| !names.iter().all(|name| is_any(name)))
@@ -43,11 +48,13 @@ fn is_any(name: &str) -> bool {
     name.bytes().all(|byte| byte == b'*')
 }
 
-/// The directory with `depth` components, then the names at any depth below it.
-fn anchored<'a>(names: impl Iterator<Item = &'a str>, depth: usize, end: &str) -> String {
+/// The directory with `depth` components, then the names where the pattern counts below it.
+fn anchored(pattern: &Pattern, names: &[&str], depth: usize, end: &str) -> String {
     let mut out = String::from("^");
     out.push_str(&"/[^/]+".repeat(depth));
-    out.push_str("(/[^/]+)*");
+    if !pattern.is_from_top() {
+        out.push_str("(/[^/]+)*");
+    }
     for name in names {
         out.push('/');
         one_name(name, &mut out);
@@ -138,6 +145,7 @@ mod tests {
             "^/[^/]+/[^/]+(/[^/]+)*/[.][gG][iI][tT]/[hH][oO][oO]([kK]|[^ -~]+)([sS]|[^ -~]+)(/|$)"
         );
         assert_eq!(regex("*.p", 0), "^(/[^/]+)*/[^/]*[.][pP](/|$)");
+        assert_eq!(regex("/a/*.p", 1), "^/[^/]+/[aA]/[^/]*[.][pP](/|$)");
         assert_eq!(
             regex("a\"\\\n1", 0),
             "^(/[^/]+)*/[aA][!-#][Z-_][^ -~]1(/|$)"
@@ -152,6 +160,7 @@ mod tests {
         assert!(above("a").is_empty());
         assert!(above("*/b").is_empty());
         assert_eq!(above("a/*/b"), ["^(/[^/]+)*/[aA]$"]);
+        assert_eq!(above("/a/b"), ["^/[aA]$"]);
         let any = |pattern: &str| above_by_any_name(&Pattern::parse(pattern).unwrap(), 0);
         assert_eq!(any("a/*/b"), ["^(/[^/]+)*/[aA]/[^/]*$"]);
         assert!(any("*/*/b").is_empty());

@@ -77,16 +77,22 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
         Survivors::Left => push(Promise::Survivors, State::Absent, &[], "left by request"),
     }
 
-    let movable = |patterns: &[Pattern]| {
-        patterns
-            .iter()
-            .any(|one| !pattern::above_by_any_name(one, 0).is_empty())
-    };
-    for (promise, patterns) in [
-        (Promise::ProtectedNames, policy.protect_patterns()),
-        (Promise::HiddenNames, policy.hide_patterns()),
+    let guards = || (0..policy.mounts().len()).map(|index| policy.guards_of(index));
+    let guards = || guards().chain([policy.guards_of_all()]);
+    let movable = |one: &Pattern| !pattern::above_by_any_name(one, 0).is_empty();
+    for (promise, any, movable) in [
+        (
+            Promise::ProtectedNames,
+            policy.protects_names(),
+            guards().any(|one| one.protect.iter().any(movable)),
+        ),
+        (
+            Promise::HiddenNames,
+            policy.hides_names(),
+            guards().any(|one| one.hide.iter().any(movable)),
+        ),
     ] {
-        match (patterns.is_empty(), movable(patterns)) {
+        match (!any, movable) {
             (true, _) => {}
             (false, false) => push(promise, kept, &seatbelt, ""),
             (false, true) => push(

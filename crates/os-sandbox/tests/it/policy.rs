@@ -126,11 +126,18 @@ fn what_makes_no_sense_is_told() {
     LD_PRELOAD makes programs run other code and is never passed on
     set it to a value of your own instead of passing the caller's on
     ");
-    let error = Policy::builder().protect("/absolute").build().unwrap_err();
+    let error = Policy::builder().protect("//absolute").build().unwrap_err();
     insta::assert_snapshot!(refused(error), @r#"
-    not a name pattern: "/absolute"
-    write names joined by single slashes, such as .git/hooks or *.pem
+    not a name pattern: "//absolute"
+    write names joined by single slashes, such as .git/hooks, *.pem or /private
     "#);
+}
+
+#[test]
+fn a_guard_of_one_mount_needs_the_mount() {
+    let policy = Policy::builder().mount("/p", "/data", Access::ALL);
+    let error = policy.hide_in("/date", "/keys").build().unwrap_err();
+    insta::assert_snapshot!(error.to_string(), @r#"unknown mount "/date" of "/keys""#);
 }
 
 #[test]
@@ -156,6 +163,8 @@ fn the_hash_names_exactly_this_policy() {
         base().mount("/q", "/q", Access::READ),
         Policy::builder().mount("/p", "/", Access::READ),
         Policy::builder().mount("/p", "/p", Access::ALL),
+        base().protect_in("/", "/a"),
+        base().hide_in("/", "/a"),
     ] {
         assert_ne!(same, other.build().unwrap().hash());
     }

@@ -59,8 +59,8 @@ impl Protected {
     pub(super) fn new(names: &[Pattern]) -> Protected {
         let parents = names.iter().flat_map(|name| {
             let text = name.text();
-            text.match_indices('/')
-                .filter_map(|(at, _)| Pattern::parse(&text[..at]).ok())
+            let slashes = text.match_indices('/');
+            slashes.filter_map(|(at, _)| Pattern::parse(&text[..at]).ok())
         });
         Protected {
             around: parents.collect(),

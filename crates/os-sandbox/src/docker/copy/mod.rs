@@ -73,7 +73,6 @@ pub struct Copies {
     engine: Engine,
     carrier: Option<Carrier>,
     mounts: Vec<Copied>,
-    protected: Protected,
     limits: CopyLimits,
 }
 
@@ -91,6 +90,8 @@ struct Copied {
     writable: bool,
     manifest: Manifest,
     left_out: Vec<PathBuf>,
+    protected: Protected,
+    hidden: Vec<Pattern>,
 }
 
 impl Copies {
@@ -129,7 +130,6 @@ impl Copies {
             engine: engine.clone(),
             carrier: None,
             mounts: Vec::new(),
-            protected: Protected::new(policy.protect_patterns()),
             limits: *limits,
         };
         let labels = engine.labels(state_dir);
@@ -145,6 +145,8 @@ impl Copies {
                     _ => Error::io(format!("could not copy {shown}"), error),
                 }
             })?;
+            let index = policy.mounts().iter().position(|one| one.host() == host);
+            let guards = index.map_or_else(|| policy.guards_of_all(), |at| policy.guards_of(at));
             copies.mounts.push(Copied {
                 host,
                 top,
@@ -152,6 +154,8 @@ impl Copies {
                 writable,
                 manifest: Manifest::new(),
                 left_out: Vec::new(),
+                protected: Protected::new(&guards.protect),
+                hidden: guards.hide,
             });
         }
         let volumes = copies.mounts.iter().map(|copied| copied.volume.clone());
@@ -174,9 +178,8 @@ impl Copies {
         )?;
         let failed = |error| engine.failed("make a container for copies", &error);
         copies.carrier = Some(carrier.map_err(failed)?);
-        let hidden: Vec<Pattern> = policy.hide_patterns().to_vec();
         for index in 0..copies.mounts.len() {
-            copies.send(index, &hidden, owner)?;
+            copies.send(index, owner)?;
         }
         Ok(copies)
     }
@@ -216,7 +219,7 @@ impl Copies {
                 copied.top.as_fd(),
                 &copied.manifest,
                 unpacked,
-                &self.protected,
+                &copied.protected,
             );
             let here = |paths: Vec<PathBuf>| paths.into_iter().map(|below| copied.host.join(below));
             all.written.extend(here(back.written));
@@ -240,7 +243,7 @@ impl Copies {
     }
 
     /// Fills one volume.
-    fn send(&mut self, index: usize, hidden: &[Pattern], owner: (u32, u32)) -> Result<(), Error> {
+    fn send(&mut self, index: usize, owner: (u32, u32)) -> Result<(), Error> {
         let carrier = self.carrier()?;
         let limits = self.limits;
         let Some(copied) = self.mounts.get_mut(index) else {
@@ -248,7 +251,7 @@ impl Copies {
         };
         let again = |error| Error::io("out of descriptors", error);
         let top = copied.top.try_clone().map_err(again)?;
-        let hidden = hidden.to_vec();
+        let hidden = copied.hidden.clone();
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let inside = PathBuf::from(format!("{INSIDE}/{index}"));
         let packer = std::thread::spawn(move || -> Result<Packed, Unpackable> {
