@@ -156,6 +156,9 @@ struct CommandMount {
     read: bool,
     write: bool,
     execute: bool,
+    /// Names that count in this mount only.
+    protected: Vec<String>,
+    hidden: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -301,6 +304,7 @@ impl Setup {
         requirement: Requirement,
         places: &PathMapping,
     ) -> Result<Setup, NodeError> {
+        let own = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect();
         let mut mounts = Vec::with_capacity(policy.mounts().len());
         for mount in policy.mounts() {
             let place = places.find(mount.host());
@@ -310,6 +314,8 @@ impl Setup {
                 read: mount.access().contains(Access::READ),
                 write: mount.access().contains(Access::WRITE),
                 execute: mount.access().contains(Access::EXECUTE),
+                protected: own(&mut policy.protected_in(mount.shown_at())),
+                hidden: own(&mut policy.hidden_in(mount.shown_at())),
             });
         }
         let variables = policy.environment().variables();
@@ -552,6 +558,12 @@ impl Commands {
             ];
             let access = access.into_iter().filter(|(has, _)| *has);
             let access = access.fold(Access::NONE, |all, (_, one)| all | one);
+            for name in mount.protected {
+                builder = builder.protect_in(&mount.shown_at, name);
+            }
+            for name in mount.hidden {
+                builder = builder.hide_in(&mount.shown_at, name);
+            }
             builder = builder.mount_resolved(mount.place, mount.shown_at, access);
         }
         for name in self.protected {

@@ -146,8 +146,8 @@ impl Grant {
         }
         limits = limits.max_write_bytes(self.limits.max_file_write_bytes(), MAX_FILE_WRITE);
         limits = ruled(limits, &mount.file_rules);
-        let kept = MountGuardPatterns::on_whole(mount, self.protect.iter());
-        let hidden = MountGuardPatterns::on_whole(mount, self.hide.iter());
+        let kept = MountGuardPatterns::on_whole(mount, self.protected_everywhere());
+        let hidden = MountGuardPatterns::on_whole(mount, self.hidden_everywhere());
         if hidden.everything {
             return Err(refuse("its directory does not exist".into()));
         }
@@ -155,28 +155,26 @@ impl Grant {
             Mode::ReadWrite if !kept.everything => file_sandbox::Mode::ReadWrite,
             Mode::ReadOnly | Mode::ReadWrite => file_sandbox::Mode::ReadOnly,
         };
-        // What of a guard is left below the mount counts at its root.
-        let at_root = |names: Vec<String>| names.into_iter().map(|name| format!("/{name}"));
-        let kept: Vec<String> = at_root(kept.inside).collect();
-        let hidden: Vec<String> = at_root(hidden.inside).collect();
         // A part is opened from the whole, on handles and through no link.
         let target = SandboxPath::parse(&mount.target).map_err(told)?;
         let opened = opens(mount, target.clone(), mode)?
             .with_limits(limits)
             .protect(
-                self.protect
-                    .iter()
+                self.protected_everywhere()
                     .chain(&mount.own_files)
                     .chain(&mount.rooted.protect)
-                    .chain(&kept),
+                    .chain(
+                        kept.inside
+                            .iter()
+                            .filter(|path| !self.protect.contains(path)),
+                    ),
             )
             .map_err(told)?
             .hide(
-                self.hide
-                    .iter()
+                self.hidden_everywhere()
                     .chain(&self.held_inside(mount))
                     .chain(&mount.rooted.hide)
-                    .chain(&hidden),
+                    .chain(&hidden.inside),
             )
             .map_err(told)?;
         let Some(part) = &mount.part else {

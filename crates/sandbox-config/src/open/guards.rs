@@ -1,13 +1,13 @@
-//! Guards are written for what a project declares as a mount. A command that is shown a part of it
+//! MountGuardPatterns are written for what a project declares as a mount. A command that is shown a part of it
 //! only (`restrict: /.git`) must meet the same guards, so here they are put as seen from the part:
-//! `.git/hooks` becomes `hooks` there, and a part that lies in a guarded name is guarded as a whole.
+//! `.git/hooks` becomes `/hooks` there, and a part that lies in a guarded name is guarded as a whole.
 //! The same holds for the way from the project to the mount: a mount at `.git` holds `hooks`.
 
 use sandbox_names::fold;
 use sandbox_names::pattern::fits;
 
 use crate::grant::Grant;
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{DEFAULT_PROTECT, Mode, Mount};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 
@@ -16,7 +16,8 @@ use crate::syntax::fields::Reports;
 pub(crate) struct MountGuardPatterns {
     /// What is held lies in a guarded name, or is one.
     pub(crate) everything: bool,
-    /// Guards of which a beginning has been passed on the way to the part, without it.
+    /// MountGuardPatterns that count from the part's own top: those with a leading `/`, and those of which a
+    /// beginning has been passed on the way to the part, without it.
     #[cfg_attr(
         not(any(feature = "files", feature = "process")),
         expect(dead_code, reason = "nothing is opened without either feature")
@@ -24,43 +25,45 @@ pub(crate) struct MountGuardPatterns {
     pub(crate) inside: Vec<String>,
 }
 
-/// Guards of commands count at any depth, which is the stricter reading of a leading `/`.
-#[cfg(feature = "process")]
-pub(crate) fn anywhere(pattern: &str) -> String {
-    pattern.trim_start_matches('/').to_owned()
-}
-
 impl MountGuardPatterns {
     /// In what is held of a mount.
     #[cfg(feature = "process")]
     pub(crate) fn on<'p>(
-        mount: &Mount,
+        mount: &'p Mount,
         patterns: impl IntoIterator<Item = &'p String>,
     ) -> MountGuardPatterns {
-        let way = mount.way.iter().map(String::as_str);
-        MountGuardPatterns::after(&way.chain(mount.part_names()).collect::<Vec<_>>(), patterns)
+        MountGuardPatterns::after(mount, mount.part_names(), patterns)
     }
 
     /// In the directory that the project declares, whatever of it is held.
     pub(crate) fn on_whole<'p>(
-        mount: &Mount,
+        mount: &'p Mount,
         patterns: impl IntoIterator<Item = &'p String>,
     ) -> MountGuardPatterns {
-        let way: Vec<&str> = mount.way.iter().map(String::as_str).collect();
-        MountGuardPatterns::after(&way, patterns)
+        MountGuardPatterns::after(mount, std::iter::empty(), patterns)
     }
 
+    /// Below `part` of a mount. A pattern with a leading `/` counts from the mount's own top, and
+    /// from the directory that the way to it starts in.
     fn after<'p>(
-        way: &[&str],
+        mount: &'p Mount,
+        part: impl Iterator<Item = &'p str>,
         patterns: impl IntoIterator<Item = &'p String>,
     ) -> MountGuardPatterns {
+        let top = mount.way.len();
+        let way: Vec<&str> = mount.way.iter().map(String::as_str).chain(part).collect();
         let mut guards = MountGuardPatterns {
             everything: false,
             inside: Vec::new(),
         };
         for pattern in patterns {
             let names: Vec<&str> = pattern.split('/').filter(|name| !name.is_empty()).collect();
-            for start in 0..way.len() {
+            let starts: Vec<usize> = match pattern.starts_with('/') {
+                true if top == 0 => vec![0],
+                true => vec![0, top],
+                false => (0..way.len()).collect(),
+            };
+            for start in starts {
                 let passed = way.len().saturating_sub(start).min(names.len());
                 let fits = names
                     .iter()
@@ -71,7 +74,7 @@ impl MountGuardPatterns {
                 }
                 match names.get(passed..) {
                     Some([]) | None => guards.everything = true,
-                    Some(rest) => guards.inside.push(rest.join("/")),
+                    Some(rest) => guards.inside.push(format!("/{}", rest.join("/"))),
                 }
             }
         }
@@ -79,13 +82,30 @@ impl MountGuardPatterns {
     }
 }
 
+impl Grant {
+    /// Returns the protected names that count in every mount. A path that a file writes counts in
+    /// the mount that has it ([`Rooted`](crate::grant::mount::Rooted)).
+    pub(crate) fn protected_everywhere(&self) -> impl Iterator<Item = &String> {
+        self.protect.iter().filter(|pattern| is_everywhere(pattern))
+    }
+
+    /// Returns the hidden names that count in every mount.
+    pub(crate) fn hidden_everywhere(&self) -> impl Iterator<Item = &String> {
+        self.hide.iter().filter(|pattern| is_everywhere(pattern))
+    }
+}
+
+fn is_everywhere(pattern: &str) -> bool {
+    !pattern.starts_with('/') || DEFAULT_PROTECT.contains(&pattern)
+}
+
 /// A mount that is guarded as a whole: nothing in it could be read, or written. Whoever wrote it
 /// meant something else, so it is said when the config is read.
 pub(crate) fn report(reports: &mut Reports, grant: &Grant) {
     for mount in grant.mounts() {
-        let hidden = MountGuardPatterns::on_whole(mount, grant.hide()).everything;
+        let hidden = MountGuardPatterns::on_whole(mount, grant.hidden_everywhere()).everything;
         let kept = mount.mode() == Mode::ReadWrite
-            && MountGuardPatterns::on_whole(mount, grant.protect()).everything;
+            && MountGuardPatterns::on_whole(mount, grant.protected_everywhere()).everything;
         let (verb, help) = match (hidden, kept) {
             (true, _) => ("hidden", "it cannot be shown under another name either"),
             (false, true) => (

@@ -1,6 +1,5 @@
 //! A grant as a policy for commands (feature `process`).
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use os_sandbox::{Access, Environment, Limits, Network, Policy, PolicyBuilder, Requirement};
@@ -10,7 +9,7 @@ use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Operation, Verdict};
-use crate::open::guards::{MountGuardPatterns, anywhere};
+use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
 use crate::open::programs;
 use crate::open::shown::{below, covers_place_in, is_directory, shown_at};
@@ -116,12 +115,19 @@ impl Grant {
             builder = builder.check_git_config();
         }
         let mut count = 0_usize;
-        let mut protected: BTreeSet<String> = self.protect.iter().map(|p| anywhere(p)).collect();
-        let mut hidden: BTreeSet<String> = self.hide.iter().map(|p| anywhere(p)).collect();
+        let any_depth = |pattern: &&String| !pattern.starts_with('/');
+        for pattern in self.protect.iter().filter(any_depth) {
+            builder = builder.protect(pattern);
+        }
+        for pattern in self.hide.iter().filter(any_depth) {
+            builder = builder.hide(pattern);
+        }
         for mount in self.mounts().filter(|mount| mount.usable()) {
             let paths = mount.own_files.iter().chain(&mount.rooted.protect);
-            let own = MountGuardPatterns::on(mount, self.protect.iter().chain(paths.clone()));
-            let hides = MountGuardPatterns::on(mount, self.hide.iter().chain(&mount.rooted.hide));
+            let own =
+                MountGuardPatterns::on(mount, self.protected_everywhere().chain(paths.clone()));
+            let hides =
+                MountGuardPatterns::on(mount, self.hidden_everywhere().chain(&mount.rooted.hide));
             if hides.everything {
                 let error = GrantError::of(mount, "its directory does not exist");
                 return Err(error.shown_by(self.front));
@@ -145,10 +151,14 @@ impl Grant {
                     count += 1;
                 }
             }
-            protected.extend(paths.map(|pattern| anywhere(pattern)));
-            hidden.extend(mount.rooted.hide.iter().map(|pattern| anywhere(pattern)));
-            protected.extend(own.inside);
-            hidden.extend(hides.inside);
+            let at = shown_at(self, mount);
+            let by_name = paths.filter(any_depth).cloned();
+            for pattern in own.inside.into_iter().chain(by_name) {
+                builder = builder.protect_in(&at, pattern);
+            }
+            for pattern in hides.inside {
+                builder = builder.hide_in(&at, pattern);
+            }
         }
         if count > Policy::MAX_MOUNTS {
             return Err(GrantError {
@@ -160,12 +170,6 @@ impl Grant {
                 ),
                 host: None,
             });
-        }
-        for pattern in protected {
-            builder = builder.protect(pattern);
-        }
-        for pattern in hidden {
-            builder = builder.hide(pattern);
         }
         Ok(builder)
     }

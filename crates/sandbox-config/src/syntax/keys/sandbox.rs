@@ -162,7 +162,7 @@ pub(crate) static SANDBOX: KeyTable = KeyTable {
         KeySpec::new(
             "protect",
             TEXTS,
-            "Names at any depth (`*.lock`, `a/b`) and paths as workers see them (`/data/p`) that are never written, beside the built-in ones. `*` is any text in one name, and case does not matter. Commands are held to a path at any depth of every mount.",
+            "Names at any depth (`*.lock`, `a/b`) and paths as workers see them (`/data/p`) that are never written, beside the built-in ones. `*` is any text in one name, and case does not matter.",
         )
         .default("[]")
         .unites(),
