@@ -90,3 +90,44 @@ fn what_is_made_under_a_protected_name_does_not_stay() {
         }
     }
 }
+
+/// A leading `/` counts from where a worker sees `/`, in the mount that it lies in, and the shell's
+/// startup files count at the top of each mount.
+#[test]
+fn a_path_counts_in_its_mount_only() {
+    let project = "sandbox:
+  zones: { data: { path: data }, ws: { path: ws } }
+  hide: [/data/private]
+  protect: [/ws/lib/*.lock]
+";
+    let names = [
+        ("data/private/a", true),
+        ("data/src/private/a", false),
+        ("ws/private/a", false),
+        ("ws/data/private/a", false),
+        ("ws/lib/x.lock", true),
+        ("ws/src/lib/x.lock", false),
+        ("data/lib/x.lock", false),
+        ("data/ws/lib/x.lock", false),
+        ("ws/.bashrc", true),
+        ("ws/skel/.bashrc", false),
+    ];
+    for mechanism in mechanisms(&World::new(&[])) {
+        if mechanism == "landlock" {
+            continue;
+        }
+        let world = World::new(&[("forge.yaml", project)]);
+        let place = |name: &str| world.project().join(".sandbox").join(name);
+        for (name, _) in names {
+            std::fs::create_dir_all(place(name).parent().unwrap()).unwrap();
+            std::fs::write(place(name), "old").unwrap();
+        }
+        let run = ["exec", "--mechanism", mechanism, "--", "sh", "-c"];
+        let write = names.map(|(name, _)| format!("echo new > /work/{name}"));
+        world.forge(&[&run[..], &[&write.join("; ")]].concat());
+        for (name, kept) in names {
+            let text = std::fs::read_to_string(place(name)).unwrap();
+            assert_eq!(text == "old", kept, "{mechanism} {name}");
+        }
+    }
+}
