@@ -17,8 +17,6 @@ use sandbox_config::{
     RunnerChoice, ShellRules,
 };
 
-use crate::repositories::is_git;
-
 /// The gate of a worker that holds `grant`.
 ///
 /// ```
@@ -518,6 +516,12 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
         )),
         None => judged,
     }
+}
+
+/// Whether a tool is one of these. Their work is done in this process whatever the runner is: it is
+/// forge that talks to a repository, with what is shown to nobody else, and keeps what is staged.
+fn is_git(tool: &str) -> bool {
+    forge_tools::git::tools::NAMES.contains(&tool)
 }
 
 fn is_under(path: &str, mount: &str) -> bool {

@@ -146,9 +146,3 @@ impl fmt::Debug for RepositorySource {
         f.debug_struct("RepositorySource").finish_non_exhaustive()
     }
 }
-
-/// Whether a tool is one of these. Their work is done in this process whatever the runner is: it is
-/// forge that talks to a repository, with what is shown to nobody else, and keeps what is staged.
-pub(crate) fn is_git(tool: &str) -> bool {
-    forge_tools::git::tools::NAMES.contains(&tool)
-}

@@ -8,7 +8,7 @@ use os_sandbox::docker::{self, Address, Engine, ImageName, Settings};
 use sandbox_config::{ContainerNetwork, Reuse};
 
 use super::NODE;
-use super::node_containers::{NodeContainers, NodeContainersInner};
+use super::node_containers::{ContainersUnavailable, NodeContainers, NodeContainersInner};
 use crate::containers::image::VERSION_LABEL;
 use crate::containers::{INSIDE, ProgramBundle};
 
@@ -42,57 +42,6 @@ type ProbeResult = Result<NodeContainers, ContainersUnavailable>;
 struct ProbedEngine {
     asked: sandbox_config::DockerSettings,
     tried: ProbeResult,
-}
-
-/// Why no containers can be run, and what to do about it; for people.
-///
-/// ```
-/// let docker = forge_runtime::ContainerSource::new().host("unix:///nonexistent/docker.sock");
-/// let unusable = docker.try_out(&sandbox_config::DockerSettings::default()).unwrap_err();
-/// assert!(!unusable.to_string().is_empty());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
-pub struct ContainersUnavailable {
-    pub(super) why: String,
-    pub(super) hint: Option<String>,
-}
-
-impl ContainersUnavailable {
-    pub(super) fn new(why: impl Into<String>) -> Self {
-        ContainersUnavailable {
-            why: why.into(),
-            hint: None,
-        }
-    }
-
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// What to do.
-    #[must_use]
-    pub fn what_to_do(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
-    /// Both, in one text.
-    pub(crate) fn with_what_to_do(&self) -> String {
-        match &self.hint {
-            Some(hint) => format!("{}; to do: {hint}", self.why),
-            None => self.why.clone(),
-        }
-    }
-}
-
-impl From<os_sandbox::Error> for ContainersUnavailable {
-    fn from(error: os_sandbox::Error) -> Self {
-        ContainersUnavailable {
-            hint: error.hint().map(str::to_owned),
-            why: error.to_string(),
-        }
-    }
 }
 
 impl ContainerSource {

@@ -10,8 +10,8 @@ mod node_containers;
 mod nodes;
 mod thread;
 
-pub use engine::{ContainerSource, ContainersUnavailable};
-pub use node_containers::NodeContainers;
+pub use engine::ContainerSource;
+pub use node_containers::{ContainersUnavailable, NodeContainers};
 pub(crate) use nodes::WorkerNodes;
 
 /// Where calls are said to run.

@@ -15,7 +15,6 @@ use sandbox_config::Reuse;
 use tokio::io::AsyncReadExt as _;
 
 use super::PLACE;
-use super::engine::ContainersUnavailable;
 use super::thread::{in_nodes, on_nodes};
 
 /// How long a container and the node in it may take to be ready.
@@ -200,5 +199,56 @@ fn said(error: &os_sandbox::Error) -> String {
     match error.hint() {
         Some(hint) => format!("{error} ({hint})"),
         None => error.to_string(),
+    }
+}
+
+/// Why no containers can be run, and what to do about it; for people.
+///
+/// ```
+/// let docker = forge_runtime::ContainerSource::new().host("unix:///nonexistent/docker.sock");
+/// let unusable = docker.try_out(&sandbox_config::DockerSettings::default()).unwrap_err();
+/// assert!(!unusable.to_string().is_empty());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct ContainersUnavailable {
+    why: String,
+    hint: Option<String>,
+}
+
+impl ContainersUnavailable {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        ContainersUnavailable {
+            why: why.into(),
+            hint: None,
+        }
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn what_to_do(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// Both, in one text.
+    pub(crate) fn with_what_to_do(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}; to do: {hint}", self.why),
+            None => self.why.clone(),
+        }
+    }
+}
+
+impl From<os_sandbox::Error> for ContainersUnavailable {
+    fn from(error: os_sandbox::Error) -> Self {
+        ContainersUnavailable {
+            hint: error.hint().map(str::to_owned),
+            why: error.to_string(),
+        }
     }
 }

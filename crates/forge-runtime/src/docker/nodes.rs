@@ -14,7 +14,7 @@ use os_sandbox::{Plan, Policy, Requirement};
 use sandbox_config::{Grant, Reuse};
 
 use super::PLACE;
-use super::engine::ContainersUnavailable;
+use super::node_containers::ContainersUnavailable;
 use super::node_containers::NodeContainers;
 use super::thread::{in_nodes, on_nodes};
 use crate::equip::{EquipError, hosts_not_kept, programs};

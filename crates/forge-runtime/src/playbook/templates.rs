@@ -6,8 +6,6 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use regex_lite::Regex;
 
-use super::validation::TemplateSource;
-
 /// Steps one template may take; a playbook cannot hang a run.
 const FUEL: u64 = 5_000_000;
 
@@ -17,6 +15,12 @@ pub(crate) const MAX_TEMPLATE_BYTES: usize = 32 * 1024;
 
 /// Enough for a template of [`MAX_TEMPLATE_BYTES`] that is all operators.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
+
+/// A template or an expression, to be compiled.
+pub(super) enum TemplateSource {
+    Template(String),
+    Expression(String),
+}
 
 /// Runs `work` on a stack of its own: the template language recurses once for each
 /// operator of an expression, and a playbook may be nothing but operators. None if it

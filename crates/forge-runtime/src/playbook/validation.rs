@@ -4,7 +4,7 @@ use serde_json::Value;
 use serde_saphyr::{Location, Spanned};
 
 use super::file::{CaseFile, PlaybookFile, TurnScript};
-use super::templates;
+use super::templates::{self, TemplateSource};
 
 /// Most complaints that are listed; a playbook with more is not a playbook.
 const MAX_COMPLAINTS: usize = 50;
@@ -39,12 +39,6 @@ pub(super) fn of(file: &PlaybookFile) -> Vec<String> {
         list
     })
     .unwrap_or_else(|| vec!["its templates could not be read".to_owned()])
-}
-
-/// A template or an expression, to be compiled.
-pub(super) enum TemplateSource {
-    Template(String),
-    Expression(String),
 }
 
 #[derive(Default)]

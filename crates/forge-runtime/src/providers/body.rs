@@ -10,7 +10,6 @@ use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use tokio::time::timeout;
 
-use super::http_model::silent;
 use crate::model::ModelError;
 
 /// Compressed bytes that are unpacked at once. Each of them can become a thousand.
@@ -172,6 +171,10 @@ impl BodyReader {
 fn header(headers: &HeaderMap, name: &str) -> String {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or("").trim().to_ascii_lowercase()
+}
+
+pub(super) fn silent(why: String) -> ModelError {
+    ModelError::Unreachable(why)
 }
 
 fn not_gzip() -> ModelError {

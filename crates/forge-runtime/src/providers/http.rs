@@ -8,7 +8,7 @@ use hyper::Uri;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 
-use super::provider::{ProviderError, ResponseLimits};
+use super::settings::{ProviderError, ResponseLimits};
 
 /// A client for this endpoint.
 ///

@@ -10,11 +10,12 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use super::body::{BodyFormat, BodyReader};
+use super::body::{BodyFormat, BodyReader, silent};
 use super::chat::LimitName;
 use super::http::{TransportFailure, causes, is_loopback, is_refused, problem};
-use super::provider::{ProviderEndpoint, Wire};
+use super::provider::ProviderEndpoint;
 use super::responses::SealedThinking;
+use super::settings::Wire;
 use super::turn_reader::{ReadState, TurnReader, too_long, whole};
 use super::{anthropic, chat, provider_error, responses};
 use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices};
@@ -385,8 +386,4 @@ impl HttpModelInner {
 enum OversizePolicy {
     Cut,
     Fail,
-}
-
-pub(super) fn silent(why: String) -> ModelError {
-    ModelError::Unreachable(why)
 }

@@ -21,13 +21,15 @@ mod openai;
 mod provider;
 mod provider_error;
 mod responses;
+mod settings;
 mod sse;
 mod token_count;
 mod turn_reader;
 
 pub use http_model::HttpModel;
 pub use key::{ProviderKey, ProviderKeyError};
-pub use provider::{ProviderEndpoint, ProviderError, ResponseLimits, Wire};
+pub use provider::ProviderEndpoint;
+pub use settings::{ProviderError, ResponseLimits, Wire};
 
 /// Reads `bytes` as the streamed body of an answer on `wire`, in pieces of these lengths (the
 /// last one again and again): for fuzzing, and for tests of recorded answers without a server.

@@ -4,7 +4,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::provider::{ResponseLimits, Wire};
+use super::settings::{ResponseLimits, Wire};
 use super::sse::{SseError, SseFrame, SseParser};
 use super::{anthropic, chat, responses};
 use crate::model::{ModelError, ModelEvent, StopReason, ToolCall, Usage};

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use forge_tools::{Caller, FailureCode};
 
 use super::Session;
-use super::calls::failed;
 use super::context::bytes;
 use crate::budget::{ChildGuard, WorkerBudget};
 use crate::model::{Message, ModelRequest, ToolCall, ToolResult};
@@ -189,5 +188,19 @@ fn unfinished(id: String, tool: String, end: &RunOutcome) -> ToolResult {
             FailureCode::Limit,
             &format!("Not finished: {end}."),
         ),
+    }
+}
+
+pub(super) fn failed(id: String, tool: String, code: FailureCode, content: &str) -> ToolResult {
+    ToolResult {
+        id,
+        tool,
+        content: content.to_owned(),
+        is_error: true,
+        detail: serde_json::json!({
+            "ok": false,
+            "content": content,
+            "error": {"code": code.as_str(), "message": content},
+        }),
     }
 }

@@ -10,7 +10,7 @@ use forge_tools::{CallRequest, CallResult, FailureCode, PreparedCall, Risk, Tool
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::Session;
-use super::active_conversation::{ActiveConversation, FinishedResults};
+use super::active_conversation::{ActiveConversation, FinishedResults, failed};
 use crate::model::{Message, ToolCall, ToolResult};
 use crate::report::RunEvent;
 
@@ -145,20 +145,6 @@ pub(super) fn cut_short(call: &ToolCall) -> ToolResult {
         FailureCode::Internal,
         "Your answer was cut in the middle, so this call was not made. Make it again, shorter.",
     )
-}
-
-pub(super) fn failed(id: String, tool: String, code: FailureCode, content: &str) -> ToolResult {
-    ToolResult {
-        id,
-        tool,
-        content: content.to_owned(),
-        is_error: true,
-        detail: serde_json::json!({
-            "ok": false,
-            "content": content,
-            "error": {"code": code.as_str(), "message": content},
-        }),
-    }
 }
 
 fn to_message(id: String, result: &CallResult) -> ToolResult {

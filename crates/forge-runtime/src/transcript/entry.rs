@@ -11,6 +11,12 @@ use crate::session::Attachment;
 
 /// The version of the format. A program that knows this one does not read any other.
 pub const FORMAT: u64 = 1;
+/// The longest line, its newline included.
+pub const MAX_LINE_BYTES: usize = 32 << 20;
+/// The most lines.
+pub const MAX_LINES: u64 = 1 << 20;
+/// The most bytes.
+pub const MAX_BYTES: u64 = 1 << 30;
 
 /// One line: something that happened, and when.
 ///

@@ -22,9 +22,10 @@ mod write;
 pub const SCHEMA: &str = include_str!("schema.json");
 
 pub use entry::{
-    AttachedFile, FORMAT, ResumeRecord, TranscriptEntry, TranscriptHeader, TranscriptLine,
+    AttachedFile, FORMAT, MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, ResumeRecord, TranscriptEntry,
+    TranscriptHeader, TranscriptLine,
 };
 pub use fingerprint::{FingerprintChange, RunFingerprint, WorkerFingerprint};
 pub use history::{History, InterruptedCall, NotResumable};
 pub use read::{Transcript, TranscriptError, TranscriptProblem, WorkerRun, read};
-pub use write::{MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, TranscriptRecorder, TranscriptWriter};
+pub use write::{TranscriptRecorder, TranscriptWriter};

@@ -5,8 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, Read as _};
 
-use super::entry::{FORMAT, ResumeRecord, TranscriptEntry, TranscriptHeader, TranscriptLine};
-use super::write::{MAX_BYTES, MAX_LINE_BYTES, MAX_LINES};
+use super::entry::{
+    FORMAT, MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, ResumeRecord, TranscriptEntry, TranscriptHeader,
+    TranscriptLine,
+};
 use crate::model::{Message, Retry, ToolCall, ToolDescription, ToolResult, Usage};
 use crate::report::{ElapsedTime, RunOutcome};
 

@@ -13,17 +13,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use forge_tools::{CallRecord, Caller, DecisionEntry, Recorder, Redactor};
 use serde_json::Value;
 
-use super::entry::{ResumeRecord, TranscriptEntry, TranscriptHeader, TranscriptLine};
+use super::entry::{
+    MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, ResumeRecord, TranscriptEntry, TranscriptHeader,
+    TranscriptLine,
+};
 use super::read::Transcript;
 use crate::model::{Message, ModelEvent, ToolResult};
 use crate::report::{Observer, RunEvent};
 
-/// The longest line, its newline included.
-pub const MAX_LINE_BYTES: usize = 32 << 20;
-/// The most lines.
-pub const MAX_LINES: u64 = 1 << 20;
-/// The most bytes.
-pub const MAX_BYTES: u64 = 1 << 30;
 /// Levels of arrays and objects that are kept of what a model wrote; readers of JSON take 128.
 const MAX_DEPTH: usize = 96;
 /// Stands for what lies deeper.
