@@ -86,7 +86,7 @@ impl WorkerBudget {
     }
 
     /// The limit that was reached, here or above: no further turn.
-    pub(crate) fn used_up(&self) -> Option<RunOutcome> {
+    pub(crate) fn exhausted_limit(&self) -> Option<RunOutcome> {
         self.chain().find_map(|budget| {
             let reached = |limit: Option<u64>, used: &AtomicU64| {
                 limit.filter(|limit| used.load(Ordering::Relaxed) >= *limit)
@@ -134,22 +134,22 @@ impl WorkerBudget {
     }
 
     /// One worker is at work directly below, until what comes back is dropped.
-    pub(crate) fn at_work_below(self: &Arc<Self>) -> ChildGuard {
+    pub(crate) fn track_child(self: &Arc<Self>) -> ChildGuard {
         self.at_work.send_modify(|workers| *workers += 1);
         ChildGuard(Arc::clone(self))
     }
 
     /// Returns when those below have ended, after they were stopped: within
-    /// [`PATIENCE`], whatever holds them up.
-    pub(crate) async fn ended_below(&self) {
+    /// [`CHILD_SHUTDOWN_TIMEOUT`], whatever holds them up.
+    pub(crate) async fn children_ended(&self) {
         let mut at_work = self.at_work.subscribe();
         let none = at_work.wait_for(|workers| *workers == 0);
-        let _late = tokio::time::timeout(PATIENCE, none).await;
+        let _late = tokio::time::timeout(CHILD_SHUTDOWN_TIMEOUT, none).await;
     }
 
     /// From now on nothing here is work, until what comes back is dropped: a person is
     /// asked, or a provider wants to be left alone. Whoever called the worker waits as well.
-    pub(crate) fn stand_still(self: &Arc<Self>) -> PauseGuard {
+    pub(crate) fn pause_clock(self: &Arc<Self>) -> PauseGuard {
         for budget in self.chain() {
             budget.still.begin();
         }
@@ -209,11 +209,11 @@ impl WorkerBudget {
                 (TimeLeft::Endless, TimeLeft::Endless) => std::future::pending().await,
                 (TimeLeft::Some(time), TimeLeft::Endless)
                 | (TimeLeft::Endless, TimeLeft::Some(time)) => {
-                    tokio::time::sleep(time.max(LOOK)).await;
+                    tokio::time::sleep(time.max(MIN_TIMER_INTERVAL)).await;
                     continue;
                 }
                 (TimeLeft::Some(wall), TimeLeft::Some(work)) => {
-                    tokio::time::sleep(wall.min(work).max(LOOK)).await;
+                    tokio::time::sleep(wall.min(work).max(MIN_TIMER_INTERVAL)).await;
                     continue;
                 }
             };
@@ -224,7 +224,7 @@ impl WorkerBudget {
 }
 
 /// How long a worker waits for those below it to end, once all are to stop.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHILD_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A worker below at work.
 #[derive(Debug)]
@@ -237,7 +237,7 @@ impl Drop for ChildGuard {
 }
 
 /// While time stands still, look again no more often than this.
-const LOOK: Duration = Duration::from_millis(20);
+const MIN_TIMER_INTERVAL: Duration = Duration::from_millis(20);
 
 enum TimeLeft {
     Endless,
@@ -319,7 +319,7 @@ impl Approver for PausingApprover {
 
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
-            let _still = self.budget.stand_still();
+            let _still = self.budget.pause_clock();
             let _turn = self.turn.lock().await;
             self.inner.ask(request).await
         })

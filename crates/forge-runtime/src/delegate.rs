@@ -324,7 +324,7 @@ impl Tool for DelegationTool {
             let above = Some(Arc::clone(&self.budget));
             let shaped = worker.output_schema().is_some();
             let run = self.session.run_worker(worker, grant, caller, asked, above);
-            match aside(run).await {
+            match spawn_child(run).await {
                 RunOutcome::Answered { answer } => {
                     let value = match shaped {
                         true => serde_json::from_str(&answer).unwrap_or(Value::Null),
@@ -354,7 +354,7 @@ impl Tool for DelegationTool {
 
 /// A called worker in a task of its own: workers that call workers would otherwise be polled one
 /// inside the other, down a stack that ends. Dropped, it stops the worker.
-async fn aside(work: BoxFuture<'static, RunOutcome>) -> RunOutcome {
+async fn spawn_child(work: BoxFuture<'static, RunOutcome>) -> RunOutcome {
     struct AbortOnDrop(tokio::task::JoinHandle<RunOutcome>);
     impl Drop for AbortOnDrop {
         fn drop(&mut self) {
@@ -385,7 +385,7 @@ fn not_attached(name: &str, why: &str) -> CallFailure {
 /// The end of a worker as the model that called it may know it: why a worker could not
 /// be equipped names directories and programs of the host.
 fn for_caller(end: RunOutcome) -> RunOutcome {
-    let RunOutcome::NotEquipped { isolation, .. } = end else {
+    let RunOutcome::SetupFailed { isolation, .. } = end else {
         return end;
     };
     let what = if isolation {
@@ -393,7 +393,7 @@ fn for_caller(end: RunOutcome) -> RunOutcome {
     } else {
         "a directory"
     };
-    RunOutcome::NotEquipped {
+    RunOutcome::SetupFailed {
         reason: format!("{what} that it needs is not available"),
         hint: None,
         isolation,
@@ -477,7 +477,7 @@ mod tests {
     #[test]
     fn what_a_caller_hears_of_a_worker_names_no_place_of_the_host() {
         for isolation in [true, false] {
-            let end = for_caller(RunOutcome::NotEquipped {
+            let end = for_caller(RunOutcome::SetupFailed {
                 reason: "cannot open /home/me/data".into(),
                 hint: Some("see /usr/bin/bwrap".into()),
                 isolation,
@@ -486,6 +486,6 @@ mod tests {
             assert!(!text.contains("/home") && !text.contains("/usr"), "{text}");
             assert!(end.to_string().ends_with("is not available"), "{end}");
         }
-        assert_eq!(for_caller(RunOutcome::OutOfTokens), RunOutcome::OutOfTokens);
+        assert_eq!(for_caller(RunOutcome::MaxTokens), RunOutcome::MaxTokens);
     }
 }

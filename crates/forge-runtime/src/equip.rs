@@ -165,7 +165,7 @@ pub fn equip(
         tools: extra,
         ..Extras::default()
     };
-    equip_beside(
+    equip_with(
         grant, caller, isolation, approver, recorder, redactor, beside,
     )
 }
@@ -184,7 +184,7 @@ pub(crate) struct Extras {
 }
 
 /// The same, with what a worker's caller gives it.
-pub(crate) fn equip_beside(
+pub(crate) fn equip_with(
     grant: &Grant,
     caller: Caller,
     isolation: &Isolation,
@@ -204,7 +204,7 @@ pub(crate) fn equip_beside(
     let place = ExecutionSite::find(grant, isolation, commands, on_host, &mut warnings)?;
     let mut builder: ToolboxBuilder = Toolbox::builder()
         .caller(caller)
-        .gate(GrantGate::new(grant.clone()).knowing(place.found()))
+        .gate(GrantGate::new(grant.clone()).with_availability(place.found()))
         .timeout(seconds(grant, grant.limits().timeout_s_default()))
         .max_write_bytes(grant.limits().max_file_write_bytes())
         .shared_approver(approver)
@@ -320,8 +320,8 @@ impl ExecutionSite {
             // The table says it in its own words.
             Some(why) => Err(why.to_owned()),
             None if enough => Err("it was not looked for".to_owned()),
-            None => isolation.docker.try_out(execution.docker()).map_err(|why| {
-                let text = why.with_what_to_do();
+            None => isolation.docker.probe(execution.docker()).map_err(|why| {
+                let text = why.with_remediation();
                 warnings.push(format!("no container can be started: {text}"));
                 text
             }),

@@ -60,7 +60,7 @@ impl GrantGate {
     }
 
     /// The same, knowing where calls can run.
-    pub(crate) fn knowing(mut self, found: IsolationAvailability) -> Self {
+    pub(crate) fn with_availability(mut self, found: IsolationAvailability) -> Self {
         self.found = found;
         self
     }

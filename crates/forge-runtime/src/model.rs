@@ -156,9 +156,9 @@ pub enum ModelEvent {
     Call(ToolCall),
     /// The model is at work, with nothing to show yet: a heartbeat, or a part of
     /// something that only counts when it is whole.
-    Alive,
+    Heartbeat,
     /// The turn starts anew: what came of it so far is void.
-    Again(Retry),
+    Retry(Retry),
     /// What the turn used; several add up. A limit on tokens counts what is reported.
     Usage(Usage),
     /// The turn is complete.
@@ -221,7 +221,7 @@ impl Usage {
 
     /// This and another one.
     #[must_use]
-    pub fn plus(self, other: Usage) -> Usage {
+    pub fn saturating_add(self, other: Usage) -> Usage {
         Usage {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
@@ -238,7 +238,7 @@ impl Usage {
 /// Why a model stopped.
 ///
 /// ```
-/// assert_ne!(forge_runtime::StopReason::Done, forge_runtime::StopReason::OutOfTokens);
+/// assert_ne!(forge_runtime::StopReason::Done, forge_runtime::StopReason::MaxTokens);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -246,7 +246,8 @@ pub enum StopReason {
     /// It had nothing more to say, or waits for the results of its calls.
     Done,
     /// It ran out of output tokens; a call cut in half is not executed.
-    OutOfTokens,
+    #[serde(rename = "out_of_tokens")]
+    MaxTokens,
     /// It refused, or a filter of its provider stopped it.
     Refused,
     /// A reason that we do not know; taken for `Done`, and said.
@@ -258,7 +259,7 @@ pub enum StopReason {
 /// ```
 /// let error = forge_runtime::ModelError::Expectation("no licence was found".into());
 /// assert_eq!(error.to_string(), "an expectation failed: no licence was found");
-/// assert!(!error.passes());
+/// assert!(!error.is_transient());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -306,7 +307,7 @@ pub enum ModelError {
 
 impl ModelError {
     /// Whether the same request may go well a little later.
-    pub fn passes(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             ModelError::Cut | ModelError::Busy { .. } | ModelError::Unreachable(_) => true,
             ModelError::Expectation(_)
@@ -477,14 +478,14 @@ pub(crate) async fn collect(
             ModelEvent::Text(more) => text.push_str(&more),
             ModelEvent::Thinking(block) => thinking.push(block),
             ModelEvent::Call(call) => calls.push(call),
-            ModelEvent::Alive => {}
-            ModelEvent::Again(_) => {
+            ModelEvent::Heartbeat => {}
+            ModelEvent::Retry(_) => {
                 // The tokens were used all the same.
                 text.clear();
                 thinking.clear();
                 calls.clear();
             }
-            ModelEvent::Usage(more) => usage = usage.plus(more),
+            ModelEvent::Usage(more) => usage = usage.saturating_add(more),
             ModelEvent::End(stop) => {
                 return Ok(CollectedTurn {
                     text,

@@ -29,7 +29,7 @@ pub(crate) struct WorkerNodes(Infallible);
 impl ContainerSource {
     /// For a program before its own end: nothing of its containers is left, since there are none.
     #[must_use]
-    pub fn settle(_within: std::time::Duration) -> Vec<os_sandbox::Quarantined> {
+    pub fn wait_for_dropped(_within: std::time::Duration) -> Vec<os_sandbox::Quarantined> {
         Vec::new()
     }
 

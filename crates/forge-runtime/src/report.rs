@@ -20,7 +20,7 @@ use crate::model::{Message, ModelError, ModelEvent, ToolCall, ToolDescription, T
 ///         | forge_runtime::RunEvent::CallStarted { caller, .. }
 ///         | forge_runtime::RunEvent::CallEnded { caller, .. }
 ///         | forge_runtime::RunEvent::Said { caller, .. }
-///         | forge_runtime::RunEvent::LeftOut { caller, .. }
+///         | forge_runtime::RunEvent::ContextTrimmed { caller, .. }
 ///         | forge_runtime::RunEvent::Ended { caller, .. } => caller.worker().to_owned(),
 ///         forge_runtime::RunEvent::Warning { .. } => String::new(),
 ///     }
@@ -97,7 +97,7 @@ pub enum RunEvent<'a> {
     },
     /// The conversation came near to what the model's context holds: the oldest results
     /// are left out of what the model is sent from now on.
-    LeftOut {
+    ContextTrimmed {
         /// Whose conversation.
         caller: &'a Caller,
         /// The ids of the calls whose results are left out.
@@ -189,7 +189,8 @@ pub enum RunOutcome {
         text: String,
     },
     /// The model ran out of output tokens without a call or an answer.
-    OutOfTokens,
+    #[serde(rename = "out_of_tokens")]
+    MaxTokens,
     /// Too many turns.
     TurnLimit {
         /// The limit.
@@ -227,7 +228,8 @@ pub enum RunOutcome {
         tokens: u64,
     },
     /// The answer does not fit the worker's `output_schema`, also after a second try.
-    UnfitAnswer {
+    #[serde(rename = "unfit_answer")]
+    SchemaMismatch {
         /// What it said last.
         answer: String,
         /// What is wrong with it.
@@ -258,7 +260,8 @@ pub enum RunOutcome {
         model: String,
     },
     /// The worker could not be given what it needs.
-    NotEquipped {
+    #[serde(rename = "not_equipped")]
+    SetupFailed {
         /// Why.
         reason: String,
         /// How to get it.
@@ -320,13 +323,13 @@ impl RunOutcome {
             | RunOutcome::Repeated { .. } => true,
             RunOutcome::Answered { .. }
             | RunOutcome::Refused { .. }
-            | RunOutcome::OutOfTokens
-            | RunOutcome::UnfitAnswer { .. }
+            | RunOutcome::MaxTokens
+            | RunOutcome::SchemaMismatch { .. }
             | RunOutcome::Cancelled
             | RunOutcome::ModelFailed { .. }
             | RunOutcome::WrongModel { .. }
             | RunOutcome::NoPrices { .. }
-            | RunOutcome::NotEquipped { .. } => false,
+            | RunOutcome::SetupFailed { .. } => false,
         }
     }
 
@@ -341,15 +344,15 @@ impl RunOutcome {
             RunOutcome::Repeated { .. } => Some("limits.repeat_calls"),
             RunOutcome::CallLimit { .. } => Some("limits.max_tool_calls"),
             RunOutcome::ContextFull { .. }
-            | RunOutcome::UnfitAnswer { .. }
+            | RunOutcome::SchemaMismatch { .. }
             | RunOutcome::Cancelled
             | RunOutcome::Answered { .. }
             | RunOutcome::Refused { .. }
-            | RunOutcome::OutOfTokens
+            | RunOutcome::MaxTokens
             | RunOutcome::ModelFailed { .. }
             | RunOutcome::WrongModel { .. }
             | RunOutcome::NoPrices { .. }
-            | RunOutcome::NotEquipped { .. } => None,
+            | RunOutcome::SetupFailed { .. } => None,
         }
     }
 }
@@ -368,7 +371,7 @@ impl std::fmt::Display for RunOutcome {
         match self {
             RunOutcome::Answered { .. } => f.write_str("done"),
             RunOutcome::Refused { text } => write!(f, "the model refused: {text}"),
-            RunOutcome::OutOfTokens => f.write_str("the model ran out of output tokens"),
+            RunOutcome::MaxTokens => f.write_str("the model ran out of output tokens"),
             RunOutcome::TurnLimit { turns } => write!(f, "the limit of {turns} turns was reached"),
             RunOutcome::CallLimit { calls } => {
                 write!(f, "the limit of {calls} tool calls was reached")
@@ -387,7 +390,7 @@ impl std::fmt::Display for RunOutcome {
                 f,
                 "the conversation does not fit into the model's context of {tokens} tokens"
             ),
-            RunOutcome::UnfitAnswer { problems, .. } => write!(
+            RunOutcome::SchemaMismatch { problems, .. } => write!(
                 f,
                 "the answer does not fit the output schema: {}",
                 problems.join("; ")
@@ -403,7 +406,7 @@ impl std::fmt::Display for RunOutcome {
                 f,
                 "the cost is limited, and no prices are known for the model `{model}`"
             ),
-            RunOutcome::NotEquipped { reason, .. } => f.write_str(reason),
+            RunOutcome::SetupFailed { reason, .. } => f.write_str(reason),
         }
     }
 }

@@ -22,7 +22,7 @@ const MAX_WAITING: usize = 64;
 
 /// A model whose failures are tried again if they pass: busy, unreachable or cut off.
 ///
-/// Each attempt is announced by [`ModelEvent::Again`], which voids what came of the one before.
+/// Each attempt is announced by [`ModelEvent::Retry`], which voids what came of the one before.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -92,7 +92,7 @@ impl RetryingModel {
                 .saturating_sub(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
             let wait_ms = self.pause_ms(attempt, &error);
             let no_more = wait_ms > left_ms || left_ms == 0 || attempt >= MAX_ATTEMPTS;
-            if !error.passes() || no_more {
+            if !error.is_transient() || no_more {
                 let _gone = events.send(ModelEvent::Failed(error)).await;
                 return;
             }
@@ -102,7 +102,7 @@ impl RetryingModel {
                 wait_ms,
                 reason: error.to_string(),
             };
-            if events.send(ModelEvent::Again(retry)).await.is_err() {
+            if events.send(ModelEvent::Retry(retry)).await.is_err() {
                 return;
             }
             sleep(Duration::from_millis(wait_ms)).await;

@@ -85,7 +85,7 @@ fn main() -> std::process::ExitCode {
         }
     };
     // Nothing that was started outlives us, and what it left is seen to.
-    for found in forge_runtime::ContainerSource::settle(SETTLED_WITHIN) {
+    for found in forge_runtime::ContainerSource::wait_for_dropped(SETTLED_WITHIN) {
         output::stderr::print(format!("quarantined: {found}"));
     }
     match outcome {

@@ -28,10 +28,10 @@ fuzz_target!(|bytes: &[u8]| {
 fn ends_once(events: &[ModelEvent]) {
     let (last, before) = events.split_last().expect("an end");
     let before_the_end = |event: &ModelEvent| match event {
-        ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::Call(_) | ModelEvent::Alive | ModelEvent::Usage(_) => {
+        ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::Call(_) | ModelEvent::Heartbeat | ModelEvent::Usage(_) => {
             true
         }
-        ModelEvent::Again(_) | ModelEvent::End(_) | ModelEvent::Failed(_) => false,
+        ModelEvent::Retry(_) | ModelEvent::End(_) | ModelEvent::Failed(_) => false,
     };
     assert!(before.iter().all(before_the_end), "{events:?}");
     match last {
@@ -44,8 +44,8 @@ fn ends_once(events: &[ModelEvent]) {
         ModelEvent::Text(_)
         | ModelEvent::Thinking(_)
         | ModelEvent::Call(_)
-        | ModelEvent::Alive
-        | ModelEvent::Again(_)
+        | ModelEvent::Heartbeat
+        | ModelEvent::Retry(_)
         | ModelEvent::Usage(_) => panic!("{last:?} is no end"),
     }
 }

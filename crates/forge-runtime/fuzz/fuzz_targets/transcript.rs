@@ -43,7 +43,7 @@ fn goes_on(transcript: &Transcript, sound: &[u8], past: &History) {
         accepted: Vec::new(),
         interrupted: Vec::new(),
     };
-    writer.gone_on(line).expect("memory does not fail");
+    writer.resumed(line).expect("memory does not fail");
     past.keep(&writer).expect("memory does not fail");
     let after = read(&*writer.into_inner()).expect("what was added fits");
     let again = History::of(&after, true).expect("nobody answered");

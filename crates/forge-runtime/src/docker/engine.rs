@@ -88,7 +88,7 @@ impl ContainerSource {
     ///
     /// # Errors
     /// [`ContainersUnavailable`].
-    pub fn try_out(
+    pub fn probe(
         &self,
         asked: &sandbox_config::DockerSettings,
     ) -> Result<NodeContainers, ContainersUnavailable> {

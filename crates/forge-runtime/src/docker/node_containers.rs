@@ -26,7 +26,7 @@ const MAX_SAID_BYTES: usize = 4 * 1024;
 ///
 /// ```no_run
 /// let docker = forge_runtime::ContainerSource::new();
-/// let containers = docker.try_out(&sandbox_config::DockerSettings::default())?;
+/// let containers = docker.probe(&sandbox_config::DockerSettings::default())?;
 /// println!("{} {}", containers.engine_version(), containers.digest());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -206,7 +206,7 @@ fn said(error: &os_sandbox::Error) -> String {
 ///
 /// ```
 /// let docker = forge_runtime::ContainerSource::new().host("unix:///nonexistent/docker.sock");
-/// let unusable = docker.try_out(&sandbox_config::DockerSettings::default()).unwrap_err();
+/// let unusable = docker.probe(&sandbox_config::DockerSettings::default()).unwrap_err();
 /// assert!(!unusable.to_string().is_empty());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -231,12 +231,12 @@ impl ContainersUnavailable {
 
     /// What to do.
     #[must_use]
-    pub fn what_to_do(&self) -> Option<&str> {
+    pub fn remediation(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
     /// Both, in one text.
-    pub(crate) fn with_what_to_do(&self) -> String {
+    pub(crate) fn with_remediation(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{}; to do: {hint}", self.why),
             None => self.why.clone(),

@@ -106,7 +106,7 @@ impl NodeContainers {
             .await
             .map_err(|why| EquipError::Container {
                 reason: why.to_string(),
-                hint: why.what_to_do().map(str::to_owned),
+                hint: why.remediation().map(str::to_owned),
             })
     }
 }
@@ -140,7 +140,7 @@ impl ContainerNodeSource {
     async fn start(&self) -> Result<NodeClient, CallFailure> {
         self.try_start(self.setup.clone()).await.map_err(|why| {
             // The model is told of no place; the record is for people.
-            let why = format!("cannot start a container: {}", why.with_what_to_do());
+            let why = format!("cannot start a container: {}", why.with_remediation());
             let event = PolicyEvent::new(EventKind::Refused, why);
             CallFailure::new(
                 FailureCode::IsolationUnavailable,

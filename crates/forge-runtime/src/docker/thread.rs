@@ -32,10 +32,10 @@ impl ContainerSource {
     ///
     /// ```
     /// use std::time::Duration;
-    /// assert!(forge_runtime::ContainerSource::settle(Duration::from_secs(1)).is_empty());
+    /// assert!(forge_runtime::ContainerSource::wait_for_dropped(Duration::from_secs(1)).is_empty());
     /// ```
     #[must_use]
-    pub fn settle(within: Duration) -> Vec<Quarantined> {
+    pub fn wait_for_dropped(within: Duration) -> Vec<Quarantined> {
         let runtime = RUNTIME
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -11,11 +11,11 @@ use crate::model::{StopReason, Thinking, ToolCall, Usage};
 use crate::playbook::PlayedTurn;
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
-    let mut talk = ConversationBuilder::default();
+    let mut conversation = ConversationBuilder::default();
     for message in body["messages"].as_array().into_iter().flatten() {
         match message["role"].as_str() {
-            Some("assistant") => said(message, &mut talk),
-            Some(_) | None => heard(message, &mut talk),
+            Some("assistant") => said(message, &mut conversation),
+            Some(_) | None => heard(message, &mut conversation),
         }
     }
     ParsedRequest {
@@ -24,45 +24,45 @@ pub(super) fn read(body: &Value) -> ParsedRequest {
         usage_in_stream: true,
         instructions: joined(&body["system"]),
         tools: tools(body, |tool| tool, "input_schema"),
-        messages: talk.done(),
+        messages: conversation.done(),
     }
 }
 
-fn said(message: &Value, talk: &mut ConversationBuilder) {
-    talk.turn();
+fn said(message: &Value, conversation: &mut ConversationBuilder) {
+    conversation.turn();
     let Some(blocks) = message["content"].as_array() else {
-        return talk.text(&joined(&message["content"]));
+        return conversation.text(&joined(&message["content"]));
     };
     for block in blocks {
         match block["type"].as_str() {
-            Some("thinking") => talk.thinking(Thinking {
+            Some("thinking") => conversation.thinking(Thinking {
                 text: text_at(block, "thinking"),
                 signature: block["signature"].as_str().map(str::to_owned),
             }),
-            Some("tool_use") => talk.call(ToolCall {
+            Some("tool_use") => conversation.call(ToolCall {
                 id: text_at(block, "id"),
                 tool: text_at(block, "name"),
                 arguments: block["input"].clone(),
             }),
-            Some(_) | None => talk.text(&text_at(block, "text")),
+            Some(_) | None => conversation.text(&text_at(block, "text")),
         }
     }
 }
 
-fn heard(message: &Value, talk: &mut ConversationBuilder) {
+fn heard(message: &Value, conversation: &mut ConversationBuilder) {
     let Some(blocks) = message["content"].as_array() else {
-        return talk.input(joined(&message["content"]));
+        return conversation.input(joined(&message["content"]));
     };
     for block in blocks {
         if block["type"] == "tool_result" {
             let failed = block["is_error"] == true;
-            talk.result(
+            conversation.result(
                 text_at(block, "tool_use_id"),
                 joined(&block["content"]),
                 failed,
             );
         } else {
-            talk.input(text_at(block, "text"));
+            conversation.input(text_at(block, "text"));
         }
     }
 }
@@ -193,7 +193,7 @@ fn stop_reason(played: &PlayedTurn) -> &'static str {
     match played.stop {
         StopReason::Done if played.calls.is_empty() => "end_turn",
         StopReason::Done => "tool_use",
-        StopReason::OutOfTokens => "max_tokens",
+        StopReason::MaxTokens => "max_tokens",
         StopReason::Refused => "refusal",
         StopReason::Unknown => "a_reason_of_the_future",
     }

@@ -14,14 +14,14 @@ use crate::playbook::PlayedTurn;
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
     let mut instructions = Vec::new();
-    let mut talk = ConversationBuilder::default();
+    let mut conversation = ConversationBuilder::default();
     for message in body["messages"].as_array().into_iter().flatten() {
         let content = joined(&message["content"]);
         match message["role"].as_str() {
             Some("system" | "developer") => instructions.push(content),
-            Some("assistant") => said(message, &content, &mut talk),
-            Some("tool") => talk.result(text_at(message, "tool_call_id"), content, false),
-            Some(_) | None => talk.input(content),
+            Some("assistant") => said(message, &content, &mut conversation),
+            Some("tool") => conversation.result(text_at(message, "tool_call_id"), content, false),
+            Some(_) | None => conversation.input(content),
         }
     }
     ParsedRequest {
@@ -30,21 +30,21 @@ pub(super) fn read(body: &Value) -> ParsedRequest {
         usage_in_stream: body["stream_options"]["include_usage"] == true,
         instructions: instructions.join("\n\n"),
         tools: tools(body, |tool| &tool["function"], "parameters"),
-        messages: talk.done(),
+        messages: conversation.done(),
     }
 }
 
-fn said(message: &Value, content: &str, talk: &mut ConversationBuilder) {
-    talk.turn();
+fn said(message: &Value, content: &str, conversation: &mut ConversationBuilder) {
+    conversation.turn();
     if let Some(text) = message["reasoning_content"].as_str() {
-        talk.thinking(Thinking {
+        conversation.thinking(Thinking {
             text: text.to_owned(),
             signature: None,
         });
     }
-    talk.text(content);
+    conversation.text(content);
     for call in message["tool_calls"].as_array().into_iter().flatten() {
-        talk.call(ToolCall {
+        conversation.call(ToolCall {
             id: text_at(call, "id"),
             tool: text_at(&call["function"], "name"),
             arguments: arguments(&text_at(&call["function"], "arguments")),
@@ -174,7 +174,7 @@ fn finish_reason(played: &PlayedTurn) -> &'static str {
     match played.stop {
         StopReason::Done if played.calls.is_empty() => "stop",
         StopReason::Done => "tool_calls",
-        StopReason::OutOfTokens => "length",
+        StopReason::MaxTokens => "length",
         StopReason::Refused => "content_filter",
         StopReason::Unknown => "a_reason_of_the_future",
     }

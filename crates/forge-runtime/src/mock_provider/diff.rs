@@ -11,20 +11,20 @@ use crate::model::{Message, ModelRequest};
 use crate::playbook::PlaybookWire;
 
 /// The first difference, if there is one.
-pub(super) fn difference(
+pub(super) fn diff(
     sent: &ModelRequest,
-    asked: &ParsedRequest,
+    parsed: &ParsedRequest,
     wire: PlaybookWire,
 ) -> Option<String> {
-    if worded(&sent.instructions) != worded(&asked.instructions) {
+    if worded(&sent.instructions) != worded(&parsed.instructions) {
         return Some("its instructions are not the worker's".to_owned());
     }
-    if sent.tools != asked.tools {
+    if sent.tools != parsed.tools {
         return Some("its tools are not the worker's".to_owned());
     }
     let (sent, arrived) = (
         entries(&sent.messages, wire),
-        entries(&asked.messages, wire),
+        entries(&parsed.messages, wire),
     );
     for index in 0..sent.len().max(arrived.len()) {
         match (sent.get(index), arrived.get(index)) {

@@ -53,7 +53,7 @@ const QUEUE: usize = 64;
 #[derive(Debug)]
 pub struct MockModel {
     name: String,
-    shop: Arc<ServerState>,
+    state: Arc<ServerState>,
     provider: ProviderEndpoint,
     attempts: AttackAttempts,
     server: Mutex<ServerTask>,
@@ -107,10 +107,10 @@ impl MockModel {
         Ok(MockModel {
             name: scripted.name(),
             attempts: scripted.attempts(),
-            shop: Arc::new(ServerState {
+            state: Arc::new(ServerState {
                 wire,
                 scripted,
-                desk: Arc::new(PendingTurns::default()),
+                pending: Arc::new(PendingTurns::default()),
             }),
             provider,
             server: Mutex::new(ServerTask::Bound(listener)),
@@ -136,11 +136,11 @@ impl MockModel {
     ) -> Result<(PendingGuard, mpsc::Receiver<ModelEvent>), ModelError> {
         self.start()?;
         let key = fresh_key()?;
-        let laid = self.shop.desk.lay(key.reveal(), Arc::clone(request));
+        let guard = self.state.pending.lay(key.reveal(), Arc::clone(request));
         let client = self.provider.clone().key(key).model(MODEL);
         let client = client.map_err(|error| ModelError::Unreachable(error.to_string()))?;
         let client = RetryingModel::new(Arc::new(client), RETRY_MS).first_pause_ms(FIRST_PAUSE_MS);
-        Ok((laid, client.turn(Arc::clone(request))))
+        Ok((guard, client.turn(Arc::clone(request))))
     }
 
     fn start(&self) -> Result<(), ModelError> {
@@ -159,7 +159,7 @@ impl MockModel {
             .and_then(tokio::net::TcpListener::from_std);
         match listener {
             Ok(listener) => {
-                let task = tokio::spawn(serve(listener, Arc::clone(&self.shop)));
+                let task = tokio::spawn(serve(listener, Arc::clone(&self.state)));
                 *server = ServerTask::Serving(task.abort_handle());
                 Ok(())
             }
@@ -178,8 +178,8 @@ impl Model for MockModel {
 
     fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
         let (events, turn) = mpsc::channel(QUEUE);
-        let (laid, mut played) = match self.ask(&request) {
-            Ok(asked) => asked,
+        let (guard, mut played) = match self.ask(&request) {
+            Ok(parsed) => parsed,
             Err(error) => {
                 let _ = events.try_send(ModelEvent::Failed(error));
                 return turn;
@@ -195,7 +195,7 @@ impl Model for MockModel {
                 let Some(event) = event else { return };
                 let event = match event {
                     ModelEvent::Failed(error) => {
-                        ModelEvent::Failed(laid.ticket.complaint().unwrap_or(error))
+                        ModelEvent::Failed(guard.turn.complaint().unwrap_or(error))
                     }
                     other => other,
                 };

@@ -24,16 +24,16 @@ pub(super) struct PendingTurn {
 impl PendingTurns {
     /// Lays `request` down under a fresh key, until the returned guard is dropped.
     pub(super) fn lay(self: &Arc<Self>, key: &str, request: Arc<ModelRequest>) -> PendingGuard {
-        let ticket = Arc::new(PendingTurn {
+        let turn = Arc::new(PendingTurn {
             request,
             played: OnceLock::new(),
             tries: AtomicU32::new(0),
         });
-        self.tickets().insert(key.to_owned(), Arc::clone(&ticket));
+        self.tickets().insert(key.to_owned(), Arc::clone(&turn));
         PendingGuard {
-            desk: Arc::clone(self),
+            pending: Arc::clone(self),
             key: key.to_owned(),
-            ticket,
+            turn,
         }
     }
 
@@ -49,14 +49,14 @@ impl PendingTurns {
 /// Takes its ticket off the desk when it is dropped.
 #[derive(Debug)]
 pub(super) struct PendingGuard {
-    desk: Arc<PendingTurns>,
+    pending: Arc<PendingTurns>,
     key: String,
-    pub(super) ticket: Arc<PendingTurn>,
+    pub(super) turn: Arc<PendingTurn>,
 }
 
 impl Drop for PendingGuard {
     fn drop(&mut self) {
-        self.desk.tickets().remove(&self.key);
+        self.pending.tickets().remove(&self.key);
     }
 }
 
@@ -65,7 +65,7 @@ impl PendingTurn {
     /// no attempt is judged twice.
     pub(super) fn play(&self, scripted: &ScriptedModel) -> Result<Arc<PlayedTurn>, ModelError> {
         self.played
-            .get_or_init(|| scripted.play_aside(&self.request).map(Arc::new))
+            .get_or_init(|| scripted.play_on_own_stack(&self.request).map(Arc::new))
             .clone()
     }
 

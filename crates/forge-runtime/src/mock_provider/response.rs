@@ -28,7 +28,7 @@ pub(super) struct ConnectionCut;
 /// The answer to try number `tries` (from 0) of a turn.
 pub(super) fn answer(
     wire: PlaybookWire,
-    asked: &ParsedRequest,
+    parsed: &ParsedRequest,
     played: &PlayedTurn,
     id: &str,
     tries: u32,
@@ -52,10 +52,10 @@ pub(super) fn answer(
         faults.in_stream_error = None;
     }
     let played = sealed(wire, played);
-    if asked.stream {
-        streamed(wire, asked, &played, id, &faults)
+    if parsed.stream {
+        streamed(wire, parsed, &played, id, &faults)
     } else {
-        in_one_piece(wire, asked, &played, id, &faults)
+        in_one_piece(wire, parsed, &played, id, &faults)
     }
 }
 
@@ -102,15 +102,15 @@ fn seal(block: &Thinking) -> String {
 
 fn streamed(
     wire: PlaybookWire,
-    asked: &ParsedRequest,
+    parsed: &ParsedRequest,
     played: &PlayedTurn,
     id: &str,
     faults: &StreamScript,
 ) -> Response<ResponseBody> {
-    let model = &asked.model;
+    let model = &parsed.model;
     let mut frames = match wire {
         PlaybookWire::Anthropic => anthropic::stream(played, id, model),
-        PlaybookWire::OpenAiChat => chat::stream(played, id, model, asked.usage_in_stream),
+        PlaybookWire::OpenAiChat => chat::stream(played, id, model, parsed.usage_in_stream),
         PlaybookWire::OpenAiResponses => responses::stream(played, id, model),
     };
     if let Some(message) = &faults.in_stream_error {
@@ -145,7 +145,7 @@ fn streamed(
 
 fn in_one_piece(
     wire: PlaybookWire,
-    asked: &ParsedRequest,
+    parsed: &ParsedRequest,
     played: &PlayedTurn,
     id: &str,
     faults: &StreamScript,
@@ -153,7 +153,7 @@ fn in_one_piece(
     if let Some(message) = &faults.in_stream_error {
         return refusal(wire, 503, message);
     }
-    let model = &asked.model;
+    let model = &parsed.model;
     let data = match wire {
         PlaybookWire::Anthropic => anthropic::whole(played, id, model),
         PlaybookWire::OpenAiChat => chat::whole(played, id, model),

@@ -15,27 +15,27 @@ use crate::playbook::PlayedTurn;
 pub(super) fn read(body: &Value) -> ParsedRequest {
     let mut instructions: Vec<String> = Vec::new();
     instructions.extend(body["instructions"].as_str().map(str::to_owned));
-    let mut talk = ConversationBuilder::default();
+    let mut conversation = ConversationBuilder::default();
     if let Some(text) = body["input"].as_str() {
-        talk.input(text.to_owned());
+        conversation.input(text.to_owned());
     }
     for item in body["input"].as_array().into_iter().flatten() {
         match (item["type"].as_str(), item["role"].as_str()) {
-            (Some("function_call"), _) => talk.call(ToolCall {
+            (Some("function_call"), _) => conversation.call(ToolCall {
                 id: text_at(item, "call_id"),
                 tool: text_at(item, "name"),
                 arguments: arguments(&text_at(item, "arguments")),
             }),
             (Some("function_call_output"), _) => {
-                talk.result(text_at(item, "call_id"), joined(&item["output"]), false);
+                conversation.result(text_at(item, "call_id"), joined(&item["output"]), false);
             }
-            (Some("reasoning"), _) => talk.thinking(Thinking {
+            (Some("reasoning"), _) => conversation.thinking(Thinking {
                 text: joined(&item["summary"]),
                 signature: item["encrypted_content"].as_str().map(str::to_owned),
             }),
             (_, Some("system" | "developer")) => instructions.push(joined(&item["content"])),
-            (_, Some("assistant")) => talk.text(&joined(&item["content"])),
-            (_, _) => talk.input(joined(&item["content"])),
+            (_, Some("assistant")) => conversation.text(&joined(&item["content"])),
+            (_, _) => conversation.input(joined(&item["content"])),
         }
     }
     ParsedRequest {
@@ -44,7 +44,7 @@ pub(super) fn read(body: &Value) -> ParsedRequest {
         usage_in_stream: true,
         instructions: instructions.join("\n\n"),
         tools: tools(body, |tool| tool, "parameters"),
-        messages: talk.done(),
+        messages: conversation.done(),
     }
 }
 
@@ -230,7 +230,7 @@ fn envelope(played: &PlayedTurn, id: &str, model: &str) -> Value {
 fn ending(stop: StopReason) -> (&'static str, Option<&'static str>) {
     match stop {
         StopReason::Done => ("completed", None),
-        StopReason::OutOfTokens => ("incomplete", Some("max_output_tokens")),
+        StopReason::MaxTokens => ("incomplete", Some("max_output_tokens")),
         StopReason::Refused => ("incomplete", Some("content_filter")),
         StopReason::Unknown => ("incomplete", Some("a_reason_of_the_future")),
     }

@@ -49,26 +49,26 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct ServerState {
     pub(super) wire: PlaybookWire,
     pub(super) scripted: ScriptedModel,
-    pub(super) desk: Arc<PendingTurns>,
+    pub(super) pending: Arc<PendingTurns>,
 }
 
 /// Serves until it is dropped.
-pub(super) async fn serve(listener: TcpListener, shop: Arc<ServerState>) {
+pub(super) async fn serve(listener: TcpListener, state: Arc<ServerState>) {
     let mut connections = JoinSet::new();
-    let mut strangers: VecDeque<Unauthenticated> = VecDeque::new();
+    let mut unauthenticated: VecDeque<Unauthenticated> = VecDeque::new();
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, _)) => {
-                strangers.retain(Unauthenticated::is_here);
-                if strangers.len() >= MAX_STRANGERS
-                    && let Some(oldest) = strangers.pop_front()
+                unauthenticated.retain(Unauthenticated::is_here);
+                if unauthenticated.len() >= MAX_STRANGERS
+                    && let Some(oldest) = unauthenticated.pop_front()
                 {
                     oldest.task.abort();
                 }
                 let known = Arc::new(AtomicBool::new(false));
-                let task = connections.spawn(one(stream, Arc::clone(&shop), Arc::clone(&known)));
-                strangers.push_back(Unauthenticated { task, known });
+                let task = connections.spawn(one(stream, Arc::clone(&state), Arc::clone(&known)));
+                unauthenticated.push_back(Unauthenticated { task, known });
             }
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
@@ -88,11 +88,11 @@ impl Unauthenticated {
 }
 
 /// One request: a connection that is kept could be closed just when the next one is sent.
-async fn one(stream: TcpStream, shop: Arc<ServerState>, known: Arc<AtomicBool>) {
+async fn one(stream: TcpStream, state: Arc<ServerState>, known: Arc<AtomicBool>) {
     let service = service_fn(move |request| {
-        let shop = Arc::clone(&shop);
+        let state = Arc::clone(&state);
         let known = Arc::clone(&known);
-        async move { Ok::<_, Infallible>(respond(request, &shop, &known).await) }
+        async move { Ok::<_, Infallible>(respond(request, &state, &known).await) }
     });
     // A connection that fails has nobody left to tell.
     let _ = http1::Builder::new()
@@ -105,49 +105,49 @@ async fn one(stream: TcpStream, shop: Arc<ServerState>, known: Arc<AtomicBool>) 
 
 async fn respond(
     request: Request<Incoming>,
-    shop: &Arc<ServerState>,
+    state: &Arc<ServerState>,
     known: &AtomicBool,
 ) -> Response<ResponseBody> {
-    let wire = shop.wire;
-    let Some((id, ticket)) = ticket(&request, shop) else {
+    let wire = state.wire;
+    let Some((id, turn)) = turn(&request, state) else {
         return response::refusal(wire, 401, "the key is not one of a turn that is on its way");
     };
     known.store(true, Ordering::Relaxed);
-    let asked = match asked(request, wire, &ticket).await {
-        Ok(asked) => asked,
+    let parsed = match parsed(request, wire, &turn).await {
+        Ok(parsed) => parsed,
         Err((status, why)) => return response::refusal(wire, status, &why),
     };
-    let shop = Arc::clone(shop);
+    let state = Arc::clone(state);
     // Templates can take their time.
     let played = {
-        let ticket = Arc::clone(&ticket);
-        tokio::task::spawn_blocking(move || ticket.play(&shop.scripted)).await
+        let turn = Arc::clone(&turn);
+        tokio::task::spawn_blocking(move || turn.play(&state.scripted)).await
     };
     match played {
-        Ok(Ok(played)) => response::answer(wire, &asked, &played, &id, ticket.next_try()),
+        Ok(Ok(played)) => response::answer(wire, &parsed, &played, &id, turn.next_try()),
         Ok(Err(error)) => response::unplayable(wire, &error),
         Err(_) => response::refusal(wire, 500, "the playbook could not be played"),
     }
 }
 
 /// The turn that the request's key opens. Its answer is named after the first letters of it.
-fn ticket(request: &Request<Incoming>, shop: &ServerState) -> Option<(String, Arc<PendingTurn>)> {
+fn turn(request: &Request<Incoming>, state: &ServerState) -> Option<(String, Arc<PendingTurn>)> {
     let header = |name| request.headers().get(name)?.to_str().ok();
-    let key = match shop.wire {
+    let key = match state.wire {
         PlaybookWire::Anthropic => header("x-api-key")?,
         PlaybookWire::OpenAiChat | PlaybookWire::OpenAiResponses => {
             header(AUTHORIZATION.as_str())?.strip_prefix("Bearer ")?
         }
     };
-    let ticket = shop.desk.find(key)?;
-    Some((format!("{}", ticket.request.turns_so_far() + 1), ticket))
+    let turn = state.pending.find(key)?;
+    Some((format!("{}", turn.request.turns_so_far() + 1), turn))
 }
 
 /// The request, if it is one that the vendor would take and that says what was sent.
-async fn asked(
+async fn parsed(
     request: Request<Incoming>,
     wire: PlaybookWire,
-    ticket: &PendingTurn,
+    turn: &PendingTurn,
 ) -> Result<ParsedRequest, (u16, String)> {
     let path = match wire {
         PlaybookWire::Anthropic => "/v1/messages",
@@ -177,13 +177,13 @@ async fn asked(
             format!("the request is not of the documented shape: {mistakes}"),
         )
     })?;
-    let asked = match wire {
+    let parsed = match wire {
         PlaybookWire::Anthropic => anthropic::read(&body),
         PlaybookWire::OpenAiChat => chat::read(&body),
         PlaybookWire::OpenAiResponses => responses::read(&body),
     };
-    match diff::difference(&ticket.request, &asked, wire) {
-        None => Ok(asked),
+    match diff::diff(&turn.request, &parsed, wire) {
+        None => Ok(parsed),
         Some(what) => Err((400, format!("the request is not the conversation: {what}"))),
     }
 }

@@ -23,12 +23,12 @@ const WIRES: [PlaybookWire; 3] = [
 /// A server with one turn on its way, whose key is `good`.
 async fn started(wire: PlaybookWire) -> (std::net::SocketAddr, PendingGuard) {
     let playbook = Playbook::parse("version: 1\nworkers: {main: [{say: the answer}]}").unwrap();
-    let shop = Arc::new(ServerState {
+    let state = Arc::new(ServerState {
         wire,
         scripted: ScriptedModel::new("test", playbook),
-        desk: Arc::new(PendingTurns::default()),
+        pending: Arc::new(PendingTurns::default()),
     });
-    let laid = shop.desk.lay(
+    let guard = state.pending.lay(
         "good",
         Arc::new(ModelRequest {
             worker: "main".into(),
@@ -39,8 +39,8 @@ async fn started(wire: PlaybookWire) -> (std::net::SocketAddr, PendingGuard) {
     );
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, shop));
-    (address, laid)
+    tokio::spawn(serve(listener, state));
+    (address, guard)
 }
 
 /// Sends bytes and reads what comes.
@@ -193,8 +193,8 @@ async fn only_a_request_with_the_key_and_the_conversation_gets_an_answer() {
 #[tokio::test]
 async fn a_key_opens_nothing_once_its_turn_is_over() {
     let wire = PlaybookWire::OpenAiChat;
-    let (address, laid) = started(wire).await;
-    drop(laid);
+    let (address, guard) = started(wire).await;
+    drop(guard);
     let body = good(wire).to_string();
     let answer = sent(
         address,

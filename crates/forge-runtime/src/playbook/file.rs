@@ -166,7 +166,8 @@ impl<'de> Deserialize<'de> for Thoughts {
 pub(crate) enum StopScript {
     #[default]
     Done,
-    OutOfTokens,
+    #[serde(rename = "out_of_tokens")]
+    MaxTokens,
     Refused,
     Unknown,
 }
@@ -175,7 +176,7 @@ impl From<StopScript> for StopReason {
     fn from(stop: StopScript) -> Self {
         match stop {
             StopScript::Done => StopReason::Done,
-            StopScript::OutOfTokens => StopReason::OutOfTokens,
+            StopScript::MaxTokens => StopReason::MaxTokens,
             StopScript::Refused => StopReason::Refused,
             StopScript::Unknown => StopReason::Unknown,
         }

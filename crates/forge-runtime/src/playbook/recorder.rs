@@ -240,8 +240,8 @@ impl Observer for PlaybookRecorder {
                 ModelEvent::Text(_)
                 | ModelEvent::Thinking(_)
                 | ModelEvent::Call(_)
-                | ModelEvent::Alive
-                | ModelEvent::Again(_)
+                | ModelEvent::Heartbeat
+                | ModelEvent::Retry(_)
                 | ModelEvent::Usage(_)
                 | ModelEvent::Failed(_) => {}
             },
@@ -255,7 +255,7 @@ impl Observer for PlaybookRecorder {
             | RunEvent::CallStarted { .. }
             | RunEvent::CallEnded { .. }
             | RunEvent::Ended { .. }
-            | RunEvent::LeftOut { .. }
+            | RunEvent::ContextTrimmed { .. }
             | RunEvent::Prepared { .. }
             | RunEvent::Warning { .. } => {}
         }

@@ -138,8 +138,11 @@ impl ScriptedModel {
     }
 
     /// Plays on a stack of its own.
-    pub(crate) fn play_aside(&self, request: &ModelRequest) -> Result<PlayedTurn, ModelError> {
-        templates::aside(|| self.play(request)).unwrap_or_else(|| {
+    pub(crate) fn play_on_own_stack(
+        &self,
+        request: &ModelRequest,
+    ) -> Result<PlayedTurn, ModelError> {
+        templates::on_deep_stack(|| self.play(request)).unwrap_or_else(|| {
             Err(ModelError::Playbook(
                 "its template could not be evaluated".to_owned(),
             ))
@@ -200,7 +203,7 @@ impl Model for ScriptedModel {
     }
 
     fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
-        let events = match self.play_aside(&request) {
+        let events = match self.play_on_own_stack(&request) {
             Ok(played) => played.events(),
             Err(error) => vec![ModelEvent::Failed(error)],
         };

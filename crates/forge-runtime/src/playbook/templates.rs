@@ -25,7 +25,7 @@ pub(super) enum TemplateSource {
 /// Runs `work` on a stack of its own: the template language recurses once for each
 /// operator of an expression, and a playbook may be nothing but operators. None if it
 /// could not be run to its end.
-pub(crate) fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+pub(crate) fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
         std::thread::Builder::new()
             .stack_size(STACK_BYTES)

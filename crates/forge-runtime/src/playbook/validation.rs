@@ -27,7 +27,7 @@ pub(super) fn of(file: &PlaybookFile) -> Vec<String> {
         }
     }
     // The compiler of templates recurses, and a template may be nothing but operators.
-    templates::aside(move || {
+    templates::on_deep_stack(move || {
         let env = templates::environment();
         let mut list = found.list;
         for (at, source) in found.templates {

@@ -116,7 +116,7 @@ impl HttpModelInner {
             Err(_) => Err(silent(format!("no end of its answer within {total_ms} ms"))),
         };
         if let Err(error) = outcome {
-            let error = provider_error::presentable(error, self.provider.key.as_ref());
+            let error = provider_error::sanitized(error, self.provider.key.as_ref());
             let _gone = events.send(ModelEvent::Failed(error)).await;
         }
     }
@@ -314,7 +314,7 @@ impl HttpModelInner {
                 Some(bytes) => reader.feed(bytes, &mut found).map(ReadState::is_over),
                 None => reader.close(&mut found).map(|()| true),
             };
-            if found.iter().any(|event| *event != ModelEvent::Alive) {
+            if found.iter().any(|event| *event != ModelEvent::Heartbeat) {
                 progress = Instant::now();
             }
             for event in found.drain(..) {

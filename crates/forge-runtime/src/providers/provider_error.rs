@@ -139,7 +139,7 @@ fn hidden(text: &str, key: Option<&ProviderKey>) -> String {
 }
 
 /// An error as it may be shown: without the key, and then no longer than people read.
-pub(super) fn presentable(error: ModelError, key: Option<&ProviderKey>) -> ModelError {
+pub(super) fn sanitized(error: ModelError, key: Option<&ProviderKey>) -> ModelError {
     let fit = |text: String| shortened(&hidden(&text, key), MAX_CHARS);
     match error {
         ModelError::Expectation(text) => ModelError::Expectation(fit(text)),

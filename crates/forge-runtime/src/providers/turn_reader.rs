@@ -109,8 +109,8 @@ impl TurnReader {
             let step = match frame {
                 SseFrame::Comment => {
                     // A hundred at once say no more than one.
-                    if events.last() != Some(&ModelEvent::Alive) {
-                        events.push(ModelEvent::Alive);
+                    if events.last() != Some(&ModelEvent::Heartbeat) {
+                        events.push(ModelEvent::Heartbeat);
                     }
                     ReadState::More
                 }
@@ -191,7 +191,7 @@ pub(super) fn arguments(text: &str) -> Value {
 /// ASCII letters, digits, `_` and `-`. A model may have made up any name, which is not to cost
 /// the whole conversation: such a one is written in those letters. The result says the real
 /// one, and calls are told apart by their ids.
-pub(super) fn name_back(name: &str, longest: usize) -> String {
+pub(super) fn tool_name_to_wire(name: &str, longest: usize) -> String {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if (1..=longest).contains(&name.len()) && name.chars().all(fits) {
         return name.to_owned();
@@ -205,7 +205,7 @@ pub(super) fn name_back(name: &str, longest: usize) -> String {
 
 /// Arguments as they go back to a server. All of them parse what they get, and some fail on what
 /// they wrote themselves, so that what was no object goes back inside of one.
-pub(super) fn arguments_back(arguments: &Value) -> Value {
+pub(super) fn arguments_to_wire(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),
         Value::Null => Value::Object(Map::new()),

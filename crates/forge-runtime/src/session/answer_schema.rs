@@ -27,9 +27,9 @@ const MAX_VALUES: usize = 10_000;
 /// may be more than fit into memory: the first is told.
 const MAX_FOR_ALL_PROBLEMS: u64 = 1_000_000;
 /// Longest that a check is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same where the wait holds up whoever waits: nothing ends it before its time.
-const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+const BLOCKING_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// A schema that refers to itself goes as deep as the value, of which the reader of JSON bounds
 /// the depth to 128. Only what is used of it is ever taken.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
@@ -81,7 +81,7 @@ impl AnswerSchema {
             // Nobody may wait for it any more.
             let _ = tell.send(found);
         })?;
-        match tokio::time::timeout(PATIENCE, told).await {
+        match tokio::time::timeout(CHECK_TIMEOUT, told).await {
             Ok(Ok(found)) => found.map(|()| text),
             Ok(Err(_)) => Err(vec![NOT_CHECKED.to_owned()]),
             Err(_) => Err(self.too_slow()),
@@ -109,7 +109,7 @@ impl AnswerSchema {
             // Nobody may wait for it any more.
             let _ = tell.send(found);
         })?;
-        match told.recv_timeout(SHORT_PATIENCE) {
+        match told.recv_timeout(BLOCKING_CHECK_TIMEOUT) {
             Ok(found) => found,
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
                 Err(vec![NOT_CHECKED.to_owned()])
@@ -368,7 +368,7 @@ mod tests {
         let validator = jsonschema::options()
             .should_validate_formats(true)
             .with_format("slow", |_: &str| {
-                std::thread::sleep(PATIENCE * 4);
+                std::thread::sleep(CHECK_TIMEOUT * 4);
                 true
             })
             .build(&schema);
@@ -391,7 +391,7 @@ mod tests {
         // The second is not begun.
         let text = value.to_string();
         assert_eq!(shape.check(&text).await, Err(vec![TOO_SLOW.to_owned()]));
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < CHECK_TIMEOUT);
     }
 
     #[tokio::test]

@@ -43,7 +43,7 @@ pub(super) struct TrimmedResults {
 /// # Errors
 ///
 /// It does not fit, whatever is left out.
-pub(super) fn make_room(
+pub(super) fn trim_context(
     request: &mut ModelRequest,
     limit: u64,
     last: Usage,
@@ -177,12 +177,12 @@ mod tests {
     #[test]
     fn the_oldest_results_go_first_and_the_newest_stay() {
         let mut request = conversation(&[vec![4_000, 100], vec![4_000], vec![400]]);
-        let left_out = make_room(&mut request, 3_000, used(2_300))
+        let trimmed = trim_context(&mut request, 3_000, used(2_300))
             .unwrap()
             .unwrap();
         // 2 300 and 100 that it has not seen yet; 1 000 of them are the first result.
-        assert_eq!(left_out.tokens, 2_400);
-        assert_eq!(left_out.calls, ["0.0"]);
+        assert_eq!(trimmed.tokens, 2_400);
+        assert_eq!(trimmed.calls, ["0.0"]);
         let Message::ToolResult(first) = &request.messages[2] else {
             panic!("{:?}", request.messages);
         };
@@ -196,12 +196,15 @@ mod tests {
     fn what_does_not_fit_at_all_ends_it() {
         let mut request = conversation(&[vec![4_000], vec![40_000]]);
         let full = Err(RunOutcome::ContextFull { tokens: 3_000 });
-        assert_eq!(make_room(&mut request, 3_000, used(1_100)), full);
+        assert_eq!(trim_context(&mut request, 3_000, used(1_100)), full);
         // Nobody said how long it is.
         let mut request = conversation(&[vec![40_000]]);
-        assert_eq!(make_room(&mut request, 3_000, Usage::default()), full);
+        assert_eq!(trim_context(&mut request, 3_000, Usage::default()), full);
         let mut request = conversation(&[vec![4_000]]);
-        assert_eq!(make_room(&mut request, 3_000, Usage::default()), Ok(None));
+        assert_eq!(
+            trim_context(&mut request, 3_000, Usage::default()),
+            Ok(None)
+        );
     }
 
     proptest! {
@@ -214,9 +217,9 @@ mod tests {
         ) {
             let before = conversation(&turns);
             let mut after = before.clone();
-            let outcome = make_room(&mut after, limit, used(last));
+            let outcome = trim_context(&mut after, limit, used(last));
             let mut again = before.clone();
-            prop_assert_eq!(&make_room(&mut again, limit, used(last)), &outcome);
+            prop_assert_eq!(&trim_context(&mut again, limit, used(last)), &outcome);
             prop_assert_eq!(&again, &after);
             prop_assert_eq!(before.messages.len(), after.messages.len());
             let mut changed = Vec::new();
@@ -233,8 +236,8 @@ mod tests {
                     (was, is) => prop_assert_eq!(was, is),
                 }
             }
-            if let Ok(left_out) = outcome {
-                let told = left_out.map(|left_out| left_out.calls).unwrap_or_default();
+            if let Ok(trimmed) = outcome {
+                let told = trimmed.map(|trimmed| trimmed.calls).unwrap_or_default();
                 prop_assert_eq!(told, changed.clone());
             }
             // What the model has not seen yet is whole.

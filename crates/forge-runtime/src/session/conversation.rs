@@ -13,7 +13,7 @@ use super::active_conversation::ActiveConversation;
 use super::answer_schema::{AnswerSchema, repair};
 use super::attachments::{self, Attachment};
 use super::calls::cut_short;
-use super::context::{is_too_long, make_room};
+use super::context::{is_too_long, trim_context};
 use super::turn::receive;
 use crate::budget::{RepeatAction, RepeatDetector};
 use crate::equip::EquipError;
@@ -124,7 +124,7 @@ impl Conversation {
     /// # Errors
     ///
     /// In words: there is no place for it.
-    pub fn attached_again(
+    pub fn reattach(
         self,
         grant: &Grant,
         attachments: &[Attachment],
@@ -216,14 +216,14 @@ impl Session {
                 return RunOutcome::TurnLimit { turns: max_turns };
             }
             // What was called may have used up what was left.
-            if let Some(end) = running.budget.used_up() {
+            if let Some(end) = running.budget.exhausted_limit() {
                 return end;
             }
             if let Err(end) = is_too_long(running.bytes()) {
                 return end;
             }
             if let Some(limit) = model.context_tokens()
-                && let Err(end) = self.make_room(running, limit, last)
+                && let Err(end) = self.trim_context(running, limit, last)
             {
                 return end;
             }
@@ -247,8 +247,8 @@ impl Session {
                         None => continue,
                     }
                 }
-                (StopReason::OutOfTokens, true) => return RunOutcome::OutOfTokens,
-                (StopReason::OutOfTokens, false) => {
+                (StopReason::MaxTokens, true) => return RunOutcome::MaxTokens,
+                (StopReason::MaxTokens, false) => {
                     for call in &calls {
                         running.say(Message::ToolResult(cut_short(call)));
                     }
@@ -257,7 +257,7 @@ impl Session {
                 (StopReason::Done | StopReason::Unknown, false) => {}
             }
             // What the calls come to would need another turn.
-            if let Some(end) = running.budget.used_up() {
+            if let Some(end) = running.budget.exhausted_limit() {
                 return end;
             }
             let made = u64::try_from(calls.len()).unwrap_or(u64::MAX);
@@ -313,8 +313,8 @@ impl Session {
                 ModelEvent::Text(_)
                 | ModelEvent::Thinking(_)
                 | ModelEvent::Call(_)
-                | ModelEvent::Alive
-                | ModelEvent::Again(_)
+                | ModelEvent::Heartbeat
+                | ModelEvent::Retry(_)
                 | ModelEvent::End(_)
                 | ModelEvent::Failed(_) => {}
             }
@@ -347,19 +347,19 @@ impl Session {
     }
 
     /// Before the next turn: see [`context`](super::context).
-    fn make_room(
+    fn trim_context(
         &self,
         running: &mut ActiveConversation,
         limit: u64,
         last: Usage,
     ) -> Result<(), RunOutcome> {
-        let Some(left_out) = make_room(running.request_mut(), limit, last)? else {
+        let Some(trimmed) = trim_context(running.request_mut(), limit, last)? else {
             return Ok(());
         };
-        self.tell(RunEvent::LeftOut {
+        self.tell(RunEvent::ContextTrimmed {
             caller: &running.caller,
-            calls: &left_out.calls,
-            tokens: left_out.tokens,
+            calls: &trimmed.calls,
+            tokens: trimmed.tokens,
         });
         Ok(())
     }
@@ -394,7 +394,7 @@ async fn answered(
     let asked = running.request().messages.iter();
     let asked = asked.filter(|message| matches!(message, Message::Input { .. }));
     if asked.count() > 1 {
-        return Some(RunOutcome::UnfitAnswer { answer, problems });
+        return Some(RunOutcome::SchemaMismatch { answer, problems });
     }
     running.say(Message::Input {
         text: repair(&problems),
@@ -403,7 +403,7 @@ async fn answered(
 }
 
 fn no_shape(worker: &Worker, problem: &str) -> RunOutcome {
-    RunOutcome::NotEquipped {
+    RunOutcome::SetupFailed {
         reason: format!(
             "the output schema of worker `{}` cannot be used: {problem}",
             worker.name()
@@ -465,18 +465,18 @@ fn describe(toolbox: &Toolbox) -> Vec<ToolDescription> {
 fn not_equipped(error: &EquipError) -> RunOutcome {
     match error {
         EquipError::Isolation { hint, .. } | EquipError::Container { hint, .. } => {
-            RunOutcome::NotEquipped {
+            RunOutcome::SetupFailed {
                 reason: error.to_string(),
                 hint: hint.clone(),
                 isolation: true,
             }
         }
-        EquipError::Repositories(none) => RunOutcome::NotEquipped {
+        EquipError::Repositories(none) => RunOutcome::SetupFailed {
             reason: error.to_string(),
             hint: none.hint.clone(),
             isolation: false,
         },
-        EquipError::Grant(_) | EquipError::Tools(_) => RunOutcome::NotEquipped {
+        EquipError::Grant(_) | EquipError::Tools(_) => RunOutcome::SetupFailed {
             reason: error.to_string(),
             hint: None,
             isolation: false,

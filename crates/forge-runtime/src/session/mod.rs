@@ -23,7 +23,7 @@ use sandbox_config::{Grant, Worker};
 
 use crate::budget::{PausingApprover, WorkerBudget};
 use crate::delegate;
-use crate::equip::{EquipError, Extras, WorkerEquipment, equip_beside};
+use crate::equip::{EquipError, Extras, WorkerEquipment, equip_with};
 use crate::model::{Model, ModelError, ModelRequest};
 use crate::report::{ElapsedTime, RunEvent, RunOutcome, RunReport};
 
@@ -69,7 +69,7 @@ impl Session {
     /// Runs `worker` on `input`, with what `grant` gives it. Needs a tokio runtime with
     /// a timer, for the limits on time.
     pub async fn run(&self, worker: &Worker, grant: Grant, input: &str) -> RunReport {
-        self.go_on(worker, grant, Conversation::asked(input)).await
+        self.resume(worker, grant, Conversation::asked(input)).await
     }
 
     /// Runs `worker` on `input` with copies of files beside it. One whose
@@ -82,8 +82,8 @@ impl Session {
         attachments: &[Attachment],
     ) -> RunReport {
         match self.give(worker, &grant, input.to_owned(), attachments) {
-            Ok(conversation) => self.go_on(worker, grant, conversation).await,
-            Err(reason) => self.shared.report(RunOutcome::NotEquipped {
+            Ok(conversation) => self.resume(worker, grant, conversation).await,
+            Err(reason) => self.shared.report(RunOutcome::SetupFailed {
                 reason,
                 hint: None,
                 isolation: false,
@@ -118,10 +118,10 @@ impl Session {
     /// # let playbook = Playbook::parse("version: 1\nworkers: {hello: [{say: 'hi, {{ input }}'}]}");
     /// # let session = Session::builder(ScriptedModel::new("example", playbook.unwrap())).build();
     /// let earlier = Conversation::asked("you");
-    /// let report = rt.block_on(session.go_on(&worker, Grant::empty(), earlier));
+    /// let report = rt.block_on(session.resume(&worker, Grant::empty(), earlier));
     /// assert!(report.end.is_answer());
     /// ```
-    pub async fn go_on(
+    pub async fn resume(
         &self,
         worker: &Worker,
         grant: Grant,
@@ -188,7 +188,7 @@ impl Session {
             caller: &caller,
             drawn_from: grant.drawn_from(),
         });
-        let at_work = above.as_ref().map(WorkerBudget::at_work_below);
+        let at_work = above.as_ref().map(WorkerBudget::track_child);
         let used = conversation.used();
         let budget = WorkerBudget::new(above, *grant.limits(), used.time);
         budget.spend(used.usage, used.cost_nano_usd);
@@ -227,7 +227,7 @@ impl Session {
                 end = session.converse(&worker, &grant, shape, place, &mut running) => end,
                 end = budget.time_up() => end,
             };
-            budget.ended_below().await;
+            budget.children_ended().await;
             running.end(end)
         })
     }
@@ -296,7 +296,7 @@ impl Session {
         place: Option<Mount>,
     ) -> Result<WorkerEquipment, EquipError> {
         let delegates = delegate::tools(self, worker, grant, caller, budget);
-        equip_beside(
+        equip_with(
             grant,
             caller.clone(),
             &self.shared.isolation,

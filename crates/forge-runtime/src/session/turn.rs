@@ -78,14 +78,14 @@ pub(super) async fn receive(
                 turn.add(call.id.len() + call.tool.len() + size(&call.arguments))?;
                 turn.calls.push(call);
             }
-            ModelEvent::Alive => {}
-            ModelEvent::Again(retry) => {
+            ModelEvent::Heartbeat => {}
+            ModelEvent::Retry(retry) => {
                 turn = ReceivedTurn::default();
                 let wait = Duration::from_millis(retry.wait_ms).min(LONGEST_WAIT);
-                waiting = Some((budget.stand_still(), Instant::now() + wait));
+                waiting = Some((budget.pause_clock(), Instant::now() + wait));
             }
             ModelEvent::Usage(more) => {
-                *used = used.plus(more);
+                *used = used.saturating_add(more);
                 budget.spend(more, prices.map_or(0, |prices| prices.of(more)));
             }
             ModelEvent::End(stop) => return Ok((turn, stop)),

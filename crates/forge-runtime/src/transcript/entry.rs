@@ -47,7 +47,8 @@ pub enum TranscriptEntry {
     /// The first line: which run this is.
     Begin(Box<TranscriptHeader>),
     /// Another program goes on with the run.
-    GoneOn(Box<ResumeRecord>),
+    #[serde(rename = "gone_on")]
+    Resumed(Box<ResumeRecord>),
     /// A worker begins.
     Started {
         /// The number of its run.
@@ -111,21 +112,24 @@ pub enum TranscriptEntry {
         id: String,
     },
     /// A call is over; the model has not been told of it yet.
-    Came {
+    #[serde(rename = "came")]
+    CallEnded {
         /// Who made it.
         run: u64,
         /// What the model will be told.
         result: ToolResult,
     },
     /// The model is told what a call came to: the result as it stands in `came`.
-    Told {
+    #[serde(rename = "told")]
+    ResultSent {
         /// Whose conversation.
         run: u64,
         /// The call.
         id: String,
     },
     /// The oldest results are left out of what the model is sent from now on.
-    LeftOut {
+    #[serde(rename = "left_out")]
+    ContextTrimmed {
         /// Whose.
         run: u64,
         /// The calls whose results are left out.
@@ -213,8 +217,8 @@ impl AttachedFile {
 /// A program that goes on with a run.
 ///
 /// ```
-/// fn version(gone_on: &forge_runtime::transcript::ResumeRecord) -> &str {
-///     &gone_on.forge
+/// fn version(resumed: &forge_runtime::transcript::ResumeRecord) -> &str {
+///     &resumed.forge
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -94,7 +94,7 @@ impl History {
             return Err(NotResumable::Answered);
         }
         let mut entry = entry.clone();
-        entry.go_on(transcript.last_ms);
+        entry.resume(transcript.last_ms);
         let mut results = Vec::new();
         let mut interrupted = Vec::new();
         for call in &entry.open {
@@ -232,7 +232,7 @@ fn used(transcript: &Transcript) -> UsageTotals {
             turns: sum.turns.saturating_add(run.turns),
             calls: sum.calls.saturating_add(run.calls),
             begun: sum.begun.saturating_add(run.calls_begun),
-            usage: Usage::plus(sum.usage, run.usage),
+            usage: Usage::saturating_add(sum.usage, run.usage),
             cost_nano_usd: sum
                 .cost_nano_usd
                 .saturating_add(run.cost_nano_usd.unwrap_or(0)),

@@ -27,7 +27,7 @@ pub struct Transcript {
     /// Which run it is of.
     pub begin: TranscriptHeader,
     /// The programs that went on with it.
-    pub gone_on: Vec<ResumeRecord>,
+    pub resumed: Vec<ResumeRecord>,
     /// Every worker that ran, by the number of its run; the entry worker's is 1.
     pub runs: BTreeMap<u64, WorkerRun>,
     /// How many whole lines there are.
@@ -72,7 +72,7 @@ pub struct WorkerRun {
     /// What was tried again.
     pub retries: Vec<Retry>,
     /// How often results were left out of what its model was sent.
-    pub left_out: u64,
+    pub trimmed: u64,
     /// How it ended; none: it did not.
     pub end: Option<RunOutcome>,
     /// How long it was at it, when that was last written down.
@@ -214,7 +214,7 @@ impl Transcript {
         };
         Ok(Transcript {
             begin: *begin,
-            gone_on: Vec::new(),
+            resumed: Vec::new(),
             runs: BTreeMap::new(),
             lines: 0,
             sound_bytes: 0,
@@ -225,24 +225,24 @@ impl Transcript {
 
     /// What the run rests upon since it was last gone on with.
     pub fn basis(&self) -> &super::RunFingerprint {
-        self.gone_on
+        self.resumed
             .last()
-            .map_or(&self.begin.basis, |gone_on| &gone_on.basis)
+            .map_or(&self.begin.basis, |resumed| &resumed.basis)
     }
 
     /// The model that was named on the command line when the run was last begun or gone on with.
     pub fn model_flag(&self) -> Option<&str> {
-        match self.gone_on.last() {
-            Some(gone_on) => gone_on.model_flag.as_deref(),
+        match self.resumed.last() {
+            Some(resumed) => resumed.model_flag.as_deref(),
             None => self.begin.model_flag.as_deref(),
         }
     }
 
     /// What the answer has to be in this run; none: what the worker says itself.
     pub fn answer_schema(&self) -> Option<&serde_json::Value> {
-        let mut since = self.gone_on.iter().rev();
+        let mut since = self.resumed.iter().rev();
         since
-            .find_map(|gone_on| gone_on.answer_schema.as_ref())
+            .find_map(|resumed| resumed.answer_schema.as_ref())
             .or(self.begin.answer_schema.as_ref())
     }
 
@@ -255,11 +255,11 @@ impl Transcript {
         let no = TranscriptProblem::OutOfPlace;
         match entry {
             TranscriptEntry::Begin(_) => return Err(TranscriptProblem::NotTheFirst),
-            TranscriptEntry::GoneOn(gone_on) => {
+            TranscriptEntry::Resumed(resumed) => {
                 if let Some(entry) = self.runs.get_mut(&ENTRY) {
-                    entry.go_on(self.last_ms);
+                    entry.resume(self.last_ms);
                 }
-                self.gone_on.push(*gone_on);
+                self.resumed.push(*resumed);
             }
             TranscriptEntry::Started {
                 run,
@@ -290,7 +290,7 @@ impl Transcript {
                 cost_nano_usd,
             } => {
                 let run = self.run(run)?;
-                run.usage = run.usage.plus(usage);
+                run.usage = run.usage.saturating_add(usage);
                 if let Some(cost) = cost_nano_usd {
                     let before = run.cost_nano_usd.unwrap_or(0);
                     run.cost_nano_usd = Some(before.saturating_add(cost));
@@ -306,20 +306,20 @@ impl Transcript {
                     run.calls_begun += 1;
                 }
             }
-            TranscriptEntry::Came { run, result } => {
+            TranscriptEntry::CallEnded { run, result } => {
                 let run = self.run(run)?;
                 if !run.ids.contains(&result.id) {
                     return Err(no("the model made no such call"));
                 }
                 run.came.insert(result.id.clone(), result);
             }
-            TranscriptEntry::Told { run, id } => {
+            TranscriptEntry::ResultSent { run, id } => {
                 let run = self.run(run)?;
                 let result = run.came.get(&id).cloned();
                 let result = result.ok_or(no("the call was not over"))?;
                 run.say(Message::ToolResult(result))?;
             }
-            TranscriptEntry::LeftOut { run, .. } => self.run(run)?.left_out += 1,
+            TranscriptEntry::ContextTrimmed { run, .. } => self.run(run)?.trimmed += 1,
             TranscriptEntry::Ended { run, end, time } => {
                 let run = self.run(run)?;
                 run.end = Some(end);
@@ -351,7 +351,7 @@ impl Transcript {
         if self.runs.len() >= MAX_RUNS {
             return Err(TranscriptProblem::TooMany);
         }
-        let again = run == ENTRY && !self.gone_on.is_empty();
+        let again = run == ENTRY && !self.resumed.is_empty();
         match self.runs.get(&run) {
             Some(_) if again => {}
             Some(_) => return Err(no("there is a run of this number already")),
@@ -383,7 +383,7 @@ impl WorkerRun {
             model: None,
             instructions: String::new(),
             tools: Vec::new(),
-            left_out: 0,
+            trimmed: 0,
             messages: Vec::new(),
             turns: 0,
             calls: 0,
@@ -436,7 +436,7 @@ impl WorkerRun {
 
     /// Another program takes its last turn anew, if that made no call. The one before stopped at
     /// `stopped_ms`: what it did since its last turn began counts as work.
-    pub(super) fn go_on(&mut self, stopped_ms: u64) {
+    pub(super) fn resume(&mut self, stopped_ms: u64) {
         self.end = None;
         if let Some(timed_ms) = self.timed_ms.take() {
             self.time = self.time.plus_ms(stopped_ms.saturating_sub(timed_ms));

@@ -95,8 +95,8 @@ impl<W: Write> TranscriptWriter<W> {
     /// # Errors
     ///
     /// It could not be written.
-    pub fn gone_on(&self, gone_on: ResumeRecord) -> std::io::Result<()> {
-        self.add(TranscriptEntry::GoneOn(Box::new(gone_on)))
+    pub fn resumed(&self, resumed: ResumeRecord) -> std::io::Result<()> {
+        self.add(TranscriptEntry::Resumed(Box::new(resumed)))
     }
 
     /// Adds a line.
@@ -158,7 +158,7 @@ impl<W: Write> TranscriptWriter<W> {
             drop(state);
             if known.as_ref() == Some(result) {
                 let id = result.id.clone();
-                self.keep(TranscriptEntry::Told { run, id });
+                self.keep(TranscriptEntry::ResultSent { run, id });
                 return;
             }
         }
@@ -167,7 +167,7 @@ impl<W: Write> TranscriptWriter<W> {
     }
 
     fn came(&self, run: u64, result: &ToolResult) {
-        self.keep(TranscriptEntry::Came {
+        self.keep(TranscriptEntry::CallEnded {
             run,
             result: result.clone(),
         });
@@ -238,7 +238,7 @@ impl<W: Write + Send + 'static> Observer for TranscriptWriter<W> {
                 time,
             }),
             RunEvent::Streamed { caller, event } => match event {
-                ModelEvent::Again(retry) => self.keep(TranscriptEntry::Retried {
+                ModelEvent::Retry(retry) => self.keep(TranscriptEntry::Retried {
                     run: caller.run(),
                     retry: retry.clone(),
                 }),
@@ -246,7 +246,7 @@ impl<W: Write + Send + 'static> Observer for TranscriptWriter<W> {
                 ModelEvent::Text(_)
                 | ModelEvent::Thinking(_)
                 | ModelEvent::Call(_)
-                | ModelEvent::Alive
+                | ModelEvent::Heartbeat
                 | ModelEvent::Usage(_)
                 | ModelEvent::End(_)
                 | ModelEvent::Failed(_) => {}
@@ -271,11 +271,11 @@ impl<W: Write + Send + 'static> Observer for TranscriptWriter<W> {
                 end: end.clone(),
                 time,
             }),
-            RunEvent::LeftOut {
+            RunEvent::ContextTrimmed {
                 caller,
                 calls,
                 tokens,
-            } => self.keep(TranscriptEntry::LeftOut {
+            } => self.keep(TranscriptEntry::ContextTrimmed {
                 run: caller.run(),
                 calls: calls.to_vec(),
                 tokens,

@@ -43,7 +43,7 @@ fn an_answer_that_does_not_fit_gets_one_second_try() {
     let problems = vec![r#"/n: "x" is not of type "integer""#.to_owned()];
     assert_eq!(
         unfit,
-        RunOutcome::UnfitAnswer {
+        RunOutcome::SchemaMismatch {
             answer: r#"{"n": "x"}"#.into(),
             problems
         }

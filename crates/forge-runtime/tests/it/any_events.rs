@@ -43,7 +43,7 @@ fn said() -> impl Strategy<Value = Said> {
     });
     let stop = prop_oneof![
         6 => Just(StopReason::Done),
-        1 => Just(StopReason::OutOfTokens),
+        1 => Just(StopReason::MaxTokens),
         1 => Just(StopReason::Refused),
         1 => Just(StopReason::Unknown),
     ];
@@ -51,8 +51,8 @@ fn said() -> impl Strategy<Value = Said> {
         8 => call,
         2 => "[a-z]{0,5}".prop_map(ModelEvent::Text),
         1 => Just(ModelEvent::Thinking(Thinking { text: "hm".into(), signature: None })),
-        1 => Just(ModelEvent::Alive),
-        1 => Just(ModelEvent::Again(Retry { attempt: 2, wait_ms: 0, reason: "busy".into() })),
+        1 => Just(ModelEvent::Heartbeat),
+        1 => Just(ModelEvent::Retry(Retry { attempt: 2, wait_ms: 0, reason: "busy".into() })),
         2 => (0..MAX_USE).prop_map(|input_tokens| {
             ModelEvent::Usage(Usage { input_tokens, ..Usage::default() })
         }),
@@ -179,7 +179,7 @@ impl Observer for Heard {
             | RunEvent::Prepared { .. }
             | RunEvent::Used { .. }
             | RunEvent::CallEnded { .. }
-            | RunEvent::LeftOut { .. }
+            | RunEvent::ContextTrimmed { .. }
             | RunEvent::Warning { .. } => {}
         }
     }

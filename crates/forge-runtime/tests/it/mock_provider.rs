@@ -156,7 +156,7 @@ fn what_fails_and_passes_is_tried_again_and_the_rest_is_told() {
                 text: "some more words".to_owned(),
             },
         ),
-        ("stop: out_of_tokens, say: ''", RunOutcome::OutOfTokens),
+        ("stop: out_of_tokens, say: ''", RunOutcome::MaxTokens),
         ("stop: unknown", answered()),
         (
             "expect: [{that: 'false', else: 'not {{ 1 + 1 }}'}]",
@@ -254,11 +254,11 @@ async fn turn(model: &MockModel, request: Arc<ModelRequest>) -> Came {
             }
             ModelEvent::Thinking(block) => came.thinking.push(block),
             ModelEvent::Call(call) => came.calls.push(call),
-            ModelEvent::Usage(more) => came.usage = came.usage.plus(more),
+            ModelEvent::Usage(more) => came.usage = came.usage.saturating_add(more),
             ModelEvent::End(stop) => came.stop = Some(stop),
             ModelEvent::Failed(error) => came.failed = Some(error),
-            ModelEvent::Alive => {}
-            ModelEvent::Again(retry) => panic!("{retry:?}"),
+            ModelEvent::Heartbeat => {}
+            ModelEvent::Retry(retry) => panic!("{retry:?}"),
         }
     }
     came
@@ -314,7 +314,7 @@ fn any_turn() -> impl Strategy<Value = AnyTurn> {
     let call = (name, arguments);
     let stop = prop_oneof![
         4 => Just(StopReason::Done),
-        1 => Just(StopReason::OutOfTokens),
+        1 => Just(StopReason::MaxTokens),
         1 => Just(StopReason::Refused),
         1 => Just(StopReason::Unknown),
     ];

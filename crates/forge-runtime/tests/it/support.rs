@@ -48,7 +48,7 @@ impl Observer for Log {
             | RunEvent::CallStarted { .. }
             | RunEvent::CallEnded { .. }
             | RunEvent::Said { .. }
-            | RunEvent::LeftOut { .. }
+            | RunEvent::ContextTrimmed { .. }
             | RunEvent::Ended { .. }
             | RunEvent::Warning { .. } => {}
         }

@@ -111,7 +111,7 @@ sandbox:
             out.0.lock().unwrap().extend_from_slice(&before[..sound]);
             writer = writer.behind(&transcript);
             writer
-                .gone_on(ResumeRecord {
+                .resumed(ResumeRecord {
                     forge: "test".into(),
                     model_flag: None,
                     basis: self.basis(&project),
@@ -151,7 +151,7 @@ sandbox:
             .enable_all()
             .build()
             .unwrap()
-            .block_on(session.go_on(&worker, grant, conversation));
+            .block_on(session.resume(&worker, grant, conversation));
         assert!(writer.failure().is_none());
         let written = out.0.lock().unwrap().clone();
         (report, written)
@@ -310,7 +310,7 @@ fn a_run_that_goes_on_makes_no_call_again() {
         assert!(log.len() <= done.len() + made_later + 1, "{at}: {log}");
 
         let both = read(&after[..]).unwrap_or_else(|damage| panic!("{at}: {damage}"));
-        assert_eq!(both.gone_on.len(), 1, "{at}");
+        assert_eq!(both.resumed.len(), 1, "{at}");
         assert_well_formed(&both.runs[&1].messages, &at);
         // Nothing that was used is forgotten.
         let used = past.used();

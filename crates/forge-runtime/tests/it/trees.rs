@@ -340,7 +340,7 @@ impl Observer for Seen {
             | RunEvent::Streamed { .. }
             | RunEvent::Used { .. }
             | RunEvent::Said { .. }
-            | RunEvent::LeftOut { .. }
+            | RunEvent::ContextTrimmed { .. }
             | RunEvent::Ended { .. }
             | RunEvent::Warning { .. } => {}
         }

@@ -175,11 +175,11 @@ fn a_turn_that_was_cut_makes_no_call() {
         json!({"path": "/workspace/a", "content": "x"}),
     );
     let model = Listed::new([
-        vec![write.clone(), ModelEvent::End(StopReason::OutOfTokens)],
+        vec![write.clone(), ModelEvent::End(StopReason::MaxTokens)],
         // Void once the turn begins anew.
         vec![
             write.clone(),
-            ModelEvent::Again(Retry {
+            ModelEvent::Retry(Retry {
                 attempt: 2,
                 wait_ms: 1,
                 reason: "cut".into(),
@@ -355,12 +355,12 @@ fn without_prices_there_is_no_limit_on_money_that_holds() {
 fn waiting_to_try_again_is_no_work() {
     let again = |wait_ms| {
         vec![
-            ModelEvent::Again(Retry {
+            ModelEvent::Retry(Retry {
                 attempt: 2,
                 wait_ms,
                 reason: "429".into(),
             }),
-            ModelEvent::Alive,
+            ModelEvent::Heartbeat,
         ]
     };
     // Nothing follows, so that only the wait says what kind of time it is.

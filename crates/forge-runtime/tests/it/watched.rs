@@ -24,7 +24,7 @@ impl Observer for Heard {
             | RunEvent::Streamed { .. }
             | RunEvent::Used { .. }
             | RunEvent::Said { .. }
-            | RunEvent::LeftOut { .. }
+            | RunEvent::ContextTrimmed { .. }
             | RunEvent::Warning { .. } => return,
         };
         self.0.lock().unwrap().push(line);

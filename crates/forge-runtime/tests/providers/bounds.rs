@@ -292,7 +292,7 @@ fn many_small_things() {
     let found = read_stream(Wire::OpenAiChat, &b":\n".repeat(100_000), &[usize::MAX]);
     assert_eq!(
         found,
-        [ModelEvent::Alive, ModelEvent::Failed(ModelError::Cut)]
+        [ModelEvent::Heartbeat, ModelEvent::Failed(ModelError::Cut)]
     );
 }
 

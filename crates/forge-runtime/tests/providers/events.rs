@@ -43,8 +43,8 @@ pub(crate) fn lines(events: &[ModelEvent]) -> Vec<Value> {
             }
             ModelEvent::Thinking(block) => json!({"thinking": block}),
             ModelEvent::Call(call) => json!({"call": call}),
-            ModelEvent::Alive => continue,
-            ModelEvent::Again(retry) => json!({"again": retry}),
+            ModelEvent::Heartbeat => continue,
+            ModelEvent::Retry(retry) => json!({"again": retry}),
             ModelEvent::Usage(usage) => json!({"usage": usage}),
             ModelEvent::End(stop) => json!({"end": stop}),
             ModelEvent::Failed(error) => json!({"failed": failure(error)}),

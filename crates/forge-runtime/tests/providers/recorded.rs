@@ -170,7 +170,7 @@ async fn cut_connections() {
                     panic!("{name}, {framing:?}, cut at {at}: {found:?}");
                 };
                 assert!(
-                    error.passes(),
+                    error.is_transient(),
                     "{name}, {framing:?}, cut at {at}: {error:?}"
                 );
                 let is_call = |event: &ModelEvent| matches!(event, ModelEvent::Call(_));

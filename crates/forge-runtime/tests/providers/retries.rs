@@ -114,7 +114,7 @@ async fn what_passes_is_tried_again() {
         );
         let announced = found
             .iter()
-            .any(|event| matches!(event, ModelEvent::Again(_)));
+            .any(|event| matches!(event, ModelEvent::Retry(_)));
         assert_eq!(announced, again, "{first:?}");
         let expected = match again {
             true => Some(&ModelEvent::End(StopReason::Done)),
@@ -140,7 +140,7 @@ async fn pauses() {
         assert_eq!(found.last(), Some(&ModelEvent::Failed(busy(503, None))));
         let mut most = 1_000;
         for (nth, event) in found[..found.len() - 1].iter().enumerate() {
-            let ModelEvent::Again(retry) = event else {
+            let ModelEvent::Retry(retry) = event else {
                 panic!("{event:?}");
             };
             let fits = retry.wait_ms >= most / 2 && retry.wait_ms <= most;
@@ -226,7 +226,7 @@ async fn nobody_waits_any_more() {
         done(),
     ]);
     let mut turn = RetryingModel::new(model.clone(), 120_000).turn(hello());
-    assert!(matches!(turn.recv().await, Some(ModelEvent::Again(_))));
+    assert!(matches!(turn.recv().await, Some(ModelEvent::Retry(_))));
     drop(turn);
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(model.asked.lock().unwrap().len(), 1);
@@ -251,7 +251,7 @@ async fn over_a_socket() {
         let found = turn(&retrying, hello()).await;
         let last = found
             .iter()
-            .rposition(|event| matches!(event, ModelEvent::Again(_)))
+            .rposition(|event| matches!(event, ModelEvent::Retry(_)))
             .unwrap();
         assert_eq!(lines(&found[last + 1..]), calls.expected, "{wire}");
         let calls_before = found[..last]

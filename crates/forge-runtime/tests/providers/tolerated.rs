@@ -323,6 +323,6 @@ async fn what_lasts_is_not_tried_again() {
     let [ModelEvent::Failed(error @ ModelError::NoConnection(_))] = &found[..] else {
         panic!("{found:?}");
     };
-    assert!(!error.passes(), "{error}");
+    assert!(!error.is_transient(), "{error}");
     assert_eq!(model.name(), "test:m");
 }

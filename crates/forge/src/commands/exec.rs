@@ -181,8 +181,8 @@ fn prepare(
         None if execution.mode() == ExecutionMode::LocalOnly => unused("it is not used"),
         None if enough && execution.uses_os() => unused("it was not looked for"),
         None => engine::docker(ambient)
-            .try_out(execution.docker())
-            .map_err(|error| (error.to_string(), error.what_to_do().map(str::to_owned))),
+            .probe(execution.docker())
+            .map_err(|error| (error.to_string(), error.remediation().map(str::to_owned))),
     };
     let os = match &planned {
         Some(plan) => plan.is_ok() && !args.no_os_sandbox,

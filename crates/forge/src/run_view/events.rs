@@ -115,10 +115,10 @@ impl EventStream {
             RunEvent::Streamed { caller, event } => match event {
                 ModelEvent::Text(text) => return self.text(caller, text),
                 // It is void.
-                ModelEvent::Again(_) => drop(self.rest(caller)),
+                ModelEvent::Retry(_) => drop(self.rest(caller)),
                 ModelEvent::Thinking(_)
                 | ModelEvent::Call(_)
-                | ModelEvent::Alive
+                | ModelEvent::Heartbeat
                 | ModelEvent::Usage(_)
                 | ModelEvent::End(_)
                 | ModelEvent::Failed(_) => {}
@@ -134,7 +134,7 @@ impl EventStream {
             | RunEvent::CallStarted { .. }
             | RunEvent::CallEnded { .. }
             | RunEvent::Said { .. }
-            | RunEvent::LeftOut { .. }
+            | RunEvent::ContextTrimmed { .. }
             | RunEvent::Warning { .. } => {}
         }
         if let Some(line) = line(event) {
@@ -348,7 +348,7 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
         RunEvent::Streamed { caller, event } => match event {
             ModelEvent::Text(text) => Some(piece(caller, text)),
             ModelEvent::Thinking(block) => with("thinking", caller, json!({"text": block.text})),
-            ModelEvent::Again(retry) => with(
+            ModelEvent::Retry(retry) => with(
                 "retry",
                 caller,
                 json!({
@@ -358,7 +358,7 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
                 }),
             ),
             ModelEvent::Call(_)
-            | ModelEvent::Alive
+            | ModelEvent::Heartbeat
             | ModelEvent::Usage(_)
             | ModelEvent::End(_)
             | ModelEvent::Failed(_) => None,
@@ -404,7 +404,7 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             }
             Message::ToolResult(_) => None,
         },
-        RunEvent::LeftOut {
+        RunEvent::ContextTrimmed {
             caller,
             calls,
             tokens,

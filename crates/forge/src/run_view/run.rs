@@ -259,7 +259,7 @@ impl RunView {
                     })
                 }
             },
-            RunEvent::LeftOut { caller, calls, .. } => {
+            RunEvent::ContextTrimmed { caller, calls, .. } => {
                 let count = u64::try_from(calls.len()).unwrap_or(u64::MAX);
                 let text = format!(
                     "the context is nearly full: {} left out",
@@ -335,11 +335,11 @@ impl ActiveWorker {
                     false => Vec::new(),
                 }
             }
-            ModelEvent::Alive => {
+            ModelEvent::Heartbeat => {
                 self.thinks(now);
                 Vec::new()
             }
-            ModelEvent::Again(retry) => {
+            ModelEvent::Retry(retry) => {
                 self.tail.clear();
                 let why = words::retry(&telling.text(&retry.reason));
                 let wait = Duration::from_millis(retry.wait_ms);

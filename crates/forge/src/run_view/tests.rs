@@ -174,7 +174,7 @@ fn several(columns: u16) -> String {
     );
     shown.at(4_200).on_text(
         &two,
-        &ModelEvent::Again(Retry {
+        &ModelEvent::Retry(Retry {
             attempt: 2,
             wait_ms: 2_100,
             reason: "the provider is busy (529): Overloaded".to_owned(),

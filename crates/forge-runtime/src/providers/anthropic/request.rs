@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::REDACTED;
 use crate::model::{Message, ModelRequest, Thinking, ToolCall, ToolResult};
-use crate::providers::turn_reader::{arguments_back, name_back};
+use crate::providers::turn_reader::{arguments_to_wire, tool_name_to_wire};
 
 /// Stands for an input without a letter, which a worker may have and this wire refuses.
 const NO_INPUT: &str = "(no input)";
@@ -109,8 +109,8 @@ fn said(text: &str, thinking: &[Thinking], calls: &[ToolCall]) -> Vec<Value> {
         json!({
             "type": "tool_use",
             "id": id(&call.id),
-            "name": name_back(&call.tool, NAME_LETTERS),
-            "input": arguments_back(&call.arguments),
+            "name": tool_name_to_wire(&call.tool, NAME_LETTERS),
+            "input": arguments_to_wire(&call.arguments),
         })
     }));
     blocks

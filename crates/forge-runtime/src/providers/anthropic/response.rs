@@ -199,14 +199,14 @@ impl AnthropicParser {
         match parse(data)? {
             AnthropicEvent::MessageStart { message } => {
                 self.tokens.take(message.usage);
-                events.push(ModelEvent::Alive);
+                events.push(ModelEvent::Heartbeat);
             }
             AnthropicEvent::ContentBlockStart {
                 index,
                 content_block,
             } => self.begin(index, content_block, events)?,
             AnthropicEvent::ContentBlockDelta { index, delta } => {
-                self.go_on(index, delta, events)?
+                self.continue_block(index, delta, events)?
             }
             AnthropicEvent::ContentBlockStop { index } => {
                 // A call stays until the turn is over; so does a block that is cut short.
@@ -224,7 +224,7 @@ impl AnthropicParser {
                 return Ok(ReadState::Over);
             }
             AnthropicEvent::Error { error } => return Err(provider_error::in_stream(&error)),
-            AnthropicEvent::Other => events.push(ModelEvent::Alive),
+            AnthropicEvent::Other => events.push(ModelEvent::Heartbeat),
         }
         Ok(ReadState::More)
     }
@@ -281,13 +281,13 @@ impl AnthropicParser {
             ContentBlock::Other => PartialBlock::Other,
         };
         if !matches!(kept, PartialBlock::Text) {
-            events.push(ModelEvent::Alive);
+            events.push(ModelEvent::Heartbeat);
         }
         self.blocks.insert(index, kept);
         Ok(())
     }
 
-    fn go_on(
+    fn continue_block(
         &mut self,
         index: u64,
         delta: BlockDelta,
@@ -324,7 +324,7 @@ impl AnthropicParser {
                 )));
             }
         }
-        events.push(ModelEvent::Alive);
+        events.push(ModelEvent::Heartbeat);
         Ok(())
     }
 }
@@ -346,7 +346,7 @@ fn redacted(data: &str) -> Thinking {
 fn stop(reason: &str) -> StopReason {
     match reason {
         "end_turn" | "tool_use" | "stop_sequence" => StopReason::Done,
-        "max_tokens" | "model_context_window_exceeded" => StopReason::OutOfTokens,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
         "refusal" => StopReason::Refused,
         _ => StopReason::Unknown,
     }

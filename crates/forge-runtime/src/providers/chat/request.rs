@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::model::{Message, ModelRequest, Thinking, ToolCall};
-use crate::providers::turn_reader::{arguments_back, name_back};
+use crate::providers::turn_reader::{arguments_to_wire, tool_name_to_wire};
 
 /// Longest name of a call.
 const NAME_LETTERS: usize = 64;
@@ -107,7 +107,7 @@ fn unsealed(thinking: &[Thinking]) -> Option<String> {
 
 fn call(call: &ToolCall) -> Value {
     json!({"id": call.id, "type": "function", "function": {
-        "name": name_back(&call.tool, NAME_LETTERS),
-        "arguments": arguments_back(&call.arguments).to_string(),
+        "name": tool_name_to_wire(&call.tool, NAME_LETTERS),
+        "arguments": arguments_to_wire(&call.arguments).to_string(),
     }})
 }

@@ -189,7 +189,7 @@ impl ChatParser {
             }
         }
         if events.len() == before {
-            events.push(ModelEvent::Alive);
+            events.push(ModelEvent::Heartbeat);
         }
         Ok(())
     }
@@ -303,7 +303,7 @@ impl ChatParser {
 fn stop(reason: &str) -> StopReason {
     match reason {
         "stop" | "tool_calls" | "function_call" => StopReason::Done,
-        "length" => StopReason::OutOfTokens,
+        "length" => StopReason::MaxTokens,
         "content_filter" => StopReason::Refused,
         _ => StopReason::Unknown,
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::model::{Message, ModelRequest, Thinking};
-use crate::providers::turn_reader::{arguments_back, name_back};
+use crate::providers::turn_reader::{arguments_to_wire, tool_name_to_wire};
 
 /// Longest name of a call.
 const NAME_LETTERS: usize = 64;
@@ -86,8 +86,8 @@ fn items(message: &Message, input: &mut Vec<Value>) {
                 json!({
                     "type": "function_call",
                     "call_id": id(&call.id),
-                    "name": name_back(&call.tool, NAME_LETTERS),
-                    "arguments": arguments_back(&call.arguments).to_string(),
+                    "name": tool_name_to_wire(&call.tool, NAME_LETTERS),
+                    "arguments": arguments_to_wire(&call.arguments).to_string(),
                 })
             }));
         }

@@ -260,7 +260,7 @@ impl ResponsesParser {
             _ => {}
         }
         if events.len() == before {
-            events.push(ModelEvent::Alive);
+            events.push(ModelEvent::Heartbeat);
         }
         Ok(ReadState::More)
     }
@@ -398,7 +398,7 @@ impl ResponsesParser {
         let stop = match (response.status.as_deref(), reason.as_deref()) {
             (Some("failed"), _) => return Err(provider_error::in_stream(&Value::Null)),
             (Some("completed"), _) => StopReason::Done,
-            (Some("incomplete"), Some("max_output_tokens")) => StopReason::OutOfTokens,
+            (Some("incomplete"), Some("max_output_tokens")) => StopReason::MaxTokens,
             (Some("incomplete"), Some("content_filter")) => StopReason::Refused,
             (Some(_) | None, _) => StopReason::Unknown,
         };

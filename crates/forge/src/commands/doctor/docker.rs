@@ -17,7 +17,7 @@ pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliErr
     let project = setup::project(global, ambient, None, WithoutFile::RootAtStart)?;
     let execution = project.ceiling().execution();
     let docker = execution.docker();
-    let tried = engine::docker(ambient).try_out(docker);
+    let tried = engine::docker(ambient).probe(docker);
     // A directory of each run is one like any other.
     let scratch = tempfile::tempdir().map_err(|error| {
         CliError::new(
@@ -30,7 +30,7 @@ pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliErr
         grant if grant.awaits_run() => grant.in_run(scratch.path()),
         grant => grant.clone(),
     };
-    let tried = tried.map_err(|error| (error.to_string(), error.what_to_do().map(str::to_owned)));
+    let tried = tried.map_err(|error| (error.to_string(), error.remediation().map(str::to_owned)));
     let tried = tried.and_then(|found| match found.try_for(&grant) {
         Ok(()) => Ok(found),
         Err(error) => {

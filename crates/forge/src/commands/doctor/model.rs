@@ -131,8 +131,8 @@ async fn ask(model: &forge_runtime::HttpModel) -> ProbeOutcome {
                 ModelEvent::Text(more) => text.push_str(&more),
                 ModelEvent::Call(call) => calls.push(call),
                 ModelEvent::Thinking(_)
-                | ModelEvent::Alive
-                | ModelEvent::Again(_)
+                | ModelEvent::Heartbeat
+                | ModelEvent::Retry(_)
                 | ModelEvent::Usage(_) => {}
                 ModelEvent::End(stop) => return Ok(stop),
                 ModelEvent::Failed(error) => return Err(error),
@@ -150,7 +150,7 @@ async fn ask(model: &forge_runtime::HttpModel) -> ProbeOutcome {
             ProbeOutcome::Called
         }
         [] if text.contains(TOOL) => ProbeOutcome::CallAsText(short(&text)),
-        [] if stop == StopReason::OutOfTokens => {
+        [] if stop == StopReason::MaxTokens => {
             ProbeOutcome::NoCall("it ran out of tokens before it came to a call".to_owned())
         }
         [] if text.trim().is_empty() => ProbeOutcome::NoCall("it said nothing at all".to_owned()),

@@ -47,7 +47,7 @@ impl ModelUsage {
 
     fn kept(transcript: &Transcript) -> Self {
         let runs = || transcript.runs.values();
-        let usage = runs().fold(Usage::default(), |sum, run| sum.plus(run.usage));
+        let usage = runs().fold(Usage::default(), |sum, run| sum.saturating_add(run.usage));
         let sum = |each: fn(&WorkerRun) -> u64| runs().map(each).fold(0, u64::saturating_add);
         ModelUsage {
             turns: sum(|run| run.turns),

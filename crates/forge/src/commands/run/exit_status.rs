@@ -99,7 +99,7 @@ pub(crate) fn exit(
     let failed = |exit, code| CliError::new(exit, code, report.end.to_string());
     Err(match &report.end {
         RunOutcome::Answered { .. } => return answered(report, refusals, fail_on),
-        RunOutcome::NotEquipped {
+        RunOutcome::SetupFailed {
             hint, isolation, ..
         } => {
             let failure = match isolation {
@@ -128,10 +128,10 @@ pub(crate) fn exit(
         }
         RunOutcome::ContextFull { .. } => failed(ExitKind::Limit, "limit")
             .hint("`providers.NAME.context_tokens` says how much fits into the model"),
-        RunOutcome::OutOfTokens => failed(ExitKind::Negative, "model.out_of_tokens")
+        RunOutcome::MaxTokens => failed(ExitKind::Negative, "model.out_of_tokens")
             .hint("`providers.NAME.max_tokens` says how long one answer may be"),
         RunOutcome::Refused { .. } => failed(ExitKind::Negative, "model.refused"),
-        RunOutcome::UnfitAnswer { .. } => failed(ExitKind::Negative, "answer.unfit")
+        RunOutcome::SchemaMismatch { .. } => failed(ExitKind::Negative, "answer.unfit")
             .hint("the answer itself is in the report: --json, or `forge log show`"),
         // As by the signal that does the same.
         RunOutcome::Cancelled => failed(ExitKind::Command(130), "interrupted"),

@@ -164,7 +164,7 @@ fn run_worker(
         .build();
     // A run that is stopped ends every command, and every open call gets its result.
     let stopper = session.clone();
-    let work = session.go_on(&worker, grant, kept.conversation.clone());
+    let work = session.resume(&worker, grant, kept.conversation.clone());
     let (report, stopped) = match setup::stopping(work, || stopper.cancel()) {
         Ok((report, stopped)) => (Some(report), stopped),
         Err(failure) => (None, Some(failure)),

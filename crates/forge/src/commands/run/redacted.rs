@@ -22,7 +22,7 @@ fn end(end: RunOutcome, redactor: &Redactor) -> RunOutcome {
         RunOutcome::Answered { answer } => RunOutcome::Answered {
             answer: answered(answer, redactor),
         },
-        RunOutcome::UnfitAnswer { answer, problems } => RunOutcome::UnfitAnswer {
+        RunOutcome::SchemaMismatch { answer, problems } => RunOutcome::SchemaMismatch {
             answer: answered(answer, redactor),
             problems: problems.into_iter().map(plain).collect(),
         },
@@ -37,16 +37,16 @@ fn end(end: RunOutcome, redactor: &Redactor) -> RunOutcome {
         RunOutcome::NoPrices { model } => RunOutcome::NoPrices {
             model: plain(model),
         },
-        RunOutcome::NotEquipped {
+        RunOutcome::SetupFailed {
             reason,
             hint,
             isolation,
-        } => RunOutcome::NotEquipped {
+        } => RunOutcome::SetupFailed {
             reason: plain(reason),
             hint: hint.map(plain),
             isolation,
         },
-        RunOutcome::OutOfTokens
+        RunOutcome::MaxTokens
         | RunOutcome::TurnLimit { .. }
         | RunOutcome::CallLimit { .. }
         | RunOutcome::TokenLimit { .. }

@@ -153,7 +153,7 @@ impl PreviousRun {
         self.audit_fits()?;
         let dir = self.dir();
         let attached = dir.attached(&self.transcript.begin.attached)?;
-        let conversation = past.conversation().attached_again(grant, &attached);
+        let conversation = past.conversation().reattach(grant, &attached);
         let conversation = conversation.map_err(attach::refused)?;
         dir.set_aside_the_end()?;
         let audit =
@@ -174,7 +174,7 @@ impl PreviousRun {
             interrupted: interrupted.collect(),
         };
         keeper
-            .gone_on(gone_on)
+            .resumed(gone_on)
             .and_then(|()| past.keep(&keeper))
             .map_err(|error| run_dir::not_kept(dir.path(), &error))?;
         if !global.quiet {
