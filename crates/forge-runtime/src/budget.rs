@@ -1,10 +1,10 @@
-//! What a worker may use up, together with everybody it calls: tokens, money, calls, time,
-//! workers started. A called worker runs inside its caller's time and draws from what its
-//! caller has left, so a limit further down never gives more than what is left above.
+//! Limits on the resources of a worker and of all workers below it: tokens, money, calls, time,
+//! workers started. A called worker runs inside its caller's time and draws from its caller's
+//! remaining budget, so a lower limit never grants more than the limits above it leave.
 //!
-//! Limits are looked at before a turn begins. Workers that run side by side draw from the
-//! same caller: each may be in the middle of a turn when the last token or cent goes, so
-//! together they overrun by one turn each and no more.
+//! Limits are checked before a turn begins. Workers that run side by side draw from one caller:
+//! each may be in the middle of a turn when the last token or cent goes, so together they overrun
+//! by at most one turn each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::model::Usage;
 use crate::report::{ElapsedTime, RunOutcome};
 
-/// One run of one worker, seen as what it uses up.
+/// Resource use of one run of one worker.
 #[derive(Debug)]
 pub(crate) struct WorkerBudget {
     above: Option<Arc<WorkerBudget>>,
@@ -30,10 +30,10 @@ pub(crate) struct WorkerBudget {
     /// Workers below that have not ended yet.
     at_work: watch::Sender<u64>,
     started: Instant,
-    /// What other programs spent on it before.
+    /// Time that earlier programs spent on the run.
     earlier: ElapsedTime,
     still: PauseClock,
-    /// What ended it, where that is known before those below it have ended.
+    /// The limit that ended the worker, if it is known before the workers below it have ended.
     over: OnceLock<RunOutcome>,
 }
 
@@ -44,7 +44,7 @@ fn add(count: &AtomicU64, more: u64) {
 }
 
 impl WorkerBudget {
-    /// Its time begins, behind what was spent on it before.
+    /// Starts the clock, on top of the time that was spent before.
     pub(crate) fn new(
         above: Option<Arc<WorkerBudget>>,
         limits: RunLimits,
@@ -70,7 +70,7 @@ impl WorkerBudget {
         std::iter::successors(Some(self), |budget| budget.above.as_deref())
     }
 
-    /// Counts what a turn used, here and above.
+    /// Counts the usage of a turn, here and above.
     pub(crate) fn spend(&self, usage: Usage, nano_usd: u64) {
         for budget in self.chain() {
             add(&budget.tokens, usage.total());
@@ -124,7 +124,7 @@ impl WorkerBudget {
             .is_ok()
     }
 
-    /// One that was counted could not be given what it needs.
+    /// Takes back one count: the child could not be set up.
     pub(crate) fn child_did_not_start(&self) {
         self.children.fetch_sub(1, Ordering::Relaxed);
     }
@@ -133,22 +133,21 @@ impl WorkerBudget {
         self.children.load(Ordering::Relaxed)
     }
 
-    /// One worker is at work directly below, until what comes back is dropped.
+    /// Counts one running worker directly below, until the returned guard is dropped.
     pub(crate) fn track_child(self: &Arc<Self>) -> ChildGuard {
         self.at_work.send_modify(|workers| *workers += 1);
         ChildGuard(Arc::clone(self))
     }
 
-    /// Returns when those below have ended, after they were stopped: within
-    /// [`CHILD_SHUTDOWN_TIMEOUT`], whatever holds them up.
+    /// Waits until the stopped workers below have ended, at most for [`CHILD_SHUTDOWN_TIMEOUT`].
     pub(crate) async fn children_ended(&self) {
         let mut at_work = self.at_work.subscribe();
         let none = at_work.wait_for(|workers| *workers == 0);
         let _late = tokio::time::timeout(CHILD_SHUTDOWN_TIMEOUT, none).await;
     }
 
-    /// From now on nothing here is work, until what comes back is dropped: a person is
-    /// asked, or a provider wants to be left alone. Whoever called the worker waits as well.
+    /// Stops the work clock of this worker and of its callers until the returned guard is dropped:
+    /// a person is being asked, or a provider asked for a pause.
     pub(crate) fn pause_clock(self: &Arc<Self>) -> PauseGuard {
         for budget in self.chain() {
             budget.still.begin();
@@ -156,8 +155,8 @@ impl WorkerBudget {
         PauseGuard(Arc::clone(self))
     }
 
-    /// Why a worker that was dropped half-way had to stop: somebody above it ran out of
-    /// time, or else the run was stopped.
+    /// Returns the reason why a dropped worker had to stop: the time limit of a worker above it, or
+    /// else the cancellation of the run.
     pub(crate) fn stopped_by(&self) -> RunOutcome {
         self.chain()
             .find_map(|budget| budget.over.get().cloned())
@@ -217,7 +216,7 @@ impl WorkerBudget {
                     continue;
                 }
             };
-            // Known before the worker is dropped, and with it everybody it called.
+            // Set before the worker, and with it every worker below, is dropped.
             return self.over.get_or_init(|| end).clone();
         }
     }
@@ -236,7 +235,7 @@ impl Drop for ChildGuard {
     }
 }
 
-/// While time stands still, look again no more often than this.
+/// Shortest interval between two checks of the limits while the clock is stopped.
 const MIN_TIMER_INTERVAL: Duration = Duration::from_millis(20);
 
 enum TimeLeft {
@@ -292,7 +291,7 @@ impl PauseClock {
     }
 }
 
-/// While it lasts, time stands still for a worker and everybody above it.
+/// Stops the clock of a worker and of every worker above it until it is dropped.
 #[derive(Debug)]
 pub(crate) struct PauseGuard(Arc<WorkerBudget>);
 
@@ -304,8 +303,8 @@ impl Drop for PauseGuard {
     }
 }
 
-/// An approver whose questions are no work of the worker that they are about. Workers that
-/// run side by side wait for each other here: a person is asked one thing at a time.
+/// An approver that does not count the time of a question as work. Workers that run side by side
+/// wait for each other here: a person is asked one question at a time.
 pub(crate) struct PausingApprover {
     pub(crate) inner: Arc<dyn Approver>,
     pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
@@ -326,14 +325,14 @@ impl Approver for PausingApprover {
     }
 }
 
-/// Notices a worker that makes the same call again and again with the same result.
+/// Notices a worker that repeats one call with an unchanged result.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatDetector {
     last: Option<(String, String)>,
     times: u64,
 }
 
-/// What comes of one more call.
+/// The reaction to one more call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RepeatAction {
     No,
@@ -344,7 +343,7 @@ pub(crate) enum RepeatAction {
 }
 
 impl RepeatDetector {
-    /// Counts a call (tool and arguments) and what came of it.
+    /// Counts a call (tool and arguments) and its result.
     pub(crate) fn count(
         &mut self,
         call: String,

@@ -1,9 +1,9 @@
 //! Workers as tools: one for each worker that the caller may call, and
 //! `call_worker` for naming one.
 //!
-//! What the child would hold is decided in `decide`, before anything of it exists:
-//! a declaration that asks for more than the caller holds starts nothing. Attachments are
-//! paths of the caller: what it may not read, it cannot attach.
+//! The child's grant is computed in `decide`, before the child exists: a declaration that asks for
+//! more than the caller holds starts nothing. Attachments are paths of the caller, so it cannot
+//! attach a file that it may not read.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) fn tools(
     if callable.is_empty() {
         return Vec::new();
     }
-    // Without files there is nothing to attach.
+    // Without files nothing can be attached.
     let attaches = grant.mounts().any(|mount| mount.usable());
     let delegation = |target: Callee, spec: Spec| -> Box<dyn Tool> {
         Box::new(DelegationTool {
@@ -85,7 +85,7 @@ impl DelegationTool {
         }
     }
 
-    /// What the worker is to do: a text, or what its `input_schema` asks for as JSON.
+    /// Returns the task for the worker: a text, or JSON that fits its `input_schema`.
     fn input(&self, worker: &Worker, args: &Arguments) -> Result<String, CallFailure> {
         let name = worker.name();
         if let (Callee::Fixed(_), Some(_)) = (&self.target, worker.input_schema()) {
@@ -104,8 +104,8 @@ impl DelegationTool {
         Ok(input.to_owned())
     }
 
-    /// Where the call names the worker, the input is a text that has to be what its `input_schema`
-    /// says. Blocks; a call is looked at on a thread for that, and once.
+    /// Checks the input text against the worker's `input_schema` where the call names the worker.
+    /// Blocks; runs once, on the thread that judges the call.
     fn fits(&self, worker: &Worker, input: &str) -> Result<(), CallFailure> {
         let (Callee::Named, Some(schema)) = (&self.target, worker.input_schema()) else {
             return Ok(());
@@ -125,7 +125,7 @@ impl DelegationTool {
         })
     }
 
-    /// The worker's input, with what is attached to it.
+    /// Returns the worker's input together with the attachments.
     async fn given(
         &self,
         worker: &Worker,
@@ -140,7 +140,7 @@ impl DelegationTool {
             .map_err(|why| not_attached(worker.name(), &why))
     }
 
-    /// Copies of what is attached, as the caller may read it.
+    /// Reads copies of the attachments with the caller's rights.
     async fn attached(
         &self,
         worker: &Worker,
@@ -174,7 +174,7 @@ impl DelegationTool {
         })
     }
 
-    /// The worker and what it would hold, or why it may not be called.
+    /// Returns the worker and its grant, or the reason why it may not be called.
     fn child(&self, name: &str) -> Result<(Worker, Grant), CallFailure> {
         let shown = forge_tools::escape_controls(name);
         if self.caller.chain().iter().any(|above| above == name) {
@@ -296,7 +296,7 @@ impl Tool for DelegationTool {
         Ok(intents)
     }
 
-    /// The size of each file that is attached: a person agrees to what is handed over.
+    /// Shows the size of each attached file, so that a person sees the extent of the handover.
     fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         let attachments = args.text_list("attachments");
         attachments
@@ -365,7 +365,7 @@ async fn spawn_child(work: BoxFuture<'static, RunOutcome>) -> RunOutcome {
     match (&mut task.0).await {
         Ok(end) => end,
         Err(stopped) => match stopped.try_into_panic() {
-            // Whoever makes the call deals with it.
+            // The caller handles the panic.
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => RunOutcome::Cancelled,
         },

@@ -1,5 +1,4 @@
-//! From what a worker holds to what it can do: the only place where a grant
-//! becomes files and processes.
+//! From a grant to a toolbox: the only place where a grant becomes files and processes.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,23 +25,23 @@ use crate::repositories::{RepositoriesUnavailable, RepositorySource};
 /// ```
 #[derive(Debug, Clone)]
 pub enum OsSandbox {
-    /// By whatever this host can enforce.
+    /// With the strongest mechanism of this host.
     Detected(Arc<Support>),
-    /// The same, found out for the first worker that may run commands, or that must not work
-    /// without a sandbox: nobody else has to wait for it.
+    /// As `Detected`, but detection runs for the first worker that may run commands or requires a
+    /// sandbox, so that other runs do not wait for it.
     WhenNeeded(Arc<OnceLock<Support>>),
     /// Not at all, because a person typed `--no-os-sandbox`.
     Off,
 }
 
 impl OsSandbox {
-    /// By whatever this host can enforce, found out when it is needed.
+    /// Returns a sandbox that is detected on first use.
     pub fn when_needed() -> Self {
         OsSandbox::WhenNeeded(Arc::default())
     }
 }
 
-/// What keeps calls where they belong.
+/// The isolation of calls.
 ///
 /// ```
 /// use forge_runtime::{Isolation, OsSandbox};
@@ -55,7 +54,7 @@ pub struct Isolation {
     pub os: OsSandbox,
     /// Where containers come from.
     pub docker: ContainerSource,
-    /// What repositories are reached by, under the same sandbox.
+    /// Access to repositories, under this sandbox.
     pub repositories: RepositorySource,
 }
 
@@ -70,7 +69,7 @@ impl From<OsSandbox> for Isolation {
     }
 }
 
-/// A toolbox, and what a person should know about it.
+/// A toolbox, with its plan and its warnings for a person.
 ///
 /// See [`equip`].
 ///
@@ -101,17 +100,17 @@ pub enum EquipError {
     /// The policy requires an OS sandbox, and this host has none that can keep it.
     #[error("OS sandbox required but unavailable: {reason}")]
     Isolation {
-        /// What is missing.
+        /// The missing prerequisite.
         reason: String,
         /// How to get it.
         hint: Option<String>,
     },
-    /// No container could be started for what must run in one.
+    /// A call requires a container, and none could be started.
     #[error("cannot start a container: {reason}")]
     Container {
         /// Why.
         reason: String,
-        /// What to do.
+        /// The remediation.
         hint: Option<String>,
     },
     /// The grant's directories could not be opened, or make no policy.
@@ -170,20 +169,20 @@ pub fn equip(
     )
 }
 
-/// What a worker is given that no grant gives.
+/// Parts of a worker's equipment that do not come from its grant.
 #[derive(Default)]
 pub(crate) struct Extras {
     /// Workers to call.
     pub(crate) tools: Vec<Box<dyn Tool>>,
     /// Copies that its caller hands over.
     pub(crate) place: Option<Mount>,
-    /// What somebody agreed to for the rest of the run.
+    /// Approvals for the rest of the run.
     pub(crate) answers: Arc<RunAnswers>,
-    /// Who has what is mounted; none: the host.
+    /// Opener of the mounted directories; `None` if they are on the host.
     pub(crate) open: Option<Arc<MountOpener>>,
 }
 
-/// The same, with what a worker's caller gives it.
+/// Turns `grant` into a toolbox, with the extras from the worker's caller.
 pub(crate) fn equip_with(
     grant: &Grant,
     caller: Caller,
@@ -268,19 +267,19 @@ fn seconds(grant: &Grant, limit: u64) -> Duration {
 
 /// Where the calls of a worker run that do not run in this process.
 enum ExecutionSite {
-    /// On this host, under a plan if there are commands.
+    /// On this host; with a plan if the worker can run commands.
     Here {
         plan: Option<Plan>,
         found: IsolationAvailability,
     },
     /// In containers.
     Docker(NodeContainers, IsolationAvailability),
-    /// In containers, of which there are none.
+    /// In containers, which are unavailable.
     NoRunner(IsolationAvailability),
 }
 
 impl ExecutionSite {
-    /// The same table as for a call decides, with what can be found out now.
+    /// Finds the site by the table that also decides single calls, from the facts known now.
     fn find(
         grant: &Grant,
         isolation: &Isolation,
@@ -366,8 +365,8 @@ impl ExecutionSite {
     }
 }
 
-/// What must run in containers where there are none. The gate refuses such calls before they come
-/// here; nothing of them is done here whatever it says.
+/// Runner for calls that must run in containers while none are available. The gate refuses such
+/// calls before; this runner does not execute them in any case.
 #[derive(Debug)]
 struct NoRunner;
 
@@ -387,8 +386,8 @@ impl CallRunner for NoRunner {
         args: Arguments,
         hands: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        // What a called worker does is placed call by call, kept results lie here, and forge itself
-        // talks to repositories.
+        // Calls of a called worker are placed one by one, `read_output` reads from this process,
+        // and forge itself talks to repositories.
         match tool.spec().name == "read_output" || !tools::names().contains(&tool.spec().name) {
             true => tool.run(args, hands),
             false => Box::pin(async { Err(NoRunner::refused()) }),
@@ -446,7 +445,7 @@ fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<
     unconfined(&policy)
 }
 
-/// `shell.allow` and `shell.deny` of everybody from the project down.
+/// Returns `shell.allow` and `shell.deny` of all levels from the project down.
 ///
 /// ```
 /// let grant = sandbox_config::Grant::empty();
@@ -465,8 +464,8 @@ pub fn programs(grant: &Grant) -> Vec<ProgramList> {
         .collect()
 }
 
-/// What to do about a plan that failed because nothing keeps a list of hosts; none if that
-/// was not the reason.
+/// Returns the remediation for a plan that failed because no mechanism enforces a list of hosts;
+/// `None` if the plan failed for another reason.
 ///
 /// ```
 /// use os_sandbox::{Assumed, Network, Plan, Policy, Requirement, Support};

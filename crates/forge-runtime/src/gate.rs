@@ -1,12 +1,11 @@
-//! What a grant says about a call: the tool axis and the mount axis, the stricter
-//! of both.
+//! Judgement of a call by a grant: the tool axis and the mount axis, the stricter of both.
 //!
 //! * Tool axis: a matching shell rule, else the project's word on the tool, else
 //!   on its risk, else the tool's own, else the safe default. For calling a worker the default is
 //!   the caller's delegation list.
-//! * Mount axis: what the mount says about reading, writing and deleting.
+//! * Mount axis: the mount's verdict on reading, writing and deleting.
 //!
-//! The project's approval mode then answers what is left as *ask*.
+//! The project's approval mode then answers the remaining *ask*.
 
 use file_sandbox::SandboxPath;
 use forge_tools::{
@@ -32,10 +31,10 @@ pub struct GrantGate {
     found: IsolationAvailability,
 }
 
-/// What was found out about where calls can run, before any was made.
+/// Availability of the execution sites, determined before the first call.
 #[derive(Debug, Clone)]
 pub(crate) struct IsolationAvailability {
-    /// Whether an OS sandbox can be enforced; none: as the call says.
+    /// `true` if an OS sandbox can be enforced; `None` if each call decides.
     pub(crate) os: Option<bool>,
     /// Whether containers can be run, or why not.
     pub(crate) docker: Result<(), String>,
@@ -59,7 +58,7 @@ impl GrantGate {
         }
     }
 
-    /// The same, knowing where calls can run.
+    /// Returns the gate with knowledge of the available sites.
     pub(crate) fn with_availability(mut self, found: IsolationAvailability) -> Self {
         self.found = found;
         self
@@ -98,7 +97,7 @@ impl GrantGate {
                 .map(|line| (by_rules(rules, line), by_default(rules, line)))
                 .reduce(|(one, of_one), (other, of_other)| (one.and(other), of_one || of_other))
         {
-            // A rule for the command replaces what is said of the tool and of its risk. The
+            // A rule for the command replaces the settings for the tool and for its risk. The
             // default is about commands that no rule names, and replaces neither.
             let stated = self.grant.approval().tool_at(request.tool, risk).is_some();
             return match by_default && stated {
@@ -143,8 +142,8 @@ impl GrantGate {
             })
     }
 
-    /// Judges by the rule for a name, else by the one for a risk, else by the default: what the
-    /// tool `requires`, else what is safe for its risk.
+    /// Judges by the rule for a name, else by the one for a risk, else by the default: the tool's
+    /// requirement, else the safe answer for its risk.
     fn rule_for(
         &self,
         name: &str,
@@ -187,7 +186,8 @@ impl GrantGate {
         Judgement::new(tools_verdict(verdict), reason)
     }
 
-    /// What the person's own file or a worker's asks for, whatever the project says.
+    /// Returns the minimum that the person's own file or a worker's file sets, independent of the
+    /// project.
     fn own_file(&self, tool: &str, risk: sandbox_config::Risk) -> VerdictReason {
         let Some((key, at)) = self.grant.approval().least_at(tool, risk) else {
             return VerdictReason::new("the person's own file asks for this");
@@ -212,7 +212,7 @@ impl GrantGate {
         let usable = RunnerAvailability {
             os: self.found.os.unwrap_or(request.confined),
             docker: self.found.docker.is_ok(),
-            // Where nobody is there, the question itself is the refusal.
+            // Without a person the question itself is the refusal.
             interactive: true,
         };
         let why_not = self.found.docker.as_ref().err().map_or("", String::as_str);
@@ -274,8 +274,8 @@ impl GrantGate {
     }
 }
 
-/// Whoever writes what a program obeys has code run by others: somebody has to say yes, whatever
-/// the rules for files are.
+/// Asks a person before a write to a file that other programs execute or obey: such a write runs
+/// code later, independent of the rules for files.
 fn obeyed(intent: &Intent) -> Option<Judgement> {
     let Intent::Write(path) = intent else {
         return None;
@@ -296,7 +296,7 @@ impl Gate for GrantGate {
 
     fn mount(&self, target: &SandboxPath) -> MountVerdicts {
         let mut mounts = self.grant.mounts().filter(|mount| mount.usable());
-        // Copies that a caller hands over are no mount of the grant.
+        // Copies from a caller are not a mount of the grant.
         let Some(mount) = mounts.find(|mount| mount.target() == target.as_str()) else {
             return MountVerdicts::FREE;
         };
@@ -351,8 +351,8 @@ impl GrantGate {
     }
 
     fn judge_by_rules(&self, request: &GateRequest<'_>) -> Judgement {
-        // `network` is about what a worker reaches itself. To its repositories forge talks, of which
-        // it has those that are granted.
+        // `network` is about the worker's own connections. Forge itself talks to the repositories
+        // of a grant.
         let reaches_out = request.needs_network && !is_git(request.tool);
         if reaches_out && *self.grant.network() == sandbox_config::NetworkAccess::Denied {
             return Judgement::new(
@@ -382,7 +382,7 @@ impl GrantGate {
         let mut judgement = axes;
         let verdict = config_verdict(judgement.verdict);
         let answered = approval.answer(request.tool, risk, verdict);
-        // What a rule blocks could be among what is not seen: no mode speaks for that.
+        // A blocked command could be hidden in the unparsed part: no mode answers for that.
         let answered = if self.could_be_blocked(request) {
             tools_verdict(answered).max(judgement.verdict)
         } else {
@@ -403,7 +403,7 @@ impl GrantGate {
         if !delegates(request) && !is_git(request.tool) {
             judgement = self.place(request, judgement);
         }
-        // No setting stands in for a person where nothing would confine the command.
+        // Without confinement of the command no setting replaces a person.
         if unconfined && judgement.verdict != Verdict::Block {
             let reason = VerdictReason::new("no OS sandbox would confine this command");
             judgement = judgement.because(Verdict::Ask, reason);
@@ -413,7 +413,8 @@ impl GrantGate {
     }
 }
 
-/// Calling a worker runs nothing by itself: what it then does is placed call by call.
+/// Returns `true` if the request calls a worker. Such a call runs nothing by itself: the calls of
+/// the worker are placed one by one.
 fn delegates(request: &GateRequest<'_>) -> bool {
     request
         .intents
@@ -440,8 +441,8 @@ fn by_default(rules: &ShellRules, line: &CommandLine) -> bool {
     segments.any(|segment| rules.decide(segment.words()).rule().is_none())
 }
 
-/// What the rules say about a whole line: its strictest part. A line that a shell
-/// would expand is not allowed in advance, whatever the rules say.
+/// Judges a whole line by its strictest part. A line that a shell would expand is never allowed in
+/// advance.
 fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
     let judged = line
         .segments()
@@ -468,8 +469,8 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
         .unwrap_or_else(|| {
             Judgement::new(Verdict::Block, VerdictReason::new("the command is empty"))
         });
-    // Another spelling of a command is no way around a rule; a program that this one starts is
-    // judged as if it stood alone.
+    // Another spelling of a command cannot bypass a rule; a program that this command starts is
+    // judged like a command of its own.
     let judged = line
         .starts()
         .iter()
@@ -518,8 +519,8 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
     }
 }
 
-/// Whether a tool is one of these. Their work is done in this process whatever the runner is: it is
-/// forge that talks to a repository, with what is shown to nobody else, and keeps what is staged.
+/// Returns `true` for the git tools. They run in this process under every runner: forge talks to
+/// repositories, with credentials that workers do not see, and stores the staged files.
 fn is_git(tool: &str) -> bool {
     forge_tools::git::tools::NAMES.contains(&tool)
 }

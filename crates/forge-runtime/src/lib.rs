@@ -1,5 +1,4 @@
-//! Workers: what they hold, whom they call, and the loop that runs them with a
-//! model.
+//! Workers: their grants, their calls of each other, and the loop that runs them with a model.
 //!
 //! A [`Session`] runs a tree of workers. Each worker holds a
 //! [`Grant`](sandbox_config::Grant) that is never more than its caller's; [`equip`]
@@ -10,9 +9,10 @@
 //! # Words
 //!
 //! * **session**: one run of a worker tree, with its approver, records and budgets.
-//! * **turn**: what a model says and calls at once.
+//! * **turn**: one answer of a model, with text and calls.
 //! * **playbook**: a model that is a file.
-//! * **transcript**: what the models of a run saw and said, kept so that a run can go on.
+//! * **transcript**: the record of all model input and output of a run, from which it can be
+//!   resumed.
 //! * **attempt**: a call of a hostile playbook that something has to stop.
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What the loop needs of a model, in types of our own: these are also what a
-//! transcript stores, so that no provider's wire format leaks into either.
+//! The loop's view of a model, in types of our own. A transcript stores them as well, so that no
+//! provider's wire format leaks into either.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use tokio::sync::mpsc;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// What the worker was asked.
+    /// The input of the worker.
     Input {
         /// The text.
         text: String,
     },
-    /// What the model said in one turn.
+    /// One turn of the model.
     Model {
         /// Its text; may be empty.
         text: String,
-        /// What it thought before, as far as its provider shows it and wants it back.
+        /// Its thinking, as far as its provider shows it and wants it back.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         thinking: Vec<Thinking>,
         /// The calls it made.
         calls: Vec<ToolCall>,
     },
-    /// What one call came to.
+    /// The result of one call.
     ToolResult(ToolResult),
 }
 
@@ -45,7 +45,7 @@ pub enum Message {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thinking {
-    /// What it thought; empty if the provider hides it.
+    /// The thinking; empty if the provider hides it.
     pub text: String,
     /// The provider's seal on the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,12 +83,12 @@ pub struct ToolResult {
     pub id: String,
     /// The tool's name.
     pub tool: String,
-    /// What the model reads.
+    /// The text for the model.
     pub content: String,
     /// Whether the call failed.
     pub is_error: bool,
-    /// The whole result for programs (`forge tools call --json` prints the same);
-    /// no provider is sent this.
+    /// The whole result for programs (`forge tools call --json` prints it as well); it is not sent
+    /// to a provider.
     pub detail: Value,
 }
 
@@ -103,7 +103,7 @@ pub struct ToolResult {
 pub struct ToolDescription {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its effect.
     pub description: String,
     /// JSON Schema of its arguments.
     pub input_schema: Value,
@@ -123,7 +123,7 @@ pub struct ModelRequest {
     pub worker: String,
     /// Its instructions (the system text).
     pub instructions: String,
-    /// What it may call, in a fixed order.
+    /// Its tools, in a fixed order.
     pub tools: Vec<ToolDescription>,
     /// The conversation so far.
     pub messages: Vec<Message>,
@@ -157,9 +157,9 @@ pub enum ModelEvent {
     /// The model is at work, with nothing to show yet: a heartbeat, or a part of
     /// something that only counts when it is whole.
     Heartbeat,
-    /// The turn starts anew: what came of it so far is void.
+    /// The turn starts again: its events so far are void.
     Retry(Retry),
-    /// What the turn used; several add up. A limit on tokens counts what is reported.
+    /// Usage of the turn; several add up. A limit on tokens counts the reported usage.
     Usage(Usage),
     /// The turn is complete.
     End(StopReason),
@@ -276,7 +276,7 @@ pub enum ModelError {
     /// The key is missing, or the provider does not take it.
     #[error("{0}")]
     Credentials(String),
-    /// The provider does not take the request; the same one again would not help.
+    /// The provider rejects the request; a retry would not help.
     #[error("the provider refused the request{}: {message}", shown(*.status))]
     Rejected {
         /// The HTTP status, if it came as one.
@@ -300,13 +300,13 @@ pub enum ModelError {
     /// No connection, and none at the next attempt either: the certificate is not trusted, say.
     #[error("no connection to the provider is possible: {0}")]
     NoConnection(String),
-    /// An answer that is none: not of the protocol, or larger than any answer.
+    /// The answer is not of the protocol, or larger than any answer.
     #[error("the provider's answer cannot be read: {0}")]
     Malformed(String),
 }
 
 impl ModelError {
-    /// Whether the same request may go well a little later.
+    /// Returns `true` if a retry of the request may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             ModelError::Cut | ModelError::Busy { .. } | ModelError::Unreachable(_) => true,
@@ -324,7 +324,7 @@ fn shown(status: Option<u16>) -> String {
     status.map_or_else(String::new, |status| format!(" ({status})"))
 }
 
-/// What a provider takes for tokens, in billionths of a US dollar for each.
+/// Prices of a provider's tokens, in billionths of a US dollar for each.
 ///
 /// ```
 /// use forge_runtime::{Prices, Usage};
@@ -339,14 +339,14 @@ pub struct Prices {
     pub input: u64,
     /// A token that it writes.
     pub output: u64,
-    /// A token that it reads from its cache; none: as any other.
+    /// A token that it reads from its cache; `None`: as any other.
     pub cache_read: Option<u64>,
-    /// A token that it writes into its cache; none: as any other.
+    /// A token that it writes into its cache; `None`: as any other.
     pub cache_write: Option<u64>,
 }
 
 impl Prices {
-    /// What `usage` costs, in billionths of a US dollar.
+    /// Returns the cost of `usage`, in billionths of a US dollar.
     pub fn of(self, usage: Usage) -> u64 {
         let plain = usage
             .input_tokens
@@ -398,12 +398,12 @@ pub trait Model: Send + Sync + 'static {
     /// Starts the next turn. Dropping the receiver cancels it.
     fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent>;
 
-    /// What it costs; none: nobody said.
+    /// Returns its prices; `None` if unknown.
     fn prices(&self) -> Option<Prices> {
         None
     }
 
-    /// How many tokens a conversation may have; none: nobody said.
+    /// Returns the limit on tokens of a conversation; `None` if unknown.
     fn context_tokens(&self) -> Option<u64> {
         None
     }
@@ -447,7 +447,7 @@ pub trait Models: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// There is no such provider, or it has no key.
+    /// If the provider is unknown or has no key.
     fn model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError>;
 }
 
@@ -480,7 +480,7 @@ pub(crate) async fn collect(
             ModelEvent::Call(call) => calls.push(call),
             ModelEvent::Heartbeat => {}
             ModelEvent::Retry(_) => {
-                // The tokens were used all the same.
+                // The tokens were used nevertheless.
                 text.clear();
                 thinking.clear();
                 calls.clear();

@@ -1,5 +1,4 @@
-//! In place of `docker.rs` where containers are not part of the program: there are none, and every
-//! question about them is answered with that.
+//! Replaces `docker.rs` in a program without containers: every request for one fails.
 
 use std::convert::Infallible;
 
@@ -19,15 +18,15 @@ use crate::equip::EquipError;
 #[derive(Debug, Clone, Default)]
 pub struct ContainerSource(());
 
-/// There are none.
+/// Uninhabited.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeContainers(Infallible);
 
-/// There are none.
+/// Uninhabited.
 pub(crate) struct WorkerNodes(Infallible);
 
 impl ContainerSource {
-    /// For a program before its own end: nothing of its containers is left, since there are none.
+    /// Returns at once: without containers nothing can be left over at the program's exit.
     #[must_use]
     pub fn wait_for_dropped(_within: std::time::Duration) -> Vec<os_sandbox::Quarantined> {
         Vec::new()

@@ -1,4 +1,4 @@
-//! What a run tells while it goes on, and what it comes to.
+//! The events of a run, and its outcome.
 
 use forge_tools::Caller;
 use sandbox_config::MountSource;
@@ -30,9 +30,9 @@ use crate::model::{Message, ModelError, ModelEvent, ToolCall, ToolDescription, T
 pub enum RunEvent<'a> {
     /// A worker began.
     Started {
-        /// Which, and who called it.
+        /// The worker and its callers.
         caller: &'a Caller,
-        /// What its declaration of directories was met with.
+        /// The source against which its declaration of directories was met.
         drawn_from: MountSource,
     },
     /// A worker has its model and its tools.
@@ -41,14 +41,14 @@ pub enum RunEvent<'a> {
         caller: &'a Caller,
         /// `provider:model`.
         model: &'a str,
-        /// What the model is told to be.
+        /// The instructions of the model.
         instructions: &'a str,
-        /// What it may call.
+        /// Its tools.
         tools: &'a [ToolDescription],
     },
     /// A model is asked for its next turn.
     TurnStarted {
-        /// Whose.
+        /// The worker.
         caller: &'a Caller,
         /// The worker's first turn is 1.
         turn: u64,
@@ -59,48 +59,47 @@ pub enum RunEvent<'a> {
     },
     /// A piece of a turn arrived. The whole turn follows as `Said`.
     Streamed {
-        /// Whose turn.
+        /// The worker of the turn.
         caller: &'a Caller,
         /// The piece.
         event: &'a ModelEvent,
     },
     /// A turn is over, and used this.
     Used {
-        /// Whose turn.
+        /// The worker of the turn.
         caller: &'a Caller,
         /// The turn alone.
         usage: Usage,
-        /// What the turn cost in billionths of a US dollar; none: no prices are known.
+        /// The cost of the turn in billionths of a US dollar; `None` if no prices are known.
         cost_nano_usd: Option<u64>,
     },
     /// A call begins.
     CallStarted {
-        /// Who makes it.
+        /// The calling worker.
         caller: &'a Caller,
         /// The call.
         call: &'a ToolCall,
     },
-    /// A call is over. What the model is told of it follows as `Said`, in the order in which the
-    /// calls were made.
+    /// A call has ended. The result for the model follows as `Said`, in the order of the calls.
     CallEnded {
-        /// Who made it.
+        /// The calling worker.
         caller: &'a Caller,
-        /// What it came to.
+        /// The result.
         result: &'a ToolResult,
     },
     /// Another entry of a worker's conversation.
     Said {
-        /// Whose conversation.
+        /// The worker of the conversation.
         caller: &'a Caller,
         /// The entry.
         message: &'a Message,
     },
-    /// The conversation came near to what the model's context holds: the oldest results
-    /// are left out of what the model is sent from now on.
+    /// The conversation approached the size of the model's context: the oldest results are left out
+    /// of all later requests.
     ContextTrimmed {
-        /// Whose conversation.
+        /// The worker of the conversation.
         caller: &'a Caller,
-        /// The ids of the calls whose results are left out.
+        /// The ids of the calls whose results were removed.
         calls: &'a [String],
         /// How many tokens the conversation had, about.
         tokens: u64,
@@ -131,7 +130,7 @@ pub enum RunEvent<'a> {
 pub struct ElapsedTime {
     /// From start to end, in milliseconds.
     pub wall_ms: u64,
-    /// The same without the time in which a person was asked or a provider waited for.
+    /// As `wall_ms`, without the time of questions to a person and of pauses for a provider.
     pub working_ms: u64,
 }
 
@@ -145,7 +144,7 @@ impl ElapsedTime {
     }
 }
 
-/// Is told what happens, as it happens.
+/// Receives the events of a run as they happen.
 ///
 /// ```
 /// # let _: &dyn forge_runtime::Observer = &
@@ -180,7 +179,7 @@ impl Observer for NoObserver {
 pub enum RunOutcome {
     /// The model ended its turn.
     Answered {
-        /// What it said last.
+        /// Its last text.
         answer: String,
     },
     /// The model refused.
@@ -224,20 +223,20 @@ pub enum RunOutcome {
     /// The conversation does not fit into the model's context, even with old results
     /// left out.
     ContextFull {
-        /// What fits.
+        /// The size of the context.
         tokens: u64,
     },
     /// The answer does not fit the worker's `output_schema`, also after a second try.
     #[serde(rename = "unfit_answer")]
     SchemaMismatch {
-        /// What it said last.
+        /// Its last text.
         answer: String,
-        /// What is wrong with it.
+        /// The mismatches.
         problems: Vec<String>,
     },
     /// A person stopped it.
     Cancelled,
-    /// The same call with the same result again and again.
+    /// One call was repeated with an unchanged result.
     Repeated {
         /// How often in a row.
         calls: u64,
@@ -246,7 +245,7 @@ pub enum RunOutcome {
     ModelFailed {
         /// Why.
         reason: String,
-        /// What kind of failure it is.
+        /// The kind of failure.
         cause: ModelFailure,
     },
     /// The worker names the models it runs on, and this is none of them.
@@ -254,12 +253,12 @@ pub enum RunOutcome {
         /// The session's model.
         model: String,
     },
-    /// There is a limit on money, and nobody said what this model costs.
+    /// The cost is limited, and the prices of this model are unknown.
     NoPrices {
         /// The model.
         model: String,
     },
-    /// The worker could not be given what it needs.
+    /// The worker could not be set up.
     #[serde(rename = "not_equipped")]
     SetupFailed {
         /// Why.
@@ -271,7 +270,7 @@ pub enum RunOutcome {
     },
 }
 
-/// What kind of failure of a model ended a worker.
+/// The kind of model failure that ended a worker.
 ///
 /// ```
 /// let cause = forge_runtime::ModelFailure::Unreachable;
@@ -305,7 +304,7 @@ impl From<&ModelError> for ModelFailure {
 }
 
 impl RunOutcome {
-    /// Whether there is an answer.
+    /// Returns `true` for an answer.
     pub fn is_answer(&self) -> bool {
         matches!(self, RunOutcome::Answered { .. })
     }
@@ -426,14 +425,14 @@ pub struct Dollars(
 impl std::fmt::Display for Dollars {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (whole, rest) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
-        // Cents at least, and as much below as there is.
+        // At least cents, and further digits as needed.
         let digits = format!("{rest:09}");
         let (cents, below) = digits.split_at(2);
         write!(f, "${whole}.{cents}{}", below.trim_end_matches('0'))
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 ///
 /// ```
 /// fn answer(report: &forge_runtime::RunReport) -> bool {
@@ -451,8 +450,8 @@ pub struct RunReport {
     pub calls: u64,
     /// Tokens used in the whole tree, as far as the model reports them.
     pub tokens: u64,
-    /// What they cost in billionths of a US dollar, as far as prices are known.
+    /// Their cost in billionths of a US dollar, as far as prices are known.
     pub cost_nano_usd: u64,
-    /// Calls that needed an approval nobody could give: `worker: tool`.
+    /// Calls that needed an approval and got no answer: `worker: tool`.
     pub unanswered: Vec<String>,
 }

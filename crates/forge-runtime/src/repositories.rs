@@ -1,6 +1,7 @@
-//! The repositories of workers: from what a grant names to tools. Where they are reached from and
-//! where what is staged is kept is the program's to say; it is opened for the first worker that has
-//! any, since what that takes (a look at what this host can enforce) nobody else should wait for.
+//! The repositories of workers: from the addresses in a grant to tools. The program decides how
+//! repositories are reached and where staged commits are stored. The backend is opened for the
+//! first worker with a repository, since opening detects the capabilities of the host and other
+//! runs should not wait for that.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,11 +14,11 @@ use sandbox_config::{Grant, Mode};
 
 use crate::equip::{EquipError, OsSandbox};
 
-/// Opens what repositories are reached by.
+/// Opens the git backend.
 type BackendOpener =
     dyn Fn(Support) -> Result<Arc<dyn GitBackend>, RepositoriesUnavailable> + Send + Sync;
 
-/// What workers' repositories are reached by; by default nothing.
+/// Access to the repositories of workers; by default none.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -65,15 +66,15 @@ pub struct RepositorySource {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{reason}")]
 pub struct RepositoriesUnavailable {
-    /// What is missing.
+    /// The missing prerequisite.
     pub reason: String,
-    /// What to try.
+    /// The remediation.
     pub hint: Option<String>,
 }
 
 impl RepositorySource {
-    /// By what this opens, with what the host can enforce: once, for the first worker that has a
-    /// repository.
+    /// Returns a source that opens its backend, with the host's capabilities, once, for the first
+    /// worker that has a repository.
     pub fn opened_by(
         open: impl Fn(Support) -> Result<Arc<dyn GitBackend>, RepositoriesUnavailable>
         + Send
@@ -94,11 +95,11 @@ impl RepositorySource {
         }
     }
 
-    /// The tools of who holds `grant`: none if it names no repository, or no place that files of
-    /// one could be in.
+    /// Returns the git tools of `grant`: empty if it names no repository, or has no mount for the
+    /// files of one.
     ///
     /// # Errors
-    /// One of its addresses is none, or what repositories are reached by cannot be opened.
+    /// If an address is invalid, or the backend cannot be opened.
     pub fn tools(&self, grant: &Grant, os: &OsSandbox) -> Result<Vec<Box<dyn Tool>>, EquipError> {
         if grant.repositories().is_empty() || grant.mounts().all(|mount| !mount.usable()) {
             return Ok(Vec::new());

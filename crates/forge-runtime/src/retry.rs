@@ -15,14 +15,15 @@ use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices, Retry};
 
 /// The longest pause that we choose ourselves.
 const LONGEST_MS: u64 = 30_000;
-/// Attempts of one turn, whatever its limit is.
+/// Most attempts of one turn, under any time limit.
 const MAX_ATTEMPTS: u32 = 100;
-/// Events that wait for whoever reads them.
+/// Queued events.
 const MAX_WAITING: usize = 64;
 
-/// A model whose failures are tried again if they pass: busy, unreachable or cut off.
+/// A model whose transient failures are retried: busy, unreachable or cut off.
 ///
-/// Each attempt is announced by [`ModelEvent::Retry`], which voids what came of the one before.
+/// Each attempt is announced by [`ModelEvent::Retry`], which voids the events of the attempt
+/// before.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -71,8 +72,8 @@ impl RetryingModel {
         }
     }
 
-    /// How long the first pause is at most, and twice what it is at least; each next one may be
-    /// twice as long.
+    /// Sets the upper bound of the first pause, which is twice its lower bound; the bound doubles
+    /// with each further pause.
     #[must_use]
     pub fn first_pause_ms(mut self, first_ms: u64) -> Self {
         self.first_ms = first_ms;
@@ -109,7 +110,7 @@ impl RetryingModel {
         }
     }
 
-    /// Hands on what comes; an error if the turn failed.
+    /// Passes the events on; an error if the turn failed.
     async fn attempt(
         &self,
         request: Arc<ModelRequest>,
@@ -128,9 +129,9 @@ impl RetryingModel {
         Err(ModelError::Cut)
     }
 
-    /// Half a second to one, one to two, two to four and so on: whoever was refused together
-    /// does not come back together. More if the provider asks for more; never less, since it
-    /// may ask for no pause at all.
+    /// Returns a pause of half a second to one, one to two, two to four and so on: clients that
+    /// were refused together do not return together. Longer if the provider asks for more; never
+    /// shorter, since it may ask for no pause at all.
     fn pause_ms(&self, attempt: u32, error: &ModelError) -> u64 {
         let doubled = 1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX);
         let most = self.first_ms.saturating_mul(doubled).min(LONGEST_MS);

@@ -1,5 +1,5 @@
-//! What a Linux program says it needs: its processor, its loader, its libraries. A few numbers of
-//! its file, read within bounds; nothing is run.
+//! The requirements of a Linux program: processor, loader, libraries. Reads a few numbers of its
+//! file, within bounds; runs nothing.
 
 use std::fs::File;
 use std::io;
@@ -25,16 +25,16 @@ const TAG_OWN_NAME: u64 = 14;
 const X86_64: u16 = 62;
 const AARCH64: u16 = 183;
 
-/// What stands in the file.
+/// The parsed facts of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Elf {
     /// In the words of images.
     pub(super) architecture: &'static str,
     /// The loader that starts it; none starts itself.
     pub(super) interpreter: Option<String>,
-    /// What a library is called by those that need it.
+    /// The name (`DT_SONAME`) by which other files need this library.
     pub(super) own_name: Option<String>,
-    /// What it needs, by those names.
+    /// The libraries that it needs, by those names.
     pub(super) needed: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ struct ElfSegment {
 }
 
 impl Elf {
-    /// Reads it. The text says what is wrong with the file.
+    /// Reads `file`. The error text names the problem.
     pub(super) fn read(file: &File) -> Result<Elf, String> {
         let head: [u8; HEADER_BYTES] = at(file, 0)?;
         // 64 bits, least byte first.

@@ -1,6 +1,6 @@
-//! All that a program needs to run where nothing of its host is: itself, and, unless it is static,
-//! its loader and its libraries. That is what an image of forge holds, and what is shown to
-//! containers of other images.
+//! All files that a program needs to run without its host: itself, and, unless it is static, its
+//! loader and its libraries. An image of forge contains them, and containers of other images get
+//! them as mounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,7 +15,7 @@ const PROGRAM: &str = "forge";
 /// Most libraries that a program may need.
 const MAX_LIBRARIES: usize = 256;
 
-/// One file of a [`ProgramBundle`], and what it is called in its directory.
+/// One file of a [`ProgramBundle`], and its name in the bundle's directory.
 ///
 /// ```
 /// # fn main() -> Result<(), forge_runtime::containers::ProgramError> {
@@ -66,13 +66,13 @@ impl ProgramFile {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramBundle {
-    /// The program itself, then what it needs, by name.
+    /// The program itself, then its dependencies, by name.
     parts: Vec<ProgramFile>,
     loader: Option<DynamicLoader>,
     architecture: &'static str,
 }
 
-/// What starts a program that does not start itself.
+/// The loader of a program that is not static.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DynamicLoader {
     name: String,
@@ -97,14 +97,14 @@ pub struct ProgramError {
 }
 
 impl ProgramBundle {
-    /// The program in this file, which runs as a process whose `/proc/PID/maps` says `maps`. Of a
-    /// static one nothing is looked for there.
+    /// Returns the bundle of the program in this file, which runs as a process with these `maps`
+    /// (`/proc/PID/maps`). A static program needs no `maps`.
     ///
     /// # Errors
     /// [`ProgramError`] if it is none for Linux, or something that it needs is not to be found.
     pub fn of(file: &Path, maps: &str) -> Result<ProgramBundle, ProgramError> {
         let own = read(file)?;
-        // What a loader was told to start is not what runs, as the system has it.
+        // The system reports the loader, not the program that the loader was told to start.
         if own.interpreter.is_none() && own.own_name.is_some() {
             let why = "it is a library, or a loader: start forge directly, not through one";
             return Err(refused(file, why.to_owned()));
@@ -155,8 +155,8 @@ impl ProgramBundle {
         self.architecture
     }
 
-    /// How it is started where its files are in [`INSIDE`], whatever else is there: its arguments
-    /// follow.
+    /// Returns the command that starts it from [`INSIDE`], independent of the rest of the image;
+    /// arguments follow.
     #[must_use]
     pub fn command(&self) -> Vec<String> {
         let program = format!("{INSIDE}/{PROGRAM}");
@@ -190,7 +190,7 @@ impl ProgramBundle {
     }
 }
 
-/// What `own` needs, and what that needs, of what is mapped.
+/// Finds the transitive dependencies of `own` among the mapped files.
 fn libraries(
     file: &Path,
     own: &Elf,
@@ -199,7 +199,7 @@ fn libraries(
 ) -> Result<(), ProgramError> {
     let mut mapped = BTreeMap::new();
     for path in executable(maps) {
-        // Whatever else is mapped is not what is needed.
+        // Other mapped files are not dependencies.
         if let Ok(elf) = read(path)
             && let Some(name) = elf.own_name.clone().or_else(|| named(path))
         {

@@ -1,5 +1,5 @@
-//! An engine, tried out: what it can do is found out by running something in a container as calls
-//! will, and where it has other files than this machine, with copies of them.
+//! Probing of a container engine: runs a container in the way of later calls, and works with copies
+//! where the engine does not see the files of this machine.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,8 +15,8 @@ use crate::containers::{INSIDE, ProgramBundle};
 /// Different engines or images that one process knows.
 const MAX_KNOWN: usize = 16;
 
-/// Where containers come from: an engine, and the program that runs in them. What it can do is found
-/// out by running something, once for each image, when a worker needs it. The default is from nowhere.
+/// A source of containers: an engine, and the program that runs in them. The engine is probed by
+/// running a container, once for each image, when a worker needs it. The default has no engine.
 ///
 /// ```
 /// use forge_runtime::ContainerSource;
@@ -26,7 +26,7 @@ const MAX_KNOWN: usize = 16;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ContainerSource {
-    /// Otherwise there is no engine, wherever one may be.
+    /// `false`: no engine is used, even if one is installed.
     reached: bool,
     host: Option<String>,
     certificates: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub struct ContainerSource {
     known: Arc<Mutex<Vec<ProbedEngine>>>,
 }
 
-/// What came of trying.
+/// The result of a probe.
 type ProbeResult = Result<NodeContainers, ContainersUnavailable>;
 
 #[derive(Debug)]
@@ -61,30 +61,31 @@ impl ContainerSource {
         self
     }
 
-    /// What speaks for an engine that is reached over TLS, as in `DOCKER_CERT_PATH`.
+    /// Sets the directory of the TLS certificates for the engine, as in `DOCKER_CERT_PATH`.
     #[must_use]
     pub fn certificates(mut self, directory: impl Into<PathBuf>) -> Self {
         self.certificates = Some(directory.into());
         self
     }
 
-    /// Whose containers they are, where several programs share an engine.
+    /// Sets the state directory, which identifies the containers of this program where several
+    /// programs share an engine.
     #[must_use]
     pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.state_dir = Some(directory.into());
         self
     }
 
-    /// Finds what is to run in containers whose image has no forge of its own: this program, or why
-    /// that cannot be.
+    /// Sets the function that provides the program for containers whose image does not contain
+    /// forge, or the reason why that is impossible.
     #[must_use]
     pub fn program(mut self, program: fn() -> Result<ProgramBundle, String>) -> Self {
         self.program = Some(program);
         self
     }
 
-    /// Tries it out, if nobody has yet: the answer is the same as long as this process lives. Waits
-    /// for the engine.
+    /// Probes the engine once for the life of this process and returns the cached result later.
+    /// Blocks until the engine answers.
     ///
     /// # Errors
     /// [`ContainersUnavailable`].

@@ -1,8 +1,8 @@
-//! Where containers come from, and nodes in them: from an engine that was tried out once, by running
-//! something, to a node that holds what one worker holds.
+//! Containers and the nodes in them: from an engine that was probed once, by running a container,
+//! to a node with the grant of one worker.
 //!
-//! What runs inside is forge itself. An image that was built for that has it; into containers of any
-//! other image this program is shown, read-only, with what it needs to run
+//! Forge itself runs inside. An image of `forge image build` contains it; containers of any other
+//! image get this program as a read-only mount, together with its dependencies
 //! ([`ProgramBundle`](crate::containers::ProgramBundle)).
 
 mod engine;
@@ -16,5 +16,5 @@ pub(crate) use nodes::WorkerNodes;
 
 /// Where calls are said to run.
 const PLACE: &str = "docker";
-/// What forge is told to be inside.
+/// Arguments of forge inside.
 const NODE: [&str; 3] = ["node", "serve", "--stdio"];

@@ -19,7 +19,7 @@ use super::thread::{in_nodes, on_nodes};
 
 /// How long a container and the node in it may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// What is kept of what a node says on standard error.
+/// Largest part of a node's standard error that is recorded.
 const MAX_SAID_BYTES: usize = 4 * 1024;
 
 /// An engine with an image that a node was run in.
@@ -52,14 +52,14 @@ impl NodeContainers {
             .map_or("", docker::Engine::version)
     }
 
-    /// What the image is called by its content.
+    /// Returns the digest of the image.
     #[must_use]
     pub fn digest(&self) -> &str {
         self.0.containers.digest()
     }
 
-    /// Runs a node, and has it read a file of this machine that nobody knows: the engine starts
-    /// containers, forge runs in them, and directories are the same inside.
+    /// Runs a node and lets it read a file of this machine with random content. This proves that
+    /// the engine starts containers, that forge runs in them, and that directories match inside.
     pub(super) fn prove(&self) -> Result<(), ContainersUnavailable> {
         let failed = |error: &dyn fmt::Display| {
             ContainersUnavailable::new(format!("cannot prepare a file for a container: {error}"))
@@ -164,15 +164,15 @@ impl NodeContainers {
     }
 }
 
-/// What holds a node's container, and ends it when it is dropped.
+/// Owns a node's container; ends it on drop.
 struct ContainerGuard(Mutex<Option<AsyncChild>>);
 
 impl NodeContainers {
-    /// Nothing more is asked of this node: its container is waited for. Where files are copied,
-    /// what it changed is here then; and what it left under protected names was taken away.
+    /// Ends a node and waits for its container. Where files are copied, changes are then copied
+    /// back and files under protected names are quarantined.
     ///
     /// # Errors
-    /// What it changed is not here, or nobody knows; for people.
+    /// In words for people: the changes were not copied back, or their state is unknown.
     pub async fn over(&self, node: NodeClient) -> Result<Over, String> {
         on_nodes(async move {
             let child = node.kept::<ContainerGuard>().and_then(|held| {
@@ -202,7 +202,7 @@ fn said(error: &os_sandbox::Error) -> String {
     }
 }
 
-/// Why no containers can be run, and what to do about it; for people.
+/// The reason why containers are unavailable, with a remediation; for people.
 ///
 /// ```
 /// let docker = forge_runtime::ContainerSource::new().host("unix:///nonexistent/docker.sock");
@@ -229,7 +229,7 @@ impl ContainersUnavailable {
         self
     }
 
-    /// What to do.
+    /// Returns the remediation.
     #[must_use]
     pub fn remediation(&self) -> Option<&str> {
         self.hint.as_deref()

@@ -1,4 +1,4 @@
-//! Nodes that hold what one worker holds: one for each call, or one for all of them.
+//! Nodes with the grant of one worker: one for each call, or one for all of them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::node_containers::NodeContainers;
 use super::thread::{in_nodes, on_nodes};
 use crate::equip::{EquipError, hosts_not_kept, programs};
 
-/// Nodes that hold what one worker holds.
+/// Nodes with the grant of one worker.
 pub(crate) struct WorkerNodes {
     source: Arc<ContainerNodeSource>,
     policy: Policy,
@@ -57,7 +57,7 @@ impl WorkerNodes {
             setup = there.map_err(|error| isolation(error.to_string()))?;
         }
         if commands {
-            // The container keeps the promises; what can be applied inside of it comes on top.
+            // The container enforces the promises; the inner sandbox is additional and best-effort.
             let there = setup.commands(&policy, Requirement::BestEffort, &places);
             setup = there
                 .map_err(|error| isolation(error.to_string()))?
@@ -80,7 +80,7 @@ impl WorkerNodes {
         Processes::started_by(NodeStarter::shared(source), self.policy.clone())
     }
 
-    /// A toolbox whose file tools do their work in them.
+    /// Returns a toolbox whose file tools run in the nodes.
     pub(crate) fn files(&self, builder: ToolboxBuilder) -> ToolboxBuilder {
         builder.runner(NodeRunner::shared(
             Arc::clone(&self.source) as Arc<dyn NodeSource>
@@ -93,8 +93,8 @@ impl WorkerNodes {
 }
 
 impl NodeContainers {
-    /// A node for commands under what `grant` holds, in a container of its own that ends with it:
-    /// for a command that a person typed. No list of programs holds there.
+    /// Starts a node for a command that a person typed, under `grant`, in a container that ends
+    /// with it. Lists of programs do not apply there.
     ///
     /// # Errors
     /// The grant cannot be kept in a container, or none could be started.

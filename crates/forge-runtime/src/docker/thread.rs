@@ -1,4 +1,4 @@
-//! The thread that carries what nodes say, and its end.
+//! The thread that carries the traffic of nodes, and its shutdown.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::ContainerSource;
 
-/// What carries what nodes say: it goes on as long as the process, whoever waits for a call.
+/// Runtime for the traffic of nodes: it lives as long as the process, independent of the callers.
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
 fn runtime() -> Result<Handle, String> {
@@ -26,9 +26,8 @@ fn runtime() -> Result<Handle, String> {
 }
 
 impl ContainerSource {
-    /// For a program before its own end: waits, so long at most, until every container and every
-    /// command that nobody holds any more has ended. What was taken away then that had a protected
-    /// name, and that no result says, is what it gives.
+    /// Waits, at most for this time, until every abandoned container and command has ended; called
+    /// before the program exits. Returns the quarantined files that no result has reported.
     ///
     /// ```
     /// use std::time::Duration;
@@ -54,14 +53,14 @@ pub(super) async fn on_nodes<T: Send + 'static>(
     done.map_err(|_| "the thread of nodes was lost".to_owned())
 }
 
-/// The same for who may wait, on a runtime or not.
+/// Runs `work` like [`on_nodes`] and blocks, on a runtime or outside of one.
 pub(super) fn in_nodes<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, String> {
     let (done, answer) = std::sync::mpsc::sync_channel(1);
     runtime()?.spawn(async move {
         let answered = work.await;
-        // Who asked waits for it.
+        // The caller blocks until the answer is sent.
         let _gone = done.send(answered);
     });
     let lost = |_| "the thread of nodes was lost".to_owned();

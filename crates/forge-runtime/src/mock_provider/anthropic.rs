@@ -98,7 +98,7 @@ pub(super) fn stream(played: &PlayedTurn, id: &str, model: &str) -> Vec<StreamEv
     frames
 }
 
-/// The same turn in one piece.
+/// Returns the turn in one piece.
 pub(super) fn whole(played: &PlayedTurn, id: &str, model: &str) -> Value {
     let mut message = envelope(played, id, model);
     message["content"] = Value::Array(blocks(played));
@@ -135,7 +135,7 @@ fn envelope(played: &PlayedTurn, id: &str, model: &str) -> Value {
     })
 }
 
-/// What it read from its cache and wrote into it is counted apart.
+/// Tokens read from the cache and written to it are counted separately.
 fn usage(usage: Usage) -> Value {
     let cached = usage
         .cache_read_tokens
@@ -159,7 +159,7 @@ fn blocks(played: &PlayedTurn) -> Vec<Value> {
     thinking.chain(text).chain(calls).collect()
 }
 
-/// A block as it begins, and what is added to it.
+/// Splits a block into its start and its deltas.
 fn opened(block: &Value) -> (Value, Vec<Value>) {
     let mut start = block.clone();
     let cut = |text: &str, kind: &str, member: &str| -> Vec<Value> {

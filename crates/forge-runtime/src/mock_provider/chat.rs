@@ -1,7 +1,7 @@
 //! OpenAI Chat Completions, the server's side of it.
 //!
-//! <https://platform.openai.com/docs/api-reference/chat>; `reasoning_content` is how DeepSeek,
-//! vLLM and others show what a model thought.
+//! <https://platform.openai.com/docs/api-reference/chat>; `reasoning_content` is the field for
+//! thinking of DeepSeek, vLLM and others.
 
 use serde_json::{Value, json};
 
@@ -115,7 +115,7 @@ pub(super) fn stream(
     frames
 }
 
-/// The same turn in one piece.
+/// Returns the turn in one piece.
 pub(super) fn whole(played: &PlayedTurn, id: &str, model: &str) -> Value {
     let mut message = json!({"role": "assistant", "content": played.text, "refusal": null});
     if !played.thinking.is_empty() {

@@ -1,4 +1,4 @@
-//! Holds what arrived against what was sent.
+//! Compares the received request with the sent one.
 //!
 //! The client is trusted by real runs to lose nothing of a conversation. Here both ends are
 //! known, so it is looked at, on every request of every run of a playbook.
@@ -10,7 +10,7 @@ use super::parsed_request::ParsedRequest;
 use crate::model::{Message, ModelRequest};
 use crate::playbook::PlaybookWire;
 
-/// The first difference, if there is one.
+/// Returns the first difference.
 pub(super) fn diff(
     sent: &ModelRequest,
     parsed: &ParsedRequest,
@@ -42,16 +42,16 @@ pub(super) fn diff(
     None
 }
 
-/// Stands for an input without a letter, which this wire refuses.
+/// Replaces an empty input, which this wire refuses.
 const NO_INPUT: &str = "(no input)";
 
-/// A text, or nothing if there is no letter in it: blanks alone are sent as nothing.
+/// Returns the text, or an empty text if it is blank: blanks alone are sent as an empty text.
 fn worded(text: &str) -> &str {
     if text.trim().is_empty() { "" } else { text }
 }
 
-/// A call's name on the wire: one that the wire refuses is marked and written in letters that it
-/// takes. On what arrived this changes nothing, it was held against the schema.
+/// Returns a call's name as the wire carries it: an unsupported name is marked and written in
+/// permitted letters. Received names pass unchanged, since the schema has checked them.
 fn called(name: &str, wire: PlaybookWire) -> Cow<'_, str> {
     let longest = match wire {
         PlaybookWire::Anthropic => 128,
@@ -67,7 +67,7 @@ fn called(name: &str, wire: PlaybookWire) -> Cow<'_, str> {
     Cow::Owned(written)
 }
 
-/// What every wire has to carry of a conversation.
+/// The parts of a conversation that every wire carries.
 #[derive(PartialEq)]
 enum DiffEntry<'a> {
     Input(&'a str),
@@ -115,7 +115,7 @@ fn entries(messages: &[Message], wire: PlaybookWire) -> Vec<DiffEntry<'_>> {
                 if !text.trim().is_empty() {
                     found.push(DiffEntry::Text(text));
                 }
-                // Not the arguments: the same number is written in more than one way.
+                // Without arguments: a number has more than one spelling.
                 found.extend(
                     calls
                         .iter()

@@ -13,23 +13,23 @@ use crate::playbook::{AttackAttempts, Playbook, PlaybookWire, ScriptedModel};
 use crate::providers::{ProviderEndpoint, ProviderError, ProviderKey, Wire};
 use crate::retry::RetryingModel;
 
-/// What the model of the request is called.
+/// Name of the model in requests.
 const MODEL: &str = "playbook";
 
 /// Tokens of an answer that the client asks for; the playbook says how long it is.
 const MAX_TOKENS: u64 = 64_000;
 
-/// How long a turn is tried again, as for providers whose configuration does not say.
+/// Retry limit of a turn, as for providers without a configured one.
 const RETRY_MS: u64 = 120_000;
 
-/// The first pause, which is short: who wants a long one says `retry_after_s`.
+/// The first pause. It is short; `retry_after_s` sets a longer one.
 const FIRST_PAUSE_MS: u64 = 50;
 
 /// Pieces of a turn that wait to be taken.
 const QUEUE: usize = 64;
 
-/// A [`Playbook`] that is played over a vendor's wire: the client that real providers are
-/// spoken to with, and a server of ours on loopback. [`ScriptedModel`] plays the same turns without.
+/// A [`Playbook`] that is played over a vendor's wire: through the client for real providers and a
+/// server on loopback. [`ScriptedModel`] plays the turns without a wire.
 ///
 /// Its turns need a tokio runtime with network and time. The server ends with the model.
 ///
@@ -78,7 +78,7 @@ pub enum MockProviderError {
 
 #[derive(Debug)]
 enum ServerTask {
-    /// Has its port, and begins with the first turn, in whose runtime it lives.
+    /// Has its port; starts with the first turn, in the runtime of that turn.
     Bound(std::net::TcpListener),
     Serving(AbortHandle),
     Failed,
@@ -97,7 +97,7 @@ impl MockModel {
     ///
     /// # Errors
     ///
-    /// There is no port on loopback, or no client can be made.
+    /// If no port on loopback is free, or the client cannot be made.
     pub fn new(label: impl Into<String>, playbook: Playbook) -> Result<Self, MockProviderError> {
         let wire = playbook.wire();
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -117,7 +117,7 @@ impl MockModel {
         })
     }
 
-    /// The same, with answers in one piece instead of streams.
+    /// Sets whether answers are streamed or come in one piece.
     #[must_use]
     pub fn stream(mut self, stream: bool) -> Self {
         self.provider = self.provider.stream(stream);
@@ -188,7 +188,7 @@ impl Model for MockModel {
         tokio::spawn(async move {
             loop {
                 let event = tokio::select! {
-                    // Whoever drops the turn cancels the client's, too.
+                    // Dropping the turn cancels the client's turn as well.
                     () = events.closed() => return,
                     event = played.recv() => event,
                 };
@@ -227,7 +227,7 @@ fn provider(wire: PlaybookWire, address: SocketAddr) -> Result<ProviderEndpoint,
     )
 }
 
-/// 128 bits that nobody can guess.
+/// Returns a key with 128 random bits.
 fn fresh_key() -> Result<ProviderKey, ModelError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)

@@ -12,10 +12,10 @@
 //!   └── details of results, worker's name ──▶ PendingTurns ──▶ server
 //! ```
 //!
-//! The wire carries what a vendor would get, and nothing else. What templates need beyond it
-//! (the structured results, the worker's name) lies on the [`pending`] meanwhile, inside the
-//! process; the key of the request is the ticket that fetches it, a fresh one for every turn.
-//! What arrives is held against what was sent: a client that loses something is told so.
+//! The wire carries exactly the content for a vendor. The rest that templates need (the structured
+//! results, the worker's name) waits in [`pending`], inside the process; the key of the request, a
+//! fresh one for every turn, retrieves it. The received request is compared with the sent one: a
+//! client that loses a part gets an error.
 
 mod anthropic;
 mod chat;

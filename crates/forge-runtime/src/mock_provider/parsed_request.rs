@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use crate::model::{Message, Thinking, ToolCall, ToolDescription, ToolResult};
 
-/// What a request asks for.
+/// The content of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ParsedRequest {
     pub(super) model: String,
     /// Whether the answer is to come piece by piece.
     pub(super) stream: bool,
-    /// Whether a stream is to say what it used.
+    /// `true` if the stream ends with the usage.
     pub(super) usage_in_stream: bool,
     pub(super) instructions: String,
     pub(super) tools: Vec<ToolDescription>,
@@ -128,7 +128,7 @@ pub(super) fn joined(content: &Value) -> String {
     }
 }
 
-/// Arguments that travel as a text. What is no JSON is kept as that text.
+/// Parses arguments that travel as a text. Text that is not JSON stays text.
 pub(super) fn arguments(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }

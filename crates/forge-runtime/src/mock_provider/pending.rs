@@ -1,4 +1,4 @@
-//! What lies beside the wire while a turn is on it.
+//! The data of turns that are on the wire.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::model::{ModelError, ModelRequest};
 use crate::playbook::{PlayedTurn, ScriptedModel};
 
-/// The turns that are on the wire, by their keys. A key that is not here is nobody's.
+/// The turns that are on the wire, by their keys. Other keys are rejected.
 #[derive(Debug, Default)]
 pub(super) struct PendingTurns {
     tickets: Mutex<HashMap<String, Arc<PendingTurn>>>,
 }
 
-/// One turn: what it was asked with, and what was played.
+/// One turn: its request, and the played result.
 #[derive(Debug)]
 pub(super) struct PendingTurn {
     pub(super) request: Arc<ModelRequest>,
@@ -61,8 +61,8 @@ impl Drop for PendingGuard {
 }
 
 impl PendingTurn {
-    /// The turn, played once however often it is asked for: a retry gets the same one, and
-    /// no attempt is judged twice.
+    /// Plays the turn once for all requests: a retry gets an equal answer, and no attempt is judged
+    /// twice.
     pub(super) fn play(&self, scripted: &ScriptedModel) -> Result<Arc<PlayedTurn>, ModelError> {
         self.played
             .get_or_init(|| scripted.play_on_own_stack(&self.request).map(Arc::new))

@@ -1,4 +1,4 @@
-//! A played turn as the bytes of an answer, with what is to go wrong in them.
+//! A played turn as the bytes of an answer, with the scripted faults.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -72,7 +72,8 @@ pub(super) fn refusal(wire: PlaybookWire, status: u16, message: &str) -> Respons
     answer
 }
 
-/// What a turn is worth that cannot be played. The loop is told by other means why.
+/// Returns the refusal for a turn that cannot be played. The loop gets the reason from the pending
+/// turn.
 pub(super) fn unplayable(wire: PlaybookWire, error: &ModelError) -> Response<ResponseBody> {
     refusal(wire, 400, &error.to_string())
 }
@@ -89,7 +90,7 @@ fn sealed(wire: PlaybookWire, played: &PlayedTurn) -> PlayedTurn {
     played
 }
 
-/// A seal that depends on the text, as a real one does; it keeps nobody out.
+/// Returns a seal that depends on the text, like a real one; it protects nothing.
 fn seal(block: &Thinking) -> String {
     let sum = block
         .text

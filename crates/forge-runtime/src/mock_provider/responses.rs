@@ -110,7 +110,7 @@ pub(super) fn stream(played: &PlayedTurn, id: &str, model: &str) -> Vec<StreamEv
     events.frames
 }
 
-/// The same turn in one piece.
+/// Returns the turn in one piece.
 pub(super) fn whole(played: &PlayedTurn, id: &str, model: &str) -> Value {
     let mut done = envelope(played, id, model);
     done["output"] = Value::Array(items(played, id));

@@ -11,7 +11,7 @@ use crate::playbook::PlaybookWire;
 /// Most mistakes that are listed.
 const MAX_MISTAKES: usize = 5;
 
-/// Longest text of one mistake: it quotes what is wrong.
+/// Longest text of one mistake, with the quoted value.
 const MAX_MISTAKE_CHARS: usize = 300;
 
 static ANTHROPIC: LazyLock<Option<Validator>> =
@@ -21,7 +21,7 @@ static CHAT: LazyLock<Option<Validator>> =
 static RESPONSES: LazyLock<Option<Validator>> =
     LazyLock::new(|| compiled(include_str!("openai-responses.schema.json")));
 
-/// What is wrong with `body` as a request on `wire`.
+/// Checks `body` as a request on `wire`.
 ///
 /// # Errors
 ///

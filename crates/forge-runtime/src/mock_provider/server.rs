@@ -1,9 +1,9 @@
-//! The server: HTTP/1.1 on loopback, for this process and nobody else.
+//! The server: HTTP/1.1 on loopback, for this process only.
 //!
-//! Anybody on the machine can connect. Without the key of a turn that is on its way they get
-//! a 401 before a byte of their body is read; there is nothing else to get. Nor can they keep a
-//! turn waiting: a connection is accepted at once, and of too many that have shown no key the
-//! oldest is closed.
+//! Every process of the machine can connect. Without the key of a pending turn it gets a 401 before
+//! a byte of its body is read; the server offers nothing else. It cannot delay a turn either: a
+//! connection is accepted at once, and beyond the limit the oldest unauthenticated connection is
+//! closed.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -44,7 +44,7 @@ const MAX_BODY: Duration = Duration::from_secs(120);
 /// How long until a connection is accepted again after that failed, for want of descriptors say.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What the server serves.
+/// The shared state of the server.
 #[derive(Debug)]
 pub(super) struct ServerState {
     pub(super) wire: PlaybookWire,
@@ -94,7 +94,7 @@ async fn one(stream: TcpStream, state: Arc<ServerState>, known: Arc<AtomicBool>)
         let known = Arc::clone(&known);
         async move { Ok::<_, Infallible>(respond(request, &state, &known).await) }
     });
-    // A connection that fails has nobody left to tell.
+    // The error of a failed connection has no recipient.
     let _ = http1::Builder::new()
         .keep_alive(false)
         .timer(TokioTimer::new())
@@ -143,7 +143,7 @@ fn turn(request: &Request<Incoming>, state: &ServerState) -> Option<(String, Arc
     Some((format!("{}", turn.request.turns_so_far() + 1), turn))
 }
 
-/// The request, if it is one that the vendor would take and that says what was sent.
+/// Parses the request and checks it against the vendor's schema and the sent conversation.
 async fn parsed(
     request: Request<Incoming>,
     wire: PlaybookWire,

@@ -15,7 +15,7 @@ pub(super) struct StreamEvent {
 }
 
 impl StreamEvent {
-    /// An event with a name, which stands in the data too.
+    /// Returns an event with a name, which its data repeat.
     pub(super) fn named(event: &'static str, data: &Value) -> Self {
         StreamEvent {
             event: Some(event),
@@ -31,7 +31,7 @@ impl StreamEvent {
         }
     }
 
-    /// The same, and nobody can read it.
+    /// Returns the event with data that cannot be parsed.
     pub(super) fn garbled(&self) -> Self {
         StreamEvent {
             event: self.event,

@@ -1,5 +1,5 @@
-//! Attempts: calls of a hostile playbook, and what stopped each of them, read off
-//! the real results.
+//! Attempts: calls of a hostile playbook, and the layer that stopped each of them, read from the
+//! real results.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use serde_json::Value;
 pub struct AttackAttempt {
     /// Which worker tried.
     pub worker: String,
-    /// What it tried.
+    /// Description of the attempt.
     pub what: String,
     /// Whether it was stopped.
     pub stopped: bool,
@@ -28,7 +28,7 @@ pub struct AttackAttempt {
     pub rule: String,
 }
 
-/// The attempts of a run, shared with whoever prints them.
+/// The attempts of a run, shared between the run and its printer.
 ///
 /// ```
 /// let attempts = forge_runtime::AttackAttempts::default();
@@ -88,8 +88,8 @@ impl fmt::Display for AttackAttempts {
 
 /// Which layer spoke, and which rule or mechanism of it, from a call's result.
 ///
-/// `promise` names what the operating system was to keep, for a command that ran
-/// and failed inside.
+/// `promise` names the promise that the operating system was to enforce, for a command that ran and
+/// failed inside.
 pub(crate) fn stopped_by(detail: &Value, promise: Option<&str>) -> (String, String) {
     if let Some(code) = detail["error"]["code"].as_str() {
         let layer = match code {

@@ -32,7 +32,7 @@ pub struct Playbook {
     cases: BTreeMap<String, Vec<CaseScript>>,
 }
 
-/// Whose wire a playbook is played over.
+/// The vendor's wire over which a playbook is played.
 ///
 /// ```
 /// use forge_runtime::{Playbook, PlaybookWire};
@@ -67,7 +67,7 @@ pub(super) struct PlaybookFile {
     pub(super) cases: Option<BTreeMap<String, Vec<Spanned<CaseFile>>>>,
 }
 
-/// A conversation that is told apart from a worker's others by what it was asked.
+/// A conversation that is distinguished from a worker's others by its input.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CaseFile {
@@ -80,7 +80,7 @@ pub(super) struct CaseFile {
     pub(super) turns: Vec<Spanned<TurnScript>>,
 }
 
-/// The same, without places.
+/// A case, without locations.
 #[derive(Debug, Clone)]
 pub(crate) struct CaseScript {
     pub(crate) when: CaseCondition,
@@ -102,21 +102,21 @@ pub(crate) struct TurnScript {
     pub(crate) expect: Vec<Expectation>,
     /// Names for values that later templates use, computed in order.
     pub(crate) set: Vec<Binding>,
-    /// The texts of the turn are what they are, and no templates.
+    /// Takes the texts of the turn literally, not as templates.
     pub(crate) verbatim: bool,
-    /// What the model thinks before it speaks.
+    /// Thinking before the text.
     pub(crate) thinking: Thoughts,
-    /// What the model says.
+    /// The text.
     pub(crate) say: String,
-    /// What the model calls.
+    /// The calls.
     pub(crate) calls: Vec<CallScript>,
     /// Why the model stops; left out: it is done.
     pub(crate) stop: StopScript,
-    /// What the turn is said to have used.
+    /// The reported usage.
     pub(crate) usage: Usage,
     /// The provider fails before it answers.
     pub(crate) fail: Option<FailScript>,
-    /// What goes wrong while the answer is sent.
+    /// Faults while the answer is sent.
     pub(crate) stream: StreamScript,
     /// Line of the turn in the file.
     #[serde(skip)]
@@ -201,19 +201,19 @@ pub(crate) struct FailScript {
     pub(crate) times: u32,
 }
 
-/// What goes wrong with a stream.
+/// Faults of a stream.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct StreamScript {
     /// The connection ends after so many events.
     pub(crate) cut_after: Option<usize>,
-    /// The event of this number, from 1, is no JSON.
+    /// The event of this number, from 1, is not JSON.
     pub(crate) malformed: Option<usize>,
     /// An error of the provider's, in the stream, before its end.
     pub(crate) in_stream_error: Option<String>,
     /// A pause before each event.
     pub(crate) slow_ms: u64,
-    /// Sent in pieces of so many bytes, whatever stands in them.
+    /// Sends pieces of this many bytes, independent of their content.
     pub(crate) chunk_bytes: Option<usize>,
     /// So many times, and then the stream is whole.
     pub(crate) times: u32,
@@ -242,7 +242,7 @@ fn once() -> u32 {
 pub(crate) struct Expectation {
     /// An expression.
     pub(crate) that: String,
-    /// A template that says what is wrong if it is false.
+    /// A template with the message for a false condition.
     #[serde(rename = "else")]
     pub(crate) otherwise: String,
 }
@@ -304,8 +304,7 @@ impl Playbook {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, with line and column; if its shape is right, everything that is
-    /// wrong, a line each.
+    /// The mistake with line and column; if the structure is valid, all mistakes, a line each.
     pub fn parse(text: &str) -> Result<Self, PlaybookError> {
         if text.len() > MAX_BYTES {
             return Err(PlaybookError(format!(
@@ -374,12 +373,12 @@ impl Playbook {
         self.workers.keys().chain(only_cases).map(String::as_str)
     }
 
-    /// Whose wire it is played over.
+    /// Returns the wire over which it is played.
     pub fn wire(&self) -> PlaybookWire {
         self.wire
     }
 
-    /// The same playbook over another wire.
+    /// Returns the playbook for another wire.
     #[must_use]
     pub fn over(mut self, wire: PlaybookWire) -> Self {
         self.wire = wire;

@@ -1,11 +1,10 @@
 //! Playbooks: a model that is a file.
 //!
-//! A playbook lists, for each worker, the turns its model takes. Texts and call
-//! arguments are templates over the *real* results of earlier calls, and
-//! expectations fail the run loudly when a tool answered otherwise. Nothing is
-//! mocked: the calls go through the same executor, sandbox and audit as any
-//! model's. So a playbook is a demo, a regression test of workers, and a way to
-//! show what happens when a model turns hostile.
+//! A playbook lists, for each worker, the turns its model takes. Texts and call arguments are
+//! templates over the *real* results of earlier calls, and a failed expectation fails the run with
+//! its message. Tools are not mocked: the calls go through the executor, sandbox and audit of every
+//! model. So a playbook is a demo, a regression test of workers, and a demonstration of a hostile
+//! model.
 
 mod attempts;
 mod file;

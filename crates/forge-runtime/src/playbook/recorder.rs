@@ -1,10 +1,8 @@
-//! A playbook made of a run: what every worker's model said and called, in the order in which
-//! it said it.
+//! A playbook made of a run: texts and calls of every worker's model, in their order.
 //!
-//! It watches as an [`Observer`]. What stands in it is what happened; expectations are for a
-//! person to add. Secrets are taken out as they are out of transcripts. The one thing in a
-//! call that is another one in every run is the handle of a result that was cut: it becomes a
-//! template over that result.
+//! It watches as an [`Observer`]. It records events only; a person adds expectations. Secrets are
+//! redacted as in transcripts. Of a call, only the handle of a truncated result differs from run to
+//! run: it becomes a template over that result.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -18,14 +16,14 @@ use super::templates::MAX_TEMPLATE_BYTES;
 use crate::model::{Message, ModelEvent, StopReason, Thinking, ToolCall, ToolResult, Usage};
 use crate::report::{Observer, RunEvent};
 
-/// What every recording begins with.
+/// First line of every recording.
 ///
 /// ```
 /// assert!(forge_runtime::RECORDING_HEADER.starts_with('#'));
 /// ```
 pub const RECORDING_HEADER: &str = "# Recorded from a run.\n";
 
-/// Watches a run and makes a playbook of it, and passes on what it sees.
+/// Records a run as a playbook, and passes all events on.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -66,7 +64,7 @@ struct RecordedConversation {
     turns: Vec<RecordedTurn>,
     stop: Option<StopReason>,
     usage: Usage,
-    /// What gives the handles of results that were cut.
+    /// Templates for the handles of truncated results.
     handles: HashMap<String, String>,
 }
 
@@ -77,14 +75,14 @@ struct RecordedTurn {
     calls: Vec<ToolCall>,
     stop: StopReason,
     usage: Usage,
-    /// Calls, by their place, whose results later turns refer to.
+    /// Calls, by their index, whose results later turns refer to.
     named: Vec<usize>,
-    /// A handle stands in a call, and so the turn is made of templates.
+    /// A call contains a handle, so the turn is made of templates.
     templates: bool,
 }
 
 impl PlaybookRecorder {
-    /// Records what happens, without what `redactor` hides, and passes it on to `inner`.
+    /// Records all events, redacted by `redactor`, and passes them on to `inner`.
     pub fn new(inner: Arc<dyn Observer>, redactor: Arc<Redactor>) -> Self {
         PlaybookRecorder {
             inner,
@@ -101,7 +99,7 @@ impl PlaybookRecorder {
         self
     }
 
-    /// The playbook of what happened so far.
+    /// Returns the playbook of the events so far.
     pub fn playbook(&self) -> String {
         let talks = self.talks();
         let mut by_worker: BTreeMap<&str, Vec<&RecordedConversation>> = BTreeMap::new();

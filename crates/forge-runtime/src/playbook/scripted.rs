@@ -1,7 +1,7 @@
 //! The scripted model: plays a playbook as a model would speak.
 //!
-//! It keeps no state of its own. Which turn is next, and what earlier calls came
-//! to, are read off the conversation, as a real model reads them.
+//! It has no state of its own. The next turn and the earlier results are read from the
+//! conversation, as a real model reads them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -197,7 +197,7 @@ impl Model for ScriptedModel {
         format!("scripted:{}", self.label)
     }
 
-    /// Nothing, so that a limit on money is no reason not to play.
+    /// Free, so that a limit on money does not prevent playing.
     fn prices(&self) -> Option<Prices> {
         Some(Prices::default())
     }
@@ -229,7 +229,7 @@ pub(crate) struct PlayedTurn {
 }
 
 impl PlayedTurn {
-    /// What it comes to without a wire, and so without a second try.
+    /// Returns the events of the turn without a wire, and so without a retry.
     fn events(self) -> Vec<ModelEvent> {
         if let Some(fail) = self.fail {
             return vec![ModelEvent::Failed(fail.error())];
@@ -291,7 +291,7 @@ struct TurnPlayer<'a> {
 }
 
 impl TurnPlayer<'_> {
-    /// What is known before any result.
+    /// Returns the bindings before any result.
     fn basics(&self, request: &ModelRequest) -> BTreeMap<String, Value> {
         BTreeMap::from([
             ("input".to_owned(), Value::from(input_of(request))),
@@ -299,7 +299,8 @@ impl TurnPlayer<'_> {
         ])
     }
 
-    /// What templates see: `input`, `worker`, `results`, and `request` if any asks for it.
+    /// Returns the bindings for templates: `input`, `worker`, `results`, and `request` if any
+    /// template uses it.
     fn context(
         &self,
         request: &ModelRequest,
@@ -328,8 +329,8 @@ impl TurnPlayer<'_> {
         if turns.iter().take(done + 1).any(asks_for_request) {
             bindings.insert("request".to_owned(), shown(request));
         }
-        // Names set in earlier turns stay known; they are computed again, from the
-        // same results, so that the conversation stays the only state.
+        // Names set in earlier turns stay known; they are computed again, from unchanged results,
+        // so that the conversation stays the only state.
         for script in &turns[..done] {
             for binding in &script.set {
                 if let Ok(value) = self.bind(binding, &bindings) {
@@ -469,7 +470,7 @@ fn input_of(request: &ModelRequest) -> &str {
     input.unwrap_or_default()
 }
 
-/// What the model was shown, for conditions over it.
+/// Returns the request as seen by the model, for conditions over it.
 fn shown(request: &ModelRequest) -> Value {
     let messages = request.messages.iter().map(|message| match message {
         Message::Input { text } => json!({"role": "input", "text": text}),
@@ -507,7 +508,7 @@ fn asks_for_request(script: &TurnScript) -> bool {
         || script.thinking.0.iter().any(|thought| asks(&thought.text))
         || script.calls.iter().any(|call| {
             asks_in(&call.for_each) || asks_in(&call.stopped) || asks_in(&call.attempt)
-                // As the texts in it stand in the file, but for their quotes.
+                // The texts in it equal those of the file, except for their quotes.
                 || asks(&call.args.to_string())
         })
 }

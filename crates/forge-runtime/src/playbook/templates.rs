@@ -43,7 +43,7 @@ pub(crate) fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<
 ///   group if it has one, a list of its groups if it has several
 /// * `find(pattern)`: the first of them, or an empty text
 /// * `tally`: how often each value occurs: a list of `[value, count]`, most first
-/// * `basename`: what follows the last slash
+/// * `basename`: the part after the last slash
 pub(crate) fn environment() -> Environment<'static> {
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);

@@ -1,4 +1,4 @@
-//! What is wrong with a playbook whose shape is right: all of it, each with its place.
+//! Checks a playbook whose structure is valid and reports all mistakes, each with its location.
 
 use serde_json::Value;
 use serde_saphyr::{Location, Spanned};

@@ -1,5 +1,5 @@
-//! The body of an answer: its bytes as they are meant, whatever the server says about them. Servers
-//! and gateways compress what nobody asked them to, and call a stream JSON or the reverse.
+//! The body of an answer: its decoded bytes, independent of wrong headers. Servers and gateways
+//! compress without being asked, and call a stream JSON or the reverse.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub(super) enum BodyFormat {
 }
 
 impl BodyFormat {
-    /// Returns the form of a body that begins with `beginning`: what it says itself, and its type
-    /// where that leaves it open. `None` if it is neither.
+    /// Returns the format of a body that begins with `beginning`: by its content, and by its type
+    /// where the content leaves it open. `None` if it is neither.
     fn of(beginning: &[u8], content_type: &str, asked_for: BodyFormat) -> Option<BodyFormat> {
         const FIELDS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
         let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
@@ -49,9 +49,9 @@ impl BodyFormat {
 pub(super) struct BodyReader {
     response: Response,
     unpacker: Option<GzDecoder<Vec<u8>>>,
-    /// What came, and is not unpacked yet.
+    /// Received bytes that are not unpacked yet.
     packed: Bytes,
-    /// What was looked at, and is still to be read.
+    /// Bytes that `form` has inspected and `chunk` has still to return.
     beginning: Bytes,
     idle_ms: u64,
 }
@@ -84,7 +84,7 @@ impl BodyReader {
         whole.split(';').next().unwrap_or("").trim().to_owned()
     }
 
-    /// Looks at the beginning of the body. `None`: it is no answer.
+    /// Inspects the beginning of the body. `None` if it is not an answer.
     pub(super) async fn form(
         &mut self,
         asked_for: BodyFormat,
@@ -121,7 +121,7 @@ impl BodyReader {
         }
     }
 
-    /// Unpacks the next bytes of what came.
+    /// Unpacks the next received bytes.
     fn unpack(&mut self) -> Result<Bytes, ModelError> {
         let Some(unpacker) = &mut self.unpacker else {
             return Ok(std::mem::take(&mut self.packed));

@@ -1,5 +1,5 @@
-//! The HTTP client, and what it must not do: follow anybody anywhere with a key, speak to the
-//! loopback through somebody else, or take a server at its word for how much is to come.
+//! The HTTP client with its restrictions: it follows no redirect with a key, reaches the loopback
+//! through no proxy, and trusts no server about the length of an answer.
 
 use std::error::Error;
 use std::time::Duration;
@@ -93,19 +93,19 @@ fn check_proxies(
     Ok(())
 }
 
-/// What kept a request from being answered.
+/// The reason why a request was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransportFailure {
     /// There was an answer, but none of HTTP: a length that is none, bytes that no header has.
     NotHttp,
-    /// It is the same again at the next attempt: a certificate that is not trusted, a server that
-    /// does not speak TLS, a proxy that wants a password.
+    /// A retry fails as well: a certificate that is not trusted, a server that does not speak TLS,
+    /// a proxy that wants a password.
     Lasting,
     /// It may be gone at the next attempt.
     Passing,
 }
 
-/// Finds out what an error of the client comes from.
+/// Classifies an error of the client.
 pub(super) fn problem(error: &reqwest::Error) -> TransportFailure {
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {
@@ -116,7 +116,7 @@ pub(super) fn problem(error: &reqwest::Error) -> TransportFailure {
         if error.is::<rustls::Error>() || wants_password {
             return TransportFailure::Lasting;
         }
-        // Of what it holds, an I/O error names only the causes.
+        // The source of an I/O error skips the error that it wraps.
         let held = error.downcast_ref().and_then(std::io::Error::get_ref);
         next = match held {
             Some(held) => Some(held),
@@ -139,8 +139,8 @@ pub(super) fn is_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// An error with its reasons; reqwest shows only the outermost. Without the URL, which people
-/// know and which may hold what they would not show.
+/// Returns an error with its causes; reqwest shows only the outermost. Omits the URL, which people
+/// know and which may contain secrets.
 pub(super) fn causes(error: &reqwest::Error) -> String {
     let mut text = String::new();
     let mut next: Option<&dyn std::error::Error> = std::error::Error::source(error);

@@ -20,7 +20,7 @@ use super::turn_reader::{ReadState, TurnReader, too_long, whole};
 use super::{anthropic, chat, provider_error, responses};
 use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices};
 
-/// Events that wait for whoever reads them; a server is read no faster than that.
+/// Queued events; the server is read no faster than they are consumed.
 const MAX_WAITING: usize = 64;
 /// Of an answer that is none, this much is looked at.
 const MAX_COMPLAINT_BYTES: usize = 64 * 1024;
@@ -59,7 +59,7 @@ struct HttpModelInner {
     learned: LearnedLimits,
 }
 
-/// What the model has told of itself by refusing a request; said once, kept for all turns.
+/// Facts that the model has revealed by refusing a request; valid for all later turns.
 #[derive(Debug, Default)]
 struct LearnedLimits {
     newer_limit: AtomicBool,
@@ -90,7 +90,7 @@ impl Model for HttpModel {
         tokio::spawn(async move {
             tokio::select! {
                 biased;
-                // Nobody wants it any more: the connection ends with the request.
+                // The receiver was dropped: the connection ends with the request.
                 () = events.closed() => {}
                 () = shared.speak(&request, &events) => {}
             }
@@ -134,7 +134,7 @@ impl HttpModelInner {
             }
         };
         let mut body = BodyReader::new(response, self.provider.bounds.idle_ms)?;
-        // Some do not know streams, and answer in one piece whatever they are asked.
+        // Some servers do not support streams, and always answer in one piece.
         let asked_for = match self.provider.stream {
             true => BodyFormat::Events,
             false => BodyFormat::OnePiece,
@@ -172,7 +172,7 @@ impl HttpModelInner {
                     false => "application/json",
                 },
             )
-            // What is compressed comes late: piece by piece is not how compressors work.
+            // Compression would delay a stream: compressors do not work piece by piece.
             .header(ACCEPT_ENCODING, "identity")
             .json(&self.body_of(request));
         asked = self.with_key(asked)?;
@@ -292,7 +292,7 @@ impl HttpModelInner {
             }
             Wire::Anthropic | Wire::OpenAiChat | Wire::OpenAiResponses => return false,
         };
-        // Once: what is known already was not the reason.
+        // Once: a known fact was not the reason.
         !fact.swap(true, Ordering::Relaxed)
     }
 
@@ -332,7 +332,7 @@ impl HttpModelInner {
                 break Err(silent(format!("nothing but signs of life for {ms} ms")));
             }
         };
-        // What it used before it failed is to be paid all the same.
+        // Usage before a failure is billed nevertheless.
         if let Some(usage) = reader.used() {
             let _gone = events.send(ModelEvent::Usage(usage)).await;
         }
@@ -382,7 +382,7 @@ impl HttpModelInner {
     }
 }
 
-/// What becomes of a body that is longer than it may be.
+/// The treatment of a body above the limit.
 enum OversizePolicy {
     Cut,
     Fail,

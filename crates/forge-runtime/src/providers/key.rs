@@ -1,14 +1,14 @@
-//! What a provider knows us by. It is in memory and in the header of a request, and nowhere else.
+//! The key for a provider. It exists in memory and in the header of a request, and nowhere else.
 
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// A longer one is something else by mistake, a file say.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// A shorter one could not be taken out of texts: it stands in too many of them by chance.
+/// A shorter key could not be redacted: it occurs in too many texts by chance.
 const MIN_BYTES: usize = 8;
 
-/// Stands for a key in what a provider says.
+/// Replaces a key in texts of a provider.
 const HIDDEN: &str = "[key]";
 
 /// An API key. `Debug` shows nothing of it, and its memory is overwritten when it is dropped.
@@ -22,7 +22,7 @@ const HIDDEN: &str = "[key]";
 #[derive(Clone)]
 pub struct ProviderKey(SecretString);
 
-/// What cannot be a key; it does not say what it was.
+/// The reason why a text cannot be a key; it does not quote the text.
 ///
 /// ```
 /// let error = forge_runtime::ProviderKey::new(" ").unwrap_err();
@@ -36,7 +36,7 @@ pub enum ProviderKeyError {
     /// Letters that no header can carry: line breaks inside of it, or not ASCII.
     #[error("the key holds characters that no key has")]
     Characters,
-    /// Shorter than what is taken out of texts and records.
+    /// Shorter than the minimum for redaction.
     #[error(
         "the key is shorter than {MIN_BYTES} bytes, too short to be kept out of what is shown and recorded"
     )]
@@ -69,7 +69,7 @@ impl ProviderKey {
         }
     }
 
-    /// The key itself: for a header, or for what takes secrets out of texts.
+    /// Returns the key: for a header, or for the redactor.
     pub fn reveal(&self) -> &str {
         self.0.expose_secret()
     }
@@ -79,7 +79,7 @@ impl ProviderKey {
         text.replace(self.reveal(), HIDDEN)
     }
 
-    /// Takes the beginning of the key from the end of what was cut there.
+    /// Removes a partial key at the end of truncated bytes.
     pub(super) fn cut_off(&self, bytes: &mut Vec<u8>) {
         let key = self.reveal().as_bytes();
         let begun = (1..=key.len())

@@ -1,11 +1,11 @@
 //! Models behind HTTP, on three wires: Anthropic Messages, OpenAI-compatible Chat Completions
 //! and OpenAI Responses.
 //!
-//! The wire, the endpoint, the key and the length of an answer are always said by whoever
-//! configures a [`ProviderEndpoint`]; nothing is guessed from a model's name. What comes over a wire is
-//! turned into our own [`ModelEvent`](crate::ModelEvent)s while it comes; each wire is a pure pair, a
-//! request made from a conversation (`ask`) and events read from an answer (`answer`), and the
-//! transport around them ([`HttpModel`]) is one.
+//! The wire, the endpoint, the key and the length of an answer are always set by the configuration
+//! of a [`ProviderEndpoint`]; a model's name implies nothing. The bytes of a wire become our own
+//! [`ModelEvent`](crate::ModelEvent)s as they arrive; each wire is a pure pair, a request made from
+//! a conversation (`request`) and events read from an answer (`response`), with one transport
+//! around them ([`HttpModel`]).
 //!
 //! Everything that comes from a server is bounded ([`ResponseLimits`]), and no call is handed on before
 //! the server has said that the turn is over.

@@ -1,4 +1,4 @@
-//! What both wires of OpenAI have in common.
+//! Parts that both wires of OpenAI share.
 
 use serde::Deserialize;
 
@@ -12,7 +12,7 @@ pub(super) struct PartialCall {
     pub(super) arguments: String,
 }
 
-/// What tokens that were read came from.
+/// Details of the input tokens.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct InputTokenDetails {
@@ -20,7 +20,7 @@ pub(super) struct InputTokenDetails {
 }
 
 impl InputTokenDetails {
-    /// How many came from the cache; who does not say took none.
+    /// Returns the number of cached tokens; zero if not reported.
     pub(super) fn cached(details: &OptionalCounts<Self>) -> u64 {
         let details = details.0.as_ref();
         details.map_or(0, |details| details.cached_tokens.or_zero())

@@ -1,4 +1,4 @@
-//! A provider as somebody configured it: plain values, checked once.
+//! A configured provider: plain values, checked once.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use super::key::ProviderKey;
 use super::settings::{ProviderError, ResponseLimits, Wire};
 use crate::model::Prices;
 
-/// Where models are, and what is known of them.
+/// An endpoint with models, and their known properties.
 ///
 /// ```
 /// use forge_runtime::{Model as _, Prices, ProviderEndpoint, Wire};
@@ -78,7 +78,7 @@ impl ProviderEndpoint {
         self
     }
 
-    /// What it takes for tokens.
+    /// Sets the prices of tokens.
     #[must_use]
     pub fn prices(mut self, prices: Prices) -> Self {
         self.prices = Some(prices);

@@ -1,5 +1,5 @@
-//! Why a provider did not answer, in its words and in our kinds: what it says is for people, the
-//! kind decides whether the same request is worth another try.
+//! The reason why a provider did not answer, in its words and in our kinds: the words are for
+//! people, the kind decides whether a retry is worthwhile.
 //!
 //! Servers like to repeat a key. It is taken out before a text is cut: no rest of it stays.
 
@@ -110,7 +110,7 @@ pub(super) fn other_type(content_type: &str, body: &[u8], key: Option<&ProviderK
     ))
 }
 
-/// What an error says about itself, at any length. Servers differ in where they write it.
+/// Returns the message of an error, at any length. Servers differ in its field.
 fn words(error: &Value) -> String {
     let text = match error {
         Value::String(text) => Some(text.as_str()),

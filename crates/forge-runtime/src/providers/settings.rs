@@ -43,7 +43,7 @@ impl std::fmt::Display for Wire {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseLimits {
-    /// Until there is a connection.
+    /// Until the connection is established.
     pub connect_ms: u64,
     /// Without a single byte.
     pub idle_ms: u64,
@@ -54,7 +54,7 @@ pub struct ResponseLimits {
     /// Of a whole answer, as it comes over the wire.
     pub answer_bytes: usize,
     /// Of one event in it, and of an answer in one piece; on the wire of OpenAI Responses, whose
-    /// last event holds the whole answer once more, four times that.
+    /// last event repeats the whole answer, four times that.
     pub event_bytes: usize,
 }
 
@@ -79,8 +79,8 @@ impl Default for ResponseLimits {
             total_ms: 3_600_000,
             // Each of many thousand words comes with hundreds of bytes around it.
             answer_bytes: 64 * 1024 * 1024,
-            // What is parsed can take fifty times its bytes; on the wire of Responses, where events
-            // are read without a detour, less than that.
+            // Parsed data can take fifty times its bytes; on the wire of Responses, whose events
+            // are parsed directly, less than that.
             event_bytes: 4 * 1024 * 1024,
         }
     }
@@ -109,7 +109,7 @@ pub enum ProviderError {
     Proxy {
         /// The variable.
         variable: &'static str,
-        /// What is wrong with it; never its value, which may hold a password.
+        /// The problem; never its value, which may contain a password.
         why: String,
     },
     /// The client could not be made, for want of the system's certificates say.

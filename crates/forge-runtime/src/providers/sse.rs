@@ -5,16 +5,16 @@
 
 use serde::de::IgnoredAny;
 
-/// What a stream of events holds.
+/// An item of an event stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SseFrame {
-    /// An event's data. Its name is not kept: on every wire the data say what they are.
+    /// An event's data. Its name is dropped: on every wire the data contain their type.
     Data(String),
-    /// A comment, or an event without data: somebody is there.
+    /// A comment, or an event without data: a sign of life.
     Comment,
 }
 
-/// Why there are no more events.
+/// The reason why the stream cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SseError {
     /// An event is longer than this.
@@ -49,7 +49,7 @@ impl SseParser {
         }
     }
 
-    /// Takes the next bytes, and adds what they complete to `frames`.
+    /// Takes the next bytes, and adds completed frames to `frames`.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -79,9 +79,8 @@ impl SseParser {
         Ok(())
     }
 
-    /// There are no more bytes. Some servers leave out the empty line after the last event, or its
-    /// line end as well. Without a line end an event counts if its data are whole; otherwise it was
-    /// cut.
+    /// Ends the input. Some servers leave out the empty line after the last event, or its line end
+    /// as well. Without a line end an event counts if its data are complete; otherwise it was cut.
     pub(super) fn close(&mut self, frames: &mut Vec<SseFrame>) -> Result<(), SseError> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
@@ -127,7 +126,7 @@ impl SseParser {
                 self.data.extend_from_slice(value);
             }
             b"event" => self.has_name = true,
-            // `id`, `retry`, and what is not known.
+            // `id`, `retry`, and unknown fields.
             _ => {}
         }
         Ok(())

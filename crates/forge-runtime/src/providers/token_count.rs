@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A number of tokens. Fractions are rounded up, and a number above [`u64::MAX`] counts as that,
-/// so that a limit on tokens holds; a negative number, and what is not a number, counts as missing.
+/// A number of tokens. Fractions are rounded up, and a number above [`u64::MAX`] counts as that, so
+/// that a limit on tokens holds; a negative number, and any other value, counts as missing.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TokenCount(Option<u64>);
 

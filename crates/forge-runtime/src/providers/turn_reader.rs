@@ -9,7 +9,7 @@ use super::sse::{SseError, SseFrame, SseParser};
 use super::{anthropic, chat, responses};
 use crate::model::{ModelError, ModelEvent, StopReason, ToolCall, Usage};
 
-/// Whether there is more to come.
+/// State of the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadState {
     More,
@@ -22,7 +22,7 @@ impl ReadState {
     }
 }
 
-/// What came of a turn so far, on one of the wires.
+/// The state of a turn so far, on one of the wires.
 #[derive(Debug)]
 enum WireParser {
     Anthropic(anthropic::AnthropicParser),
@@ -57,7 +57,7 @@ impl TurnReader {
         }
     }
 
-    /// Takes the next bytes, and adds what they complete to `events`.
+    /// Takes the next bytes, and adds completed events to `events`.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -69,14 +69,14 @@ impl TurnReader {
         }
         let read = self.frames.feed(bytes, &mut self.complete);
         let step = self.take(events)?;
-        // What was whole before it counts, and behind the end nothing does.
+        // Complete events before an error count, and nothing counts after the end.
         match step {
             ReadState::Over => Ok(ReadState::Over),
             ReadState::More => read.map(|()| ReadState::More).map_err(broken),
         }
     }
 
-    /// There are no more bytes.
+    /// Ends the input.
     pub(super) fn close(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         self.frames.close(&mut self.complete).map_err(broken)?;
         if self.take(events)?.is_over() {
@@ -94,7 +94,7 @@ impl TurnReader {
         }
     }
 
-    /// What the turn has used, as far as the server said before it broke off.
+    /// Returns the usage of the turn that the server reported before the stream broke off.
     pub(super) fn used(&self) -> Option<Usage> {
         let usage = match &self.answer {
             WireParser::Anthropic(answer) => answer.usage(),
@@ -160,7 +160,7 @@ pub(super) fn parse<T: DeserializeOwned>(data: &str) -> Result<T, ModelError> {
         .map_err(|error| ModelError::Malformed(format!("it is not of the protocol: {error}")))
 }
 
-/// The end of a turn: what was held back until now, what it used, and why it stopped.
+/// Ends a turn: the held-back calls, its usage, and its stop reason.
 pub(super) fn conclude(
     calls: impl IntoIterator<Item = ToolCall>,
     usage: Usage,
@@ -174,10 +174,10 @@ pub(super) fn conclude(
     events.push(ModelEvent::End(stop));
 }
 
-/// The arguments of a call as a model wrote them. What is no object comes out as the text it
-/// is: whoever makes the call answers that these are no arguments, and the model can mend them.
+/// Parses the arguments of a call as a model wrote them. A value other than an object becomes its
+/// text: the executor rejects it, and the model can correct it.
 pub(super) fn arguments(text: &str) -> Value {
-    // Both are how servers write that there are none.
+    // Servers write missing arguments in both ways.
     if matches!(text.trim(), "" | "null") {
         return Value::Object(Map::new());
     }
@@ -203,8 +203,8 @@ pub(super) fn tool_name_to_wire(name: &str, longest: usize) -> String {
         .collect()
 }
 
-/// Arguments as they go back to a server. All of them parse what they get, and some fail on what
-/// they wrote themselves, so that what was no object goes back inside of one.
+/// Returns arguments as they go back to a server. All servers parse them, and some fail on values
+/// that they wrote themselves, so a value other than an object is wrapped in one.
 pub(super) fn arguments_to_wire(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),

@@ -1,5 +1,5 @@
-//! What makes a JSON Schema valid, for whoever loads a project: `sandbox-config` carries no
-//! validator along, and this crate has one for answers anyway.
+//! Validation of JSON Schemas for the loader of a project: `sandbox-config` has no validator, and
+//! this crate needs one for answers.
 
 mod size;
 
@@ -42,8 +42,8 @@ pub(crate) struct CompiledSchema {
 
 /// # Errors
 ///
-/// What fits the schema of schemas and still cannot be used: a pattern that does not parse, a
-/// reference to nothing, more work than is ever done.
+/// If the schema is valid but unusable: a pattern that does not parse, a reference without a
+/// target, too much work.
 pub(crate) fn compiled(schema: &Value) -> Result<CompiledSchema, SchemaMistake> {
     let mistake = |problem: String| SchemaMistake {
         at: String::new(),

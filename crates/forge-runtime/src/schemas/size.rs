@@ -1,7 +1,7 @@
-//! How much work a JSON Schema is, before anything is held against it: thirty definitions that
-//! each refer twice to the next are two kilobytes of text and a billion evaluations. So the schema
-//! is counted as if every reference were written out. What refers to itself is as deep as the
-//! value that is checked; it counts once here, and the time of a check is bounded.
+//! The work of a JSON Schema, computed before any value is checked against it: thirty definitions
+//! that each refer twice to the next are two kilobytes of text and a billion evaluations. So the
+//! schema is counted as if every reference were expanded. A recursive reference is as deep as the
+//! checked value; it counts once here, and the time of a check is bounded.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(crate) struct SchemaSize {
     /// Values in it.
     pub(crate) values: u64,
     height: u64,
-    /// A reference to nothing, or to what cannot be followed here.
+    /// A reference without a target, or to one that cannot be followed here.
     pub(super) is_open: bool,
 }
 
@@ -37,7 +37,7 @@ impl SchemaSize {
         }
     }
 
-    /// What makes it too much work.
+    /// Returns the reason why it is too much work.
     pub(super) fn problem(self) -> Option<String> {
         if self.height > MAX_HEIGHT {
             return Some(format!(
@@ -65,9 +65,9 @@ pub(crate) fn size(schema: &Value) -> SchemaSize {
 }
 
 struct SizeCounter<'s, 'k> {
-    /// With what their references begin at. A name may stand in several places.
+    /// With the base of their references. Several schemas may have one name.
     anchors: HashMap<&'s str, Vec<&'s Value>>,
-    /// By address, since one place of one text is one schema; none: it is being counted.
+    /// By address, since one address is one schema; `None` while it is being counted.
     known: &'k mut HashMap<*const Value, Option<SchemaSize>>,
 }
 
@@ -109,7 +109,7 @@ impl<'s> SizeCounter<'s, '_> {
                 // Counted where they are referred to.
                 ("$defs" | "definitions", _) => SchemaSize::ONE,
                 ("$ref" | "$dynamicRef", Value::String(to)) => self.reference(to, base, depth + 1),
-                // The keys are names, whatever they look like.
+                // The keys are names, not keywords.
                 ("properties" | "patternProperties" | "dependentSchemas", Value::Object(named)) => {
                     let mut all = SchemaSize::ONE;
                     for one in named.values() {
@@ -172,7 +172,7 @@ fn based<'s>(schema: &'s Value, base: &'s Value) -> &'s Value {
     }
 }
 
-/// What a JSON pointer in a URL leads to, and the base there.
+/// Returns the target of a JSON pointer in a URL, and the base there.
 fn pointed<'s>(base: &'s Value, pointer: &str) -> Option<(&'s Value, &'s Value)> {
     let (mut at, mut base) = (base, base);
     for part in pointer.split('/').skip(1) {

@@ -1,7 +1,7 @@
-//! A worker at work: its conversation as it stands, and which calls still lack a result.
+//! A running worker: its conversation so far, and the calls that still lack a result.
 //!
-//! However a worker ends (an answer, a limit, somebody stopping it, the whole run being
-//! dropped), every call that its model made has exactly one result, and its end is told.
+//! However a worker ends (an answer, a limit, a cancellation, the drop of the whole run), every
+//! call that its model made has exactly one result, and its end is reported.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ pub(super) struct ActiveConversation {
     pub(super) caller: Caller,
     pub(super) budget: Arc<WorkerBudget>,
     request: Arc<ModelRequest>,
-    /// What was said so far, left out or not.
+    /// Total size of all messages, including results that were trimmed since.
     bytes: usize,
     /// Every id of a call so far.
     ids: HashSet<String>,
@@ -27,7 +27,7 @@ pub(super) struct ActiveConversation {
     open: VecDeque<(String, String)>,
     done: Arc<FinishedResults>,
     ended: bool,
-    /// Whoever called it knows that it is at work; dropped after all else.
+    /// Tells the caller's budget that this worker is running; dropped last.
     _at_work: Option<ChildGuard>,
 }
 
@@ -49,7 +49,7 @@ impl FinishedResults {
 }
 
 impl ActiveConversation {
-    /// With nothing said yet; what is in `request` is known already.
+    /// Starts with the messages of `request`, which observers already know.
     pub(super) fn new(
         session: Session,
         caller: Caller,
@@ -81,13 +81,13 @@ impl ActiveConversation {
         }
     }
 
-    /// What the model is asked with.
+    /// Returns the request for the model.
     pub(super) fn request(&self) -> &Arc<ModelRequest> {
         &self.request
     }
 
-    /// The same, to be changed. A model that is done with its turn holds it no more, so
-    /// that nothing is copied.
+    /// Returns the request for changes. A model that has finished its turn has released it, so that
+    /// it is not copied.
     pub(super) fn request_mut(&mut self) -> &mut ModelRequest {
         Arc::make_mut(&mut self.request)
     }
@@ -140,7 +140,7 @@ impl ActiveConversation {
         self.request_mut().messages.push(message);
     }
 
-    /// It is over: whatever was called and has no result gets one that says why.
+    /// Ends the worker: every call without a result gets one with the reason.
     pub(super) fn end(mut self, end: RunOutcome) -> RunOutcome {
         self.close(&end);
         end

@@ -1,9 +1,8 @@
 //! Answers of a given shape: a worker's `output_schema`.
 //!
-//! The answer is one JSON value: the whole text, or what stands in its only fenced block
-//! (```` ```json ````), since models like to say a word around it. With two blocks nobody
-//! knows which is meant, so that is a problem like any other. What is given on is the value
-//! alone, without fence and words.
+//! The answer is one JSON value: the whole text, or the content of its only fenced block (````
+//! ```json ````), since models tend to add words around it. Two blocks are ambiguous, and so a
+//! problem like any other. The caller gets the value alone, without fence and words.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,12 +27,12 @@ const MAX_VALUES: usize = 10_000;
 const MAX_FOR_ALL_PROBLEMS: u64 = 1_000_000;
 /// Longest that a check is waited for.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same where the wait holds up whoever waits: nothing ends it before its time.
+/// Timeout where the check blocks its thread: no cancellation ends that wait.
 const BLOCKING_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
-/// A schema that refers to itself goes as deep as the value, of which the reader of JSON bounds
-/// the depth to 128. Only what is used of it is ever taken.
+/// A check recurses with a recursive schema as deep as the value, whose depth the JSON parser
+/// bounds to 128. The memory is only reserved, and committed on use.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
-/// Most checks at a time, those included that nobody waits for any more.
+/// Most checks at a time, abandoned ones included.
 const MAX_CHECKS: usize = 32;
 
 static CHECKS: AtomicUsize = AtomicUsize::new(0);
@@ -42,14 +41,14 @@ static CHECKS: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct AnswerSchema {
     compiled: Arc<CompiledSchema>,
     text: String,
-    /// A check took too long: there is no second one, since nothing ends the first.
+    /// A check took too long: later checks are refused, since nothing can stop the first.
     is_slow: AtomicBool,
 }
 
 impl AnswerSchema {
     /// # Errors
     ///
-    /// It is no JSON Schema, or refers to one elsewhere, or is too much work.
+    /// If it is not a JSON Schema, refers to an external one, or is too much work.
     pub(crate) fn new(schema: &Value) -> Result<AnswerSchema, String> {
         let compiled =
             compiled(schema).map_err(|mistake| shortened(&mistake.problem, MAX_PROBLEM_CHARS))?;
@@ -60,7 +59,7 @@ impl AnswerSchema {
         })
     }
 
-    /// What the model is told beside its instructions.
+    /// Returns the addition to the instructions.
     pub(super) fn instructions(&self) -> String {
         format!(
             "\n\nYour last message, the one without tool calls, is your answer. It must be one \
@@ -78,7 +77,7 @@ impl AnswerSchema {
         let (text, value) = parsed(answer).map_err(|problem| vec![problem])?;
         let (tell, told) = oneshot::channel();
         self.start(value, |found| {
-            // Nobody may wait for it any more.
+            // The receiver may have timed out.
             let _ = tell.send(found);
         })?;
         match tokio::time::timeout(CHECK_TIMEOUT, told).await {
@@ -88,7 +87,7 @@ impl AnswerSchema {
         }
     }
 
-    /// For who cannot await: see [`AnswerSchema::check_value`].
+    /// Blocking variant: see [`AnswerSchema::check_value`].
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl AnswerSchema {
         self.check_value(&value)
     }
 
-    /// For who cannot await. Takes a second at most, and that once.
+    /// Blocking variant. Takes at most a second, and that once.
     ///
     /// # Errors
     ///
@@ -106,7 +105,7 @@ impl AnswerSchema {
     pub(crate) fn check_value(&self, value: &Value) -> Result<(), Vec<String>> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         self.start(value.clone(), move |found| {
-            // Nobody may wait for it any more.
+            // The receiver may have timed out.
             let _ = tell.send(found);
         })?;
         match told.recv_timeout(BLOCKING_CHECK_TIMEOUT) {
@@ -123,8 +122,8 @@ impl AnswerSchema {
         vec![TOO_SLOW.to_owned()]
     }
 
-    /// Checks on a thread of its own, since nothing can stop a check: what ends a run leaves the
-    /// thread behind, and the process does not wait for it.
+    /// Checks on a thread of its own, since nothing can stop a check: at the end of a run the
+    /// thread is abandoned, and the process does not wait for it.
     fn start(
         &self,
         value: Value,
@@ -169,7 +168,7 @@ impl Drop for CheckPermit {
     }
 }
 
-/// How many values there are in a value.
+/// Counts the values in a value.
 fn measured(value: &Value) -> Result<usize, String> {
     let (mut values, mut bytes) = (0, 0);
     let mut ahead = vec![value];
@@ -229,7 +228,7 @@ fn told(error: &jsonschema::ValidationError<'_>) -> String {
     shortened(&format!("{at}: {error}"), MAX_PROBLEM_CHARS)
 }
 
-/// What the model is told of an answer that does not fit.
+/// Returns the message to the model about a mismatch.
 pub(super) fn repair(problems: &[String]) -> String {
     let list: String = problems
         .iter()
@@ -273,7 +272,7 @@ fn payload(answer: &str) -> Result<&str, String> {
         }
         at = next;
     }
-    // A value that holds such a line inside a string is JSON as it stands.
+    // A value with such a line inside a string is JSON as it is.
     match blocks.as_slice() {
         _ if whole.starts_with(['{', '[', '"']) => Ok(whole),
         [] => Ok(whole),

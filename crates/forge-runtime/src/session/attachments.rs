@@ -1,5 +1,5 @@
-//! What is handed to a worker beside its input: copies of files, taken when it is called.
-//! What becomes of the files later is nothing to it.
+//! Attachments of a worker: copies of files, taken when it is called. Later changes of the files do
+//! not affect it.
 //!
 //! A worker that reads files finds them in a read-only place of their own, which is in
 //! memory and goes with it. One without files gets them as text in its input, as far as
@@ -48,26 +48,26 @@ impl Attachment {
         &self.name
     }
 
-    /// What it holds.
+    /// Returns its content.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// What a worker is given.
+/// The input of a worker with its attachments.
 pub(super) struct AttachedInput {
-    /// Its input, and what there is to say about attachments.
+    /// Its input, with a list of the attachments.
     pub(super) input: String,
     /// Where it finds them, if it can look.
     pub(super) place: Option<Mount>,
 }
 
-/// Whether `worker` can look at what is attached to it.
+/// Returns `true` if `worker` can read attachments as files.
 fn reads(grant: &Grant) -> bool {
     grant.mounts().any(|mount| mount.usable()) && grant.allows_tool("read_file")
 }
 
-/// Where attachments are found, and under what names.
+/// Returns the mount with the attachments, and their names.
 fn place(grant: &Grant, attachments: &[Attachment]) -> Result<(Mount, Vec<String>), String> {
     let at = free_target(grant);
     let target = SandboxPath::parse(&at).map_err(|error| error.to_string())?;
@@ -85,7 +85,7 @@ fn place(grant: &Grant, attachments: &[Attachment]) -> Result<(Mount, Vec<String
     Ok((place, names))
 }
 
-/// The place of what was attached to a conversation that goes on, if `worker` has one for it.
+/// Returns the mount of the attachments of a resumed conversation, if `worker` has files.
 pub(super) fn again(grant: &Grant, attachments: &[Attachment]) -> Result<Option<Mount>, String> {
     match attachments.is_empty() || !reads(grant) {
         true => Ok(None),
@@ -97,8 +97,8 @@ pub(super) fn again(grant: &Grant, attachments: &[Attachment]) -> Result<Option<
 ///
 /// # Errors
 ///
-/// In words for whoever attaches them: the worker's policy does not allow them, or it has
-/// no files and cannot be given them as text.
+/// In words for the attaching side: the worker's policy does not allow them, or it has no files and
+/// cannot be given them as text.
 pub(super) fn give(
     worker: &Worker,
     grant: &Grant,
@@ -159,7 +159,7 @@ fn free_name(name: &str, taken: &mut HashSet<String>) -> String {
     free
 }
 
-/// The attachments as part of the input, without what is secret.
+/// Appends the attachments to the input, redacted.
 fn as_text(
     input: &mut String,
     worker: &Worker,

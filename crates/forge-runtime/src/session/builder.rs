@@ -49,8 +49,8 @@ impl SessionBuilder {
         self
     }
 
-    /// What the entry worker's answer must be like in this run: a JSON Schema, in place of
-    /// the worker's own `output_schema`.
+    /// Sets the JSON Schema for the entry worker's answer in this run, in place of the worker's own
+    /// `output_schema`.
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.shared.output_schema = Some(schema);
         self
@@ -74,7 +74,7 @@ impl SessionBuilder {
         self
     }
 
-    /// What repositories are reached by; by nothing if not said.
+    /// Sets the access to repositories; none by default.
     pub fn repositories(mut self, repositories: RepositorySource) -> Self {
         self.shared.isolation.repositories = repositories;
         self
@@ -86,7 +86,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Who has what the grants mount, in place of the host: see
+    /// Sets the opener of mounted directories, in place of the host: see
     /// [`Grant::files_of`](sandbox_config::Grant::files_of). Workers of such a session run no
     /// commands, which would see the host.
     ///
@@ -103,25 +103,25 @@ impl SessionBuilder {
         self
     }
 
-    /// Who answers what has to be asked.
+    /// Sets the approver.
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.shared.approver = approver;
         self
     }
 
-    /// Who keeps the records.
+    /// Sets the recorder.
     pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.shared.recorder = recorder;
         self
     }
 
-    /// What takes secrets out of results and records.
+    /// Sets the redactor of results and records.
     pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
         self.shared.redactor = redactor;
         self
     }
 
-    /// Who is told what happens.
+    /// Sets the observer.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.shared.observer = observer;
         self

@@ -1,8 +1,8 @@
 //! Makes the calls of one turn, and sees to it that each gets exactly one result.
 //!
-//! What has to be asked about any of them is asked before the first is made. Then calls
-//! that only read go side by side, and so do workers that are called one after the other;
-//! anything else waits for what came before it. Results keep the order of the calls.
+//! All questions about the calls are asked before the first call is made. Then read-only calls run
+//! side by side, and so do consecutive calls of workers; any other call waits for the calls before
+//! it. Results are in the order of the calls.
 
 use std::panic::AssertUnwindSafe;
 
@@ -21,7 +21,7 @@ const PARALLEL_READS: usize = 4;
 /// Called workers run side by side, this many at once of one caller.
 const PARALLEL_WORKERS: usize = 8;
 
-/// What a call may run beside.
+/// The calls that may run at once with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Concurrency {
     /// Others that only read.
@@ -104,14 +104,14 @@ impl Session {
             caller: toolbox.caller(),
             call: &call,
         });
-        // A fault of one call is no fault of the others.
+        // A panic in one call does not affect the others.
         let made = AssertUnwindSafe(prepared.make()).catch_unwind().await;
         let result = match made {
             Ok(result) => {
                 if result.code == Some(FailureCode::ApprovalRequired) {
                     (self.shared.counts).unanswered(toolbox.caller(), &result.tool);
                 }
-                // What the model is told of in general terms only.
+                // The model gets a general text only.
                 if result.code == Some(FailureCode::IsolationUnavailable) {
                     for event in &result.events {
                         if !result.content.contains(&event.detail) {

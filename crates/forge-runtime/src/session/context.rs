@@ -1,11 +1,10 @@
-//! Room in a model's context: when a conversation comes near to what fits, the results of
-//! the oldest calls are left out, each with one line in its place. Nothing is summarised,
-//! nothing that the model has not seen yet is touched, and the same conversation always
-//! comes to the same.
+//! Trimming of the context: when a conversation approaches the limit, the results of the oldest
+//! calls are each replaced by one line. Nothing is summarised, no result that the model has not
+//! seen is touched, and equal conversations are trimmed equally.
 //!
-//! How long a conversation is says the provider, by what the last turn used; what has been
-//! said since, and everything where a provider says nothing, is reckoned at four bytes a
-//! token. That is too little rather than too much, so nothing is given up that would fit.
+//! The size of a conversation is the usage of the last turn as reported by the provider, plus one
+//! token per four bytes added since; without a report all bytes are counted. That estimate is low
+//! rather than high, so no result is removed that would fit.
 
 use super::turn::size;
 use crate::model::{Message, ModelRequest, Usage};
@@ -14,8 +13,8 @@ use crate::report::RunOutcome;
 /// A result shorter than this stays: a line in its place would save nothing.
 const WORTH_IT: usize = 256;
 const BYTES_A_TOKEN: u64 = 4;
-/// Most bytes that are said in one conversation, whatever its model or provider says of tokens: it
-/// is in memory, and no model reads as much.
+/// Most bytes of one conversation, independent of the limits of its model or provider: it is in
+/// memory, and no model reads as much.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// Whether so many bytes are more than any conversation has.
@@ -28,21 +27,21 @@ pub(super) fn is_too_long(said: usize) -> Result<(), RunOutcome> {
     }
 }
 
-/// What was left out to make room.
+/// The results that were trimmed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TrimmedResults {
-    /// The calls whose results it was.
+    /// The calls of these results.
     pub(super) calls: Vec<String>,
     /// How many tokens there were before.
     pub(super) tokens: u64,
 }
 
-/// Sees to it that the conversation fits into `limit` tokens before the next turn; from
-/// four fifths on it makes room, down to three fifths. `last` is what the last turn used.
+/// Makes the conversation fit into `limit` tokens before the next turn; trims from four fifths of
+/// it down to three fifths. `last` is the usage of the last turn.
 ///
 /// # Errors
 ///
-/// It does not fit, whatever is left out.
+/// If it does not fit, even after trimming.
 pub(super) fn trim_context(
     request: &mut ModelRequest,
     limit: u64,
@@ -106,7 +105,7 @@ fn whole(request: &ModelRequest) -> usize {
         + request.messages.iter().map(bytes).sum::<usize>()
 }
 
-/// What of a message a provider is sent.
+/// Returns the size of the parts of a message that a provider is sent.
 pub(super) fn bytes(message: &Message) -> usize {
     match message {
         Message::Input { text } => text.len(),

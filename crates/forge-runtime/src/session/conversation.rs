@@ -20,7 +20,7 @@ use crate::equip::EquipError;
 use crate::model::{Message, Model, ModelEvent, StopReason, ToolCall, ToolDescription, Usage};
 use crate::report::{ElapsedTime, RunEvent, RunOutcome};
 
-/// What was said so far, and what it cost: where a worker goes on.
+/// The messages and the usage so far, from which a worker continues.
 ///
 /// ```
 /// let conversation = forge_runtime::Conversation::asked("audit this");
@@ -30,7 +30,7 @@ use crate::report::{ElapsedTime, RunEvent, RunOutcome};
 #[derive(Debug, Clone)]
 pub struct Conversation {
     pub(super) messages: Vec<Message>,
-    /// So many of the messages are known to those who watch.
+    /// Number of messages that observers already know.
     pub(super) told: usize,
     used: UsageTotals,
     /// The highest number that a run of a worker had before.
@@ -39,7 +39,7 @@ pub struct Conversation {
     pub(super) place: Option<Mount>,
 }
 
-/// What a worker and everybody it called used up.
+/// Usage of a worker and of all workers below it.
 ///
 /// ```
 /// assert_eq!(forge_runtime::UsageTotals::default().calls, 0);
@@ -60,7 +60,7 @@ pub struct UsageTotals {
     pub time: ElapsedTime,
 }
 
-/// What was said and used up; not what is handed over beside it.
+/// Compares messages and usage; not the attachments.
 impl PartialEq for Conversation {
     fn eq(&self, other: &Self) -> bool {
         self.messages == other.messages
@@ -102,8 +102,8 @@ impl Conversation {
     ///
     /// # Errors
     ///
-    /// In words for whoever attaches them: the worker's policy does not allow them, or it has no
-    /// files and cannot be given them as text.
+    /// In words for the attaching side: the worker's policy does not allow them, or it has no files
+    /// and cannot be given them as text.
     pub fn attaching(
         worker: &Worker,
         grant: &Grant,
@@ -119,11 +119,11 @@ impl Conversation {
         })
     }
 
-    /// The same conversation with what was attached to it when it began.
+    /// Returns the conversation with its original attachments.
     ///
     /// # Errors
     ///
-    /// In words: there is no place for it.
+    /// In words: the attachments cannot be mounted.
     pub fn reattach(
         self,
         grant: &Grant,
@@ -133,8 +133,7 @@ impl Conversation {
         Ok(Conversation { place, ..self })
     }
 
-    /// One that was held before, and what it used up. Every call in it has its result:
-    /// who gives it in sees to that.
+    /// Returns an earlier conversation with its usage. Every call in it must have its result.
     pub fn earlier(messages: Vec<Message>, used: UsageTotals) -> Conversation {
         Conversation {
             told: messages.len(),
@@ -145,14 +144,15 @@ impl Conversation {
         }
     }
 
-    /// The same where runs of workers up to this number were in it: new ones get higher numbers.
+    /// Returns the conversation with this highest number of an earlier worker run: new runs get
+    /// higher numbers.
     #[must_use]
     pub fn behind(mut self, worker_runs: u64) -> Conversation {
         self.worker_runs = worker_runs;
         self
     }
 
-    /// What was said.
+    /// Returns the messages.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
@@ -161,14 +161,14 @@ impl Conversation {
         self.worker_runs
     }
 
-    /// What was used up.
+    /// Returns the usage.
     pub fn used(&self) -> UsageTotals {
         self.used
     }
 }
 
 impl Session {
-    /// Takes turns until there is an end.
+    /// Takes turns until the worker ends.
     pub(super) async fn converse(
         &self,
         worker: &Worker,
@@ -215,7 +215,7 @@ impl Session {
             if so_far >= max_turns {
                 return RunOutcome::TurnLimit { turns: max_turns };
             }
-            // What was called may have used up what was left.
+            // Called workers may have exhausted the rest.
             if let Some(end) = running.budget.exhausted_limit() {
                 return end;
             }
@@ -256,7 +256,7 @@ impl Session {
                 }
                 (StopReason::Done | StopReason::Unknown, false) => {}
             }
-            // What the calls come to would need another turn.
+            // The results of the calls would need another turn.
             if let Some(end) = running.budget.exhausted_limit() {
                 return end;
             }
@@ -281,7 +281,7 @@ impl Session {
         }
     }
 
-    /// The model's next turn: what it says and calls.
+    /// Takes the model's next turn.
     async fn take_turn(
         &self,
         model: &dyn Model,
@@ -373,8 +373,8 @@ struct CompletedTurn {
     usage: Usage,
 }
 
-/// What becomes of an answer; none: it does not fit, and the model was asked once more. Such
-/// a question is the only input of a conversation beside the first.
+/// Returns the outcome of an answer; `None` if it does not fit and the model was asked once more.
+/// Such a question is the only input of a conversation after the first.
 async fn answered(
     shape: Option<&AnswerSchema>,
     answer: String,
@@ -429,7 +429,7 @@ fn fits(
     Ok(())
 }
 
-/// What makes two calls the same one: the tool and the arguments, in whatever order.
+/// Returns the identity of a call: the tool and the arguments, in sorted order.
 fn identity(call: &ToolCall) -> String {
     format!("{} {}", call.tool, sorted(&call.arguments))
 }

@@ -1,9 +1,9 @@
 //! One run of a worker tree: the loop that takes a model's turns, makes its calls,
 //! and gives the results back until it has nothing more to call.
 //!
-//! [`builder`] puts a session together, [`session_state`] is what a whole tree has in common,
-//! [`conversation`] is the loop of one worker, [`active_conversation`] what was said in it and what
-//! still lacks a result, [`turn`] receives a turn, [`calls`] makes its calls.
+//! [`builder`] builds a session, [`session_state`] is the shared state of a tree, [`conversation`]
+//! is the loop of one worker, [`active_conversation`] tracks its messages and its calls without a
+//! result, [`turn`] receives a turn, [`calls`] makes its calls.
 
 mod active_conversation;
 mod answer_schema;
@@ -60,20 +60,20 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session with its model; the rest has defaults that give nothing away:
-    /// nobody answers, commands are not run.
+    /// Returns a builder for a session with this model; the defaults grant nothing: no approvals,
+    /// no commands.
     pub fn builder(model: impl Model) -> SessionBuilder {
         SessionBuilder::new(model)
     }
 
-    /// Runs `worker` on `input`, with what `grant` gives it. Needs a tokio runtime with
-    /// a timer, for the limits on time.
+    /// Runs `worker` on `input` under `grant`. Needs a tokio runtime with a timer, for the limits
+    /// on time.
     pub async fn run(&self, worker: &Worker, grant: Grant, input: &str) -> RunReport {
         self.resume(worker, grant, Conversation::asked(input)).await
     }
 
-    /// Runs `worker` on `input` with copies of files beside it. One whose
-    /// `attachment_policy` does not allow them ends at once.
+    /// Runs `worker` on `input` with copies of files. A worker whose `attachment_policy` does not
+    /// allow them ends at once.
     pub async fn run_with(
         &self,
         worker: &Worker,
@@ -103,8 +103,8 @@ impl Session {
         Conversation::attaching(worker, grant, &self.shared.redactor, input, attachments)
     }
 
-    /// Runs `worker` from where `conversation` stands; what was used up in it counts
-    /// towards the limits. What was said in it is not told again.
+    /// Continues `worker` from `conversation`; its earlier usage counts towards the limits. Its
+    /// messages are not reported again.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -135,8 +135,8 @@ impl Session {
         self.shared.report(end)
     }
 
-    /// Stops the run, as soon as what is under way has been ended: [`RunOutcome::Cancelled`]. Any
-    /// clone of the session can be told, from any thread.
+    /// Stops the run, as soon as the running calls have ended: [`RunOutcome::Cancelled`]. Any clone
+    /// of the session can stop it, from any thread.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -170,8 +170,8 @@ impl Session {
         self.shared.cancel();
     }
 
-    /// One worker, called by anybody. It has begun when this returns, and does its work as
-    /// what comes back is polled; dropped before it has ended, it is told as stopped.
+    /// Starts one worker. It has begun when this returns, and works while the returned future is
+    /// polled; if that is dropped early, the worker is reported as stopped.
     pub(crate) fn run_worker(
         &self,
         worker: Worker,
@@ -220,7 +220,7 @@ impl Session {
             at_work,
         );
         Box::pin(async move {
-            // Dropping the conversation ends whatever it is waiting for.
+            // Dropping the conversation cancels its pending operation.
             let end = tokio::select! {
                 biased;
                 () = session.shared.cancelled() => RunOutcome::Cancelled,
@@ -232,8 +232,8 @@ impl Session {
         })
     }
 
-    /// What the worker's answer must be like: its own word, and of the entry worker also
-    /// that of whoever runs it.
+    /// Returns the schema of the worker's answer: the one of the run for the entry worker, else the
+    /// worker's own.
     fn shape_of(&self, worker: &Worker, caller: &Caller) -> Result<Option<AnswerSchema>, String> {
         let of_run = (self.shared.output_schema.as_ref()).filter(|_| caller.chain().len() == 1);
         of_run
@@ -263,7 +263,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If what `grant` gives cannot be opened, or its isolation cannot be enforced.
+    /// If a directory of `grant` cannot be opened, or its isolation cannot be enforced.
     ///
     /// ```
     /// # use forge_runtime::{Playbook, ScriptedModel, Session};

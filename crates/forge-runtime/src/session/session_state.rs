@@ -1,4 +1,4 @@
-//! What all workers of a run share: models, people, records, and what is counted.
+//! The state that all workers of a run share: models, people, records, and counters.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,12 +23,12 @@ pub(super) struct SessionState {
     pub(super) max_depth: u64,
     pub(super) max_children: u64,
     pub(super) isolation: Isolation,
-    /// Who has what is mounted; none: the host.
+    /// Opener of the mounted directories; `None` if they are on the host.
     pub(super) open: Option<Arc<MountOpener>>,
     pub(super) approver: Arc<dyn Approver>,
     /// One question at a time.
     pub(super) asking: Arc<tokio::sync::Mutex<()>>,
-    /// What somebody agreed to until the run ends, whichever worker it was for.
+    /// Approvals until the run ends, for any worker.
     pub(super) answers: Arc<RunAnswers>,
     pub(super) recorder: Arc<dyn Recorder>,
     pub(super) redactor: Arc<Redactor>,
@@ -77,7 +77,7 @@ impl SessionState {
         *self.stop.borrow()
     }
 
-    /// Returns when somebody stops the run.
+    /// Returns when the run is cancelled.
     pub(super) async fn cancelled(&self) {
         let mut stop = self.stop.subscribe();
         let _stopped = stop.wait_for(|stop| *stop).await;
@@ -112,7 +112,7 @@ impl SessionState {
     }
 }
 
-/// What the whole tree used up, for its report.
+/// Usage of the whole tree, for its report.
 #[derive(Default)]
 pub(super) struct RunCounters {
     worker_runs: AtomicU64,
@@ -124,7 +124,7 @@ pub(super) struct RunCounters {
 }
 
 impl RunCounters {
-    /// What an earlier run used up counts as well.
+    /// Adds the usage of an earlier run.
     pub(super) fn start_from(&self, earlier: &Conversation) {
         let used = earlier.used();
         // The entry worker is the first one, also when it goes on.
@@ -154,7 +154,7 @@ impl RunCounters {
         self.tokens.fetch_add(usage.total(), Ordering::Relaxed);
     }
 
-    /// A call needed an approval that nobody could give.
+    /// Records a call whose approval got no answer.
     pub(super) fn unanswered(&self, caller: &Caller, tool: &str) {
         self.unanswered
             .lock()

@@ -37,9 +37,9 @@ impl ReceivedTurn {
     }
 }
 
-/// Receives a turn, telling `watch` of each piece as it comes. What it uses is drawn from
-/// `budget` at once and added to `used`, also where the turn then fails. While the model
-/// waits to try again, time stands still.
+/// Receives a turn and passes each event to `watch`. Usage is drawn from `budget` at once and added
+/// to `used`, also if the turn fails later. While the model waits for a retry, the clock is
+/// stopped.
 pub(super) async fn receive(
     mut events: mpsc::Receiver<ModelEvent>,
     budget: &Arc<WorkerBudget>,

@@ -29,12 +29,12 @@ pub const MAX_BYTES: u64 = 1 << 30;
 pub struct TranscriptLine {
     /// Milliseconds since 1970.
     pub at_ms: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub entry: TranscriptEntry,
 }
 
-/// What a line says. Runs of workers are told apart by their number: the entry worker's is 1.
+/// The content of a line. Worker runs are identified by their number: the entry worker's is 1.
 ///
 /// ```
 /// use forge_runtime::transcript::TranscriptEntry;
@@ -53,7 +53,7 @@ pub enum TranscriptEntry {
     Started {
         /// The number of its run.
         run: u64,
-        /// The run of the worker that called it; none: the entry worker.
+        /// The run of the calling worker; `None` for the entry worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         above: Option<u64>,
         /// From the entry worker down to this one.
@@ -72,7 +72,7 @@ pub enum TranscriptEntry {
     },
     /// The model is asked for its next turn.
     Turn {
-        /// Whose.
+        /// Its run.
         run: u64,
         /// The worker's first one is 1.
         turn: u64,
@@ -82,31 +82,31 @@ pub enum TranscriptEntry {
     },
     /// A turn failed in a way that passes, and is tried again.
     Retried {
-        /// Whose.
+        /// Its run.
         run: u64,
-        /// What went wrong, and when it is tried again.
+        /// The error, and the time of the retry.
         retry: Retry,
     },
     /// A turn is over, and used this.
     Used {
-        /// Whose.
+        /// Its run.
         run: u64,
         /// Tokens.
         usage: Usage,
-        /// Billionths of a US dollar; none: no prices are known.
+        /// Billionths of a US dollar; `None` if no prices are known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_nano_usd: Option<u64>,
     },
     /// Another entry of a worker's conversation.
     Said {
-        /// Whose.
+        /// Its run.
         run: u64,
         /// The entry.
         message: Message,
     },
     /// A call begins. Written before anything of it is done.
     Call {
-        /// Who makes it.
+        /// The calling run.
         run: u64,
         /// The id that the model gave it.
         id: String,
@@ -114,25 +114,25 @@ pub enum TranscriptEntry {
     /// A call is over; the model has not been told of it yet.
     #[serde(rename = "came")]
     CallEnded {
-        /// Who made it.
+        /// The calling run.
         run: u64,
-        /// What the model will be told.
+        /// The result for the model.
         result: ToolResult,
     },
-    /// The model is told what a call came to: the result as it stands in `came`.
+    /// The model gets the result of a call: the one recorded in `came`.
     #[serde(rename = "told")]
     ResultSent {
-        /// Whose conversation.
+        /// The run of the conversation.
         run: u64,
         /// The call.
         id: String,
     },
-    /// The oldest results are left out of what the model is sent from now on.
+    /// The oldest results are left out of all later requests.
     #[serde(rename = "left_out")]
     ContextTrimmed {
-        /// Whose.
+        /// Its run.
         run: u64,
-        /// The calls whose results are left out.
+        /// The calls whose results were removed.
         calls: Vec<String>,
         /// How many tokens the conversation had, about.
         tokens: u64,
@@ -171,18 +171,18 @@ pub struct TranscriptHeader {
     /// Its file, if it is of no project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The model as it was named on the command line; none: it was not.
+    /// The model as it was named on the command line; `None` if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_flag: Option<String>,
-    /// What the entry worker was asked, with what was said of attached files.
+    /// The input of the entry worker, including the list of attached files.
     pub input: String,
     /// The files that were attached, in order: copies of them lie beside the transcript.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<AttachedFile>,
-    /// What its answer has to be in this run, in place of what the worker says itself.
+    /// JSON Schema of its answer in this run, in place of the worker's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_schema: Option<Value>,
-    /// What the run rests upon.
+    /// The configuration that the run depends on.
     pub basis: RunFingerprint,
 }
 
@@ -204,7 +204,7 @@ pub struct AttachedFile {
 }
 
 impl AttachedFile {
-    /// Of what is kept.
+    /// Describes `kept`.
     pub fn of(kept: &Attachment) -> AttachedFile {
         AttachedFile {
             name: kept.name().to_owned(),
@@ -225,18 +225,18 @@ impl AttachedFile {
 pub struct ResumeRecord {
     /// Its version.
     pub forge: String,
-    /// The model as it was named on the command line; none: it was not.
+    /// The model as it was named on the command line; `None` if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_flag: Option<String>,
-    /// What the run rests upon from here on.
+    /// The configuration that the run depends on from here on.
     pub basis: RunFingerprint,
-    /// What the answer has to be from here on; none: what it had to be before.
+    /// JSON Schema of the answer from here on; `None` if unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_schema: Option<Value>,
-    /// What a person agreed to, if it rested upon something else before: one change an element.
+    /// Changes of the configuration that a person accepted, one an element.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted: Vec<String>,
-    /// The calls whose results were not kept: the model is told that they were interrupted.
+    /// The calls whose results were not recorded: the model is told that they were interrupted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interrupted: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! What a run rests upon: its model, what its workers hold, what they are told. A run that goes on
-//! later goes on only if that is still so, or a person has seen what changed.
+//! The fingerprint of a run: its model, and the grants, files and schemas of its workers. A run is
+//! resumed only if the fingerprint is unchanged, or a person has seen the changes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// What a run rests upon.
+/// The configuration that a run depends on.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -34,11 +34,12 @@ pub struct RunFingerprint {
     pub model: String,
     /// SHA-256 (hex) over everything below.
     pub policy_sha256: String,
-    /// What the entry worker holds, by name. A value that holds a secret is not kept.
+    /// The entry worker's grant, by name of each fact. A value that contains a secret is replaced.
     pub policy: BTreeMap<String, String>,
-    /// The entry worker and everybody who can be called, directly or not.
+    /// The entry worker and all workers that can be called, directly or not.
     pub workers: BTreeMap<String, WorkerFingerprint>,
-    /// SHA-256 (hex) of what the answer has to be in this run; none: what the worker says itself.
+    /// SHA-256 (hex) of the JSON Schema of the answer in this run; `None` if the worker's own
+    /// schema applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_sha256: Option<String>,
 }
@@ -55,7 +56,7 @@ pub struct RunFingerprint {
 pub struct WorkerFingerprint {
     /// SHA-256 (hex) of its file; if it has schemas, over that and them.
     pub text_sha256: String,
-    /// SHA-256 (hex) over what it holds when it is called by the nearest of its callers; of its
+    /// SHA-256 (hex) over its grant when it is called by the nearest of its callers; of its
     /// refusal, if that caller does not hold enough.
     pub policy_sha256: String,
 }
@@ -80,23 +81,23 @@ pub enum FingerprintChange {
         /// The one it would have.
         now: String,
     },
-    /// What the answer has to be in this run.
+    /// The JSON Schema of the answer in this run.
     Answer,
-    /// What the entry worker holds.
+    /// A fact of the entry worker's grant.
     Policy {
-        /// What of it, as [`Grant::facts`] names it.
+        /// Its name, as in [`Grant::facts`].
         name: String,
-        /// What it was; none: nothing of the sort.
+        /// The earlier value; `None` if unset.
         before: Option<String>,
-        /// What it is.
+        /// The new value.
         now: Option<String>,
     },
     /// The file of a worker.
     Text {
-        /// Whose.
+        /// The worker.
         worker: String,
     },
-    /// What a called worker holds.
+    /// The grant of a called worker.
     Holds {
         /// Which.
         worker: String,
@@ -134,12 +135,12 @@ impl std::fmt::Display for FingerprintChange {
     }
 }
 
-/// Stands for a value that holds a secret. Placeholders differ from process to process, so they
-/// would look like a change; and that a token was renewed is none.
+/// Replaces a value that contains a secret. Placeholders differ from process to process, so they
+/// would look like a change; and a renewed token does not count as one.
 const HIDDEN: &str = "(holds a secret)";
 
 impl RunFingerprint {
-    /// What a run of `worker` with `grant` rests upon, where it may call these others.
+    /// Computes the fingerprint of a run of `worker` with `grant`, where it may call these others.
     pub fn of(
         model: &str,
         worker: &Worker,
@@ -158,7 +159,8 @@ impl RunFingerprint {
         basis
     }
 
-    /// The same where the answer has to fit this JSON Schema, whatever the worker says.
+    /// Returns the fingerprint of a run whose answer has to fit this JSON Schema instead of the
+    /// worker's.
     #[must_use]
     pub fn answering(mut self, schema: &Value) -> RunFingerprint {
         self.answer_sha256 = Some(sha256(schema));
@@ -171,7 +173,7 @@ impl RunFingerprint {
         sha256(&(&self.policy, &self.workers, &self.answer_sha256))
     }
 
-    /// What is no longer as it was `before`, the model first.
+    /// Returns the differences to `before`, the model first.
     pub fn since(&self, before: &RunFingerprint) -> Vec<FingerprintChange> {
         let mut changes = Vec::new();
         if self.model != before.model {
@@ -202,7 +204,7 @@ impl RunFingerprint {
                 (Some(was), Some(is)) if was.text_sha256 != is.text_sha256 => {
                     changes.push(FingerprintChange::Text { worker: name });
                 }
-                // What follows from a change that was said in full is not said again.
+                // Consequences of a change that was reported in full are not repeated.
                 (Some(was), Some(is))
                     if was.policy_sha256 != is.policy_sha256 && !policy_changed =>
                 {
@@ -227,7 +229,7 @@ fn facts(grant: &Grant, redactor: &Redactor) -> BTreeMap<String, String> {
     facts
 }
 
-/// Everybody who can come to run, each as the nearest of its callers makes it.
+/// Returns all workers that can run, each with the grant from the nearest of its callers.
 fn tree(
     entry: &Worker,
     grant: &Grant,
@@ -266,14 +268,14 @@ fn basis_of(worker: &Worker, policy_sha256: &str) -> WorkerFingerprint {
     WorkerFingerprint {
         text_sha256: match schemas {
             (None, None) => worker.digest().to_owned(),
-            // They may stand in files of their own.
+            // Schemas may have files of their own.
             (input, output) => sha256(&(worker.digest(), input, output)),
         },
         policy_sha256: policy_sha256.to_owned(),
     }
 }
 
-/// Of a value as JSON, whose maps are sorted.
+/// Hashes a value as JSON, whose maps are sorted.
 fn sha256(value: &impl Serialize) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
     hex(Sha256::digest(text))

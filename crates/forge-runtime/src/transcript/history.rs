@@ -1,9 +1,9 @@
-//! Where a run goes on: of a transcript the conversation of the entry worker, each of its calls
-//! with a result, and what the whole tree used up.
+//! The history of a run: from a transcript the conversation of the entry worker, each of its calls
+//! with a result, and the usage of the whole tree.
 //!
-//! Nothing is done twice in silence. A call whose result was not kept gets one that says so: that
-//! nothing of it was done, if it did not begin, and else that nobody knows. A worker that was at
-//! work below the entry worker does not go on; its caller's call is one of these.
+//! No call is repeated silently. A call without a recorded result gets one that says so: that
+//! nothing of it was done, if it did not begin, and else that its effect is unknown. A worker below
+//! the entry worker is not resumed; its caller's call is one of these.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use crate::model::{Message, ToolCall, ToolResult, Usage};
 use crate::report::{ElapsedTime, RunOutcome, RunReport};
 use crate::session::{Conversation, UsageTotals};
 
-/// The code of a call whose result was not kept.
+/// The code of a call without a recorded result.
 const INTERRUPTED: &str = "INTERRUPTED";
 
 /// Where a run goes on.
@@ -27,12 +27,12 @@ const INTERRUPTED: &str = "INTERRUPTED";
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
     conversation: Conversation,
-    /// Of the calls of the last turn, what the model was not told yet.
+    /// Results of calls of the last turn that the model has not seen.
     results: Vec<ToolResult>,
     interrupted: Vec<InterruptedCall>,
 }
 
-/// A call whose result was not kept.
+/// A call without a recorded result.
 ///
 /// ```
 /// use forge_runtime::transcript::InterruptedCall;
@@ -68,18 +68,18 @@ impl std::fmt::Display for InterruptedCall {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotResumable {
-    /// There is nothing left to do.
+    /// The run is complete.
     #[error("it ended with an answer")]
     Answered,
 }
 
 impl History {
-    /// What `transcript` leaves to go on from; `same_model` says whether the model is still the
-    /// one that it was.
+    /// Returns the point from which `transcript` can be resumed; `same_model` says whether the
+    /// model is unchanged.
     ///
     /// # Errors
     ///
-    /// There is nothing to go on with.
+    /// If the run is complete.
     pub fn of(transcript: &Transcript, same_model: bool) -> Result<History, NotResumable> {
         let worker_runs = transcript.runs.keys().next_back().copied().unwrap_or(0);
         let Some(entry) = transcript.entry().filter(|run| !run.messages.is_empty()) else {
@@ -134,18 +134,17 @@ impl History {
         })
     }
 
-    /// What the whole tree used up.
+    /// Returns the usage of the whole tree.
     pub fn used(&self) -> UsageTotals {
         self.conversation.used()
     }
 
-    /// The calls whose results were not kept.
+    /// Returns the calls without a recorded result.
     pub fn interrupted(&self) -> &[InterruptedCall] {
         &self.interrupted
     }
 
-    /// Writes down what is added to the conversation, behind the line that says that another
-    /// program goes on.
+    /// Writes the added results to the transcript, after the line about the resumption.
     ///
     /// # Errors
     ///
@@ -202,7 +201,7 @@ fn forget_thoughts(message: &mut Message) {
 }
 
 impl Transcript {
-    /// What the run came to, if it ended with an answer. Which calls nobody could approve is not
+    /// Returns the report of a run that ended with an answer. Its unanswered approvals are not
     /// known any more.
     ///
     /// ```

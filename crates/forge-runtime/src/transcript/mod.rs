@@ -1,9 +1,9 @@
 //! The transcript of a run: everything that its models saw and said, one JSON object a line, so
 //! that a person can read it and a later program go on from it.
 //!
-//! `entry` is the format, `fingerprint` what a run rests upon (its model, what its workers hold and
-//! are told), `write` keeps a transcript as a run goes on, `read` takes one apart
-//! again and trusts nothing in it, `history` makes of it where a run goes on. The format is
+//! `entry` is the format, `fingerprint` the configuration that a run depends on (its model, the
+//! grants and files of its workers), `write` writes a transcript during a run, `read` parses one
+//! without trusting it, `history` finds the point from which a run can be resumed. The format is
 //! described in `docs/runs.md`.
 
 mod entry;

@@ -1,6 +1,6 @@
-//! Takes a transcript apart. It lies in a file that anybody with the person's rights may have
-//! edited, so nothing in it is believed: every line has to follow from those before it, and what
-//! does not is damage, with its line.
+//! Parses a transcript. Any program with the person's rights may have edited the file, so its
+//! content is not trusted: every line has to follow from those before it, and a violation is an
+//! error with its line.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, Read as _};
@@ -15,7 +15,7 @@ use crate::report::{ElapsedTime, RunOutcome};
 /// Most runs of workers in one run.
 const MAX_RUNS: usize = 1 << 16;
 
-/// What a transcript says.
+/// The content of a transcript.
 ///
 /// ```
 /// use forge_runtime::transcript::read;
@@ -30,17 +30,17 @@ pub struct Transcript {
     pub resumed: Vec<ResumeRecord>,
     /// Every worker that ran, by the number of its run; the entry worker's is 1.
     pub runs: BTreeMap<u64, WorkerRun>,
-    /// How many whole lines there are.
+    /// Number of complete lines.
     pub lines: u64,
     /// How many bytes those are.
     pub sound_bytes: u64,
-    /// What is there of a line that a killed program did not finish.
+    /// Bytes of a line that a killed program did not finish.
     pub torn_bytes: u64,
     /// When the last whole line was written.
     pub(super) last_ms: u64,
 }
 
-/// What one run of a worker saw, said and used.
+/// Messages, calls and usage of one run of a worker.
 ///
 /// ```
 /// fn answered(run: &forge_runtime::transcript::WorkerRun) -> bool {
@@ -49,15 +49,15 @@ pub struct Transcript {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerRun {
-    /// The run that called it; none: the entry worker.
+    /// The calling run; `None` for the entry worker.
     pub above: Option<u64>,
     /// From the entry worker down to this one.
     pub workers: Vec<String>,
-    /// Its model; none: it was not ready yet.
+    /// Its model; `None` if it was not ready yet.
     pub model: Option<String>,
-    /// What it was told to be.
+    /// Its instructions.
     pub instructions: String,
-    /// What it could call.
+    /// Its tools.
     pub tools: Vec<ToolDescription>,
     /// Its conversation.
     pub messages: Vec<Message>,
@@ -67,17 +67,17 @@ pub struct WorkerRun {
     pub calls: u64,
     /// The tokens of its turns.
     pub usage: Usage,
-    /// What they cost, in billionths of a US dollar; none: no prices were known.
+    /// Their cost, in billionths of a US dollar; `None` if no prices were known.
     pub cost_nano_usd: Option<u64>,
-    /// What was tried again.
+    /// The retries of its turns.
     pub retries: Vec<Retry>,
-    /// How often results were left out of what its model was sent.
+    /// Number of trims of its context.
     pub trimmed: u64,
-    /// How it ended; none: it did not.
+    /// Its outcome; `None` if it did not end.
     pub end: Option<RunOutcome>,
     /// How long it was at it, when that was last written down.
     pub time: ElapsedTime,
-    /// When that was; none: it stood still since.
+    /// Time of that record; `None` if the clock was stopped since.
     timed_ms: Option<u64>,
     /// How many of its calls began.
     pub(super) calls_begun: u64,
@@ -91,7 +91,7 @@ pub struct WorkerRun {
     pub(super) came: BTreeMap<String, ToolResult>,
 }
 
-/// What is wrong with a transcript, and in which line.
+/// A defect of a transcript, with its line.
 ///
 /// ```
 /// use forge_runtime::transcript::read;
@@ -102,11 +102,11 @@ pub struct WorkerRun {
 pub struct TranscriptError {
     /// From 1.
     pub line: u64,
-    /// What is wrong.
+    /// The defect.
     pub problem: TranscriptProblem,
 }
 
-/// What can be wrong with a transcript.
+/// The kinds of defects of a transcript.
 ///
 /// ```
 /// use forge_runtime::transcript::TranscriptProblem;
@@ -135,7 +135,7 @@ pub enum TranscriptProblem {
     /// Not JSON, or not a line of a transcript.
     #[error("not a line of a transcript: {0}")]
     NotALine(String),
-    /// A line that cannot stand behind those before it.
+    /// A line that cannot follow those before it.
     #[error("{0}")]
     OutOfPlace(&'static str),
     /// The file cannot be read.
@@ -198,7 +198,7 @@ pub fn read(mut input: impl BufRead) -> Result<Transcript, TranscriptError> {
 fn line(bytes: &[u8]) -> Result<TranscriptLine, TranscriptProblem> {
     let wrong = |error: serde_json::Error| TranscriptProblem::NotALine(error.to_string());
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(wrong)?;
-    // Said first: what else is wrong with another format says nothing.
+    // Checked first: further mistakes of another format mean nothing.
     if value["kind"] == "begin"
         && let Some(found) = value["format"].as_u64().filter(|found| *found != FORMAT)
     {
@@ -223,7 +223,7 @@ impl Transcript {
         })
     }
 
-    /// What the run rests upon since it was last gone on with.
+    /// Returns the configuration that the run depends on since it was last resumed.
     pub fn basis(&self) -> &super::RunFingerprint {
         self.resumed
             .last()
@@ -238,7 +238,7 @@ impl Transcript {
         }
     }
 
-    /// What the answer has to be in this run; none: what the worker says itself.
+    /// Returns the JSON Schema of the answer in this run; `None` if the worker's own applies.
     pub fn answer_schema(&self) -> Option<&serde_json::Value> {
         let mut since = self.resumed.iter().rev();
         since
@@ -246,7 +246,7 @@ impl Transcript {
             .or(self.begin.answer_schema.as_ref())
     }
 
-    /// The entry worker; none: it was not ready yet.
+    /// Returns the entry worker; `None` if it was not ready yet.
     pub fn entry(&self) -> Option<&WorkerRun> {
         self.runs.get(&ENTRY)
     }
@@ -434,8 +434,8 @@ impl WorkerRun {
         Ok(())
     }
 
-    /// Another program takes its last turn anew, if that made no call. The one before stopped at
-    /// `stopped_ms`: what it did since its last turn began counts as work.
+    /// Repeats the last turn for a resumed run, if that made no call. The earlier program stopped
+    /// at `stopped_ms`: its time since its last turn began counts as work.
     pub(super) fn resume(&mut self, stopped_ms: u64) {
         self.end = None;
         if let Some(timed_ms) = self.timed_ms.take() {

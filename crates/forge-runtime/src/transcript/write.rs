@@ -1,9 +1,9 @@
 //! Keeps a transcript while a run goes on. Each line is one write, so a program that is killed
 //! leaves whole lines and at most one that is torn.
 //!
-//! What cannot be kept must not be done either: a run could not go on from what it did not keep
-//! without doing it twice. So after a line that could not be written no further one is, and
-//! [`TranscriptRecorder`] lets no call be made any more.
+//! An event that cannot be recorded must not happen either: a run resumed without it would repeat
+//! it. So after the first line that could not be written no further one is, and
+//! [`TranscriptRecorder`] rejects all further calls.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Write};
@@ -21,13 +21,14 @@ use super::read::Transcript;
 use crate::model::{Message, ModelEvent, ToolResult};
 use crate::report::{Observer, RunEvent};
 
-/// Levels of arrays and objects that are kept of what a model wrote; readers of JSON take 128.
+/// Deepest level of arrays and objects that is recorded of a model's output; JSON parsers accept
+/// 128.
 const MAX_DEPTH: usize = 96;
-/// Stands for what lies deeper.
+/// Replaces deeper values.
 const TOO_DEEP: &str = "(too deep to be kept)";
 
-/// Keeps the transcript of one run. It is an [`Observer`], and what it is told is redacted before
-/// it is kept.
+/// Writes the transcript of one run. It is an [`Observer`], and redacts all events before writing
+/// them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -72,7 +73,7 @@ impl<W: Write> TranscriptWriter<W> {
         }
     }
 
-    /// The same behind what is there already.
+    /// Continues after the lines of `transcript`.
     #[must_use]
     pub fn behind(mut self, transcript: &Transcript) -> Self {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -109,12 +110,12 @@ impl<W: Write> TranscriptWriter<W> {
         self.lock().write(line)
     }
 
-    /// Why nothing is kept any more; none: all was.
+    /// Returns the error that stopped the recording; `None` if everything was recorded.
     pub fn failure(&self) -> Option<Error> {
         self.lock().failure()
     }
 
-    /// What was written to.
+    /// Returns the output.
     pub fn into_inner(self) -> W {
         let state = self.state.into_inner();
         state.unwrap_or_else(PoisonError::into_inner).out
@@ -175,7 +176,7 @@ impl<W: Write> TranscriptWriter<W> {
         self.lock().came.insert(key, result.clone());
     }
 
-    /// Nobody is told here that it could not be kept: [`TranscriptWriter::failure`] says so.
+    /// An error is not reported here: [`TranscriptWriter::failure`] returns it.
     fn keep(&self, entry: TranscriptEntry) {
         let _ = self.add(entry);
     }
@@ -290,8 +291,8 @@ fn above(caller: &Caller) -> Option<u64> {
     before.last().copied()
 }
 
-/// A recorder for whom a call that the transcript could not keep is one that cannot be recorded:
-/// it is not made, and if it was, its result is withheld.
+/// A recorder that also fails if the transcript cannot be written: the call is then not made, or
+/// its result is withheld.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -331,7 +332,7 @@ impl<W: Write + Send + 'static> Recorder for TranscriptRecorder<W> {
     }
 
     fn record(&self, record: &CallRecord) -> std::io::Result<()> {
-        // What was done stands in the inner record, whatever became of the transcript.
+        // The effect of the call is in the inner record, independent of the transcript.
         self.inner.record(record)?;
         self.kept()
     }

@@ -1,5 +1,5 @@
-//! The archive: an OCI layout, and in the same blobs the manifest that `docker load` reads, so that
-//! one file is for every engine and tool.
+//! The archive: an OCI layout that also contains the manifest for `docker load` over its blobs, so
+//! that one file works for every engine and tool.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -79,7 +79,7 @@ fn place(digest: &str) -> String {
     format!("blobs/{}", digest.replacen(':', "/", 1))
 }
 
-/// What goes through is counted and hashed.
+/// Counts and hashes all bytes that pass through.
 pub(super) struct HashingWriter<W> {
     to: W,
     hash: Sha256,
@@ -97,7 +97,7 @@ impl<W: Write> HashingWriter<W> {
         }
     }
 
-    /// What it was.
+    /// Returns the blob that was written.
     pub(super) fn blob(self) -> Blob {
         Blob {
             digest: shown(self.hash.finalize().as_slice()),
@@ -146,7 +146,7 @@ pub(super) fn manifest(layers: &[&Blob], config: &[u8]) -> Vec<u8> {
 /// An archive that is being written.
 pub(super) struct ImageArchive<W: Write> {
     builder: Builder<W>,
-    /// Two layers can be the same.
+    /// Digests of the layers written so far: an image can have two equal layers.
     written: BTreeSet<String>,
 }
 
@@ -201,7 +201,7 @@ impl<W: Write> ImageArchive<W> {
         Ok(())
     }
 
-    /// A layer, from whoever writes it.
+    /// Appends the layer that `write` produces.
     pub(super) fn copied(
         &mut self,
         blob: &Blob,
@@ -249,7 +249,7 @@ impl<W: Write> ImageArchive<W> {
     }
 }
 
-/// What an archive counts in.
+/// Block size of a tar archive.
 const BLOCK_BYTES: u64 = 512;
 
 fn header(bytes: u64, mode: u32) -> Header {

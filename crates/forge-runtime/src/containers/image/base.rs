@@ -17,7 +17,7 @@ use super::archive::{self, Blob, Compression, HashingWriter};
 const MAX_ENTRIES: usize = 10_000;
 /// Most layers of an image; engines take fewer.
 const MAX_LAYERS: usize = 500;
-/// Most of what is read as a whole.
+/// Largest file of the archive that is read as a whole.
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 const PIECE_BYTES: usize = 1 << 20;
 /// Where one list is followed to another name.
@@ -105,7 +105,7 @@ impl BaseArchive {
         Ok(base)
     }
 
-    /// What it is called by its content.
+    /// Returns its digest.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -143,7 +143,7 @@ impl BaseArchive {
         let mut hashed = HashingWriter::new(io::sink());
         copy(&self.archive, span, &mut hashed)?;
         let blob = hashed.blob();
-        // Of a packed one the digest is that of what is in it: the engine compares.
+        // The digest of a compressed layer is over the uncompressed bytes: the engine compares it.
         if blob.packed == Compression::Plain && said.as_str() != Some(blob.digest.as_str()) {
             return Err(odd("one of its layers is not what it says"));
         }
@@ -153,7 +153,7 @@ impl BaseArchive {
     }
 }
 
-/// What is in an archive.
+/// The files and links of an archive.
 #[derive(Debug, Default)]
 struct ArchiveIndex {
     files: BTreeMap<PathBuf, ArchiveSpan>,
@@ -224,7 +224,7 @@ impl ArchiveIndex {
         serde_json::from_slice(&bytes).map_err(|_| odd("its archive has no list that parses"))
     }
 
-    /// Whether a file of that name is what its digest says.
+    /// Returns `true` if a file of that name has that digest.
     fn has(&self, archive: &File, name: &str, digest: &str) -> Result<bool, ImageError> {
         if !self.files.contains_key(&plain(Path::new(name))) {
             return Ok(false);

@@ -24,7 +24,7 @@ pub struct LayerEntry {
     content: LayerContent,
 }
 
-/// What is there.
+/// Content of one entry of a layer.
 ///
 /// See [`LayerEntry`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum LayerContent {
     Directory,
     /// A file with this text.
     Text(String),
-    /// A file with what this one holds.
+    /// A file with the content of this host file.
     Copied(PathBuf),
     /// A link with this text.
     Link(String),
@@ -66,14 +66,14 @@ impl LayerEntry {
         self.mode
     }
 
-    /// What is there.
+    /// Returns the content.
     #[must_use]
     pub fn content(&self) -> &LayerContent {
         &self.content
     }
 }
 
-/// What the layer will be, by making it once for nobody.
+/// Computes the digest and size of the layer by writing it to a sink.
 pub(super) fn digest(entries: &[LayerEntry]) -> Result<Blob, ImageError> {
     let mut made = HashingWriter::new(io::sink());
     write(entries, &mut made)?;
@@ -157,7 +157,7 @@ struct ExactReader {
     failed: Option<ExactReadError>,
 }
 
-/// Whose fault it is, which the writer of the archive does not tell apart.
+/// The cause of a failed read, which the archive writer does not distinguish.
 enum ExactReadError {
     Short,
     Read(io::Error),

@@ -1,6 +1,6 @@
-//! Images of forge. They are put together here and not by an engine: a file's content, its name and
-//! its rights are all that goes into a layer, so the same forge gives the same image, wherever and
-//! whenever it is built. An engine is asked only for the image below, and to take in the result.
+//! Images of forge. They are assembled here and not by an engine: a layer depends only on the
+//! content, name and mode of its files, so equal programs give equal images, at any place and time.
+//! An engine only supplies the base image and loads the result.
 
 mod archive;
 mod base;
@@ -23,16 +23,16 @@ pub use layer::{LayerContent, LayerEntry};
 
 /// Says of an image which version of forge is in it.
 pub const VERSION_LABEL: &str = "org.opencontainers.image.version";
-/// Says of an image which version of what is spoken with a node the forge in it speaks.
+/// Label with the protocol version of the node in the image.
 pub const NODE_LABEL: &str = "forge.node";
 /// Says which image is below, in the word that is common for it.
 pub const BASE_LABEL: &str = "org.opencontainers.image.base.digest";
 
 /// Nothing in an image says when it was made.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
-/// What made the layer.
+/// `created_by` of the layer.
 const MADE_BY: &str = "forge image build";
-/// Who a container is unless it is said, and the group: an ordinary user.
+/// User and group of a container by default: an ordinary user.
 const USER: &str = "1000:1000";
 const PASSWD: &str =
     "root:x:0:0:root:/:/sbin/nologin\nworker:x:1000:1000:worker:/tmp:/sbin/nologin\n";
@@ -62,7 +62,7 @@ pub enum ImageError {
         /// Why.
         source: io::Error,
     },
-    /// A file was not the same when it was read again.
+    /// A file changed between two reads.
     #[error("a file changed while the image was made")]
     Changed,
     /// The image below is not one that forge can lie on.
@@ -73,7 +73,7 @@ pub enum ImageError {
     Write(io::Error),
 }
 
-/// What an image is made of.
+/// The ingredients of an image.
 ///
 /// ```
 /// # fn main() -> Result<(), forge_runtime::containers::image::ImageError> {
@@ -130,7 +130,7 @@ impl ImageBuild {
         }
     }
 
-    /// Writes something on it, for whoever asks an engine about it.
+    /// Adds a label, for later queries to an engine.
     #[must_use]
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.insert(name.to_owned(), value.to_owned());
@@ -149,13 +149,13 @@ impl ImageBuild {
         Ok(self)
     }
 
-    /// What a container of it starts.
+    /// Returns the command that a container of it starts.
     #[must_use]
     pub fn entrypoint(&self) -> &[String] {
         &self.entrypoint
     }
 
-    /// What is written on it.
+    /// Returns the labels.
     #[must_use]
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.labels
@@ -190,7 +190,7 @@ impl ImageBuild {
         entries
     }
 
-    /// Finds out what the image will be, by reading all that goes into it.
+    /// Computes the image by reading all of its files.
     ///
     /// # Errors
     /// [`ImageError::Read`] if a file cannot be read, [`ImageError::Base`] if the name is one that
@@ -221,7 +221,7 @@ impl ImageBuild {
         below.chain([own]).collect()
     }
 
-    /// What stands in the image beside its layers.
+    /// Returns the configuration document of the image.
     fn config(&self, layer: &Blob) -> Vec<u8> {
         let mut config = match &self.base {
             Some(base) => base.config().clone(),
@@ -257,7 +257,7 @@ impl ImageBuild {
 }
 
 impl PlannedImage<'_> {
-    /// What engines call it: the digest of its configuration, which names its layers.
+    /// Returns the image id: the digest of its configuration, which names its layers.
     #[must_use]
     pub fn id(&self) -> String {
         archive::digest(&self.config)
@@ -284,8 +284,8 @@ impl PlannedImage<'_> {
     /// Writes it as an archive that `docker load` takes, and every tool for OCI layouts.
     ///
     /// # Errors
-    /// [`ImageError::Write`] if that fails, [`ImageError::Changed`] if what was planned is not
-    /// what is read now.
+    /// [`ImageError::Write`] if that fails, [`ImageError::Changed`] if a file differs from the
+    /// plan.
     pub fn write<W: Write>(&self, to: W) -> Result<W, ImageError> {
         let layers = self.build.layers(&self.layer);
         let mut archive = archive::ImageArchive::new(to);
@@ -300,7 +300,7 @@ impl PlannedImage<'_> {
     }
 }
 
-/// What a program expects around it.
+/// Returns the minimal system around the program.
 fn surroundings() -> [LayerEntry; 5] {
     let text = |path, text: &str| LayerEntry::new(path, 0o644, LayerContent::Text(text.to_owned()));
     [
@@ -312,7 +312,7 @@ fn surroundings() -> [LayerEntry; 5] {
     ]
 }
 
-/// Changes the object of that name, which is made if there is none.
+/// Changes the object of that name; creates it if missing.
 fn edit(of: &mut Map<String, Value>, name: &str, change: impl FnOnce(&mut Map<String, Value>)) {
     let mut object = match of.remove(name) {
         Some(Value::Object(found)) => found,
@@ -323,7 +323,7 @@ fn edit(of: &mut Map<String, Value>, name: &str, change: impl FnOnce(&mut Map<St
     of.insert(name.to_owned(), Value::Object(object));
 }
 
-/// The same with a list, to which something is added.
+/// Appends to the list of that name; creates it if missing.
 fn push(of: &mut Map<String, Value>, name: &str, value: Value) {
     let mut list = match of.remove(name) {
         Some(Value::Array(found)) => found,

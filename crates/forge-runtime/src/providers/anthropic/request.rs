@@ -10,7 +10,7 @@ use super::REDACTED;
 use crate::model::{Message, ModelRequest, Thinking, ToolCall, ToolResult};
 use crate::providers::turn_reader::{arguments_to_wire, tool_name_to_wire};
 
-/// Stands for an input without a letter, which a worker may have and this wire refuses.
+/// Replaces an empty input, which a worker may have and this wire refuses.
 const NO_INPUT: &str = "(no input)";
 
 /// Longest name of a call.
@@ -116,7 +116,7 @@ fn said(text: &str, thinking: &[Thinking], calls: &[ToolCall]) -> Vec<Value> {
     blocks
 }
 
-/// What is not sealed comes from another provider, and would be refused.
+/// An unsealed block is from another provider, and would be refused.
 fn thought(block: &Thinking) -> Option<Value> {
     let signature = block.signature.as_deref()?;
     Some(match signature.strip_prefix(REDACTED) {

@@ -40,7 +40,7 @@ enum AnthropicEvent {
         #[serde(default)]
         error: Value,
     },
-    /// `ping`, and what later versions of the protocol add.
+    /// `ping`, and events of later versions of the protocol.
     #[serde(other)]
     Other,
 }
@@ -108,7 +108,7 @@ struct AnthropicUsage {
 }
 
 impl AnthropicUsage {
-    /// Later counts replace earlier ones; what is not repeated stays.
+    /// Later counts replace earlier ones; counts that are not repeated stay.
     fn take(&mut self, later: OptionalCounts<AnthropicUsage>) {
         fn replace(count: &mut TokenCount, later: TokenCount) {
             *count = later.or(*count);
@@ -126,7 +126,7 @@ impl AnthropicUsage {
         );
     }
 
-    /// Here what was read does not count what the cache had or got.
+    /// This wire's input count excludes tokens read from the cache or written to it.
     fn usage(&self) -> Usage {
         let read = self.cache_read_input_tokens.or_zero();
         let written = self.cache_creation_input_tokens.or_zero();
@@ -148,7 +148,7 @@ enum PartialBlock {
     Call {
         id: String,
         tool: String,
-        /// What the block began with; servers that send no pieces put everything there.
+        /// The block's initial value; servers that send no pieces put everything here.
         whole: Value,
         pieces: String,
     },
@@ -178,7 +178,7 @@ impl PartialBlock {
     }
 }
 
-/// What came of a turn so far.
+/// The state of a turn so far.
 #[derive(Debug, Default)]
 pub(in crate::providers) struct AnthropicParser {
     blocks: BTreeMap<u64, PartialBlock>,
@@ -229,8 +229,8 @@ impl AnthropicParser {
         Ok(ReadState::More)
     }
 
-    /// Ends an answer whose last event is missing. What comes after the reason to stop says
-    /// nothing more.
+    /// Ends an answer whose last event is missing. Events after the stop reason carry no further
+    /// content.
     pub(in crate::providers) fn close(&mut self, events: &mut Vec<ModelEvent>) -> ReadState {
         if self.stop.is_none() {
             return ReadState::More;
@@ -360,7 +360,7 @@ struct AnthropicMessage {
     usage: OptionalCounts<AnthropicUsage>,
 }
 
-/// The same in one piece.
+/// Reads an answer in one piece.
 pub(in crate::providers) fn whole(
     body: &str,
     events: &mut Vec<ModelEvent>,

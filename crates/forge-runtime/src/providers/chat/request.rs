@@ -1,8 +1,8 @@
 //! A conversation as a request.
 //!
-//! This wire has no place for sealed thinking and none for "this result is an error": the text
-//! of a result says so itself. Unsealed thinking goes back with the calls it led to, which is
-//! what those who show it ask for, and nowhere else.
+//! This wire has no field for sealed thinking or for "this result is an error": the text of a
+//! result says so itself. Unsealed thinking goes back with the calls it led to, as its vendors
+//! request, and nowhere else.
 
 use serde_json::{Value, json};
 
@@ -12,8 +12,8 @@ use crate::providers::turn_reader::{arguments_to_wire, tool_name_to_wire};
 /// Longest name of a call.
 const NAME_LETTERS: usize = 64;
 
-/// What a limit on an answer is called. The newer name is refused or, worse, not heard by many
-/// servers; the older one is refused by some models, in words that name the other.
+/// The field for the limit on an answer. Many servers refuse the newer name or, worse, ignore it;
+/// some models refuse the older one, with a message that names the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::providers) enum LimitName {
     MaxTokens,

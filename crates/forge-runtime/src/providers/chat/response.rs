@@ -129,7 +129,7 @@ impl ChatUsage {
     }
 }
 
-/// What came of a turn so far.
+/// The state of a turn so far.
 #[derive(Debug, Default)]
 pub(in crate::providers) struct ChatParser {
     thinking: String,
@@ -224,7 +224,7 @@ impl ChatParser {
         }
     }
 
-    /// What it thought is whole as soon as it says or calls something.
+    /// Thinking is complete as soon as the model writes text or makes a call.
     fn thought(&mut self, events: &mut Vec<ModelEvent>) {
         let text = std::mem::take(&mut self.thinking);
         if !text.is_empty() {
@@ -242,7 +242,7 @@ impl ChatParser {
             Some(index) => self.by_index.get(&index).copied(),
             None => self.calls.len().checked_sub(1),
         };
-        // Another id is another call, whatever the index says.
+        // Another id is another call, also under a known index.
         let known = known.filter(|at| {
             let of = &self.calls[*at].id;
             id.is_empty() || of.is_empty() || *of == id
@@ -270,7 +270,7 @@ impl ChatParser {
         match function.arguments {
             None | Some(Value::Null) => {}
             Some(Value::String(text)) => call.arguments.push_str(&text),
-            // Against the protocol, and clear all the same.
+            // Against the protocol, but unambiguous.
             Some(whole @ Value::Object(_)) => call.arguments = whole.to_string(),
             Some(Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
                 return Err(ModelError::Malformed(
@@ -309,7 +309,7 @@ fn stop(reason: &str) -> StopReason {
     }
 }
 
-/// The same in one piece.
+/// Reads an answer in one piece.
 pub(in crate::providers) fn whole(
     body: &str,
     events: &mut Vec<ModelEvent>,

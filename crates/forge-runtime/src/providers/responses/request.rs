@@ -1,4 +1,4 @@
-//! A conversation as a request: a flat list of items. There is no place for "this result is an
+//! A conversation as a request: a flat list of items. This wire has no field for "this result is an
 //! error": the text of a result says so itself.
 
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ fn items(message: &Message, input: &mut Vec<Value>) {
     }
 }
 
-/// What is not sealed is of no use: the provider keeps nothing that it could look up.
+/// Unsealed thinking is useless here: the provider stores none that it could look up.
 fn thought(block: &Thinking) -> Option<Value> {
     let sealed = block.signature.as_deref()?;
     let summary = match block.text.as_str() {

@@ -75,7 +75,7 @@ enum OutputItem {
     Other,
 }
 
-/// An item as it is written, whatever its type is.
+/// An item as it is written, of any type.
 #[derive(Deserialize)]
 struct OutputItemFields {
     #[serde(rename = "type")]
@@ -184,7 +184,7 @@ impl ResponsesUsage {
 /// No place that a server names: it would have to list as many items.
 const ELSEWHERE: u64 = 1 << 63;
 
-/// What is known of one item.
+/// The state of one item.
 #[derive(Debug, Default)]
 struct PartialItem {
     /// Text of it that was handed on.
@@ -193,7 +193,7 @@ struct PartialItem {
     is_done: bool,
 }
 
-/// What came of a turn so far.
+/// The state of a turn so far.
 #[derive(Debug, Default)]
 pub(in crate::providers) struct ResponsesParser {
     items: BTreeMap<u64, PartialItem>,
@@ -256,7 +256,7 @@ impl ResponsesParser {
                     .unwrap_or_else(|| serde_json::json!({"code": code, "message": message}));
                 return Err(provider_error::in_stream(&error));
             }
-            // Everything that is said once more elsewhere, and what is added later.
+            // Repetitions of other events, and events of later versions.
             _ => {}
         }
         if events.len() == before {
@@ -327,7 +327,7 @@ impl ResponsesParser {
         match item {
             OutputItem::Message { content } => {
                 let text: String = content.into_iter().map(OutputPart::into_text).collect();
-                // What was not told piece by piece; a text that differs has been told already.
+                // The part that was not streamed; a text that differs has been passed on already.
                 if let Some(rest) = text.strip_prefix(kept.told.as_str())
                     && !rest.is_empty()
                 {
@@ -366,7 +366,7 @@ impl ResponsesParser {
                 let mut parts: Vec<String> =
                     summary.into_iter().map(OutputPart::into_text).collect();
                 if parts.is_empty() {
-                    // Open models show what they think itself.
+                    // Open models show the thinking itself.
                     let content = content.into_iter().flatten();
                     parts.extend(content.map(OutputPart::into_text));
                 }
@@ -426,7 +426,7 @@ impl ResponsesParser {
             let is_a_call = |kept: &PartialItem| kept.call.is_some();
             let is_taken = self.items.get(&index).is_some_and(is_a_call);
             let place = match item {
-                // Where a call came as events, something else is told to stand.
+                // The streamed call occupies this index, so the item gets another.
                 OutputItem::Message { .. } | OutputItem::Reasoning { .. } if is_taken => {
                     index | ELSEWHERE
                 }
@@ -453,7 +453,7 @@ impl ResponsesParser {
     }
 }
 
-/// The same in one piece.
+/// Reads an answer in one piece.
 pub(in crate::providers) fn whole(
     body: &str,
     events: &mut Vec<ModelEvent>,
