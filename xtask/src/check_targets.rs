@@ -15,8 +15,7 @@ use std::time::Instant;
 
 use crate::failure::{Context, Failure};
 use crate::process;
-use crate::test::EVERYTHING;
-use crate::workspace;
+use crate::workspace::{self, EVERYTHING};
 
 pub(crate) const ABOUT: &str =
     "type-check for macOS from Debian (--if-available: skip where that is impossible)";

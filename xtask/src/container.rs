@@ -13,9 +13,8 @@ use std::process::{Command, Stdio};
 use crate::engine::{Engine, silent};
 use crate::failure::{Context, Failure};
 use crate::process;
-use crate::report::{self, Run};
+use crate::report::{self, Run, support};
 use crate::scratch::Scratch;
-use crate::test_os::support;
 
 /// Watchdog of one container.
 const WATCHDOG_S: u64 = 3600;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::failure::Failure;
 use crate::table::Table;
 
 /// What a host has: for each mechanism nothing, or why it cannot be used.
@@ -171,6 +172,30 @@ impl Run {
     }
 }
 
+/// Splits what the program `support` prints: a table for people, a form feed, and for each
+/// mechanism a line `name TAB reason`, without a reason where it can be used.
+pub(crate) fn support(text: &str) -> Result<(String, Support), Failure> {
+    let (table, lines) = text
+        .split_once('\u{c}')
+        .ok_or_else(|| Failure::new("the support table has no end"))?;
+    let support: Support = lines
+        .trim()
+        .lines()
+        .map(|line| {
+            let (name, why) = line.split_once('\t').unwrap_or((line, ""));
+            (
+                name.to_owned(),
+                Some(why.to_owned()).filter(|why| !why.is_empty()),
+            )
+        })
+        .collect();
+    if support.is_empty() {
+        Err(Failure::new("the support table names no mechanism"))
+    } else {
+        Ok((table.to_owned(), support))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,6 +307,29 @@ landlock    2 passed, 1 FAILED  1 passed
         ] {
             let error = parse(&format!("{PASSED}\n{line}")).expect_err(line);
             assert_eq!(error, format!("line 2: {why}: {line}"));
+        }
+    }
+
+    #[test]
+    fn the_support_table_is_for_people_and_for_us() {
+        let (table, support) =
+            support("landlock yes\nbwrap no\n\u{c}\nlandlock\nbubblewrap\tno user namespaces\n")
+                .expect("a table");
+        assert_eq!(table, "landlock yes\nbwrap no\n");
+        let expected = [
+            (
+                "bubblewrap".to_owned(),
+                Some("no user namespaces".to_owned()),
+            ),
+            ("landlock".to_owned(), None),
+        ];
+        assert_eq!(support, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_support_table_without_mechanisms_is_an_error() {
+        for text in ["", "a table", "a table\n\u{c}\n"] {
+            assert!(support(text).is_err(), "{text:?}");
         }
     }
 }

@@ -14,13 +14,9 @@ use crate::steps::{Outcome, Steps};
 use crate::structure;
 use crate::test_os;
 use crate::tools;
-use crate::workspace;
+use crate::workspace::{self, EVERYTHING};
 
 pub(crate) const ABOUT: &str = "every check: format, clippy, deny, tests, docs, README, sandbox tests, conformance, MCP (--mcp: MCP alone)";
-
-/// What every cargo step is told to look at. The same words everywhere: another choice of
-/// packages would be another choice of features, and another build of everything.
-pub(crate) const EVERYTHING: [&str; 3] = ["--workspace", "--all-features", "--locked"];
 
 /// The steps that `--mcp` runs alone.
 const MCP: &str = "judges of MCP";

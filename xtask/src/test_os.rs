@@ -11,11 +11,10 @@ use std::thread;
 use crate::container;
 use crate::failure::{Context, Failure};
 use crate::process;
-use crate::report::{self, Run, Support};
+use crate::report::{self, Run, support};
 use crate::scratch::Scratch;
 use crate::steps::Outcome;
-use crate::test::EVERYTHING;
-use crate::workspace;
+use crate::workspace::{self, EVERYTHING};
 
 pub(crate) const ABOUT: &str = "sandbox tests on this kernel, as root and as an ordinary user (--full: every case everywhere; --container: there only)";
 
@@ -361,30 +360,6 @@ fn programs(messages: &str) -> BTreeMap<(String, String), PathBuf> {
     found
 }
 
-/// Splits what the program `support` prints: a table for people, a form feed, and for each
-/// mechanism a line `name TAB reason`, without a reason where it can be used.
-pub(crate) fn support(text: &str) -> Result<(String, Support), Failure> {
-    let (table, lines) = text
-        .split_once('\u{c}')
-        .ok_or_else(|| Failure::new("the support table has no end"))?;
-    let support: Support = lines
-        .trim()
-        .lines()
-        .map(|line| {
-            let (name, why) = line.split_once('\t').unwrap_or((line, ""));
-            (
-                name.to_owned(),
-                Some(why.to_owned()).filter(|why| !why.is_empty()),
-            )
-        })
-        .collect();
-    if support.is_empty() {
-        Err(Failure::new("the support table names no mechanism"))
-    } else {
-        Ok((table.to_owned(), support))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,28 +377,5 @@ not json
             PathBuf::from("/t/debug/deps/os-1"),
         )]);
         assert_eq!(programs(messages), expected);
-    }
-
-    #[test]
-    fn the_support_table_is_for_people_and_for_us() {
-        let (table, support) =
-            support("landlock yes\nbwrap no\n\u{c}\nlandlock\nbubblewrap\tno user namespaces\n")
-                .expect("a table");
-        assert_eq!(table, "landlock yes\nbwrap no\n");
-        let expected = [
-            (
-                "bubblewrap".to_owned(),
-                Some("no user namespaces".to_owned()),
-            ),
-            ("landlock".to_owned(), None),
-        ];
-        assert_eq!(support, BTreeMap::from(expected));
-    }
-
-    #[test]
-    fn a_support_table_without_mechanisms_is_an_error() {
-        for text in ["", "a table", "a table\n\u{c}\n"] {
-            assert!(support(text).is_err(), "{text:?}");
-        }
     }
 }

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 
 use crate::failure::Failure;
 
+/// What every cargo step is told to look at. The same words everywhere: another choice of
+/// packages would be another choice of features, and another build of everything.
+pub(crate) const EVERYTHING: [&str; 3] = ["--workspace", "--all-features", "--locked"];
+
 /// The checkout this program was started for. Cargo sets the variable at run time; the value
 /// seen by the compiler would be wrong after the checkout moved.
 pub(crate) fn root() -> PathBuf {
