@@ -1,5 +1,4 @@
-//! What the process was given by its surroundings, taken once: environment,
-//! directories, terminal.
+//! The process environment, read once at the start: variables, directories, terminal.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -27,19 +26,19 @@ pub(crate) struct Ambient {
     pub(crate) state: Option<PathBuf>,
     /// The person's directory for sockets, gone when they log out.
     pub(crate) runtime: Option<PathBuf>,
-    /// Whether what is shown on the terminal may be coloured.
+    /// `true` if output on the terminal may be coloured.
     pub(crate) colour: bool,
     /// Whether the result may be coloured.
     pub(crate) colour_of_result: bool,
-    /// Whether the screen that standard error is does what it is told.
+    /// `true` if stderr is a terminal that supports cursor movement.
     pub(crate) supports_cursor: bool,
     /// Whether the result is seen on a screen.
     pub(crate) stdout_terminal: bool,
-    /// Whether somebody can see a question and type an answer.
+    /// `true` if a person can see a question and type an answer.
     pub(crate) terminal: bool,
     /// Whether any of our three streams is a terminal.
     pub(crate) any_terminal: bool,
-    /// What os-sandbox keeps between runs, and the variables that say where.
+    /// Directories that os-sandbox keeps between runs, each with the variable that names it.
     sandbox_keeps: Vec<(PathBuf, &'static str)>,
     /// The last one made, and the texts that it was made for.
     redactor: Mutex<Option<(Vec<String>, Arc<Redactor>)>>,
@@ -139,8 +138,8 @@ impl Ambient {
         QueueDirs::of(project, self.runtime.as_deref(), self.state.as_deref())
     }
 
-    /// What no worker may reach, whatever a project shows it: who writes there could agree, answer
-    /// and forget in the person's name.
+    /// Returns the paths that no worker may reach, even if a project mounts them: a writer there
+    /// could agree, answer and forget in the user's name.
     pub(crate) fn out_of_reach(&self) -> Vec<ReservedPath> {
         let mut own = Vec::new();
         if let Some(state) = &self.state {
@@ -184,8 +183,8 @@ impl Ambient {
             .collect()
     }
 
-    /// Refuses surroundings in which forge would keep its files where others can change them: a home
-    /// that is no absolute path, and directories of its own that are links or not the person's alone.
+    /// Refuses an environment in which others could change forge's own files: a home that is not an
+    /// absolute path, and directories of forge that are links or that others can write.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         for name in ["HOME", "FORGE_STATE_DIR"] {
             let value = self.var(name).map(Path::new);
@@ -196,7 +195,7 @@ impl Ambient {
             }
         }
         let state = self.state.as_deref();
-        // What lies deeper is looked at where it is used.
+        // Deeper directories are checked where they are used.
         let below = ["runs", "approvals", "git", "http"];
         let own = state
             .into_iter()
@@ -231,9 +230,9 @@ impl Ambient {
         no_input || self.var("FORGE_NO_INPUT").is_some()
     }
 
-    /// What takes our surroundings' secrets, and these texts of a project, out of what models see
-    /// and what is kept. The same one as long as the texts are: what was shown as a placeholder can
-    /// be written back whatever else has become of the configuration meanwhile.
+    /// Returns the redactor of the environment's secrets and of these texts of a project, for
+    /// models and for records. The same texts give the same redactor: a placeholder can be written
+    /// back after any change of the configuration.
     pub(crate) fn redactor(&self, texts: &[String]) -> Arc<Redactor> {
         let mut last = self.redactor.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, redactor)) = last.as_ref()
@@ -249,7 +248,7 @@ impl Ambient {
         made
     }
 
-    /// Why nobody can be asked, if nobody can.
+    /// Returns the reason why no person can be asked, if there is one.
     pub(crate) fn nobody_to_ask(&self, no_input: bool) -> Option<&'static str> {
         if no_input {
             Some("--no-input was given")
@@ -265,7 +264,7 @@ impl Ambient {
     }
 }
 
-/// Whether a variable of this name is by custom one that nobody may see.
+/// `true` if variables of this name hold secrets by custom.
 fn holds_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["_KEY", "_TOKEN", "_SECRET"]

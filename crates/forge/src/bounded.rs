@@ -1,5 +1,5 @@
-//! Reading a file of the person's that may be anything: bounded, never waiting on a
-//! FIFO, and nothing that only looks like a file. open(2) with O_NONBLOCK, then fstat(2) on what was opened.
+//! Reads a file of the user that may be of any type: bounded, never waiting on a FIFO, and regular
+//! files only. open(2) with O_NONBLOCK, then fstat(2) on the open file.
 
 use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Read as _, Result};
@@ -27,8 +27,8 @@ pub(crate) fn read_bytes(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(max_bytes.saturating_add(1))
         .read_to_end(&mut bytes)?;
-    // As in /proc, where the kernel makes up what a file says: our own environment, say, which no
-    // complaint about its text may quote.
+    // As in /proc, where the kernel generates the content: our own environment, for example, which
+    // no error about its text may quote.
     if facts.len() == 0 && !bytes.is_empty() {
         return Err(no_file());
     }

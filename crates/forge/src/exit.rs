@@ -18,7 +18,7 @@ pub(crate) enum ExitKind {
     Negative,
     /// Usage or configuration.
     Usage,
-    /// An approval that nobody could give.
+    /// A call needed an approval, and no person could give it.
     Unanswered,
     /// A key is missing, or its provider does not take it.
     Credentials,
@@ -32,8 +32,8 @@ pub(crate) enum ExitKind {
     ExecRefused,
     /// `exec --fail-on-quarantine`: something was moved to the quarantine.
     Quarantined,
-    /// Whatever the command of `exec` came to (its code, 124, 126, 127, 128 + signal),
-    /// or the signal that stopped forge itself.
+    /// The result of the command of `exec` (its code, 124, 126, 127, 128 + signal), or the signal
+    /// that stopped forge itself.
     Command(u8),
 }
 
@@ -78,8 +78,8 @@ Exit codes:
   125 forge refused or failed before it ran; 126 not executable; 127 not found; 128+N ended
   by signal N";
 
-/// Arguments that cannot be used, or a request for help. Whoever asked for JSON gets it
-/// for this as well, though the flag is then only a word among the others.
+/// Reports unusable arguments, or prints the requested help. A caller that asked for JSON gets JSON
+/// here too, although the flag is still an unparsed word.
 pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
     let words = || std::env::args_os().skip(1).take_while(|word| word != "--");
     let output = |format: &str| {
@@ -89,7 +89,7 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
     };
     let streams = output("stream-json");
     let asked_for_json = streams || output("json") || words().any(|word| word == "--json");
-    // For `exec` 2 could be the command's own; what stops forge before it is 125.
+    // For `exec` 2 could be the command's own code; a failure of forge before it is 125.
     let exit = if words().any(|word| word == "exec") {
         ExitKind::ExecRefused
     } else {
@@ -168,7 +168,7 @@ impl CliError {
         CliError::new(ExitKind::Usage, "usage", message)
     }
 
-    /// What happened, in words.
+    /// Returns the text of the error.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -178,12 +178,12 @@ impl CliError {
         self.code
     }
 
-    /// What to try.
+    /// Returns the hint.
     pub(crate) fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// And this is what to try.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -205,7 +205,7 @@ impl CliError {
         self
     }
 
-    /// The mistakes in configuration files, if that is what it is about.
+    /// Returns the mistakes in configuration files, if the error is about them.
     pub(crate) fn diagnostics(&self) -> Option<&Diagnostics> {
         self.diagnostics.as_ref()
     }
@@ -220,7 +220,7 @@ impl CliError {
         self.code == "mount.unavailable"
     }
 
-    /// The text for an MCP client, which shows it to a model: what is wrong and where,
+    /// Returns the text for an MCP client, which shows it to a model: the problem and its position,
     /// without the values, since those name places of the host.
     pub(crate) fn for_client(&self) -> String {
         if self.is_mount() {
@@ -284,7 +284,7 @@ impl CliError {
                 stderr::print_diagnostic(&escape_lines(&diagnostics.to_string()));
             }
             (None, false) => {
-                // A mistake in a file says what it is by itself.
+                // A mistake in a file describes itself.
                 let message = escape_lines(&self.message);
                 if message.starts_with("error[") {
                     stderr::print_diagnostic(&message);

@@ -16,7 +16,7 @@ mod signals;
 mod state;
 mod topics;
 
-/// How long commands may take to end whose callers are gone.
+/// Time limit for the end of commands whose callers have ended.
 const SETTLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(45);
 
 fn main() -> std::process::ExitCode {
@@ -84,7 +84,7 @@ fn main() -> std::process::ExitCode {
             commands::project::worker::run(&cli.global, args, &ambient)
         }
     };
-    // Nothing that was started outlives us, and what it left is seen to.
+    // No command outlives forge, and leftovers are cleaned up.
     for found in forge_runtime::ContainerSource::wait_for_dropped(SETTLED_WITHIN) {
         output::stderr::print(format!("quarantined: {found}"));
     }

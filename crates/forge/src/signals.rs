@@ -1,8 +1,8 @@
-//! Being told to stop. What is under way is dropped, which ends every command and
-//! leaves a record of every call; then forge ends with 128 and the signal's number.
+//! Signals that stop forge. Running work is dropped, which ends every command and leaves a record
+//! of every call; then forge exits with 128 plus the number of the signal.
 //!
-//! A command on a terminal is another matter: Ctrl-C reaches it as well, and what it
-//! means is the command's to say.
+//! A command on a terminal is an exception: Ctrl-C reaches the command as well, and the command
+//! decides about it.
 
 use std::future::Future as _;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -24,7 +24,7 @@ pub(crate) async fn stop_signal() -> CliError {
     CliError::new(ExitKind::Command(code), "interrupted", "interrupted")
 }
 
-/// Waits for the signals that nobody types, and gives the code to end with.
+/// Waits for the signals that are not typed, and returns the exit code.
 async fn termination_signal() -> u8 {
     tokio::select! {
         () = arrival(SignalKind::terminate()) => 143,
@@ -40,8 +40,8 @@ async fn hangup() {
     }
 }
 
-/// Whether forge was started with SIGHUP ignored. Where that cannot be found out, it counts as
-/// ignored: then the signal does what it always did.
+/// `true` if forge was started with SIGHUP ignored. If the state is unknown it counts as ignored,
+/// and the signal keeps its default effect.
 fn is_hangup_ignored() -> bool {
     const HANGUP: u64 = 1;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -50,8 +50,8 @@ fn is_hangup_ignored() -> bool {
     mask.is_none_or(|mask| mask & HANGUP != 0)
 }
 
-/// Ends when the signal arrives. Never, if it cannot be waited for: then it does what
-/// it always did, and ends the process.
+/// Returns when the signal arrives. If the handler cannot be installed it never returns, and the
+/// signal keeps its default effect: it ends the process.
 async fn arrival(kind: SignalKind) {
     match signal(kind) {
         Ok(mut signal) => {
@@ -61,15 +61,15 @@ async fn arrival(kind: SignalKind) {
     }
 }
 
-/// Being told to stop once a run is over. What takes signals while it goes on stays installed, and
-/// whoever should read the result may never do it: this ends the process, as soon as what has to
-/// be kept is kept and this is dropped.
+/// Ends the process on a signal after a run is over. The handlers of the run stay installed, and
+/// the reader of the result may never read it: this ends the process as soon as the records are
+/// written and this value is dropped.
 pub(crate) struct ExitOnSignal {
     _over: mpsc::Sender<()>,
 }
 
 impl ExitOnSignal {
-    /// Begins to listen. Without a thread there is nobody who does.
+    /// Starts to listen. Without a thread no signal is handled.
     pub(crate) fn listen() -> Self {
         let (over, is_over) = mpsc::channel();
         let (listens, is_listening) = mpsc::channel();
@@ -104,8 +104,8 @@ fn end_by_signal(listens: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) {
     std::process::exit(failure.exit().code().into());
 }
 
-/// Ends a command of `forge exec` when forge is told to stop, so that what it leaves behind is seen
-/// to, and its record has an end.
+/// Kills a command of `forge exec` when a signal stops forge, so that leftovers are cleaned up and
+/// the record has an end.
 pub(crate) struct KillOnSignal(Arc<Mutex<SignalState>>);
 
 #[derive(Default)]

@@ -1,5 +1,5 @@
-//! What `forge help TOPIC` prints. The codes of errors are a closed list: one that is not here
-//! does not get out in a debug build.
+//! The pages of `forge help TOPIC`. The error codes are a closed list: a debug build refuses any
+//! other.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
     ("security", "what is enforced, by what, and what is not"),
 ];
 
-/// The codes that are not about what stands in a project or worker file.
+/// The codes of errors that are not in a project or worker file.
 const CODES: [(&str, &str); 78] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     (

@@ -1,4 +1,4 @@
-//! What is approved, and by whom.
+//! Options for approvals and approvers.
 
 use clap::{Args, ValueEnum};
 

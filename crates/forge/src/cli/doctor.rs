@@ -1,4 +1,4 @@
-//! What `forge doctor` takes.
+//! Options of `forge doctor`.
 
 use clap::Args;
 

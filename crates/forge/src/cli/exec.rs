@@ -1,4 +1,4 @@
-//! What `forge exec` takes.
+//! Options of `forge exec`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What is asked of images for containers.
+//! Options for images of containers.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `forge log` takes.
+//! Options of `forge log`.
 
 use clap::{Args, Subcommand, ValueEnum};
 

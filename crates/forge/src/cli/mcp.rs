@@ -1,4 +1,4 @@
-//! What `forge mcp` takes.
+//! Options of `forge mcp`.
 
 use std::path::PathBuf;
 

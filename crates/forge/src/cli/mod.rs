@@ -1,4 +1,4 @@
-//! Arguments. What they mean is in the commands.
+//! The command line. The commands define its meaning.
 
 mod approvals;
 mod doctor;
@@ -78,13 +78,13 @@ enum ServingCommand {
 }
 
 impl Cli {
-    /// What the arguments of this process mean.
+    /// Parses the arguments of this process.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
         Cli::of(std::env::args_os().collect())
     }
 
     fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        // Whatever is not understood is said by who knows all commands.
+        // The complete parser reports mistakes.
         if arguments.iter().any(|word| word == "mcp" || word == "node")
             && let Ok(ServingCli { global, command }) = ServingCli::try_parse_from(&arguments)
         {
@@ -115,7 +115,7 @@ impl Cli {
         self.global.json || self.global.streams() || by_format
     }
 
-    /// Makes one of what can be said in two ways, and refuses what the command does not do.
+    /// Merges options with two spellings, and refuses options that the command does not have.
     pub(crate) fn settle(&mut self) -> Result<(), CliError> {
         match self.global.output {
             Some(OutputFormat::Json) => self.global.json = true,
@@ -145,8 +145,8 @@ impl Cli {
     }
 }
 
-/// Examples and notes stand before the options in the help of each command: what all commands take
-/// fills a screen of its own.
+/// Puts examples and notes before the options in the help of each command: the global options fill
+/// a screen of their own.
 fn with_examples_first(command: clap::Command) -> clap::Command {
     let names: Vec<String> = command
         .get_subcommands()
@@ -222,7 +222,7 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Whether what happens is written as it happens, for programs.
+    /// `true` if events are written as they happen, for programs.
     pub(crate) fn streams(&self) -> bool {
         self.output == Some(OutputFormat::StreamJson)
     }

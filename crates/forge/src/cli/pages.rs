@@ -1,4 +1,4 @@
-//! What the commands take that print what forge knows about itself.
+//! Options of the commands that print pages about forge itself.
 
 use std::path::PathBuf;
 

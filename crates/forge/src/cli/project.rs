@@ -1,4 +1,4 @@
-//! What is asked of a project's files.
+//! Options of the commands about a project's files.
 
 use std::path::PathBuf;
 

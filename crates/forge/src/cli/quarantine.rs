@@ -1,4 +1,4 @@
-//! What `forge quarantine` takes.
+//! Options of `forge quarantine`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `forge run` takes.
+//! Options of `forge run`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `forge stage` takes.
+//! Options of `forge stage`.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! What `forge tools` takes.
+//! Options of `forge tools`.
 
 use clap::{Args, Subcommand};
 

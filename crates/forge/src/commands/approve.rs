@@ -33,7 +33,7 @@ pub(crate) fn run(
         global,
         place: ambient.queue(&project),
         allow_command: setup::allow_command(&project),
-        // Whoever cannot be asked is shown what there is.
+        // Without a person at the terminal the requests are only shown.
         asks: ambient.terminal && ambient.nobody_to_ask(global.no_input).is_none() && !global.json,
         colour: ambient.colour,
         tty: terminal_name(),
@@ -98,7 +98,7 @@ impl ApprovalClient<'_> {
         let found = self.find(id).await?;
         let text = self.text(&found).await?;
         if self.asks {
-            // Whoever hung up has answered nothing; the request stays open.
+            // A hangup is not an answer; the request stays open.
             if !self.ask(&found, &text).await? {
                 return Ok(ExitKind::Negative);
             }
@@ -110,8 +110,8 @@ impl ApprovalClient<'_> {
         Ok(ExitKind::Done)
     }
 
-    /// An answer without a question: only to exactly what was listed, so only by the whole ID,
-    /// which holds a digest of it.
+    /// Answers without a question: only exactly the listed request, so only by the whole ID, which
+    /// holds a digest of it.
     async fn answer_unasked(
         &self,
         id: &str,
@@ -145,18 +145,18 @@ impl ApprovalClient<'_> {
         let mut seen = HashSet::new();
         loop {
             let (found, _) = client::list(&self.place).await;
-            // What is gone does not come back, and the memory of it is not needed.
+            // A closed request does not come back, so its ID is not needed.
             seen.retain(|id| found.iter().any(|each| &each.request.id == id));
             for each in found {
                 if !seen.insert(each.request.id.clone()) {
                     continue;
                 }
-                // One that ended meanwhile, or one that cannot be shown, is nobody's question.
+                // Requests that ended meanwhile or that cannot be shown are skipped.
                 match client::show(&each).await {
                     Ok(Some(text)) if self.asks => match self.ask(&each, &text).await {
                         Ok(true) => {}
                         Ok(false) => return Ok(ExitKind::Done),
-                        // Somebody else was faster, or the call ended: on to the next.
+                        // Another approver was faster, or the call ended: on to the next.
                         Err(failure) => drop(failure.report(false)),
                     },
                     Ok(Some(text)) if self.global.json => {
@@ -272,7 +272,7 @@ impl ApprovalClient<'_> {
         }
     }
 
-    /// An ID that nobody lists: perhaps it was answered, and whoever had it still knows how.
+    /// Handles an unlisted ID: it may have been answered, and its process still knows the answer.
     async fn closed(&self, id: &str) -> Result<OpenQuestion, CliError> {
         if is_id(id)
             && let Some(how) = client::how_closed(&self.place, id).await

@@ -1,10 +1,9 @@
 //! `forge clean`: empties the ephemeral zones and nothing else.
 //!
-//! Ephemeral is what lies in the zones below `sandbox.root` (seed 002). The root must be a
-//! directory of ours below the project, reached through no link, and hold nothing that makes it
-//! a project or a repository. A project file is written by anybody, so any root but the default
-//! must be typed by the person as well. The zones' own directories stay: a worker that is running
-//! has them open.
+//! Ephemeral files are in the zones below `sandbox.root` (seed 002). The root must be a directory
+//! of ours below the project, reached through no link, and without files that make it a project or
+//! a repository. Anybody can write a project file, so any root but the default must be typed by the
+//! person as well. The zones' own directories stay: a running worker has them open.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -49,7 +48,7 @@ pub(crate) fn run(
         return Ok(ExitKind::Done);
     };
     let mut zones = Vec::new();
-    // What a run has of its own is kept with the run.
+    // A run's own directories are kept with the run.
     for mount in project.ceiling().mounts().filter(|m| !m.awaits_run()) {
         if let Some(removed) = zone(&dir, &project, root, mount, args.dry_run)? {
             zones.push((mount, removed));
@@ -148,7 +147,7 @@ fn in_repository(below: &Path) -> bool {
     below.components().any(|component| match component {
         Component::Normal(name) => name.eq_ignore_ascii_case(".git"),
         Component::Prefix(_) | Component::RootDir | Component::CurDir => false,
-        // Nothing is known of what such a path leads to.
+        // The target of such a path is unknown.
         Component::ParentDir => true,
     })
 }
@@ -158,7 +157,7 @@ fn holds(root: &Path, file: &Path) -> bool {
     file.starts_with(root) || real(file).starts_with(real(root))
 }
 
-/// Whether a person who typed this path means the directory that is open.
+/// `true` if the typed path is the open directory.
 fn is_same(dir: &OwnedFd, typed: &Path) -> bool {
     let there = rustix::fs::stat(typed);
     let open = rustix::fs::fstat(dir);
@@ -168,7 +167,7 @@ fn is_same(dir: &OwnedFd, typed: &Path) -> bool {
     }
 }
 
-/// Empties one zone. None: its directory does not exist.
+/// Empties one zone. `None` if its directory does not exist.
 fn zone(
     root: &OwnedFd,
     project: &Project,

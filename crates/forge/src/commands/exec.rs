@@ -37,7 +37,7 @@ use crate::state::run_dir::RunDir;
 use exec_log::{ExecLog, ExecOutcome};
 use receipt::Receipt;
 
-/// What a person can do about what was taken.
+/// Hint about quarantined files.
 const RESTORE_HINT: &str = "hint: look at it, and move it back: forge quarantine restore PATH";
 
 /// Names the attempt, not the cause of the failure: only the command knows that.
@@ -49,11 +49,11 @@ pub(crate) fn run(
     args: &ExecArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    // Whatever goes wrong before the command runs is 125, configuration included.
+    // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let project =
         setup::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
-    // Before anything runs: what cannot be recorded is not done.
+    // Opened first: a command that cannot be recorded does not run.
     let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
     let prepared = caller_directory(global)
         .and_then(|here| prepare(args, &project, kept.dir(), ambient, &here));
@@ -83,13 +83,13 @@ pub(crate) fn run(
 
 /// Where the command runs.
 enum ExecSite {
-    /// Here, under this plan, with what another one would be made from.
+    /// On this host, under this plan, with the inputs of another plan.
     Here(Plan, Box<LocalContext>),
-    /// In a container, with what is held, in this directory of it.
+    /// In a container, under this grant, in this directory of it.
     Container(NodeContainers, Box<Grant>, String),
 }
 
-/// What a command may do, and the directory that it starts in.
+/// The rights of a command on this host, and its working directory.
 struct LocalContext {
     grant: Grant,
     policy: Policy,
@@ -112,7 +112,7 @@ fn caller_directory(global: &Global) -> Result<PathBuf, CliError> {
     })
 }
 
-/// What commands see the directory as in which the person stands.
+/// Returns the path inside the sandbox of the caller's working directory.
 fn directory_inside(policy: &Policy, here: &Path) -> Result<String, CliError> {
     policy.directory_inside(here).ok_or_else(|| {
         let shown: Vec<String> = policy
@@ -173,7 +173,7 @@ fn prepare(
         ExecutionMode::LocalOnly | ExecutionMode::PreferLocal => Some(plan(args, &grant, &policy)),
         ExecutionMode::PreferDocker | ExecutionMode::DockerRequired => None,
     };
-    // Who names a mechanism of this host means this host.
+    // A named mechanism is one of this host.
     let enough = planned.as_ref().is_some_and(Result::is_ok) || args.mechanism.is_some();
     let unused = |why: &str| Err((why.to_owned(), None));
     let containers = match execution.without_docker() {
@@ -188,7 +188,7 @@ fn prepare(
         Some(plan) => plan.is_ok() && !args.no_os_sandbox,
         None => !args.no_os_sandbox,
     };
-    // Nobody is asked: who types `--no-os-sandbox` has answered.
+    // No question is asked: `--no-os-sandbox` is the answer.
     let usable = RunnerAvailability {
         os,
         docker: containers.is_ok(),
@@ -202,7 +202,7 @@ fn prepare(
             Err((_, None)) | Ok(_) => "run `forge doctor --docker`",
         };
         let hint = match execution.mode() {
-            // No advice against what the project requires.
+            // A hint does not contradict the project's requirements.
             ExecutionMode::DockerRequired => hint.to_owned(),
             ExecutionMode::LocalOnly | ExecutionMode::PreferLocal | ExecutionMode::PreferDocker => {
                 format!(
@@ -236,7 +236,7 @@ fn prepare(
             Ok((ExecSite::Here(plan, Box::new(held)), why))
         }
         RunnerChoice::Confirm(RunnerKind::Docker) => Err(nowhere()),
-        // That there is no sandbox here is the reason, in its own words.
+        // The missing sandbox is the reason, in its own words.
         RunnerChoice::Refuse => match planned {
             Some(Err(refused)) if execution.without_docker().is_some() => Err(refused),
             Some(_) | None => Err(nowhere()),
@@ -356,7 +356,7 @@ fn run_it(
             .stdin(Stdio::Inherit)
             .session(Session::Inherit);
         let command = match global.json {
-            // Standard output is for the object, and what the command prints is in it.
+            // Standard output is for the object, which holds the command's output.
             true => command.stdout(Stdio::Piped).stderr(Stdio::Piped),
             false => command.stdout(Stdio::Inherit).stderr(Stdio::Inherit),
         };
@@ -368,7 +368,7 @@ fn run_it(
             None => command,
         }
     };
-    // Without a terminal nobody types Ctrl-C, and being told to stop means both of us.
+    // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
     let _left = ambient
         .any_terminal
         .then(IgnoredInterrupts::take)
@@ -378,7 +378,7 @@ fn run_it(
     let stops = KillOnSignal::listen(!ambient.any_terminal)
         .map_err(|error| CliError::new(ExitKind::ExecRefused, "signals", error.to_string()))?;
     let mut child = match command(&plan).spawn() {
-        // What was remembered of this machine has been forgotten, so it is looked at once more.
+        // The cached detection was invalidated, so the plan is made again.
         Err(error) if error.kind() == ErrorKind::Enforcement && !args.no_os_sandbox => {
             plan = again()?;
             command(&plan).spawn()
@@ -466,7 +466,7 @@ fn run_it(
     Ok(ExitKind::Command(code))
 }
 
-/// The limit that a command met, with what sets it.
+/// Describes the limit that a command met, and its option.
 fn met(limit: &Exceeded) -> String {
     match limit {
         Exceeded::Wall(_) => format!("{limit} (--timeout)"),
@@ -476,7 +476,7 @@ fn met(limit: &Exceeded) -> String {
     }
 }
 
-/// What became of guards, where it is not what was planned a moment ago.
+/// Prints the guards whose state differs from the plan.
 fn notes(before: &[Entry], now: &Enforcement) {
     for (before, now) in before.iter().zip(&now.promises) {
         let said = before.reason.as_deref().unwrap_or_default();
@@ -494,11 +494,11 @@ fn notes(before: &[Entry], now: &Enforcement) {
 }
 
 fn as_text(enforcement: &Enforcement) -> String {
-    // It has no maps, whose keys could be no strings, and no numbers that JSON has not.
+    // It has no maps with keys other than strings, and no numbers outside JSON.
     serde_json::to_string_pretty(enforcement).unwrap_or_default()
 }
 
-/// What a command printed, for `--json`: the beginning and the end of each stream.
+/// The output of a command for `--json`: the beginning and the end of each stream.
 struct CapturedOutput {
     stdout: Captured,
     stderr: Captured,
@@ -520,8 +520,8 @@ impl CapturedOutput {
     }
 }
 
-/// The same facts as the exit code, so that nobody must guess whose 125 it was, and what the
-/// command printed.
+/// Prints the facts behind the exit code, so that the source of a 125 is known, and the output of
+/// the command.
 fn report(
     exit: &os_sandbox::Exit,
     exceeded: Option<String>,

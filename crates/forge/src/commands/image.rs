@@ -1,5 +1,5 @@
-//! `forge image build`: what goes in is found out, the image is planned to its last byte, and then it
-//! goes to the engine or into a file.
+//! `forge image build`: collects the content, plans the image to its last byte, and gives it to the
+//! engine or writes it into a file.
 
 mod file;
 mod report;
@@ -17,11 +17,11 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::setup::engine;
 
-/// What a container of the image starts.
+/// The command of a container of the image.
 const NODE: [&str; 3] = ["node", "serve", "--stdio"];
-/// A larger base is none that anybody starts for a command.
+/// Largest base, in bytes; no user starts a larger one for a command.
 const MAX_BASE_BYTES: u64 = 32 << 30;
-/// Where what is running says what it has mapped.
+/// The file that lists the mappings of this process.
 const MAPS: &str = "/proc/self/maps";
 
 pub(crate) fn run(
@@ -33,7 +33,7 @@ pub(crate) fn run(
     build(global, args, ambient)
 }
 
-/// The base as a person named it, and what is known of it.
+/// The base image by the user's name for it, and its known properties.
 struct BaseImage {
     name: ImageName,
     image: os_sandbox::docker::Image,
@@ -101,7 +101,7 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
     )
 }
 
-/// This program, with what it needs.
+/// Returns this program with its libraries.
 pub(crate) fn own_program() -> Result<ProgramBundle, CliError> {
     let own = std::env::current_exe().map_err(|error| {
         CliError::new(
@@ -110,7 +110,7 @@ pub(crate) fn own_program() -> Result<ProgramBundle, CliError> {
             format!("where is forge? {error}"),
         )
     })?;
-    // Elsewhere than on Linux there is none, and what runs there goes into no container.
+    // Other systems than Linux have no such file, and their program runs in no container.
     let maps = std::fs::read_to_string(MAPS).unwrap_or_default();
     ProgramBundle::of(&own, &maps).map_err(|error| failed(&error.into()))
 }
@@ -157,7 +157,7 @@ fn spooled(why: &str) -> CliError {
         .hint("TMPDIR names the directory for it, which needs room for the whole image")
 }
 
-/// Gives the image to the engine, and sees what it made of it.
+/// Loads the image into the engine, and reads the result back.
 fn load(engine: &Engine, name: &ImageName, planned: &PlannedImage<'_>) -> Result<(), CliError> {
     let (reader, writer) = std::io::pipe().map_err(|error| failed(&ImageError::Write(error)))?;
     let (loaded, written) = std::thread::scope(|scope| {

@@ -1,12 +1,13 @@
-//! `forge quarantine`: lists what commands created under protected names, and moves it back.
+//! `forge quarantine`: lists files that commands created under protected names, and moves them
+//! back.
 //!
 //! A sweep moves `PATH` of a mount to `.os-sandbox-quarantine/ID/PATH` of the same mount. The
 //! directories above it in the quarantine are not distinguishable from a directory that was taken
-//! itself. So an entry is what is missing in the mount: the walk enters a directory of the
-//! quarantine only if the mount has a directory of that path.
+//! itself. So an entry is the topmost path that is missing in the mount: the walk enters a
+//! directory of the quarantine only if the mount has a directory of that path.
 //!
-//! Everything goes through directory handles, and no link is followed: commands may have written
-//! whatever is there.
+//! All access goes through directory handles, and no link is followed: commands may have written
+//! any content there.
 
 use std::ffi::{CString, OsStr};
 use std::io::Write as _;
@@ -35,7 +36,7 @@ use crate::state::remove_contents::{open_below, remove_contents};
 /// Most entries that are listed.
 const MAX_ENTRIES: usize = 10_000;
 
-/// What git is told about the quarantine, in it.
+/// The ignore rules of git in the quarantine.
 const IGNORE: &str = ".gitignore";
 
 pub(crate) fn run(
@@ -56,7 +57,7 @@ pub(crate) fn run(
     }
 }
 
-/// What is in the quarantines of a project.
+/// The content of the quarantines of a project.
 #[derive(Default)]
 struct QuarantineListing {
     entries: Vec<QuarantinedItem>,
@@ -88,7 +89,7 @@ impl QuarantinedItem {
     }
 
     fn taken_at(&self) -> String {
-        // Up to the year 9999, which is what the format has room for.
+        // Up to the year 9999, the last one of the format.
         rfc3339(UNIX_EPOCH + Duration::from_secs(self.seconds.min(253_402_300_799)))
     }
 
@@ -315,7 +316,7 @@ fn check(chosen: &[&QuarantinedItem]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Moves it, and removes what is empty then.
+/// Moves it back, and removes directories that are empty then.
 fn move_back(entry: &QuarantinedItem) -> rustix::io::Result<()> {
     let mount = rustix::fs::open(&entry.mount, directory_flags(), Mode::empty())?;
     let (Some(name), Some(parent)) = (entry.path.file_name(), entry.path.parent()) else {
@@ -355,7 +356,7 @@ fn remove_empty(mount: &OwnedFd, entry: &QuarantinedItem) {
     }
 }
 
-/// What a person typed, from where they stand. The last name may not exist.
+/// Resolves a typed path from the caller's directory. The last name may not exist.
 fn absolute(global: &Global, path: &Path) -> Result<PathBuf, CliError> {
     let base = global.directory.as_deref().unwrap_or(Path::new("."));
     let typed = std::path::absolute(base.join(path))

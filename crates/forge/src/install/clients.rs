@@ -35,7 +35,7 @@ pub(crate) enum McpClient {
     McpJson,
 }
 
-/// Whom an entry is for.
+/// The users of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scope {
     /// Whoever opens this project: a file in it.
@@ -72,7 +72,7 @@ impl SettingsFormat {
     }
 }
 
-/// The systems whose customs differ.
+/// The operating systems with customs of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OsFamily {
     Linux,
@@ -90,7 +90,7 @@ impl OsFamily {
     }
 }
 
-/// What places are made of.
+/// The inputs from which settings paths are computed.
 #[derive(Debug, Clone)]
 pub(crate) struct SettingsRoots<'a> {
     system: OsFamily,
@@ -172,7 +172,7 @@ impl McpClient {
         }
     }
 
-    /// Whom an entry is for if nobody says.
+    /// Returns the scope of an entry if the user names none.
     pub(crate) fn usual_scope(self) -> Scope {
         match self {
             McpClient::Claude
@@ -271,8 +271,8 @@ impl McpClient {
         }
     }
 
-    /// Returns the client's own command that makes the same entry in the same scope, up to where the
-    /// server's command line follows. `None` if there is no such command: Codex has one, but it
+    /// Returns the client's own command that makes the same entry in the same scope, up to the
+    /// server's command line. `None` if the client has no such command: Codex has one, but it
     /// cannot set `tool_timeout_sec`.
     pub(crate) fn own_command(self, name: &str, scope: Scope) -> Option<Vec<String>> {
         let words: &[&str] = match self {

@@ -1,6 +1,6 @@
-//! One entry into a file that belongs to another user. Whatever the format's own editor did, the
-//! outcome is read again: it must say what the file said before and the entry, and for a new entry
-//! every character that was there, in its order. Otherwise nothing is written.
+//! Puts one entry into a file that belongs to another program. The result of the format's own
+//! editor is parsed again: it must have the old content and the entry, and for a new entry every
+//! old character in its order. Otherwise nothing is written.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::clients::SettingsFormat;
 use super::entry::ServerEntry;
 use super::{json, toml, yaml};
 
-/// What became of the file's text.
+/// The result of an edit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SettingsEdit {
     /// The entry is there already.
@@ -40,7 +40,7 @@ pub(crate) fn edit(
     entry: &ServerEntry,
     replace: bool,
 ) -> Result<SettingsEdit, EditError> {
-    // An editor's mark at the beginning is no part of the text, and stays.
+    // The byte order mark of an editor is not part of the text, and stays.
     let (mark, text) = match old {
         Some(text) => match text.strip_prefix('\u{feff}') {
             Some(rest) => ("\u{feff}", rest),
@@ -108,7 +108,7 @@ fn with(before: &Value, entry: &ServerEntry) -> Value {
     Value::Object(all)
 }
 
-/// Whether every character of `old` that is no white space is in `new`, in the same order.
+/// `true` if `new` has every character of `old` except white space, in the same order.
 fn keeps(old: &str, new: &str) -> bool {
     let mut rest = new.chars();
     old.chars()
@@ -116,7 +116,8 @@ fn keeps(old: &str, new: &str) -> bool {
         .all(|wanted| rest.any(|c| c == wanted))
 }
 
-/// What an entry starts, in a line; nothing else of it, since the rest may hold secrets.
+/// Returns the command of an entry in one line, and nothing else, since other keys may hold
+/// secrets.
 fn command_line(entry: &Value) -> String {
     let mut words: Vec<&str> = Vec::new();
     for key in ["command", "cmd", "url"] {

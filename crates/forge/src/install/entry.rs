@@ -1,4 +1,4 @@
-//! What a client is told: how our server is started, in the words of that client.
+//! The entry of a client: the command that starts our server, in the client's own format.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ pub(crate) struct ServerCommand {
     pub(crate) name: String,
     pub(crate) program: String,
     pub(crate) arguments: Vec<String>,
-    /// What says where forge's own files are, where that is not the usual place: clients pass on
+    /// Variables that name forge's own directories, if they are not the defaults: clients pass on
     /// little of their environment.
     pub(crate) env: Vec<(String, String)>,
 }
@@ -110,8 +110,8 @@ impl ServerEntry {
         )
     }
 
-    /// Whether what is there starts the same server. What the client or a person added or chose
-    /// is theirs.
+    /// `true` if the existing entry starts the same server. Other keys belong to the client or the
+    /// user.
     pub(crate) fn is_like(&self, there: &Value) -> bool {
         self.keys.iter().all(|(key, value)| {
             PREFERENCES.contains(key) && there.get(key).is_some() || there.get(key) == Some(value)

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::edit::EditError;
 use super::entry::ServerEntry;
 
-/// What a client may accept, and no more: what is left is a mistake in any of them.
+/// Accepts the extensions that clients accept, and no other: the rest is a mistake in any of them.
 fn options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,

@@ -1,5 +1,5 @@
-//! The settings of MCP clients: which file, what stands in it (`clients`, `entry`), and how it
-//! gets there without harm to the rest (`edit`, one module a format, and `target`).
+//! The settings of MCP clients: the file and its content (`clients`, `entry`), and edits that leave
+//! the rest intact (`edit`, one module a format, and `settings_file`).
 
 mod clients;
 mod edit;

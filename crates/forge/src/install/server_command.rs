@@ -1,4 +1,4 @@
-//! The server of this directory, as somebody else has to start it.
+//! The command line that starts the server of this directory from another program.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use crate::cli::{ApproverName, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 
-/// What says where our own files are. Clients pass on little of their environment, so what is
-/// set where a person types this has to be told to them.
+/// Variables that name forge's own directories. Clients pass on little of their environment, so
+/// values set in this shell have to be part of the entry.
 pub(crate) const OUR_PLACES: [&str; 3] = ["FORGE_STATE_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
 
 /// The name of this program in PATH.
@@ -18,7 +18,7 @@ const PROGRAM: &str = "forge";
 
 const MAX_NAME_CHARS: usize = 64;
 
-/// For whom an entry names the program and the project.
+/// The users for whom an entry names the program and the project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// This user on this machine: absolute paths, which hold wherever the client starts the server.
@@ -155,7 +155,7 @@ fn own() -> Result<PathBuf, CliError> {
     })
 }
 
-/// As the person who typed it means it.
+/// Resolves a path of the command line.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     // With nothing after it, the dot keeps an empty path from being a mistake.
     let path = if path.as_os_str().is_empty() {

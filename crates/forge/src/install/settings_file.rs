@@ -1,6 +1,6 @@
-//! A file of another program's, read and replaced as a whole. Everything goes through directory
-//! handles and no link is followed below the directory that is ours to name (the home, the
-//! project): a link there leads to a file that nobody mentioned.
+//! A file of another program, read and replaced as a whole. All access goes through directory
+//! handles, and no link is followed below the base directory (the home, the project): a link there
+//! leads to a file that the user did not name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,11 +24,11 @@ pub(crate) struct SettingsFile {
     base: PathBuf,
     dirs: Vec<OsString>,
     name: OsString,
-    /// For what has to be made.
+    /// The permissions of new files and directories.
     scope: Scope,
 }
 
-/// What is there now.
+/// The present content.
 #[derive(Debug)]
 pub(crate) struct SettingsText {
     pub(crate) text: String,
@@ -68,7 +68,7 @@ fn refused<T>(what: impl Into<String>) -> Result<T, SettingsFileError> {
 }
 
 impl SettingsFile {
-    /// None: it is no path to a file below `base`.
+    /// `None` if it is not a path to a file below `base`.
     pub(crate) fn new(place: SettingsPath, scope: Scope) -> Option<Self> {
         let mut dirs = Vec::new();
         for component in place.below.components() {
@@ -94,7 +94,7 @@ impl SettingsFile {
         path
     }
 
-    /// The text that is there; none if there is no such file.
+    /// Returns the present text; `None` if the file does not exist.
     pub(crate) fn read(&self) -> Result<Option<SettingsText>, SettingsFileError> {
         match self.dir(false)? {
             Some(dir) => self.read_in(&dir),
@@ -102,7 +102,7 @@ impl SettingsFile {
         }
     }
 
-    /// Puts `text` in the place of what was `found` before, whole or not at all.
+    /// Replaces the text that was `found` with `text`, atomically.
     pub(crate) fn write(
         &self,
         found: Option<&SettingsText>,
@@ -159,7 +159,7 @@ impl SettingsFile {
         }
     }
 
-    /// The directory that holds the file. None: it is not there, and was not to be made.
+    /// Opens the directory of the file. `None` if it does not exist and `make` is not set.
     fn dir(&self, make: bool) -> Result<Option<OwnedFd>, SettingsFileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut dir = match open(&self.base, flags, Mode::empty()) {
@@ -212,7 +212,7 @@ impl SettingsFile {
         Ok(Some(SettingsText { text, mode }))
     }
 
-    /// A link answers with one of several errors; it is told as what it is.
+    /// Returns the error; the several errors of a link become one.
     fn why(&self, dir: &OwnedFd, name: &OsStr, at: &Path, error: Errno) -> SettingsFileError {
         use std::os::unix::ffi::OsStringExt as _;
         match readlinkat(dir, name, Vec::new()) {

@@ -84,7 +84,7 @@ fn table(table: &dyn TableLike) -> Value {
     Value::Object(pairs)
 }
 
-/// What an item says, to compare. Kinds that JSON does not have become their text.
+/// Converts an item to JSON for comparison. Kinds that JSON does not have become their text.
 fn output(item: &Item) -> Value {
     match item {
         Item::None => Value::Null,

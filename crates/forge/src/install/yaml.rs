@@ -1,6 +1,5 @@
-//! YAML, by lines. No library keeps comments and style, and only two ways of writing the section
-//! occur: a block of its own, and `{}`. Whatever else it is, the check in `edit` finds out that
-//! the outcome does not say what it should.
+//! YAML, by lines. No library preserves comments and style, and only two forms of the section
+//! occur: a block of its own, and `{}`. For any other form the check in `edit` rejects the result.
 
 use serde_json::Value;
 

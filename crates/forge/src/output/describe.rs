@@ -1,5 +1,4 @@
-//! What a grant holds, written out: for `check`, `explain` and `worker`, in words for people and
-//! as JSON.
+//! A grant written out for `check`, `explain` and `worker`: in words for people and as JSON.
 
 use std::sync::Arc;
 
@@ -36,7 +35,7 @@ pub(crate) struct TextLayout {
     pub(crate) colour: bool,
 }
 
-/// What a word of a result means.
+/// The judgement of a word in a result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Tone {
     Good,
@@ -55,7 +54,7 @@ impl Tone {
 }
 
 impl TextLayout {
-    /// Returns the text in the colour of what it means, where there are colours.
+    /// Returns the text in the colour of its tone, if colours are on.
     pub(crate) fn paint(self, text: &str, tone: Tone) -> String {
         let code = match tone {
             _ if !self.colour => return text.to_owned(),
@@ -77,13 +76,13 @@ impl TextLayout {
     }
 }
 
-/// Columns wide enough for their longest cell, two blanks between. On a screen cells are wrapped at
-/// words. Cells hold what files say, so each is made visible here.
+/// Lays out columns as wide as their longest cell, two blanks between. On a screen cells are
+/// wrapped at words. Cells hold text of files, so each is escaped here.
 pub(crate) fn table(rows: &[Vec<String>], indent: &str, layout: TextLayout) -> String {
     arrange(rows, indent, layout, FirstColumn::Wrapped)
 }
 
-/// `Whole` keeps a column as wide as its longest cell, whatever the others need.
+/// `Whole` keeps a column as wide as its longest cell, regardless of the others.
 #[derive(Clone, Copy)]
 enum FirstColumn {
     Wrapped,
@@ -114,7 +113,7 @@ fn arrange(rows: &[Vec<String>], indent: &str, layout: TextLayout, first: FirstC
         .collect()
 }
 
-/// A [`table`] whose first column is a coloured word.
+/// Lays out a [`table`] whose first column is a coloured word.
 pub(crate) fn verdict_table(
     rows: &[(Tone, Vec<String>)],
     indent: &str,
@@ -173,7 +172,8 @@ pub(crate) fn mount_table(
         return format!("{indent}no files\n");
     }
     if layout.width.is_some() && !verbose {
-        // Why: nine columns fit no screen. The name is the path, and any file is no news.
+        // Why: nine columns do not fit a screen. The name is the path, and `any` is the usual value
+        // of FILES.
         let shows_host = layout.width >= Some(WIDE);
         let has_suffixes = grant.mounts().any(|mount| files_of(mount) != "any");
         let shown = |column: usize| match column {
@@ -235,8 +235,8 @@ fn mode(mount: &Mount) -> String {
     }
 }
 
-/// Returns what would be decided about a file of the mount: by the rules for the tool, the mount,
-/// the approval mode and the person's own file together. What is read-only is not asked about.
+/// Returns the decision about a file of the mount: by the rules for the tool, the mount, the
+/// approval mode and the user's own file together. A read-only mount has no decision about writes.
 fn effective(grant: &Grant, mount: &Mount, operation: Operation) -> String {
     if operation != Operation::Read && mount.mode() == Mode::ReadOnly {
         return "-".to_owned();
@@ -326,7 +326,7 @@ pub(crate) fn personal_rules_json(grant: &Grant) -> Value {
         .collect()
 }
 
-/// `shell.allow` and `shell.deny` of everybody on the way, for programs.
+/// Returns `shell.allow` and `shell.deny` of every link of the chain, for programs.
 fn programs_json(rules: &ShellRules) -> Value {
     let lists = rules.programs().map(|programs| {
         json!({
@@ -372,7 +372,7 @@ pub(crate) fn rights(grant: &Grant) -> String {
     text
 }
 
-/// What file tools make of links, full directories, `..` and the disk in one mount.
+/// Describes the rules of file tools for links, full directories, `..` and the disk in one mount.
 pub(crate) fn file_rules(mount: &Mount) -> String {
     let rules = mount.file_rules();
     let links = match rules.hard_links() {
@@ -397,7 +397,7 @@ pub(crate) fn file_rules(mount: &Mount) -> String {
     list.join(", ")
 }
 
-/// What every command is held to besides mounts and network, name and value.
+/// Returns the restrictions of every command besides mounts and network, name and value.
 pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
     let confinement = grant.confinement();
     let sockets = match confinement.unix_sockets() {
@@ -560,7 +560,7 @@ pub(crate) fn tree(branches: &[DelegationNode], entry: &str, layout: TextLayout)
     table(&rows, "", layout)
 }
 
-/// Returns what the approval rules of `caller` say about calls of a worker.
+/// Returns the judgement of `caller`'s approval rules about calls of a worker.
 pub(crate) fn delegation(caller: &Grant, worker: &str) -> Judgement {
     GrantGate::new(caller.clone()).judge(&GateRequest {
         tool: worker,
@@ -649,7 +649,7 @@ pub(crate) fn limits_json(grant: &Grant) -> Value {
     Value::Object(limits.collect())
 }
 
-/// What commands and file tools are held to, for programs.
+/// Returns the restrictions of commands and file tools, for programs.
 pub(crate) fn confinement_json(grant: &Grant) -> Value {
     let confinement = grant.confinement();
     json!({
@@ -745,7 +745,7 @@ fn branch_json(branch: &DelegationNode, caller: Option<&Grant>) -> Value {
     })
 }
 
-/// Whom a worker may call, in words.
+/// Describes the workers that a worker may call.
 pub(crate) fn delegates(worker: &Worker) -> String {
     match worker.delegates() {
         Delegates::None => "nobody".to_owned(),
@@ -772,8 +772,8 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The usable mounts with nothing in them: what may be done to a *name* is answered by the very
-/// code that answers tools, and no directory of the host is opened or made for it.
+/// Opens the usable mounts empty: questions about a *name* go to the code that answers tools, and
+/// no directory of the host is opened or made for them.
 pub(crate) fn mirror(grant: &Grant) -> Result<Option<FileSandbox>, file_sandbox::Error> {
     mirrored(grant, None, |mount| guards(grant, mount))
 }
@@ -870,7 +870,7 @@ pub(crate) fn tools(grant: &Grant) -> Result<Vec<Spec>, String> {
     Ok(specs)
 }
 
-/// Every built-in tool, whoever may use it.
+/// Returns the specs of every built-in tool.
 pub(crate) fn all_tools() -> Result<Vec<Spec>, String> {
     let everything = SandboxPath::parse("/workspace").map_err(|error| error.to_string())?;
     let mount = file_sandbox::Mount::memory(everything, file_sandbox::Mode::ReadWrite);
@@ -887,7 +887,7 @@ pub(crate) fn all_tools() -> Result<Vec<Spec>, String> {
     Ok(specs)
 }
 
-/// Git without any repository: to ask its tools what they are.
+/// Opens git without any repository, to list its tools.
 fn nowhere() -> Result<Arc<dyn GitBackend>, String> {
     let store = StagedStore::in_memory().map_err(|error| error.message().to_owned())?;
     Ok(Arc::new(GitService::new(MemoryRepositories::new(), store)))

@@ -1,5 +1,5 @@
-//! The repositories of a grant and how forge says who is asking, written out: in words for people
-//! and as JSON. Never what a variable holds.
+//! The repositories of a grant and the credentials for them, written out: in words for people and
+//! as JSON. Values of variables are never included.
 
 use sandbox_config::{Grant, Project, Repository};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(crate) fn repositories(grant: &Grant) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Each server, and where what it wants to see comes from.
+/// Returns each server with the source of its credentials.
 pub(crate) fn credentials(project: &Project) -> Vec<(&'static str, String)> {
     let git = project.git();
     let mut rows: Vec<(&'static str, String)> = git

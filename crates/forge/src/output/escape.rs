@@ -1,6 +1,6 @@
-//! What comes from files, names and directories, on its way to a terminal or a log of CI: a
-//! control character repaints the screen, and a line of its own can be a command to who reads
-//! it (`::error::` of GitHub Actions). What is for programs is JSON, or a path as it is.
+//! Escapes text of files, names and directories for a terminal or a log of CI: a control character
+//! repaints the screen, and a line of its own can be a command to the reader (`::error::` of GitHub
+//! Actions). Output for programs is JSON, or a path as it is.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ pub(crate) fn escape_lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// JSON on its way to a terminal, which means what it meant.
+/// Escapes JSON for a terminal without a change of its meaning.
 pub(crate) fn escape_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {

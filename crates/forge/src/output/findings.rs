@@ -118,7 +118,8 @@ pub(crate) fn github(findings: &[Diagnostic]) -> String {
     text
 }
 
-/// What would end the line or the value is written as `%XX`, and what cannot be seen, in words.
+/// Writes characters that would end the line or the value as `%XX`, and invisible characters in
+/// words.
 fn data(text: &str) -> String {
     escape_lines(text).replace('%', "%25").replace('\n', "%0A")
 }

@@ -1,7 +1,7 @@
-//! Asking a person on the terminal, about a call of our own or of another process.
+//! Questions to the person on the terminal, about a call of this or of another process.
 //!
-//! Every value is shown whole and with control characters escaped, a screenful at a time; what is
-//! typed before the end was shown is no answer. Enter, end of input and anything unknown mean no.
+//! Every value is shown whole and with control characters escaped, a screenful at a time; input
+//! typed before the end of the text is discarded. Enter, end of input and anything unknown mean no.
 
 use std::io::{BufRead as _, Write as _};
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_c
 use crate::output::escape::shell_word;
 use crate::output::stderr;
 
-/// More than this nobody reads, so nobody is asked to agree to it: the longest difference, with
-/// what is not seen in it written out, and what is said beside it.
+/// A person does not read more than this, so longer requests are refused: the longest difference
+/// with its invisible characters written out, and the text around it.
 pub(crate) const MAX_SHOWN_BYTES: usize = 8 * 1024 * 1024;
 
 /// Where values begin; a row that goes on begins behind it, so that no value can look like a
 /// line of ours.
 const CONTINUED: &str = "            ";
 
-/// What may be answered.
+/// The kind of a question, which determines the possible answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptKind {
     /// A call, once or as often as it is asked until forge ends; and with it everything else that
@@ -43,7 +43,7 @@ impl PromptKind {
         }
     }
 
-    /// What else a key does before the end.
+    /// Describes the keys that work before the last page.
     fn turning() -> &'static str {
         // It may be long, and a terminal scrolls back.
         "Enter shows them, e all at once, n says no"
@@ -87,8 +87,7 @@ pub(crate) struct TerminalApprover {
     colour: bool,
     /// The command that keeps a yes as a rule; `None` if it is not to be named.
     allow_command: Option<String>,
-    /// One question at a time, whoever asks. Holds whether the person has said yes to everything
-    /// that asks.
+    /// Serialises the questions. `true` if the person has agreed to everything that asks.
     turn: tokio::sync::Mutex<bool>,
 }
 
@@ -110,7 +109,7 @@ impl TerminalApprover {
 
 /// Returns how the person would not be asked this again, where rules are enough for that.
 pub(crate) fn allow_hint(command: &str, rules: &[String]) -> Option<String> {
-    // What a person types is what they read.
+    // A rule is printed only if its printed form is the rule itself.
     let is_readable = |rule: &String| escape_controls(rule) == rule.as_str();
     if rules.is_empty() || !rules.iter().all(is_readable) {
         return None;
@@ -122,7 +121,7 @@ pub(crate) fn allow_hint(command: &str, rules: &[String]) -> Option<String> {
     ))
 }
 
-/// Who answered, where the person answered everything at once.
+/// The approver in the record, where the person agreed to everything at once.
 const TO_ALL: &str = "a person at the terminal, by [a] everything that asks";
 
 impl Approver for TerminalApprover {
@@ -182,7 +181,7 @@ impl Approver for TerminalApprover {
     }
 }
 
-/// What a person typed.
+/// The answer of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PromptAnswer {
     /// Yes, this call.
@@ -202,7 +201,7 @@ pub(crate) enum PromptAnswer {
     HungUp,
 }
 
-/// Why nobody can be asked about this, if it is too long to be read.
+/// Returns the reason why no person is asked, if the text is too long.
 pub(crate) fn too_long(text: &str) -> Option<String> {
     (text.len() > MAX_SHOWN_BYTES).then(|| {
         format!(
@@ -221,12 +220,12 @@ pub(crate) fn ask(
     offered: PromptKind,
 ) -> std::io::Result<PromptAnswer> {
     let _held = stderr::hold();
-    // None: longer than a clock can say.
+    // `None` if the span exceeds the clock.
     let until = Instant::now().checked_add(approval_timeout);
     let (columns, height) = size();
     let rows = rows(text, columns, colour);
     let page = height.saturating_sub(2).max(4);
-    // A bell: whoever does something else meanwhile hears that a question waits.
+    // A bell, so that a person who does something else hears it.
     write("\x07\n")?;
     let mut left = rows.as_slice();
     while left.len() > page {
@@ -253,7 +252,7 @@ pub(crate) fn ask(
     }
     write(&lines(left))?;
     loop {
-        // An answer to what was shown cannot have been typed before it was.
+        // An answer typed before the text was shown is discarded.
         let _not_a_terminal = tcflush(std::io::stdin(), QueueSelector::IFlush);
         write(offered.keys())?;
         match typed(until)? {
@@ -288,7 +287,7 @@ fn answer_of(line: &str, offered: PromptKind) -> ParsedAnswer {
     }
 }
 
-/// What stands behind the `n`.
+/// Returns the text behind the `n`.
 fn reason_of(line: &str) -> Option<String> {
     let rest = line.trim().strip_prefix(['n', 'N'])?;
     let reason = rest.strip_prefix(char::is_whitespace)?.trim();
@@ -331,7 +330,7 @@ fn rows(text: &str, columns: usize, colour: bool) -> Vec<String> {
     rows
 }
 
-/// Whatever is not ASCII may be two cells wide.
+/// Any character outside ASCII may be two cells wide.
 fn cells_of(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }
@@ -365,8 +364,7 @@ fn lines(rows: &[String]) -> String {
     rows.iter().flat_map(|row| [row.as_str(), "\n"]).collect()
 }
 
-/// Writes at once. Whoever ends forge meanwhile has something to say as well, so the screen is
-/// not held.
+/// Writes at once. The screen is not held, so that a message about the end of forge can appear.
 fn write(text: &str) -> std::io::Result<()> {
     let mut screen = std::io::stderr().lock();
     screen.write_all(text.as_bytes())?;
@@ -381,7 +379,8 @@ enum InputLine {
 
 /// One line, in time.
 fn typed(until: Option<Instant>) -> std::io::Result<InputLine> {
-    // A terminal is ready when a line is; whoever reads earlier would take the next answer too.
+    // A terminal is ready when a line is complete; an earlier read would consume the next answer
+    // too.
     if !ready(until)? {
         return Ok(InputLine::Silence);
     }
@@ -390,7 +389,7 @@ fn typed(until: Option<Instant>) -> std::io::Result<InputLine> {
     if read == 0 {
         return Ok(InputLine::End);
     }
-    // What is no text is unknown, and so it is a no.
+    // Invalid text is an unknown answer, and so a no.
     Ok(InputLine::Text(String::from_utf8_lossy(&line).into_owned()))
 }
 

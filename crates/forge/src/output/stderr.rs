@@ -1,9 +1,7 @@
-//! Everything that is said to the person beside the result. A standard error that is
-//! closed or full must not change what forge does or how it ends, so what cannot be
-//! written is dropped; `eprintln!` would panic instead.
+//! Messages to the person besides the result. A closed or full standard error must not change
+//! forge's behaviour or exit code, so failed writes are dropped; `eprintln!` would panic instead.
 //!
-//! While a view of a run moves on the screen, lines go through it, and who wants to ask something
-//! has it stand still.
+//! While the view of a run is on the screen, lines go through it, and questions hold it.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -92,7 +90,7 @@ fn painted(text: &str) -> String {
 pub(crate) fn shown_by(live: &Arc<LiveView>) {
     static PANICS: Once = Once::new();
     *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(live));
-    // What a panic says would be written into the view.
+    // The message of a panic would be written into the view.
     PANICS.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -109,7 +107,7 @@ pub(crate) fn shown_by(live: &Arc<LiveView>) {
     });
 }
 
-/// From now on the screen is nobody's.
+/// Detaches the view from the screen.
 pub(crate) fn shown_by_nobody() {
     *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
@@ -135,7 +133,7 @@ impl Drop for ScreenHold {
     }
 }
 
-/// Columns and rows of the screen; what is usual where it does not say.
+/// Returns columns and rows of the screen; the usual size if it is unknown.
 pub(crate) fn size() -> (u16, u16) {
     let size = tcgetwinsize(std::io::stderr()).ok();
     let of = |found: Option<u16>, usual| found.filter(|found| *found > 0).unwrap_or(usual);

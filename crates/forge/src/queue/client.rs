@@ -1,4 +1,4 @@
-//! The approver's end: who has open requests, and what becomes of an answer.
+//! The approver's side: finds open requests and sends answers.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::FileTypeExt as _;
@@ -13,7 +13,7 @@ use super::protocol::{self, MAX_RESPONSE_BYTES, QuestionSummary, QueueRequest, Q
 use super::server::remove_if_dead;
 use super::{QueueDirs, dirs, is_id, is_text_of};
 
-/// How long a process may take to say what it wants. One that is stopped says nothing.
+/// Time limit for a process to send its response. A stopped process sends nothing.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open request, and where it is answered.
@@ -24,7 +24,7 @@ pub(crate) struct OpenQuestion {
     pub(crate) request: QuestionSummary,
 }
 
-/// Everything that is open in a project, oldest first, and what could not be looked at.
+/// Returns everything open in a project, oldest first, and the directories that could not be read.
 pub(crate) async fn list(place: &QueueDirs) -> (Vec<OpenQuestion>, Vec<String>) {
     let (dirs, mut not_used) = place.existing();
     let mut conversations = JoinSet::new();
@@ -82,7 +82,7 @@ pub(crate) async fn show(found: &OpenQuestion) -> Result<Option<String>> {
     }
 }
 
-/// Answers, and says what became of it.
+/// Sends an answer, and returns the queue's response.
 pub(crate) async fn answer(found: &OpenQuestion, ask: &QueueRequest) -> Result<QueueResponse> {
     match exchange(&found.socket, ask).await {
         Ok((told, _)) => Ok(told),

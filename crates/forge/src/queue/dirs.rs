@@ -1,6 +1,6 @@
-//! Where a project's queue is: directories that only this user can look into. Whoever could put
-//! a socket there could pose as forge, and whoever could read there could see every request, so
-//! a directory that is a link, somebody else's or open to others is not used at all.
+//! The directories of a project's queue, which only this user can read. A process that can create a
+//! socket there could pose as forge, and one that can read there could see every request. So a
+//! directory is not used if it is a link, has another owner or is open to others.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
@@ -23,8 +23,8 @@ pub(crate) struct QueueDirs {
     found_only: Vec<PathBuf>,
 }
 
-/// While it is held, forge processes of this project know that somebody waits for requests. A
-/// lock of the kernel's: whoever is killed holds nothing any more.
+/// While this is held, forge processes of this project know that an approver is waiting. It is a
+/// kernel lock, so a killed process releases it.
 #[derive(Debug)]
 pub(crate) struct ApproverLock {
     path: PathBuf,
@@ -42,7 +42,7 @@ impl QueueDirs {
         hash.truncate(HASH_CHARS);
         let below = |base: PathBuf| base.join(&hash);
         let uid = rustix::process::geteuid().as_raw();
-        // A terminal without the variable still finds what a desktop session has asked.
+        // A terminal without the variable still finds the requests of a desktop session.
         let usual = PathBuf::from(format!("/run/user/{uid}"));
         let runtime = runtime.filter(|dir| dir.is_absolute() && is_private(dir).is_ok());
         let own: Vec<PathBuf> = runtime
@@ -86,7 +86,7 @@ impl QueueDirs {
         (good, bad)
     }
 
-    /// Says that somebody waits for requests, as long as the result lives.
+    /// Announces a waiting approver for as long as the result lives.
     pub(crate) fn watch(&self) -> Result<ApproverLock> {
         // The last one is the one that every terminal of the user agrees on.
         let dir = self
@@ -101,14 +101,14 @@ impl QueueDirs {
             .create_new(true)
             .mode(0o600)
             .open(&new)?;
-        // Locked before it has its name: who finds one without a lock finds a leftover.
+        // Locked before it gets its name: a file without a lock is a leftover.
         file.lock()?;
         let path = dir.join(format!("{name}.watch"));
         std::fs::rename(&new, &path)?;
         Ok(ApproverLock { path, _lock: file })
     }
 
-    /// Whether somebody waits for requests.
+    /// `true` if an approver is waiting.
     pub(crate) fn is_watched(&self) -> bool {
         let Some(dir) = self.own.last() else {
             return false;
@@ -144,7 +144,7 @@ impl Drop for ApproverLock {
 
 /// The files of a directory with this extension; none if it cannot be read.
 pub(super) fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
-    /// More than this nobody starts; a directory of junk must not hold us up.
+    /// No user starts more processes than this; a directory of junk must not block forge.
     const MAX_FILES: usize = 1024;
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries

@@ -1,7 +1,7 @@
-//! Requests for approval that are answered from another terminal (`forge approve`). A process
-//! that has to ask opens a socket in a directory of the project that only this user can use; an
-//! approver connects, is shown the request whole, and answers it. Nothing outlives the process:
-//! a socket whose process is gone is a leftover, and goes with the next one.
+//! Approval requests that are answered from another terminal (`forge approve`). A process with a
+//! request opens a socket in a directory of the project that only this user can use; an approver
+//! connects, gets the whole request, and answers it. Nothing outlives the process: the socket of an
+//! ended process is a leftover, which the next process removes.
 
 pub(crate) mod client;
 mod dirs;
@@ -28,19 +28,19 @@ const ANSWER_LIFETIME: Duration = Duration::from_secs(30 * 60);
 /// Most characters of a summary, which is to choose by and not to agree to.
 const MAX_WHAT_CHARS: usize = 160;
 
-/// What happens to a request when nobody watches the queue.
+/// The treatment of a request while no approver is connected.
 #[derive(Debug, Clone)]
 pub(crate) enum WhenUnattended {
-    /// Nobody is asked, for this reason.
+    /// The request is refused with this reason.
     Refuse(String),
     /// The call waits all the same.
     Wait,
-    /// The call fails at once, and the question stays open: the same call goes ahead once
-    /// somebody has agreed.
+    /// The call fails at once, and the question stays open: the same call succeeds after an
+    /// approval.
     Keep,
 }
 
-/// Asks whoever runs `forge approve` in this project.
+/// Sends requests to `forge approve` in this project.
 #[derive(Debug)]
 pub(crate) struct Queue {
     place: QueueDirs,
@@ -123,8 +123,7 @@ impl Queue {
         match tokio::time::timeout(self.approval_timeout, &mut receiver).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => {
-                // Whoever answers from here on is told that it came too late; whoever was
-                // faster by a hair is heard.
+                // A later answer is rejected as too late; one that arrived just before is accepted.
                 waiting.end();
                 match (receiver.try_recv(), &self.absent) {
                     (Ok(answer), _) => answer,
@@ -237,7 +236,7 @@ fn too_many() -> ApprovalAnswer {
     }
 }
 
-/// Whether `text` is what `id` names.
+/// `true` if `id` names this `text`.
 pub(crate) fn is_text_of(id: &str, text: &str) -> bool {
     id.rsplit('-').next() == Some(short_digest(&text_digest(text)))
 }
@@ -249,7 +248,7 @@ pub(crate) fn is_id(text: &str) -> bool {
     parts.iter().map(|part| part.len()).eq([11, 16, 16]) && parts.iter().all(hex)
 }
 
-/// Of the text that a person agrees to, which whoever shows it can check.
+/// Hashes the text of the approval, so that an approver can verify it.
 fn text_digest(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
@@ -271,7 +270,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The standard library takes the keys from the system and gives them to nobody.
+/// The standard library takes the keys from the system and does not publish them.
 fn random() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }

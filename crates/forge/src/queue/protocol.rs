@@ -1,5 +1,5 @@
-//! What goes over a queue's socket: one line of JSON there, one back. Lines have a bound, since
-//! whoever is at the other end may be anything.
+//! The messages on a queue's socket: one line of JSON for the request, one for the response. Lines
+//! are bounded, since the peer may be any program.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _,
 };
 
-/// Most bytes of what is asked of a queue.
+/// Longest request, in bytes.
 pub(super) const MAX_REQUEST_BYTES: u64 = 16 * 1024;
 
-/// Most bytes of what a queue says: the longest text, each character escaped, and some.
+/// Longest response, in bytes: the longest text with each character escaped, and some more.
 pub(super) const MAX_RESPONSE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// What an approver asks of a queue.
+/// A request of an approver.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum QueueRequest {
-    /// What is open?
+    /// Lists the open requests.
     List,
     /// One request, whole.
     Show {
@@ -60,11 +60,11 @@ impl ApprovalDecision {
     }
 }
 
-/// What a queue says.
+/// A response of a queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum QueueResponse {
-    /// What is open.
+    /// The open requests.
     Open {
         /// Oldest first.
         requests: Vec<QuestionSummary>,
@@ -73,17 +73,17 @@ pub(crate) enum QueueResponse {
     Request {
         /// In short.
         request: QuestionSummary,
-        /// Exactly what a person has to be shown.
+        /// Exactly the text to show to the person.
         text: String,
     },
     /// The answer was taken.
     Taken,
-    /// Somebody was faster.
+    /// Another approver was faster.
     Already {
-        /// Who, and what they said.
+        /// Its identity and its answer.
         how: String,
     },
-    /// There is no such request, or not any more.
+    /// The request is unknown or closed.
     Unknown,
     /// It could not be understood.
     Unreadable {
@@ -99,11 +99,11 @@ pub(crate) struct QuestionSummary {
     pub(crate) id: String,
     /// Milliseconds since 1970, when it was asked.
     pub(crate) at_ms: u64,
-    /// Who asks.
+    /// The worker that makes the call.
     pub(crate) worker: String,
     /// The tool.
     pub(crate) tool: String,
-    /// What it would do, cut where it is long.
+    /// The effect of the call, shortened.
     pub(crate) what: String,
     /// Whether the call waits for the answer.
     pub(crate) waiting: bool,

@@ -1,5 +1,5 @@
-//! The socket of one process. Whoever connects is this user, or is not listened to; says one
-//! thing, in a bounded line and in a few seconds; and is told one thing.
+//! The socket of one process. Connections of other users are dropped. A client sends one bounded
+//! line within a few seconds, and gets one line back.
 
 use std::io::{ErrorKind, Result};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -33,21 +33,21 @@ pub(super) struct QueueServer {
     task: JoinHandle<()>,
 }
 
-/// Who is at the other end, as the kernel says.
+/// The peer process, as the kernel reports it.
 struct Peer {
     uid: u32,
     pid: Option<i32>,
 }
 
 impl QueueServer {
-    /// Opens a socket in `dir`, and sweeps away what killed processes left there.
+    /// Opens a socket in `dir`, and removes the leftovers of killed processes.
     pub(super) fn start(dir: &Path, table: Arc<Mutex<QuestionTable>>) -> Result<Self> {
         sweep(dir);
         let name = format!("{:016x}", random());
         let new = dir.join(format!(".new-{name}"));
         let listener = UnixListener::bind(&new)?;
         std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600))?;
-        // It gets its name when somebody listens: who finds one and is refused finds a leftover.
+        // It gets its name when it is listening: a socket that refuses connections is a leftover.
         let path = dir.join(format!("{name}.sock"));
         std::fs::rename(&new, &path)?;
         let task = tokio::spawn(accept(listener, table));
@@ -67,7 +67,7 @@ impl Drop for QueueServer {
     }
 }
 
-/// Removes sockets that nobody listens at, and what was never given a name.
+/// Removes sockets without a listener, and sockets that never got their name.
 fn sweep(dir: &Path) {
     for path in dirs::files(dir, "sock") {
         remove_if_dead(&path);
@@ -87,13 +87,13 @@ fn sweep(dir: &Path) {
     }
 }
 
-/// Removes a socket if nobody listens at it.
+/// Removes a socket without a listener.
 pub(super) fn remove_if_dead(path: &Path) {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
     if !is_socket {
         return;
     }
-    // Never waits: a listener whose backlog is full is alive.
+    // Does not block: a listener with a full backlog is alive.
     let refused = connect_now(path);
     if refused.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
         let _gone_already = std::fs::remove_file(path);
@@ -112,7 +112,7 @@ async fn accept(listener: UnixListener, table: Arc<Mutex<QuestionTable>>) {
     let slots = Arc::new(Semaphore::new(MAX_CONVERSATIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // No descriptors left, say. Somebody may return one.
+            // For example, all descriptors are in use. One may be closed soon.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -122,7 +122,7 @@ async fn accept(listener: UnixListener, table: Arc<Mutex<QuestionTable>>) {
         };
         let table = Arc::clone(&table);
         tokio::spawn(async move {
-            // Whatever goes wrong in a conversation is the other's loss.
+            // A failed conversation concerns its client only.
             let _lost = converse(stream, &table).await;
             drop(slot);
         });
@@ -196,7 +196,8 @@ fn respond(table: &Mutex<QuestionTable>, ask: QueueRequest, peer: &Peer) -> Queu
     }
 }
 
-/// Who answered, for the record. User and process are the kernel's word; the terminal is theirs.
+/// Describes the approver for the record. User and process come from the kernel, the terminal from
+/// the client.
 fn by(peer: &Peer, tty: Option<&str>) -> String {
     let mut by = format!("a person at forge approve (uid {}", peer.uid);
     if let Some(pid) = peer.pid {

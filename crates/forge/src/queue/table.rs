@@ -1,5 +1,4 @@
-//! The open requests of one process, and what was answered. No sockets and no clock here: time is
-//! handed in.
+//! The open requests of one process, and the answers. Pure: no sockets and no clock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ pub(super) const MAX_REQUESTS: usize = 256;
 /// Most bytes of all their texts.
 pub(super) const MAX_TEXTS_BYTES: usize = 16 * 1024 * 1024;
 
-/// How many answers are remembered, to tell whoever comes second.
+/// Number of remembered answers, for approvers that come second.
 const MAX_CLOSED: usize = 256;
 
 /// A request as a person sees it.
@@ -35,9 +34,9 @@ pub(super) struct QueuedQuestion {
 enum QuestionState {
     /// A call waits for it.
     Waiting(oneshot::Sender<ApprovalAnswer>),
-    /// Nobody waits; the answer is kept for the call's return.
+    /// No call is waiting; the answer is kept for its repetition.
     Open,
-    /// Answered while nobody waited.
+    /// Answered while no call was waiting.
     Answered(ApprovalAnswer),
 }
 
@@ -51,7 +50,7 @@ struct QuestionEntry {
 /// Why an answer was not taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AnswerRejected {
-    /// There is no such request, or not any more.
+    /// The request is unknown or closed.
     Unknown,
     /// It was answered before.
     Already(String),
@@ -65,16 +64,16 @@ pub(super) struct QuestionTable {
 }
 
 impl QuestionTable {
-    /// Forgets what nobody waits for and nobody came back to.
+    /// Removes the expired questions without a waiting call.
     pub(super) fn expire(&mut self, now: Instant) {
         self.entries.retain(|entry| match entry.state {
-            // Whoever waits takes it away.
+            // The waiting call removes it.
             QuestionState::Waiting(_) => true,
             QuestionState::Open | QuestionState::Answered(_) => entry.until > now,
         });
     }
 
-    /// What was answered meanwhile to exactly this question; gives it once.
+    /// Removes and returns the answer to exactly this question.
     pub(super) fn take_answer(&mut self, digest: &str) -> Option<ApprovalAnswer> {
         let at = self.entries.iter().position(|entry| {
             entry.question.digest == digest && matches!(entry.state, QuestionState::Answered(_))
@@ -85,8 +84,8 @@ impl QuestionTable {
         }
     }
 
-    /// Opens a question that nobody waits for, and gives its ID; an equal one keeps the ID that
-    /// a person may have been told already. None: there are too many.
+    /// Opens a question without a waiting call, and returns its ID. An equal question keeps its ID,
+    /// which a person may know already. `None` if the table is full.
     pub(super) fn open(&mut self, question: QueuedQuestion, until: Instant) -> Option<String> {
         let known = self.entries.iter_mut().find(|entry| {
             entry.question.digest == question.digest && matches!(entry.state, QuestionState::Open)
@@ -98,7 +97,7 @@ impl QuestionTable {
         self.push(question, until, QuestionState::Open)
     }
 
-    /// Opens a question that a call waits for. None: there are too many.
+    /// Opens a question with a waiting call. `None` if the table is full.
     pub(super) fn wait(
         &mut self,
         question: QueuedQuestion,
@@ -157,7 +156,7 @@ impl QuestionTable {
         }
     }
 
-    /// Takes an answer: the first one counts. One that nobody waits for is kept until `keep`.
+    /// Stores an answer: the first one counts. Without a waiting call it is kept until `keep`.
     pub(super) fn answer(
         &mut self,
         id: &str,

@@ -5,9 +5,9 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::output::escape::escape;
 
-/// One line of somebody else's text, in which everything is seen. What ordinary text holds beside
-/// letters (a tab, a space that does not break, the selector behind an emoji) is shown as plainly
-/// as a grid of cells can.
+/// Escapes one line of foreign text so that every character is visible. Harmless characters (a tab,
+/// a non-breaking space, the selector after an emoji) are shown as plainly as a grid of cells
+/// allows.
 pub(super) fn clean(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     for c in line.chars() {

@@ -1,11 +1,11 @@
 //! A run for programs: `--output stream-json`, one object a line on standard output.
 //!
-//! The types of the lines are ours, not a provider's, and have a number that changes with what
-//! they mean. The last line is always the result, however the run ended.
+//! The types of the lines are forge's own, not a provider's, and carry a version that changes with
+//! their meaning. The last line is always the result, however the run ended.
 //!
-//! A thread writes the lines, so that a reader that stands still does not hold up the run, its
-//! limits and its end. What it leaves unread is kept, up to a bound; beyond that pieces of text are
-//! left out, and it is said how many.
+//! A thread writes the lines, so that a reader that stands still does not block the run, its limits
+//! and its end. Unread lines are kept up to a bound; beyond it pieces of text are dropped and
+//! counted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{IsTerminal as _, Write as _};
@@ -25,7 +25,7 @@ pub(crate) const SCHEMA: &str = include_str!("events.schema.json");
 
 /// Changes when a line that was there means something else, or is not there any more.
 const VERSION: u64 = 1;
-/// What a reader may leave unread.
+/// Bound on unread lines, in bytes.
 const MAX_UNREAD_BYTES: usize = 64 * 1024 * 1024;
 /// How long a reader that stands still holds up the end of a run that was stopped.
 const READER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ struct StreamState {
     error: Option<std::io::Error>,
 }
 
-/// What a run starts with.
+/// The parameters of a run.
 pub(crate) struct RunStart<'a> {
     pub(crate) worker: &'a str,
     pub(crate) model: &'a str,
@@ -61,7 +61,7 @@ pub(crate) struct RunStart<'a> {
     pub(crate) run: &'a Path,
 }
 
-/// What it came to.
+/// The result of a run.
 pub(crate) struct RunResult<'a> {
     pub(crate) exit_code: u8,
     pub(crate) report: Option<&'a RunReport>,
@@ -71,7 +71,7 @@ pub(crate) struct RunResult<'a> {
 }
 
 impl EventStream {
-    /// Begins to write. Without a thread there is no stream, and no run.
+    /// Starts the writer. Without a thread the stream, and so the run, fails.
     pub(crate) fn start() -> std::io::Result<Arc<Self>> {
         let stream = Arc::new(EventStream {
             state: Mutex::default(),
@@ -165,7 +165,7 @@ impl EventStream {
     ///
     /// # Errors
     ///
-    /// What kept it from being written.
+    /// Fails if standard output cannot be written.
     pub(crate) fn end(&self, outcome: &RunResult<'_>) -> std::io::Result<()> {
         self.push(result(outcome));
         let mut state = self.lock();
@@ -243,7 +243,7 @@ impl EventStream {
             drop(stdout);
             state = self.lock();
             if let Err(error) = written {
-                // Nobody reads it; the run goes on to its end, which says so.
+                // The reader has gone; the run continues, and its end reports this.
                 state.error = Some(error);
                 return;
             }
@@ -281,7 +281,7 @@ pub(crate) fn failed(failure: &CliError) {
         run: None,
         error: Some(failure),
     };
-    // Who does not read this reads the line on standard error.
+    // A caller that does not read this reads the line on standard error.
     let _ = writeln!(std::io::stdout().lock(), "{}", result(&outcome));
 }
 
@@ -414,7 +414,7 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             json!({"calls": calls, "tokens": tokens}),
         ),
         RunEvent::Ended { caller, end, .. } => with("worker_ended", caller, json!({"end": end})),
-        // What a model is told to be is for the transcript.
+        // The system prompt is for the transcript.
         RunEvent::Prepared { .. } => None,
         RunEvent::Warning { text } => Some(json!({"type": "warning", "text": text})),
     }

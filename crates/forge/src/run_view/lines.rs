@@ -1,5 +1,5 @@
-//! What is said, as lines and rows: whose it is by how far it is indented, and by a name where
-//! workers take turns; what it is by a mark, so that no model's text can look like a line of ours.
+//! Lines of the view as rows: indentation and, where workers alternate, a name show the worker; a
+//! mark shows the kind, so that no model's text can look like a line of forge.
 
 use super::cells::{cells, clean, fit, wrap};
 use super::run::{LineKind, ViewLine};
@@ -23,7 +23,7 @@ pub(super) struct Style {
     pub(super) colour: bool,
 }
 
-/// What a colour is used for.
+/// The purpose of a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paint {
     Plain,
@@ -71,7 +71,7 @@ pub(super) fn indent(runs: &[u64]) -> String {
 #[derive(Debug)]
 pub(super) struct LineLayout {
     style: Style,
-    /// Whose the last one was.
+    /// The worker of the last line.
     last: Vec<u64>,
 }
 

@@ -1,9 +1,9 @@
-//! The view on a terminal: what is over scrolls by, what goes on stands below it and is drawn anew
-//! as it changes.
+//! The view on a terminal: finished work scrolls by; current work is drawn below it and redrawn as
+//! it changes.
 //!
-//! One thread owns the screen, so that a terminal that stands still stops nothing but the view. It
-//! sleeps until there is something to draw: what comes after a pause is drawn at once. The cursor
-//! is never hidden and no mode is ever set, so whatever ends forge leaves a terminal that works.
+//! One thread owns the screen, so that a terminal that stands still blocks nothing but the view. It
+//! sleeps until the view changes, and draws at once after a pause. The cursor is never hidden and
+//! no mode is ever set, so the terminal works after any end of forge.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use super::region;
 use super::run::{LineKind, RunView, ViewLine};
 use super::screen::Screen;
 
-/// How often what only time changes is drawn.
+/// Interval at which times are redrawn.
 const TICK: Duration = Duration::from_millis(100);
 /// The shortest time between two drawings.
 const FRAME: Duration = Duration::from_millis(3);
@@ -43,7 +43,7 @@ struct LiveState {
     dirty: bool,
     /// How many want the screen for themselves.
     held: usize,
-    /// What was said before that is shown before that.
+    /// `true` if lines from before the hold are still to be shown.
     first: bool,
     /// Whether nothing of ours that moves is on the screen.
     clear: bool,
@@ -52,7 +52,7 @@ struct LiveState {
 }
 
 impl LiveView {
-    /// What the thread that draws is called.
+    /// The name of the drawing thread.
     pub(crate) const THREAD: &str = "view";
 
     /// Begins to show a run.
@@ -94,12 +94,12 @@ impl LiveView {
         self.wake.notify_one();
     }
 
-    /// Shows lines of somebody else in forge. False: the view has ended.
+    /// Shows lines of other parts of forge. Returns `false` if the view has ended.
     pub(crate) fn print(&self, text: &str) -> bool {
         self.queue(self.lock(), text)
     }
 
-    /// The same for a thread that panics, whatever it holds.
+    /// Shows lines from a panicking thread, whatever lock it holds.
     pub(crate) fn try_print(&self, text: &str) -> bool {
         match self.state.try_lock() {
             Ok(state) => self.queue(state, text),
@@ -153,7 +153,7 @@ impl LiveView {
         self.wake.notify_one();
     }
 
-    /// Shows what there is still to say, and leaves the screen.
+    /// Shows the remaining lines, and releases the screen.
     pub(super) fn finish(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -178,7 +178,7 @@ impl LiveView {
         let mut screen = Screen::default();
         loop {
             let (columns, height) = crate::output::stderr::size();
-            // The last column is left alone: what a terminal does behind it differs.
+            // The last column stays empty: terminals differ in their behaviour behind it.
             let width = usize::from(columns).saturating_sub(1).max(10);
             let (above, rows, ended, held, first) = {
                 let mut state = self.lock();
@@ -209,7 +209,7 @@ impl LiveView {
                 let first = state.first;
                 (above, rows, ended, held, first)
             };
-            // Behind a question there is no line of ours to end.
+            // After a question the cursor is not in a line of the view.
             let text = screen.draw(&above, rows, width, ended && held && !first);
             if !text.is_empty() {
                 let mut stderr = std::io::stderr().lock();

@@ -39,7 +39,7 @@ pub(crate) struct ViewOptions {
     pub(crate) answer_is_seen: bool,
 }
 
-/// Is told what happens, and passes it on.
+/// Receives the events of a run for the view and the stream.
 pub(crate) struct RunWatcher {
     view: ViewKind,
     stream: Option<Arc<EventStream>>,
@@ -60,7 +60,7 @@ struct PlainView {
 }
 
 impl RunWatcher {
-    /// Begins to watch. Whoever holds what comes out has to [end](ViewGuard) it.
+    /// Starts to watch. The caller has to [end](ViewGuard) it.
     pub(crate) fn start(
         look: ViewOptions,
         redactor: &Arc<Redactor>,

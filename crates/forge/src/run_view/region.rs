@@ -1,5 +1,5 @@
-//! What goes on in a run right now, as rows: everybody at work, what their models say, the calls
-//! that are made, and below it the run as a whole.
+//! The current state of a run as rows: every active worker, its model's text, its calls, and below
+//! them the totals of the run.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use super::words;
 const MAX_CALLS: usize = 4;
 /// Most rows of one model's text.
 const MAX_TEXT_ROWS: usize = 16;
-/// Between what is over and what goes on.
+/// Separates finished work from current work.
 const BETWEEN: &str = "┄┄┄┄┄┄┄┄";
 /// As much of a text as can be seen on any screen.
 const MAX_TAIL_BYTES: usize = 8 * 1024;
@@ -77,7 +77,7 @@ struct RegionLayout {
 }
 
 impl RegionLayout {
-    /// Who it is and what they do, and the calls that are made, a row each.
+    /// Returns a row with the worker and its activity, and a row for each call.
     fn head(&self, worker: &ActiveWorker) -> Vec<ScreenRow> {
         let at = indent(&worker.runs);
         let doing = self.doing(worker);
@@ -92,7 +92,7 @@ impl RegionLayout {
                 0 => String::new(),
                 _ => format!("  {}", words::span(since)),
             };
-            // What it takes is seen however long the call is.
+            // The duration is visible even if the call is long.
             let lead = format!("{at}  {} ", self.spinner);
             let room = self.width.saturating_sub(cells(&lead) + cells(&since));
             let what = super::cells::fit(&call.what, room);
@@ -130,7 +130,7 @@ impl RegionLayout {
         }
     }
 
-    /// The last `most` rows of what a model says.
+    /// Returns the last `most` rows of a model's text.
     fn tail(&self, run: &RunView, worker: &ActiveWorker, most: usize) -> Vec<ScreenRow> {
         if worker.tail.trim().is_empty() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! A run as somebody watches it: who is at work and doing what, and what there is to say of what is
-//! over. A value that events are fed to; nothing here knows a terminal or a clock.
+//! The state of a run as a viewer sees it: active workers, their activities, and the lines about
+//! finished work. A pure value that consumes events, without a terminal or a clock.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,24 +17,24 @@ const MAX_SHOWN_RESULTS: usize = 8;
 /// How much of a turn's text is kept until the whole of it is there.
 const MAX_TAIL_BYTES: usize = 32 * 1024;
 
-/// What is said of something that is over.
+/// A line about finished work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ViewLine {
-    /// The numbers of the worker run and everybody above it.
+    /// The numbers of the worker run and of its callers.
     pub(super) runs: Vec<u64>,
-    /// Who it is, to be said again where another one spoke in between.
+    /// The name of the worker, repeated where workers alternate.
     pub(super) label: String,
     pub(super) said: LineKind,
 }
 
-/// What kind of thing is said. Everything but a text is one line, and clean.
+/// The kind of a line. Every kind but a text is one line, and clean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LineKind {
     /// A worker began; with a note.
     Worker(&'static str),
     /// A model's words, as they came.
     Text(String),
-    /// What a model thought, as it came.
+    /// A model's thoughts, as they came.
     Thought(String),
     /// A call begins.
     Call(String),
@@ -48,7 +48,7 @@ pub(super) enum LineKind {
     Ended(String),
     /// Numbers.
     Note(String),
-    /// A line of somebody else in forge, which has cleaned it.
+    /// A line of another part of forge, already clean.
     Other(String),
 }
 
@@ -58,18 +58,18 @@ pub(super) struct ActiveWorker {
     pub(super) runs: Vec<u64>,
     pub(super) label: String,
     pub(super) doing: Activity,
-    /// The end of what the model says, until its turn is over.
+    /// The end of the model's text, until its turn is over.
     pub(super) tail: String,
     pub(super) calls: Vec<ActiveCall>,
     /// Results of this turn.
     results: usize,
-    /// What the last turn used.
+    /// Usage of the last turn.
     used: Option<String>,
     /// Words that may turn out to be the answer.
     last_words: Option<String>,
 }
 
-/// What a worker does.
+/// The activity of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Activity {
     /// Nothing yet.
@@ -100,7 +100,7 @@ pub(super) struct ActiveCall {
 pub(super) struct DetailLevel {
     /// Calls as they begin, thoughts, numbers, every result.
     pub(super) more: bool,
-    /// The entry worker's answer, too: nobody sees it otherwise.
+    /// Include the entry worker's answer, if it is not visible elsewhere.
     pub(super) answer: bool,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct DetailLevel {
 #[derive(Debug, Clone)]
 struct LineWriter {
     wanted: DetailLevel,
-    /// What no text shows, before anything of it is cut.
+    /// Removes secrets before a text is shortened.
     redactor: Arc<Redactor>,
 }
 
@@ -136,7 +136,7 @@ pub(super) struct RunView {
     pub(super) turns: u64,
     pub(super) calls: u64,
     pub(super) tokens: u64,
-    /// None: nothing is known of what it costs.
+    /// `None` if the cost is unknown.
     pub(super) cost_nano_usd: Option<u64>,
 }
 
@@ -154,20 +154,21 @@ impl RunView {
         }
     }
 
-    /// A text that still comes, without what no text shows and what may become it.
+    /// Redacts a partial text, and holds back a suffix that further input could complete into a
+    /// secret.
     pub(super) fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let begun = self.telling.redactor.begun(text);
         self.telling.text(&text[..text.len() - begun])
     }
 
-    /// Everybody at work, callers before whom they called.
+    /// Returns the active workers, callers before called workers.
     pub(super) fn at_work(&self) -> Vec<&ActiveWorker> {
         let mut all: Vec<&ActiveWorker> = self.at_work.values().collect();
         all.sort_by(|a, b| a.runs.cmp(&b.runs));
         all
     }
 
-    /// Takes an event, and gives what there is to say.
+    /// Consumes an event, and returns the lines about it.
     pub(super) fn take(&mut self, event: RunEvent<'_>, now: Instant) -> Vec<ViewLine> {
         match event {
             RunEvent::Started { caller, drawn_from } => {
@@ -408,7 +409,7 @@ impl ActiveWorker {
         if self.results > MAX_SHOWN_RESULTS && !telling.wanted.more {
             return Vec::new();
         }
-        // The toolbox has redacted it; what ends a call otherwise is text of somebody, too.
+        // The toolbox has redacted its results; other ends of a call have foreign text, too.
         let outcome = words::outcome(&telling.text(&result.content), result.is_error);
         let line = match outcome.is_empty() {
             true => what,
@@ -421,7 +422,7 @@ impl ActiveWorker {
     }
 }
 
-/// What a turn used.
+/// Describes the usage of a turn.
 fn used(usage: Usage) -> String {
     let mut text = format!(
         "{} in, {} out",

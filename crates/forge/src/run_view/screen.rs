@@ -1,4 +1,4 @@
-//! What is on the terminal's last rows, and what has to be written so that something else is.
+//! The last rows of the terminal, and the output that changes them.
 
 use super::lines::ScreenRow;
 
@@ -10,8 +10,8 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// What to write so that `above` scrolls by and `rows` stand below it. `width` is that of the
-    /// terminal, less one; `elsewhere` says that the cursor is in a line of somebody else.
+    /// Returns the output after which `above` scrolls by and `rows` are below it. `width` is that
+    /// of the terminal, less one; with `elsewhere` the cursor is in a foreign line.
     pub(super) fn draw(
         &mut self,
         above: &[ScreenRow],

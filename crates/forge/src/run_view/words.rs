@@ -1,4 +1,4 @@
-//! What happens in a run, in a few words: a call, its result, a span of time, a number of tokens.
+//! Short texts for a run: a call, its result, a span of time, a number of tokens.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use serde_json::Value;
 use super::cells::clean;
 use crate::output::escape::shortened;
 
-/// Longest text of somebody else in one line, in characters.
+/// Longest foreign text in one line, in characters.
 pub(super) const MAX_LINE_CHARS: usize = 160;
 
-/// Arguments that say what a call is about, the most telling first.
+/// Arguments that describe a call, the most descriptive first.
 const TELLING: [&str; 11] = [
     "command", "path", "from", "source", "to", "target", "pattern", "worker", "input", "handle",
     "url",
 ];
 
-/// A call in one line: the tool, and what it is about.
+/// Describes a call in one line: the tool and its subject.
 pub(super) fn call(call: &ToolCall) -> String {
     let about = match &call.arguments {
         Value::Object(arguments) => {
@@ -47,8 +47,8 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// What a call came to, in one line: a refusal in its words, a result by its size if it is longer
-/// than a line.
+/// Describes the result of a call in one line: a refusal by its text, a result by its size if it is
+/// longer than a line.
 pub(super) fn outcome(content: &str, is_error: bool) -> String {
     let text = content.trim_end();
     let first = text.lines().next().unwrap_or_default();

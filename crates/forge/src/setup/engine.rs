@@ -57,7 +57,7 @@ pub(crate) fn docker(ambient: &Ambient) -> ContainerSource {
     }
 }
 
-/// What an engine would not do.
+/// Converts an error of the engine.
 pub(crate) fn failed(error: &os_sandbox::Error) -> CliError {
     let exit = match error.kind() {
         os_sandbox::ErrorKind::Invalid => ExitKind::Usage,

@@ -1,10 +1,10 @@
-//! Keys of model providers: where they come from, and what keeps them with us.
+//! API keys of model providers: their sources and their protection.
 //!
-//! The environment that we were started with stays readable in `/proc` whatever we do to our copy
-//! of it, so that taking a variable out would hide nothing (and no safe call does it). What counts
-//! is done instead: as soon as a key is at hand nobody else can read our memory or environment
-//! (`PR_SET_DUMPABLE`), no process that we start gets an environment that was not made for it, and
-//! every value goes to the redactor.
+//! The environment of the process start stays readable in `/proc` after any change of our copy, so
+//! removing a variable would hide nothing (and no safe call does it). The protection is another: as
+//! soon as a key is loaded no other process can read our memory or environment (`PR_SET_DUMPABLE`),
+//! child processes get only an environment that was made for them, and every value goes to the
+//! redactor.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -21,7 +21,7 @@ use crate::setup::repositories;
 
 /// How long a program may take to print a key; a person may have to unlock something.
 const HELPER_PATIENCE: Duration = Duration::from_secs(60);
-/// More than that is no key.
+/// Longest key, in bytes.
 const MAX_KEY_BYTES: u64 = 16 * 1024;
 
 /// The keys of one command, each fetched once.
@@ -63,7 +63,7 @@ impl<'a> ApiKeys<'a> {
         Ok(key)
     }
 
-    /// Everything that no text may show: what was fetched, and what merely lies around.
+    /// Returns all values that no text may show: fetched keys, and keys in variables.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let fetched = self.found.values().flatten();
         let fetched = fetched.map(|key| key.reveal().to_owned());
@@ -99,7 +99,7 @@ impl<'a> ApiKeys<'a> {
         ProviderKey::new(printed).map_err(|why| missing(provider, &format!("{shown}: {why}")))
     }
 
-    /// What a program prints. What it has to say otherwise goes to the person.
+    /// Returns the standard output of a program. Its standard error goes to the person.
     fn run(&self, words: &[String]) -> Result<String, String> {
         let [program, arguments @ ..] = words else {
             return Err("it names no program".to_owned());
@@ -136,7 +136,7 @@ fn read(child: &mut Child) -> Result<String, String> {
         return Err("its output is not there".to_owned());
     };
     let (done, outcome) = channel();
-    // Whoever holds the other end of the pipe may outlive the program; the thread then stays.
+    // A holder of the other end of the pipe may outlive the program; the thread then stays.
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = stdout.take(MAX_KEY_BYTES + 1).read_to_end(&mut bytes);
@@ -168,8 +168,8 @@ fn missing(provider: &ProviderSettings, why: &str) -> CliError {
     )
 }
 
-/// From now on nobody but the system's own administrator reads our memory or our environment,
-/// processes of the same person included.
+/// Makes the process undumpable: only root reads its memory or environment, and other processes of
+/// the same user do not.
 #[cfg(target_os = "linux")]
 pub(crate) fn shield() -> Result<(), CliError> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};

@@ -1,5 +1,5 @@
-//! What several commands start with: the sources of the configuration, the
-//! project, a worker and what it holds, who answers.
+//! The common setup of several commands: the sources of the configuration, the project, a worker
+//! and its grant, the approver.
 
 pub(crate) mod engine;
 pub(crate) mod keys;
@@ -36,7 +36,7 @@ use crate::queue::{Queue, WhenUnattended};
 use crate::signals::stop_signal;
 use crate::state::trust_store::TrustStore;
 
-/// How long work that nobody waits for any more may take to end.
+/// Time limit for the end of abandoned work.
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 /// Loads the project that the flags and the working directory name.
@@ -64,7 +64,7 @@ pub(crate) fn project(
     Ok(project)
 }
 
-/// Whether all that is wrong is that nobody has agreed.
+/// `true` if missing trust is the only problem.
 pub(crate) fn is_untrusted(failure: &CliError) -> bool {
     failure.diagnostics().is_some_and(|all| {
         all.iter()
@@ -73,7 +73,7 @@ pub(crate) fn is_untrusted(failure: &CliError) -> bool {
     })
 }
 
-/// What workers write into a directory that was empty needs no yes afterwards.
+/// Remembers directories that were empty: files that workers write there later need no trust.
 fn remember_empty_places(project: &Project, ambient: &Ambient) -> Result<(), CliError> {
     let new = project
         .empty_places()
@@ -97,8 +97,8 @@ pub(crate) fn project_silently(
     silently(global, ambient, None, without_file)
 }
 
-/// The project as its own file says it, without what the person's file takes away; none where
-/// there is no such file. For explaining.
+/// Loads the project without the restrictions of the user's file; `None` without such a file. For
+/// explanations.
 pub(crate) fn project_alone(
     global: &Global,
     ambient: &Ambient,
@@ -176,7 +176,7 @@ fn sources(
         overrides.push((key.to_owned(), value.to_owned()));
     }
     if let Some(root) = &global.sandbox_root {
-        // A string whatever it looks like: `--sandbox-root 1` is a directory.
+        // Always a string: `--sandbox-root 1` is a directory.
         overrides.push(("sandbox.root".to_owned(), json!(root).to_string()));
     }
     let base = global
@@ -260,8 +260,8 @@ fn were_told(keys: &[&PrivilegedSetting], ambient: &Ambient) -> bool {
     false
 }
 
-/// A worker and what it holds: the named one, else the entry worker, else (where
-/// the project has none) nobody and the whole ceiling.
+/// Returns a worker and its grant: the named one, else the entry worker, else (in a project without
+/// one) no worker and the whole ceiling.
 pub(crate) fn holder(
     project: &Project,
     name: Option<&str>,
@@ -282,7 +282,7 @@ pub(crate) fn holder(
     }
 }
 
-/// What an entry worker holds.
+/// Returns the grant of an entry worker.
 pub(crate) fn entry_grant(project: &Project, worker: &Worker) -> Result<Grant, CliError> {
     project.entry_grant(worker).map_err(|escalation| {
         CliError::new(
@@ -293,7 +293,7 @@ pub(crate) fn entry_grant(project: &Project, worker: &Worker) -> Result<Grant, C
     })
 }
 
-/// Who answers, and how commands are confined.
+/// Returns the approver, and the confinement of commands.
 pub(crate) fn approver(
     approval: &ApprovalFlags,
     global: &Global,
@@ -325,7 +325,7 @@ pub(crate) fn approver(
         Some(reason) if ambient.no_questions(global.no_input) => {
             Arc::new(NoApprover::because(reason))
         }
-        // Whoever watches the queue has said so on purpose.
+        // An approver that watches the queue is there on purpose.
         Some(reason) => queue(WhenUnattended::Refuse(format!(
             "{reason}, and nobody watches with `forge approve --watch`"
         ))),
@@ -406,7 +406,7 @@ pub(crate) fn toolbox(
     Ok(equipped.toolbox)
 }
 
-/// Tells a person what is wrong with how a worker was equipped.
+/// Prints the warnings about a worker's setup.
 pub(crate) fn say_warnings(global: &Global, warnings: &[String]) {
     for warning in warnings.iter().filter(|_| !global.quiet) {
         stderr::print(format_args!(
@@ -450,8 +450,8 @@ pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, CliError> {
     })?
 }
 
-/// Runs `work` to its end. Where forge is told to stop, `stop` is called, which is to end it
-/// soon; then what told it comes out as well.
+/// Runs `work` to its end. On a signal `stop` is called, which ends it soon; then the result
+/// carries the signal as well.
 pub(crate) fn stopping<F: Future>(
     work: F,
     stop: impl FnOnce(),

@@ -1,5 +1,4 @@
-//! Which directories to show so that a person's own programs run: what `sandbox.programs` is
-//! proposed to be.
+//! The directories with the user's own programs, as proposals for `sandbox.programs`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,9 +8,9 @@ use std::path::Path;
 pub(crate) struct PathDirs(BTreeSet<String>);
 
 impl PathDirs {
-    /// What is needed for the programs in one directory of a `PATH`. A version manager needs all
-    /// that it manages (`~/.nvm`); of other directories only the programs are shown, since keys
-    /// and caches lie beside them (`~/.cargo/bin`, `~/.local/bin`).
+    /// Returns the directories needed for the programs in one directory of a `PATH`. A version
+    /// manager needs its whole directory (`~/.nvm`); of other directories only the programs are
+    /// shown, since keys and caches are beside them (`~/.cargo/bin`, `~/.local/bin`).
     pub(crate) fn of(directory: &Path, home: Option<&Path>) -> Self {
         let plain = || Self([directory.display().to_string()].into());
         let Some(home) = home else {

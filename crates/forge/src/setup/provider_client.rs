@@ -37,7 +37,7 @@ pub(crate) fn find<'p, 'm>(
         })
 }
 
-/// A provider with what is known of one of its models.
+/// Returns a provider with the known properties of one of its models.
 pub(crate) fn provider_of(
     provider: &ProviderSettings,
     model: &str,

@@ -1,6 +1,6 @@
-//! How the repositories of workers are reached: by the git program, with what the configuration
-//! says of who is asking. This is where variables that hold tokens are read; what they hold goes to
-//! the process that talks to that server, to the redactor, and nowhere else.
+//! Access to the repositories of workers: by the git program, with the configured credentials.
+//! Variables with tokens are read here; their values go to the process that talks to that server,
+//! to the redactor, and nowhere else.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ use crate::exit::{CliError, ExitKind};
 use crate::setup::keys::shield;
 use crate::state::staging::Staging;
 
-/// The one spelling of an address, or why it is none: what a configuration is checked with.
+/// Returns the one spelling of an address, or the reason why it is invalid: the check of a
+/// configuration.
 pub(crate) fn address(text: &str) -> Result<String, String> {
     match Repo::parse(text) {
         Ok(repo) => Ok(repo.to_string()),
@@ -39,9 +40,9 @@ pub(crate) struct ProjectGit {
     trailer: Option<String>,
     executable_config: bool,
     credentials: Credentials,
-    /// Who vouches for servers, if not the system's own list.
+    /// The certificate authorities, if they are not the system's own.
     certificates: Option<PathBuf>,
-    /// What is taken for a key in what is staged, beside what has the shape of one.
+    /// Detects secrets in staged files, besides the detection by shape.
     redactor: Arc<Redactor>,
 }
 
@@ -60,7 +61,7 @@ impl ProjectGit {
         })
     }
 
-    /// Ready to be used, confined with what this host can enforce.
+    /// Opens git, confined by means of this host.
     pub(crate) fn open(&self, support: Support) -> Result<GitService<GitProgram>, CliError> {
         let program = self.staging.program(support)?;
         let mut program = program.credentials(self.credentials.clone());
@@ -78,7 +79,7 @@ impl ProjectGit {
     }
 }
 
-/// What the workers of a project reach repositories by.
+/// Returns the access of a project's workers to repositories.
 pub(crate) fn repositories(
     project: &Project,
     ambient: &Ambient,
@@ -98,7 +99,7 @@ pub(crate) fn repositories(
     }))
 }
 
-/// What a project lets nobody see, and tokens: whatever the variables are called.
+/// Returns the hidden values of a project and the tokens, whatever the names of the variables.
 pub(crate) fn unseen(project: &Project, ambient: &Ambient) -> Vec<String> {
     let tokens = variables(project).filter_map(|name| ambient.var(name));
     let mut texts = project.redacted().to_vec();
@@ -173,8 +174,8 @@ fn credential(
     }
 }
 
-/// What other programs take their authorities from, a company's own say. Whether it is there is
-/// said when a server is to be believed.
+/// Returns the certificate authorities of other programs, which a company may set. A missing file
+/// is reported when a server is verified.
 fn certificates(ambient: &Ambient) -> Option<PathBuf> {
     let file = ambient.var("SSL_CERT_FILE")?;
     std::path::absolute(file).ok()

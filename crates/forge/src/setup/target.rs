@@ -1,5 +1,4 @@
-//! What `forge run` is told to run: a worker's name, a worker file, a project's directory, or
-//! nothing at all.
+//! The target of `forge run`: a worker's name, a worker file, a project's directory, or none.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use crate::commands::run::choose_worker;
 use crate::exit::{CliError, ExitKind};
 use crate::setup;
 
-/// Who runs, with what, and whom it may find.
+/// The worker to run, its grant, and the workers that it may find.
 pub(crate) struct RunTarget {
     pub(crate) project: Project,
     pub(crate) worker: Worker,
@@ -43,7 +42,7 @@ pub(crate) fn run_target(
         }
         TargetSpec::Entry | TargetSpec::Project(_) => choose_worker::entry(&project, global, ambient)?,
         TargetSpec::Named(name) => project.worker(name).map_err(|mistakes| {
-            // A path that is no directory was meant as one.
+            // The word was meant as a path.
             if name.ends_with(".worker") {
                 return CliError::new(
                     ExitKind::Usage,
@@ -72,7 +71,7 @@ pub(crate) fn run_target(
     })
 }
 
-/// No project says what such a worker may touch, so it touches nothing.
+/// Without a project the worker has no mounts.
 fn alone(project: Project, file: &Path) -> Result<RunTarget, CliError> {
     let (worker, grant) = project.worker_alone(file)?;
     Ok(RunTarget {
@@ -125,7 +124,7 @@ pub(crate) fn with_sentence_as_input(global: &Global, args: &RunArgs) -> RunArgs
     args
 }
 
-/// What is to run.
+/// The target on the command line.
 enum TargetSpec {
     Entry,
     /// The entry worker of the project there.

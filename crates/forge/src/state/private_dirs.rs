@@ -6,7 +6,8 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
-/// Makes every directory of `below` in `base`, and refuses what is there and is none.
+/// Creates every directory of `below` in `base`, and refuses existing entries that are not
+/// directories.
 pub(crate) fn make_below(base: &Path, below: &Path) -> Result<()> {
     let mut dir = base.to_owned();
     for component in below.components() {
@@ -36,8 +37,8 @@ pub(crate) fn make_below(base: &Path, below: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes `base`, and in it every directory of `below` for this user alone, and says where that is.
-/// Whoever else could write in one of them could put other things there.
+/// Creates `base`, and in it every directory of `below` for this user alone, and returns the path.
+/// A second writer in one of them could put other things there.
 pub(crate) fn make_private(base: &Path, below: &Path) -> Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o700).create(base)?;
     each(base, below, |dir| {
@@ -67,8 +68,8 @@ fn each(base: &Path, below: &Path, look: impl Fn(&Path) -> Result<()>) -> Result
     Ok(dir)
 }
 
-/// Refuses a directory of forge's own that is a link, somebody else's, or one that others can write
-/// in: what is kept there counts as the person's word. One that is not there yet is fine.
+/// Refuses a directory of forge's own that is a link, has another owner or is writable by others:
+/// its content counts as the user's word. A missing directory is fine.
 pub(crate) fn check_own(dir: &Path) -> Result<()> {
     let meta = match std::fs::symlink_metadata(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -77,7 +78,7 @@ pub(crate) fn check_own(dir: &Path) -> Result<()> {
     let why = if meta.file_type().is_symlink() {
         "is a link"
     } else if !meta.is_dir() {
-        // Whoever needs it says what cannot be done.
+        // The code that needs it reports the error.
         return Ok(());
     } else if meta.uid() != rustix::process::geteuid().as_raw() {
         "belongs to another user"
@@ -104,7 +105,7 @@ pub(crate) fn lock(dir: &Path, lock: &Path) -> Result<File> {
     Ok(lock)
 }
 
-/// A directory, no link, our own, and closed to everybody else.
+/// Checks that this is a directory, not a link, owned by this user, and closed to others.
 pub(crate) fn is_private(dir: &Path) -> Result<()> {
     let meta = std::fs::symlink_metadata(dir)?;
     let why = if meta.file_type().is_symlink() {

@@ -1,9 +1,9 @@
-//! Emptying a directory without ever leaving it, whatever others do to it meanwhile.
+//! Empties a directory without ever leaving it, despite concurrent changes.
 //!
-//! Everything goes through directory handles: names are opened below an open directory and never
-//! through a link (openat(2) with O_NOFOLLOW), and removed there (unlinkat(2), which takes a link
-//! away and not its target). So a directory that is swapped for a link is not entered. A tree of
-//! any depth costs few descriptors: those near the current directory are kept, the way to the
+//! All access goes through directory handles: names are opened below an open directory and never
+//! through a link (openat(2) with O_NOFOLLOW), and removed there (unlinkat(2), which removes a link
+//! and not its target). So a directory that is swapped for a link is not entered. A tree of any
+//! depth costs few descriptors: those near the current directory stay open, and the path to the
 //! others is walked again.
 
 use std::collections::VecDeque;
@@ -21,13 +21,13 @@ const MAX_OPEN_DIRS: usize = 24;
 /// Most things that are named one by one when they could not be removed.
 const NAMED: usize = 20;
 
-/// What was removed, or would be.
+/// The removed files and directories, or with a dry run those to remove.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct RemovalReport {
     pub(crate) files: u64,
     pub(crate) directories: u64,
     pub(crate) bytes: u64,
-    /// What stayed, with the reason; the first few.
+    /// The first few remaining entries, each with its reason.
     pub(crate) left: Vec<(PathBuf, String)>,
     /// How many stayed.
     pub(crate) left_count: u64,
@@ -99,7 +99,7 @@ pub(crate) fn remove_contents(top: &OwnedFd, dry_run: bool) -> Result<RemovalRep
 
 struct TreeRemoval<'a> {
     top: &'a OwnedFd,
-    /// Another file system that is mounted here is somebody else's.
+    /// A file system that is mounted here is left alone.
     device: i128,
     dry_run: bool,
     /// Names from the top to the current directory.
@@ -139,7 +139,7 @@ impl TreeRemoval<'_> {
         }
     }
 
-    /// Removes what is no directory, and gives the directories.
+    /// Removes everything but directories, and returns the directories.
     fn scan(&mut self) -> Result<Vec<CString>> {
         let dry_run = self.dry_run;
         let entries: Vec<CString> = {
@@ -194,7 +194,7 @@ impl TreeRemoval<'_> {
                 }
                 Err(error) => self.removed.stays(&self.way, Some(name), error),
             },
-            // What stayed in it has been named already.
+            // The remaining entries in it are listed already.
             Err(Errno::NOTEMPTY | Errno::EXIST) if self.removed.left_count > 0 => {}
             Err(error) => self.removed.stays(&self.way, Some(name), error),
         }

@@ -1,7 +1,6 @@
-//! Where a run is kept: `<worker>_<seconds>-<id>/` in the project's `runs_dir`, or
-//! in `runs/` under the state directory, with `audit.jsonl`, `transcript.jsonl` and
-//! `run.json`, and `workspace/` where the project shows its workers that. Only the person who ran
-//! it can read it.
+//! The directory of a run: `<worker>_<seconds>-<id>/` in the project's `runs_dir`, or in `runs/`
+//! under the state directory, with `audit.jsonl`, `transcript.jsonl` and `run.json`, and
+//! `workspace/` if the project mounts it. Only its owner can read it.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -25,9 +24,9 @@ use crate::bounded::read_bytes;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape;
 
-/// What a run came to.
+/// The file with the result of a run.
 const END: &str = "run.json";
-/// What a project calls `run:workspace`.
+/// The directory behind `run:workspace` in a project file.
 const WORKSPACE: &str = "workspace";
 
 /// Keeps the transcript of a run.
@@ -39,7 +38,7 @@ pub(crate) struct RunDir {
     path: PathBuf,
 }
 
-/// What a run says of itself from its beginning.
+/// The file with the description of a run, written at its beginning.
 pub(crate) const ABOUT: &str = "about.json";
 
 const MAX_COMMAND_CHARS: usize = 500;
@@ -49,14 +48,14 @@ const MAX_COMMAND_CHARS: usize = 500;
 pub(crate) struct RunDescription {
     /// The directory of its project.
     pub(crate) project: PathBuf,
-    /// What was asked for, without secrets.
+    /// The command line, without secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
 }
 
 impl RunDir {
-    /// Makes the directory of a new run of `worker`, where `project` keeps its runs. `command` is what
-    /// was asked for, without secrets, for a list of runs.
+    /// Creates the directory of a new run of `worker` in the project's directory of runs. `command`
+    /// is the command line without secrets, for a list of runs.
     pub(crate) fn create(
         project: &Project,
         ambient: &Ambient,
@@ -137,7 +136,7 @@ impl RunDir {
         Ok(grant.in_run(&workspace))
     }
 
-    /// Makes it, unless a run that goes on has it already. Nobody gets to lead it elsewhere.
+    /// Creates it, unless a resumed run has it already. A link is not followed.
     fn workspace(&self) -> std::io::Result<PathBuf> {
         let path = self.path.canonicalize()?.join(WORKSPACE);
         match DirBuilder::new().mode(0o700).create(&path) {
@@ -172,8 +171,8 @@ impl RunDir {
         ))
     }
 
-    /// The transcript of a run that goes on, behind what was read of it. Of a line that a killed
-    /// program did not finish, what there is is moved aside.
+    /// Opens the transcript of a resumed run behind the part that was read. An incomplete line of a
+    /// killed program is moved aside.
     pub(crate) fn transcript_goes_on(
         &self,
         read: &Transcript,
@@ -210,8 +209,8 @@ impl RunDir {
         Ok(TranscriptWriter::new(file, redactor).behind(read))
     }
 
-    /// A run that goes on has not come to its end: what was noted as that is kept as `run.1.json`
-    /// and so on, so that it is not taken for the end of the whole.
+    /// Moves the end of a resumed run to `run.1.json` and so on, so that it does not count as the
+    /// end of the whole.
     pub(crate) fn set_aside_the_end(&self) -> Result<(), CliError> {
         let end = self.path.join(END);
         let mut number = 1;
@@ -224,7 +223,7 @@ impl RunDir {
         }
     }
 
-    /// Writes what the run came to.
+    /// Writes the result of the run.
     pub(crate) fn finish(&self, facts: &impl Serialize) -> Result<(), CliError> {
         let text = serde_json::to_string_pretty(facts)
             .map_err(|error| CliError::new(ExitKind::Negative, "state", error.to_string()))?;
@@ -232,8 +231,8 @@ impl RunDir {
         writeln!(file, "{text}").map_err(|error| not_kept(&self.path.join(END), &error))
     }
 
-    /// Copies of what is attached to the input, so that a run that goes on has them again. What is
-    /// secret in a text is left out, as in the transcript.
+    /// Stores copies of the attachments, so that a resumed run has them again. Secrets in a text
+    /// are removed, as in the transcript.
     pub(crate) fn keep_attached(
         &self,
         files: &[Attachment],
@@ -254,7 +253,7 @@ impl RunDir {
         Ok(kept)
     }
 
-    /// Reads them again; each is still what the transcript says.
+    /// Reads them again, and compares each with the transcript.
     pub(crate) fn attached(&self, files: &[AttachedFile]) -> Result<Vec<Attachment>, CliError> {
         let mut found = Vec::new();
         for (number, file) in (1_usize..).zip(files) {
@@ -302,8 +301,8 @@ impl RunDir {
     }
 }
 
-/// Refuses a directory of runs that is a link, or that everybody can write in: whoever can put a run
-/// there can have it gone on with.
+/// Refuses a directory of runs that is a link or world-writable: a writer there could have a
+/// foreign run resumed.
 fn check_runs_dir(dir: &Path) -> std::io::Result<()> {
     let found = match std::fs::symlink_metadata(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

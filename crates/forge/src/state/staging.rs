@@ -1,8 +1,8 @@
-//! Where what is staged for git repositories is kept: a directory of each project in the state
-//! directory, `git/<project>/staged`, beside `git/cache` with what was fetched. Only the person
-//! can look into them, and no worker can be shown them: forge's own directories are no mounts.
-//! Whoever could write there could have a person push what nobody has staged, so a directory that
-//! is a link, somebody else's or open to others is not used.
+//! The directories of commits staged for git repositories: one of each project in the state
+//! directory, `git/<project>/staged`, beside `git/cache` with the fetched objects. Only the owner
+//! can read them, and no worker can see them: forge's own directories are not mounts. A writer
+//! there could have a person push commits that were not staged, so a directory is not used if it is
+//! a link, has another owner or is open to others.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind};
@@ -53,13 +53,13 @@ impl Staging {
         })
     }
 
-    /// What is staged, to add to it; makes the place for it.
+    /// Opens the store for new commits, and creates it if needed.
     pub(crate) fn open(&self) -> Result<StagedStore, CliError> {
         let dir = self.made(&self.staged())?;
         self.store(&dir)
     }
 
-    /// What is staged; nothing where nothing ever was.
+    /// Opens the store; `None` if it was never created.
     pub(crate) fn existing(&self) -> Result<Option<StagedStore>, CliError> {
         let below = self.staged();
         match check_private(&self.state, &below) {
@@ -69,7 +69,7 @@ impl Staging {
         }
     }
 
-    /// The git program, with its cache; what it is confined with is `support`.
+    /// Returns the git program with its cache, confined by means of `support`.
     pub(crate) fn program(&self, support: Support) -> Result<GitProgram, CliError> {
         let cache = self.made(&Path::new("git").join("cache"))?;
         Ok(GitProgram::new(cache, support))

@@ -1,5 +1,4 @@
-//! The runs that are kept under the state directory: which there are, and their files, opened so
-//! that whatever lies there cannot hold us up.
+//! The runs under the state directory and their files, opened so that no file type can block forge.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -18,7 +17,7 @@ use crate::bounded::read_text;
 use crate::exit::{CliError, ExitKind};
 use crate::state::run_dir::{ABOUT, RunDescription};
 
-/// What `run.json` may hold.
+/// Longest `run.json`, in bytes.
 const MAX_RUN_JSON_BYTES: u64 = 4 * 1024 * 1024;
 /// The last two lines of a sealed log fit into this.
 const TAIL_BYTES: u64 = 16 * 1024;
@@ -35,10 +34,10 @@ pub(crate) struct StoredRun {
     pub(crate) seconds: u64,
 }
 
-/// What is kept of what its models saw and said.
+/// The transcript of a run.
 #[derive(Debug)]
 pub(crate) enum StoredTranscript {
-    /// All of it, up to what a killed program tore.
+    /// The whole transcript, up to the incomplete line of a killed program.
     Kept(Box<Transcript>),
     /// Something that cannot be believed, and why.
     Damaged(String),
@@ -166,7 +165,7 @@ impl StoredRun {
         escape_controls(&self.name)
     }
 
-    /// What follows the worker's name.
+    /// Returns the part after the worker's name.
     pub(crate) fn id(&self) -> &str {
         self.name.get(self.worker.len() + 1..).unwrap_or_default()
     }
@@ -194,7 +193,7 @@ impl StoredRun {
         }
     }
 
-    /// Whether its log is what was written.
+    /// Verifies the audit log.
     pub(crate) fn verified(&self) -> std::io::Result<Verified> {
         let mut verifier = Verifier::new();
         let mut segment = 0;
@@ -254,7 +253,7 @@ impl StoredRun {
         })
     }
 
-    /// The line before the seal, if the log is sealed: what the run came to.
+    /// Returns the line before the seal, with the result of the run, if the log is sealed.
     pub(crate) fn end(&self) -> Option<Value> {
         let mut last = self.segment(0).ok()??;
         let mut segment = 1;
@@ -278,7 +277,7 @@ impl StoredRun {
         Some(end.unwrap_or(Value::Null))
     }
 
-    /// What its models saw and said.
+    /// Reads the transcript.
     pub(crate) fn told(&self) -> StoredTranscript {
         match self.file("transcript.jsonl") {
             Ok(None) => StoredTranscript::Nothing,
@@ -290,13 +289,13 @@ impl StoredRun {
         }
     }
 
-    /// What it said of itself when it began.
+    /// Reads the description from the beginning of the run.
     pub(crate) fn about(&self) -> Option<RunDescription> {
         let text = read_text(&self.path.join(ABOUT), MAX_RUN_JSON_BYTES).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// What the run came to, if the last of its programs noted that.
+    /// Returns the result of the run, if its last program wrote one.
     pub(crate) fn report(&self) -> Option<Value> {
         self.report_in("run.json")
     }

@@ -1,6 +1,6 @@
-//! What the person has agreed to: hashes of widening keys, one a line, in the state
-//! directory, outside every project. Whoever could write this file could agree to
-//! anything in the person's name, so one that others can write is not read.
+//! The user's trust decisions: hashes of privileged settings, one a line, in the state directory,
+//! outside every project. A writer of this file could agree to anything in the user's name, so a
+//! file that others can write is not read.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -31,14 +31,15 @@ impl TrustStore {
         }
     }
 
-    /// What the person has been told of untrusted keys, one hash for all of a project.
+    /// Returns the store of untrusted settings that the person was warned of, one hash for all of a
+    /// project.
     pub(crate) fn of_warnings(state: &Path) -> Self {
         TrustStore {
             file: state.join("warned"),
         }
     }
 
-    /// The hashes; none if there is no store yet.
+    /// Reads the hashes; empty if the store does not exist yet.
     pub(crate) fn read(&self) -> Result<BTreeSet<String>, CliError> {
         for path in [self.file.parent(), Some(&*self.file)]
             .into_iter()
@@ -79,8 +80,8 @@ impl TrustStore {
         Ok(hashes)
     }
 
-    /// Changes the hashes under a lock, so that two who agree at once are both heard: the old
-    /// file or the new one, never half of it, whenever forge is stopped.
+    /// Changes the hashes under a lock, so that two concurrent changes both count, and atomically,
+    /// so that the file is whole whenever forge is stopped.
     pub(crate) fn change(
         &self,
         change: impl FnOnce(&mut BTreeSet<String>),
@@ -96,7 +97,7 @@ impl TrustStore {
     }
 
     fn replace(&self, dir: &Path, hashes: &BTreeSet<String>) -> std::io::Result<()> {
-        // One name, under the lock: what a kill left behind is overwritten by the next change.
+        // One name, under the lock: the next change overwrites the leftover of a kill.
         let new = self.file.with_extension("new");
         match std::fs::remove_file(&new) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -114,7 +115,7 @@ impl TrustStore {
         File::open(dir)?.sync_all()
     }
 
-    /// The directory and the file are the person's own, and nobody else writes them.
+    /// Checks that directory and file belong to the user, and that no other user can write them.
     fn check_own(&self, path: &Path, meta: &std::fs::Metadata) -> Result<(), CliError> {
         let shown = path.display();
         if meta.file_type().is_symlink() && path == self.file {
@@ -123,7 +124,7 @@ impl TrustStore {
         if meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(self.refused(format!("{shown} belongs to another user")));
         }
-        // A link has no mode of its own; what it leads to has, and is looked at as well.
+        // A link does not have a mode of its own; its target has, and is checked as well.
         if !meta.is_symlink() && meta.mode() & 0o022 != 0 {
             return Err(self.refused(format!("{shown} can be written by others")));
         }

@@ -1,5 +1,5 @@
-//! `forge doctor --git`: whether the repositories of the project here can be worked with: git, what
-//! confines it, and who is asking at each server. No server is talked to, and no helper is run.
+//! `forge doctor --git`: checks the repositories of the project: git, its confinement, and the
+//! credentials for each server. No server is contacted, and no helper is run.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -28,7 +28,7 @@ enum GitCheckOutcome {
     Ok(String),
     /// How things are, which may be meant so.
     Note(String),
-    /// What is wrong, and one command to type.
+    /// The problem, and one command to type.
     Failed(String, String),
 }
 
@@ -40,7 +40,7 @@ impl GitCheck {
         }
     }
 
-    /// Its state, what there is to say, and what to do.
+    /// Returns state, text and hint.
     fn parts(&self) -> (&'static str, &str, Option<&str>) {
         match &self.outcome {
             GitCheckOutcome::Ok(detail) => ("ok", detail, None),
@@ -137,7 +137,8 @@ fn program(ambient: &Ambient) -> GitCheckOutcome {
     }
 }
 
-/// Runs it as a pull would, over an empty directory: that it is no repository says that git ran.
+/// Runs git as a pull would, over an empty directory: its message that this is not a repository
+/// proves that it ran.
 fn confined() -> Result<GitCheckOutcome, CliError> {
     let place = tempfile::tempdir().map_err(|error| {
         let why = format!("cannot make a temporary directory: {error}");

@@ -1,5 +1,5 @@
-//! `forge doctor`: what this machine can enforce, found out by running it; with `--prove` also
-//! whether it holds for the project at hand, by trying to get out.
+//! `forge doctor`: the mechanisms of this machine, found out by running them; with `--prove` also
+//! whether they hold for the project at hand, by attempts to escape.
 
 mod docker;
 mod git;
@@ -328,7 +328,7 @@ fn check_row(check: &Check) -> (Tone, Vec<String>) {
     (tone, row)
 }
 
-/// What became of the self-test under one mechanism.
+/// The result of the self-test under one mechanism.
 struct SelfTest {
     backend: Backend,
     outcome: SelfTestOutcome,

@@ -20,13 +20,13 @@ use crate::setup;
 use crate::setup::keys::ApiKeys;
 use crate::setup::provider_client;
 
-/// The tool that the model is offered, and what it is to be given.
+/// The offered tool and its expected argument.
 const TOOL: &str = "report_weather";
 const CITY: &str = "Reykjavik";
-/// Nobody waits longer for a small question; the first one may load the model.
+/// Time limit for a small answer; the first one may load the model.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Enough of what it said instead.
+/// Longest quoted answer, in characters.
 const MAX_SAID_CHARS: usize = 200;
 
 /// How one question went.
@@ -39,7 +39,7 @@ struct ModelProbe {
 enum ProbeOutcome {
     /// One call, as it was asked for.
     Called,
-    /// It says what the call is instead of making it.
+    /// The model wrote the call as text instead of making it.
     CallAsText(String),
     /// Something else.
     NoCall(String),
@@ -164,7 +164,7 @@ async fn ask(model: &forge_runtime::HttpModel) -> ProbeOutcome {
     }
 }
 
-/// What a model said, in a line that ends.
+/// Shortens a model's text to one line.
 fn short(text: &str) -> String {
     shortened(escape(text.trim()), MAX_SAID_CHARS)
 }
@@ -206,7 +206,7 @@ impl ProbeReport<'_> {
         self.probes.iter().filter(used).all(ModelProbe::is_ok)
     }
 
-    /// One command to type for what failed.
+    /// Returns one command to type for a failed probe.
     fn hint(&self, probe: &ModelProbe) -> Option<String> {
         let name = self.provider.name();
         let other_works = self
@@ -255,7 +255,7 @@ impl ProbeReport<'_> {
         }
     }
 
-    /// What is wrong in the way that is used is a failure, in the other one a warning.
+    /// Returns a failure for the configured mode, a warning for the other one.
     fn state(&self, probe: &ModelProbe) -> &'static str {
         match (probe.is_ok(), probe.stream == self.provider.streams()) {
             (true, _) => "ok",

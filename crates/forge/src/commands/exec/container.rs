@@ -1,5 +1,5 @@
-//! `forge exec` in a container: the same command, its streams and its exit code, through the node that
-//! runs there. There is no terminal inside: the command sees pipes.
+//! `forge exec` in a container: the same command, its streams and its exit code, through the node
+//! that runs there. The container has no terminal: the command sees pipes.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::setup;
 
-/// What is read of standard input at once.
+/// Read size of standard input, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 
 pub(super) fn execute(
@@ -73,7 +73,7 @@ pub(super) fn execute(
 fn start(args: &ExecArgs, directory: &str) -> Result<CommandSpec, CliError> {
     let mut words = Vec::with_capacity(args.command.len());
     for word in &args.command {
-        // What is spoken with a container is text.
+        // The protocol with a container is text.
         let word = word.to_str().ok_or_else(|| {
             let text = "an argument that is not text cannot be given to a command in a container";
             CliError::new(ExitKind::ExecRefused, "exec", text)
@@ -118,7 +118,7 @@ async fn run(
         }
     })?;
     let outcome = streams(command, printed).await;
-    // What it changed is here when forge ends, also where the engine has other files.
+    // Its changes are here when forge ends, also with an engine on another host.
     let over = containers.over(node).await;
     let mut ended = outcome?;
     let over = over.map_err(|why| {
@@ -178,7 +178,7 @@ async fn streams(
             FromNode::Some(stream, bytes) => {
                 if let Some(kept) = &mut kept {
                     kept.push(stream, &bytes);
-                // Whoever reads nothing any more ends it as a pipe would.
+                // A closed output ends it as a pipe would.
                 } else if put(stream, &bytes).is_err() {
                     command.kill();
                 }

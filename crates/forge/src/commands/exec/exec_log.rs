@@ -1,5 +1,5 @@
-//! What is kept of a command that a person typed: the same two lines as of a call, what was decided
-//! before it starts and what came of it after.
+//! The log of a command that a person typed: the same two lines as of a call, the decision before
+//! it starts and the result after.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 
-/// The name of what was called, beside the names of tools.
+/// The name of the tool in the log.
 const TOOL: &str = "exec";
 
 /// The log of one command.
@@ -29,7 +29,7 @@ pub(super) struct ExecLog {
     started: Instant,
 }
 
-/// What came of a command.
+/// The result of a command.
 pub(super) struct ExecOutcome<'a> {
     pub(super) exit: &'a os_sandbox::Exit,
     pub(super) exceeded: Option<Exceeded>,
@@ -37,7 +37,7 @@ pub(super) struct ExecOutcome<'a> {
 }
 
 impl ExecLog {
-    /// Opens the log. What cannot be recorded is not run.
+    /// Opens the log. A command that cannot be recorded does not run.
     pub(super) fn open(
         project: &Project,
         args: &ExecArgs,
@@ -91,7 +91,7 @@ impl ExecLog {
         &self.dir
     }
 
-    /// It goes ahead: whoever types a command has agreed to it.
+    /// Records the approval: typing the command is the agreement.
     pub(super) fn allowed(&mut self, runner: String, unconfined: bool) -> Result<(), CliError> {
         let typed = if unconfined {
             "a person typed it, with --no-os-sandbox"
@@ -126,7 +126,7 @@ impl ExecLog {
         self.close("not started", Some(why.code()))
     }
 
-    /// It ran, and what came of it is not vouched for.
+    /// Records a run with an uncertain result.
     pub(super) fn failed(
         mut self,
         why: &CliError,

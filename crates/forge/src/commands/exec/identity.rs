@@ -1,5 +1,5 @@
-//! Who commits: `user.name` and `user.email` as git has them outside. Commands have a HOME of their
-//! own, so that git would find neither there.
+//! The committer: `user.name` and `user.email` of git outside the sandbox. Commands have a HOME of
+//! their own, so that git would find neither there.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ const KEYS: [(&str, [&str; 2]); 2] = [
     ("user.email", ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"]),
 ];
 
-/// Bound on what git says of them.
+/// Bound on git's output for each of them.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// Variables for git in `directory`; none outside of repositories, or where git does not know.

@@ -16,7 +16,7 @@ use crate::setup::program_dirs::PathDirs;
 /// Most that is read of a script's first line; the kernel reads 256 bytes (execve(2)).
 const MAX_FIRST_LINE: u64 = 256;
 
-/// What to say of a program that was not found; `here` is where the person stands.
+/// Returns a hint about a program that was not found; `here` is the caller's directory.
 pub(super) fn hint(
     program: &OsStr,
     here: &Path,
@@ -44,7 +44,7 @@ pub(super) fn hint(
             "its first line names {}, which does not exist",
             escape_path(&path)
         )),
-        // A link that leads out of what commands see.
+        // A link out of the visible directories.
         Some(path) => {
             let end = path.canonicalize().unwrap_or_else(|_| path.clone());
             (!sees(&end)).then(|| unseen_interpreter(&end, ambient))
@@ -94,7 +94,7 @@ fn find(program: &OsStr, ambient: &Ambient) -> Option<PathBuf> {
         .find(is_program)
 }
 
-/// Of a script: what its first line names.
+/// Returns the interpreter in the first line of a script.
 fn interpreter(path: &Path) -> Option<PathBuf> {
     let file = std::fs::File::open(path).ok()?;
     let mut line = Vec::new();

@@ -1,8 +1,7 @@
-//! The file of `--receipt`. The directory is opened before the command runs, and everything in it
-//! is reached by that handle. A receipt is written beside and renamed, so that whoever reads sees
-//! the old one or the new one. The command may be able to write where it lies: the last receipt is
-//! written after the end of everything that the command started, and what lay at its path by then
-//! is told if it was not ours.
+//! The file of `--receipt`. The directory is opened before the command runs, and all access goes
+//! through that handle. A receipt is written beside and renamed, so that a reader sees the old one
+//! or the new one. The command may be able to write there: the last receipt is written after the
+//! end of all processes of the command, and a foreign file at its path is reported.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -25,7 +24,7 @@ pub(super) struct Receipt<'a> {
 }
 
 enum ReceiptDestination {
-    /// The person's own stream. What was written there has been read.
+    /// The user's own stream. Its content has been read.
     Stream(File),
     File {
         directory: cap::Dir,
@@ -36,7 +35,7 @@ enum ReceiptDestination {
 }
 
 impl<'a> Receipt<'a> {
-    /// Before anything runs: what cannot be written to is a refusal, not a failure.
+    /// Opens it before the command runs: an unwritable file is a refusal, not a failure.
     pub(super) fn open(path: &'a Path) -> Result<Receipt<'a>, CliError> {
         let place = if path.starts_with("/dev") || path.starts_with("/proc") {
             // The person's own streams, which are links.
@@ -57,7 +56,7 @@ impl<'a> Receipt<'a> {
         }
     }
 
-    /// Writes what is true now. What was there before is told if somebody else wrote it.
+    /// Writes the present state. A foreign file at its path is reported.
     pub(super) fn write(&mut self, text: String) -> Result<(), CliError> {
         let written = match &mut self.place {
             ReceiptDestination::Stream(_) if self.last.as_ref() == Some(&text) => Ok(()),
@@ -84,7 +83,7 @@ impl<'a> Receipt<'a> {
         Ok(())
     }
 
-    /// After the last one: whether the path still leads to what was written.
+    /// Checks after the last write that the path still leads to our receipt.
     pub(super) fn check(&self) -> Result<(), CliError> {
         let ReceiptDestination::File { written, .. } = &self.place else {
             return Ok(());
@@ -163,7 +162,7 @@ fn replace(directory: &cap::Dir, name: &OsStr, text: &str) -> std::io::Result<(u
     written
 }
 
-/// Whether what was written is still there, and nothing else.
+/// `true` if our receipt, and nothing else, is still there.
 fn holds(directory: &cap::Dir, name: &OsStr, text: &str) -> bool {
     let mut options = cap::OpenOptions::new();
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -1,4 +1,4 @@
-//! What is said of an image: before it is made, and after.
+//! The texts about an image: before and after it is made.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ pub(super) fn plan(
     name: &ImageName,
     below: Option<&BaseImage>,
 ) -> Result<ExitKind, CliError> {
-    // What it will be called depends on a base that was not read.
+    // Its name depends on a base that was not read.
     let planned = match below {
         None => Some(build.plan(name).map_err(|error| failed(&error))?),
         Some(_) => None,
@@ -66,7 +66,7 @@ pub(super) fn plan(
     print(global, &object, text.trim_end())
 }
 
-/// What was made.
+/// Describes the image.
 pub(super) fn built(
     global: &Global,
     build: &ImageBuild,

@@ -1,5 +1,5 @@
-//! The calls of a log, one after another: the line of the decision and that of what came of it
-//! together again. In bounded memory, however long the log is.
+//! The calls of a log, one after another: joins the line of the decision and that of the result. In
+//! bounded memory, however long the log is.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use crate::commands::log::since;
 use crate::exit::CliError;
 use crate::state::stored_runs::StoredRun;
 
-/// Decisions that wait for what came of them; more are shown without it.
+/// Bound on decisions that wait for their results; further ones are shown without it.
 const MAX_WAITING: usize = 4096;
 
 /// Something that a log says.
@@ -40,14 +40,14 @@ pub(super) struct CallReader<'a> {
     segment: u32,
     lines: Option<LineReader<BufReader<File>>>,
     line: u64,
-    /// A line that nobody has finished yet.
+    /// The last line is incomplete.
     torn: bool,
     /// There is a next file, and this one is read to its end for the last time.
     last_look: bool,
     waiting: BTreeMap<u64, Value>,
 }
 
-/// What stands next in the file.
+/// The result of reading one line.
 enum LineRead {
     Line(Value),
     Unreadable(&'static str),
@@ -69,8 +69,8 @@ impl<'a> CallReader<'a> {
         })
     }
 
-    /// The next item, or none at the end of what is there now; `follow` says that more may come,
-    /// so a torn line is not broken yet.
+    /// Returns the next item; `None` at the present end. With `follow` more may come, so an
+    /// incomplete line is not broken yet.
     pub(super) fn next(&mut self, follow: bool) -> std::io::Result<Option<LogItem>> {
         loop {
             if self.waiting.len() > MAX_WAITING
@@ -125,7 +125,7 @@ impl<'a> CallReader<'a> {
         }
     }
 
-    /// What was decided and never heard of again.
+    /// Returns the decisions without a result.
     pub(super) fn rest(self) -> impl Iterator<Item = LoggedCall> {
         self.waiting.into_values().map(|decision| LoggedCall {
             decision: Some(decision),
@@ -237,7 +237,7 @@ impl LoggedCall {
         }
     }
 
-    /// Whether a rule, a person, or nobody's being there stopped it.
+    /// `true` if a rule, a person or a missing approver stopped it.
     pub(super) fn is_denied(&self) -> bool {
         let events = self.came()["events"].as_array();
         events.is_some_and(|all| all.iter().any(|event| event["event"] == "denied"))
@@ -249,7 +249,7 @@ impl LoggedCall {
     }
 }
 
-/// A text of a record; whatever else stands there, as JSON.
+/// Returns a text of a record; other values as JSON.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

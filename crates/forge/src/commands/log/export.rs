@@ -77,8 +77,8 @@ fn row(call: &LoggedCall) -> String {
     cells.map(|cell| quoted(&cell)).join(",")
 }
 
-/// One cell. What a model wrote is no formula: a table program takes a text that begins with one
-/// of these for one.
+/// Quotes one cell. A model's text is not a formula: a table program takes a text that begins with
+/// one of these for one.
 fn quoted(cell: &str) -> String {
     let mut shown = escape_controls(cell);
     if shown.starts_with(['=', '+', '-', '@']) {

@@ -19,7 +19,7 @@ use crate::run_view;
 use crate::state::run_dir::RunDescription;
 use crate::state::stored_runs::{StoredRun, StoredRuns};
 
-/// Characters of what was asked for; `--json` has more of it.
+/// Longest command line in the list, in characters; `--json` has more of it.
 const MAX_COMMAND_CHARS: usize = 60;
 
 /// Typical width of all columns except the command.
@@ -28,7 +28,7 @@ const OTHER_COLUMNS: usize = 75;
 /// Fewest characters of an id that a screen shows: the second, and the start of the rest.
 const MIN_ID_CHARS: usize = 15;
 
-/// What a run came to.
+/// The result of a run.
 struct RunEnding {
     outcome: String,
     /// How many programs worked on it, one after another.
@@ -42,7 +42,7 @@ struct RunEnding {
 pub(super) struct RunFilter<'a> {
     pub(super) worker: Option<&'a str>,
     pub(super) since_ms: Option<u64>,
-    /// None: those of all projects.
+    /// `None` for those of all projects.
     pub(super) project: Option<&'a Path>,
     /// At most so many, the newest.
     pub(super) limit: usize,
@@ -252,8 +252,8 @@ fn came(run: &StoredRun) -> Result<RunEnding, CliError> {
     let end = run.end();
     if let Some(end) = &end {
         let count = |name: &str| end[name].as_u64().unwrap_or_default();
-        // What stands there are the calls of the last program. It was the only one if there is
-        // nothing before but the first line and two for each of them.
+        // The counts are those of the last program. It was the only one if the log has exactly the
+        // first line and two for each call before it.
         let lines = count("calls").saturating_mul(2).saturating_add(1);
         if end["seq"].as_u64() == Some(lines) {
             return Ok(RunEnding {

@@ -1,7 +1,7 @@
-//! `forge log list|show|verify|export`: the runs that are kept, and what was decided in them.
+//! `forge log list|show|verify|export`: the kept runs, and their decisions.
 //!
-//! Records hold what models wrote, so nothing of them reaches a terminal unescaped. Logs are read
-//! line by line, and what cannot be read is shown as such, never skipped.
+//! Records hold text of models, so all of it is escaped for a terminal. Logs are read line by line,
+//! and an unreadable line is shown as such, never skipped.
 
 mod calls;
 mod export;

@@ -1,5 +1,6 @@
-//! What the models of a run used, how its workers ended, and whether it can be gone on with: from
-//! its transcript, or from what its programs noted at their ends if that is not kept or damaged.
+//! The usage of the models of a run, the ends of its workers, and whether it can be resumed: from
+//! its transcript, or from the notes of its programs at their ends if the transcript is missing or
+//! damaged.
 
 use forge_runtime::transcript::{History, Transcript, WorkerRun};
 use forge_runtime::{Dollars, Usage};
@@ -9,15 +10,16 @@ use crate::output::escape::{escape, shortened};
 use crate::run_view;
 use crate::state::stored_runs::{StoredRun, StoredTranscript};
 
-/// Characters of how a worker ended, and of what is wrong with a transcript; `--json` has them all.
+/// Longest text about the end of a worker or the damage of a transcript, in characters; `--json`
+/// has the whole.
 const MAX_END_CHARS: usize = 200;
 
-/// What a run left besides its log.
+/// Usage and transcript of a run.
 pub(super) struct RunUsage {
-    /// None: not known, or no model was asked anything.
+    /// `None` if unknown, or if no model was asked.
     used: Option<ModelUsage>,
     state: TranscriptState,
-    /// It has no answer, its transcript is there, and nobody is at work on it.
+    /// `true` if it has no answer, its transcript exists, and no program works on it.
     resumable: bool,
 }
 
@@ -28,7 +30,7 @@ enum TranscriptState {
     Nothing,
 }
 
-/// What all workers used, in all programs that worked on the run.
+/// The usage of all workers, in all programs that worked on the run.
 struct ModelUsage {
     turns: u64,
     tokens: u64,
@@ -66,7 +68,7 @@ impl ModelUsage {
 }
 
 impl RunUsage {
-    /// For a list. A run with an answer noted what it used, so its transcript is not read.
+    /// Reads it for a list. A run with an answer noted its usage, so its transcript is not read.
     pub(super) fn briefly(run: &StoredRun) -> Self {
         match run.report().filter(|report| report["end"] == "answered") {
             Some(report) => RunUsage {
@@ -83,7 +85,7 @@ impl RunUsage {
         }
     }
 
-    /// Of a run that somebody is at work on, or not.
+    /// Reads it for a run with or without a program at work.
     pub(super) fn of(run: &StoredRun, at_work: bool, told: &StoredTranscript) -> Self {
         let reported = || {
             run.newest_report()
@@ -202,7 +204,7 @@ pub(super) fn worker_object(number: u64, run: &WorkerRun) -> Value {
     })
 }
 
-/// What a model or an edited file says, in a line that ends.
+/// Escapes and shortens a text of a model or of an edited file.
 fn short(text: &str) -> String {
     shortened(escape(text), MAX_END_CHARS)
 }

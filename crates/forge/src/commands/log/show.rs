@@ -1,4 +1,5 @@
-//! `forge log show RUN`: each call in one line, and below it why; then what each worker used.
+//! `forge log show RUN`: each call in one line, and below it the reason; then the usage of each
+//! worker.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -38,7 +39,7 @@ pub(super) fn show(
     let mut summary = CallSummary::default();
     let mut calls = CallReader::new(run).map_err(|error| unreadable(run, &error))?;
     loop {
-        // Asked first: what was written until then is read after it.
+        // Asked first: lines written until then are read after it.
         let running = follow && run.is_locked();
         while let Some(item) = calls
             .next(running)
@@ -146,7 +147,7 @@ impl CallPrinter {
         }
     }
 
-    /// What must be seen; beside the objects if the result is for programs.
+    /// Prints a line that must be seen; on standard error if the result is for programs.
     fn line(&self, line: &str) -> Result<(), CliError> {
         if self.json {
             stderr::print(line);

@@ -1,6 +1,6 @@
-//! What a run comes to, counted from its log: what was asked for, where it ran, what was decided,
-//! what policies did, which files were left, and what it took. `run.json` keeps it; `forge log show`
-//! counts anew, so that a run that was killed has one as well.
+//! A summary of a run, counted from its log: requested tools, runners, decisions, policy events,
+//! artifacts and durations. `run.json` stores it; `forge log show` counts anew, so that a killed
+//! run has one as well.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,11 +14,11 @@ use crate::state::stored_runs::StoredRun;
 
 /// Files that are listed; more are counted.
 const MAX_ARTIFACTS: usize = 500;
-/// What policies did, as far as it is listed.
+/// Most listed policy events.
 const MAX_EVENTS: usize = 200;
 /// Different names of tools, reasons and answers that are counted apart.
 const MAX_KINDS: usize = 64;
-/// Characters of what a policy did; the log has all of them.
+/// Longest detail of a policy event, in characters; the log has the whole.
 const MAX_DETAIL_CHARS: usize = 500;
 /// Files that a person is shown.
 const MAX_SHOWN: usize = 50;
@@ -173,7 +173,7 @@ impl CallSummary {
     }
 }
 
-/// What came of a call, and of which.
+/// Adds the call to a result.
 fn of_call(call: &LoggedCall, mut what: Value) -> Value {
     if let Value::Object(fields) = &mut what {
         fields.insert("call".to_owned(), json!(call.seq()));

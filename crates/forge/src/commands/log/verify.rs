@@ -1,4 +1,4 @@
-//! `forge log verify [RUN]`: whether the logs are what was written.
+//! `forge log verify [RUN]`: verifies the audit logs.
 
 use forge_tools::audit::{Integrity, Verified};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::state::stored_runs::StoredRun;
 
-/// One log and what is to be said about it.
+/// One log and the verdict about it.
 struct LogVerdict {
     word: &'static str,
     text: String,
@@ -21,7 +21,7 @@ pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<ExitKind, C
     for run in runs {
         // Asked first: a run that ends meanwhile is sealed when it is read.
         let locked = run.is_locked();
-        // One that cannot be read keeps nobody from the others.
+        // An unreadable log does not hide the others.
         let verified = run.verified();
         let finding = match &verified {
             Ok(verified) => finding(run, locked, verified),
@@ -70,7 +70,7 @@ fn finding(run: &StoredRun, locked: bool, verified: &Verified) -> LogVerdict {
             "whole",
             format!("whole, {lines} lines, head {}", verified.head),
         ),
-        // Anybody who can read the file can lock it, so a lock proves nothing about its end.
+        // Any reader of the file can lock it, so a lock proves nothing about its end.
         (Integrity::Unsealed | Integrity::Torn { .. }, None) if locked => (
             "open",
             format!(

@@ -1,5 +1,5 @@
-//! `forge allow`: rules of the person's own for this project, which answer what it would ask about
-//! commands. The change is shown before it is written; the file is replaced whole, under a lock.
+//! `forge allow`: the user's own rules for this project, which answer its questions about commands.
+//! The change is shown before it is written; the file is replaced whole, under a lock.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) fn run(
         return file.list(global, ambient, &rules);
     }
     loop {
-        // Why: who is asked takes their time, and holds up nobody else.
+        // Why: a person takes time to answer, and the lock would block others meanwhile.
         let held = if args.yes { Some(file.lock()?) } else { None };
         let rules = file.read()?;
         let new = match &args.remove {
@@ -50,10 +50,10 @@ pub(crate) fn run(
             Some(held) => held,
             None => file.lock()?,
         };
-        // What was shown is what is written; if somebody else was faster, it is shown again.
+        // Exactly the shown text is written; after a concurrent change it is shown again.
         if file.read()?.text() == rules.text() {
             file.write(&new)?;
-            // Who was asked has seen it.
+            // The question has shown it.
             let shows = args.yes || global.json;
             let (diff, notes) = match shows {
                 true => (Some(&*diff), &*notes),
@@ -123,8 +123,8 @@ impl RulesFile {
         CliError::new(ExitKind::Negative, "state", message)
     }
 
-    /// Returns what is odd about the rules that are new: that they run anything, that the project
-    /// blocks what they name, that it has no shell.
+    /// Returns warnings about the new rules: that they run anything, that the project blocks the
+    /// same commands, that it has no shell.
     fn review(
         &self,
         global: &Global,

@@ -1,4 +1,5 @@
-//! `forge check`: the project file and every worker, what each would hold, and nothing run.
+//! `forge check`: checks the project file and every worker, shows the grant of each, and runs
+//! nothing.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -27,7 +28,7 @@ pub(crate) fn run(
     let loaded = setup::project_silently(global, ambient, WithoutFile::DefaultZones);
     let project = match loaded {
         Ok(project) => project,
-        // Who decides whether to agree wants to see to what.
+        // A person who decides about trust wants to see the settings.
         Err(failure) if format == CheckFormat::Text && setup::is_untrusted(&failure) => {
             let (start, without_file) = (None, WithoutFile::DefaultZones);
             let project = setup::project_trusting(
@@ -48,7 +49,7 @@ pub(crate) fn run(
             print(&format!("If you agree, this is in force:\n\n{text}"))?;
             return Err(failure);
         }
-        // Whoever collects findings wants these as well.
+        // A collector of findings wants these as well.
         Err(failure) => match (failure.diagnostics(), for_programs(format)) {
             (Some(diagnostics), true) => {
                 let list: Vec<Diagnostic> = diagnostics.iter().cloned().collect();
@@ -66,7 +67,7 @@ pub(crate) fn run(
         CheckFormat::Sarif | CheckFormat::Github => written(format, &shown),
     };
     if !review.is_readable() && !for_programs(format) {
-        // As for a project file that cannot be loaded: there is no result.
+        // As for an unreadable project file: the result is missing.
         if let Some(diagnostics) = Diagnostics::of(shown) {
             return Err(diagnostics.into());
         }
@@ -99,9 +100,10 @@ pub(crate) fn run(
     })
 }
 
-/// What commands will meet in the mounts: where not everything can be looked at, each is refused.
+/// Returns warnings about the mounts of commands: where the scan is incomplete, each command is
+/// refused.
 fn ahead(project: &Project) -> Vec<String> {
-    // What cannot be opened has a finding of its own; a check makes no directory.
+    // An unopenable mount has a finding of its own; a check makes no directory.
     let policy = project.ceiling().policy_as_written().ok();
     let surveys = policy.and_then(|policy| Survey::of(&policy).ok());
     surveys
@@ -111,7 +113,7 @@ fn ahead(project: &Project) -> Vec<String> {
         .collect()
 }
 
-/// What is to be known of a mount before a command runs in it.
+/// Returns the notes about a mount before a command runs in it.
 pub(in crate::commands) fn told(survey: &Survey) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(reason) = &survey.incomplete {
@@ -216,7 +218,7 @@ fn belongs(project: &Project, path: &Path) -> bool {
     is_project_file || is_worker
 }
 
-/// What came of it, in a few words.
+/// Describes the result in a few words.
 fn verdict(shown: &[Diagnostic], layout: TextLayout) -> String {
     let errors = shown.iter().filter(|one| one.is_error()).count();
     let warnings = shown.len() - errors;

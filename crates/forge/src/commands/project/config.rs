@@ -1,4 +1,4 @@
-//! `forge config`: what holds, and who said it.
+//! `forge config`: the effective configuration, and the source of each value.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! `forge explain`: what would be decided, by which rule, and what everybody on the way from the
-//! project down says to it. Runs nothing, makes nothing, and asks the very code that decides when
-//! it counts: the lineage of the grant, the gate of the tools, the names of the file tools.
+//! `forge explain`: the decision, its rule, and the answer of every link of the chain from the
+//! project down. It runs and makes nothing, and uses the code of the real decision: the chain of
+//! the grant, the gate of the tools, the names of the file tools.
 
 use std::io::Write as _;
 use std::net::Ipv6Addr;
@@ -54,7 +54,7 @@ pub(crate) fn run(
     Ok(ExitKind::Done)
 }
 
-/// Whose rights are asked about: `--as`, `--worker`, the entry worker, or the project's. With the
+/// Returns the chain to explain: `--as`, `--worker`, the entry worker, or the project's; and its
 /// last worker.
 fn lineage(
     project: &Project,
@@ -138,7 +138,7 @@ fn allowed(
 
 const NO_FILES: &str = "it needs files, and this worker holds none that it may use";
 
-/// What is asked about.
+/// The subject of the question.
 #[derive(Debug)]
 enum ExplainTarget {
     Path {
@@ -262,7 +262,7 @@ fn internal<T>(outcome: Result<T, String>) -> Result<T, CliError> {
     outcome.map_err(|error| CliError::new(ExitKind::Negative, "config.tool_name", error))
 }
 
-/// allow, ask, block, or outside: not among what is held at all.
+/// allow, ask, block, or outside of all mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExplainedDecision {
     Judged(Verdict),
@@ -285,7 +285,7 @@ impl ExplainedDecision {
     }
 }
 
-/// What decides, in words and with its place.
+/// The deciding rule, in words and with its position.
 #[derive(Debug, Clone)]
 struct DecisionSource {
     verdict: Verdict,
@@ -303,11 +303,11 @@ struct Explanation {
     why: DecisionSource,
     /// From the project down.
     answers: Vec<AccessAnswer>,
-    /// What each on the way holds less than the one before.
+    /// The restrictions of each link against the one before.
     narrowed: Vec<Vec<String>>,
     enforcement: Option<ExpectedEnforcement>,
     question: Option<AccessQuery>,
-    /// What the grant says besides: of the mount, or of every command.
+    /// Further restrictions of the grant: of the mount, or of every command.
     held_to: Vec<(&'static str, String)>,
     /// The command that is asked about: lists of programs answer for the whole line.
     line: Option<CommandLine>,
@@ -315,7 +315,7 @@ struct Explanation {
     layers: &'static [&'static str],
 }
 
-/// What would keep a command to the grant.
+/// The enforcement of the grant for a command.
 enum ExpectedEnforcement {
     Planned(Box<Plan>),
     Impossible(String),
@@ -373,8 +373,8 @@ impl Explanation {
         Ok(explained)
     }
 
-    /// The person's own file lies over the project's: what the project says by itself comes first,
-    /// then what is left of it.
+    /// Puts the answer of the project alone before the one that is restricted by the user's own
+    /// file.
     fn under_own_file(&mut self, alone: &GrantChain, project: &Project) {
         let Some(question) = &self.question else {
             return;
@@ -397,7 +397,7 @@ impl Explanation {
         self.layers = &["project", "user"];
     }
 
-    /// The answers of everybody; the last one's decides, and the first that says so is the rule.
+    /// Asks every link; the last answer decides, and its first source is the rule.
     fn ask(&mut self, lineage: &GrantChain, question: &AccessQuery) {
         self.answers = lineage.ask(question);
         self.question = Some(question.clone());
@@ -511,7 +511,7 @@ impl Explanation {
             return Ok(());
         }
         if spec.name == "shell" {
-            // The rules answer for each command, and replace what holds for the tool.
+            // The rules answer for each command, and replace the rule of the tool.
             self.why.text =
                 "it is offered, and its rules judge each command: `forge explain -- CMD`"
                     .to_owned();
@@ -593,7 +593,7 @@ impl Explanation {
             });
             return;
         }
-        // A command reads whatever it is shown, so a mount that asks is asked about.
+        // A command reads every mount that it sees, so a mount that asks is asked about.
         let gate = GrantGate::new(grant.clone());
         let mounts = grant.mounts().filter(|mount| mount.usable());
         let mounts = mounts.filter_map(|mount| SandboxPath::parse(mount.target()).ok());
@@ -799,7 +799,7 @@ fn refusal(grant: &Grant, lineage: &GrantChain, line: &CommandLine) -> Option<Ve
     ProgramList::refusal(&forge_runtime::programs(grant), line, &policy)
 }
 
-/// What everybody on the way says, lists of programs included.
+/// Returns the answers of every link, lists of programs included.
 fn answers(
     lineage: &GrantChain,
     question: &AccessQuery,
@@ -837,7 +837,7 @@ fn judge(grant: &Grant, spec: &Spec, intents: &[Intent], confined: bool) -> Judg
     })
 }
 
-/// Names that are hidden or protected, whatever the mount allows otherwise.
+/// Returns the source for a hidden or protected name, which overrides the mount.
 fn guarded(
     project: &Project,
     grant: &Grant,

@@ -48,7 +48,7 @@ pub(crate) fn run(
 
 fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    // Nothing is done there: what a worker holds is opened to say which tools it has.
+    // No file is changed there: the worker's mounts are opened only to list its tools.
     let stand_in = tempfile::tempdir().map_err(|error| {
         let why = format!("cannot make a temporary directory: {error}");
         CliError::new(ExitKind::Negative, "state", why)
@@ -208,7 +208,7 @@ fn no_approval() -> ApprovalFlags {
     }
 }
 
-/// Who holds the tools: a worker, or nobody in a project without an entry worker.
+/// The owner of the tools: a worker, or the project itself without an entry worker.
 struct ToolOwner<'a> {
     project: &'a Project,
     worker: Option<Worker>,
@@ -252,7 +252,7 @@ impl<'a> ToolOwner<'a> {
         choose_for_call(request.model, ambient, self.project, pair, &workers).map(Some)
     }
 
-    /// Returns what the worker sees. Without `models` no worker that it calls gets an answer.
+    /// Returns the worker's toolbox. Without `models` no worker that it calls gets an answer.
     fn toolbox(
         &self,
         global: &Global,

@@ -1,4 +1,4 @@
-//! `forge trust`: agree to the keys of a project that widen what its workers may do.
+//! `forge trust`: agrees to the keys of a project that widen the rights of its workers.
 
 use std::io::{BufRead as _, Write};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(crate) fn run(
     let asks = !(args.show || args.revoke || args.yes || keys.is_empty());
     match global.json {
         false => show(&mut std::io::stdout().lock(), &keys, before).map_err(CliError::stdout)?,
-        // Standard output is for the object; who is asked sees the keys all the same.
+        // Standard output is for the object; a question shows the keys all the same.
         true if asks => show(&mut std::io::stderr().lock(), &keys, before).map_err(terminal)?,
         true => {}
     }
@@ -82,7 +82,8 @@ fn told(
     writeln!(out, "{done} {count}; {undo}.").map_err(CliError::stdout)
 }
 
-/// Asks about what the project cannot be used without, and stores a yes. Whether there was one.
+/// Asks about the settings without which the project is unusable, and stores a yes. `true` if there
+/// was one.
 pub(crate) fn ask_now(
     global: &Global,
     ambient: &Ambient,

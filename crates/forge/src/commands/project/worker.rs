@@ -1,4 +1,4 @@
-//! `forge worker list|show|new`: the workers of a project, with what they hold.
+//! `forge worker list|show|new`: the workers of a project, with their grants.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -222,9 +222,9 @@ fn exists(path: &Path) -> CliError {
     .hint("choose another name; nothing was written")
 }
 
-/// A worker that holds nothing yet, with what it could hold beside it.
+/// Returns a worker without rights, with the possible rights beside it.
 fn template(name: &str, description: &str) -> String {
-    // A JSON string is a YAML string, whatever is in it.
+    // A JSON string is a valid YAML string.
     let description = Value::from(description);
     format!(
         "---
@@ -261,7 +261,7 @@ fn write(project: &Path, dir: &Path, name: &str, text: &str) -> Result<PathBuf, 
             format!("{} leads out of the project", escape_path(dir)),
         )
     };
-    // What is there already may be a link within the project.
+    // An existing entry may be a link within the project.
     let there = dir
         .ancestors()
         .find(|path| path.symlink_metadata().is_ok())

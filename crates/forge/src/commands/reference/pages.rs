@@ -1,4 +1,4 @@
-//! `forge completions` and `forge man`: what is made of the command line's own description.
+//! `forge completions` and `forge man`: pages generated from the command line's description.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -84,8 +84,8 @@ fn page(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Resul
     Ok(())
 }
 
-/// Returns the synopsis of a command: its own options with their values, the others in one word, and
-/// what follows them.
+/// Returns the synopsis of a command: its own options with their values, the others in one word,
+/// and the arguments.
 fn synopsis(command: &Command) -> String {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let mut words = vec![format!("\\fB{}\\fR", roff(name))];

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::exit::{CliError, ExitKind};
 
-/// Writes it. Whoever asked for a file wants the answer, so a failure names where it still is.
+/// Writes the answer. The caller wants it, so a failure names the place where it still is.
 pub(super) fn write(file: &Path, answer: &str) -> std::result::Result<(), CliError> {
     replace(file, answer).map_err(|error| {
         let message = format!("cannot write the answer into {}: {error}", file.display());
@@ -20,9 +20,9 @@ pub(super) fn write(file: &Path, answer: &str) -> std::result::Result<(), CliErr
     })
 }
 
-/// Fails early if standard output is open for reading only. What is written there goes nowhere, and
-/// Rust's standard library takes that for success. (One that was closed before forge began is not
-/// to be told from `/dev/null`: the same library has put that in its place.)
+/// Fails early if standard output is open for reading only. Writes to it go nowhere, and Rust's
+/// standard library reports success. (A descriptor that was closed before forge began looks like
+/// `/dev/null`: the same library has opened that in its place.)
 pub(super) fn somewhere() -> std::result::Result<(), CliError> {
     let flags = rustix::fs::fcntl_getfl(std::io::stdout().as_fd());
     match flags {

@@ -1,8 +1,8 @@
-//! `-A FILE`: copies of files for the entry worker, on the road of attachments of called workers.
+//! `-A FILE`: copies of files for the entry worker, handled like attachments of called workers.
 //!
-//! The caller is the person who types it, and what a person can read can be handed over. But a file
-//! in a directory of the worker's is read through its sandbox: what is hidden from the worker, and
-//! what a link that lies there leads to, a worker may have put there for this very moment.
+//! The caller is the person at the command line, who may hand over every file that they can read.
+//! But a file in a directory of the worker is read through its sandbox: the worker may have put a
+//! hidden file or a link there for this very moment.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::setup::target::RunTarget;
 
-/// Copies of what is attached.
+/// Reads the attachments.
 pub(super) fn read(files: &[PathBuf], chosen: &RunTarget) -> Result<Vec<Attachment>, CliError> {
     let policy = chosen.worker.attachment_policy();
     let mut sandbox = AttachmentFiles {
@@ -59,7 +59,7 @@ fn bytes(file: &Attachment) -> u64 {
     u64::try_from(file.bytes().len()).unwrap_or(u64::MAX)
 }
 
-/// What the entry worker may read, opened once it is needed.
+/// The readable files of the entry worker, opened on first use.
 struct AttachmentFiles<'a> {
     grant: &'a Grant,
     opened: Option<FileSandbox>,
@@ -120,8 +120,8 @@ fn as_it_is(host: &Path) -> Result<Mount, file_sandbox::Error> {
     }
 }
 
-/// Where a file lies in the sandbox, if it does: as it was named, with the links on the way to it
-/// resolved but not the last one, and as what it is.
+/// Returns the path of a file in the sandbox, if it has one: by its name with the links on the way
+/// resolved but not the last one, and by its real path.
 fn inside(grant: &Grant, file: &Path) -> Option<String> {
     let parent = match file.parent() {
         Some(parent) if parent != Path::new("") => parent,

@@ -1,5 +1,5 @@
-//! Which worker runs when nobody named one and the entry worker is not there: at a terminal the
-//! others are offered (decisions 17), elsewhere it is a mistake as before.
+//! The choice of a worker if the command line names none and the entry worker is missing: at a
+//! terminal the others are offered (decisions 17), elsewhere it is a mistake as before.
 
 use std::io::{BufRead as _, Read as _};
 

@@ -1,4 +1,4 @@
-//! What a run came to, for a reader of `--output stream-json`: the last line, in every case.
+//! The output of `--output stream-json`: in every case the last line is the result.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::run_view::{EventStream, RunResult, RunStart};
 
-/// What is known of a run so far.
+/// The known results of a run so far.
 #[derive(Default)]
 pub(super) struct EventOutput {
     stream: Option<Arc<EventStream>>,
@@ -72,7 +72,7 @@ pub(super) fn telling(
         error,
     });
     match written {
-        // A run that failed says why, whoever reads the rest.
+        // A failed run reports its own error, even if the stream fails too.
         Err(error) if outcome.is_ok() => Err(CliError::stdout(error)),
         Ok(()) | Err(_) => outcome,
     }

@@ -1,4 +1,4 @@
-//! What a run came to: for the person, for programs, and as an exit code.
+//! The result of a run: for the person, for programs, and as an exit code.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -49,8 +49,8 @@ pub(crate) fn tell(
         (None, _) | (_, None) => None,
     };
     if global.streams() {
-        // The last line says it, with how forge ends; and who writes the lines may hold standard
-        // output for as long as nobody reads them.
+        // The last line of the stream reports it, with the exit code; and the writer of the lines
+        // may hold standard output while the reader stands still.
         return unwritten.map_or(Ok(()), Err);
     }
     let mut out = std::io::stdout().lock();
@@ -63,7 +63,7 @@ pub(crate) fn tell(
     } else if let Some(answer) = answer
         && (output.is_none() || unwritten.is_some())
     {
-        // What a model says is text there, and nothing that moves the cursor or types an answer.
+        // A model's answer is text on a terminal: it cannot move the cursor or type an answer.
         match on_terminal {
             true => write!(out, "{}", escape_lines(&answer)),
             false => write!(out, "{answer}"),
@@ -75,7 +75,7 @@ pub(crate) fn tell(
     unwritten.map_or(Ok(()), Err)
 }
 
-/// What it took.
+/// Describes turns, calls, tokens and cost.
 fn used(report: &RunReport) -> String {
     let mut parts = vec![
         run_view::count(report.turns, "turn"),
@@ -148,7 +148,7 @@ pub(crate) fn exit(
     })
 }
 
-/// An answer is a success unless calls came to what nobody wants to overlook.
+/// Converts an answer: a success unless calls had a result of `--fail-on`.
 fn answered(
     report: &RunReport,
     refusals: &Refusals,

@@ -12,7 +12,7 @@ use crate::cli::{Global, RunArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::setup::target::run_target;
 
-/// The global flags of this run, with what its own flags set.
+/// Returns the global flags, extended by the flags of this run.
 pub(super) fn applied(
     global: &Global,
     args: &RunArgs,
@@ -45,7 +45,7 @@ pub(super) fn applied(
     Ok(global)
 }
 
-/// Whose endpoint `--base-url` is.
+/// Returns the provider whose endpoint `--base-url` is.
 fn provider(global: &Global, args: &RunArgs, ambient: &Ambient) -> Result<String, CliError> {
     if args.replay.is_some() {
         return Err(CliError::usage("--base-url: a playbook has no address"));
@@ -77,7 +77,7 @@ fn provider(global: &Global, args: &RunArgs, ambient: &Ambient) -> Result<String
 /// A schema above this is refused when it is looked at; no need to read more.
 const MAX_SCHEMA_BYTES: u64 = 1024 * 1024;
 
-/// What `--json-schema` asks of the answer, or what it asked when the run began.
+/// Returns the schema of `--json-schema`, or the one of the resumed run.
 pub(super) fn answer_schema(
     worker: &Worker,
     flag: Option<&Path>,

@@ -1,4 +1,4 @@
-//! What a worker is to do: words, a file, or standard input. Read as the person who typed it.
+//! The input of a worker: words, a file, or standard input, read with the rights of the caller.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -207,13 +207,13 @@ fn run_worker(
     }
 }
 
-/// What its log says of all of it.
+/// Returns the summary of the run's log.
 fn summary(kept: &RunRecord) -> Option<serde_json::Value> {
     let run = crate::state::stored_runs::StoredRun::at(kept.dir.path())?;
     Some(CallSummary::of(&run)?.to_json())
 }
 
-/// What a run came to, in one word.
+/// Returns the result of a run in one word.
 fn ending(report: Option<&RunReport>) -> String {
     let Some(report) = report else {
         return "stopped".to_owned();

@@ -21,7 +21,7 @@ use crate::setup::provider_client;
 /// A playbook above this is refused when it is parsed; no need to read more.
 const MAX_PLAYBOOK_BYTES: u64 = 5 * 1024 * 1024;
 
-/// Models that a person may try first: the flag, the variable with the key, and what to do before.
+/// Models that a person may try first: the flag, the variable with the key, and the preparation.
 const FIRST_MODELS: [(&str, Option<&str>, &str); 3] = [
     (
         "--model anthropic:claude-haiku-4-5",
@@ -40,7 +40,7 @@ const FIRST_MODELS: [(&str, Option<&str>, &str); 3] = [
     ),
 ];
 
-/// Lists models to try, those whose key is set first.
+/// Lists models to try, those with a known key first.
 pub(crate) fn ways_to_a_model(ambient: &Ambient) -> String {
     let mut rows: Vec<(bool, String)> = FIRST_MODELS
         .iter()
@@ -69,7 +69,7 @@ pub(crate) struct RunModels {
     pub(crate) others: Arc<dyn Model>,
     /// Of those that do.
     pub(crate) own: Option<Arc<dyn Models>>,
-    /// What a hostile playbook has attempted.
+    /// The attempts of a hostile playbook.
     pub(crate) attempts: AttackAttempts,
     /// Keys, which no text may show.
     pub(crate) secrets: Vec<String>,
@@ -163,7 +163,7 @@ fn choose_typed(
     })
 }
 
-/// The workers that come to be called; none: it could be any.
+/// Returns the workers that may be called; `None` if it could be any.
 fn called(project: &Project, worker: &Worker) -> Option<BTreeSet<String>> {
     fn add(branch: &DelegationNode, names: &mut BTreeSet<String>) -> Option<()> {
         if branch.calls_any() {
@@ -210,7 +210,8 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         }
     }
 
-    /// The model of somebody who may never be called: what is wrong with it is said then.
+    /// Returns the model of a worker that may never be called: its error is reported by the first
+    /// call.
     fn find_for_others(&mut self, named: &str) -> Arc<dyn Model> {
         self.find(named).unwrap_or_else(|failure| {
             let message = failure.message().to_owned();

@@ -1,5 +1,5 @@
-//! `--dry-run`: who would run with which rights, one block a worker, without a model, a key or a
-//! run directory.
+//! `--dry-run`: the workers and their rights, one block a worker, without a model, a key or a run
+//! directory.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -65,7 +65,7 @@ pub(super) fn show(
     Ok(ExitKind::Done)
 }
 
-/// Everybody who comes to be called, once for each caller.
+/// Adds every called worker, once for each caller.
 fn below<'b>(
     branch: &'b DelegationNode,
     caller: &'b str,
@@ -107,7 +107,7 @@ fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::
     text
 }
 
-/// What a person would be asked about, as far as that is known before a call is made.
+/// Returns the questions that are known before a call is made.
 fn asked(grant: &sandbox_config::Grant) -> Vec<String> {
     let mut list = Vec::new();
     for mount in grant.mounts().filter(|mount| mount.usable()) {

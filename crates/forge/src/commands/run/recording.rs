@@ -34,7 +34,7 @@ impl PlaybookRecording {
         })
     }
 
-    /// `watcher`, and what is recorded of what it sees.
+    /// Returns an observer that records the events before it passes them to `watcher`.
     pub(super) fn watching(
         &mut self,
         watcher: Arc<dyn Observer>,
@@ -64,7 +64,7 @@ fn check(path: &Path) -> Result<(), CliError> {
         let why = std::io::Error::other(why);
         Err(failed(path, &why).hint("name a file that is not there yet, or an earlier recording"))
     };
-    // What else is wrong with it shows when it is opened.
+    // Other problems appear when it is opened.
     let Ok(facts) = std::fs::symlink_metadata(path) else {
         return Ok(());
     };

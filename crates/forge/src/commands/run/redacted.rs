@@ -1,5 +1,5 @@
-//! The report of a run without secrets: a provider can repeat a key in what it answers, and from
-//! here it goes into files, to programs and to whoever reads along.
+//! The report of a run without secrets: a provider can repeat a key in its answer, and the report
+//! goes into files, to programs and to the terminal.
 
 use forge_runtime::{RunOutcome, RunReport};
 use forge_tools::Redactor;
@@ -59,8 +59,8 @@ fn end(end: RunOutcome, redactor: &Redactor) -> RunOutcome {
     }
 }
 
-/// Of an answer that is JSON each text is looked at as who reads it will, without its escapes; and
-/// it stays JSON.
+/// Redacts an answer. If it is JSON, each text is redacted without its escapes, as its reader sees
+/// it; and it stays JSON.
 fn answered(answer: String, redactor: &Redactor) -> String {
     let structured = match serde_json::from_str::<Value>(&answer) {
         Ok(value) if value.is_object() || value.is_array() => Some(value),
@@ -78,6 +78,6 @@ fn answered(answer: String, redactor: &Redactor) -> String {
             }
         }
     };
-    // What no text of it holds, a number, say.
+    // Secrets outside of its texts: a number, for example.
     redactor.redact(&answer).into_owned()
 }

@@ -1,4 +1,4 @@
-//! What calls came to in a whole run that `--fail-on` asks about, beside what the report counts.
+//! Counts of call results for `--fail-on`, besides the counts of the report.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ pub(super) struct Refusals {
     pub(super) blocked: Vec<String>,
 }
 
-/// Counts, and hands on what it is told.
+/// Counts refusals, and passes the events on.
 pub(super) struct RefusalCounter {
     next: Arc<dyn Observer>,
     refusals: Arc<Mutex<Refusals>>,
@@ -32,7 +32,7 @@ impl RefusalCounter {
     }
 }
 
-/// What it counted so far.
+/// Returns the counts so far.
 pub(super) fn counted(refusals: &Mutex<Refusals>) -> Refusals {
     refusals
         .lock()

@@ -30,14 +30,14 @@ use crate::setup;
 use crate::state::run_dir::{self, RunDir};
 use crate::state::stored_runs::{StoredRun, StoredRuns};
 
-/// What a run goes on upon.
+/// The configuration of a resumed run.
 pub(super) struct ResumeContext<'a> {
     pub(super) basis: RunFingerprint,
     pub(super) grant: &'a Grant,
     pub(super) answer_schema: Option<Value>,
 }
 
-/// What became of a run so far.
+/// The state of a run to resume.
 pub(super) enum ResumeState {
     /// It can go on.
     Open(Box<PreviousRun>),
@@ -86,7 +86,7 @@ pub(super) struct PreviousRun {
 }
 
 impl PreviousRun {
-    /// Finds the run and reads what it left.
+    /// Finds the run and reads its files.
     pub(super) fn find(
         global: &Global,
         ambient: &Ambient,
@@ -104,8 +104,8 @@ impl PreviousRun {
         Ok(ResumeState::Open(Box::new(PreviousRun { run, transcript })))
     }
 
-    /// The same project and worker as then. Flags that changed what they may do have to be given
-    /// again.
+    /// Returns the flags with the project and worker of the run. Flags that changed their rights
+    /// have to be given again.
     pub(super) fn as_then(&self, global: &Global, args: &RunArgs) -> (Global, RunArgs) {
         let (mut global, mut args) = (global.clone(), args.clone());
         let begin = &self.transcript.begin;
@@ -124,7 +124,7 @@ impl PreviousRun {
         RunDir::at(self.run.path())
     }
 
-    /// What `--json-schema` said, when the run was begun or last gone on with.
+    /// Returns the schema of `--json-schema` when the run was begun or last resumed.
     pub(super) fn answer_schema(&self) -> Option<&Value> {
         self.transcript.answer_schema()
     }
@@ -162,7 +162,7 @@ impl PreviousRun {
                     true => held(&self.run),
                     false => failure,
                 })?;
-        // Now that nobody else can write there.
+        // Now no other program can write there.
         let keeper = dir.transcript_goes_on(&self.transcript, redactor)?;
         let interrupted = past.interrupted().iter().map(ToString::to_string);
         let gone_on = ResumeRecord {
@@ -190,7 +190,7 @@ impl PreviousRun {
         })
     }
 
-    /// The audit log is what was written, and knows of no call that the transcript does not.
+    /// Checks that the audit log is intact, and that the transcript has all of its calls.
     fn audit_fits(&self) -> Result<(), CliError> {
         let unreadable = |error: &std::io::Error| {
             CliError::new(
@@ -262,7 +262,7 @@ fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Cli
     runs.find(name).cloned()
 }
 
-/// What the models saw and said.
+/// Reads the transcript.
 fn transcript(run: &StoredRun) -> Result<Transcript, CliError> {
     let opened = run.file("transcript.jsonl").map_err(|error| {
         CliError::new(

@@ -1,4 +1,4 @@
-//! What is kept of a run while it goes on: its directory, its audit log, its transcript.
+//! The records of a running run: its directory, its audit log, its transcript.
 
 use std::sync::Arc;
 
@@ -20,25 +20,25 @@ use crate::output::stderr;
 use crate::setup::target::RunTarget;
 use crate::state::run_dir::{self, RunDir, TranscriptFileWriter};
 
-/// What a new run is given.
+/// The input of a new run.
 pub(super) struct RunInput {
-    /// What the entry worker is asked.
+    /// The task of the entry worker.
     pub(super) input: String,
     /// Copies of files for it.
     pub(super) attached: Vec<Attachment>,
-    /// What its answer has to be, whatever it says itself.
+    /// The schema of its answer, which overrides the worker's own.
     pub(super) answer_schema: Option<Value>,
 }
 
-/// A run that nobody else can write to.
+/// A run that no other program can write to.
 pub(super) struct RunRecord {
     pub(super) dir: RunDir,
     pub(super) audit: Arc<AuditLog>,
-    /// None: the run keeps no transcript.
+    /// `None` if the run keeps no transcript.
     pub(super) keeper: Option<Arc<TranscriptFileWriter>>,
-    /// What the entry worker was asked.
+    /// The task of the entry worker.
     pub(super) input: String,
-    /// What its answer has to be in this run.
+    /// The schema of the answer of this run.
     pub(super) answer_schema: Option<Value>,
     /// Where it begins, or goes on.
     pub(super) conversation: Conversation,
@@ -59,9 +59,9 @@ impl RunRecord {
             attached,
             answer_schema,
         } = asked;
-        // What cannot be attached leaves no run behind.
+        // A rejected attachment leaves no run behind.
         let conversation = attach::conversation(chosen, &input, &attached, redactor)?;
-        // With what is said of the files.
+        // Includes the list of the files.
         let input = match conversation.messages() {
             [Message::Input { text }] => text.clone(),
             _ => input,
@@ -108,7 +108,7 @@ impl RunRecord {
         })
     }
 
-    /// Who keeps the records: what the transcript does not keep is not done.
+    /// Returns the recorder: an action that the transcript does not record is not done.
     pub(super) fn recorder(&self) -> Arc<dyn Recorder> {
         let audit = Arc::clone(&self.audit) as Arc<dyn Recorder>;
         match &self.keeper {
@@ -117,7 +117,7 @@ impl RunRecord {
         }
     }
 
-    /// Who is told what happens: the transcript first, then `shown`.
+    /// Returns the observer: the transcript first, then `shown`.
     pub(super) fn observer(&self, shown: Arc<dyn Observer>) -> Arc<dyn Observer> {
         match &self.keeper {
             Some(keeper) => Arc::new(ObserverPair(Arc::clone(keeper), shown)),
@@ -154,7 +154,7 @@ impl Observer for ObserverPair {
     }
 }
 
-/// What a run of `chosen` rests upon.
+/// Returns the fingerprint of a run of `chosen`.
 pub(super) fn basis(
     chosen: &RunTarget,
     model: &str,

@@ -25,7 +25,7 @@ pub(crate) struct WatchedPaths {
     pub(crate) worker_dirs: Vec<PathBuf>,
 }
 
-/// What the files looked like. Two looks at the same files are equal.
+/// The state of the files. Snapshots of the same state are equal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileSnapshot {
     files: BTreeMap<PathBuf, FileStamp>,
@@ -53,7 +53,7 @@ impl WatchedPaths {
         snapshot
     }
 
-    /// Looks at the workers once more, and keeps what is known of the rest.
+    /// Reads the workers again, and keeps the state of the other files.
     pub(crate) fn snapshot_workers(&self, snapshot: &mut FileSnapshot) {
         snapshot.workers.clear();
         for dir in &self.worker_dirs {

@@ -1,4 +1,4 @@
-//! `--http`: where `forge mcp` listens, and who may connect. Never more than this machine.
+//! `--http`: the address of `forge mcp`, on this machine only, and its access rules.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::state::run_dir::RunDir;
 
-/// What follows `--http`.
+/// The value of `--http`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HttpEndpoint {
     /// An address that only this machine reaches.
@@ -56,7 +56,7 @@ pub(crate) struct EndpointFile(PathBuf);
 
 impl Drop for EndpointFile {
     fn drop(&mut self) {
-        // Whoever comes next is told that it exists.
+        // The next reader would report that it exists.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -104,8 +104,8 @@ impl HttpEndpoint {
     }
 }
 
-/// The mode closes it for others; that whoever connects is the same user is checked as well, since
-/// some systems do not look at the mode.
+/// Binds it with a mode that closes it for others. The user of a connection is checked as well,
+/// since some systems ignore the mode.
 fn bind(path: &Path) -> std::io::Result<UnixListener> {
     let socket = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;

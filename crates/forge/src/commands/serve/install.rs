@@ -1,5 +1,5 @@
-//! `forge mcp install`: what a client has to be told to start our server, printed or written to
-//! its settings.
+//! `forge mcp install`: the entry that starts our server, printed or written to a client's
+//! settings.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -38,10 +38,9 @@ pub(crate) fn run(
     let mut seen = FileSnapshot::default();
     let service = match server.toolbox(&mut places, &mut seen) {
         Ok(toolbox) => Service::Tools(toolbox),
-        // A mistake in the configuration is told to whoever calls; a server that does
-        // not start leaves the person with "connection closed". Everything else is
-        // fatal.
-        // So is a directory that is not there now: it may come, and is looked for again.
+        // A mistake in the configuration is reported to the client's calls; a server that does not
+        // start leaves the person with "connection closed". Everything else is fatal. A missing
+        // directory is reported in the same way: it may come, and is looked for again.
         Err(failure) if failure.is_configuration() || failure.is_mount() => {
             server.waits.store(failure.is_mount(), Ordering::Relaxed);
             failure.report(global.json);
@@ -68,7 +67,7 @@ pub(crate) fn run(
                     }
                 }
                 Some(place) => {
-                    // Removes what it left in the file system when this ends.
+                    // Removes its file when this ends.
                     let (listener, _place) = place.listen(ambient).await?;
                     serve_http(&live, info, listener).await.map_err(failed)
                 }
@@ -112,7 +111,7 @@ fn failed(error: McpError) -> CliError {
     CliError::new(ExitKind::Negative, "mcp", error.to_string())
 }
 
-/// What is the same for every state of the configuration.
+/// The parts that every state of the configuration shares.
 struct McpServer<'a> {
     global: &'a Global,
     args: &'a McpArgs,
@@ -125,7 +124,7 @@ struct McpServer<'a> {
     waits: AtomicBool,
 }
 
-/// What lasts as long as the server does.
+/// The parts that live as long as the server.
 struct ServerRun {
     dir: RunDir,
     audit: Arc<AuditLog>,
@@ -144,8 +143,7 @@ impl<'a> McpServer<'a> {
         }
     }
 
-    /// Everything that has a say in what is granted, as far as that is known without having read
-    /// any of it.
+    /// Returns the files that determine the grant, as far as they are known before any is read.
     fn places(&self) -> WatchedPaths {
         let base = self.global.directory.clone().unwrap_or_default();
         let start = std::path::absolute(base.join(".")).ok();
@@ -168,8 +166,8 @@ impl<'a> McpServer<'a> {
         }
     }
 
-    /// The toolbox as the files have it now. Each is looked at before it is read, so that no
-    /// change falls in between; what the project names joins `places`.
+    /// Builds the toolbox from the present files. Each is watched before it is read, so that no
+    /// change falls in between; the project's own directories join `places`.
     fn toolbox(
         &self,
         places: &mut WatchedPaths,

@@ -1,6 +1,6 @@
-//! `forge node serve --stdio`: the half of forge that is inside a container. Another forge decides
-//! about calls and tells this one, over standard input and output, which to make; `docs/node.md` says
-//! how they speak. It reads no configuration, asks nobody, and ends with its input.
+//! `forge node serve --stdio`: the part of forge inside a container. Another forge decides about
+//! calls and sends them over standard input and output; `docs/node.md` describes the protocol. It
+//! reads no configuration, asks no person, and ends with its input.
 
 use std::os::fd::AsFd as _;
 
@@ -12,7 +12,7 @@ use crate::commands::serve::stdio_stream::StdioStream;
 use crate::exit::{CliError, ExitKind};
 use crate::setup;
 
-/// What everything here uses together, where it has a control group of its own.
+/// The control group of the container, which counts the resources of all processes in it.
 const CONTROL_GROUP: &str = "/sys/fs/cgroup";
 
 pub(crate) fn run(args: &NodeArgs) -> Result<ExitKind, CliError> {

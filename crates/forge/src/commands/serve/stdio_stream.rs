@@ -1,9 +1,9 @@
-//! One end of a conversation as the process was given it, without a thread between it and the
-//! runtime where that can be done: handing each message to another thread and back costs more
-//! than many a call.
+//! One end of the process's standard streams, without a thread between it and the runtime if
+//! possible: a hand-over of each message to another thread and back costs more than many a call.
 //!
-//! Whoever else holds the same pipe or socket must not notice. So no flag of what we were given is
-//! changed: a pipe is opened once more, of our own, and a socket is asked not to wait each time.
+//! Other holders of the same pipe or socket must not be affected. So no flag of the given
+//! descriptor is changed: a pipe is opened once more, of our own, and a socket is read with a flag
+//! for each call that does not block.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// What is read from, or written to.
+/// A stream to read from or to write to.
 pub(crate) enum StdioStream {
     /// The runtime says when there is something to do.
     Polled(AsyncFd<NonBlockingFd>),
@@ -63,8 +63,8 @@ impl NonBlockingFd {
     fn of(given: &OwnedFd, access: OFlags) -> io::Result<Self> {
         match FileType::from_raw_mode(rustix::fs::fstat(given)?.st_mode) {
             FileType::Fifo => {
-                // Where there is no such directory, or the pipe is somebody else's, it is waited
-                // for.
+                // Without such a directory, or with a pipe of another user, a blocking thread reads
+                // it.
                 let place = format!("/proc/self/fd/{}", given.as_raw_fd());
                 let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 Ok(NonBlockingFd::Pipe(rustix::fs::open(
@@ -170,7 +170,7 @@ impl AsyncWrite for StdioStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            // The end of the process closes it, as it closes what we were given.
+            // The end of the process closes it, like the given descriptor.
             StdioStream::Polled(_) => Poll::Ready(Ok(())),
             StdioStream::Waited(file) => Pin::new(file).poll_shutdown(context),
         }

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 /// Digits of an id that are shown: they count time, to less than a millisecond.
 const SHORT: usize = 12;
 
-/// Lines that come and go. None of what is no text.
+/// Added and removed lines of text files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LineCounts {
     pub(super) added: u64,
     pub(super) removed: u64,
 }
 
-/// Those of one file; none where it is no text, and has sizes instead of a difference.
+/// Counts the lines of one file; `None` for a binary file, which has sizes instead of a difference.
 pub(super) fn lines(file: &StagedFile) -> Option<LineCounts> {
     let count = |sign| {
         let rows = file.rows().filter(|row| row.starts_with(sign)).count();

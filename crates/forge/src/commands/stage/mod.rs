@@ -1,5 +1,5 @@
-//! `forge stage`: what workers have put aside for git repositories, until a person has looked at
-//! it. What it holds was written by models, so nothing of it reaches a terminal unescaped.
+//! `forge stage`: the commits that workers have staged for git repositories, until a person has
+//! reviewed them. Models wrote their content, so all of it is escaped for a terminal.
 
 mod discard;
 mod format;
@@ -42,13 +42,13 @@ pub(crate) fn run(
     }
 }
 
-/// The place of what is staged, without any repository: none is asked. None: nothing ever was.
+/// Opens the store without any repository. `None` if it was never created.
 fn place(staging: &Staging) -> Result<Option<GitService<MemoryRepositories>>, CliError> {
     let store = staging.existing()?;
     Ok(store.map(|store| GitService::new(MemoryRepositories::new(), store)))
 }
 
-/// All that is staged, the oldest first, and what of it cannot be read.
+/// Returns all staged commits, the oldest first, and the unreadable ones.
 fn all(staging: &Staging) -> Result<StagedList, CliError> {
     let Some(git) = place(staging)? else {
         return Ok(StagedList::default());
@@ -74,7 +74,7 @@ impl<'a> StagedSelection<'a> {
     }
 }
 
-/// The one whose id begins so; without an id, the only one there is.
+/// Returns the commit whose ID begins so; without an ID, the only one.
 fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<StagedSelection<'a>, CliError> {
     let damaged = list.damaged.iter().map(StagedSelection::Damaged);
     let all = list
@@ -113,7 +113,7 @@ fn chosen<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedCommit
     }
 }
 
-/// How forge ends where git does not do what it was asked.
+/// Converts an error of git.
 fn failed(error: &GitError) -> CliError {
     let (exit, code) = match error.kind() {
         GitErrorKind::NotFound => (ExitKind::Negative, "git.not_found"),
@@ -143,7 +143,7 @@ fn put(text: impl Display) -> Result<(), CliError> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }
 
-/// One object, which means what it meant on a terminal as well.
+/// Prints one object, escaped for a terminal without a change of its meaning.
 fn put_json(object: &Value) -> Result<(), CliError> {
     put(escape_json(&object.to_string()))
 }

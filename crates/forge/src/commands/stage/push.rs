@@ -1,7 +1,8 @@
-//! `forge stage push`: shows a person all of a staged commit, asks, and pushes what was shown.
+//! `forge stage push`: shows a person all of a staged commit, asks, and pushes exactly the shown
+//! commit.
 //!
-//! Nobody but a person at a terminal agrees to it: there is no flag that does, and the queue of
-//! requests is not asked. What happens is recorded before it does.
+//! Only a person at a terminal can agree to it: no flag does, and the queue of requests is not
+//! used. Every step is recorded before it happens.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -105,7 +106,7 @@ pub(super) fn push(
     }
 }
 
-/// Git, and where the commit would go: nobody is asked about one that cannot.
+/// Opens git and previews the push: a commit that cannot be pushed is not asked about.
 fn ready(
     project: &Project,
     ambient: &Ambient,
@@ -118,7 +119,7 @@ fn ready(
     Ok((git, outlook))
 }
 
-/// One at a time in a project, so that of two who agreed to the same one pushes it.
+/// Pushes under a lock of the project, so that only one of two approvals of a commit pushes it.
 async fn carried_out(
     git: &GitService<GitProgram>,
     staging: &Staging,
@@ -144,7 +145,7 @@ fn not_agreed(
             let failure = unanswered(commit, error.message().to_owned());
             ("unanswered", reason, failure)
         }
-        // Nobody was asked: it cannot be shown whole.
+        // No question was asked: the commit cannot be shown whole.
         None | Some(ApprovalAnswer::AllowOnce { .. } | ApprovalAnswer::AllowForRun { .. }) => {
             let failure = failed(error).hint(
                 "discard it, and have the worker stage less at once: what cannot be shown whole \
@@ -191,7 +192,7 @@ fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<Exi
     Ok(ExitKind::Done)
 }
 
-/// The question, and what was answered.
+/// The question, and its answer.
 struct PushPrompt {
     text: String,
     colour: bool,
@@ -214,7 +215,7 @@ impl PushPrompt {
 }
 
 impl Approver for PushPrompt {
-    /// What is shown is made of the same commit as the request, which says less.
+    /// Shows the commit of the request, with more detail than the request.
     fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         let (text, colour) = (self.text.clone(), self.colour);
         Box::pin(async move {
@@ -246,8 +247,8 @@ impl Approver for PushPrompt {
     }
 }
 
-/// All of a commit, one reading only: what stands at the left is ours, what was staged begins
-/// behind it in every row, and a backslash in it is two.
+/// Writes all of a commit with one reading only: the labels at the left are forge's, the staged
+/// text begins behind them in every row, and its backslashes are doubled.
 fn text_of(commit: &StagedCommit, outlook: &PushPreview, author: &Author) -> String {
     let mut text = String::new();
     let mut row = |label: &str, value: &str| text.push_str(&format!("{label:<10}{value}\n"));
@@ -309,7 +310,7 @@ fn text_of(commit: &StagedCommit, outlook: &PushPreview, author: &Author) -> Str
         }
         for line in file.rows() {
             match line.strip_prefix('\\') {
-                // A row of a file never begins so: what git and others say of its end.
+                // A row of a file never begins so: notes of git and others about its end.
                 Some(note) => row("", &format!("\\{}", escape_exactly(note))),
                 None => row("", &escape_exactly(line)),
             }

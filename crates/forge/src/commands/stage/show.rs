@@ -1,4 +1,4 @@
-//! `forge stage show` and `forge stage diff`: all of a staged commit, or only what it changes.
+//! `forge stage show` and `forge stage diff`: all of a staged commit, or only its changes.
 
 use std::io::Write as _;
 use std::time::SystemTime;
@@ -108,8 +108,8 @@ fn listed(file: &StagedFile) -> String {
     )
 }
 
-/// Every row of the differences with what is not seen made visible. A diff of what holds such
-/// characters is for reading; that for programs is in the JSON.
+/// Returns every row of the differences with invisible characters escaped. Such a diff is for
+/// reading; the JSON has the exact one.
 fn diff_of(commit: &StagedCommit, colour: bool) -> String {
     let mut text = String::new();
     for file in commit.files() {

@@ -1,5 +1,5 @@
-//! What is kept of a push and of what is discarded: a run of its own in the log, with what a person
-//! was asked before it is done, and what came of it.
+//! The log of a push or a discard: a run of its own, with the question before it is done, and the
+//! result.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ use crate::state::run_dir::{self, RunDir};
 /// The name of such a run, beside those of workers.
 const RUN: &str = "stage";
 
-/// The log of one push, or of what is discarded at once.
+/// The log of one push or one discard.
 pub(super) struct StageLog {
     dir: RunDir,
     audit: AuditLog,
@@ -26,7 +26,7 @@ pub(super) struct StageLog {
 }
 
 impl StageLog {
-    /// Opens the log. What cannot be recorded is not done.
+    /// Opens the log. An action that cannot be recorded is not done.
     pub(super) fn open(
         what: &str,
         commits: &[StagedSelection<'_>],
@@ -37,7 +37,7 @@ impl StageLog {
             .state
             .as_deref()
             .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
-        // Not where a project keeps its runs: it has no say in what is kept of a person.
+        // Not in the project's directory of runs: a project has no say in the records of a person.
         let dir = RunDir::under(&state.join("runs"), RUN)?;
         let audit = dir.audit(true)?;
         let redactor = ambient.redactor(redacted);
@@ -74,7 +74,7 @@ impl StageLog {
         })
     }
 
-    /// What a person said who was asked, or why nobody was.
+    /// Records the person's answer, or the reason why no person was asked.
     pub(super) fn answered(&mut self, answer: &'static str, by: &str) -> Result<(), CliError> {
         if answer == "denied" {
             let event = PolicyEvent::new(EventKind::Denied, by);
@@ -89,7 +89,7 @@ impl StageLog {
         })
     }
 
-    /// It cannot be, so nobody was asked.
+    /// Records an impossible action, about which no person was asked.
     pub(super) fn not_asked(mut self, why: &CliError) -> Result<(), CliError> {
         self.decided(DecisionRecord::not_reached(why.message()))?;
         self.close(why.code(), Some(why.code()))
@@ -143,7 +143,7 @@ impl StageLog {
     }
 }
 
-/// What it was, so that it can be told from any other later on.
+/// Returns the facts that identify a commit later on.
 fn facts(commit: &StagedSelection<'_>) -> Value {
     match commit {
         StagedSelection::Whole(commit) => json!({

@@ -17,8 +17,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest line that is read.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What a client passes on of its environment unless its settings say more: the list that the
-/// protocol's own libraries keep.
+/// Variables that a client passes on unless its settings say more: the list of the protocol's own
+/// libraries.
 const PASSED_ON: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
 /// The two ways of opening a conversation.
@@ -46,14 +46,14 @@ impl ProtocolEra {
     }
 }
 
-/// What a conversation showed.
+/// The results of a conversation.
 #[derive(Debug)]
 pub(super) struct ServerSession {
     /// From the start of the program.
     pub(super) first_answer: Duration,
     /// As the server settled on.
     pub(super) version: String,
-    /// What the server tells about itself.
+    /// The server's instructions.
     pub(super) instructions: String,
     pub(super) tools: Vec<Value>,
     /// The tool that was called, and its result.
@@ -186,7 +186,7 @@ impl ProbeClient {
         writeln!(input, "{message}").map_err(|error| format!("it does not listen: {error}"))
     }
 
-    /// The result of a request. Whatever else comes meanwhile must be a message, too.
+    /// Returns the result of a request. Every other line meanwhile must be a message, too.
     fn ask(&mut self, method: &str, mut params: Value) -> Result<Value, String> {
         if self.era == ProtocolEra::Stateless {
             params["_meta"] = json!({

@@ -1,5 +1,5 @@
-//! `forge doctor --mcp`: our own server, started as a client starts it, and what well-known
-//! clients do that a person should know of.
+//! `forge doctor --mcp`: starts our own server as a client does, and reports the behaviour of
+//! well-known clients that a person should know of.
 
 mod client;
 
@@ -32,7 +32,7 @@ const LINES: usize = 20_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheckState {
     Ok,
-    /// How things are, which is nobody's mistake.
+    /// A fact without a mistake.
     Note,
     Warning,
     Failed,
@@ -175,7 +175,8 @@ fn names(tools: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-/// Clients pass on little of their environment, so what is set here is not set there.
+/// Reports variables that are set here but not in a client: clients pass on little of their
+/// environment.
 fn environment(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
     let is_lost = |name: &&str| {
         name.starts_with("FORGE_")
@@ -218,7 +219,7 @@ fn project(server: &ServerCommand, findings: &mut McpChecks) {
     );
 }
 
-/// Who answers what is asked.
+/// Reports the approver of the server's questions.
 fn questions(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
     let dir = setup::project_dir(global, ambient).ok();
     let queue = if dir.is_some_and(|dir| ambient.queue(&dir).is_watched()) {

@@ -1,10 +1,10 @@
-//! What kind of project a directory holds, by the names of its files; nothing is opened.
+//! Detects the kind of project in a directory by the names of its files; no file is opened.
 
 use std::path::Path;
 
 use crate::setup::program_dirs::PathDirs;
 
-/// A tool chain, the file that gives it away, and what to say about its commands.
+/// A tool chain, the file that reveals it, and rules for its commands.
 #[derive(Debug)]
 pub(super) struct Toolchain {
     pub(super) name: &'static str,
@@ -19,7 +19,7 @@ pub(super) struct ShellRule {
     pub(super) pattern: &'static str,
     pub(super) matches: &'static str,
     pub(super) differs: &'static str,
-    /// None: it asks.
+    /// `None` if it asks.
     pub(super) blocked: Option<&'static str>,
 }
 
@@ -181,7 +181,7 @@ const DIRECTORIES: [(&str, bool); 8] = [
     ("reports", false),
 ];
 
-/// What was found.
+/// The detected project.
 #[derive(Debug)]
 pub(super) struct DetectedProject {
     /// The directory, or one above it, is a git repository.

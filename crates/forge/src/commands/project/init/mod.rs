@@ -1,5 +1,5 @@
-//! `forge init`: a first project file, a first worker, and help for editors. Proposes what fits
-//! what is found, shows it, and never overwrites anything.
+//! `forge init`: writes a first project file, a first worker, and help for editors. The proposal
+//! fits the detected files, is shown first, and never overwrites a file.
 
 mod detect;
 mod plan;
@@ -73,7 +73,7 @@ fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), CliError> {
     .hint("go to the project, or name it: forge init DIR"))
 }
 
-/// Whoever agrees to a project that they are shown agrees to what it says.
+/// Trusts the project: agreement to a shown file is agreement to its content.
 fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), CliError> {
     let Some(state) = &ambient.state else {
         return Ok(());
@@ -118,7 +118,7 @@ fn zones(texts: &[String]) -> Result<Vec<InitZone>, CliError> {
     texts.iter().map(zone).collect()
 }
 
-/// Shows the proposal and asks. None: nothing is to be written.
+/// Shows the proposal and asks. `None` if nothing is to be written.
 fn ask(
     global: &Global,
     ambient: &Ambient,

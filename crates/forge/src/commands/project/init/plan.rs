@@ -1,4 +1,4 @@
-//! What would be written, as text.
+//! The new files, as text.
 
 use std::fmt::Write as _;
 

@@ -55,7 +55,7 @@ pub(super) fn all(
     Ok(written)
 }
 
-/// Reads the project as it would be. What a person typed may hold mistakes.
+/// Loads the planned project. Typed values may hold mistakes.
 fn check(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<(), CliError> {
     let trial = dir.join(format!(".{CONFIG}.{}", std::process::id()));
     let failed = |error: std::io::Error| {
