@@ -22,21 +22,21 @@ pub(crate) struct Ambient {
     pub(crate) home: Option<PathBuf>,
     /// Their own configuration file.
     pub(crate) user_file: Option<PathBuf>,
-    /// Where runs are kept.
+    /// The state directory.
     pub(crate) state: Option<PathBuf>,
     /// The person's directory for sockets, gone when they log out.
     pub(crate) runtime: Option<PathBuf>,
     /// `true` if output on the terminal may be coloured.
     pub(crate) colour: bool,
-    /// Whether the result may be coloured.
+    /// `true` if the result may be coloured.
     pub(crate) colour_of_result: bool,
     /// `true` if stderr is a terminal that supports cursor movement.
     pub(crate) supports_cursor: bool,
-    /// Whether the result is seen on a screen.
+    /// `true` if standard output is a terminal.
     pub(crate) stdout_terminal: bool,
     /// `true` if a person can see a question and type an answer.
     pub(crate) terminal: bool,
-    /// Whether any of our three streams is a terminal.
+    /// `true` if any of the three standard streams is a terminal.
     pub(crate) any_terminal: bool,
     /// Directories that os-sandbox keeps between runs, each with the variable that names it.
     sandbox_keeps: Vec<(PathBuf, &'static str)>,
@@ -118,7 +118,7 @@ impl Ambient {
             .map(|(_, value)| value.as_str())
     }
 
-    /// How the result is laid out.
+    /// Returns the layout of results.
     pub(crate) fn layout(&self) -> TextLayout {
         let width = crate::output::stderr::stdout_width().filter(|_| self.stdout_terminal);
         TextLayout {
@@ -133,7 +133,7 @@ impl Ambient {
         Some(settings.join("projects"))
     }
 
-    /// Where the requests of a project are answered from another terminal.
+    /// Returns the directories of a project's approval queue.
     pub(crate) fn queue(&self, project: &Path) -> QueueDirs {
         QueueDirs::of(project, self.runtime.as_deref(), self.state.as_deref())
     }
@@ -225,7 +225,7 @@ impl Ambient {
         Ok(())
     }
 
-    /// Whether the person said that nothing is to be asked at all.
+    /// `true` if the user has turned off all questions.
     pub(crate) fn no_questions(&self, no_input: bool) -> bool {
         no_input || self.var("FORGE_NO_INPUT").is_some()
     }

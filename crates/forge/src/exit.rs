@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::output::escape::escape_lines;
 use crate::output::stderr;
 
-/// How a command ends.
+/// The result of a command, as an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitKind {
     /// Done.
@@ -38,7 +38,7 @@ pub(crate) enum ExitKind {
 }
 
 impl ExitKind {
-    /// As a number.
+    /// Returns the number of the exit code.
     pub(crate) fn code(self) -> u8 {
         match self {
             ExitKind::Done => 0,
@@ -116,8 +116,7 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
 /// Most mistakes that an MCP client is told of at once.
 const MAX_CLIENT_ERRORS: usize = 5;
 
-/// Why a command could not be carried out, for people and, with `--json`, for
-/// programs.
+/// An error that ends a command, for people and, with `--json`, for programs.
 #[derive(Debug)]
 pub(crate) struct CliError {
     exit: ExitKind,
@@ -189,7 +188,7 @@ impl CliError {
         self
     }
 
-    /// Where in a file it is, for programs.
+    /// Adds the position in a file, for programs.
     pub(crate) fn at(mut self, file: &Path, line: usize, column: usize) -> Self {
         self.place = Some(Box::new(FileLocation {
             file: file.to_owned(),
@@ -199,7 +198,7 @@ impl CliError {
         self
     }
 
-    /// The same failure where a command promises other exit codes.
+    /// Changes the exit code, for a command that promises other ones.
     pub(crate) fn exits(mut self, exit: ExitKind) -> Self {
         self.exit = exit;
         self
@@ -210,12 +209,12 @@ impl CliError {
         self.diagnostics.as_ref()
     }
 
-    /// Whether a project or worker file is at fault.
+    /// `true` if a project or worker file is at fault.
     pub(crate) fn is_configuration(&self) -> bool {
         self.diagnostics.is_some() || self.code == "worker.exceeds_parent"
     }
 
-    /// Whether a directory that is to be shown cannot be.
+    /// `true` if a mounted directory is unavailable.
     pub(crate) fn is_mount(&self) -> bool {
         self.code == "mount.unavailable"
     }
@@ -253,7 +252,7 @@ impl CliError {
         text
     }
 
-    /// How forge ends because of it.
+    /// Returns the exit code of this error.
     pub(crate) fn exit(&self) -> ExitKind {
         self.exit
     }

@@ -214,7 +214,7 @@ pub(crate) fn codes() -> Vec<(&'static str, &'static str)> {
     all
 }
 
-/// Whether `code` is one of ours.
+/// `true` if `code` is in the closed list.
 pub(crate) fn is_code(code: &str) -> bool {
     codes().iter().any(|(known, _)| *known == code)
 }

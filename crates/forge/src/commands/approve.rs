@@ -19,7 +19,7 @@ use crate::queue::protocol::{ApprovalDecision, QueueRequest, QueueResponse};
 use crate::queue::{QueueDirs, is_id};
 use crate::setup;
 
-/// How often it is looked whether there is something new.
+/// Interval at which new requests are looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 pub(crate) fn run(
@@ -57,7 +57,7 @@ pub(crate) fn run(
     })?
 }
 
-/// Where a person sits and answers.
+/// The approver's side of a terminal.
 struct ApprovalClient<'a> {
     global: &'a Global,
     place: QueueDirs,

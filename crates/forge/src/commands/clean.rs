@@ -142,7 +142,7 @@ fn open_root(
     Ok(Some(dir))
 }
 
-/// Whether a name on the way is `.git`, in any case: some file systems make no difference.
+/// `true` if a name on the way is `.git`, in any case: some file systems ignore case.
 fn in_repository(below: &Path) -> bool {
     below.components().any(|component| match component {
         Component::Normal(name) => name.eq_ignore_ascii_case(".git"),

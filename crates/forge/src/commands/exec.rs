@@ -81,7 +81,7 @@ pub(crate) fn run(
     }
 }
 
-/// Where the command runs.
+/// The place of execution.
 enum ExecSite {
     /// On this host, under this plan, with the inputs of another plan.
     Here(Plan, Box<LocalContext>),
@@ -103,7 +103,7 @@ struct PlannedStart<'a> {
     directory: String,
 }
 
-/// Where the person stands, as the kernel names it.
+/// Returns the caller's directory by the kernel's name for it.
 fn caller_directory(global: &Global) -> Result<PathBuf, CliError> {
     let start = global.directory.as_deref().unwrap_or(Path::new("."));
     start.canonicalize().map_err(|error| {
@@ -141,7 +141,7 @@ fn directory_inside(policy: &Policy, here: &Path) -> Result<String, CliError> {
     })
 }
 
-/// How the command would be confined, and where it runs.
+/// Returns the place of execution and its confinement.
 fn prepare(
     args: &ExecArgs,
     project: &Project,

@@ -17,7 +17,7 @@ pub(crate) enum SettingsEdit {
     New(String),
 }
 
-/// Why the file cannot be edited.
+/// The reason for not editing the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EditError {
     /// It does not parse.

@@ -11,7 +11,7 @@ const TOOL_TIMEOUT_S: u64 = 360;
 /// Keys that a person or the client changes without the server becoming another one.
 const PREFERENCES: [&str; 3] = ["enabled", "timeout", "tool_timeout_sec"];
 
-/// How our server is started.
+/// The command line that starts our server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerCommand {
     pub(crate) name: String,
@@ -100,7 +100,7 @@ impl ServerEntry {
         }
     }
 
-    /// As one value.
+    /// Returns the keys as one value.
     pub(crate) fn value(&self) -> Value {
         let pairs = self.keys.iter();
         Value::Object(

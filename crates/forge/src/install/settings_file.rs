@@ -35,7 +35,7 @@ pub(crate) struct SettingsText {
     mode: Mode,
 }
 
-/// Why a file is not read or written.
+/// The error of reading or writing a file.
 #[derive(Debug)]
 pub(crate) enum SettingsFileError {
     /// A link, and where it leads.

@@ -95,7 +95,7 @@ fn block(entry: &ServerEntry, depth: &str, end: &str) -> Vec<String> {
     lines
 }
 
-/// As JSON, which is YAML, with the spaces that people leave.
+/// Writes JSON, which is YAML, with the usual spaces.
 fn flow(value: &Value) -> String {
     match value {
         Value::Array(items) => {

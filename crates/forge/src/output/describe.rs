@@ -27,7 +27,7 @@ const MAX_NAMED: usize = 5;
 /// Columns of a screen that has room for host paths beside verdicts.
 const WIDE: u16 = 100;
 
-/// How a result is laid out: for a screen, or as it is.
+/// The layout of a result: for a screen, or as it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TextLayout {
     /// Columns of the screen; `None` where the result goes elsewhere, and nothing is wrapped.
@@ -194,7 +194,7 @@ pub(crate) fn mount_table(
     text
 }
 
-/// Where calls run, as far as that is known without trying.
+/// Describes the runner of calls, as far as it is known without an attempt.
 fn runner(grant: &Grant) -> String {
     let execution = grant.execution();
     let mode = execution.mode();
@@ -211,7 +211,7 @@ fn runner(grant: &Grant) -> String {
     }
 }
 
-/// Where it lies.
+/// Returns the host path of a mount.
 pub(crate) fn host(mount: &Mount) -> String {
     match mount.awaits_run() {
         true => "(made for each run)".to_owned(),
@@ -219,7 +219,7 @@ pub(crate) fn host(mount: &Mount) -> String {
     }
 }
 
-/// The same for programs: null until a run says it.
+/// Returns the host path for programs: null until a run determines it.
 pub(crate) fn host_json(mount: &Mount) -> Value {
     match mount.awaits_run() {
         true => Value::Null,
@@ -339,7 +339,7 @@ fn programs_json(rules: &ShellRules) -> Value {
     lists.collect()
 }
 
-/// The same of commands, wherever they run.
+/// Describes the network of commands, on any runner.
 fn network_of_commands(grant: &Grant) -> String {
     match grant.execution().network_in_containers(grant.network()) {
         Some(why) => format!("{}; {why}", network(grant)),
@@ -347,7 +347,7 @@ fn network_of_commands(grant: &Grant) -> String {
     }
 }
 
-/// Everything in one line: `data ro, workspace rw; shell; network`.
+/// Describes all rights in one line: `data ro, workspace rw; shell; network`.
 pub(crate) fn rights(grant: &Grant) -> String {
     let mounts: Vec<String> = grant
         .mounts()
@@ -453,7 +453,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Everything that the mount table does not say, name and value.
+/// Returns all restrictions outside the mount table, name and value.
 pub(crate) fn confinement(grant: &Grant) -> Vec<(&'static str, String)> {
     let mut rows = commands(grant);
     for mount in grant.mounts() {
@@ -499,7 +499,7 @@ fn names(held: &[String], everywhere: &[&str]) -> String {
     list.join(", ")
 }
 
-/// The same as rows of a table.
+/// Returns all restrictions outside the mount table as rows of a table.
 pub(crate) fn confinement_table(grant: &Grant, indent: &str, layout: TextLayout) -> String {
     let rows: Vec<Vec<String>> = confinement(grant)
         .into_iter()
@@ -508,7 +508,7 @@ pub(crate) fn confinement_table(grant: &Grant, indent: &str, layout: TextLayout)
     table(&rows, indent, layout)
 }
 
-/// As the file spells them.
+/// Describes the limits as the file spells them.
 fn limits_in_words(grant: &Grant) -> String {
     let list = limits(grant).into_iter().map(|(name, value)| {
         let (key, unit) = match name {
@@ -611,7 +611,7 @@ fn tree_rows(
     }
 }
 
-/// Where something comes from, for programs.
+/// Returns the origin of a value, for programs.
 pub(crate) fn origin_json(origin: &ConfigOrigin) -> Value {
     match origin.name() {
         Some(name) => json!({
@@ -754,7 +754,7 @@ pub(crate) fn delegates(worker: &Worker) -> String {
     }
 }
 
-/// The same for programs.
+/// Returns the callable workers, for programs.
 pub(crate) fn delegates_json(worker: &Worker) -> Value {
     match worker.delegates() {
         Delegates::None => json!([]),
@@ -857,7 +857,7 @@ pub(crate) fn tools(grant: &Grant) -> Result<Vec<Spec>, String> {
     if let Some(files) = mirror(grant).map_err(|error| error.to_string())? {
         builder = builder.files(files);
     }
-    // Which there are does not depend on where the repositories are.
+    // The list of tools does not depend on the location of the repositories.
     let git = of_git()?.tools(grant, &OsSandbox::Off);
     for tool in git.map_err(|error| error.to_string())? {
         builder = builder.boxed_tool(tool);

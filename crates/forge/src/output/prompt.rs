@@ -18,8 +18,8 @@ use crate::output::stderr;
 /// with its invisible characters written out, and the text around it.
 pub(crate) const MAX_SHOWN_BYTES: usize = 8 * 1024 * 1024;
 
-/// Where values begin; a row that goes on begins behind it, so that no value can look like a
-/// line of ours.
+/// Indentation of values; a continued row begins behind it, so that no value can look like a line
+/// of forge.
 const CONTINUED: &str = "            ";
 
 /// The kind of a question, which determines the possible answers.
@@ -192,7 +192,7 @@ pub(crate) enum PromptAnswer {
     All,
     /// No.
     No {
-        /// Why not, if they said so.
+        /// The reason, if the person gave one.
         reason: Option<String>,
     },
     /// Nothing, in time.
@@ -311,7 +311,7 @@ fn rows(text: &str, columns: usize, colour: bool) -> Vec<String> {
         let mut cells = 0;
         for c in line.chars() {
             if cells + cells_of(c) > columns {
-                // A word goes to the next row whole, if it is none of a row's size.
+                // A word goes to the next row whole, unless it fills most of a row.
                 let word = match row.rfind(' ') {
                     Some(at) if at > CONTINUED.len() && row.len() - at < columns / 2 => {
                         row.split_off(at + 1)
@@ -393,7 +393,7 @@ fn typed(until: Option<Instant>) -> std::io::Result<InputLine> {
     Ok(InputLine::Text(String::from_utf8_lossy(&line).into_owned()))
 }
 
-/// Whether something was typed in time. Signals do not prolong it.
+/// `true` if input arrived in time. Signals do not prolong the wait.
 fn ready(until: Option<Instant>) -> std::io::Result<bool> {
     let stdin = std::io::stdin();
     loop {

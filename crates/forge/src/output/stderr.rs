@@ -86,7 +86,7 @@ fn painted(text: &str) -> String {
     lines.join("\n")
 }
 
-/// From now on the screen is this view's.
+/// Attaches the view to the screen.
 pub(crate) fn shown_by(live: &Arc<LiveView>) {
     static PANICS: Once = Once::new();
     *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(live));

@@ -91,7 +91,7 @@ pub(crate) async fn answer(found: &OpenQuestion, ask: &QueueRequest) -> Result<Q
     }
 }
 
-/// How a request that is not open any more was answered, if a process remembers.
+/// Returns the answer to a request that is closed, if a process remembers it.
 pub(crate) async fn how_closed(place: &QueueDirs, id: &str) -> Option<String> {
     for socket in place
         .existing()

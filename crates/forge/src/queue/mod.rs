@@ -22,7 +22,7 @@ use self::table::{QuestionTable, QueuedQuestion};
 use crate::output::prompt;
 use crate::output::stderr;
 
-/// How long an answer is kept for a call that did not wait for it, and a question for an answer.
+/// Lifetime of an answer to a call that did not wait for it, and of a question without an answer.
 const ANSWER_LIFETIME: Duration = Duration::from_secs(30 * 60);
 
 /// Most characters of a summary, which is to choose by and not to agree to.
@@ -241,7 +241,7 @@ pub(crate) fn is_text_of(id: &str, text: &str) -> bool {
     id.rsplit('-').next() == Some(short_digest(&text_digest(text)))
 }
 
-/// Whether it has the form of an ID, whole.
+/// `true` if the text has the form of a whole ID.
 pub(crate) fn is_id(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let hex = |part: &&str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));

@@ -21,16 +21,16 @@ pub(crate) enum QueueRequest {
     List,
     /// One request, whole.
     Show {
-        /// Which.
+        /// The ID of the request.
         id: String,
     },
     /// An answer to one request.
     Answer {
-        /// Which.
+        /// The ID of the request.
         id: String,
         /// Yes or no.
         said: ApprovalDecision,
-        /// Why not, in the person's words.
+        /// The reason of a refusal, in the person's words.
         reason: Option<String>,
         /// The terminal that it was typed on.
         tty: Option<String>,
@@ -105,9 +105,9 @@ pub(crate) struct QuestionSummary {
     pub(crate) tool: String,
     /// The effect of the call, shortened.
     pub(crate) what: String,
-    /// Whether the call waits for the answer.
+    /// `true` if the call waits for the answer.
     pub(crate) waiting: bool,
-    /// How long it can still be answered.
+    /// Seconds in which it can still be answered.
     pub(crate) left_s: u64,
     /// The rules with which it would not have been asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

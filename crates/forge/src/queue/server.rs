@@ -17,7 +17,7 @@ use super::protocol::{self, ApprovalDecision, MAX_REQUEST_BYTES, QueueRequest, Q
 use super::table::{AnswerRejected, QuestionTable};
 use super::{ANSWER_LIFETIME, after, dirs, lock, random};
 
-/// How long one side of a conversation may take.
+/// Time limit for one side of a conversation.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most conversations at once.
@@ -54,7 +54,7 @@ impl QueueServer {
         Ok(QueueServer { path, task })
     }
 
-    /// Whether it can still be found.
+    /// `true` if the socket is still in its directory.
     pub(super) fn is_there(&self) -> bool {
         self.path.exists()
     }

@@ -47,7 +47,7 @@ struct QuestionEntry {
     state: QuestionState,
 }
 
-/// Why an answer was not taken.
+/// The reason for rejecting an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AnswerRejected {
     /// The request is unknown or closed.
@@ -195,13 +195,13 @@ impl QuestionTable {
         Ok(())
     }
 
-    /// How a request was answered, if it was not too long ago.
+    /// Returns the answer to a closed request, if it is still remembered.
     pub(super) fn how_closed(&self, id: &str) -> Option<String> {
         let closed = self.closed.iter().find(|(closed, _)| closed == id)?;
         Some(closed.1.clone())
     }
 
-    /// Everything that can be answered, oldest first.
+    /// Lists the open requests, oldest first.
     pub(super) fn list(&self, now: Instant) -> Vec<QuestionSummary> {
         self.answerable().map(|entry| summary(entry, now)).collect()
     }

@@ -21,7 +21,7 @@ pub(super) fn clean(line: &str) -> String {
     escape(&plain)
 }
 
-/// How many cells a cleaned text takes.
+/// Returns the number of cells of a cleaned text.
 pub(super) fn cells(text: &str) -> usize {
     text.width()
 }

@@ -27,7 +27,7 @@ pub(crate) const SCHEMA: &str = include_str!("events.schema.json");
 const VERSION: u64 = 1;
 /// Bound on unread lines, in bytes.
 const MAX_UNREAD_BYTES: usize = 64 * 1024 * 1024;
-/// How long a reader that stands still holds up the end of a run that was stopped.
+/// Time limit for a reader that stands still at the end of a stopped run.
 const READER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Lines on their way to a reader.
@@ -57,7 +57,7 @@ pub(crate) struct RunStart<'a> {
     pub(crate) worker: &'a str,
     pub(crate) model: &'a str,
     pub(crate) input: &'a str,
-    /// Where it is kept.
+    /// The directory of the run.
     pub(crate) run: &'a Path,
 }
 
@@ -91,7 +91,7 @@ impl EventStream {
         Ok(stream)
     }
 
-    /// From now on these secrets are left out.
+    /// Replaces the redactor: later lines are without its secrets.
     pub(crate) fn redact(&self, redactor: Arc<Redactor>) {
         *self.redactor.lock().unwrap_or_else(PoisonError::into_inner) = redactor;
     }
@@ -262,7 +262,7 @@ impl StreamState {
     }
 }
 
-/// Says that the thread is gone, however it went.
+/// Reports the end of the thread, also after a panic.
 struct WriterEnd<'a>(&'a EventStream);
 
 impl Drop for WriterEnd<'_> {

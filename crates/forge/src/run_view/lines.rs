@@ -62,7 +62,7 @@ impl Style {
     }
 }
 
-/// How far the worker at the end of `runs` is indented.
+/// Returns the indentation of the worker at the end of `runs`.
 pub(super) fn indent(runs: &[u64]) -> String {
     "  ".repeat(runs.len().saturating_sub(1).min(MAX_INDENTED))
 }
@@ -104,7 +104,7 @@ impl LineLayout {
         rows
     }
 
-    /// As lines for a file: of a text its first line, or with `whole` everything.
+    /// Returns lines for a file: of a text its first line, or with `whole` all of it.
     pub(super) fn plain(&mut self, line: &ViewLine, whole: bool) -> Vec<String> {
         let parts = self.parts(line);
         let is_text = matches!(line.said, LineKind::Text(_) | LineKind::Thought(_));
@@ -177,7 +177,7 @@ struct LinePart {
     lead_paint: Paint,
     text: String,
     paint: Paint,
-    /// Whether each row begins with the lead; they begin below its end otherwise.
+    /// `true` if each row begins with the lead; otherwise the rows begin below its end.
     repeats: bool,
 }
 

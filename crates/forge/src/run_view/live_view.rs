@@ -21,9 +21,9 @@ use super::screen::Screen;
 const TICK: Duration = Duration::from_millis(100);
 /// The shortest time between two drawings.
 const FRAME: Duration = Duration::from_millis(3);
-/// How long a terminal that stands still holds up the end.
+/// Time limit for a terminal that stands still at the end of a run.
 const TERMINAL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Lines that wait for a terminal that stands still, or for a question to be answered.
+/// Bound on lines that wait for a terminal that stands still, or for the answer to a question.
 const MAX_WAITING: usize = 20_000;
 
 /// The view.
@@ -41,11 +41,11 @@ struct LiveState {
     waiting: VecDeque<ViewLine>,
     dropped: u64,
     dirty: bool,
-    /// How many want the screen for themselves.
+    /// Number of holders of the screen.
     held: usize,
     /// `true` if lines from before the hold are still to be shown.
     first: bool,
-    /// Whether nothing of ours that moves is on the screen.
+    /// `true` if the screen shows nothing that moves.
     clear: bool,
     ended: bool,
     done: bool,
@@ -264,7 +264,7 @@ impl LiveState {
     }
 }
 
-/// Says that the thread is gone, however it went.
+/// Reports the end of the thread, also after a panic.
 struct PainterEnd<'a>(&'a LiveView);
 
 impl Drop for PainterEnd<'_> {

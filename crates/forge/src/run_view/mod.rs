@@ -25,7 +25,7 @@ pub(crate) use words::{count, tokens};
 use lines::{LineLayout, Style};
 use run::{DetailLevel, RunView};
 
-/// How a run is shown to the person.
+/// Options of the view of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ViewOptions {
     /// Not at all.
@@ -35,7 +35,7 @@ pub(crate) struct ViewOptions {
     pub(crate) colour: bool,
     /// On a terminal that moves the cursor when it is told to.
     pub(crate) supports_cursor: bool,
-    /// Whether the answer is seen on the same screen anyway.
+    /// `true` if the answer appears on the same screen anyway.
     pub(crate) answer_is_seen: bool,
 }
 
@@ -97,7 +97,7 @@ impl RunWatcher {
     }
 }
 
-/// As long as this is there the screen is the view's.
+/// Ends the view when it is dropped.
 #[must_use]
 pub(crate) struct ViewGuard(Option<Arc<LiveView>>);
 

@@ -16,10 +16,10 @@ const MAX_CALLS: usize = 4;
 const MAX_TEXT_ROWS: usize = 16;
 /// Separates finished work from current work.
 const BETWEEN: &str = "┄┄┄┄┄┄┄┄";
-/// As much of a text as can be seen on any screen.
+/// Bound on a text's end, in bytes: more than any screen shows.
 const MAX_TAIL_BYTES: usize = 8 * 1024;
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// How long the spinner stays as it is, in milliseconds.
+/// Interval of the spinner, in milliseconds.
 const SPIN_MS: u128 = 100;
 
 /// The rows, as many as fit.

@@ -14,7 +14,7 @@ use super::words;
 
 /// Results of one turn that are shown one by one; the rest is a count.
 const MAX_SHOWN_RESULTS: usize = 8;
-/// How much of a turn's text is kept until the whole of it is there.
+/// Bound on the text of an unfinished turn, in bytes.
 const MAX_TAIL_BYTES: usize = 32 * 1024;
 
 /// A line about finished work.
@@ -44,7 +44,7 @@ pub(super) enum LineKind {
     Failed(String),
     /// Something that goes on all the same.
     Warning(String),
-    /// How a worker ended, where it is not with an answer.
+    /// The end of a worker without an answer.
     Ended(String),
     /// Numbers.
     Note(String),
@@ -95,7 +95,7 @@ pub(super) struct ActiveCall {
     pub(super) since: Instant,
 }
 
-/// How much is said.
+/// The level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DetailLevel {
     /// Calls as they begin, thoughts, numbers, every result.
@@ -104,7 +104,7 @@ pub(super) struct DetailLevel {
     pub(super) answer: bool,
 }
 
-/// How things are said.
+/// Formats lines, with secrets removed.
 #[derive(Debug, Clone)]
 struct LineWriter {
     wanted: DetailLevel,
@@ -131,7 +131,7 @@ pub(super) struct RunView {
     telling: LineWriter,
     pub(super) began: Instant,
     at_work: BTreeMap<u64, ActiveWorker>,
-    /// How many runs a worker of that name has had.
+    /// Number of runs for each name of a worker.
     names: BTreeMap<String, u64>,
     pub(super) turns: u64,
     pub(super) calls: u64,

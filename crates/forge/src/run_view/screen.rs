@@ -62,7 +62,7 @@ impl Screen {
     /// Writes the rows that are others now.
     fn change(&self, rows: &[ScreenRow], text: &mut String) {
         let last = rows.len().saturating_sub(1);
-        // Where the cursor is, counted from the last row upwards.
+        // The row of the cursor, counted from the last row upwards.
         let mut at = 0;
         for (index, (row, before)) in rows.iter().zip(&self.drawn).enumerate() {
             if row == before {

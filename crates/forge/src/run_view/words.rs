@@ -34,7 +34,7 @@ pub(super) fn call(call: &ToolCall) -> String {
     cut(&format!("{} {about}", call.tool))
 }
 
-/// The same with every argument.
+/// Describes a call with every argument.
 pub(super) fn call_whole(call: &ToolCall) -> String {
     clean(&format!("{} {}", call.tool, call.arguments))
 }
@@ -60,7 +60,7 @@ pub(super) fn outcome(content: &str, is_error: bool) -> String {
     cut(&text)
 }
 
-/// Why there is another attempt. It is followed by when.
+/// Describes the reason of a retry. The time of the retry follows it.
 pub(super) fn retry(reason: &str) -> String {
     let reason = reason.strip_prefix("the ").unwrap_or(reason);
     cut(reason.lines().next().unwrap_or_default())
@@ -81,7 +81,7 @@ pub(super) fn span(span: Duration) -> String {
     }
 }
 
-/// How long until then, never nothing as long as there is something left.
+/// Describes the remaining time, rounded up to at least one second while some is left.
 pub(super) fn until(left: Duration) -> String {
     span(Duration::from_secs(
         left.as_millis()

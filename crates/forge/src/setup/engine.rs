@@ -27,7 +27,7 @@ fn address(ambient: &Ambient) -> Result<Address, os_sandbox::Error> {
     }
 }
 
-/// Where they are, if the person wants TLS.
+/// Returns the directory of the certificates, if TLS is configured.
 fn certificates(ambient: &Ambient) -> Option<PathBuf> {
     ambient.var("DOCKER_TLS_VERIFY")?;
     let beside_home = || match &ambient.home {
@@ -41,7 +41,7 @@ fn certificates(ambient: &Ambient) -> Option<PathBuf> {
     )
 }
 
-/// Where containers for calls come from. Nothing is looked for yet.
+/// Returns the source of containers for calls. It does not connect yet.
 pub(crate) fn docker(ambient: &Ambient) -> ContainerSource {
     let mut docker = ContainerSource::new()
         .program(|| own_program().map_err(|failure| failure.message().to_owned()));

@@ -19,7 +19,7 @@ use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
 use crate::setup::repositories;
 
-/// How long a program may take to print a key; a person may have to unlock something.
+/// Time limit for a program to print a key; a person may have to unlock a store.
 const HELPER_PATIENCE: Duration = Duration::from_secs(60);
 /// Longest key, in bytes.
 const MAX_KEY_BYTES: u64 = 16 * 1024;
@@ -27,7 +27,7 @@ const MAX_KEY_BYTES: u64 = 16 * 1024;
 /// The keys of one command, each fetched once.
 pub(crate) struct ApiKeys<'a> {
     ambient: &'a Ambient,
-    /// Variables that hold keys: a helper gets none of them.
+    /// Variables that hold keys, which are removed from a helper's environment.
     variables: Vec<String>,
     found: BTreeMap<String, Option<ProviderKey>>,
 }

@@ -88,7 +88,7 @@ fn remember_empty_places(project: &Project, ambient: &Ambient) -> Result<(), Cli
     }
 }
 
-/// The same, and the warnings are the caller's to say.
+/// Loads the project; the caller prints the warnings.
 pub(crate) fn project_silently(
     global: &Global,
     ambient: &Ambient,
@@ -112,7 +112,7 @@ pub(crate) fn project_alone(
     Ok(Some(load(&sources)?))
 }
 
-/// Where the project is, whether or not it can be loaded.
+/// Returns the directory of the project, even if it cannot be loaded.
 pub(crate) fn project_dir(global: &Global, ambient: &Ambient) -> Result<PathBuf, CliError> {
     let trust = TrustedSettings::Store(BTreeSet::new());
     let sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
@@ -127,7 +127,7 @@ fn trust(global: &Global, ambient: &Ambient) -> Result<TrustedSettings, CliError
     })
 }
 
-/// The same from a directory.
+/// Loads the project of a directory; the caller prints the warnings.
 pub(crate) fn silently(
     global: &Global,
     ambient: &Ambient,
@@ -144,7 +144,7 @@ pub(crate) fn silently(
     )?)?)
 }
 
-/// The same with the trust given, and without warnings.
+/// Loads the project with the given trust, and without warnings.
 pub(crate) fn project_trusting(
     global: &Global,
     ambient: &Ambient,
@@ -235,8 +235,8 @@ fn warn(project: &Project, global: &Global, ambient: &Ambient) {
     }
 }
 
-/// Whether the person was told of exactly these keys before. A store that cannot be used means
-/// that everything is told once more.
+/// `true` if the person was warned of exactly these keys before. With an unreadable store every
+/// warning is repeated.
 fn were_told(keys: &[&PrivilegedSetting], ambient: &Ambient) -> bool {
     let Some(state) = &ambient.state else {
         return false;
@@ -357,12 +357,12 @@ pub(crate) fn allow_command(project: &Path) -> String {
     }
 }
 
-/// How long a question waits.
+/// Returns the time limit of a question.
 pub(crate) fn approval_timeout(project: &Project) -> Duration {
     Duration::from_secs(project.ceiling().approval().timeout_s())
 }
 
-/// How commands are confined, and where containers come from.
+/// Returns the confinement of commands and the source of containers.
 pub(crate) fn isolation(no_os_sandbox: bool, ambient: &Ambient) -> Isolation {
     Isolation {
         os: match no_os_sandbox {

@@ -151,7 +151,7 @@ fn credential(
             shield()?;
             let known = |name: &str| Credential::HELPER_VARIABLES.contains(&name);
             let variables = ambient.env.iter().filter(|(name, _)| known(name));
-            // Another server's token is none of its business.
+            // The token of one server is not for another.
             let variables = variables.filter(|(name, _)| !tokens.contains(&name.as_str()));
             let variables =
                 variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));

@@ -49,7 +49,7 @@ pub(crate) fn make_private(base: &Path, below: &Path) -> Result<PathBuf> {
     })
 }
 
-/// The same where they are there already.
+/// Checks the directories in the same way without creating them.
 pub(crate) fn check_private(base: &Path, below: &Path) -> Result<PathBuf> {
     each(base, below, is_private)
 }

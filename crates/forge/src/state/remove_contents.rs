@@ -29,7 +29,7 @@ pub(crate) struct RemovalReport {
     pub(crate) bytes: u64,
     /// The first few remaining entries, each with its reason.
     pub(crate) left: Vec<(PathBuf, String)>,
-    /// How many stayed.
+    /// Number of remaining entries.
     pub(crate) left_count: u64,
 }
 
@@ -170,7 +170,7 @@ impl TreeRemoval<'_> {
         Ok(directories)
     }
 
-    /// Everything in the directory `name` of the current one has been met.
+    /// Removes the directory `name` of the current one after its entries.
     fn leave(&mut self, name: &CStr) {
         if self.dry_run {
             self.removed.directories += 1;

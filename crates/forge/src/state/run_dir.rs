@@ -84,7 +84,7 @@ impl RunDir {
         Ok(made)
     }
 
-    /// The same in a place that no project has a say in.
+    /// Creates the directory in a place on which no project has influence.
     pub(crate) fn under(base: &Path, worker: &str) -> Result<Self, CliError> {
         check_runs_dir(base).map_err(|error| not_kept(base, &error))?;
         DirBuilder::new()
@@ -121,7 +121,7 @@ impl RunDir {
         name.to_string_lossy().into_owned()
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -32,7 +32,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Those of the project in this directory.
+    /// Returns the directories of the project in this directory.
     pub(crate) fn of(project: &Path, ambient: &Ambient) -> Result<Self, CliError> {
         let state = ambient
             .state

@@ -150,7 +150,7 @@ impl StoredRun {
         StoredRun::new(dir)
     }
 
-    /// Where it is kept.
+    /// Returns the path of the run.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -211,7 +211,7 @@ impl StoredRun {
         Ok(verified)
     }
 
-    /// How many calls its log says were decided.
+    /// Counts the decisions in the log.
     pub(crate) fn decisions(&self) -> std::io::Result<u64> {
         let (mut count, mut segment) = (0, 0);
         while let Some(file) = self.segment(segment)? {
@@ -228,7 +228,7 @@ impl StoredRun {
         Ok(count)
     }
 
-    /// The first file of its log that stands after a gap, if there are `segments` before it.
+    /// Returns the first file of the log after a gap, if there are `segments` before it.
     pub(crate) fn stray_segment(&self, segments: u32) -> std::io::Result<Option<u32>> {
         let mut stray = None;
         for entry in std::fs::read_dir(&self.path)? {
@@ -243,7 +243,7 @@ impl StoredRun {
         Ok(stray)
     }
 
-    /// Whether some program holds the lock of its log, as the one that writes it does.
+    /// `true` if a program holds the lock of the log, as its writer does.
     pub(crate) fn is_locked(&self) -> bool {
         self.segment(0).ok().flatten().is_some_and(|file| {
             matches!(

@@ -26,7 +26,7 @@ struct GitCheck {
 
 enum GitCheckOutcome {
     Ok(String),
-    /// How things are, which may be meant so.
+    /// A fact that may be intended.
     Note(String),
     /// The problem, and one command to type.
     Failed(String, String),
@@ -248,7 +248,7 @@ fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> 
     }
 }
 
-/// Where a program is, as a shell would find it.
+/// Finds a program as a shell would.
 fn found(name: &str, ambient: &Ambient) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_file());

@@ -40,7 +40,7 @@ pub(crate) fn run(
     if args.git {
         return git::run(global, ambient);
     }
-    // How it is now, also for the next command.
+    // Detects the present state, also for the next command.
     Support::forget();
     let support = Support::detect();
     let plan = Plan::new(&default_policy()?, &support, Requirement::Enforce);
@@ -81,7 +81,7 @@ pub(crate) fn run(
     })
 }
 
-/// Whether commands can run in all of them.
+/// `true` if commands can run in all of them.
 fn looked(surveys: &[Survey]) -> bool {
     surveys.iter().all(|one| one.incomplete.is_none())
 }
@@ -367,7 +367,7 @@ fn attempt(policy: &Policy, support: &Support, backend: Backend) -> SelfTestOutc
     }
 }
 
-/// Whether a command can run here, and everything that was tried came out as the plan says.
+/// `true` if a command can run here, and every attempt had the planned result.
 fn all_hold(attempts: &[SelfTest]) -> bool {
     let holds = |attempt: &SelfTest| match &attempt.outcome {
         SelfTestOutcome::Proved(proof) => Some(proof.holds()),

@@ -29,7 +29,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest quoted answer, in characters.
 const MAX_SAID_CHARS: usize = 200;
 
-/// How one question went.
+/// The result of one question.
 struct ModelProbe {
     stream: bool,
     outcome: ProbeOutcome,
@@ -200,7 +200,7 @@ struct ProbeReport<'a> {
 }
 
 impl ProbeReport<'_> {
-    /// Whether the way that runs use it works.
+    /// `true` if the configured mode of the model works.
     fn works(&self) -> bool {
         let used = |probe: &&ModelProbe| probe.stream == self.provider.streams();
         self.probes.iter().filter(used).all(ModelProbe::is_ok)

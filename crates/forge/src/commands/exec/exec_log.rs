@@ -86,7 +86,7 @@ impl ExecLog {
         })
     }
 
-    /// Where it is kept.
+    /// Returns the directory of the log.
     pub(super) fn dir(&self) -> &RunDir {
         &self.dir
     }
@@ -167,7 +167,7 @@ impl ExecLog {
         self.close(&ended.exit.to_string(), code)
     }
 
-    /// The same of one that ran in a container.
+    /// Records the end of a command in a container.
     pub(super) fn ended_there(mut self, ended: &forge_tools::ExitReport) -> Result<(), CliError> {
         self.record.runner = "docker";
         self.record.enforcement.clone_from(&ended.enforcement);

@@ -81,7 +81,7 @@ fn how_to_show(path: &Path, ambient: &Ambient) -> String {
     )
 }
 
-/// As a shell of the person's would find it.
+/// Finds a program as the user's shell would.
 fn find(program: &OsStr, ambient: &Ambient) -> Option<PathBuf> {
     let path = ambient.var("PATH")?;
     let is_program = |path: &PathBuf| {

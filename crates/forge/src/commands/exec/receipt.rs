@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 
-/// Where a receipt is written.
+/// The destination of a receipt.
 pub(super) struct Receipt<'a> {
     path: &'a Path,
     place: ReceiptDestination,
@@ -29,7 +29,7 @@ enum ReceiptDestination {
     File {
         directory: cap::Dir,
         name: OsString,
-        /// Which file was written last.
+        /// Device and inode of the last written file.
         written: Option<(u64, u64)>,
     },
 }

@@ -258,7 +258,7 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// Which calls are wanted.
+/// A filter of calls.
 pub(super) struct CallFilter<'a> {
     selection: &'a Selection,
     since_ms: Option<u64>,
@@ -273,7 +273,7 @@ impl<'a> CallFilter<'a> {
         })
     }
 
-    /// Whether only some are wanted.
+    /// `true` if the filter excludes any call.
     pub(super) fn only_some(&self) -> bool {
         let Selection {
             denied,

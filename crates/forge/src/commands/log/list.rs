@@ -31,14 +31,14 @@ const MIN_ID_CHARS: usize = 15;
 /// The result of a run.
 struct RunEnding {
     outcome: String,
-    /// How many programs worked on it, one after another.
+    /// Number of programs that worked on it, one after another.
     programs: u64,
     calls: u64,
     failed: u64,
     denied: u64,
 }
 
-/// Which runs are listed.
+/// A filter of runs.
 pub(super) struct RunFilter<'a> {
     pub(super) worker: Option<&'a str>,
     pub(super) since_ms: Option<u64>,

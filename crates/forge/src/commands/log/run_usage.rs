@@ -23,7 +23,7 @@ pub(super) struct RunUsage {
     resumable: bool,
 }
 
-/// Whether there is a transcript.
+/// The state of the transcript.
 enum TranscriptState {
     Kept,
     Damaged(String),

@@ -19,7 +19,7 @@ use crate::state::stored_runs::StoredRun;
 
 /// Characters of arguments in the line of a call; `--json` has all of them.
 const MAX_ARGUMENTS_CHARS: usize = 100;
-/// How often a log that is followed is looked at.
+/// Interval at which a followed log is read.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) fn show(

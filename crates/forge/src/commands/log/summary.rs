@@ -41,7 +41,7 @@ pub(crate) struct CallSummary {
     content_bytes: u64,
 }
 
-/// How often each.
+/// Number of calls for each key.
 #[derive(Debug, Default)]
 struct CallTotals(BTreeMap<String, u64>);
 

@@ -47,7 +47,7 @@ fn value(global: &Global, settings: &EffectiveSettings, key: &str) -> Result<Str
         }
     })?;
     Ok(match value {
-        // As a script wants it.
+        // Plain text for a script.
         Value::String(text) if !global.json => escape(&text),
         other => other.to_string(),
     })

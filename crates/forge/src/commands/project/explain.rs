@@ -149,7 +149,7 @@ enum ExplainTarget {
         name: String,
         port: u16,
     },
-    /// As a file spells it, or an address.
+    /// An address, or a repository's name in a file.
     Repository {
         name: String,
         staging: bool,
@@ -747,7 +747,7 @@ impl DecisionSource {
 }
 
 impl DecisionSource {
-    /// By a name of `sandbox.protect` or `sandbox.hide`, and where that stands.
+    /// Returns the source for a name of `sandbox.protect` or `sandbox.hide`, with its position.
     fn guard(project: &Project, text: &str, key: &str, name: Option<&String>) -> DecisionSource {
         let origin = name.and_then(|name| project.settings().item_at(key, name));
         DecisionSource {
@@ -792,8 +792,8 @@ impl From<Judgement> for DecisionSource {
     }
 }
 
-/// Why `shell.allow` or `shell.deny` of a grant on the way refuses a line of the last one: asked
-/// of the function that the tool asks.
+/// Returns the `shell.allow` or `shell.deny` of a grant in the chain that refuses a line of the
+/// last one, by the function that the tool uses.
 fn refusal(grant: &Grant, lineage: &GrantChain, line: &CommandLine) -> Option<VerdictReason> {
     let policy = lineage.grant().policy_as_written().ok()?;
     ProgramList::refusal(&forge_runtime::programs(grant), line, &policy)
@@ -896,7 +896,7 @@ fn guarded(
     ))
 }
 
-/// How this host would keep the command to the grant. Detected, not tried with this command.
+/// Returns this host's enforcement of the grant. Detected, not tried with this command.
 fn enforcement(grant: &Grant) -> ExpectedEnforcement {
     let policy = match grant.policy_as_written() {
         Ok(policy) => policy,

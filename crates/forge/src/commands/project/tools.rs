@@ -144,7 +144,7 @@ fn arguments(request: &ToolRequest<'_>) -> Result<Value, CliError> {
         };
         let kind =
             spec.map(|spec| spec.to_json()["input_schema"]["properties"][&name]["type"].clone());
-        // A text is taken as it stands; `count=3` and `all=true` are JSON.
+        // A text is used literally; `count=3` and `all=true` are JSON.
         let is_text = kind.is_none_or(|kind| kind.is_null() || kind == "string");
         let parsed = match is_text {
             true => None,

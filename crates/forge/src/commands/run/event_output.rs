@@ -41,7 +41,7 @@ impl EventOutput {
         }
     }
 
-    /// Where its events go.
+    /// Returns the stream of events.
     pub(super) fn stream(&self) -> Option<Arc<EventStream>> {
         self.stream.clone()
     }

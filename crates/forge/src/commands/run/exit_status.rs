@@ -90,7 +90,7 @@ fn used(report: &RunReport) -> String {
     parts.join(", ")
 }
 
-/// How forge ends after it: one exit code and one error code for each end.
+/// Converts the end of a run: one exit code and one error code for each end.
 pub(crate) fn exit(
     report: &RunReport,
     refusals: &Refusals,
@@ -133,7 +133,7 @@ pub(crate) fn exit(
         RunOutcome::Refused { .. } => failed(ExitKind::Negative, "model.refused"),
         RunOutcome::SchemaMismatch { .. } => failed(ExitKind::Negative, "answer.unfit")
             .hint("the answer itself is in the report: --json, or `forge log show`"),
-        // As by the signal that does the same.
+        // Like the signal of Ctrl-C.
         RunOutcome::Cancelled => failed(ExitKind::Command(130), "interrupted"),
         RunOutcome::NoPrices { .. } => failed(ExitKind::Usage, "model.no_prices").hint(
             "name them in your own file, `providers.NAME.prices`, or drop the limit on money",

@@ -1,5 +1,5 @@
-//! Which models a run has. One that the person names, by flag or environment, is for every
-//! worker; otherwise each runs on its own, and on the project's if it names none.
+//! The models of a run. A model named by flag or environment is for every worker; otherwise each
+//! worker has its own, and the project's if it names none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
@@ -183,7 +183,7 @@ fn called(project: &Project, worker: &Worker) -> Option<BTreeSet<String>> {
 /// Makes models of names.
 struct ModelFactory<'a, 'k> {
     project: &'a Project,
-    /// Where playbooks are looked for.
+    /// The directory of playbooks.
     base: &'a Path,
     keys: &'a mut ApiKeys<'k>,
     attempts: AttackAttempts,

@@ -79,7 +79,7 @@ impl AnsweredRun {
     }
 }
 
-/// A run that is to go on, as it lies there.
+/// A run to resume, as it is stored.
 pub(super) struct PreviousRun {
     run: StoredRun,
     transcript: Transcript,
@@ -119,7 +119,7 @@ impl PreviousRun {
         (global, args)
     }
 
-    /// Where it is kept, its own directory of files included.
+    /// Returns the directory of the run, with its own files.
     pub(super) fn dir(&self) -> RunDir {
         RunDir::at(self.run.path())
     }

@@ -40,7 +40,7 @@ pub(super) struct RunRecord {
     pub(super) input: String,
     /// The schema of the answer of this run.
     pub(super) answer_schema: Option<Value>,
-    /// Where it begins, or goes on.
+    /// The conversation at the start, or at the point of resumption.
     pub(super) conversation: Conversation,
 }
 
@@ -125,7 +125,8 @@ impl RunRecord {
         }
     }
 
-    /// Says how a run that has no answer goes on, or why it cannot.
+    /// Prints the command that resumes a run without an answer, or the reason why it cannot be
+    /// resumed.
     pub(super) fn say_how_it_goes_on(&self, global: &Global, report: Option<&RunReport>) {
         let answered = report.is_some_and(|report| report.end.is_answer());
         let Some(keeper) = self.keeper.as_ref().filter(|_| !global.quiet) else {

@@ -1,6 +1,6 @@
-//! Whether the files that a project is made of have changed since they were last read. Looked at
-//! by their metadata every two seconds: nothing to set up, the same on every system, and a
-//! file that an editor replaces is noticed like one that it writes.
+//! Detects changes of the files of a project since they were last read. It compares metadata every
+//! two seconds: this needs no setup, works on every system, and detects a replaced file like a
+//! changed one.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,7 +14,7 @@ const MAX_ABOVE: usize = 32;
 /// Most entries of one directory of workers that are looked at.
 const MAX_WORKERS: usize = 1024;
 
-/// Where to look.
+/// The paths to watch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WatchedPaths {
     /// Single files, whether they exist or not.

@@ -50,7 +50,7 @@ impl FromStr for HttpEndpoint {
     }
 }
 
-/// A file that stands for the server, gone when this is.
+/// The file of an endpoint, removed on drop.
 #[derive(Debug)]
 pub(crate) struct EndpointFile(PathBuf);
 

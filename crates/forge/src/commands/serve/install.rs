@@ -139,7 +139,7 @@ fn target(
         })
 }
 
-/// The entry as it stands in a file of its own.
+/// Returns the entry as the only one of a file.
 fn alone(client: McpClient, entry: &ServerEntry) -> Result<String, CliError> {
     match edit(client.format(), None, entry, false) {
         Ok(SettingsEdit::New(text)) => Ok(text),

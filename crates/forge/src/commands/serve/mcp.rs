@@ -22,7 +22,7 @@ use crate::queue::{Queue, WhenUnattended};
 use crate::setup;
 use crate::state::run_dir::{self, RunDir};
 
-/// How often the files of the project are looked at.
+/// Interval at which the files of the project are compared.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(

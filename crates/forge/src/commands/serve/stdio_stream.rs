@@ -96,7 +96,7 @@ impl NonBlockingFd {
         Ok(match self {
             NonBlockingFd::Pipe(pipe) => rustix::io::write(pipe, bytes)?,
             NonBlockingFd::Socket(socket) => {
-                // No signal comes of one that is closed: the standard library ignores it.
+                // A closed socket raises no signal: the standard library ignores it.
                 rustix::net::send(socket, bytes, SendFlags::DONTWAIT)?
             }
         })

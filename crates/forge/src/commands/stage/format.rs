@@ -40,7 +40,7 @@ pub(super) fn size<'a>(files: impl IntoIterator<Item = &'a StagedFile>) -> Strin
     format!("{} {noun} +{} -{}", files.len(), sum.added, sum.removed)
 }
 
-/// How long ago: `just now`, `5m ago`, `3h ago`, `12d ago`.
+/// Describes the age: `just now`, `5m ago`, `3h ago`, `12d ago`.
 pub(super) fn age(commit: &StagedCommit, now: SystemTime) -> String {
     let seconds = now
         .duration_since(commit.created_at())
@@ -53,7 +53,7 @@ pub(super) fn age(commit: &StagedCommit, now: SystemTime) -> String {
     }
 }
 
-/// As much of each id as tells it from the others.
+/// Returns the shortest prefix of each ID that is unique.
 pub(super) fn short_ids(commits: &[StagedCommit]) -> Vec<&str> {
     let ids: Vec<&str> = commits.iter().map(|commit| commit.id().as_str()).collect();
     let tells = |digits: &usize| {

@@ -105,7 +105,7 @@ fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<StagedSelection<'
     }
 }
 
-/// The same where it has to be whole.
+/// Returns the commit, and refuses a damaged one.
 fn chosen<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedCommit, CliError> {
     match meant(list, id)? {
         StagedSelection::Whole(commit) => Ok(commit),

@@ -29,7 +29,7 @@ use crate::setup;
 use crate::setup::repositories::{self, ProjectGit};
 use crate::state::staging::Staging;
 
-/// How long the question waits: a large difference takes a while to be read.
+/// Time limit of the question: a large difference takes a while to be read.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 pub(super) fn push(
@@ -87,7 +87,7 @@ pub(super) fn push(
     let pushed = setup::until_stopped(carried_out(&git, staging, approval, if_moved));
     match pushed {
         Ok(Ok(pushed)) => {
-            // Whether or not that can be kept: it has happened.
+            // An error of the log does not undo the push.
             let noted = kept.pushed(&pushed);
             let told = report(global, commit, &pushed);
             noted.and(told)
@@ -132,7 +132,7 @@ async fn carried_out(
     pushed.map_err(|error| failed(&error))
 }
 
-/// Why it stays staged.
+/// Records a push without an agreement, and returns its error.
 fn not_agreed(
     mut kept: StageLog,
     commit: &StagedCommit,

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::install::ServerCommand;
 
-/// How long one answer may take. Clients differ; none of them waits longer for a start.
+/// Time limit for one answer. Clients differ; none of them waits longer for a start.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the server may take to end once its input has ended.
+/// Time limit for the server to end after the end of its input.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest line that is read.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
@@ -51,7 +51,7 @@ impl ProtocolEra {
 pub(super) struct ServerSession {
     /// From the start of the program.
     pub(super) first_answer: Duration,
-    /// As the server settled on.
+    /// The protocol version of the server's choice.
     pub(super) version: String,
     /// The server's instructions.
     pub(super) instructions: String,

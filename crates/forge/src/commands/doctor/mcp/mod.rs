@@ -28,7 +28,7 @@ const RUNS: usize = 20;
 /// Lines of each of them.
 const LINES: usize = 20_000;
 
-/// How it looks.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheckState {
     Ok,
@@ -265,7 +265,7 @@ fn refused_at_once(state: &std::path::Path) -> usize {
     count
 }
 
-/// Whether clients have been told of this server.
+/// Checks the entries for this server in the settings of clients.
 fn settings(
     global: &Global,
     ambient: &Ambient,

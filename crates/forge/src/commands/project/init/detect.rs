@@ -222,7 +222,7 @@ impl DetectedProject {
         }
     }
 
-    /// Everything, in a sentence's words.
+    /// Describes the project in the words of a sentence.
     pub(super) fn described(&self) -> String {
         let mut words: Vec<&str> = Vec::new();
         if self.git {
