@@ -57,33 +57,15 @@ pub(crate) fn run(
     report(global, args, root, &zones)
 }
 
-/// The sandbox root, if it is there and may be emptied.
+/// Opens the sandbox root, if it exists and may be emptied.
 fn open_root(
     global: &Global,
     args: &CleanArgs,
     project: &Project,
     root: &Path,
 ) -> Result<Option<OwnedFd>, CliError> {
-    let refused = |why: String| {
-        CliError::new(
-            ExitKind::Negative,
-            "clean.refused",
-            format!("{} is not emptied: {why}", escape_path(root)),
-        )
-    };
-    let refuse = |why: String| Err(refused(why));
-    let Ok(below) = root.strip_prefix(project.dir()) else {
-        return refuse("it is not below the project".to_owned());
-    };
-    if below.as_os_str().is_empty() {
-        return refuse("it is the project itself".to_owned());
-    }
-    if in_repository(below) {
-        return refuse("it is in a repository's `.git`".to_owned());
-    }
-    if project.file().is_some_and(|file| holds(root, file)) {
-        return refuse("the project file is below it".to_owned());
-    }
+    let refused = |why: String| refused(root, &why);
+    let below = below_project(project, root).map_err(|why| refused(why.to_owned()))?;
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(project.dir(), flags, Mode::empty())
         .and_then(|dir| open_below(dir.as_fd(), below));
@@ -92,54 +74,92 @@ fn open_root(
         Err(Errno::NOENT) => return Ok(None),
         // O_NOFOLLOW with O_DIRECTORY: Linux answers ENOTDIR for a link, others ELOOP.
         Err(Errno::NOTDIR | Errno::LOOP) => {
-            return refuse("it, or a directory above it, is a link or no directory".to_owned());
+            let why = "it, or a directory above it, is a link or no directory";
+            return Err(refused(why.to_owned()));
         }
-        Err(error) => return refuse(error.to_string()),
+        Err(error) => return Err(refused(error.to_string())),
     };
-    let owner = rustix::fs::fstat(&dir).map(|stat| stat.st_uid);
+    check_content(project, root, &dir).map_err(refused)?;
+    check_agreement(global, args, root, below, &dir)?;
+    Ok(Some(dir))
+}
+
+fn refused(root: &Path, why: &str) -> CliError {
+    CliError::new(
+        ExitKind::Negative,
+        "clean.refused",
+        format!("{} is not emptied: {why}", escape_path(root)),
+    )
+}
+
+/// Returns the path of the root below the project, or the reason for leaving it alone.
+fn below_project<'a>(project: &Project, root: &'a Path) -> Result<&'a Path, &'static str> {
+    let Ok(below) = root.strip_prefix(project.dir()) else {
+        return Err("it is not below the project");
+    };
+    if below.as_os_str().is_empty() {
+        return Err("it is the project itself");
+    }
+    if in_repository(below) {
+        return Err("it is in a repository's `.git`");
+    }
+    if project.file().is_some_and(|file| holds(root, file)) {
+        return Err("the project file is below it");
+    }
+    Ok(below)
+}
+
+/// Checks that the open root belongs to the user, and is neither a project nor a repository.
+fn check_content(project: &Project, root: &Path, dir: &OwnedFd) -> Result<(), String> {
+    let owner = rustix::fs::fstat(dir).map(|stat| stat.st_uid);
     match owner {
         Ok(owner) if owner == rustix::process::geteuid().as_raw() => {}
-        Ok(_) => return refuse("it belongs to another user".to_owned()),
-        Err(error) => return refuse(error.to_string()),
+        Ok(_) => return Err("it belongs to another user".to_owned()),
+        Err(error) => return Err(error.to_string()),
     }
     for name in PROJECT_FILES.into_iter().chain([".git"]) {
-        let found = rustix::fs::statat(&dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        let found = rustix::fs::statat(dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
         if found.is_ok() {
-            return refuse(format!(
+            return Err(format!(
                 "it holds a `{name}`, so it is not a sandbox directory"
             ));
         }
     }
-    if project
-        .worker_dirs()
-        .iter()
-        .any(|workers| workers.starts_with(root))
-    {
-        return refuse("the project's workers are below it".to_owned());
+    let mut workers = project.worker_dirs().iter();
+    match workers.any(|workers| workers.starts_with(root)) {
+        true => Err("the project's workers are below it".to_owned()),
+        false => Ok(()),
     }
+}
+
+/// Checks that the person has typed a root other than the default.
+fn check_agreement(
+    global: &Global,
+    args: &CleanArgs,
+    root: &Path,
+    below: &Path,
+    dir: &OwnedFd,
+) -> Result<(), CliError> {
     let typed = args.root.as_ref().map(|typed| match &global.directory {
         Some(base) => base.join(typed),
         None => typed.clone(),
     });
     match typed {
-        None if below == Path::new(DEFAULT_ROOT) => {}
+        None if below == Path::new(DEFAULT_ROOT) => Ok(()),
         None => {
             let why =
                 format!("it is not `{DEFAULT_ROOT}`, and only the project says that it may be");
-            return Err(refused(why).hint(format!(
+            Err(refused(root, &why).hint(format!(
                 "look at what is in it; to empty its zones name it yourself: `forge clean --root {}`",
                 escape_path(below)
-            )));
+            )))
         }
-        Some(typed) if is_same(&dir, &typed) => {}
-        Some(typed) => {
-            return refuse(format!(
-                "`--root {}` is another directory",
-                escape_path(&typed)
-            ));
-        }
+        Some(typed) if is_same(dir, &typed) => Ok(()),
+        Some(typed) => Err(refused(
+            root,
+            &format!("`--root {}` is another directory", escape_path(&typed)),
+        )),
     }
-    Ok(Some(dir))
 }
 
 /// `true` if a name on the way is `.git`, in any case: some file systems ignore case.

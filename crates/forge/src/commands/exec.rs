@@ -7,7 +7,7 @@ mod identity;
 mod missing;
 mod receipt;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,8 +17,8 @@ use std::time::Duration;
 use file_sandbox::cap_std;
 use forge_runtime::{NodeContainers, hosts_not_kept};
 use os_sandbox::{
-    Assumed, Backend, Captured, Command, Enforcement, Entry, Error, ErrorKind, Exceeded, Limits,
-    Plan, PlanError, Policy, Rank, Requirement, Session, Stdio, Stream, Support,
+    Assumed, Backend, Captured, Child, Command, Enforcement, Entry, Error, ErrorKind, Exceeded,
+    Limits, Plan, PlanError, Policy, Rank, Requirement, Session, Stdio, Stream, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
@@ -149,15 +149,7 @@ fn prepare(
     ambient: &Ambient,
     here: &Path,
 ) -> Result<(ExecSite, String), CliError> {
-    let mut grant: Grant = match &args.worker {
-        // A person typed the command: without a worker it is the project's ceiling.
-        None => project.ceiling().clone(),
-        Some(name) => setup::entry_grant(project, &project.worker(name)?)?,
-    };
-    if args.read_only {
-        grant = grant.read_only();
-    }
-    let grant = dir.holds(grant)?;
+    let grant = dir.holds(command_grant(args, project)?)?;
     let unavailable =
         |error: String| CliError::new(ExitKind::ExecRefused, "mount.unavailable", error);
     let by_name = grant
@@ -175,15 +167,7 @@ fn prepare(
     };
     // A named mechanism is one of this host.
     let enough = planned.as_ref().is_some_and(Result::is_ok) || args.mechanism.is_some();
-    let unused = |why: &str| Err((why.to_owned(), None));
-    let containers = match execution.without_docker() {
-        Some(why) => unused(why),
-        None if execution.mode() == ExecutionMode::LocalOnly => unused("it is not used"),
-        None if enough && execution.uses_os() => unused("it was not looked for"),
-        None => engine::docker(ambient)
-            .probe(execution.docker())
-            .map_err(|error| (error.to_string(), error.remediation().map(str::to_owned))),
-    };
+    let containers = find_containers(&grant, enough, ambient);
     let os = match &planned {
         Some(plan) => plan.is_ok() && !args.no_os_sandbox,
         None => !args.no_os_sandbox,
@@ -196,27 +180,11 @@ fn prepare(
     };
     let why_not = containers.as_ref().err().map_or("", |(why, _)| why);
     let (choice, why) = execution.select_knowing(Risk::Exec, usable, why_not);
-    let nowhere = || {
-        let hint = match &containers {
-            Err((_, Some(what))) => what.as_str(),
-            Err((_, None)) | Ok(_) => "run `forge doctor --docker`",
-        };
-        let hint = match execution.mode() {
-            // A hint does not contradict the project's requirements.
-            ExecutionMode::DockerRequired => hint.to_owned(),
-            ExecutionMode::LocalOnly | ExecutionMode::PreferLocal | ExecutionMode::PreferDocker => {
-                format!(
-                    "{hint}\nto run it here, under the OS sandbox: -c execution.mode=prefer_local"
-                )
-            }
-        };
-        CliError::new(
-            ExitKind::ExecRefused,
-            "isolation.unavailable",
-            format!("no runner is available for the command: {why}"),
-        )
-        .hint(hint)
-    };
+    let hint = containers
+        .as_ref()
+        .err()
+        .and_then(|(_, hint)| hint.as_deref());
+    let nowhere = || no_runner(execution.mode(), hint, &why);
     match choice {
         RunnerChoice::Run(RunnerKind::Docker) => match &containers {
             Ok(containers) => {
@@ -242,6 +210,55 @@ fn prepare(
             Some(_) | None => Err(nowhere()),
         },
     }
+}
+
+/// Returns the grant of the command.
+fn command_grant(args: &ExecArgs, project: &Project) -> Result<Grant, CliError> {
+    let grant: Grant = match &args.worker {
+        // A person typed the command: without a worker it is the project's ceiling.
+        None => project.ceiling().clone(),
+        Some(name) => setup::entry_grant(project, &project.worker(name)?)?,
+    };
+    Ok(match args.read_only {
+        true => grant.read_only(),
+        false => grant,
+    })
+}
+
+/// Returns the container engine, or the reason for not using it and a hint. With `enough` it is
+/// looked for only if the project requires it.
+fn find_containers(
+    grant: &Grant,
+    enough: bool,
+    ambient: &Ambient,
+) -> Result<NodeContainers, (String, Option<String>)> {
+    let execution = grant.execution();
+    let unused = |why: &str| Err((why.to_owned(), None));
+    match execution.without_docker() {
+        Some(why) => unused(why),
+        None if execution.mode() == ExecutionMode::LocalOnly => unused("it is not used"),
+        None if enough && execution.uses_os() => unused("it was not looked for"),
+        None => engine::docker(ambient)
+            .probe(execution.docker())
+            .map_err(|error| (error.to_string(), error.remediation().map(str::to_owned))),
+    }
+}
+
+fn no_runner(mode: ExecutionMode, hint: Option<&str>, why: &str) -> CliError {
+    let hint = hint.unwrap_or("run `forge doctor --docker`");
+    let hint = match mode {
+        // A hint does not contradict the project's requirements.
+        ExecutionMode::DockerRequired => hint.to_owned(),
+        ExecutionMode::LocalOnly | ExecutionMode::PreferLocal | ExecutionMode::PreferDocker => {
+            format!("{hint}\nto run it here, under the OS sandbox: -c execution.mode=prefer_local")
+        }
+    };
+    CliError::new(
+        ExitKind::ExecRefused,
+        "isolation.unavailable",
+        format!("no runner is available for the command: {why}"),
+    )
+    .hint(hint)
 }
 
 fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliError> {
@@ -338,35 +355,13 @@ fn run_it(
         return Err(CliError::usage("missing command"));
     };
     let here = caller_directory(global)?;
-    let said = plan.policy().environment().variables();
-    let committer: Vec<(&str, String)> = identity::variables(&here)
-        .into_iter()
-        .filter(|(name, _)| !said.contains_key(OsStr::new(name)))
-        .collect();
-    let command = |plan: &Plan| {
-        if let Some(told) = plan.fallback()
-            && args.mechanism.is_none()
-            && !global.quiet
-        {
-            stderr::print(format!("warning: {told}"));
-        }
-        let command = Command::new(plan, program)
-            .args(rest)
-            .cwd(directory.clone())
-            .stdin(Stdio::Inherit)
-            .session(Session::Inherit);
-        let command = match global.json {
-            // Standard output is for the object, which holds the command's output.
-            true => command.stdout(Stdio::Piped).stderr(Stdio::Piped),
-            false => command.stdout(Stdio::Inherit).stderr(Stdio::Inherit),
-        };
-        let command = committer
-            .iter()
-            .fold(command, |command, (name, value)| command.env(*name, value));
-        match args.timeout {
-            Some(seconds) => command.timeout(Duration::from_secs(seconds)),
-            None => command,
-        }
+    let command = CommandBuilder {
+        global,
+        args,
+        program,
+        arguments: rest,
+        committer: committer(plan.policy(), &here),
+        directory,
     };
     // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
     let _left = ambient
@@ -377,28 +372,15 @@ fn run_it(
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let stops = KillOnSignal::listen(!ambient.any_terminal)
         .map_err(|error| CliError::new(ExitKind::ExecRefused, "signals", error.to_string()))?;
-    let mut child = match command(&plan).spawn() {
+    let mut child = match command.build(&plan).spawn() {
         // The cached detection was invalidated, so the plan is made again.
         Err(error) if error.kind() == ErrorKind::Enforcement && !args.no_os_sandbox => {
             plan = again()?;
-            command(&plan).spawn()
+            command.build(&plan).spawn()
         }
         started => started,
     }
-    .map_err(|error| {
-        let failure = not_started(&error);
-        let hint = match error.kind() {
-            // Landlock alone refuses an interpreter that is not seen instead of hiding it.
-            ErrorKind::NotFound | ErrorKind::NotExecutable => {
-                missing::hint(program, &here, plan.policy(), ambient)
-            }
-            _ => None,
-        };
-        match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    })?;
+    .map_err(|error| start_error(&error, program, &here, plan.policy(), ambient))?;
     let quiet = global.quiet || global.json;
     if !quiet {
         notes(plan.entries(), child.enforcement());
@@ -430,22 +412,7 @@ fn run_it(
     if !quiet {
         notes(&started, child.enforcement());
     }
-    let exit = match (ended, kept.take()) {
-        (Ok(exit), None) => exit,
-        (Err(failure), None) => return Err(failure),
-        (Ok(exit), Some(kept)) => {
-            kept.ended(&ExecOutcome {
-                exit: &exit,
-                exceeded: child.exceeded(),
-                enforcement: child.enforcement(),
-            })?;
-            exit
-        }
-        (Err(failure), Some(kept)) => {
-            kept.failed(&failure, child.enforcement())?;
-            return Err(failure);
-        }
-    };
+    let exit = close_log(kept.take(), ended, &child)?;
     let code = u8::try_from(exit.code()).unwrap_or(255);
     let code = stops.told().unwrap_or(code);
     if let Some(exceeded) = child.exceeded().filter(|_| !global.json) {
@@ -464,6 +431,98 @@ fn run_it(
         return Ok(ExitKind::Quarantined);
     }
     Ok(ExitKind::Command(code))
+}
+
+/// The command line of `forge exec`, for the first plan or for one that is made again.
+struct CommandBuilder<'a> {
+    global: &'a Global,
+    args: &'a ExecArgs,
+    program: &'a OsString,
+    arguments: &'a [OsString],
+    committer: Vec<(&'static str, String)>,
+    directory: String,
+}
+
+impl CommandBuilder<'_> {
+    fn build(&self, plan: &Plan) -> Command {
+        if let Some(told) = plan.fallback()
+            && self.args.mechanism.is_none()
+            && !self.global.quiet
+        {
+            stderr::print(format!("warning: {told}"));
+        }
+        let command = Command::new(plan, self.program)
+            .args(self.arguments)
+            .cwd(self.directory.clone())
+            .stdin(Stdio::Inherit)
+            .session(Session::Inherit);
+        let command = match self.global.json {
+            // Standard output is for the object, which holds the command's output.
+            true => command.stdout(Stdio::Piped).stderr(Stdio::Piped),
+            false => command.stdout(Stdio::Inherit).stderr(Stdio::Inherit),
+        };
+        let command = self
+            .committer
+            .iter()
+            .fold(command, |command, (name, value)| command.env(*name, value));
+        match self.args.timeout {
+            Some(seconds) => command.timeout(Duration::from_secs(seconds)),
+            None => command,
+        }
+    }
+}
+
+/// Returns the variables of the committer that the policy does not set itself.
+fn committer(policy: &Policy, here: &Path) -> Vec<(&'static str, String)> {
+    let set = policy.environment().variables();
+    identity::variables(here)
+        .into_iter()
+        .filter(|(name, _)| !set.contains_key(OsStr::new(name)))
+        .collect()
+}
+
+fn start_error(
+    error: &Error,
+    program: &OsStr,
+    here: &Path,
+    policy: &Policy,
+    ambient: &Ambient,
+) -> CliError {
+    let failure = not_started(error);
+    let hint = match error.kind() {
+        // Landlock alone refuses an interpreter that is not seen instead of hiding it.
+        ErrorKind::NotFound | ErrorKind::NotExecutable => {
+            missing::hint(program, here, policy, ambient)
+        }
+        _ => None,
+    };
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Records the end of the command, and returns it.
+fn close_log(
+    log: Option<ExecLog>,
+    ended: Result<os_sandbox::Exit, CliError>,
+    child: &Child,
+) -> Result<os_sandbox::Exit, CliError> {
+    match (ended, log) {
+        (ended, None) => ended,
+        (Ok(exit), Some(log)) => {
+            log.ended(&ExecOutcome {
+                exit: &exit,
+                exceeded: child.exceeded(),
+                enforcement: child.enforcement(),
+            })?;
+            Ok(exit)
+        }
+        (Err(failure), Some(log)) => {
+            log.failed(&failure, child.enforcement())?;
+            Err(failure)
+        }
+    }
 }
 
 /// Describes the limit that a command met, and its option.

@@ -3,11 +3,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forge_runtime::{Message, ModelEvent, RunEvent, ToolCall, ToolResult, Usage};
-use forge_tools::Redactor;
+use forge_tools::{Caller, Redactor};
 use sandbox_config::MountSource;
 
 use super::words;
@@ -171,34 +172,7 @@ impl RunView {
     /// Consumes an event, and returns the lines about it.
     pub(super) fn take(&mut self, event: RunEvent<'_>, now: Instant) -> Vec<ViewLine> {
         match event {
-            RunEvent::Started { caller, drawn_from } => {
-                let seen = self.names.entry(caller.worker().to_owned()).or_default();
-                *seen += 1;
-                let name = words::cut(caller.worker());
-                let label = match *seen {
-                    1 => name,
-                    again => format!("{name} #{again}"),
-                };
-                let worker = ActiveWorker {
-                    runs: caller.runs().to_vec(),
-                    label,
-                    doing: Activity::Beginning,
-                    tail: String::new(),
-                    calls: Vec::new(),
-                    results: 0,
-                    used: None,
-                    last_words: None,
-                };
-                let note = match drawn_from {
-                    MountSource::Project if caller.chain().len() > 1 => {
-                        "directories: its own, met with the project"
-                    }
-                    MountSource::Project | MountSource::Caller => "",
-                };
-                let line = worker.says(LineKind::Worker(note));
-                self.at_work.insert(caller.run(), worker);
-                vec![line]
-            }
+            RunEvent::Started { caller, drawn_from } => self.start_worker(caller, drawn_from),
             RunEvent::TurnStarted { caller, .. } => {
                 self.turns += 1;
                 self.of(caller.run(), |worker, _| {
@@ -221,33 +195,8 @@ impl RunView {
                 caller,
                 usage,
                 cost_nano_usd,
-            } => {
-                self.tokens = self.tokens.saturating_add(usage.total());
-                if let Some(cost) = cost_nano_usd {
-                    self.cost_nano_usd = Some(self.cost_nano_usd.unwrap_or(0).saturating_add(cost));
-                }
-                self.of(caller.run(), |worker, telling| {
-                    worker.doing = Activity::Calling;
-                    worker.used = (telling.wanted.more && usage.total() > 0).then(|| used(usage));
-                    Vec::new()
-                })
-            }
-            RunEvent::CallStarted { caller, call } => {
-                self.calls += 1;
-                self.of(caller.run(), |worker, telling| {
-                    let call = telling.call(call);
-                    worker.doing = Activity::Calling;
-                    worker.calls.push(ActiveCall {
-                        id: call.id.clone(),
-                        what: words::call(&call),
-                        since: now,
-                    });
-                    match telling.wanted.more {
-                        true => vec![LineKind::Call(words::call_whole(&call))],
-                        false => Vec::new(),
-                    }
-                })
-            }
+            } => self.end_turn(caller, usage, cost_nano_usd),
+            RunEvent::CallStarted { caller, call } => self.start_call(caller, call, now),
             RunEvent::CallEnded { caller, result } => self.of(caller.run(), |worker, telling| {
                 worker.on_result(result, telling)
             }),
@@ -269,20 +218,7 @@ impl RunView {
                 self.of(caller.run(), |_, _| vec![LineKind::Warning(text)])
             }
             RunEvent::Ended { caller, end, .. } => {
-                let Some(mut worker) = self.at_work.remove(&caller.run()) else {
-                    return Vec::new();
-                };
-                let mut said = Vec::new();
-                let last = worker.last_words.take();
-                if let Some(text) = last.filter(|_| !end.is_answer() || self.telling.wanted.answer)
-                {
-                    said.push(LineKind::Text(text));
-                }
-                if !end.is_answer() {
-                    let how = words::cut(&self.telling.text(&end.to_string()));
-                    said.push(LineKind::Ended(format!("{} ended: {how}", worker.label)));
-                }
-                said.into_iter().map(|said| worker.says(said)).collect()
+                self.end_worker(caller.run(), end, end.is_answer())
             }
             RunEvent::Prepared { .. } => Vec::new(),
             RunEvent::Warning { text } => vec![ViewLine {
@@ -291,6 +227,85 @@ impl RunView {
                 said: LineKind::Warning(crate::output::escape::escape(&self.telling.text(text))),
             }],
         }
+    }
+
+    fn start_worker(&mut self, caller: &Caller, drawn_from: MountSource) -> Vec<ViewLine> {
+        let seen = self.names.entry(caller.worker().to_owned()).or_default();
+        *seen += 1;
+        let name = words::cut(caller.worker());
+        let label = match *seen {
+            1 => name,
+            again => format!("{name} #{again}"),
+        };
+        let worker = ActiveWorker {
+            runs: caller.runs().to_vec(),
+            label,
+            doing: Activity::Beginning,
+            tail: String::new(),
+            calls: Vec::new(),
+            results: 0,
+            used: None,
+            last_words: None,
+        };
+        let note = match drawn_from {
+            MountSource::Project if caller.chain().len() > 1 => {
+                "directories: its own, met with the project"
+            }
+            MountSource::Project | MountSource::Caller => "",
+        };
+        let line = worker.says(LineKind::Worker(note));
+        self.at_work.insert(caller.run(), worker);
+        vec![line]
+    }
+
+    fn end_turn(
+        &mut self,
+        caller: &Caller,
+        usage: Usage,
+        cost_nano_usd: Option<u64>,
+    ) -> Vec<ViewLine> {
+        self.tokens = self.tokens.saturating_add(usage.total());
+        if let Some(cost) = cost_nano_usd {
+            self.cost_nano_usd = Some(self.cost_nano_usd.unwrap_or(0).saturating_add(cost));
+        }
+        self.of(caller.run(), |worker, telling| {
+            worker.doing = Activity::Calling;
+            worker.used = (telling.wanted.more && usage.total() > 0).then(|| used(usage));
+            Vec::new()
+        })
+    }
+
+    fn start_call(&mut self, caller: &Caller, call: &ToolCall, now: Instant) -> Vec<ViewLine> {
+        self.calls += 1;
+        self.of(caller.run(), |worker, telling| {
+            let call = telling.call(call);
+            worker.doing = Activity::Calling;
+            worker.calls.push(ActiveCall {
+                id: call.id.clone(),
+                what: words::call(&call),
+                since: now,
+            });
+            match telling.wanted.more {
+                true => vec![LineKind::Call(words::call_whole(&call))],
+                false => Vec::new(),
+            }
+        })
+    }
+
+    fn end_worker(&mut self, run: u64, end: &impl Display, is_answer: bool) -> Vec<ViewLine> {
+        let Some(mut worker) = self.at_work.remove(&run) else {
+            return Vec::new();
+        };
+        let mut said = Vec::new();
+        let last = worker.last_words.take();
+        if let Some(text) = last.filter(|_| !is_answer || self.telling.wanted.answer) {
+            said.push(LineKind::Text(text));
+        }
+        if !is_answer {
+            let how = words::cut(&self.telling.text(&end.to_string()));
+            said.push(LineKind::Ended(format!("{} ended: {how}", worker.label)));
+        }
+        said.into_iter().map(|said| worker.says(said)).collect()
     }
 
     fn of(
