@@ -38,52 +38,7 @@ fn main() -> std::process::ExitCode {
         };
         return failure.report(cli.wants_json()).into();
     }
-    let outcome = match &cli.command {
-        cli::ForgeCommand::Allow(args) => {
-            commands::project::allow::run(&cli.global, args, &ambient)
-        }
-        cli::ForgeCommand::Approve(args) => commands::approve::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Check(args) => {
-            commands::project::check::run(&cli.global, args, &ambient)
-        }
-        cli::ForgeCommand::Clean(args) => commands::clean::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Completions(args) => commands::reference::pages::completions(args),
-        cli::ForgeCommand::Config(args) => {
-            commands::project::config::run(&cli.global, args, &ambient)
-        }
-        cli::ForgeCommand::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Explain(args) => {
-            commands::project::explain::run(&cli.global, args, &ambient)
-        }
-        cli::ForgeCommand::Help(args) => commands::reference::help::run(&cli.global, args),
-        cli::ForgeCommand::Image(args) => commands::image::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Init(args) => commands::project::init::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Log(args) => commands::log::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Man(args) => commands::reference::pages::man(&cli.global, args),
-        cli::ForgeCommand::Mcp(args) => match &args.action {
-            None => commands::serve::mcp::run(&cli.global, args, &ambient),
-            Some(cli::McpAction::Install(args)) => {
-                commands::serve::install::run(&cli.global, args, &ambient)
-            }
-        },
-        cli::ForgeCommand::Node(args) => commands::serve::node::run(args),
-        cli::ForgeCommand::Quarantine(args) => {
-            commands::quarantine::run(&cli.global, args, &ambient)
-        }
-        cli::ForgeCommand::Run(args) => commands::run::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Schema(args) => commands::reference::schema::run(args),
-        cli::ForgeCommand::Stage(args) => commands::stage::run(&cli.global, args, &ambient),
-        cli::ForgeCommand::Tools(args) => {
-            commands::project::tools::run(&cli.global, args, &ambient)
-        }
-        cli::ForgeCommand::Trust(args) => {
-            commands::project::trust::run(&cli.global, args, &ambient)
-        }
-        cli::ForgeCommand::Worker(args) => {
-            commands::project::worker::run(&cli.global, args, &ambient)
-        }
-    };
+    let outcome = run(&cli, &ambient);
     // No command outlives forge, and leftovers are cleaned up.
     for found in forge_runtime::ContainerSource::wait_for_dropped(SETTLED_WITHIN) {
         output::stderr::print(format!("quarantined: {found}"));
@@ -91,5 +46,46 @@ fn main() -> std::process::ExitCode {
     match outcome {
         Ok(code) => code.into(),
         Err(failure) => failure.report(cli.wants_json()).into(),
+    }
+}
+
+fn run(cli: &cli::Cli, ambient: &ambient::Ambient) -> Result<exit::ExitKind, exit::CliError> {
+    match &cli.command {
+        cli::ForgeCommand::Allow(args) => commands::project::allow::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Approve(args) => commands::approve::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Check(args) => commands::project::check::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Clean(args) => commands::clean::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Completions(args) => commands::reference::pages::completions(args),
+        cli::ForgeCommand::Config(args) => {
+            commands::project::config::run(&cli.global, args, ambient)
+        }
+        cli::ForgeCommand::Doctor(args) => commands::doctor::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Exec(args) => commands::exec::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Explain(args) => {
+            commands::project::explain::run(&cli.global, args, ambient)
+        }
+        cli::ForgeCommand::Help(args) => commands::reference::help::run(&cli.global, args),
+        cli::ForgeCommand::Image(args) => commands::image::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Init(args) => commands::project::init::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Log(args) => commands::log::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Man(args) => commands::reference::pages::man(&cli.global, args),
+        cli::ForgeCommand::Mcp(args) => match &args.action {
+            None => commands::serve::mcp::run(&cli.global, args, ambient),
+            Some(cli::McpAction::Install(args)) => {
+                commands::serve::install::run(&cli.global, args, ambient)
+            }
+        },
+        cli::ForgeCommand::Node(args) => commands::serve::node::run(args),
+        cli::ForgeCommand::Quarantine(args) => {
+            commands::quarantine::run(&cli.global, args, ambient)
+        }
+        cli::ForgeCommand::Run(args) => commands::run::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Schema(args) => commands::reference::schema::run(args),
+        cli::ForgeCommand::Stage(args) => commands::stage::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Tools(args) => commands::project::tools::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Trust(args) => commands::project::trust::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Worker(args) => {
+            commands::project::worker::run(&cli.global, args, ambient)
+        }
     }
 }

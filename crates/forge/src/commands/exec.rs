@@ -402,12 +402,7 @@ fn run_it(
         receipt.check()?;
     }
     if !global.json {
-        for found in child.quarantined() {
-            stderr::print(format!("quarantined: {found}"));
-        }
-        if !child.quarantined().is_empty() && !quiet {
-            stderr::print(RESTORE_HINT);
-        }
+        print_quarantined(&child, !quiet);
     }
     if !quiet {
         notes(&started, child.enforcement());
@@ -415,22 +410,39 @@ fn run_it(
     let exit = close_log(kept.take(), ended, &child)?;
     let code = u8::try_from(exit.code()).unwrap_or(255);
     let code = stops.told().unwrap_or(code);
-    if let Some(exceeded) = child.exceeded().filter(|_| !global.json) {
+    if global.json {
+        let exceeded = child.exceeded().as_ref().map(met);
+        let enforcement = serde_json::to_value(child.enforcement()).unwrap_or_default();
+        report(&exit, exceeded, &printed, enforcement)?;
+    } else {
+        print_limits(&exit, &child, quiet);
+    }
+    if args.fail_on_quarantine && !child.quarantined().is_empty() {
+        return Ok(ExitKind::Quarantined);
+    }
+    Ok(ExitKind::Command(code))
+}
+
+/// Prints the limit that ended the command, and its attempt to use the network.
+fn print_limits(exit: &os_sandbox::Exit, child: &Child, quiet: bool) {
+    if let Some(exceeded) = child.exceeded() {
         // The exit code alone (137, or the command's own) does not say why.
         stderr::print(format!("limit: the command used {}", met(&exceeded)));
     }
     if !exit.success() && !quiet && child.enforcement().unreachable > 0 {
         stderr::print(UNREACHABLE);
     }
-    if global.json {
-        let exceeded = child.exceeded().as_ref().map(met);
-        let enforcement = serde_json::to_value(child.enforcement()).unwrap_or_default();
-        report(&exit, exceeded, &printed, enforcement)?;
+}
+
+/// Prints the files that were moved to the quarantine, and with `hint` the command that restores
+/// them.
+fn print_quarantined(child: &Child, hint: bool) {
+    for found in child.quarantined() {
+        stderr::print(format!("quarantined: {found}"));
     }
-    if args.fail_on_quarantine && !child.quarantined().is_empty() {
-        return Ok(ExitKind::Quarantined);
+    if !child.quarantined().is_empty() && hint {
+        stderr::print(RESTORE_HINT);
     }
-    Ok(ExitKind::Command(code))
 }
 
 /// The command line of `forge exec`, for the first plan or for one that is made again.

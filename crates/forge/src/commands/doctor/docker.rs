@@ -3,8 +3,9 @@
 
 use std::io::Write as _;
 
-use sandbox_config::WithoutFile;
-use serde_json::json;
+use forge_runtime::NodeContainers;
+use sandbox_config::{Project, WithoutFile};
+use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::Global;
@@ -13,10 +14,25 @@ use crate::output::escape::{escape, escape_lines};
 use crate::setup;
 use crate::setup::engine;
 
+/// The engine that runs containers of the project, or the reason for its failure and a hint.
+type ContainerTrial = Result<NodeContainers, (String, Option<String>)>;
+
 pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let project = setup::project(global, ambient, None, WithoutFile::RootAtStart)?;
-    let execution = project.ceiling().execution();
-    let docker = execution.docker();
+    let tried = try_containers(&project, ambient)?;
+    let text = match global.json {
+        true => as_json(&project, &tried).to_string(),
+        false => as_text(&project, &tried),
+    };
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
+    Ok(match tried {
+        Ok(_) => ExitKind::Done,
+        Err(_) => ExitKind::Negative,
+    })
+}
+
+fn try_containers(project: &Project, ambient: &Ambient) -> Result<ContainerTrial, CliError> {
+    let docker = project.ceiling().execution().docker();
     let tried = engine::docker(ambient).probe(docker);
     // A directory of each run is one like any other.
     let scratch = tempfile::tempdir().map_err(|error| {
@@ -31,7 +47,7 @@ pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliErr
         grant => grant.clone(),
     };
     let tried = tried.map_err(|error| (error.to_string(), error.remediation().map(str::to_owned)));
-    let tried = tried.and_then(|found| match found.try_for(&grant) {
+    Ok(tried.and_then(|found| match found.try_for(&grant) {
         Ok(()) => Ok(found),
         Err(error) => {
             let failure = setup::not_equipped(error);
@@ -40,55 +56,53 @@ pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliErr
                 failure.hint_text().map(str::to_owned),
             ))
         }
-    });
-    // Both are told: an engine that works is of no use to a project that does not look for it.
-    let unused = execution.without_docker();
+    }))
+}
+
+/// Describes the trial for programs. Both facts are reported: an engine that works is of no use to a project that does not look for it.
+fn as_json(project: &Project, tried: &ContainerTrial) -> Value {
+    let execution = project.ceiling().execution();
+    json!({ "docker": {
+        "usable": tried.is_ok(),
+        "image": execution.docker().image(),
+        "engine": tried.as_ref().ok().map(|found| found.engine_version()),
+        "digest": tried.as_ref().ok().map(|found| found.digest()),
+        "why": tried.as_ref().err().map(|(why, _)| why),
+        "how_to_get_it": tried.as_ref().err().and_then(|(_, hint)| hint.as_ref()),
+        "mode": execution.mode().to_string(),
+        "not_used_because": execution.without_docker(),
+    }})
+}
+
+fn as_text(project: &Project, tried: &ContainerTrial) -> String {
+    let execution = project.ceiling().execution();
     let mode = execution.mode();
-    let text = if global.json {
-        json!({ "docker": {
-            "usable": tried.is_ok(),
-            "image": docker.image(),
-            "engine": tried.as_ref().ok().map(|found| found.engine_version()),
-            "digest": tried.as_ref().ok().map(|found| found.digest()),
-            "why": tried.as_ref().err().map(|(why, _)| why),
-            "how_to_get_it": tried.as_ref().err().and_then(|(_, hint)| hint.as_ref()),
-            "mode": mode.to_string(),
-            "not_used_because": unused,
-        }})
-        .to_string()
-    } else {
-        let found = match &tried {
-            Ok(found) => format!(
-                "Containers work: Docker {}, image {} ({}).\nA container of it was started with the \
-                 directories and the network of this project, and forge in it read a file of this \
-                 machine.",
-                escape(found.engine_version()),
-                escape(docker.image()),
-                escape(found.digest()),
-            ),
-            Err((why, hint)) => {
-                let hint = hint.as_deref().unwrap_or("look at the engine's own log");
-                format!(
-                    "Containers do not work: {}\n\nto do: {}",
-                    escape_lines(why),
-                    escape_lines(hint)
-                )
-            }
-        };
-        let network = project.ceiling().network();
-        let network = match execution.network_in_containers(network) {
-            Some(why) => format!("note: {why}.\n"),
-            None => String::new(),
-        };
-        let used = match unused {
-            Some(why) => format!("This project does not use them: {why}."),
-            None => format!("This project says `execution.mode: {mode}`."),
-        };
-        format!("{found}\n{network}{used}")
+    let found = match tried {
+        Ok(found) => format!(
+            "Containers work: Docker {}, image {} ({}).\nA container of it was started with the \
+             directories and the network of this project, and forge in it read a file of this \
+             machine.",
+            escape(found.engine_version()),
+            escape(execution.docker().image()),
+            escape(found.digest()),
+        ),
+        Err((why, hint)) => {
+            let hint = hint.as_deref().unwrap_or("look at the engine's own log");
+            format!(
+                "Containers do not work: {}\n\nto do: {}",
+                escape_lines(why),
+                escape_lines(hint)
+            )
+        }
     };
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
-    Ok(match tried {
-        Ok(_) => ExitKind::Done,
-        Err(_) => ExitKind::Negative,
-    })
+    let network = project.ceiling().network();
+    let network = match execution.network_in_containers(network) {
+        Some(why) => format!("note: {why}.\n"),
+        None => String::new(),
+    };
+    let used = match execution.without_docker() {
+        Some(why) => format!("This project does not use them: {why}."),
+        None => format!("This project says `execution.mode: {mode}`."),
+    };
+    format!("{found}\n{network}{used}")
 }

@@ -99,20 +99,13 @@ pub(super) fn list(
         match (global.json, layout.is_screen()) {
             (true, _) => objects.push(object(run, about.as_ref(), &came, &left)),
             (false, true) => {
-                let facts = facts(&came, &left);
-                let (tone, mut cells) = row(run, runs, &came);
-                let about = about.as_ref();
-                if wanted.project.is_none() {
-                    cells.push(about.map_or_else(String::new, project_name));
-                }
-                let command = about.and_then(|about| about.command.as_deref());
-                let columns = usize::from(layout.width.unwrap_or_default());
-                let chars = columns
-                    .saturating_sub(OTHER_COLUMNS)
-                    .clamp(20, MAX_COMMAND_CHARS);
-                let command = shortened(escape(command.unwrap_or("")), chars);
-                cells.extend([command, facts]);
-                rows.push((tone, cells));
+                rows.push(screen_row(
+                    wanted,
+                    about.as_ref(),
+                    row(run, runs, &came),
+                    facts(&came, &left),
+                    layout,
+                ));
             }
             (false, false) => put(line(run, about.as_ref(), wanted, &came, &left))?,
         }
@@ -124,25 +117,51 @@ pub(super) fn list(
         put(table.trim_end())?;
     }
     if !global.json && !global.quiet {
-        if left_out > 0 {
-            let limit = wanted.limit;
-            stderr::print(format_args!(
-                "note: the newest {limit} of {} runs; pass --limit to see more",
-                left_out.saturating_add(limit as u64)
-            ));
-        }
-        if elsewhere > 0 && listed == 0 {
-            let runs = run_view::count(elsewhere, "run");
-            stderr::print(format_args!(
-                "note: no run of this project, {runs} of others: --all"
-            ));
-        }
+        let elsewhere = if listed == 0 { elsewhere } else { 0 };
+        print_omitted(wanted.limit, left_out, elsewhere);
     }
     Ok(if all_read {
         ExitKind::Done
     } else {
         ExitKind::Negative
     })
+}
+
+/// Prints the numbers of unlisted runs: of older ones, and of those of other projects.
+fn print_omitted(limit: usize, left_out: u64, elsewhere: u64) {
+    if left_out > 0 {
+        stderr::print(format_args!(
+            "note: the newest {limit} of {} runs; pass --limit to see more",
+            left_out.saturating_add(limit as u64)
+        ));
+    }
+    if elsewhere > 0 {
+        let runs = run_view::count(elsewhere, "run");
+        stderr::print(format_args!(
+            "note: no run of this project, {runs} of others: --all"
+        ));
+    }
+}
+
+/// Adds the project, the command line and the facts to the first cells of a run.
+fn screen_row(
+    wanted: &RunFilter<'_>,
+    about: Option<&RunDescription>,
+    (tone, mut cells): (Tone, Vec<String>),
+    facts: String,
+    layout: TextLayout,
+) -> (Tone, Vec<String>) {
+    if wanted.project.is_none() {
+        cells.push(about.map_or_else(String::new, project_name));
+    }
+    let command = about.and_then(|about| about.command.as_deref());
+    let columns = usize::from(layout.width.unwrap_or_default());
+    let chars = columns
+        .saturating_sub(OTHER_COLUMNS)
+        .clamp(20, MAX_COMMAND_CHARS);
+    let command = shortened(escape(command.unwrap_or("")), chars);
+    cells.extend([command, facts]);
+    (tone, cells)
 }
 
 fn began(run: &StoredRun) -> SystemTime {

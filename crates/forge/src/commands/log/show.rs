@@ -70,7 +70,23 @@ pub(super) fn show(
             printer.call(&call)?;
         }
     }
-    // Asked first, as above.
+    print_totals(run, selection, &wanted, &summary, &mut printer)?;
+    Ok(if printer.broken {
+        ExitKind::Negative
+    } else {
+        ExitKind::Done
+    })
+}
+
+/// Prints the usage of the workers and of the whole run.
+fn print_totals(
+    run: &StoredRun,
+    selection: &Selection,
+    wanted: &CallFilter<'_>,
+    summary: &CallSummary,
+    printer: &mut CallPrinter,
+) -> Result<(), CliError> {
+    // Asked first: a run that ends meanwhile is not taken for one that was stopped.
     let at_work = run.is_locked();
     let told = run.told();
     let left = RunUsage::of(run, at_work, &told);
@@ -93,11 +109,7 @@ pub(super) fn show(
             printer.text(&format!("in all: {left}"))?;
         }
     }
-    Ok(if printer.broken {
-        ExitKind::Negative
-    } else {
-        ExitKind::Done
-    })
+    Ok(())
 }
 
 /// To standard output: text, one object, or, for a log that is followed, one object a call.
@@ -231,20 +243,24 @@ fn rendered(call: &LoggedCall) -> String {
         below(&text(&event["event"]), text(&event["detail"]));
     }
     for artifact in list(&came["artifacts"]) {
-        let mut what = text(&artifact["path"]);
-        if let Some(bytes) = artifact["bytes"].as_u64() {
-            let _ = write!(what, "  {bytes} bytes");
-        }
-        if let Some(hash) = artifact["sha256"].as_str() {
-            let _ = write!(what, "  sha256 {hash}");
-        }
-        below(&text(&artifact["effect"]), what);
+        below(&text(&artifact["effect"]), of_artifact(artifact));
     }
     shown
 }
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn of_artifact(artifact: &Value) -> String {
+    let mut what = text(&artifact["path"]);
+    if let Some(bytes) = artifact["bytes"].as_u64() {
+        let _ = write!(what, "  {bytes} bytes");
+    }
+    if let Some(hash) = artifact["sha256"].as_str() {
+        let _ = write!(what, "  sha256 {hash}");
+    }
+    what
 }
 
 fn of_reason(reason: &Value) -> String {

@@ -30,34 +30,17 @@ pub(crate) fn run(
         Ok(project) => project,
         // A person who decides about trust wants to see the settings.
         Err(failure) if format == CheckFormat::Text && setup::is_untrusted(&failure) => {
-            let (start, without_file) = (None, WithoutFile::DefaultZones);
-            let project = setup::project_trusting(
-                global,
-                ambient,
-                start,
-                without_file,
-                TrustedSettings::Given,
-            )?;
-            let review = project.review();
-            let text = as_text(
-                &project,
-                &review,
-                review.findings(),
-                global,
-                ambient.layout(),
-            );
-            print(&format!("If you agree, this is in force:\n\n{text}"))?;
+            show_untrusted(global, ambient)?;
             return Err(failure);
         }
         // A collector of findings wants these as well.
-        Err(failure) => match (failure.diagnostics(), for_programs(format)) {
-            (Some(diagnostics), true) => {
+        Err(failure) => {
+            if let (Some(diagnostics), true) = (failure.diagnostics(), for_programs(format)) {
                 let list: Vec<Diagnostic> = diagnostics.iter().cloned().collect();
                 print(&written(format, &list))?;
-                return Err(failure);
             }
-            (_, _) => return Err(failure),
-        },
+            return Err(failure);
+        }
     };
     let review = project.review();
     let shown = restricted(global, args, &project, &review)?;
@@ -80,6 +63,27 @@ pub(crate) fn run(
         }
     }
     let bad = shown.iter().any(Diagnostic::is_error);
+    print_findings(global, format, shown);
+    Ok(match (review.is_readable(), bad) {
+        (false, true) => ExitKind::Usage,
+        (true, true) => ExitKind::Negative,
+        (_, false) => ExitKind::Done,
+    })
+}
+
+/// Shows the grants of an untrusted project as they would be after an agreement.
+fn show_untrusted(global: &Global, ambient: &Ambient) -> Result<(), CliError> {
+    let (start, without_file) = (None, WithoutFile::DefaultZones);
+    let project =
+        setup::project_trusting(global, ambient, start, without_file, TrustedSettings::Given)?;
+    let review = project.review();
+    let layout = ambient.layout();
+    let text = as_text(&project, &review, review.findings(), global, layout);
+    print(&format!("If you agree, this is in force:\n\n{text}"))
+}
+
+/// Prints the findings to standard error, unless the result has them.
+fn print_findings(global: &Global, format: CheckFormat, shown: Vec<Diagnostic>) {
     match format {
         CheckFormat::Text => {
             for finding in shown.iter().filter(|one| one.is_error() || !global.quiet) {
@@ -93,11 +97,6 @@ pub(crate) fn run(
         }
         CheckFormat::Sarif | CheckFormat::Github => {}
     }
-    Ok(match (review.is_readable(), bad) {
-        (false, true) => ExitKind::Usage,
-        (true, true) => ExitKind::Negative,
-        (_, false) => ExitKind::Done,
-    })
 }
 
 /// Returns warnings about the mounts of commands: where the scan is incomplete, each command is

@@ -642,6 +642,17 @@ impl Explanation {
         if let Some(why) = &self.why.why {
             text.push_str(&layout.wrap(why, "  "));
         }
+        text.push_str("\nfrom the project down\n");
+        text.push_str(&describe::table(&self.answer_rows(), "  ", layout));
+        match verbose {
+            true => text.push_str(&self.limits_as_text(layout)),
+            false => text.push_str(&self.limits_in_short()),
+        }
+        text
+    }
+
+    /// Returns a row for each link of the chain.
+    fn answer_rows(&self) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         for (index, answer) in self.answers.iter().enumerate() {
             let origin = answer.origin.as_ref().map(ToString::to_string);
@@ -658,17 +669,23 @@ impl Explanation {
                 row.push(format!("narrower: {}", narrowed.join(", ")));
             }
         }
-        text.push_str("\nfrom the project down\n");
-        text.push_str(&describe::table(&rows, "  ", layout));
-        if !verbose {
-            let more = !self.held_to.is_empty() || self.enforcement.is_some();
-            if let Some(ExpectedEnforcement::Impossible(why)) = &self.enforcement {
-                text.push_str(&format!("\nnot enforced: {}\n", escape(why)));
-            } else if more {
-                text.push_str("\n-v: the limits of this call, and what enforces them\n");
+        rows
+    }
+
+    fn limits_in_short(&self) -> String {
+        let more = !self.held_to.is_empty() || self.enforcement.is_some();
+        match &self.enforcement {
+            Some(ExpectedEnforcement::Impossible(why)) => {
+                format!("\nnot enforced: {}\n", escape(why))
             }
-            return text;
+            _ if more => "\n-v: the limits of this call, and what enforces them\n".to_owned(),
+            _ => String::new(),
         }
+    }
+
+    /// Describes the further restrictions of the grant and their enforcement.
+    fn limits_as_text(&self, layout: TextLayout) -> String {
+        let mut text = String::new();
         if !self.held_to.is_empty() {
             text.push_str("\nheld to\n");
             let rows: Vec<Vec<String>> = self

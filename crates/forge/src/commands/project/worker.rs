@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{DelegationNode, Project, WithoutFile, Worker};
+use sandbox_config::{DelegationNode, Grant, Project, WithoutFile, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -97,39 +97,9 @@ fn show(
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
     let narrowed = project.ceiling().beyond(&grant);
 
-    let mut text = format!(
-        "worker {} ({})\n",
-        escape(worker.name()),
-        escape(worker.shown())
-    );
-    if let Some(description) = worker.description() {
-        text.push_str(&layout.wrap(&format!("description: {description}"), "  "));
-    }
-    let _ = writeln!(
-        text,
-        "\n{}",
-        describe::mount_table(&grant, "  ", layout, global.verbose > 0).trim_end()
-    );
-    let or_none = |list: &[String]| match list {
-        [] => "nothing".to_owned(),
-        list => list.join(", "),
-    };
-    let tool_names = match names.as_slice() {
-        [] => "none".to_owned(),
-        names => names.join(", "),
-    };
-    let model = worker.model().or_else(|| project.model()).unwrap_or("none");
-    let facts = [
-        ("shell", describe::shell(&grant)),
-        ("tools", tool_names),
-        ("calls", describe::delegates(&worker)),
-        ("model", model.to_owned()),
-        ("input", shape(worker.input_schema())),
-        ("answer", shape(worker.output_schema())),
-        ("the project holds and it does not", or_none(&narrowed)),
-    ];
-    text.push('\n');
+    let mut text = worker_text(&worker, &grant, global.verbose > 0, layout);
     let confinement = describe::confinement(&grant);
+    let facts = facts(project, &worker, &grant, &names, &narrowed);
     for (name, value) in confinement.iter().chain(&facts) {
         text.push_str(&layout.wrap(&format!("{name}: {value}"), "  "));
     }
@@ -158,6 +128,52 @@ fn show(
         object["tree"] = branch.as_ref().map(describe::tree_json).into();
     }
     Ok((object, text))
+}
+
+/// Describes a worker, its purpose and its mounts.
+fn worker_text(worker: &Worker, grant: &Grant, verbose: bool, layout: TextLayout) -> String {
+    let mut text = format!(
+        "worker {} ({})\n",
+        escape(worker.name()),
+        escape(worker.shown())
+    );
+    if let Some(description) = worker.description() {
+        text.push_str(&layout.wrap(&format!("description: {description}"), "  "));
+    }
+    let _ = writeln!(
+        text,
+        "\n{}",
+        describe::mount_table(grant, "  ", layout, verbose).trim_end()
+    );
+    text.push('\n');
+    text
+}
+
+fn facts(
+    project: &Project,
+    worker: &Worker,
+    grant: &Grant,
+    names: &[&str],
+    narrowed: &[String],
+) -> Vec<(&'static str, String)> {
+    let or_none = |list: &[String]| match list {
+        [] => "nothing".to_owned(),
+        list => list.join(", "),
+    };
+    let tool_names = match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    let model = worker.model().or_else(|| project.model()).unwrap_or("none");
+    vec![
+        ("shell", describe::shell(grant)),
+        ("tools", tool_names),
+        ("calls", describe::delegates(worker)),
+        ("model", model.to_owned()),
+        ("input", shape(worker.input_schema())),
+        ("answer", shape(worker.output_schema())),
+        ("the project holds and it does not", or_none(narrowed)),
+    ]
 }
 
 fn shape(schema: Option<&Value>) -> String {

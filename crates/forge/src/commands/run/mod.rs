@@ -17,8 +17,10 @@ mod run_record;
 
 use std::sync::Arc;
 
-use forge_runtime::{Model as _, RunReport, Session};
-use serde_json::json;
+use forge_runtime::{Model as _, RunReport, Session, SessionBuilder};
+use forge_tools::Redactor;
+use sandbox_config::Worker;
+use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
@@ -31,6 +33,8 @@ use crate::setup::target::{RunTarget, run_target, with_sentence_as_input};
 use crate::signals::ExitOnSignal;
 use crate::state::run_dir;
 use event_output::EventOutput;
+use model::RunModels;
+use recording::PlaybookRecording;
 use resume::{PreviousRun, ResumeContext, ResumeState};
 use run_record::{RunInput, RunRecord};
 
@@ -64,107 +68,37 @@ fn run_worker(
 ) -> Result<ExitKind, CliError> {
     let global = &flags::applied(global, args, ambient)?;
     answer_file::somewhere()?;
-    let mut target = run_target(global, args, ambient)?;
+    let target = run_target(global, args, ambient)?;
     if args.dry_run {
         return plan::show(global, args, ambient, &target);
     }
-    let kept_schema = earlier.as_ref().and_then(PreviousRun::answer_schema);
-    let flag = args.answer.json_schema.as_deref();
-    let answer_schema = flags::answer_schema(&target.worker, flag, kept_schema)?;
-    let asked = RunInput {
-        input: input::input(args)?,
-        attached: attach::read(&args.attach, &target)?,
-        answer_schema,
-    };
-    if let Some(file) = &args.answer.output_file {
-        answer_file::check(file)?;
-    }
-    let (project, worker) = (&target.project, &target.worker);
-    let models = model::choose(args, ambient, project, worker, &target.workers)?;
-    let model = &models.entry;
-    if !worker.runs_on(&model.name()) {
-        return Err(CliError::new(
-            ExitKind::Usage,
-            "model.incompatible",
-            format!(
-                "the worker `{}` does not run on the model `{}`",
-                worker.name(),
-                model.name()
-            ),
-        )
-        .hint(format!(
-            "it names: {}",
-            worker.compatible_models().join(", ")
-        )));
-    }
-    let attempts = models.attempts;
-    let mut record = recording::PlaybookRecording::begin(args.record.as_deref())?;
-
-    let redactor =
-        ambient.redactor(&[repositories::unseen(project, ambient), models.secrets].concat());
-    let kept = match earlier {
-        None => {
-            let model = model.name();
-            RunRecord::begin(args, ambient, &mut target, asked, &model, &redactor)?
-        }
-        Some(earlier) => {
-            target.grant = earlier.dir().holds(target.grant.clone())?;
-            let schema = asked.answer_schema;
-            let basis = run_record::basis(&target, &model.name(), schema.as_ref(), &redactor);
-            let upon = ResumeContext {
-                basis,
-                grant: &target.grant,
-                answer_schema: schema,
-            };
-            earlier.take(global, args, upon, Arc::clone(&redactor))?
-        }
-    };
-    let RunTarget {
-        project,
-        worker,
-        grant,
-        workers,
-        alone: _,
-    } = target;
+    let StartedRun {
+        target,
+        models,
+        kept,
+        redactor,
+        mut recording,
+    } = StartedRun::start(global, args, ambient, target, earlier)?;
+    let attempts = models.attempts.clone();
     told.begins(
-        worker.name(),
-        &model.name(),
+        target.worker.name(),
+        &models.entry.name(),
         &kept.input,
         kept.dir.path(),
         &redactor,
     );
-    let look = ViewOptions {
-        quiet: global.quiet || global.streams() && ambient.stdout_terminal,
-        verbose: global.verbose > 0,
-        colour: ambient.colour,
-        supports_cursor: ambient.supports_cursor,
-        answer_is_seen: ambient.stdout_terminal,
-    };
+    let look = view_options(global, ambient);
     let (watcher, watching) = RunWatcher::start(look, &redactor, told.stream());
     let (tally, refusals) = RefusalCounter::before(watcher);
-    let isolation = setup::isolation(args.approval.no_os_sandbox, ambient);
-    let repositories = repositories::repositories(&project, ambient)?;
-    let mut session = Session::builder(models.others).workers(workers);
-    if let Some(own) = models.own {
-        session = session.models(own);
-    }
-    if let Some(schema) = &kept.answer_schema {
-        session = session.output_schema(schema.clone());
-    }
-    let session = session
-        .max_depth(project.max_depth())
-        .max_children(project.max_children())
-        .os_sandbox(isolation.os)
-        .docker(isolation.docker)
-        .repositories(repositories)
-        .approver(setup::approver(&args.approval, global, ambient, &project))
+    let observer = recording.watching(Arc::new(tally), Arc::clone(&redactor));
+    let session = session(global, args, ambient, &target, models)?
         .recorder(kept.recorder())
         .redactor(Arc::clone(&redactor))
-        .observer(kept.observer(record.watching(Arc::new(tally), Arc::clone(&redactor))))
-        .build();
+        .observer(kept.observer(observer));
+    let session = kept.with_answer_schema(session).build();
     // A run that is stopped ends every command, and every open call gets its result.
     let stopper = session.clone();
-    let work = session.resume(&worker, grant, kept.conversation.clone());
+    let work = session.resume(&target.worker, target.grant, kept.conversation.clone());
     let (report, stopped) = match setup::stopping(work, || stopper.cancel()) {
         Ok((report, stopped)) => (Some(report), stopped),
         Err(failure) => (None, Some(failure)),
@@ -172,29 +106,28 @@ fn run_worker(
     let report = report.map(|report| redacted::report(report, &redactor));
     let after = ExitOnSignal::listen();
     told.attempts = attempts.list();
-    let sealed = run_dir::seal(&kept.audit, &ending(report.as_ref()))?;
-    kept.dir.finish(&json!({
-        "worker": worker.name(),
+    let facts = json!({
+        "worker": target.worker.name(),
         "report": report,
         "stopped": stopped.is_some(),
         "ephemeral": args.ephemeral,
         "attempts": attempts.list(),
-        "audit": sealed,
-        "summary": summary(&kept),
-    }))?;
-    record.finish()?;
+    });
+    store_result(&kept, report.as_ref(), facts)?;
+    recording.finish()?;
     drop(after);
     drop(watching);
     kept.say_how_it_goes_on(global, report.as_ref());
     if let Some(report) = &report {
         let output = args.answer.output_file.as_deref();
+        let on_terminal = ambient.stdout_terminal;
         exit_status::tell(
             global,
             report,
             &attempts,
             kept.dir.path(),
             output,
-            ambient.stdout_terminal,
+            on_terminal,
         )?;
     }
     told.report = report;
@@ -207,8 +140,142 @@ fn run_worker(
     }
 }
 
+/// A run with its directory and models, before its first turn.
+struct StartedRun {
+    target: RunTarget,
+    models: RunModels,
+    kept: RunRecord,
+    redactor: Arc<Redactor>,
+    recording: PlaybookRecording,
+}
+
+impl StartedRun {
+    /// Starts a new run, or resumes an earlier one with the rights of its own directory.
+    fn start(
+        global: &Global,
+        args: &RunArgs,
+        ambient: &Ambient,
+        mut target: RunTarget,
+        earlier: Option<PreviousRun>,
+    ) -> Result<Self, CliError> {
+        let asked = run_input(args, &target, earlier.as_ref())?;
+        if let Some(file) = &args.answer.output_file {
+            answer_file::check(file)?;
+        }
+        let (project, worker) = (&target.project, &target.worker);
+        let models = model::choose(args, ambient, project, worker, &target.workers)?;
+        let model = models.entry.name();
+        check_model(worker, &model)?;
+        let recording = PlaybookRecording::begin(args.record.as_deref())?;
+        let secrets = [
+            repositories::unseen(project, ambient),
+            models.secrets.clone(),
+        ];
+        let redactor = ambient.redactor(&secrets.concat());
+        let kept = match earlier {
+            None => RunRecord::begin(args, ambient, &mut target, asked, &model, &redactor)?,
+            Some(earlier) => {
+                target.grant = earlier.dir().holds(target.grant.clone())?;
+                let schema = asked.answer_schema;
+                let upon = ResumeContext {
+                    basis: run_record::basis(&target, &model, schema.as_ref(), &redactor),
+                    grant: &target.grant,
+                    answer_schema: schema,
+                };
+                earlier.take(global, args, upon, Arc::clone(&redactor))?
+            }
+        };
+        Ok(StartedRun {
+            target,
+            models,
+            kept,
+            redactor,
+            recording,
+        })
+    }
+}
+
+fn view_options(global: &Global, ambient: &Ambient) -> ViewOptions {
+    ViewOptions {
+        quiet: global.quiet || global.streams() && ambient.stdout_terminal,
+        verbose: global.verbose > 0,
+        colour: ambient.colour,
+        supports_cursor: ambient.supports_cursor,
+        answer_is_seen: ambient.stdout_terminal,
+    }
+}
+
+/// Seals the audit log, and writes the result beside it.
+fn store_result(
+    kept: &RunRecord,
+    report: Option<&RunReport>,
+    mut facts: Value,
+) -> Result<(), CliError> {
+    let sealed = run_dir::seal(&kept.audit, &ending(report))?;
+    facts["audit"] = json!(sealed);
+    facts["summary"] = json!(summary(kept));
+    kept.dir.finish(&facts)
+}
+
+fn run_input(
+    args: &RunArgs,
+    target: &RunTarget,
+    earlier: Option<&PreviousRun>,
+) -> Result<RunInput, CliError> {
+    let kept_schema = earlier.and_then(PreviousRun::answer_schema);
+    let flag = args.answer.json_schema.as_deref();
+    let answer_schema = flags::answer_schema(&target.worker, flag, kept_schema)?;
+    Ok(RunInput {
+        input: input::input(args)?,
+        attached: attach::read(&args.attach, target)?,
+        answer_schema,
+    })
+}
+
+fn check_model(worker: &Worker, model: &str) -> Result<(), CliError> {
+    if worker.runs_on(model) {
+        return Ok(());
+    }
+    Err(CliError::new(
+        ExitKind::Usage,
+        "model.incompatible",
+        format!(
+            "the worker `{}` does not run on the model `{model}`",
+            worker.name(),
+        ),
+    )
+    .hint(format!(
+        "it names: {}",
+        worker.compatible_models().join(", ")
+    )))
+}
+
+/// Returns a session of the target's project, without the records of a run.
+fn session(
+    global: &Global,
+    args: &RunArgs,
+    ambient: &Ambient,
+    target: &RunTarget,
+    models: RunModels,
+) -> Result<SessionBuilder, CliError> {
+    let project = &target.project;
+    let isolation = setup::isolation(args.approval.no_os_sandbox, ambient);
+    let repositories = repositories::repositories(project, ambient)?;
+    let mut session = Session::builder(models.others).workers(target.workers.clone());
+    if let Some(own) = models.own {
+        session = session.models(own);
+    }
+    Ok(session
+        .max_depth(project.max_depth())
+        .max_children(project.max_children())
+        .os_sandbox(isolation.os)
+        .docker(isolation.docker)
+        .repositories(repositories)
+        .approver(setup::approver(&args.approval, global, ambient, project)))
+}
+
 /// Returns the summary of the run's log.
-fn summary(kept: &RunRecord) -> Option<serde_json::Value> {
+fn summary(kept: &RunRecord) -> Option<Value> {
     let run = crate::state::stored_runs::StoredRun::at(kept.dir.path())?;
     Some(CallSummary::of(&run)?.to_json())
 }

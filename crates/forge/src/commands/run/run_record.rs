@@ -5,7 +5,9 @@ use std::sync::Arc;
 use forge_runtime::transcript::{
     AttachedFile, FORMAT, RunFingerprint, TranscriptHeader, TranscriptRecorder,
 };
-use forge_runtime::{Attachment, Conversation, Message, Observer, RunEvent, RunReport};
+use forge_runtime::{
+    Attachment, Conversation, Message, Observer, RunEvent, RunReport, SessionBuilder,
+};
 use forge_tools::audit::AuditLog;
 use forge_tools::{Recorder, Redactor};
 use serde_json::Value;
@@ -106,6 +108,14 @@ impl RunRecord {
             input,
             answer_schema,
         })
+    }
+
+    /// Sets the schema of this run's answer.
+    pub(super) fn with_answer_schema(&self, session: SessionBuilder) -> SessionBuilder {
+        match &self.answer_schema {
+            Some(schema) => session.output_schema(schema.clone()),
+            None => session,
+        }
     }
 
     /// Returns the recorder: an action that the transcript does not record is not done.

@@ -56,25 +56,36 @@ pub(crate) fn run(
         "state": "shown",
         "diff": null,
     });
-    if !args.write {
+    let text = if args.write {
+        write(args, &target, &entry, &mut facts)?
+    } else {
         hints(global, args, scope, &server, &path);
-        print(global, &facts, alone.trim_end())?;
-        return Ok(show_notes(global, &notes));
-    }
+        alone.trim_end().to_owned()
+    };
+    print(global, &facts, &text)?;
+    Ok(show_notes(global, &notes))
+}
+
+/// Writes the entry into the client's settings, adds the result to `facts`, and describes it.
+fn write(
+    args: &InstallArgs,
+    target: &SettingsFile,
+    entry: &ServerEntry,
+    facts: &mut Value,
+) -> Result<String, CliError> {
+    let path = target.path();
     let unusable = |error| not_used(&path, error);
     let found = target.read().map_err(unusable)?;
     let old = found.as_ref().map(|found| found.text.as_str());
-    let new = match edit(args.client.format(), old, &entry, args.replace) {
-        Err(error) => return Err(not_edited(&path, &server.name, error)),
+    let new = match edit(args.client.format(), old, entry, args.replace) {
+        Err(error) => return Err(not_edited(&path, &entry.name, error)),
         Ok(SettingsEdit::Unchanged) => {
             facts["state"] = json!("unchanged");
-            let text = format!(
+            return Ok(format!(
                 "unchanged: {}: `{}` is there already",
                 escape_path(&path),
-                server.name
-            );
-            print(global, &facts, &text)?;
-            return Ok(show_notes(global, &notes));
+                entry.name
+            ));
         }
         Ok(SettingsEdit::New(new)) => new,
     };
@@ -83,8 +94,7 @@ pub(crate) fn run(
     facts["state"] = json!("written");
     facts["diff"] = json!(diff);
     let text = format!("written: {}\n{}", escape_path(&path), escape_lines(&diff));
-    print(global, &facts, text.trim_end())?;
-    Ok(show_notes(global, &notes))
+    Ok(text.trim_end().to_owned())
 }
 
 /// Only the lines that change: those around them may hold others' keys.

@@ -85,23 +85,36 @@ pub(super) fn push(
     kept.answered("allowed", approval.by())?;
     let approval = approval.onto(outlook);
     let pushed = setup::until_stopped(carried_out(&git, staging, approval, if_moved));
-    match pushed {
-        Ok(Ok(pushed)) => {
-            // An error of the log does not undo the push.
-            let noted = kept.pushed(&pushed);
-            let told = report(global, commit, &pushed);
-            noted.and(told)
-        }
-        Ok(Err(failure)) => {
-            kept.close(failure.code(), Some(failure.code()))?;
-            Err(failure)
-        }
+    let pushed = match pushed {
+        Ok(pushed) => pushed,
         Err(stopped) => {
             kept.close("stopped", Some(stopped.code()))?;
             stderr::print(
                 "It is still staged, unless the repository has it by now: `forge stage` tells.",
             );
-            Err(stopped)
+            return Err(stopped);
+        }
+    };
+    close_push(global, kept, commit, pushed)
+}
+
+/// Records and reports the result of a push.
+fn close_push(
+    global: &Global,
+    kept: StageLog,
+    commit: &StagedCommit,
+    pushed: Result<Pushed, CliError>,
+) -> Result<ExitKind, CliError> {
+    match pushed {
+        Ok(pushed) => {
+            // An error of the log does not undo the push.
+            let noted = kept.pushed(&pushed);
+            let told = report(global, commit, &pushed);
+            noted.and(told)
+        }
+        Err(failure) => {
+            kept.close(failure.code(), Some(failure.code()))?;
+            Err(failure)
         }
     }
 }
