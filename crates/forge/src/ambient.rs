@@ -249,7 +249,7 @@ impl Ambient {
     }
 
     /// Returns the reason why no person can be asked, if there is one.
-    pub(crate) fn nobody_to_ask(&self, no_input: bool) -> Option<&'static str> {
+    pub(crate) fn reason_not_to_ask(&self, no_input: bool) -> Option<&'static str> {
         if no_input {
             Some("--no-input was given")
         } else if self.var("FORGE_NO_INPUT").is_some() {

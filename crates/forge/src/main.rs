@@ -24,7 +24,7 @@ fn main() -> std::process::ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::unusable(&error).into(),
     };
-    if let Err(failure) = cli.settle() {
+    if let Err(failure) = cli.normalize() {
         return failure.report(true).into();
     }
     let ambient = ambient::Ambient::from_env(cli.global.color);

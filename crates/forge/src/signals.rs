@@ -163,7 +163,7 @@ impl KillOnSignal {
     }
 
     /// The code to end with, if forge was told to stop.
-    pub(crate) fn told(&self) -> Option<u8> {
+    pub(crate) fn exit_code(&self) -> Option<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).code
     }
 }
@@ -177,7 +177,7 @@ pub(crate) struct IgnoredInterrupts {
 
 impl IgnoredInterrupts {
     /// Takes the signals.
-    pub(crate) fn take() -> std::io::Result<Self> {
+    pub(crate) fn install() -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()?;

@@ -116,7 +116,7 @@ impl Cli {
     }
 
     /// Merges options with two spellings, and refuses options that the command does not have.
-    pub(crate) fn settle(&mut self) -> Result<(), CliError> {
+    pub(crate) fn normalize(&mut self) -> Result<(), CliError> {
         match self.global.output {
             Some(OutputFormat::Json) => self.global.json = true,
             Some(OutputFormat::StreamJson) if !matches!(self.command, ForgeCommand::Run(_)) => {

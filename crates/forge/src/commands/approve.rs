@@ -34,7 +34,9 @@ pub(crate) fn run(
         place: ambient.queue(&project),
         allow_command: setup::allow_command(&project),
         // Without a person at the terminal the requests are only shown.
-        asks: ambient.terminal && ambient.nobody_to_ask(global.no_input).is_none() && !global.json,
+        asks: ambient.terminal
+            && ambient.reason_not_to_ask(global.no_input).is_none()
+            && !global.json,
         colour: ambient.colour,
         tty: terminal_name(),
     };

@@ -149,7 +149,7 @@ fn prepare(
     ambient: &Ambient,
     here: &Path,
 ) -> Result<(ExecSite, String), CliError> {
-    let grant = dir.holds(command_grant(args, project)?)?;
+    let grant = dir.mount_in_run(command_grant(args, project)?)?;
     let unavailable =
         |error: String| CliError::new(ExitKind::ExecRefused, "mount.unavailable", error);
     let by_name = grant
@@ -366,7 +366,7 @@ fn run_it(
     // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
     let _left = ambient
         .any_terminal
-        .then(IgnoredInterrupts::take)
+        .then(IgnoredInterrupts::install)
         .transpose()
         .map_err(|error| CliError::new(ExitKind::ExecRefused, "signals", error.to_string()))?;
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
@@ -409,9 +409,9 @@ fn run_it(
     }
     let exit = close_log(kept.take(), ended, &child)?;
     let code = u8::try_from(exit.code()).unwrap_or(255);
-    let code = stops.told().unwrap_or(code);
+    let code = stops.exit_code().unwrap_or(code);
     if global.json {
-        let exceeded = child.exceeded().as_ref().map(met);
+        let exceeded = child.exceeded().as_ref().map(describe_limit);
         let enforcement = serde_json::to_value(child.enforcement()).unwrap_or_default();
         report(&exit, exceeded, &printed, enforcement)?;
     } else {
@@ -427,7 +427,10 @@ fn run_it(
 fn print_limits(exit: &os_sandbox::Exit, child: &Child, quiet: bool) {
     if let Some(exceeded) = child.exceeded() {
         // The exit code alone (137, or the command's own) does not say why.
-        stderr::print(format!("limit: the command used {}", met(&exceeded)));
+        stderr::print(format!(
+            "limit: the command used {}",
+            describe_limit(&exceeded)
+        ));
     }
     if !exit.success() && !quiet && child.enforcement().unreachable > 0 {
         stderr::print(UNREACHABLE);
@@ -538,7 +541,7 @@ fn close_log(
 }
 
 /// Describes the limit that a command met, and its option.
-fn met(limit: &Exceeded) -> String {
+fn describe_limit(limit: &Exceeded) -> String {
     match limit {
         Exceeded::Wall(_) => format!("{limit} (--timeout)"),
         Exceeded::Cpu(_) | Exceeded::Memory(_) | Exceeded::Processes(_) | Exceeded::FileSize(_) => {

@@ -87,7 +87,7 @@ fn painted(text: &str) -> String {
 }
 
 /// Attaches the view to the screen.
-pub(crate) fn shown_by(live: &Arc<LiveView>) {
+pub(crate) fn attach_view(live: &Arc<LiveView>) {
     static PANICS: Once = Once::new();
     *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(live));
     // The message of a panic would be written into the view.
@@ -108,7 +108,7 @@ pub(crate) fn shown_by(live: &Arc<LiveView>) {
 }
 
 /// Detaches the view from the screen.
-pub(crate) fn shown_by_nobody() {
+pub(crate) fn detach_view() {
     *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 

@@ -150,7 +150,7 @@ impl Queue {
     /// Opens the socket, or opens it again if something has swept it away.
     fn listen(&self) -> std::io::Result<()> {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-        if !server.as_ref().is_some_and(QueueServer::is_there) {
+        if !server.as_ref().is_some_and(QueueServer::exists_on_disk) {
             *server = None;
             *server = Some(QueueServer::start(
                 self.place.make()?,

@@ -55,7 +55,7 @@ impl QueueServer {
     }
 
     /// `true` if the socket is still in its directory.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn exists_on_disk(&self) -> bool {
         self.path.exists()
     }
 }

@@ -125,7 +125,7 @@ impl EventStream {
             },
             RunEvent::Used { caller, .. } | RunEvent::Ended { caller, .. } => {
                 if let Some(rest) = self.rest(caller) {
-                    self.push(piece(caller, &rest));
+                    self.push(text_line(caller, &rest));
                 }
             }
             RunEvent::Started { .. }
@@ -152,7 +152,7 @@ impl EventStream {
             begun.insert(caller.run(), rest);
         }
         if !text.is_empty() {
-            self.push(piece(caller, &text));
+            self.push(text_line(caller, &text));
         }
     }
 
@@ -213,9 +213,9 @@ impl EventStream {
         if state.left_out > 0 {
             let events = std::mem::take(&mut state.left_out);
             let note = json!({"type": "not_written", "events": events});
-            state.put(format!("{note}\n"));
+            state.push_line(format!("{note}\n"));
         }
-        state.put(line);
+        state.push_line(line);
         self.wake.notify_one();
     }
 
@@ -256,7 +256,7 @@ impl EventStream {
 }
 
 impl StreamState {
-    fn put(&mut self, line: String) {
+    fn push_line(&mut self, line: String) {
         self.bytes += line.len();
         self.unread.push_back(line);
     }
@@ -306,17 +306,17 @@ fn answer(report: &RunReport) -> Option<&str> {
 }
 
 /// Each line about a worker begins with which run of it this is.
-fn of(kind: &str, caller: &Caller) -> Value {
+fn worker_line(kind: &str, caller: &Caller) -> Value {
     json!({"type": kind, "worker_run": caller.run()})
 }
 
-fn piece(caller: &Caller, text: &str) -> Value {
+fn text_line(caller: &Caller, text: &str) -> Value {
     json!({"type": "text", "worker_run": caller.run(), "text": text})
 }
 
 fn line(event: RunEvent<'_>) -> Option<Value> {
     let with = |kind, caller: &Caller, more: Value| {
-        let mut line = of(kind, caller);
+        let mut line = worker_line(kind, caller);
         if let (Value::Object(line), Value::Object(more)) = (&mut line, more) {
             line.extend(more);
         }
@@ -346,7 +346,7 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             json!({"turn": turn, "model": model}),
         ),
         RunEvent::Streamed { caller, event } => match event {
-            ModelEvent::Text(text) => Some(piece(caller, text)),
+            ModelEvent::Text(text) => Some(text_line(caller, text)),
             ModelEvent::Thinking(block) => with("thinking", caller, json!({"text": block.text})),
             ModelEvent::Retry(retry) => with(
                 "retry",

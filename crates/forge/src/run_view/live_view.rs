@@ -86,7 +86,7 @@ impl LiveView {
     /// Takes an event. Never waits for the terminal.
     pub(super) fn observe(&self, event: RunEvent<'_>) {
         let mut state = self.lock();
-        let lines = state.run.take(event, Instant::now());
+        let lines = state.run.on_event(event, Instant::now());
         for line in lines {
             state.push(line);
         }
@@ -188,7 +188,7 @@ impl LiveView {
                     Vec::new()
                 } else {
                     state
-                        .take()
+                        .drain_lines()
                         .iter()
                         .flat_map(|line| lines.rows(line, width))
                         .collect()
@@ -253,7 +253,7 @@ impl LiveState {
         self.waiting.push_back(line);
     }
 
-    fn take(&mut self) -> Vec<ViewLine> {
+    fn drain_lines(&mut self) -> Vec<ViewLine> {
         let dropped = std::mem::take(&mut self.dropped);
         let note = (dropped > 0).then(|| ViewLine {
             runs: Vec::new(),

@@ -78,7 +78,7 @@ impl RunWatcher {
         };
         let view = match (&live, look.quiet) {
             (Some(live), _) => {
-                stderr::shown_by(live);
+                stderr::attach_view(live);
                 ViewKind::Live(Arc::clone(live))
             }
             (None, true) => ViewKind::Nothing,
@@ -105,7 +105,7 @@ impl Drop for ViewGuard {
     fn drop(&mut self) {
         if let Some(live) = &self.0 {
             live.finish();
-            stderr::shown_by_nobody();
+            stderr::detach_view();
         }
     }
 }
@@ -116,7 +116,7 @@ impl Observer for RunWatcher {
             ViewKind::Nothing => {}
             ViewKind::Plain { state, whole } => {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                for line in state.run.take(event, Instant::now()) {
+                for line in state.run.on_event(event, Instant::now()) {
                     for text in state.lines.plain(&line, *whole) {
                         stderr::print(text);
                     }

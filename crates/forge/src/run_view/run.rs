@@ -170,7 +170,7 @@ impl RunView {
     }
 
     /// Consumes an event, and returns the lines about it.
-    pub(super) fn take(&mut self, event: RunEvent<'_>, now: Instant) -> Vec<ViewLine> {
+    pub(super) fn on_event(&mut self, event: RunEvent<'_>, now: Instant) -> Vec<ViewLine> {
         match event {
             RunEvent::Started { caller, drawn_from } => self.start_worker(caller, drawn_from),
             RunEvent::TurnStarted { caller, .. } => {
@@ -253,7 +253,7 @@ impl RunView {
             }
             MountSource::Project | MountSource::Caller => "",
         };
-        let line = worker.says(LineKind::Worker(note));
+        let line = worker.line(LineKind::Worker(note));
         self.at_work.insert(caller.run(), worker);
         vec![line]
     }
@@ -305,7 +305,7 @@ impl RunView {
             let how = words::cut(&self.telling.text(&end.to_string()));
             said.push(LineKind::Ended(format!("{} ended: {how}", worker.label)));
         }
-        said.into_iter().map(|said| worker.says(said)).collect()
+        said.into_iter().map(|said| worker.line(said)).collect()
     }
 
     fn of(
@@ -317,12 +317,12 @@ impl RunView {
             return Vec::new();
         };
         let said = takes(worker, &self.telling);
-        said.into_iter().map(|said| worker.says(said)).collect()
+        said.into_iter().map(|said| worker.line(said)).collect()
     }
 }
 
 impl ActiveWorker {
-    fn says(&self, said: LineKind) -> ViewLine {
+    fn line(&self, said: LineKind) -> ViewLine {
         ViewLine {
             runs: self.runs.clone(),
             label: self.label.clone(),

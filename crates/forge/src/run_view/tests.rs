@@ -57,7 +57,7 @@ impl Shown {
     fn take(&mut self, event: RunEvent<'_>) -> &mut Self {
         let (rows, columns) = self.terminal.screen().size();
         let width = usize::from(columns.get()) - 1;
-        let said = self.run.take(event, self.now);
+        let said = self.run.on_event(event, self.now);
         let above: Vec<_> = said
             .iter()
             .flat_map(|line| self.lines.rows(line, width))
@@ -87,7 +87,7 @@ impl Shown {
         self.take(RunEvent::Streamed { caller, event })
     }
 
-    fn says(&mut self, caller: &Caller, text: &str) -> &mut Self {
+    fn line(&mut self, caller: &Caller, text: &str) -> &mut Self {
         self.on_text(caller, &ModelEvent::Text(text.to_owned()))
     }
 
@@ -138,7 +138,7 @@ fn several(columns: u16) -> String {
     let (main, one, two) = family();
     let mut shown = Shown::new(columns, 24);
     shown.begins(&main);
-    shown.says(&main, "Both halves at once.");
+    shown.line(&main, "Both halves at once.");
     shown.take(RunEvent::Said {
         caller: &main,
         message: &Message::Model {
@@ -168,7 +168,7 @@ fn several(columns: u16) -> String {
         }),
     );
     shown.at(2_500).has(&one, "c", "1\n2\n3\n");
-    shown.says(
+    shown.line(
         &one,
         "The first half is about 日本語 and wide letters, and it goes on for longer than one row holds, so ",
     );
@@ -180,7 +180,7 @@ fn several(columns: u16) -> String {
             reason: "the provider is busy (529): Overloaded".to_owned(),
         }),
     );
-    shown.at(5_000).says(&one, "it is broken.\n\nAnd");
+    shown.at(5_000).line(&one, "it is broken.\n\nAnd");
     shown.seen()
 }
 
@@ -242,7 +242,7 @@ fn a_long_text_is_followed() {
         .collect();
     for line in &all {
         for piece in line.split_inclusive(' ') {
-            shown.says(&main, piece);
+            shown.line(&main, piece);
         }
     }
     insta::assert_snapshot!(shown.seen(), @r##"
@@ -287,7 +287,7 @@ fn many_at_once_fit() {
         for id in 0..n {
             shown.calls(&child, &id.to_string(), "read_file", "/data/a.md");
         }
-        shown.says(&child, "some words");
+        shown.line(&child, "some words");
     }
     let seen = shown.seen();
     assert!(seen.contains("… 39 workers at work"), "{seen}");
@@ -305,7 +305,7 @@ proptest! {
         shown.begins(&main).begins(&one);
         for (index, piece) in pieces.iter().enumerate() {
             let who = if index % 2 == 0 { &main } else { &one };
-            shown.says(who, piece);
+            shown.line(who, piece);
             shown.calls(who, piece, piece, piece);
             if index % 3 == 0 {
                 shown.has(who, piece, piece);

@@ -48,7 +48,7 @@ pub(crate) fn project(
 ) -> Result<Project, CliError> {
     let project = match silently(global, ambient, start.clone(), without_file) {
         Err(failure)
-            if is_untrusted(&failure) && ambient.nobody_to_ask(global.no_input).is_none() =>
+            if is_untrusted(&failure) && ambient.reason_not_to_ask(global.no_input).is_none() =>
         {
             if !trust::ask_now(global, ambient, start.clone(), without_file)? {
                 return Err(failure);
@@ -57,7 +57,7 @@ pub(crate) fn project(
         }
         loaded => loaded?,
     };
-    remember_empty_places(&project, ambient)?;
+    trust_empty_directories(&project, ambient)?;
     if !global.quiet {
         warn(&project, global, ambient);
     }
@@ -74,7 +74,7 @@ pub(crate) fn is_untrusted(failure: &CliError) -> bool {
 }
 
 /// Remembers directories that were empty: files that workers write there later need no trust.
-fn remember_empty_places(project: &Project, ambient: &Ambient) -> Result<(), CliError> {
+fn trust_empty_directories(project: &Project, ambient: &Ambient) -> Result<(), CliError> {
     let new = project
         .empty_places()
         .iter()
@@ -220,7 +220,7 @@ fn warn(project: &Project, global: &Global, ambient: &Ambient) {
         .iter()
         .filter(|key| !key.is_trusted())
         .collect();
-    let briefly = !ignored.is_empty() && global.verbose == 0 && were_told(&ignored, ambient);
+    let briefly = !ignored.is_empty() && global.verbose == 0 && were_warned_of(&ignored, ambient);
     for warning in project.warnings() {
         if !(briefly && warning.code() == DiagnosticCode::Untrusted) {
             stderr::print(crate::output::escape::escape_lines(&warning.to_string()));
@@ -237,7 +237,7 @@ fn warn(project: &Project, global: &Global, ambient: &Ambient) {
 
 /// `true` if the person was warned of exactly these keys before. With an unreadable store every
 /// warning is repeated.
-fn were_told(keys: &[&PrivilegedSetting], ambient: &Ambient) -> bool {
+fn were_warned_of(keys: &[&PrivilegedSetting], ambient: &Ambient) -> bool {
     let Some(state) = &ambient.state else {
         return false;
     };
@@ -262,7 +262,7 @@ fn were_told(keys: &[&PrivilegedSetting], ambient: &Ambient) -> bool {
 
 /// Returns a worker and its grant: the named one, else the entry worker, else (in a project without
 /// one) no worker and the whole ceiling.
-pub(crate) fn holder(
+pub(crate) fn tool_owner(
     project: &Project,
     name: Option<&str>,
 ) -> Result<(Option<Worker>, Grant), CliError> {
@@ -321,7 +321,7 @@ pub(crate) fn approver(
         Some(ApproverName::Queue) => return queue(WhenUnattended::Wait),
         None => {}
     }
-    match ambient.nobody_to_ask(global.no_input) {
+    match ambient.reason_not_to_ask(global.no_input) {
         Some(reason) if ambient.no_questions(global.no_input) => {
             Arc::new(NoApprover::because(reason))
         }
@@ -398,16 +398,16 @@ pub(crate) fn toolbox(
         &isolation,
         approver,
         recorder,
-        ambient.redactor(&repositories::unseen(project, ambient)),
+        ambient.redactor(&repositories::secrets_of(project, ambient)),
         Vec::new(),
     )
     .map_err(not_equipped)?;
-    say_warnings(global, &equipped.warnings);
+    print_warnings(global, &equipped.warnings);
     Ok(equipped.toolbox)
 }
 
 /// Prints the warnings about a worker's setup.
-pub(crate) fn say_warnings(global: &Global, warnings: &[String]) {
+pub(crate) fn print_warnings(global: &Global, warnings: &[String]) {
     for warning in warnings.iter().filter(|_| !global.quiet) {
         stderr::print(format_args!(
             "warning: {}",
@@ -452,7 +452,7 @@ pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, CliError> {
 
 /// Runs `work` to its end. On a signal `stop` is called, which ends it soon; then the result
 /// carries the signal as well.
-pub(crate) fn stopping<F: Future>(
+pub(crate) fn run_until_stopped<F: Future>(
     work: F,
     stop: impl FnOnce(),
 ) -> Result<(F::Output, Option<CliError>), CliError> {

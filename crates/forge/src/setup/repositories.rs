@@ -57,7 +57,7 @@ impl ProjectGit {
             executable_config: project.ceiling().allows_executable_config(),
             credentials: credentials(project, ambient)?,
             certificates: certificates(ambient),
-            redactor: ambient.redactor(&unseen(project, ambient)),
+            redactor: ambient.redactor(&secrets_of(project, ambient)),
         })
     }
 
@@ -100,7 +100,7 @@ pub(crate) fn repositories(
 }
 
 /// Returns the hidden values of a project and the tokens, whatever the names of the variables.
-pub(crate) fn unseen(project: &Project, ambient: &Ambient) -> Vec<String> {
+pub(crate) fn secrets_of(project: &Project, ambient: &Ambient) -> Vec<String> {
     let tokens = variables(project).filter_map(|name| ambient.var(name));
     let mut texts = project.redacted().to_vec();
     texts.extend(tokens.map(str::to_owned));

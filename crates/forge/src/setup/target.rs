@@ -36,7 +36,7 @@ pub(crate) fn run_target(
         TargetSpec::File(file) => {
             let file = base(global).join(file);
             if project.file().is_none() {
-                return alone(project, &file);
+                return standalone_target(project, &file);
             }
             of_project(&project, &file)?
         }
@@ -72,7 +72,7 @@ pub(crate) fn run_target(
 }
 
 /// Without a project the worker has no mounts.
-fn alone(project: Project, file: &Path) -> Result<RunTarget, CliError> {
+fn standalone_target(project: Project, file: &Path) -> Result<RunTarget, CliError> {
     let (worker, grant) = project.worker_alone(file)?;
     Ok(RunTarget {
         project,

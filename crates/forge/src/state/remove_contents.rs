@@ -34,7 +34,12 @@ pub(crate) struct RemovalReport {
 }
 
 impl RemovalReport {
-    fn stays(&mut self, way: &[CString], name: Option<&CStr>, why: impl std::fmt::Display) {
+    fn record_remaining(
+        &mut self,
+        way: &[CString],
+        name: Option<&CStr>,
+        why: impl std::fmt::Display,
+    ) {
         self.left_count += 1;
         if self.left.len() < NAMED {
             let names = way.iter().map(CString::as_c_str).chain(name);
@@ -82,7 +87,7 @@ pub(crate) fn remove_contents(top: &OwnedFd, dry_run: bool) -> Result<RemovalRep
             let below = match work.scan() {
                 Ok(names) => names,
                 Err(error) => {
-                    work.removed.stays(&work.way, None, error);
+                    work.removed.record_remaining(&work.way, None, error);
                     Vec::new()
                 }
             };
@@ -90,7 +95,7 @@ pub(crate) fn remove_contents(top: &OwnedFd, dry_run: bool) -> Result<RemovalRep
         } else {
             levels.pop();
             if let Some(name) = work.way.pop() {
-                work.leave(&name);
+                work.remove_directory(&name);
             }
         }
     }
@@ -164,14 +169,14 @@ impl TreeRemoval<'_> {
                     self.removed.bytes += bytes;
                 }
                 Ok(RemovedEntry::Gone) => {}
-                Err(error) => self.removed.stays(&self.way, Some(&name), error),
+                Err(error) => self.removed.record_remaining(&self.way, Some(&name), error),
             }
         }
         Ok(directories)
     }
 
     /// Removes the directory `name` of the current one after its entries.
-    fn leave(&mut self, name: &CStr) {
+    fn remove_directory(&mut self, name: &CStr) {
         if self.dry_run {
             self.removed.directories += 1;
             return;
@@ -190,13 +195,14 @@ impl TreeRemoval<'_> {
                 }
                 Ok(RemovedEntry::Gone) => {}
                 Ok(RemovedEntry::Directory) => {
-                    self.removed.stays(&self.way, Some(name), Errno::BUSY)
+                    self.removed
+                        .record_remaining(&self.way, Some(name), Errno::BUSY)
                 }
-                Err(error) => self.removed.stays(&self.way, Some(name), error),
+                Err(error) => self.removed.record_remaining(&self.way, Some(name), error),
             },
             // The remaining entries in it are listed already.
             Err(Errno::NOTEMPTY | Errno::EXIST) if self.removed.left_count > 0 => {}
-            Err(error) => self.removed.stays(&self.way, Some(name), error),
+            Err(error) => self.removed.record_remaining(&self.way, Some(name), error),
         }
     }
 }

@@ -127,7 +127,7 @@ impl RunDir {
     }
 
     /// `grant` in this run: where it shows the run's own directory, that is made and named.
-    pub(crate) fn holds(&self, grant: Grant) -> Result<Grant, CliError> {
+    pub(crate) fn mount_in_run(&self, grant: Grant) -> Result<Grant, CliError> {
         if !grant.awaits_run() {
             return Ok(grant);
         }
@@ -173,7 +173,7 @@ impl RunDir {
 
     /// Opens the transcript of a resumed run behind the part that was read. An incomplete line of a
     /// killed program is moved aside.
-    pub(crate) fn transcript_goes_on(
+    pub(crate) fn resume_transcript(
         &self,
         read: &Transcript,
         redactor: Arc<Redactor>,
@@ -211,7 +211,7 @@ impl RunDir {
 
     /// Moves the end of a resumed run to `run.1.json` and so on, so that it does not count as the
     /// end of the whole.
-    pub(crate) fn set_aside_the_end(&self) -> Result<(), CliError> {
+    pub(crate) fn move_result_aside(&self) -> Result<(), CliError> {
         let end = self.path.join(END);
         let mut number = 1;
         while self.path.join(format!("run.{number}.json")).exists() {
@@ -233,7 +233,7 @@ impl RunDir {
 
     /// Stores copies of the attachments, so that a resumed run has them again. Secrets in a text
     /// are removed, as in the transcript.
-    pub(crate) fn keep_attached(
+    pub(crate) fn store_attachments(
         &self,
         files: &[Attachment],
         redactor: &Redactor,
@@ -254,7 +254,10 @@ impl RunDir {
     }
 
     /// Reads them again, and compares each with the transcript.
-    pub(crate) fn attached(&self, files: &[AttachedFile]) -> Result<Vec<Attachment>, CliError> {
+    pub(crate) fn read_attachments(
+        &self,
+        files: &[AttachedFile],
+    ) -> Result<Vec<Attachment>, CliError> {
         let mut found = Vec::new();
         for (number, file) in (1_usize..).zip(files) {
             let path = self.path.join(attached(number));

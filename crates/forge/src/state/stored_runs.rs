@@ -278,7 +278,7 @@ impl StoredRun {
     }
 
     /// Reads the transcript.
-    pub(crate) fn told(&self) -> StoredTranscript {
+    pub(crate) fn read_transcript(&self) -> StoredTranscript {
         match self.file("transcript.jsonl") {
             Ok(None) => StoredTranscript::Nothing,
             Ok(Some(file)) => match transcript::read(BufReader::new(file)) {

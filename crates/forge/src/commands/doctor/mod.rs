@@ -74,7 +74,7 @@ pub(crate) fn run(
     };
     writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
     Ok(match (&proofs, &plan) {
-        (Some(proofs), _) if all_hold(proofs) && looked(&surveys) => ExitKind::Done,
+        (Some(proofs), _) if all_hold(proofs) && can_run_in_all(&surveys) => ExitKind::Done,
         (Some(_), _) => ExitKind::Isolation,
         (None, Ok(_)) => ExitKind::Done,
         (None, Err(_)) => ExitKind::Negative,
@@ -82,7 +82,7 @@ pub(crate) fn run(
 }
 
 /// `true` if commands can run in all of them.
-fn looked(surveys: &[Survey]) -> bool {
+fn can_run_in_all(surveys: &[Survey]) -> bool {
     surveys.iter().all(|one| one.incomplete.is_none())
 }
 
@@ -216,7 +216,7 @@ impl DoctorReport {
     }
 
     fn proved(&self, proofs: &[SelfTest], surveys: &[Survey], support: &Support) -> String {
-        let verdict = match all_hold(proofs) && looked(surveys) {
+        let verdict = match all_hold(proofs) && can_run_in_all(surveys) {
             true => {
                 let text = "Everything that is promised here holds.";
                 self.layout.paint(text, Tone::Good)
@@ -271,7 +271,7 @@ impl DoctorReport {
                 survey.mount, survey.entries, survey.names
             );
             text.push_str(&self.layout.wrap(&line, ""));
-            for told in crate::commands::project::check::told(survey) {
+            for told in crate::commands::project::check::survey_notes(survey) {
                 text.push_str(&self.layout.wrap(&told, "  "));
             }
             for (what, list) in [

@@ -179,7 +179,7 @@ async fn streams(
                 if let Some(kept) = &mut kept {
                     kept.push(stream, &bytes);
                 // A closed output ends it as a pipe would.
-                } else if put(stream, &bytes).is_err() {
+                } else if write_stream(stream, &bytes).is_err() {
                     command.kill();
                 }
             }
@@ -188,7 +188,7 @@ async fn streams(
     }
 }
 
-fn put(stream: Stream, bytes: &[u8]) -> std::io::Result<()> {
+fn write_stream(stream: Stream, bytes: &[u8]) -> std::io::Result<()> {
     match stream {
         Stream::Stdout => {
             let mut out = std::io::stdout().lock();

@@ -48,7 +48,7 @@ impl ExecLog {
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
-        let redactor = ambient.redactor(&repositories::unseen(project, ambient));
+        let redactor = ambient.redactor(&repositories::secrets_of(project, ambient));
         let mut arguments = json!({ "command": words });
         redactor.redact_json(&mut arguments);
         let intent = redactor
@@ -157,7 +157,7 @@ impl ExecLog {
         self.record.events.extend(
             ended
                 .exceeded
-                .map(|limit| PolicyEvent::new(EventKind::Exceeded, super::met(&limit))),
+                .map(|limit| PolicyEvent::new(EventKind::Exceeded, super::describe_limit(&limit))),
         );
         self.enforced(ended.enforcement);
         let code = match ended.exit {

@@ -31,7 +31,7 @@ pub(super) fn hint(
                 Some(path) => unseen_interpreter(&path, ambient),
                 None => format!("it is at {}", escape_path(&outside)),
             },
-            false => unseen(&outside, ambient),
+            false => secrets_of(&outside, ambient),
         });
     }
     let path: PathBuf = here.join(program).components().collect();
@@ -39,7 +39,7 @@ pub(super) fn hint(
         return None;
     }
     match interpreter(&path) {
-        _ if !sees(&path) => Some(unseen(&path, ambient)),
+        _ if !sees(&path) => Some(secrets_of(&path, ambient)),
         Some(path) if !path.exists() => Some(format!(
             "its first line names {}, which does not exist",
             escape_path(&path)
@@ -51,12 +51,12 @@ pub(super) fn hint(
         }
         None => {
             let end = path.canonicalize().ok()?;
-            (!sees(&end)).then(|| unseen(&end, ambient))
+            (!sees(&end)).then(|| secrets_of(&end, ambient))
         }
     }
 }
 
-fn unseen(path: &Path, ambient: &Ambient) -> String {
+fn secrets_of(path: &Path, ambient: &Ambient) -> String {
     format!(
         "it is at {}, which commands do not see; {}",
         escape_path(path),

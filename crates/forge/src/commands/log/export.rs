@@ -7,7 +7,7 @@ use forge_tools::escape_controls;
 use serde_json::{Value, json};
 
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
-use super::{put, unreadable};
+use super::{print_line, unreadable};
 use crate::cli::{LogFormat, Selection};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
@@ -23,11 +23,11 @@ pub(super) fn export(
 ) -> Result<ExitKind, CliError> {
     let wanted = CallFilter::new(selection)?;
     let write = |call: &LoggedCall| match format {
-        LogFormat::Csv => put(row(call)),
-        LogFormat::Otel => put(span(run, call)),
+        LogFormat::Csv => print_line(row(call)),
+        LogFormat::Otel => print_line(span(run, call)),
     };
     if format == LogFormat::Csv {
-        put(COLUMNS)?;
+        print_line(COLUMNS)?;
     }
     let mut broken = false;
     let mut calls = CallReader::new(run).map_err(|error| unreadable(run, &error))?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::calls::{CallReader, LogItem, text};
 use super::run_usage::RunUsage;
-use super::{put, unreadable};
+use super::{print_line, unreadable};
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
@@ -87,7 +87,7 @@ pub(super) fn list(
         }
         listed += 1;
         let left = RunUsage::briefly(run);
-        let came = match came(run) {
+        let came = match read_ending(run) {
             Ok(came) => came,
             // The runs behind it are listed all the same.
             Err(failure) => {
@@ -107,14 +107,14 @@ pub(super) fn list(
                     layout,
                 ));
             }
-            (false, false) => put(line(run, about.as_ref(), wanted, &came, &left))?,
+            (false, false) => print_line(line(run, about.as_ref(), wanted, &came, &left))?,
         }
     }
     if global.json {
-        put(json!({ "runs": objects, "left_out": left_out }))?;
+        print_line(json!({ "runs": objects, "left_out": left_out }))?;
     } else if !rows.is_empty() {
         let table = describe::verdict_table(&rows, "", layout);
-        put(table.trim_end())?;
+        print_line(table.trim_end())?;
     }
     if !global.json && !global.quiet {
         let elsewhere = if listed == 0 { elsewhere } else { 0 };
@@ -267,7 +267,7 @@ impl RunEnding {
 }
 
 /// From the end of its log; of one that has no end, or that several programs wrote, by counting.
-fn came(run: &StoredRun) -> Result<RunEnding, CliError> {
+fn read_ending(run: &StoredRun) -> Result<RunEnding, CliError> {
     let end = run.end();
     if let Some(end) = &end {
         let count = |name: &str| end[name].as_u64().unwrap_or_default();

@@ -80,6 +80,6 @@ fn unreadable(run: &StoredRun, error: &std::io::Error) -> CliError {
 }
 
 /// One line of the result. A reader that is gone wants no more of it.
-fn put(text: impl Display) -> Result<(), CliError> {
+fn print_line(text: impl Display) -> Result<(), CliError> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }

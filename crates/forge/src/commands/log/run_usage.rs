@@ -81,7 +81,7 @@ impl RunUsage {
                 resumable: false,
             },
             // Asked first: a run that ends meanwhile is not taken for one that was stopped.
-            None => RunUsage::of(run, run.is_locked(), &run.told()),
+            None => RunUsage::of(run, run.is_locked(), &run.read_transcript()),
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
 use super::run_usage::{self, RunUsage};
 use super::summary::CallSummary;
-use super::{put, unreadable};
+use super::{print_line, unreadable};
 use crate::cli::{Global, Selection};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
@@ -88,7 +88,7 @@ fn print_totals(
 ) -> Result<(), CliError> {
     // Asked first: a run that ends meanwhile is not taken for one that was stopped.
     let at_work = run.is_locked();
-    let told = run.told();
+    let told = run.read_transcript();
     let left = RunUsage::of(run, at_work, &told);
     let worker = selection.worker.as_deref();
     if printer.one_object {
@@ -136,9 +136,9 @@ impl CallPrinter {
             return raw(&format!("{comma}{}", call.to_json()));
         }
         if self.json {
-            return put(call.to_json());
+            return print_line(call.to_json());
         }
-        put(rendered(call).trim_end())
+        print_line(rendered(call).trim_end())
     }
 
     fn note(&self, note: &Value) -> Result<(), CliError> {
@@ -165,11 +165,11 @@ impl CallPrinter {
             stderr::print(line);
             return Ok(());
         }
-        put(line)
+        print_line(line)
     }
 
     fn text(&self, line: &str) -> Result<(), CliError> {
-        if self.json { Ok(()) } else { put(line) }
+        if self.json { Ok(()) } else { print_line(line) }
     }
 
     /// The rest of the one object.
@@ -178,7 +178,7 @@ impl CallPrinter {
             .into_iter()
             .map(|(name, value)| format!(",\"{name}\":{value}"))
             .collect();
-        put(format_args!("],\"broken\":{}{more}}}", self.broken))
+        print_line(format_args!("],\"broken\":{}{more}}}", self.broken))
     }
 }
 

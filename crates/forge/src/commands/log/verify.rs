@@ -3,7 +3,7 @@
 use forge_tools::audit::{Integrity, Verified};
 use serde_json::{Value, json};
 
-use super::put;
+use super::print_line;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::state::stored_runs::StoredRun;
@@ -42,11 +42,11 @@ pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<ExitKind, C
                 "head": verified.as_ref().map(|verified| &verified.head),
             }));
         } else {
-            put(format_args!("{}: {}", run.shown(), finding.text))?;
+            print_line(format_args!("{}: {}", run.shown(), finding.text))?;
         }
     }
     if global.json {
-        put(json!({ "runs": rows }))?;
+        print_line(json!({ "runs": rows }))?;
     }
     Ok(if hold {
         ExitKind::Done

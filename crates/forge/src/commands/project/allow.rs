@@ -176,7 +176,7 @@ impl RulesFile {
         for note in notes {
             stderr::print(format_args!("warning: {}", escape(note)));
         }
-        if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
+        if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
             return Err(Err(CliError::new(
                 ExitKind::Unanswered,
                 "approval.unanswered",

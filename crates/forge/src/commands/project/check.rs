@@ -58,7 +58,7 @@ pub(crate) fn run(
     }
     print(&text)?;
     if matches!(format, CheckFormat::Text) && !global.quiet {
-        for told in ahead(&project) {
+        for told in mount_warnings(&project) {
             stderr::print_diagnostic(&format!("warning: {told}"));
         }
     }
@@ -101,19 +101,19 @@ fn print_findings(global: &Global, format: CheckFormat, shown: Vec<Diagnostic>) 
 
 /// Returns warnings about the mounts of commands: where the scan is incomplete, each command is
 /// refused.
-fn ahead(project: &Project) -> Vec<String> {
+fn mount_warnings(project: &Project) -> Vec<String> {
     // An unopenable mount has a finding of its own; a check makes no directory.
     let policy = project.ceiling().policy_as_written().ok();
     let surveys = policy.and_then(|policy| Survey::of(&policy).ok());
     surveys
         .into_iter()
         .flatten()
-        .flat_map(|one| told(&one))
+        .flat_map(|one| survey_notes(&one))
         .collect()
 }
 
 /// Returns the notes about a mount before a command runs in it.
-pub(in crate::commands) fn told(survey: &Survey) -> Vec<String> {
+pub(in crate::commands) fn survey_notes(survey: &Survey) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(reason) = &survey.incomplete {
         out.push(format!(

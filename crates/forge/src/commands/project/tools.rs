@@ -217,7 +217,7 @@ struct ToolOwner<'a> {
 
 impl<'a> ToolOwner<'a> {
     fn find(project: &'a Project, name: Option<&str>) -> Result<Self, CliError> {
-        let (worker, grant) = setup::holder(project, name)?;
+        let (worker, grant) = setup::tool_owner(project, name)?;
         Ok(ToolOwner {
             project,
             worker,
@@ -262,7 +262,7 @@ impl<'a> ToolOwner<'a> {
         recorder: Option<Arc<dyn Recorder>>,
         models: Option<Models>,
     ) -> Result<Toolbox, CliError> {
-        let grant = run.holds(self.grant.clone())?;
+        let grant = run.mount_in_run(self.grant.clone())?;
         let isolation = setup::isolation(approval.no_os_sandbox, ambient);
         let approver = setup::approver(approval, global, ambient, self.project);
         let Some(worker) = &self.worker else {
@@ -282,7 +282,7 @@ impl<'a> ToolOwner<'a> {
             || (missing(), None, Vec::new()),
             |models| (models.others, models.own, models.secrets),
         );
-        let unseen = repositories::unseen(self.project, ambient);
+        let unseen = repositories::secrets_of(self.project, ambient);
         let mut session = Session::builder(model)
             .workers(self.project.workers()?)
             .max_depth(self.project.max_depth())
@@ -298,7 +298,7 @@ impl<'a> ToolOwner<'a> {
         }
         let equipped = session.build().tools_of(worker, &grant);
         let equipped = equipped.map_err(setup::not_equipped)?;
-        setup::say_warnings(global, &equipped.warnings);
+        setup::print_warnings(global, &equipped.warnings);
         Ok(equipped.toolbox)
     }
 }

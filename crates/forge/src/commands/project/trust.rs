@@ -171,7 +171,7 @@ fn show(
 }
 
 fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, CliError> {
-    if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
+    if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
         return Err(CliError::new(
             ExitKind::Unanswered,
             "approval.unanswered",

@@ -23,7 +23,7 @@ pub(super) fn write(file: &Path, answer: &str) -> std::result::Result<(), CliErr
 /// Fails early if standard output is open for reading only. Writes to it go nowhere, and Rust's
 /// standard library reports success. (A descriptor that was closed before forge began looks like
 /// `/dev/null`: the same library has opened that in its place.)
-pub(super) fn somewhere() -> std::result::Result<(), CliError> {
+pub(super) fn check_stdout() -> std::result::Result<(), CliError> {
     let flags = rustix::fs::fcntl_getfl(std::io::stdout().as_fd());
     match flags {
         Ok(flags) if flags & OFlags::ACCMODE == OFlags::RDONLY => {

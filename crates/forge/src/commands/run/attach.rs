@@ -82,7 +82,7 @@ impl AttachmentFiles<'_> {
         if facts.len() > left {
             return Err(too_large());
         }
-        let Some(inside) = inside(self.grant, file) else {
+        let Some(inside) = path_in_sandbox(self.grant, file) else {
             return read_bytes(file, left).map_err(|error| match error.kind() {
                 std::io::ErrorKind::FileTooLarge => too_large(),
                 _ => cannot(&error),
@@ -97,7 +97,7 @@ impl AttachmentFiles<'_> {
             .hint("it lies in a directory of the worker's, and what the worker may not read is not attached from there")
         };
         if self.opened.is_none() {
-            let opened = self.grant.files_of(&as_it_is, None);
+            let opened = self.grant.files_of(&open_mount, None);
             self.opened = opened.map_err(|error| denied(&error.for_person()))?;
         }
         let files = self.opened.as_ref();
@@ -111,7 +111,7 @@ impl AttachmentFiles<'_> {
 
 /// A directory of the host as it is now, to look into: nothing is made, and one that is not there
 /// (a run's own, before the run) is empty.
-fn as_it_is(host: &Path) -> Result<Mount, file_sandbox::Error> {
+fn open_mount(host: &Path) -> Result<Mount, file_sandbox::Error> {
     let (root, mode) = (SandboxPath::root(), Mode::ReadOnly);
     let there = host.is_dir() && host.canonicalize().is_ok_and(|real| real == host);
     match there {
@@ -122,7 +122,7 @@ fn as_it_is(host: &Path) -> Result<Mount, file_sandbox::Error> {
 
 /// Returns the path of a file in the sandbox, if it has one: by its name with the links on the way
 /// resolved but not the last one, and by its real path.
-fn inside(grant: &Grant, file: &Path) -> Option<String> {
+fn path_in_sandbox(grant: &Grant, file: &Path) -> Option<String> {
     let parent = match file.parent() {
         Some(parent) if parent != Path::new("") => parent,
         Some(_) | None => Path::new("."),

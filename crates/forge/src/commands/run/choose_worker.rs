@@ -24,7 +24,7 @@ pub(crate) fn entry(
     let others = project.workers()?;
     if !is_missing(&missing)
         || others.is_empty()
-        || ambient.nobody_to_ask(global.no_input).is_some()
+        || ambient.reason_not_to_ask(global.no_input).is_some()
     {
         return Err(missing.into());
     }

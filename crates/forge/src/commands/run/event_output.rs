@@ -21,7 +21,7 @@ pub(super) struct EventOutput {
 
 impl EventOutput {
     /// The run begins.
-    pub(super) fn begins(
+    pub(super) fn begin(
         &mut self,
         worker: &str,
         model: &str,
@@ -48,7 +48,7 @@ impl EventOutput {
 }
 
 /// Does `work`, and tells how it ended, however it did.
-pub(super) fn telling(
+pub(super) fn with_event_output(
     global: &Global,
     work: impl FnOnce(&mut EventOutput) -> Result<ExitKind, CliError>,
 ) -> Result<ExitKind, CliError> {

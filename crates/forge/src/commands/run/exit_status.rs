@@ -16,7 +16,7 @@ use crate::run_view;
 
 /// Prints the answer, or the report; or puts the answer into `output`. `on_terminal`: standard
 /// output is one.
-pub(crate) fn tell(
+pub(crate) fn print_result(
     global: &Global,
     report: &RunReport,
     attempts: &AttackAttempts,

@@ -46,15 +46,17 @@ pub(crate) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     let args = &with_sentence_as_input(global, args);
-    event_output::telling(global, |told| {
+    event_output::with_event_output(global, |told| {
         let Some(name) = &args.resume else {
             return run_worker(global, args, ambient, None, told);
         };
         let earlier = match PreviousRun::find(global, ambient, name)? {
             ResumeState::Open(earlier) => *earlier,
-            ResumeState::Answered(answered) => return answered.tell(global, args, ambient, told),
+            ResumeState::Answered(answered) => {
+                return answered.print_answer(global, args, ambient, told);
+            }
         };
-        let (global, args) = earlier.as_then(global, args);
+        let (global, args) = earlier.with_original_flags(global, args);
         run_worker(&global, &args, ambient, Some(earlier), told)
     })
 }
@@ -67,7 +69,7 @@ fn run_worker(
     told: &mut EventOutput,
 ) -> Result<ExitKind, CliError> {
     let global = &flags::applied(global, args, ambient)?;
-    answer_file::somewhere()?;
+    answer_file::check_stdout()?;
     let target = run_target(global, args, ambient)?;
     if args.dry_run {
         return plan::show(global, args, ambient, &target);
@@ -80,7 +82,7 @@ fn run_worker(
         mut recording,
     } = StartedRun::start(global, args, ambient, target, earlier)?;
     let attempts = models.attempts.clone();
-    told.begins(
+    told.begin(
         target.worker.name(),
         &models.entry.name(),
         &kept.input,
@@ -99,7 +101,7 @@ fn run_worker(
     // A run that is stopped ends every command, and every open call gets its result.
     let stopper = session.clone();
     let work = session.resume(&target.worker, target.grant, kept.conversation.clone());
-    let (report, stopped) = match setup::stopping(work, || stopper.cancel()) {
+    let (report, stopped) = match setup::run_until_stopped(work, || stopper.cancel()) {
         Ok((report, stopped)) => (Some(report), stopped),
         Err(failure) => (None, Some(failure)),
     };
@@ -117,11 +119,11 @@ fn run_worker(
     recording.finish()?;
     drop(after);
     drop(watching);
-    kept.say_how_it_goes_on(global, report.as_ref());
+    kept.print_resume_hint(global, report.as_ref());
     if let Some(report) = &report {
         let output = args.answer.output_file.as_deref();
         let on_terminal = ambient.stdout_terminal;
-        exit_status::tell(
+        exit_status::print_result(
             global,
             report,
             &attempts,
@@ -168,14 +170,14 @@ impl StartedRun {
         check_model(worker, &model)?;
         let recording = PlaybookRecording::begin(args.record.as_deref())?;
         let secrets = [
-            repositories::unseen(project, ambient),
+            repositories::secrets_of(project, ambient),
             models.secrets.clone(),
         ];
         let redactor = ambient.redactor(&secrets.concat());
         let kept = match earlier {
             None => RunRecord::begin(args, ambient, &mut target, asked, &model, &redactor)?,
             Some(earlier) => {
-                target.grant = earlier.dir().holds(target.grant.clone())?;
+                target.grant = earlier.dir().mount_in_run(target.grant.clone())?;
                 let schema = asked.answer_schema;
                 let upon = ResumeContext {
                     basis: run_record::basis(&target, &model, schema.as_ref(), &redactor),

@@ -41,7 +41,7 @@ const FIRST_MODELS: [(&str, Option<&str>, &str); 3] = [
 ];
 
 /// Lists models to try, those with a known key first.
-pub(crate) fn ways_to_a_model(ambient: &Ambient) -> String {
+pub(crate) fn suggest_models(ambient: &Ambient) -> String {
     let mut rows: Vec<(bool, String)> = FIRST_MODELS
         .iter()
         .map(|(flag, key, before)| {
@@ -129,7 +129,7 @@ fn choose_typed(
     let Some(named) = worker.model().or_else(|| project.model()) else {
         return Err(
             CliError::new(ExitKind::Usage, "model.missing", "no model is configured")
-                .hint(ways_to_a_model(ambient)),
+                .hint(suggest_models(ambient)),
         );
     };
     let entry = finder.find(named)?;
@@ -139,7 +139,7 @@ fn choose_typed(
         Some(name) if name == named => Arc::clone(&entry),
         Some(name) => finder.find_for_others(name),
     };
-    let called = called(project, worker);
+    let called = callable_workers(project, worker);
     let mut own = WorkerModels(BTreeMap::from([(named.to_owned(), Arc::clone(&entry))]));
     for name in workers
         .iter()
@@ -164,7 +164,7 @@ fn choose_typed(
 }
 
 /// Returns the workers that may be called; `None` if it could be any.
-fn called(project: &Project, worker: &Worker) -> Option<BTreeSet<String>> {
+fn callable_workers(project: &Project, worker: &Worker) -> Option<BTreeSet<String>> {
     fn add(branch: &DelegationNode, names: &mut BTreeSet<String>) -> Option<()> {
         if branch.calls_any() {
             return None;

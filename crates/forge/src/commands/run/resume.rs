@@ -53,7 +53,7 @@ pub(super) struct AnsweredRun {
 
 impl AnsweredRun {
     /// Shows the answer again. Nothing is done.
-    pub(super) fn tell(
+    pub(super) fn print_answer(
         self,
         global: &Global,
         args: &RunArgs,
@@ -66,7 +66,7 @@ impl AnsweredRun {
                 self.run.shown()
             ));
         }
-        exit_status::tell(
+        exit_status::print_result(
             global,
             &self.report,
             &AttackAttempts::default(),
@@ -106,7 +106,7 @@ impl PreviousRun {
 
     /// Returns the flags with the project and worker of the run. Flags that changed their rights
     /// have to be given again.
-    pub(super) fn as_then(&self, global: &Global, args: &RunArgs) -> (Global, RunArgs) {
+    pub(super) fn with_original_flags(&self, global: &Global, args: &RunArgs) -> (Global, RunArgs) {
         let (mut global, mut args) = (global.clone(), args.clone());
         let begin = &self.transcript.begin;
         if global.directory.is_none() {
@@ -152,10 +152,10 @@ impl PreviousRun {
         let past = History::of(&self.transcript, same_model).map_err(|_| answered(&self.run))?;
         self.audit_fits()?;
         let dir = self.dir();
-        let attached = dir.attached(&self.transcript.begin.attached)?;
+        let attached = dir.read_attachments(&self.transcript.begin.attached)?;
         let conversation = past.conversation().reattach(grant, &attached);
         let conversation = conversation.map_err(attach::refused)?;
-        dir.set_aside_the_end()?;
+        dir.move_result_aside()?;
         let audit =
             dir.audit(grant.is_durable())
                 .map_err(|failure| match self.run.is_locked() {
@@ -163,7 +163,7 @@ impl PreviousRun {
                     false => failure,
                 })?;
         // Now no other program can write there.
-        let keeper = dir.transcript_goes_on(&self.transcript, redactor)?;
+        let keeper = dir.resume_transcript(&self.transcript, redactor)?;
         let interrupted = past.interrupted().iter().map(ToString::to_string);
         let gone_on = ResumeRecord {
             forge: env!("CARGO_PKG_VERSION").to_owned(),
@@ -178,7 +178,7 @@ impl PreviousRun {
             .and_then(|()| past.keep(&keeper))
             .map_err(|error| run_dir::not_kept(dir.path(), &error))?;
         if !global.quiet {
-            tell(&self.run, &past);
+            print_progress(&self.run, &past);
         }
         Ok(RunRecord {
             dir,
@@ -354,7 +354,7 @@ fn changed(run: &StoredRun, changes: &[String]) -> CliError {
     .hint("pass the flags that the run was started with, or pass --accept-changes to resume anyway")
 }
 
-fn tell(run: &StoredRun, past: &History) {
+fn print_progress(run: &StoredRun, past: &History) {
     let used = past.used();
     stderr::print(format_args!(
         "going on with {}: {} turns and {} calls so far",

@@ -71,7 +71,7 @@ impl RunRecord {
         let shown = redactor.redact(input.lines().next().unwrap_or_default());
         let shown = Some(&*shown).filter(|_| !args.ephemeral);
         let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name(), shown)?;
-        chosen.grant = dir.holds(chosen.grant.clone())?;
+        chosen.grant = dir.mount_in_run(chosen.grant.clone())?;
         let chosen = &*chosen;
         let RunTarget {
             project, worker, ..
@@ -79,7 +79,7 @@ impl RunRecord {
         let audit = Arc::new(dir.audit(project.ceiling().is_durable())?);
         let keeper = if project.keeps_transcripts() && !args.ephemeral {
             let keeper = dir.transcript(Arc::clone(redactor))?;
-            let attached = dir.keep_attached(&attached, redactor)?;
+            let attached = dir.store_attachments(&attached, redactor)?;
             let file = chosen.alone.as_ref();
             let file = file.map(|file| file.canonicalize().unwrap_or_else(|_| file.clone()));
             let begun = keeper.begin(TranscriptHeader {
@@ -137,7 +137,7 @@ impl RunRecord {
 
     /// Prints the command that resumes a run without an answer, or the reason why it cannot be
     /// resumed.
-    pub(super) fn say_how_it_goes_on(&self, global: &Global, report: Option<&RunReport>) {
+    pub(super) fn print_resume_hint(&self, global: &Global, report: Option<&RunReport>) {
         let answered = report.is_some_and(|report| report.end.is_answer());
         let Some(keeper) = self.keeper.as_ref().filter(|_| !global.quiet) else {
             return;

@@ -38,7 +38,7 @@ pub(crate) fn run(
     let entry = ServerEntry::new(args.client, &server);
     let target = target(args, scope, &start, ambient)?;
     let path = target.path();
-    let alone = alone(args.client, &entry)?;
+    let alone = entry_as_file(args.client, &entry)?;
     let notes = match audience {
         Audience::Team(client) => team_notes(client, &server, ambient)?,
         Audience::ThisUser => Vec::new(),
@@ -150,7 +150,7 @@ fn target(
 }
 
 /// Returns the entry as the only one of a file.
-fn alone(client: McpClient, entry: &ServerEntry) -> Result<String, CliError> {
+fn entry_as_file(client: McpClient, entry: &ServerEntry) -> Result<String, CliError> {
     match edit(client.format(), None, entry, false) {
         Ok(SettingsEdit::New(text)) => Ok(text),
         Ok(SettingsEdit::Unchanged) | Err(_) => Err(CliError::new(

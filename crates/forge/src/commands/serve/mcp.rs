@@ -177,7 +177,7 @@ impl<'a> McpServer<'a> {
         let project = setup::project(self.global, self.ambient, None, WithoutFile::DefaultZones)?;
         places.worker_dirs = project.worker_dirs().to_vec();
         places.snapshot_workers(seen);
-        let (worker, grant) = setup::holder(&project, self.args.worker.as_deref())?;
+        let (worker, grant) = setup::tool_owner(&project, self.args.worker.as_deref())?;
         let name = worker.as_ref().map_or("", |worker| worker.name());
         let ServerRun {
             dir,
@@ -194,7 +194,7 @@ impl<'a> McpServer<'a> {
             self.global,
             self.ambient,
             &project,
-            &dir.holds(grant)?,
+            &dir.mount_in_run(grant)?,
             Caller::new(name),
             &self.isolation,
             Arc::clone(approver),

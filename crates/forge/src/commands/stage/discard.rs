@@ -4,7 +4,7 @@ use forge_tools::git::{GitBackend as _, GitError};
 use serde_json::json;
 
 use super::stage_log::StageLog;
-use super::{StagedSelection, all, failed, meant, place, put, put_json};
+use super::{StagedSelection, all, failed, find_selection, place, print_json, print_line};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
@@ -20,7 +20,7 @@ pub(super) fn discard(
     let list = all(staging)?;
     let mut named: Vec<StagedSelection<'_>> = Vec::new();
     for id in ids {
-        let one = meant(&list, Some(id))?;
+        let one = find_selection(&list, Some(id))?;
         if !named.iter().any(|known| known.id() == one.id()) {
             named.push(one);
         }
@@ -36,10 +36,10 @@ pub(super) fn discard(
     }
     if global.json {
         let ids: Vec<&str> = named.iter().map(|one| one.id().as_str()).collect();
-        put_json(&json!({ "discarded": ids }))?;
+        print_json(&json!({ "discarded": ids }))?;
     } else {
         for one in named {
-            put(format_args!("discarded {}", one.id()))?;
+            print_line(format_args!("discarded {}", one.id()))?;
         }
     }
     Ok(ExitKind::Done)

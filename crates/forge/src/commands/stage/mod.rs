@@ -75,7 +75,10 @@ impl<'a> StagedSelection<'a> {
 }
 
 /// Returns the commit whose ID begins so; without an ID, the only one.
-fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<StagedSelection<'a>, CliError> {
+fn find_selection<'a>(
+    list: &'a StagedList,
+    id: Option<&str>,
+) -> Result<StagedSelection<'a>, CliError> {
     let damaged = list.damaged.iter().map(StagedSelection::Damaged);
     let all = list
         .commits
@@ -106,8 +109,8 @@ fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<StagedSelection<'
 }
 
 /// Returns the commit, and refuses a damaged one.
-fn chosen<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedCommit, CliError> {
-    match meant(list, id)? {
+fn find_commit<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedCommit, CliError> {
+    match find_selection(list, id)? {
         StagedSelection::Whole(commit) => Ok(commit),
         StagedSelection::Damaged(damaged) => Err(failed(&damaged.why)),
     }
@@ -139,11 +142,11 @@ fn failed(error: &GitError) -> CliError {
 }
 
 /// One line of the result.
-fn put(text: impl Display) -> Result<(), CliError> {
+fn print_line(text: impl Display) -> Result<(), CliError> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }
 
 /// Prints one object, escaped for a terminal without a change of its meaning.
-fn put_json(object: &Value) -> Result<(), CliError> {
-    put(escape_json(&object.to_string()))
+fn print_json(object: &Value) -> Result<(), CliError> {
+    print_line(escape_json(&object.to_string()))
 }

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::format::{age, size};
 use super::stage_log::StageLog;
-use super::{StagedSelection, all, chosen, failed, put, put_json};
+use super::{StagedSelection, all, failed, find_commit, print_json, print_line};
 use crate::ambient::Ambient;
 use crate::cli::{Global, PushArgs};
 use crate::exit::{CliError, ExitKind};
@@ -45,16 +45,16 @@ pub(super) fn push(
         );
     }
     let list = all(staging)?;
-    let commit = chosen(&list, args.id.as_deref())?;
+    let commit = find_commit(&list, args.id.as_deref())?;
     let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let unseen = repositories::unseen(&project, ambient);
+    let unseen = repositories::secrets_of(&project, ambient);
     let mut kept = StageLog::open(
         "stage_push",
         &[StagedSelection::Whole(commit)],
         ambient,
         &unseen,
     )?;
-    if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
+    if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
         let why = format!("a push is always asked, and nobody can be: {reason}");
         kept.answered("unanswered", reason)?;
         kept.close("unanswered", Some("approval.unanswered"))?;
@@ -84,7 +84,7 @@ pub(super) fn push(
     };
     kept.answered("allowed", approval.by())?;
     let approval = approval.onto(outlook);
-    let pushed = setup::until_stopped(carried_out(&git, staging, approval, if_moved));
+    let pushed = setup::until_stopped(push_locked(&git, staging, approval, if_moved));
     let pushed = match pushed {
         Ok(pushed) => pushed,
         Err(stopped) => {
@@ -133,7 +133,7 @@ fn ready(
 }
 
 /// Pushes under a lock of the project, so that only one of two approvals of a commit pushes it.
-async fn carried_out(
+async fn push_locked(
     git: &GitService<GitProgram>,
     staging: &Staging,
     approval: PushApproval,
@@ -181,7 +181,7 @@ fn unanswered(commit: &StagedCommit, why: String) -> CliError {
 
 fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<ExitKind, CliError> {
     if global.json {
-        put_json(&json!({
+        print_json(&json!({
             "commitId": commit.id().as_str(),
             "commitSha": pushed.commit.as_str(),
             "url": pushed.url,
@@ -190,7 +190,7 @@ fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<Exi
             "alreadyThere": pushed.already_there,
         }))?;
     } else {
-        put(format_args!(
+        print_line(format_args!(
             "{}  {}  {}{}",
             pushed.commit,
             escape(commit.branch().as_str()),

@@ -8,7 +8,7 @@ use forge_tools::rfc3339;
 use serde_json::json;
 
 use super::format::{age, lines, size};
-use super::{all, chosen, format, put_json};
+use super::{all, find_commit, format, print_json};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
@@ -28,9 +28,9 @@ pub(super) fn show(
     id: Option<&str>,
 ) -> Result<ExitKind, CliError> {
     let list = all(staging)?;
-    let commit = chosen(&list, id)?;
+    let commit = find_commit(&list, id)?;
     if global.json {
-        put_json(&format::json(commit, true))?;
+        print_json(&format::json(commit, true))?;
         return Ok(ExitKind::Done);
     }
     let mut text = String::new();
@@ -74,14 +74,14 @@ pub(super) fn diff(
 ) -> Result<ExitKind, CliError> {
     let list = all(staging)?;
     let wanted: Vec<&StagedCommit> = match id {
-        Some(_) => vec![chosen(&list, id)?],
+        Some(_) => vec![find_commit(&list, id)?],
         None => list.commits.iter().collect(),
     };
     if global.json {
         let diffs = wanted
             .iter()
             .map(|commit| json!({ "commitId": commit.id().as_str(), "diff": commit.diff() }));
-        put_json(&json!({ "diffs": diffs.collect::<Vec<_>>() }))?;
+        print_json(&json!({ "diffs": diffs.collect::<Vec<_>>() }))?;
         return Ok(ExitKind::Done);
     }
     let all: String = wanted

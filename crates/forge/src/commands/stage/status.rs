@@ -6,7 +6,7 @@ use forge_tools::git::StagedList;
 use serde_json::{Value, json};
 
 use super::format::{age, short_ids, size};
-use super::{all, format, put, put_json};
+use super::{all, format, print_json, print_line};
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, shortened};
@@ -27,17 +27,17 @@ pub(super) fn status(global: &Global, staging: &Staging) -> Result<ExitKind, Cli
             .iter()
             .map(|damaged| json!({ "commitId": damaged.id.as_str(), "why": damaged.why.message() }))
             .collect();
-        put_json(&json!({ "staged": rows, "damaged": damaged }))?;
+        print_json(&json!({ "staged": rows, "damaged": damaged }))?;
         return Ok(ExitKind::Done);
     }
     if commits.is_empty() && damaged.is_empty() {
-        put("Nothing is staged.")?;
+        print_line("Nothing is staged.")?;
         return Ok(ExitKind::Done);
     }
     let now = SystemTime::now();
     for (commit, id) in commits.iter().zip(short_ids(&commits)) {
         let first = commit.message().lines().next().unwrap_or_default();
-        put(format_args!(
+        print_line(format_args!(
             "{id}  {}  {} {}  {}  {}",
             age(commit, now),
             escape(&commit.repo().to_string()),
@@ -47,7 +47,7 @@ pub(super) fn status(global: &Global, staging: &Staging) -> Result<ExitKind, Cli
         ))?;
     }
     for damaged in damaged {
-        put(format_args!(
+        print_line(format_args!(
             "{}  damaged  {}",
             damaged.id,
             escape(damaged.why.message())

@@ -62,7 +62,7 @@ pub(super) struct ServerSession {
 }
 
 /// Starts the server in `/` with next to no environment, opens, lists, reads, hangs up.
-pub(super) fn talk(
+pub(super) fn run_session(
     server: &ServerCommand,
     era: ProtocolEra,
     env: &[(String, String)],

@@ -21,7 +21,7 @@ use crate::install::{
 use crate::output::escape::{escape_lines, escape_path};
 use crate::setup;
 use crate::state::stored_runs::StoredRuns;
-use client::{ProtocolEra, ServerSession, talk};
+use client::{ProtocolEra, ServerSession, run_session};
 
 /// Runs of the server that are looked through for clients that refuse by themselves.
 const RUNS: usize = 20;
@@ -123,7 +123,7 @@ fn conversation(
     findings: &mut McpChecks,
 ) -> Option<ServerSession> {
     let what = era.word();
-    let talk = match talk(server, era, &ambient.env) {
+    let talk = match run_session(server, era, &ambient.env) {
         Ok(talk) => talk,
         Err(why) => {
             findings.add(what, CheckState::Failed, why);
@@ -227,7 +227,7 @@ fn questions(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
     } else {
         "no terminal answers with `forge approve --watch` now"
     };
-    let hasty = ambient.state.as_deref().map_or(0, refused_at_once);
+    let hasty = ambient.state.as_deref().map_or(0, count_instant_refusals);
     if hasty > 0 {
         let detail = format!(
             "a client refused {hasty} calls sooner than a person can read: it says that it can \
@@ -243,7 +243,7 @@ fn questions(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
 }
 
 /// Questions that clients answered by themselves, in the latest runs of the server.
-fn refused_at_once(state: &std::path::Path) -> usize {
+fn count_instant_refusals(state: &std::path::Path) -> usize {
     let Ok(runs) = StoredRuns::read(state) else {
         return 0;
     };

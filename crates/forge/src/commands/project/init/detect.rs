@@ -195,7 +195,7 @@ pub(super) struct DetectedProject {
 
 impl DetectedProject {
     /// Looks into a directory, which may be absent.
-    pub(super) fn look(dir: &Path, programs: PathDirs) -> DetectedProject {
+    pub(super) fn detect(dir: &Path, programs: PathDirs) -> DetectedProject {
         let holds = |kind: &Toolchain| kind.markers.iter().any(|name| dir.join(name).exists());
         let mut languages: Vec<&Toolchain> = LANGUAGES.iter().filter(|kind| holds(kind)).collect();
         // A lock file says which of the three runs the scripts of package.json.

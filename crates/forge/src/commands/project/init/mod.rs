@@ -36,7 +36,7 @@ pub(crate) fn run(
         (Some(path), Some(home)) => PathDirs::of_path(path, home),
         _ => PathDirs::default(),
     };
-    let found = DetectedProject::look(&dir, programs);
+    let found = DetectedProject::detect(&dir, programs);
     let plan = if !zones.is_empty() {
         Some(InitPlan::of_zones(&found, zones))
     } else if args.minimal {
@@ -124,7 +124,7 @@ fn ask(
     ambient: &Ambient,
     found: &DetectedProject,
 ) -> Result<Option<InitPlan>, CliError> {
-    if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
+    if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
         return Err(CliError::new(
             ExitKind::Usage,
             "usage",
@@ -186,7 +186,7 @@ fn report(
         if project.model().is_none() && ambient.var("FORGE_MODEL").is_none() {
             text += &format!(
                 "There is no model yet: {}\n",
-                crate::commands::run::model::ways_to_a_model(ambient)
+                crate::commands::run::model::suggest_models(ambient)
             );
         }
         text.trim_end().to_owned()
