@@ -79,41 +79,14 @@ struct Coverage {
 fn all_users(what: What) -> Result<Coverage, Failure> {
     let stage = Stage::build()?;
     let mut left_out = Vec::new();
-    let users = if process::is_root() {
-        vec![
-            User {
-                name: "root",
-                uid: None,
-            },
-            User {
-                name: "ordinary user",
-                uid: Some(ORDINARY),
-            },
-        ]
-    } else {
+    if !process::is_root() {
         left_out.push("as root: not run, we are not root".to_owned());
-        vec![User {
-            name: "ordinary user",
-            uid: None,
-        }]
-    };
+    }
+    let users = users();
     let mut runs = Vec::new();
     let mut failed = Vec::new();
     let users: &[User] = if what == What::Container { &[] } else { &users };
-    // Side by side: most of a case is waiting for processes.
-    let results = thread::scope(|scope| {
-        let started: Vec<_> = users
-            .iter()
-            .map(|user| scope.spawn(|| stage.run(user, what)))
-            .collect();
-        started
-            .into_iter()
-            .map(|run| {
-                run.join()
-                    .unwrap_or_else(|_| Err(Failure::new("a thread of test-os panicked")))
-            })
-            .collect::<Vec<_>>()
-    });
+    let results = run_side_by_side(&stage, users, what);
     for (user, result) in users.iter().zip(results) {
         println!("\n-- as {}", user.name);
         let (run, output, result) = result?;
@@ -165,6 +138,42 @@ fn all_users(what: What) -> Result<Coverage, Failure> {
     }
 }
 
+/// Returns the users of this host as which the tests run.
+fn users() -> Vec<User> {
+    let ordinary = |uid| User {
+        name: "ordinary user",
+        uid,
+    };
+    let root = User {
+        name: "root",
+        uid: None,
+    };
+    match process::is_root() {
+        true => vec![root, ordinary(Some(ORDINARY))],
+        false => vec![ordinary(None)],
+    }
+}
+
+/// The run of one user, its output, and the failure of its tests.
+type UserRun = Result<(Run, String, Result<(), Failure>), Failure>;
+
+fn run_side_by_side(stage: &Stage, users: &[User], what: What) -> Vec<UserRun> {
+    // Side by side: most of a case is waiting for processes.
+    thread::scope(|scope| {
+        let started: Vec<_> = users
+            .iter()
+            .map(|user| scope.spawn(|| stage.run(user, what)))
+            .collect();
+        started
+            .into_iter()
+            .map(|run| {
+                run.join()
+                    .unwrap_or_else(|_| Err(Failure::new("a thread of test-os panicked")))
+            })
+            .collect()
+    })
+}
+
 struct User {
     name: &'static str,
     /// `None`: whoever we are.
@@ -211,7 +220,7 @@ impl Stage {
     }
 
     /// Runs the test program as `user`. Returns its report, its output and how it ended.
-    fn run(&self, user: &User, what: What) -> Result<(Run, String, Result<(), Failure>), Failure> {
+    fn run(&self, user: &User, what: What) -> UserRun {
         let home = self.scratch.file(&user.name.replace(' ', "-"));
         fs::create_dir(&home).context(home.display())?;
         fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).context(home.display())?;

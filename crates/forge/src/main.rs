@@ -16,7 +16,7 @@ mod signals;
 mod state;
 mod topics;
 
-/// Time limit for the end of commands whose callers have ended.
+/// Time limit for the end of commands after their callers have ended.
 const SETTLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(45);
 
 fn main() -> std::process::ExitCode {

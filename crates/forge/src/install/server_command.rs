@@ -62,34 +62,7 @@ impl ServerCommand {
                 escape(name)
             )));
         }
-        let directory = match audience {
-            Audience::ThisUser => Some(utf8(start)?),
-            Audience::Team(client) => client.project_variable().map(str::to_owned),
-        };
-        let mut arguments = Vec::new();
-        if let Some(directory) = directory {
-            arguments.extend(["-C".to_owned(), directory]);
-        }
-        let named = global.config.clone();
-        let named = named.or_else(|| ambient.var("FORGE_CONFIG").map(PathBuf::from));
-        match named {
-            _ if global.no_config => arguments.push("--no-config".to_owned()),
-            Some(file) => {
-                let file = start.join(file);
-                let shown = match audience {
-                    Audience::ThisUser => &file,
-                    Audience::Team(_) => file.strip_prefix(start).unwrap_or(&file),
-                };
-                arguments.extend(["--config".to_owned(), utf8(shown)?]);
-            }
-            None => {}
-        }
-        for pair in &global.set {
-            arguments.extend(["-c".to_owned(), pair.clone()]);
-        }
-        if let Some(root) = &global.sandbox_root {
-            arguments.extend(["--sandbox-root".to_owned(), root.clone()]);
-        }
+        let mut arguments = project_arguments(global, ambient, start, audience)?;
         arguments.push("mcp".to_owned());
         if let Some(worker) = worker {
             arguments.extend(["--worker".to_owned(), worker.to_owned()]);
@@ -112,6 +85,44 @@ impl ServerCommand {
             env,
         })
     }
+}
+
+/// Returns the global flags with which a client starts the server in this project.
+fn project_arguments(
+    global: &Global,
+    ambient: &Ambient,
+    start: &Path,
+    audience: Audience,
+) -> Result<Vec<String>, CliError> {
+    let directory = match audience {
+        Audience::ThisUser => Some(utf8(start)?),
+        Audience::Team(client) => client.project_variable().map(str::to_owned),
+    };
+    let mut arguments = Vec::new();
+    if let Some(directory) = directory {
+        arguments.extend(["-C".to_owned(), directory]);
+    }
+    let named = global.config.clone();
+    let named = named.or_else(|| ambient.var("FORGE_CONFIG").map(PathBuf::from));
+    match named {
+        _ if global.no_config => arguments.push("--no-config".to_owned()),
+        Some(file) => {
+            let file = start.join(file);
+            let shown = match audience {
+                Audience::ThisUser => &file,
+                Audience::Team(_) => file.strip_prefix(start).unwrap_or(&file),
+            };
+            arguments.extend(["--config".to_owned(), utf8(shown)?]);
+        }
+        None => {}
+    }
+    for pair in &global.set {
+        arguments.extend(["-c".to_owned(), pair.clone()]);
+    }
+    if let Some(root) = &global.sandbox_root {
+        arguments.extend(["--sandbox-root".to_owned(), root.clone()]);
+    }
+    Ok(arguments)
 }
 
 /// Returns the variables that say where forge's own files are, as they are set here.

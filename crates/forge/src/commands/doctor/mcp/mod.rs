@@ -291,38 +291,9 @@ fn settings(
             let audience = Audience::of(*client, scope);
             let for_scope =
                 ServerCommand::here(global, ambient, &server.name, None, None, audience)?;
-            // A person's own entry in a project's file may name this machine.
-            let entries = [
-                ServerEntry::new(*client, &for_scope),
-                ServerEntry::new(*client, server),
-            ];
             let shown = format!("{}: {}", client.word(), escape_path(&path));
             seen.push(path);
-            let edits = entries.map(|each| edit(client.format(), Some(&found.text), &each, false));
-            let [first, second] = edits;
-            let outcome = match second {
-                Ok(SettingsEdit::Unchanged) => second,
-                Ok(_) | Err(_) => first,
-            };
-            match outcome {
-                Ok(SettingsEdit::Unchanged) => findings.add("settings", CheckState::Ok, shown),
-                // It knows other servers, and not this one.
-                Ok(SettingsEdit::New(_)) | Err(EditError::Shape(_)) => {}
-                Err(EditError::Other(command)) => findings.add(
-                    "settings",
-                    CheckState::Note,
-                    format!("{shown}: `forge` starts something else: {command}"),
-                ),
-                Err(EditError::Syntax {
-                    line,
-                    column,
-                    message,
-                }) => findings.add(
-                    "settings",
-                    CheckState::Warning,
-                    format!("{shown}:{line}:{column}: {message}"),
-                ),
-            }
+            add_entry_check(*client, [&for_scope, server], &found.text, &shown, findings);
         }
     }
     if !findings.0.iter().any(|each| each.what == "settings") {
@@ -334,6 +305,42 @@ fn settings(
         findings.hint("forge mcp install --help");
     }
     Ok(())
+}
+
+/// Compares a client's settings with the entries of both servers: a person's own entry in a
+/// project's file may name this machine.
+fn add_entry_check(
+    client: McpClient,
+    servers: [&ServerCommand; 2],
+    text: &str,
+    shown: &str,
+    findings: &mut McpChecks,
+) {
+    let entries = servers.map(|server| ServerEntry::new(client, server));
+    let [first, second] = entries.map(|each| edit(client.format(), Some(text), &each, false));
+    let outcome = match second {
+        Ok(SettingsEdit::Unchanged) => second,
+        Ok(_) | Err(_) => first,
+    };
+    match outcome {
+        Ok(SettingsEdit::Unchanged) => findings.add("settings", CheckState::Ok, shown),
+        // It knows other servers, and not this one.
+        Ok(SettingsEdit::New(_)) | Err(EditError::Shape(_)) => {}
+        Err(EditError::Other(command)) => findings.add(
+            "settings",
+            CheckState::Note,
+            format!("{shown}: `forge` starts something else: {command}"),
+        ),
+        Err(EditError::Syntax {
+            line,
+            column,
+            message,
+        }) => findings.add(
+            "settings",
+            CheckState::Warning,
+            format!("{shown}:{line}:{column}: {message}"),
+        ),
+    }
 }
 
 fn facts(findings: &McpChecks, ok: bool, tools: Vec<&str>) -> Value {
