@@ -273,7 +273,7 @@ impl Tool for DelegationTool {
         &self.spec
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

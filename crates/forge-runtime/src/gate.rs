@@ -244,7 +244,7 @@ impl GrantGate {
     fn could_be_blocked(&self, request: &GateRequest<'_>) -> bool {
         let mut rules = self.grant.shell().into_iter().flat_map(ShellRules::rules);
         let hides = |intent: &Intent| match intent {
-            Intent::Execute(line) => line.hides_commands(),
+            Intent::Execute(line) => line.has_hidden_commands(),
             Intent::Read(_)
             | Intent::ReadBelow(_)
             | Intent::Write(_)
@@ -498,7 +498,7 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
         })
         .fold(judged, Judgement::and);
     // A command that cannot be seen is one that no rule names.
-    let judged = if line.hides_commands() {
+    let judged = if line.has_hidden_commands() {
         let unseen = rules.decide(&[]);
         let reason = VerdictReason {
             text: "no rule for a command that runs out of their sight".to_owned(),
@@ -510,7 +510,7 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
     } else {
         judged
     };
-    match line.opaque() {
+    match line.approval_reason() {
         Some(why) => judged.and(Judgement::new(
             Verdict::Ask,
             VerdictReason::new(format!("rules cannot see all of it: {why}")),

@@ -78,7 +78,7 @@ impl Tool for Fixture {
         &self.spec
     }
 
-    fn decide(
+    fn intents(
         &self,
         _: &Arguments,
         _: &ReadOnlyContext<'_>,

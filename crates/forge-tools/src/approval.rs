@@ -71,7 +71,7 @@ const MAX_BESIDE_BYTES: usize = 256 * 1024;
 impl ApprovalRequest {
     /// Why the question cannot be shown whole, if it cannot. Then nobody who would be shown it may
     /// agree (see [`Approver::shows`]).
-    pub fn not_whole(&self) -> Option<String> {
+    pub fn truncation_reason(&self) -> Option<String> {
         if let Some(why) = self.not_seen() {
             return Some(why);
         }
@@ -88,7 +88,7 @@ impl ApprovalRequest {
     }
 
     /// The same where another length counts.
-    pub(crate) fn not_whole_within(&self, max_bytes: usize) -> Option<String> {
+    pub(crate) fn truncation_reason_within(&self, max_bytes: usize) -> Option<String> {
         self.not_seen().or_else(|| {
             let bytes = self.preview().len();
             (bytes > max_bytes).then(|| too_long(bytes, max_bytes))
@@ -269,7 +269,7 @@ pub enum ApprovalAnswer {
     },
     /// Nobody has answered yet, and the question stays open: the same call goes ahead once
     /// somebody has agreed.
-    Later {
+    Pending {
         /// Why there is no answer yet.
         reason: String,
         /// How it is answered; the model sees it.
@@ -284,7 +284,7 @@ impl ApprovalAnswer {
             ApprovalAnswer::AllowOnce { .. } | ApprovalAnswer::AllowForRun { .. } => true,
             ApprovalAnswer::Deny { .. }
             | ApprovalAnswer::Unanswered { .. }
-            | ApprovalAnswer::Later { .. } => false,
+            | ApprovalAnswer::Pending { .. } => false,
         }
     }
 }
@@ -368,7 +368,7 @@ impl<A: Approver, B: Approver> Approver for OrElse<A, B> {
                 answer @ (ApprovalAnswer::AllowOnce { .. }
                 | ApprovalAnswer::AllowForRun { .. }
                 | ApprovalAnswer::Deny { .. }
-                | ApprovalAnswer::Later { .. }) => answer,
+                | ApprovalAnswer::Pending { .. }) => answer,
             }
         })
     }

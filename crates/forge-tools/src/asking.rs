@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest as _, Sha256};
 
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
-use crate::begin::Wanted;
+use crate::begin::ResolvedCall;
 use crate::call::CallFailure;
-use crate::change::{FileChange, Seen};
+use crate::change::{FileChange, ReviewedState};
 use crate::gate::Judgement;
 use crate::hands::{ReadOnlyContext, ToolContext};
-use crate::open::Open;
+use crate::open::PendingCall;
 use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
 use crate::toolbox::Toolbox;
 
@@ -50,12 +50,12 @@ impl Toolbox {
     /// would be shown is the same.
     pub(crate) async fn ask(
         &self,
-        wanted: &Wanted,
+        wanted: &ResolvedCall,
         judgement: Judgement,
         hands: &ToolContext,
         approver: &dyn Approver,
-        open: &Open,
-    ) -> Result<Vec<(String, Seen)>, CallFailure> {
+        open: &PendingCall,
+    ) -> Result<Vec<(String, ReviewedState)>, CallFailure> {
         let spec = self.inner.tool(wanted.index).spec();
         let key = format!(
             "{}\n{}\n{}{}",
@@ -70,17 +70,17 @@ impl Toolbox {
         );
         let _turn = self.inner.asking.lock().await;
         let changes = self.preview(wanted, hands).await;
-        let mut changes = changes.inspect_err(|_| open.not_asked())?;
+        let mut changes = changes.inspect_err(|_| open.record_not_asked())?;
         for _ in 0..MAX_QUESTIONS {
             let request = self.question(wanted, &judgement, &changes);
             let shown = Agreed::Shown(key.clone(), digest(&request, &changes));
             if self.is_allowed(&shown)
                 || request.changes_nothing() && self.is_allowed(&Agreed::Done(key.clone()))
             {
-                open.answered("allowed", "allowed for this run".to_owned());
+                open.record_answer("allowed", "allowed for this run".to_owned());
                 return Ok(seen(&changes));
             }
-            let answer = match request.not_whole().filter(|_| approver.shows()) {
+            let answer = match request.truncation_reason().filter(|_| approver.shows()) {
                 Some(reason) => ApprovalAnswer::Unanswered { reason },
                 None => approver.ask(&request).await,
             };
@@ -89,17 +89,17 @@ impl Toolbox {
                 ApprovalAnswer::AllowForRun { by } => (by, true),
                 ApprovalAnswer::Deny { by, reason } => {
                     let failure = denied(spec, &by, reason);
-                    open.answered("denied", by);
+                    open.record_answer("denied", by);
                     return Err(failure);
                 }
                 ApprovalAnswer::Unanswered { reason } => {
                     let failure = unanswered(spec, &judgement, &reason);
-                    open.answered("unanswered", reason);
+                    open.record_answer("unanswered", reason);
                     return Err(failure);
                 }
-                ApprovalAnswer::Later { reason, hint } => {
+                ApprovalAnswer::Pending { reason, hint } => {
                     let failure = not_yet(spec, &judgement, &reason).hint(hint);
-                    open.answered("unanswered", reason);
+                    open.record_answer("unanswered", reason);
                     return Err(failure);
                 }
             };
@@ -117,13 +117,13 @@ impl Toolbox {
                 allowed.insert(shown);
                 allowed.insert(Agreed::Done(key));
             }
-            open.answered("allowed", by);
+            open.record_answer("allowed", by);
             return Ok(match approver.shows() {
                 true => seen(&changes),
                 false => Vec::new(),
             });
         }
-        open.answered(
+        open.record_answer(
             "unanswered",
             "what it would change kept changing".to_owned(),
         );
@@ -132,12 +132,12 @@ impl Toolbox {
 
     async fn preview(
         &self,
-        wanted: &Wanted,
+        wanted: &ResolvedCall,
         hands: &ToolContext,
     ) -> Result<Vec<FileChange>, CallFailure> {
         let (index, args) = (wanted.index, Arc::clone(&wanted.args));
         let hands = hands.for_person(&self.inner.reach);
-        self.look(move |inner| {
+        self.spawn_blocking(move |inner| {
             inner
                 .tool(index)
                 .preview(&args, &ReadOnlyContext { hands: &hands })
@@ -147,7 +147,7 @@ impl Toolbox {
 
     fn question(
         &self,
-        wanted: &Wanted,
+        wanted: &ResolvedCall,
         judgement: &Judgement,
         changes: &[FileChange],
     ) -> ApprovalRequest {
@@ -212,6 +212,6 @@ fn digest(request: &ApprovalRequest, changes: &[FileChange]) -> String {
     crate::hex::hex(&Sha256::digest(shown.preview().as_bytes()))
 }
 
-fn seen(changes: &[FileChange]) -> Vec<(String, Seen)> {
+fn seen(changes: &[FileChange]) -> Vec<(String, ReviewedState)> {
     changes.iter().flat_map(FileChange::seen).cloned().collect()
 }

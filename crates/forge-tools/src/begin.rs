@@ -9,16 +9,16 @@ use crate::audit::DecisionRecord;
 use crate::call::{CallFailure, CallResult};
 use crate::gate::{Intent, Judgement, Verdict};
 use crate::hands::{ReadOnlyContext, ToolContext};
-use crate::open::Open;
+use crate::open::PendingCall;
 use crate::outcome::{cancelled, placeholder_in_command};
 use crate::params::Arguments;
 use crate::room::ResultPermit;
-use crate::session::State;
+use crate::session::ShellState;
 use crate::tool::here;
-use crate::toolbox::Inner;
+use crate::toolbox::ToolboxInner;
 
 /// A call as it was understood.
-pub(crate) struct Wanted {
+pub(crate) struct ResolvedCall {
     pub(crate) index: usize,
     /// The arguments as the model wrote them.
     pub(crate) asked: Arc<Arguments>,
@@ -29,7 +29,7 @@ pub(crate) struct Wanted {
     pub(crate) named: usize,
 }
 
-impl Wanted {
+impl ResolvedCall {
     pub(crate) fn executes(&self) -> bool {
         let executes = |intent: &Intent| matches!(intent, Intent::Execute(_));
         self.intents.iter().any(executes)
@@ -41,7 +41,7 @@ impl Wanted {
     }
 
     /// Where its command begins, in a session.
-    pub(crate) fn session(&self) -> Option<Arc<State>> {
+    pub(crate) fn session(&self) -> Option<Arc<ShellState>> {
         self.intents.iter().find_map(|intent| match intent {
             Intent::Execute(line) => line.session().cloned(),
             Intent::Read(_)
@@ -68,40 +68,40 @@ impl Wanted {
 }
 
 /// What came of the first look at the files.
-pub(crate) enum Begun {
+pub(crate) enum InlineOutcome {
     /// Nobody had to be asked and nobody waited for, so it was done as well.
     Closed(Box<CallResult>),
-    Judged(Wanted, Judgement),
+    Judged(ResolvedCall, Judgement),
 }
 
 /// A call that is understood, on its way to a thread that may wait for files.
-pub(crate) struct Begin {
-    pub(crate) inner: Arc<Inner>,
+pub(crate) struct ParsedCall {
+    pub(crate) inner: Arc<ToolboxInner>,
     pub(crate) index: usize,
     pub(crate) asked: Arc<Arguments>,
     pub(crate) args: Arc<Arguments>,
     pub(crate) hands: ToolContext,
-    pub(crate) open: Open,
+    pub(crate) open: PendingCall,
     /// Where the result may be until somebody has it.
     pub(crate) place: Option<ResultPermit>,
 }
 
 /// A call that was looked at, with what is needed to make it.
-pub(crate) struct Judged {
-    pub(crate) inner: Arc<Inner>,
-    pub(crate) wanted: Wanted,
+pub(crate) struct JudgedCall {
+    pub(crate) inner: Arc<ToolboxInner>,
+    pub(crate) wanted: ResolvedCall,
     pub(crate) judgement: Judgement,
     pub(crate) hands: ToolContext,
-    pub(crate) open: Open,
+    pub(crate) open: PendingCall,
     place: Option<ResultPermit>,
 }
 
-impl Begin {
+impl ParsedCall {
     /// Looks at what the call would touch, and has it judged.
-    pub(crate) fn judge(self) -> Result<Judged, CallFailure> {
+    pub(crate) fn judge(self) -> Result<JudgedCall, CallFailure> {
         let tool = self.inner.tool(self.index);
         let intents = tool
-            .decide(&self.args, &ReadOnlyContext { hands: &self.hands })
+            .intents(&self.args, &ReadOnlyContext { hands: &self.hands })
             .inspect_err(|failure| {
                 self.open.lock().trail.decision = DecisionRecord::not_reached(format!(
                     "the worker is not able to: {}",
@@ -111,7 +111,7 @@ impl Begin {
         let named = intents.len();
         let intents = self.inner.reach.all(intents);
         self.open.lock().trail.intents = intents.iter().map(ToString::to_string).collect();
-        let wanted = Wanted {
+        let wanted = ResolvedCall {
             index: self.index,
             asked: self.asked,
             args: self.args,
@@ -126,8 +126,9 @@ impl Begin {
         let mut judgement = self.inner.judge(tool.spec(), &wanted.intents);
         if judgement.verdict != Verdict::Block {
             let hands = self.hands.for_person(&self.inner.reach);
-            let doubts = tool.doubts(&wanted.args, &ReadOnlyContext { hands: &hands });
-            judgement = judgement.doubted(doubts);
+            let doubts =
+                tool.confirmation_reasons(&wanted.args, &ReadOnlyContext { hands: &hands });
+            judgement = judgement.with_confirmation(doubts);
         }
         self.open.lock().trail.decision = DecisionRecord {
             verdict: Some(judgement.verdict),
@@ -136,7 +137,7 @@ impl Begin {
             answer: None,
             by: None,
         };
-        Ok(Judged {
+        Ok(JudgedCall {
             inner: self.inner,
             wanted,
             judgement,
@@ -148,8 +149,8 @@ impl Begin {
 
     /// The same; and where that is all there is to it, the call is made and recorded in the same
     /// go: handing it over again would cost more than many a call.
-    pub(crate) fn go(self) -> Result<Begun, CallFailure> {
-        let Judged {
+    pub(crate) fn run_inline(self) -> Result<InlineOutcome, CallFailure> {
+        let JudgedCall {
             inner,
             wanted,
             judgement,
@@ -160,16 +161,16 @@ impl Begin {
         match judgement.verdict {
             Verdict::Allow if wanted.is_about_files() && inner.is_local(wanted.index) => {}
             Verdict::Allow | Verdict::Ask | Verdict::Block => {
-                return Ok(Begun::Judged(wanted, judgement));
+                return Ok(InlineOutcome::Judged(wanted, judgement));
             }
         }
         // Others that change the same path, and results that nobody has taken, are waited for where
         // waiting costs no thread.
-        let Ok(held) = inner.writing.try_hold(&wanted.intents) else {
-            return Ok(Begun::Judged(wanted, judgement));
+        let Ok(held) = inner.writing.try_lock(&wanted.intents) else {
+            return Ok(InlineOutcome::Judged(wanted, judgement));
         };
-        if place.is_some_and(|place| !place.try_enter()) {
-            return Ok(Begun::Judged(wanted, judgement));
+        if place.is_some_and(|place| !place.try_acquire()) {
+            return Ok(InlineOutcome::Judged(wanted, judgement));
         }
         hands.writing = held;
         hands.may_read(&inner.reach, &wanted.intents);
@@ -181,7 +182,7 @@ impl Begin {
         let mut open = open.lock();
         match open.is_closed() {
             true => Err(cancelled()),
-            false => Ok(Begun::Closed(Box::new(open.close(outcome)))),
+            false => Ok(InlineOutcome::Closed(Box::new(open.close(outcome)))),
         }
     }
 }

@@ -12,15 +12,15 @@ use crate::audit::{NoRecord, Recorder};
 use crate::call::Caller;
 use crate::gate::{Gate, SafeDefaults};
 use crate::hands::ToolContext;
-use crate::outputs::Outputs;
-use crate::reach::Reach;
+use crate::outputs::OutputStore;
+use crate::reach::MountAccess;
 use crate::redact::Redactor;
 use crate::runner::{CallRunner, LocalRunner};
 use crate::tool::Tool;
-use crate::toolbox::{Inner, Toolbox};
+use crate::toolbox::{Toolbox, ToolboxInner};
 use crate::tools;
-use crate::turn::Turn;
-use crate::writing::Writing;
+use crate::turn::TurnLimits;
+use crate::writing::PathLocks;
 
 /// Puts a [`Toolbox`] together.
 ///
@@ -38,7 +38,7 @@ pub struct ToolboxBuilder {
     redactor: Option<Arc<Redactor>>,
     runner: Option<Arc<dyn CallRunner>>,
     timeout: Option<Duration>,
-    turn: Turn,
+    turn: TurnLimits,
     answers: Arc<RunAnswers>,
     extra: Vec<Box<dyn Tool>>,
 }
@@ -67,7 +67,7 @@ impl ToolboxBuilder {
     /// Most characters of one result; what is longer keeps its beginning and its end, and
     /// `read_output` reads the rest.
     pub fn max_result_chars(mut self, chars: usize) -> Self {
-        self.hands.outputs = Arc::new(Outputs::new(chars));
+        self.hands.outputs = Arc::new(OutputStore::new(chars));
         self
     }
 
@@ -204,10 +204,10 @@ impl ToolboxBuilder {
         }
         let gate = self.gate.unwrap_or_else(|| Arc::new(SafeDefaults));
         let mut hands = self.hands;
-        let reach = Reach::new(&*gate, hands.files.take());
+        let reach = MountAccess::new(&*gate, hands.files.take());
         hands.may_read(&reach, &[]);
         Ok(Toolbox {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ToolboxInner {
                 tools: all,
                 hands,
                 reach,
@@ -221,7 +221,7 @@ impl ToolboxBuilder {
                 allowed_for_run: self.answers,
                 asking: tokio::sync::Mutex::new(()),
                 timeout: self.timeout,
-                writing: Writing::default(),
+                writing: PathLocks::default(),
                 turn: self.turn,
             }),
         })

@@ -135,14 +135,14 @@ impl CallRequest {
     }
 
     /// Where the result may be until somebody has it; see [`Room`](crate::ResultQuota).
-    pub fn within(mut self, place: ResultPermit) -> Self {
+    pub fn with_result_permit(mut self, place: ResultPermit) -> Self {
         self.place = Some(place);
         self
     }
 
     /// Who serves other calls while this one keeps the thread that it is made on; see
     /// [`BlockingHandoff`]. Otherwise each call that may wait for files has a thread of its own.
-    pub fn beside(mut self, stand_in: BlockingHandoff) -> Self {
+    pub fn with_blocking_handoff(mut self, stand_in: BlockingHandoff) -> Self {
         self.stand_in = Some(stand_in);
         self
     }

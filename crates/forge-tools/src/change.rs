@@ -19,12 +19,12 @@ pub struct FileChange {
     whole: bool,
     /// Whether the file is as it would be already.
     nothing: bool,
-    seen: Vec<(String, Seen)>,
+    seen: Vec<(String, ReviewedState)>,
 }
 
 /// A file as it was when somebody was shown what would become of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum ReviewedState {
     /// There was none.
     Missing,
     /// It had these bytes.
@@ -111,7 +111,7 @@ impl FileChange {
     }
 
     /// The same, of files that looked so.
-    pub(crate) fn of(mut self, path: &str, seen: Seen) -> Self {
+    pub(crate) fn of(mut self, path: &str, seen: ReviewedState) -> Self {
         self.seen.push((path.to_owned(), seen));
         self
     }
@@ -129,7 +129,7 @@ impl FileChange {
     }
 
     /// The files that were looked at for it.
-    pub(crate) fn seen(&self) -> &[(String, Seen)] {
+    pub(crate) fn seen(&self) -> &[(String, ReviewedState)] {
         &self.seen
     }
 

@@ -12,7 +12,7 @@
 //! from that, for rules that forbid.
 //!
 //! Where shells differ (`{a,b}`, `12>x`, `$'x'`), the reading that hides more holds, and what could
-//! start a command that is not seen is said to ([`CommandLine::hides_commands`]): lists of programs
+//! start a command that is not seen is said to ([`CommandLine::has_hidden_commands`]): lists of programs
 //! refuse it, and where a rule blocks something it is asked about whatever the approval mode.
 
 mod parser;
@@ -22,9 +22,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use parser::Parser;
-use started::Started;
+use started::NestedCommands;
 
-use crate::session::State;
+use crate::session::ShellState;
 
 /// Longest accepted line, in bytes.
 /// Programs that run the files they are handed, without the digits of a version.
@@ -54,11 +54,11 @@ pub struct CommandLine {
     text: String,
     segments: Vec<CommandSegment>,
     needs_shell: bool,
-    opaque: Option<&'static str>,
-    hides_commands: bool,
+    approval_reason: Option<&'static str>,
+    has_hidden_commands: bool,
     starts: Vec<CommandSegment>,
-    unseen: bool,
-    session: Option<Arc<State>>,
+    unparsed: bool,
+    session: Option<Arc<ShellState>>,
 }
 
 /// One command of a line.
@@ -70,12 +70,12 @@ pub struct CommandLine {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandSegment {
     words: Vec<String>,
-    reading: Reading,
+    reading: Certainty,
 }
 
 /// How sure it is that a command is started as its words say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Reading {
+enum Certainty {
     /// A program of its own.
     #[default]
     Program,
@@ -92,7 +92,7 @@ impl CommandSegment {
     /// Returns whether the words name a program of their own: not `rm x` for `/bin/rm x`, which is
     /// judged as it was written. Where no rule speaks about such a program, the default does.
     pub fn is_program(&self) -> bool {
-        self.reading == Reading::Program
+        self.reading == Certainty::Program
     }
 
     /// Whether a shell could make its program's name out of something else. `[`, `{` and `{}` are
@@ -114,24 +114,24 @@ impl CommandLine {
     ///
     /// What is wrong and at which character.
     pub fn parse(text: &str) -> Result<Self, LineError> {
-        let mut started = Started::default();
+        let mut started = NestedCommands::default();
         let mut line = CommandLine::parse_within(text, &mut started)?;
-        line.hides_commands |= line.opaque.is_some()
+        line.has_hidden_commands |= line.approval_reason.is_some()
             && (started.expanded
                 || line.segments.iter().any(CommandSegment::is_expanded)
                 || started.commands.iter().any(CommandSegment::is_expanded));
-        line.unseen = started.unseen;
+        line.unparsed = started.unparsed;
         line.starts = started.commands;
         Ok(line)
     }
 
     /// The same for a text in a line; what both start goes to one place.
-    fn parse_within(text: &str, started: &mut Started) -> Result<Self, LineError> {
+    fn parse_within(text: &str, started: &mut NestedCommands) -> Result<Self, LineError> {
         if text.len() > MAX_LINE_BYTES {
-            return Err(LineError::at(0, Fault::TooLong));
+            return Err(LineError::at(0, LineFault::TooLong));
         }
         if let Some(position) = text.chars().position(|c| c == '\0') {
-            return Err(LineError::at(position, Fault::Nul));
+            return Err(LineError::at(position, LineFault::Nul));
         }
         let line = Parser::new(text).run(text)?;
         for segment in &line.segments {
@@ -166,8 +166,8 @@ impl CommandLine {
     }
 
     /// Why no rule may approve this line in advance, if none may.
-    pub fn opaque(&self) -> Option<&'static str> {
-        if self.unseen {
+    pub fn approval_reason(&self) -> Option<&'static str> {
+        if self.unparsed {
             return Some("it hands on a command that cannot be taken apart");
         }
         // As with a variable in front of it.
@@ -179,14 +179,18 @@ impl CommandLine {
             return Some("commands before it set variables, which can change what it does");
         }
         // A plain command is executed as the words we see, whatever they contain.
-        if self.needs_shell { self.opaque } else { None }
+        if self.needs_shell {
+            self.approval_reason
+        } else {
+            None
+        }
     }
 
     /// Whether a command may be run that is none of the [segments](Self::segments) and none of
     /// [`starts`](Self::starts): a here-document, a program's name out of a variable, a text that
     /// shells read differently.
-    pub fn hides_commands(&self) -> bool {
-        self.unseen || self.needs_shell && self.hides_commands
+    pub fn has_hidden_commands(&self) -> bool {
+        self.unparsed || self.needs_shell && self.has_hidden_commands
     }
 
     /// The words that may name a file which is run: a program by its path, and whatever is handed
@@ -210,12 +214,12 @@ impl CommandLine {
 
     /// Where it begins, in a session.
     #[cfg(feature = "process")]
-    pub(crate) fn in_session(mut self, state: Arc<State>) -> Self {
+    pub(crate) fn in_session(mut self, state: Arc<ShellState>) -> Self {
         self.session = Some(state);
         self
     }
 
-    pub(crate) fn session(&self) -> Option<&Arc<State>> {
+    pub(crate) fn session(&self) -> Option<&Arc<ShellState>> {
         self.session.as_ref()
     }
 
@@ -240,11 +244,11 @@ impl fmt::Display for CommandLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineError {
     position: usize,
-    fault: Fault,
+    fault: LineFault,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum LineFault {
     Empty,
     TooLong,
     Nul,
@@ -256,13 +260,13 @@ enum Fault {
 }
 
 impl LineError {
-    fn at(position: usize, fault: Fault) -> Self {
+    fn at(position: usize, fault: LineFault) -> Self {
         LineError { position, fault }
     }
 
     /// There is no command; nothing is wrong otherwise.
     fn is_empty_line(self) -> bool {
-        self.fault == Fault::Empty
+        self.fault == LineFault::Empty
     }
 }
 
@@ -270,14 +274,16 @@ impl fmt::Display for LineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = self.position + 1;
         match self.fault {
-            Fault::Empty => f.write_str("the command is empty"),
-            Fault::TooLong => write!(f, "the command is longer than {MAX_LINE_BYTES} bytes"),
-            Fault::Nul => write!(f, "the command contains a NUL (character {place})"),
-            Fault::OpenQuote => write!(f, "a quote is not closed (character {place})"),
-            Fault::NoCommand => f.write_str("there are redirections and no command; `:` is one"),
-            Fault::TooDeep => write!(f, "commands are nested too deeply (character {place})"),
-            Fault::EmptySegment => write!(f, "an operator joins nothing (character {place})"),
-            Fault::TrailingBackslash => {
+            LineFault::Empty => f.write_str("the command is empty"),
+            LineFault::TooLong => write!(f, "the command is longer than {MAX_LINE_BYTES} bytes"),
+            LineFault::Nul => write!(f, "the command contains a NUL (character {place})"),
+            LineFault::OpenQuote => write!(f, "a quote is not closed (character {place})"),
+            LineFault::NoCommand => {
+                f.write_str("there are redirections and no command; `:` is one")
+            }
+            LineFault::TooDeep => write!(f, "commands are nested too deeply (character {place})"),
+            LineFault::EmptySegment => write!(f, "an operator joins nothing (character {place})"),
+            LineFault::TrailingBackslash => {
                 write!(f, "a backslash ends the command (character {place})")
             }
         }
@@ -478,7 +484,7 @@ mod tests {
                 .collect();
             assert_eq!(shown.join(" / "), *segments, "{line}");
             assert_eq!(parsed.argv().is_some(), *plain, "{line}");
-            assert_eq!(parsed.opaque().is_some(), *opaque, "{line}");
+            assert_eq!(parsed.approval_reason().is_some(), *opaque, "{line}");
         }
     }
 
@@ -547,8 +553,8 @@ mod tests {
             ("env -S '${A} b'", true),
         ] {
             let parsed = CommandLine::parse(line).unwrap();
-            assert_eq!(parsed.hides_commands(), hides, "{line}");
-            assert!(!hides || parsed.opaque().is_some(), "{line}");
+            assert_eq!(parsed.has_hidden_commands(), hides, "{line}");
+            assert!(!hides || parsed.approval_reason().is_some(), "{line}");
         }
     }
 
@@ -673,8 +679,8 @@ mod tests {
                 .map(|segment| segment.words().join(","))
                 .collect();
             assert_eq!(shown.join(" / "), *starts, "{line}");
-            assert_eq!(parsed.unseen, *unseen, "{line}");
-            assert!(!unseen || parsed.opaque().is_some(), "{line}");
+            assert_eq!(parsed.unparsed, *unseen, "{line}");
+            assert!(!unseen || parsed.approval_reason().is_some(), "{line}");
         }
     }
 
@@ -690,7 +696,7 @@ mod tests {
             "find -exec ".repeat(5_000),
         ] {
             match CommandLine::parse(&line) {
-                Ok(parsed) => assert!(parsed.opaque().is_some(), "{}", &line[..20]),
+                Ok(parsed) => assert!(parsed.approval_reason().is_some(), "{}", &line[..20]),
                 Err(error) => assert!(!error.to_string().is_empty()),
             }
         }
@@ -730,7 +736,7 @@ mod tests {
                 if let Some(argv) = parsed.argv() {
                     proptest::prop_assert!(!argv.is_empty());
                     // `.` alone reads what nobody sees.
-                    proptest::prop_assert!(parsed.opaque().is_none() || parsed.unseen);
+                    proptest::prop_assert!(parsed.approval_reason().is_none() || parsed.unparsed);
                 }
             }
         }

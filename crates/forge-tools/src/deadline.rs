@@ -24,7 +24,7 @@ pub(crate) async fn within<F: Future>(
         return Ok(work.await);
     };
     let mut work = pin!(work);
-    let mut alarm = Alarm { due, id: None };
+    let mut alarm = Deadline { due, id: None };
     poll_fn(|context| match work.as_mut().poll(context) {
         Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
         Poll::Pending => alarm.poll(context).map(|()| Err(Elapsed)),
@@ -32,12 +32,12 @@ pub(crate) async fn within<F: Future>(
     .await
 }
 
-struct Alarm {
+struct Deadline {
     due: Instant,
     id: Option<u64>,
 }
 
-impl Alarm {
+impl Deadline {
     fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
         if Instant::now() >= self.due {
             return Poll::Ready(());
@@ -64,7 +64,7 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for Deadline {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             clock().lock().by_time.remove(&(self.due, id));
@@ -73,7 +73,7 @@ impl Drop for Alarm {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct TimerQueue {
     by_time: BTreeMap<(Instant, u64), Waker>,
     next: u64,
     /// When the thread wakes by itself; none if it does not.
@@ -81,13 +81,13 @@ struct Waiting {
 }
 
 #[derive(Default)]
-struct Clock {
-    waiting: Mutex<Waiting>,
+struct TimerThread {
+    waiting: Mutex<TimerQueue>,
     changed: Condvar,
 }
 
-impl Clock {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl TimerThread {
+    fn lock(&self) -> MutexGuard<'_, TimerQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,10 +120,10 @@ impl Clock {
     }
 }
 
-fn clock() -> &'static Clock {
-    static CLOCK: OnceLock<Clock> = OnceLock::new();
+fn clock() -> &'static TimerThread {
+    static CLOCK: OnceLock<TimerThread> = OnceLock::new();
     static THREAD: OnceLock<bool> = OnceLock::new();
-    let clock = CLOCK.get_or_init(Clock::default);
+    let clock = CLOCK.get_or_init(TimerThread::default);
     // Where no thread can be had, calls end when they are done.
     THREAD.get_or_init(|| {
         std::thread::Builder::new()

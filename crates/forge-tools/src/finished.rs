@@ -6,15 +6,15 @@ use os_sandbox::Exit;
 use serde_json::{Value, json};
 
 use crate::audit::{EventKind, PolicyEvent};
-use crate::printed::Printed;
+use crate::printed::CapturedStream;
 
 /// What is known of a command after its end.
-pub(crate) struct Finished {
+pub(crate) struct CommandResult {
     pub(crate) exit: Exit,
     /// The limit that it ran into.
     pub(crate) exceeded: Option<String>,
-    pub(crate) stdout: Printed,
-    pub(crate) stderr: Printed,
+    pub(crate) stdout: CapturedStream,
+    pub(crate) stderr: CapturedStream,
     /// The settings by which output was cut.
     pub(crate) cut_by: Vec<&'static str>,
     /// What the model should know after a failure (F004-34..36); part of standard error.
@@ -28,7 +28,7 @@ pub(crate) struct Finished {
     pub(crate) session: Option<&'static str>,
 }
 
-impl Finished {
+impl CommandResult {
     pub(crate) fn facts(&self) -> Value {
         json!({
             "exit_code": self.exit.code(),

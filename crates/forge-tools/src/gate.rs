@@ -180,7 +180,7 @@ impl Judgement {
     }
 
     /// The same, and for these reasons a person has to agree as well; they come first.
-    pub(crate) fn doubted(mut self, doubts: Vec<VerdictReason>) -> Judgement {
+    pub(crate) fn with_confirmation(mut self, doubts: Vec<VerdictReason>) -> Judgement {
         for doubt in doubts.into_iter().rev() {
             let verdict = self.verdict.max(Verdict::Ask);
             self = self.because(verdict, doubt);

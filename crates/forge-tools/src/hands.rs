@@ -13,12 +13,12 @@ use file_sandbox::{
 };
 
 use crate::call::{CallFailure, FailureCode};
-use crate::change::{FileChange, Seen};
+use crate::change::{FileChange, ReviewedState};
 use crate::gate::Intent;
 #[cfg(feature = "process")]
 use crate::processes::Processes;
-use crate::reach::Reach;
-use crate::tree::Tree;
+use crate::reach::MountAccess;
+use crate::tree::TreeDigest;
 
 /// A file above this is not compared: its difference could not be shown.
 const MAX_PREVIEW_CHARS: u64 = 1024 * 1024;
@@ -55,7 +55,7 @@ fn there_already(path: &SandboxPath) -> CallFailure {
     failure
 }
 
-/// What [`Tool::decide`](crate::Tool::decide) may look at.
+/// What [`Tool::intents`](crate::Tool::intents) may look at.
 ///
 /// See the example of [`Tool`](crate::Tool), whose `decide` takes one:
 ///
@@ -91,7 +91,7 @@ impl ReadOnlyContext<'_> {
         let files = self.hands.files().ok()?;
         let path = self.hands.path(path).ok()?;
         // Before the look: what changes in between is then not what was seen.
-        let seen = Seen::Bytes(files.hash(&path).ok()?);
+        let seen = ReviewedState::Bytes(files.hash(&path).ok()?);
         let edited = files
             .edit(&path, replacements, options.preview(true))
             .ok()?;
@@ -115,10 +115,10 @@ impl ReadOnlyContext<'_> {
         let path = self.hands.path(path).ok()?;
         let (before, seen) = match files.exists(&path) {
             Ok(true) => match self.text(&path) {
-                Some((text, hash)) => (Some(text), Seen::Bytes(hash)),
+                Some((text, hash)) => (Some(text), ReviewedState::Bytes(hash)),
                 None => return Some(FileChange::unseen(path.as_str())),
             },
-            Ok(false) => (None, Seen::Missing),
+            Ok(false) => (None, ReviewedState::Missing),
             Err(_) => return None,
         };
         let after = after(before.as_deref().unwrap_or_default())?;
@@ -135,7 +135,7 @@ impl ReadOnlyContext<'_> {
         let change = self.change(path, |before| Some(format!("{before}{}", appended.added)))?;
         // Of the same file: else its line ends may be others than those that were looked at.
         let again = match change.seen() {
-            [(_, Seen::Bytes(hash))] => AppendOptions::new().preview(true).if_match(*hash),
+            [(_, ReviewedState::Bytes(hash))] => AppendOptions::new().preview(true).if_match(*hash),
             _ => AppendOptions::new().preview(true).create_new(true),
         };
         match files.append_text(&place, content, again) {
@@ -161,8 +161,8 @@ impl ReadOnlyContext<'_> {
         if let (Some((new, source)), Some((old, target))) = (self.text(from), self.text(to)) {
             return Some(
                 FileChange::new(to.as_str(), Some(old), new)
-                    .of(from.as_str(), Seen::Bytes(source))
-                    .of(to.as_str(), Seen::Bytes(target)),
+                    .of(from.as_str(), ReviewedState::Bytes(source))
+                    .of(to.as_str(), ReviewedState::Bytes(target)),
             );
         }
         let told = |path| {
@@ -179,8 +179,8 @@ impl ReadOnlyContext<'_> {
         };
         Some(
             FileChange::of_diff(to.as_str(), rows)
-                .of(from.as_str(), Seen::Bytes(source))
-                .of(to.as_str(), Seen::Bytes(target)),
+                .of(from.as_str(), ReviewedState::Bytes(source))
+                .of(to.as_str(), ReviewedState::Bytes(target)),
         )
     }
 
@@ -197,7 +197,7 @@ impl ReadOnlyContext<'_> {
         match self.text(path).filter(|_| stat.kind == EntryKind::File) {
             Some((text, hash)) if !text.is_empty() => {
                 let change = FileChange::removed(shown, Some(&text), "");
-                Some(change.of(shown, Seen::Bytes(hash)))
+                Some(change.of(shown, ReviewedState::Bytes(hash)))
             }
             Some(_) | None => match self.summary(path) {
                 Some((rows, seen)) => {
@@ -275,16 +275,16 @@ impl ReadOnlyContext<'_> {
     }
 
     /// A file or directory in a few rows, and by what it is known again.
-    fn summary(&self, path: &SandboxPath) -> Option<(String, Seen)> {
+    fn summary(&self, path: &SandboxPath) -> Option<(String, ReviewedState)> {
         let files = self.hands.files().ok()?;
         let stat = files.stat(path).ok()?;
         if stat.kind == EntryKind::Directory {
-            let tree = Tree::look(files, path)?;
-            return Some((tree.rows(), Seen::Tree(tree.hash)));
+            let tree = TreeDigest::look(files, path)?;
+            return Some((tree.rows(), ReviewedState::Tree(tree.hash)));
         }
         let hash = (stat.size <= MAX_HASHED_BYTES).then(|| files.hash(path).ok())??;
         let row = format!("({} bytes, SHA-256 {hash})", stat.size);
-        Some((row, Seen::Bytes(hash)))
+        Some((row, ReviewedState::Bytes(hash)))
     }
 
     /// A text that can be compared whole.
@@ -470,20 +470,20 @@ pub struct ToolContext {
     pub(crate) max_write_bytes: Option<u64>,
     pub(crate) caller: crate::call::Caller,
     /// Results that were too long to be shown whole.
-    pub(crate) outputs: std::sync::Arc<crate::outputs::Outputs>,
+    pub(crate) outputs: std::sync::Arc<crate::outputs::OutputStore>,
     /// Where the command begins that was judged, in a session.
-    pub(crate) session: Option<std::sync::Arc<crate::session::State>>,
+    pub(crate) session: Option<std::sync::Arc<crate::session::ShellState>>,
     /// Whether the worker has a tool to read them with.
     pub(crate) reads_outputs: bool,
     /// Takes secrets out of what a tool cuts by itself.
     pub(crate) redactor: std::sync::Arc<crate::redact::Redactor>,
     /// Keeps others from changing the same paths, as long as any copy of this is at work.
-    pub(crate) writing: Option<std::sync::Arc<crate::writing::Held>>,
+    pub(crate) writing: Option<std::sync::Arc<crate::writing::PathLockGuard>>,
     /// Set when nobody waits for the call any more.
     pub(crate) cancel: file_sandbox::CancellationToken,
     pub(crate) progress: Option<crate::progress::Progress>,
     /// Files as they were when a person was shown what would become of them.
-    pub(crate) seen: Vec<(String, Seen)>,
+    pub(crate) seen: Vec<(String, ReviewedState)>,
     /// The paths of this call, as they were understood when it was judged.
     paths: Arc<Mutex<Vec<(String, SandboxPath)>>>,
 }
@@ -507,13 +507,13 @@ impl ToolContext {
 
     /// Opens the mounts that these intents read, which were agreed to, and no others. This is the
     /// only thing that opens one: a tool that reads more than it says is refused by the files.
-    pub(crate) fn may_read(&mut self, reach: &Reach, intents: &[Intent]) {
+    pub(crate) fn may_read(&mut self, reach: &MountAccess, intents: &[Intent]) {
         self.files = reach.open_for(intents);
         self.whole = reach.whole().cloned();
     }
 
     /// The same for what a person is shown, who may see everything.
-    pub(crate) fn for_person(&self, reach: &Reach) -> Self {
+    pub(crate) fn for_person(&self, reach: &MountAccess) -> Self {
         ToolContext {
             files: reach.whole().cloned(),
             ..self.clone()
@@ -573,7 +573,7 @@ impl ToolContext {
     }
 
     /// The file at `path` as it was when a person agreed; none where nobody was shown it.
-    pub(crate) fn seen(&self, path: &SandboxPath) -> Option<Seen> {
+    pub(crate) fn seen(&self, path: &SandboxPath) -> Option<ReviewedState> {
         let found = self.seen.iter().find(|(seen, _)| seen == path.as_str());
         found.map(|(_, seen)| *seen)
     }
@@ -586,10 +586,12 @@ impl ToolContext {
     pub(crate) fn check_seen(&self, path: &SandboxPath) -> Result<(), CallFailure> {
         let same = match self.seen(path) {
             None => true,
-            Some(Seen::Missing) => !self.whole()?.exists(path)?,
-            Some(Seen::Bytes(hash)) => self.whole()?.hash(path).is_ok_and(|now| now == hash),
-            Some(Seen::Tree(hash)) => {
-                Tree::look(self.whole()?, path).is_some_and(|now| now.hash == hash)
+            Some(ReviewedState::Missing) => !self.whole()?.exists(path)?,
+            Some(ReviewedState::Bytes(hash)) => {
+                self.whole()?.hash(path).is_ok_and(|now| now == hash)
+            }
+            Some(ReviewedState::Tree(hash)) => {
+                TreeDigest::look(self.whole()?, path).is_some_and(|now| now.hash == hash)
             }
         };
         if same {

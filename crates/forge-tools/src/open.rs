@@ -5,44 +5,44 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::audit::DecisionRecord;
 use crate::call::{CallFailure, CallRequest, CallResult, FailureCode};
-use crate::outcome::{OpenCall, cancelled};
-use crate::toolbox::Inner;
+use crate::outcome::{CallRecordBuilder, cancelled};
+use crate::toolbox::ToolboxInner;
 
-pub(crate) struct Open {
-    call: Arc<Mutex<OpenCall>>,
+pub(crate) struct PendingCall {
+    call: Arc<Mutex<CallRecordBuilder>>,
     /// Whoever waits closes it when the waiting ends, however it ends.
     waits: bool,
 }
 
-impl Open {
-    pub(crate) fn new(inner: &Arc<Inner>, call: &CallRequest) -> Self {
-        Open {
-            call: Arc::new(Mutex::new(OpenCall::new(inner, call))),
+impl PendingCall {
+    pub(crate) fn new(inner: &Arc<ToolboxInner>, call: &CallRequest) -> Self {
+        PendingCall {
+            call: Arc::new(Mutex::new(CallRecordBuilder::new(inner, call))),
             waits: true,
         }
     }
 
     /// For the thread that works on it.
     pub(crate) fn share(&self) -> Self {
-        Open {
+        PendingCall {
             call: Arc::clone(&self.call),
             waits: false,
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, OpenCall> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, CallRecordBuilder> {
         self.call.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What somebody said who was asked.
-    pub(crate) fn answered(&self, answer: &'static str, by: String) {
+    pub(crate) fn record_answer(&self, answer: &'static str, by: String) {
         let decision = &mut self.lock().trail.decision;
         decision.answer = Some(answer);
         decision.by = Some(by);
     }
 
     /// It was to be asked about, and cannot be carried out.
-    pub(crate) fn not_asked(&self) {
+    pub(crate) fn record_not_asked(&self) {
         let why = "the call cannot be carried out, so nobody was asked";
         let decision = &mut self.lock().trail.decision;
         let runner = decision.runner.take();
@@ -53,7 +53,7 @@ impl Open {
     }
 
     /// Nothing came of it yet, and it is begun anew later: there is nothing to record.
-    pub(crate) fn forget(mut self) {
+    pub(crate) fn discard(mut self) {
         self.waits = false;
     }
 
@@ -76,7 +76,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         if self.waits {
             let mut call = self.lock();

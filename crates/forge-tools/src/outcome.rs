@@ -16,13 +16,13 @@ use crate::hex::hex;
 use crate::outputs::Truncation;
 use crate::redact::UnknownPlaceholder;
 use crate::spec::Spec;
-use crate::toolbox::Inner;
+use crate::toolbox::ToolboxInner;
 
 /// The tool that reads what was kept.
 pub(crate) const READ_OUTPUT: &str = "read_output";
 
 /// What is known of a call so far; kept even if it fails half-way.
-pub(crate) struct Trail {
+pub(crate) struct CallDetails {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
     pub(crate) intents: Vec<String>,
@@ -30,9 +30,9 @@ pub(crate) struct Trail {
 }
 
 /// A call under way. Records itself when it is closed.
-pub(crate) struct OpenCall {
-    inner: Arc<Inner>,
-    pub(crate) trail: Trail,
+pub(crate) struct CallRecordBuilder {
+    inner: Arc<ToolboxInner>,
+    pub(crate) trail: CallDetails,
     at_ms: u64,
     started: Instant,
     /// What the recorder called the decision, once it has been told.
@@ -46,11 +46,11 @@ pub(crate) struct OpenCall {
     closed: bool,
 }
 
-impl OpenCall {
-    pub(crate) fn new(inner: &Arc<Inner>, call: &CallRequest) -> Self {
-        OpenCall {
+impl CallRecordBuilder {
+    pub(crate) fn new(inner: &Arc<ToolboxInner>, call: &CallRequest) -> Self {
+        CallRecordBuilder {
             inner: Arc::clone(inner),
-            trail: Trail {
+            trail: CallDetails {
                 tool: call.tool.clone(),
                 arguments: Value::Null,
                 intents: Vec::new(),
@@ -142,7 +142,7 @@ impl OpenCall {
             artifacts: result.artifacts.clone(),
             events: result.events.clone(),
         };
-        self.inner.turn.gave(result.content.len());
+        self.inner.turn.count_bytes(result.content.len());
         match self.inner.recorder.record(&record) {
             Ok(()) => result,
             Err(_) if self.not_made => result,
@@ -152,9 +152,9 @@ impl OpenCall {
 }
 
 /// An outcome, and what of it is not shown.
-type Shown = (Result<Reply, CallFailure>, Option<Truncation>);
+type CutOutcome = (Result<Reply, CallFailure>, Option<Truncation>);
 
-impl Inner {
+impl ToolboxInner {
     /// Takes secrets out of everything that an outcome says, before it is cut: a half of a secret
     /// is not known as one.
     fn redact(&self, mut outcome: Result<Reply, CallFailure>) -> Result<Reply, CallFailure> {
@@ -206,7 +206,7 @@ impl Inner {
     }
 
     /// The same for what is kept of the call.
-    fn redact_trail(&self, trail: &mut Trail) {
+    fn redact_trail(&self, trail: &mut CallDetails) {
         let redactor = &self.redactor;
         redactor.redact_in_place(&mut trail.tool);
         redactor.redact_json(&mut trail.arguments);
@@ -228,7 +228,7 @@ impl Inner {
     }
 
     /// Cuts what is too long, and keeps the whole where the worker can read it.
-    fn cut(&self, mut outcome: Result<Reply, CallFailure>) -> Shown {
+    fn cut(&self, mut outcome: Result<Reply, CallFailure>) -> CutOutcome {
         let outputs = &self.hands.outputs;
         let readable = self.offers(READ_OUTPUT);
         let cut = match &mut outcome {
@@ -243,7 +243,7 @@ impl Inner {
 }
 
 fn finish(
-    (outcome, cut): Shown,
+    (outcome, cut): CutOutcome,
     tool: String,
     decision: DecisionRecord,
     started: Instant,

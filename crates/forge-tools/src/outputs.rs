@@ -46,31 +46,31 @@ pub struct Truncation {
 
 /// What is kept for one toolbox, and for those that follow it.
 #[derive(Debug)]
-pub(crate) struct Outputs {
+pub(crate) struct OutputStore {
     limit: usize,
-    kept: Mutex<Shelf>,
+    kept: Mutex<StoredOutputs>,
 }
 
 /// Shared by a toolbox and the one that takes its place.
-type Shelf = Arc<Mutex<VecDeque<Kept>>>;
+type StoredOutputs = Arc<Mutex<VecDeque<StoredOutput>>>;
 
 #[derive(Debug)]
-struct Kept {
+struct StoredOutput {
     id: String,
     text: Arc<str>,
     since: Instant,
 }
 
-impl Default for Outputs {
+impl Default for OutputStore {
     fn default() -> Self {
-        Outputs::new(MAX_RESULT_CHARS)
+        OutputStore::new(MAX_RESULT_CHARS)
     }
 }
 
-impl Outputs {
+impl OutputStore {
     /// A store for results above `limit` characters.
     pub(crate) fn new(limit: usize) -> Self {
-        Outputs {
+        OutputStore {
             // Below this, nothing but the note would be left.
             limit: limit.max(4 * NOTE_CHARS),
             kept: Mutex::default(),
@@ -80,12 +80,12 @@ impl Outputs {
     /// Goes on with what `earlier` keeps: a handle that was given out stays good, and calls that
     /// still end there keep for both.
     #[cfg(feature = "mcp")]
-    pub(crate) fn follow(&self, earlier: &Outputs) {
+    pub(crate) fn follow(&self, earlier: &OutputStore) {
         let shelf = earlier.shelf();
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = shelf;
     }
 
-    fn shelf(&self) -> Shelf {
+    fn shelf(&self) -> StoredOutputs {
         Arc::clone(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -124,7 +124,7 @@ impl Outputs {
                 None => break,
             }
         }
-        kept.push_back(Kept {
+        kept.push_back(StoredOutput {
             id: id.clone(),
             text: text.into(),
             since: now,
@@ -184,7 +184,7 @@ fn mark(facts: &mut Map<String, Value>, cut: &Truncation) {
     }
 }
 
-fn drop_old(kept: &mut VecDeque<Kept>, now: Instant) {
+fn drop_old(kept: &mut VecDeque<StoredOutput>, now: Instant) {
     while kept
         .front()
         .is_some_and(|oldest| now.saturating_duration_since(oldest.since) >= MAX_AGE)
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn both_ends_are_shown_in_whole_lines() {
-        let store = Outputs::new(800);
+        let store = OutputStore::new(800);
         let whole: String = (0..1000).map(|n| format!("line {n}\n")).collect();
         let mut text = whole.clone();
         let cut = store.cut(&mut text, None, true).unwrap();
@@ -348,12 +348,15 @@ mod tests {
         );
         assert_eq!(*store.get(&id).unwrap(), *whole);
         assert!(store.get("0123456789abcdef0123456789abcdef").is_none());
-        assert!(Outputs::new(800).get(&id).is_none(), "of another toolbox");
+        assert!(
+            OutputStore::new(800).get(&id).is_none(),
+            "of another toolbox"
+        );
     }
 
     #[test]
     fn what_is_kept_is_bounded_in_bytes_number_and_time() {
-        let store = Outputs::default();
+        let store = OutputStore::default();
         let now = Instant::now();
         let third = "x".repeat(MAX_KEPT_BYTES / 3);
         let ids: Vec<String> = (0..4).map(|_| store.keep(&third, now).unwrap()).collect();
@@ -376,7 +379,7 @@ mod tests {
             text in "(\\PC|\n){0,3000}",
             limit in 800_usize..2000,
         ) {
-            let store = Outputs::new(limit);
+            let store = OutputStore::new(limit);
             let mut shown = text.clone();
             let cut = store.cut(&mut shown, None, true);
             prop_assert!(shown.chars().count() <= limit);
@@ -404,7 +407,7 @@ mod tests {
         fn a_cut_structure_keeps_its_shape_and_is_short(
             long in 0_usize..20_000, items in 0_usize..2000, number in any::<i64>(),
         ) {
-            let store = Outputs::new(2000);
+            let store = OutputStore::new(2000);
             let whole = json!({
                 "exit_code": number,
                 "stdout": "o".repeat(long),

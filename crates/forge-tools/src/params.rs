@@ -199,19 +199,19 @@ impl Param {
 pub struct Params {
     fields: Vec<Param>,
     /// In place of the fields.
-    schema: Option<Schema>,
+    schema: Option<CheckedSchema>,
 }
 
 /// A JSON Schema, and who holds arguments against it.
 #[derive(Clone)]
-struct Schema {
+struct CheckedSchema {
     text: Value,
-    check: Arc<Check>,
+    check: Arc<ArgumentCheck>,
 }
 
-type Check = dyn Fn(&Value) -> Result<(), Vec<String>> + Send + Sync;
+type ArgumentCheck = dyn Fn(&Value) -> Result<(), Vec<String>> + Send + Sync;
 
-impl std::fmt::Debug for Schema {
+impl std::fmt::Debug for CheckedSchema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.text.fmt(f)
     }
@@ -247,7 +247,7 @@ impl Params {
     ) -> Self {
         Params {
             fields: Vec::new(),
-            schema: Some(Schema {
+            schema: Some(CheckedSchema {
                 text: schema,
                 check: Arc::new(check),
             }),

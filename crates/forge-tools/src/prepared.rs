@@ -7,40 +7,40 @@
 
 use std::sync::Arc;
 
-use crate::begin::{Judged, Wanted, joined};
+use crate::begin::{JudgedCall, ResolvedCall, joined};
 use crate::call::{CallFailure, CallRequest, CallResult};
 use crate::deadline::within;
 use crate::gate::{Intent, Verdict};
 use crate::hands::ToolContext;
-use crate::open::Open;
+use crate::open::PendingCall;
 use crate::toolbox::{CancelOnDrop, Toolbox};
 
 /// A call of a turn, on its way; see [`Toolbox::prepare`].
 pub struct PreparedCall {
     toolbox: Toolbox,
     call: CallRequest,
-    state: State,
+    state: PreparedState,
 }
 
-enum State {
+enum PreparedState {
     /// Nobody had to be asked yet.
     Whole,
     /// Somebody was asked and agreed, or it only calls a worker. Made from here.
-    Ready(Box<Ready>),
+    Ready(Box<ApprovedCall>),
     /// Somebody was asked, and that was that.
     Closed(Box<CallResult>),
 }
 
-struct Ready {
-    wanted: Wanted,
+struct ApprovedCall {
+    wanted: ResolvedCall,
     hands: ToolContext,
-    open: Open,
+    open: PendingCall,
 }
 
 /// What came of asking ahead.
-enum Ahead {
+enum AskAheadOutcome {
     Later,
-    Ready(Box<(Wanted, ToolContext)>),
+    Ready(Box<(ResolvedCall, ToolContext)>),
     Closed(Box<CallResult>),
 }
 
@@ -61,14 +61,14 @@ impl Toolbox {
     /// });
     /// ```
     pub async fn prepare(&self, calls: Vec<CallRequest>) -> Vec<PreparedCall> {
-        let most = self.inner.turn.most().unwrap_or(u64::MAX);
+        let most = self.inner.turn.max_calls().unwrap_or(u64::MAX);
         let mut before: Vec<Arc<[Intent]>> = Vec::new();
         let mut all = Vec::with_capacity(calls.len());
         for (index, call) in calls.into_iter().enumerate() {
             let over = u64::try_from(index).map_or(true, |index| index >= most);
             let state = match over {
                 // Refused at its turn: nobody is asked for nothing.
-                true => State::Whole,
+                true => PreparedState::Whole,
                 false => self.ahead(&call, &mut before).await,
             };
             all.push(PreparedCall {
@@ -80,22 +80,22 @@ impl Toolbox {
         all
     }
 
-    async fn ahead(&self, call: &CallRequest, before: &mut Vec<Arc<[Intent]>>) -> State {
-        let open = Open::new(&self.inner, call);
+    async fn ahead(&self, call: &CallRequest, before: &mut Vec<Arc<[Intent]>>) -> PreparedState {
+        let open = PendingCall::new(&self.inner, call);
         match self.ask_ahead(call, &open, before).await {
-            Ahead::Later => {
-                open.forget();
-                State::Whole
+            AskAheadOutcome::Later => {
+                open.discard();
+                PreparedState::Whole
             }
-            Ahead::Ready(ready) => {
+            AskAheadOutcome::Ready(ready) => {
                 let (wanted, hands) = *ready;
-                State::Ready(Box::new(Ready {
+                PreparedState::Ready(Box::new(ApprovedCall {
                     wanted,
                     hands,
                     open,
                 }))
             }
-            Ahead::Closed(result) => State::Closed(result),
+            AskAheadOutcome::Closed(result) => PreparedState::Closed(result),
         }
     }
 
@@ -104,39 +104,39 @@ impl Toolbox {
     async fn ask_ahead(
         &self,
         call: &CallRequest,
-        open: &Open,
+        open: &PendingCall,
         before: &mut Vec<Arc<[Intent]>>,
-    ) -> Ahead {
-        let Ok(begin) = self.understand(call, open).await else {
-            return Ahead::Later;
+    ) -> AskAheadOutcome {
+        let Ok(begin) = self.parse_call(call, open).await else {
+            return AskAheadOutcome::Later;
         };
         let judging = tokio::task::spawn_blocking(move || begin.judge());
         let Ok(judged) = within(self.inner.timeout, judging).await else {
-            return Ahead::Later;
+            return AskAheadOutcome::Later;
         };
-        let Ok(Judged {
+        let Ok(JudgedCall {
             wanted,
             judgement,
             mut hands,
             ..
         }) = joined(judged).flatten()
         else {
-            return Ahead::Later;
+            return AskAheadOutcome::Later;
         };
         let depends = depends(&wanted, before);
         before.push(Arc::clone(&wanted.intents));
         match judgement.verdict {
             Verdict::Allow if wanted.delegates() => {}
-            Verdict::Allow | Verdict::Block => return Ahead::Later,
-            Verdict::Ask if depends => return Ahead::Later,
+            Verdict::Allow | Verdict::Block => return AskAheadOutcome::Later,
+            Verdict::Ask if depends => return AskAheadOutcome::Later,
             Verdict::Ask => {
                 if self.check_capability(&wanted, &hands).await.is_err() {
-                    return Ahead::Later;
+                    return AskAheadOutcome::Later;
                 }
             }
         }
         let asked = async {
-            self.inner.turn.take()?;
+            self.inner.turn.count_call()?;
             if judgement.verdict == Verdict::Ask {
                 let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
                 hands.seen = self
@@ -146,8 +146,8 @@ impl Toolbox {
             Ok::<(), CallFailure>(())
         };
         match asked.await {
-            Ok(()) => Ahead::Ready(Box::new((wanted, hands))),
-            Err(failure) => Ahead::Closed(Box::new(open.lock().close(Err(failure)))),
+            Ok(()) => AskAheadOutcome::Ready(Box::new((wanted, hands))),
+            Err(failure) => AskAheadOutcome::Closed(Box::new(open.lock().close(Err(failure)))),
         }
     }
 }
@@ -156,10 +156,10 @@ impl PreparedCall {
     /// Makes the call, whatever comes of it.
     pub async fn make(self) -> CallResult {
         match self.state {
-            State::Whole => self.toolbox.call(self.call).await,
-            State::Closed(result) => *result,
-            State::Ready(ready) => {
-                let Ready {
+            PreparedState::Whole => self.toolbox.call(self.call).await,
+            PreparedState::Closed(result) => *result,
+            PreparedState::Ready(ready) => {
+                let ApprovedCall {
                     wanted,
                     hands,
                     open,
@@ -177,7 +177,7 @@ impl PreparedCall {
 
 /// Whether what a call would be asked about may be another thing once the calls before it
 /// are made.
-fn depends(wanted: &Wanted, before: &[Arc<[Intent]>]) -> bool {
+fn depends(wanted: &ResolvedCall, before: &[Arc<[Intent]>]) -> bool {
     let earlier = || before.iter().flat_map(|intents| intents.iter());
     let runs = |intent: &Intent| matches!(intent, Intent::Execute(_));
     if wanted.session().is_some() && earlier().any(runs) {

@@ -11,7 +11,7 @@ use crate::redact::Redactor;
 const MAX_WHOLE_BYTES: usize = 4 * 1024 * 1024;
 
 /// One stream of a command that has ended.
-pub(crate) struct Printed {
+pub(crate) struct CapturedStream {
     /// Within the limit.
     pub(crate) shown: String,
     /// Everything that was kept; none if that is what is shown.
@@ -22,7 +22,7 @@ pub(crate) struct Printed {
     pub(crate) dropped_bytes: u64,
 }
 
-impl Printed {
+impl CapturedStream {
     /// Where the stream goes while the command runs.
     pub(crate) fn capture(limit: usize) -> Captured {
         Captured::new(limit.max(MAX_WHOLE_BYTES))
@@ -30,14 +30,14 @@ impl Printed {
 
     /// Secrets go first: a half of one is not known as such.
     pub(crate) fn new(captured: &Captured, limit: usize, redactor: &Redactor) -> Self {
-        let (text, sources) = Sources::text(captured);
+        let (text, sources) = SourceMap::text(captured);
         let mut placeholders = Vec::new();
         let whole = redactor.redact_noting(&text, |shown, of| placeholders.push((shown, of)));
         let sources = sources.replaced(&text, placeholders);
         let total_bytes = captured.total_bytes();
         let dropped_bytes = captured.pieces().1.map_or(0, |gap| gap.bytes);
         if whole.len() <= limit {
-            return Printed {
+            return CapturedStream {
                 shown: whole.into_owned(),
                 whole: None,
                 total_bytes,
@@ -55,7 +55,7 @@ impl Printed {
             bytes: total_bytes.saturating_sub(first.bytes + last.bytes),
             lines: (captured.total_line_ends()).saturating_sub(first.lines + last.lines),
         };
-        Printed {
+        CapturedStream {
             shown: format!("{head}{}{tail}", gap.mark(head.as_bytes())),
             whole: Some(whole.into_owned()),
             total_bytes,
@@ -86,15 +86,15 @@ fn line_ends(text: &str) -> u64 {
 /// Parts of a text that stand for other bytes than their own, in order: placeholders, bytes that are
 /// no text, and the line that says what is missing.
 #[derive(Default)]
-struct Sources(Vec<(Range<usize>, Gap)>);
+struct SourceMap(Vec<(Range<usize>, Gap)>);
 
-impl Sources {
+impl SourceMap {
     /// What was kept, as text.
     fn text(captured: &Captured) -> (String, Self) {
         let (head, gap, tail) = captured.pieces();
-        let mut sources = Sources::default();
+        let mut sources = SourceMap::default();
         let mut text = String::with_capacity(head.len() + tail.len());
-        let add = |bytes: &[u8], text: &mut String, sources: &mut Sources| {
+        let add = |bytes: &[u8], text: &mut String, sources: &mut SourceMap| {
             for chunk in bytes.utf8_chunks() {
                 text.push_str(chunk.valid());
                 if !chunk.invalid().is_empty() {
@@ -135,7 +135,7 @@ impl Sources {
         for (new, old) in moved {
             replaced.push((new.clone(), self.count(text, old.clone())));
         }
-        Sources(replaced)
+        SourceMap(replaced)
     }
 
     /// What a part of the text stands for.
@@ -199,12 +199,12 @@ mod tests {
 
     use super::*;
 
-    fn printed(text: &str, limit: usize, redactor: &Redactor) -> Printed {
-        let mut captured = Printed::capture(limit);
+    fn printed(text: &str, limit: usize, redactor: &Redactor) -> CapturedStream {
+        let mut captured = CapturedStream::capture(limit);
         text.as_bytes()
             .chunks(7)
             .for_each(|part| captured.push(part));
-        Printed::new(&captured, limit, redactor)
+        CapturedStream::new(&captured, limit, redactor)
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
             }
             let mut captured = Captured::new(captured_limit);
             bytes.chunks(7).for_each(|part| captured.push(part));
-            let printed = Printed::new(&captured, limit, &redactor);
+            let printed = CapturedStream::new(&captured, limit, &redactor);
             prop_assert_eq!(printed.total_bytes, bytes.len() as u64);
             // What was printed again, but for U+FFFD, of which the bytes are not known any more.
             let restored = redactor.restore(&printed.shown).unwrap().into_owned();

@@ -9,8 +9,8 @@ use os_sandbox::{Plan, Policy};
 use crate::call::CallFailure;
 use crate::command_line::CommandLine;
 use crate::programs::{self, ProgramList};
-use crate::session::Session;
-use crate::starter::{CommandRunner, Local};
+use crate::session::ShellSession;
+use crate::starter::{CommandRunner, LocalCommandRunner};
 
 /// Longest time one command may take, whatever the call asks for.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -37,14 +37,14 @@ pub struct Processes {
     writable: Vec<String>,
     network: bool,
     programs: Vec<ProgramList>,
-    session: Option<Arc<Session>>,
+    session: Option<Arc<ShellSession>>,
 }
 
 impl Processes {
     /// Commands under `plan`, on this system.
     pub fn new(plan: Plan) -> Self {
         let policy = plan.policy().clone();
-        Processes::started_by(Local(plan), policy)
+        Processes::started_by(LocalCommandRunner(plan), policy)
     }
 
     /// Commands under `policy`, which `starter` keeps.
@@ -121,7 +121,7 @@ impl Processes {
         self
     }
 
-    pub(crate) fn current_session(&self) -> Option<&Session> {
+    pub(crate) fn current_session(&self) -> Option<&ShellSession> {
         self.session.as_deref()
     }
 

@@ -5,7 +5,7 @@
 //! A path is followed as the kernel follows it, link by link. One with `..` behind a name is in no
 //! list of what is allowed: where it leads can change with any directory on the way, and so is one
 //! through a link that a command may replace. A line that may start what is not seen at all
-//! ([`CommandLine::hides_commands`]) is refused as soon as there is a list.
+//! ([`CommandLine::has_hidden_commands`]) is refused as soon as there is a list.
 //!
 //! What an allowed program starts is looked at as far as the words of its command show it (`env rm`,
 //! `find -exec`, `sh -c 'rm x'`, the interpreter that a script names). What it does by itself, with a
@@ -60,7 +60,7 @@ pub struct ProgramList {
 }
 
 /// What a word leads to.
-struct Program<'w> {
+struct ResolvedProgram<'w> {
     word: &'w str,
     /// The names of the file and of every link on the way to it.
     names: Vec<String>,
@@ -97,7 +97,7 @@ impl ProgramList {
     ) -> Option<VerdictReason> {
         let allow_at = |list: &ProgramList| list.allow_at.clone().or_else(|| list.deny_at.clone());
         let first = lists.first()?;
-        if line.hides_commands() {
+        if line.has_hidden_commands() {
             let why = "it starts programs out of sight";
             return Some(refused(line.as_str(), why, "programs", allow_at(first)));
         }
@@ -137,7 +137,7 @@ impl ProgramList {
                 let why = "its program cannot be told beforehand";
                 return Some(refused(word, why, "programs", allow_at(first)));
             }
-            let program = Program::find(word, policy);
+            let program = ResolvedProgram::find(word, policy);
             if program.through_proc {
                 let why = "its program cannot be told beforehand";
                 return Some(refused(word, why, "programs", allow_at(first)));
@@ -192,7 +192,7 @@ fn refused(word: &str, why: &str, rule: &str, origin: Option<String>) -> Verdict
 }
 
 impl ProgramList {
-    fn denies(&self, program: &Program<'_>, policy: &Policy) -> bool {
+    fn denies(&self, program: &ResolvedProgram<'_>, policy: &Policy) -> bool {
         let own_name = program.names.first().map(String::as_str);
         let is_every_program = program.is_multi_call() && own_name == program.real_name();
         (is_every_program && !self.deny.is_empty())
@@ -202,7 +202,7 @@ impl ProgramList {
                     .iter()
                     .any(|one| one == entry || Path::new(one).file_name() == Some(entry.as_ref()));
                 let same_name = interpreter || program.names.iter().any(|name| name == entry);
-                let denied = Program::find(entry, policy);
+                let denied = ResolvedProgram::find(entry, policy);
                 let same_file = program.real.is_some()
                     && program.real == denied.real
                     && !program.is_multi_call();
@@ -211,14 +211,14 @@ impl ProgramList {
     }
 }
 
-impl<'w> Program<'w> {
-    fn find(word: &'w str, policy: &Policy) -> Program<'w> {
+impl<'w> ResolvedProgram<'w> {
+    fn find(word: &'w str, policy: &Policy) -> ResolvedProgram<'w> {
         let way = if word.contains('/') {
-            Some(Way::to(Path::new(word), policy))
+            Some(PathResolution::to(Path::new(word), policy))
         } else {
             let path = policy.environment().search_path();
             std::env::split_paths(&path)
-                .map(|dir| Way::to(&dir.join(word), policy))
+                .map(|dir| PathResolution::to(&dir.join(word), policy))
                 .find(|way| way.real.as_deref().is_some_and(Path::is_file))
         };
         let way = way.unwrap_or_default();
@@ -226,7 +226,7 @@ impl<'w> Program<'w> {
         names.extend(way.names);
         let interpreter = way.real.as_deref().map(interpreter).unwrap_or_default();
         let up = |part: Component<'_>| part == Component::ParentDir;
-        Program {
+        ResolvedProgram {
             word,
             names,
             first: way.first,
@@ -240,7 +240,7 @@ impl<'w> Program<'w> {
 
     /// Whether an entry of an allow list means this program.
     fn is(&self, entry: &str, in_shell: bool, policy: &Policy) -> bool {
-        let meant = Program::find(entry, policy);
+        let meant = ResolvedProgram::find(entry, policy);
         let from_start = |path: &str| Path::new("/work").join(path);
         let by_another_way = self.through_own && from_start(self.word) != from_start(entry);
         if self.climbs || by_another_way {
@@ -271,7 +271,7 @@ impl<'w> Program<'w> {
 
 /// How the kernel gets from a path that a command uses to a file.
 #[derive(Default)]
-struct Way {
+struct PathResolution {
     /// The last name, in its directory.
     first: Option<PathBuf>,
     /// The file in the end, if there is one.
@@ -282,10 +282,10 @@ struct Way {
     through_proc: bool,
 }
 
-impl Way {
+impl PathResolution {
     /// The working directory of a command is `/work`.
-    fn to(word: &Path, policy: &Policy) -> Way {
-        let mut way = Way::default();
+    fn to(word: &Path, policy: &Policy) -> PathResolution {
+        let mut way = PathResolution::default();
         let mut inside = PathBuf::from("/");
         let mut ahead = parts(&Path::new("/work").join(word));
         let mut links = 0;

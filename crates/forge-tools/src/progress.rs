@@ -19,11 +19,11 @@ const STEP_BYTES: u64 = 64 * 1024;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
-    shared: Arc<Shared>,
+    shared: Arc<ProgressCounter>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ProgressCounter {
     bytes: AtomicU64,
     stepped: Notify,
 }

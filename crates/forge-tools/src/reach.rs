@@ -11,7 +11,7 @@ use crate::gate::{Gate, Intent, MountVerdicts, Verdict};
 
 /// The files of a worker, and what holds in each mount.
 #[derive(Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct MountAccess {
     whole: Option<FileSandbox>,
     /// Without what may not be read, or not without asking.
     unasked: Option<FileSandbox>,
@@ -20,14 +20,14 @@ pub(crate) struct Reach {
     matters: bool,
 }
 
-impl Reach {
+impl MountAccess {
     pub(crate) fn new(gate: &dyn Gate, files: Option<FileSandbox>) -> Self {
         let mounts = files.as_ref().map(FileSandbox::mounts).unwrap_or_default();
         let said = |mount: &Mount| (mount.target().clone(), gate.mount(mount.target()));
         let mounts: Vec<_> = mounts.iter().map(said).collect();
         let matters = mounts.windows(2).any(|two| two[0].1 != two[1].1)
             || mounts.iter().any(|(_, said)| said.read != Verdict::Allow);
-        let mut reach = Reach {
+        let mut reach = MountAccess {
             whole: files,
             unasked: None,
             mounts,

@@ -57,7 +57,7 @@ pub struct Redactor {
     key: [u8; 32],
     /// Kind and value, exact.
     named: Vec<(String, Secret)>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SecretTable>,
 }
 
 /// A value that no `Debug` shows.
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Secret {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SecretTable {
     by_tag: HashMap<String, Secret>,
     bytes: usize,
 }
@@ -81,7 +81,7 @@ const AROUND: usize = 80;
 
 /// A secret in a text, for a person.
 #[cfg(feature = "git")]
-pub(crate) struct Around {
+pub(crate) struct SecretExcerpt {
     pub(crate) kind: String,
     /// Counted from one.
     pub(crate) line: usize,
@@ -166,17 +166,17 @@ impl Redactor {
     ///
     /// ```
     /// let redactor = forge_tools::Redactor::new([("DEPLOY_TOKEN", "tr0ub4dor&3")]);
-    /// assert_eq!(redactor.begun("it is tr0ub4"), 6);
-    /// assert_eq!(redactor.begun("it is tr0ub4 "), 0);
-    /// assert_eq!(redactor.begun("it is gh"), 2);
-    /// assert_eq!(redactor.begun("it is ghx"), 0);
+    /// assert_eq!(redactor.partial_match_len("it is tr0ub4"), 6);
+    /// assert_eq!(redactor.partial_match_len("it is tr0ub4 "), 0);
+    /// assert_eq!(redactor.partial_match_len("it is gh"), 2);
+    /// assert_eq!(redactor.partial_match_len("it is ghx"), 0);
     /// ```
-    pub fn begun(&self, text: &str) -> usize {
+    pub fn partial_match_len(&self, text: &str) -> usize {
         self.value_begun(text).max(self.key_begun(text))
     }
 
     fn key_begun(&self, text: &str) -> usize {
-        let begun = begun::begun(text);
+        let begun = begun::partial_match_len(text);
         let start = text.len() - begun;
         let found = match begun {
             0 => Vec::new(),
@@ -184,7 +184,7 @@ impl Redactor {
         };
         // The end of a key that is whole may look like the beginning of another.
         let whole = (found.iter()).find(|(_, at)| at.start < start && start < at.end);
-        whole.map_or(begun, |(_, at)| begun::begun(&text[at.end..]))
+        whole.map_or(begun, |(_, at)| begun::partial_match_len(&text[at.end..]))
     }
 
     fn value_begun(&self, text: &str) -> usize {
@@ -275,7 +275,7 @@ impl Redactor {
 
     /// The same, with what stands around each in its line.
     #[cfg(feature = "git")]
-    pub(crate) fn around(&self, text: &str) -> Vec<Around> {
+    pub(crate) fn around(&self, text: &str) -> Vec<SecretExcerpt> {
         let place = |(kind, at): (Cow<'_, str>, Range<usize>)| {
             let begin = text[..at.start].rfind('\n').map_or(0, |end| end + 1);
             let end = text[at.end..]
@@ -292,7 +292,7 @@ impl Redactor {
                 .filter(|byte| *byte == b'\n')
                 .count()
                 + 1;
-            Around {
+            SecretExcerpt {
                 shown: format!("{before}{OPEN}{kind}]{after}"),
                 kind: kind.into_owned(),
                 line,
@@ -418,13 +418,13 @@ mod tests {
         let redactor = Redactor::new([("A_TOKEN", value)]);
         for end in 0..=value.len() {
             let text = format!("so {}", &value[..end]);
-            let shown = &text[..text.len() - redactor.begun(&text)];
+            let shown = &text[..text.len() - redactor.partial_match_len(&text)];
             let shown = redactor.redact(shown);
             assert!(!shown.contains("cana"), "{shown}");
             assert_eq!(shown.contains(OPEN), end == value.len(), "{shown}");
         }
-        assert_eq!(redactor.begun("canary-4711-canary-4711"), 0);
-        assert_eq!(redactor.begun("canary-4711-canary, cana"), 4);
+        assert_eq!(redactor.partial_match_len("canary-4711-canary-4711"), 0);
+        assert_eq!(redactor.partial_match_len("canary-4711-canary, cana"), 4);
     }
 
     #[test]

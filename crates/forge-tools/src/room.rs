@@ -9,8 +9,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 ///
 /// ```
 /// use forge_tools::{CallRequest, ResultQuota};
-/// let room = ResultQuota::of(64);
-/// let call = CallRequest::new("read_file", serde_json::json!({"path": "/a"})).within(room.place());
+/// let room = ResultQuota::new(64);
+/// let call = CallRequest::new("read_file", serde_json::json!({"path": "/a"})).with_result_permit(room.permit());
 /// # let _ = call;
 /// ```
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct ResultQuota {
 
 impl ResultQuota {
     /// As many places as that.
-    pub fn of(places: usize) -> Self {
+    pub fn new(places: usize) -> Self {
         ResultQuota {
             places: Arc::new(Semaphore::new(places)),
         }
@@ -28,7 +28,7 @@ impl ResultQuota {
 
     /// For one call. The place is taken when the call begins to work, so none is taken by calls that
     /// wait for a person.
-    pub fn place(&self) -> ResultPermit {
+    pub fn permit(&self) -> ResultPermit {
         ResultPermit {
             places: Arc::clone(&self.places),
             taken: Arc::default(),
@@ -40,12 +40,12 @@ impl ResultQuota {
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
-/// let room = forge_tools::ResultQuota::of(1);
-/// let (first, second) = (room.place(), room.place());
-/// rt.block_on(first.enter());
+/// let room = forge_tools::ResultQuota::new(1);
+/// let (first, second) = (room.permit(), room.permit());
+/// rt.block_on(first.acquire());
 /// drop(first);
 /// // Otherwise this would wait.
-/// rt.block_on(second.enter());
+/// rt.block_on(second.acquire());
 /// ```
 #[derive(Debug, Clone)]
 pub struct ResultPermit {
@@ -55,7 +55,7 @@ pub struct ResultPermit {
 
 impl ResultPermit {
     /// Takes one if there is one now.
-    pub(crate) fn try_enter(&self) -> bool {
+    pub(crate) fn try_acquire(&self) -> bool {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             return false;
         };
@@ -64,7 +64,7 @@ impl ResultPermit {
     }
 
     /// Waits until there is one.
-    pub async fn enter(&self) {
+    pub async fn acquire(&self) {
         // An error: somebody has closed the room, and then nothing is bounded any more. Nobody does.
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = place;

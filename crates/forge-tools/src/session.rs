@@ -23,7 +23,7 @@ const GONE: &str = "\0!\0";
 
 /// Where the next command begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct ShellState {
     /// Absolute, or from where commands begin otherwise (`./sub`).
     directory: Option<String>,
     /// None: taken away.
@@ -32,20 +32,20 @@ pub(crate) struct State {
 
 /// The state of one worker.
 #[derive(Debug, Default)]
-pub(crate) struct Session(Mutex<Arc<State>>);
+pub(crate) struct ShellSession(Mutex<Arc<ShellState>>);
 
-impl Session {
-    pub(crate) fn state(&self) -> Arc<State> {
+impl ShellSession {
+    pub(crate) fn state(&self) -> Arc<ShellState> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Of calls side by side, the one that ends last leaves its state.
-    pub(crate) fn set(&self, state: State) {
+    pub(crate) fn set(&self, state: ShellState) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
     }
 }
 
-impl State {
+impl ShellState {
     /// Whether commands mean something else than in the beginning because of a variable.
     pub(crate) fn has_variables(&self) -> bool {
         !self.variables.is_empty()
@@ -90,8 +90,8 @@ impl State {
 
     /// The state that these arguments describe; none if they describe none.
     #[cfg(feature = "node")]
-    pub(crate) fn of(arguments: &[String]) -> Option<State> {
-        let mut state = State::default();
+    pub(crate) fn of(arguments: &[String]) -> Option<ShellState> {
+        let mut state = ShellState::default();
         for argument in arguments {
             match argument.split_at_checked(1)? {
                 ("@", path) => state.directory = Some(path.to_owned()),
@@ -111,13 +111,13 @@ impl State {
     }
 
     /// The state after a command, from what the script said; in words why there is none.
-    pub(crate) fn after(&self, said: &[u8]) -> Result<State, &'static str> {
+    pub(crate) fn after(&self, said: &[u8]) -> Result<ShellState, &'static str> {
         let Ok(said) = std::str::from_utf8(said) else {
             return Err("a name or a value is not text");
         };
         let start = said.split('\0').next().unwrap_or_default();
         if said.ends_with(GONE) {
-            return Ok(State {
+            return Ok(ShellState {
                 directory: None,
                 variables: self.variables.clone(),
             });
@@ -131,7 +131,7 @@ impl State {
         let before = before.strip_prefix(start).unwrap_or_default();
         let (directory, after) = after.split_once('\0').unwrap_or((after, ""));
         let (before, after) = (variables(before), variables(after));
-        let mut state = State {
+        let mut state = ShellState {
             directory: from_start(start.trim_end_matches('\n'), directory),
             variables: self.variables.clone(),
         };
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_changed_is_kept() {
-        let first = State::default()
+        let first = ShellState::default()
             .after(&said(
                 "/work",
                 "A=1\0B=2\0",
@@ -243,7 +243,7 @@ mod tests {
             .unwrap();
         assert_eq!(second.arguments(), ["@/data", "-A", "+B=3", "-C"]);
         #[cfg(feature = "node")]
-        assert_eq!(State::of(&second.arguments()), Some(second.clone()));
+        assert_eq!(ShellState::of(&second.arguments()), Some(second.clone()));
         let back = second.after(&said("/w", "B=3\0", "/w", "B=3\0")).unwrap();
         assert_eq!(back.arguments(), ["-A", "+B=3", "-C"]);
         assert_eq!(back.describe(), "\n  without A\n  with B=3\n  without C");
@@ -253,13 +253,13 @@ mod tests {
     fn what_is_not_whole_changes_nothing() {
         let whole = said("/work", "A=1\0", "/x", "A=2\0");
         for end in 0..whole.len() - 1 {
-            assert!(State::default().after(&whole[..end]).is_err(), "{end}");
+            assert!(ShellState::default().after(&whole[..end]).is_err(), "{end}");
         }
-        assert!(State::default().after(b"\xff\0=\0=\0").is_err());
+        assert!(ShellState::default().after(b"\xff\0=\0=\0").is_err());
         let long = "x".repeat(MAX_BYTES);
         let much = said("/", "", "/", &format!("A={long}\0"));
         assert_eq!(
-            State::default().after(&much),
+            ShellState::default().after(&much),
             Err("there is too much of it")
         );
     }
@@ -267,7 +267,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn nothing_that_is_said_panics(said in "(\0|=|!|\n|/|[a-c]){0,60}") {
-            let _either = State::default().after(said.as_bytes());
+            let _either = ShellState::default().after(said.as_bytes());
         }
     }
 }

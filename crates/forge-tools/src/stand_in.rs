@@ -28,25 +28,25 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// ```
 #[derive(Debug, Clone)]
 pub struct BlockingHandoff {
-    post: Arc<Post>,
+    post: Arc<HandoffGuard>,
 }
 
 /// Ends the standing by.
 #[derive(Debug)]
-struct Post {
-    shared: Arc<Shared>,
+struct HandoffGuard {
+    shared: Arc<HandoffShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct HandoffShared {
     runtime: Handle,
-    state: Mutex<State>,
+    state: Mutex<HandoffState>,
     /// Work has begun while nobody looked, or nobody need stand by any more.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HandoffState {
     /// A thread was asked to stand by for the first time.
     called: bool,
     /// A thread stands by.
@@ -62,8 +62,8 @@ struct State {
 
 /// Leave to wait for files on the thread that serves, until this is gone.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    shared: Arc<Shared>,
+pub(crate) struct BlockingPermit {
+    shared: Arc<HandoffShared>,
 }
 
 impl BlockingHandoff {
@@ -79,18 +79,18 @@ impl BlockingHandoff {
         if !is_one_of_several {
             return None;
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(HandoffShared {
             runtime,
             state: Mutex::default(),
             changed: Condvar::new(),
         });
         Some(BlockingHandoff {
-            post: Arc::new(Post { shared }),
+            post: Arc::new(HandoffGuard { shared }),
         })
     }
 
     /// None while nobody stands by, or other work is being done already.
-    pub(crate) fn seat(&self) -> Option<Seat> {
+    pub(crate) fn permit(&self) -> Option<BlockingPermit> {
         let shared = &self.post.shared;
         let mut state = shared.lock();
         if !state.called {
@@ -109,20 +109,20 @@ impl BlockingHandoff {
         if sleeps {
             shared.changed.notify_one();
         }
-        Some(Seat {
+        Some(BlockingPermit {
             shared: Arc::clone(shared),
         })
     }
 }
 
-impl Drop for Post {
+impl Drop for HandoffGuard {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.changed.notify_one();
     }
 }
 
-impl Drop for Seat {
+impl Drop for BlockingPermit {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.works = false;
@@ -134,8 +134,8 @@ impl Drop for Seat {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl HandoffShared {
+    fn lock(&self) -> MutexGuard<'_, HandoffState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

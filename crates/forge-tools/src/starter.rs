@@ -115,14 +115,14 @@ impl CommandSpec {
 /// What a command reads.
 ///
 /// ```
-/// assert_ne!(forge_tools::CommandStdin::Nothing, forge_tools::CommandStdin::Said);
+/// assert_ne!(forge_tools::CommandStdin::Nothing, forge_tools::CommandStdin::StatusSocket);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandStdin {
     /// Nothing.
     Nothing,
     /// Its descriptor 0 is one end of a socket, and what it writes there is [`ExitReport::said`].
-    Said,
+    StatusSocket,
 }
 
 /// What a command came to.
@@ -161,9 +161,9 @@ impl ExitReport {
 
 /// Under a plan, in this process.
 #[derive(Debug, Clone)]
-pub(crate) struct Local(pub(crate) Plan);
+pub(crate) struct LocalCommandRunner(pub(crate) Plan);
 
-impl CommandRunner for Local {
+impl CommandRunner for LocalCommandRunner {
     fn place(&self) -> &'static str {
         if self.is_confined() { "os" } else { "local" }
     }
@@ -176,22 +176,26 @@ impl CommandRunner for Local {
         let input = start.input;
         let (listener, stdin) = match input {
             CommandStdin::Nothing => (None, Stdio::Null),
-            CommandStdin::Said => {
+            CommandStdin::StatusSocket => {
                 let (listener, stdin) = listen().map_err(|_| unheard())?;
                 (Some(listener), stdin)
             }
         };
         let started = self.spawn(start, stdin)?;
-        Ok(Box::new(Running {
+        Ok(Box::new(LocalProcess {
             listener,
             ..started
         }))
     }
 }
 
-impl Local {
+impl LocalCommandRunner {
     /// The same with any input.
-    pub(crate) fn spawn(&self, start: CommandSpec, stdin: Stdio) -> Result<Running, CallFailure> {
+    pub(crate) fn spawn(
+        &self,
+        start: CommandSpec,
+        stdin: Stdio,
+    ) -> Result<LocalProcess, CallFailure> {
         let mut command = Command::new(&self.0, &start.program)
             .args(start.args)
             .stdin(stdin)
@@ -205,7 +209,7 @@ impl Local {
         }
         let program = start.program;
         let child = command.spawn().map_err(|error| refused(&program, &error))?;
-        Ok(Running {
+        Ok(LocalProcess {
             child,
             listener: None,
             program,
@@ -232,13 +236,13 @@ pub fn describe_exceeded(limit: &Exceeded) -> String {
 }
 
 /// A child of this process.
-pub(crate) struct Running {
+pub(crate) struct LocalProcess {
     pub(crate) child: Child,
-    listener: Option<Listener>,
+    listener: Option<StatusListener>,
     program: String,
 }
 
-impl RunningCommand for Running {
+impl RunningCommand for LocalProcess {
     fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, CallFailure> {
         let killer = self.child.killer();
         let killer = killer.map_err(|error| refused(&self.program, &error))?;
@@ -252,7 +256,7 @@ impl RunningCommand for Running {
         let exit = self.child.wait_streaming(sink);
         let exit = exit.map_err(|error| refused(&self.program, &error))?;
         // Everything that could say more has ended.
-        let said = self.listener.map(Listener::said).unwrap_or_default();
+        let said = self.listener.map(StatusListener::said).unwrap_or_default();
         let quarantined = self.child.quarantined().iter();
         Ok(ExitReport {
             exit,
@@ -268,12 +272,12 @@ impl RunningCommand for Running {
 }
 
 /// Where a command in a session says how it ended.
-struct Listener {
+struct StatusListener {
     ours: UnixStream,
     reader: JoinHandle<Vec<u8>>,
 }
 
-fn listen() -> io::Result<(Listener, Stdio)> {
+fn listen() -> io::Result<(StatusListener, Stdio)> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut from = ours.try_clone()?;
     let reader = std::thread::Builder::new().spawn(move || {
@@ -285,10 +289,13 @@ fn listen() -> io::Result<(Listener, Stdio)> {
         let _rest = io::copy(&mut from, &mut io::sink());
         said
     })?;
-    Ok((Listener { ours, reader }, OwnedFd::from(theirs).into()))
+    Ok((
+        StatusListener { ours, reader },
+        OwnedFd::from(theirs).into(),
+    ))
 }
 
-impl Listener {
+impl StatusListener {
     /// Everything that was said, once nobody is left to say more.
     fn said(self) -> Vec<u8> {
         let _closed = self.ours.shutdown(Shutdown::Both);

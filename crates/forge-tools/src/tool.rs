@@ -28,7 +28,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///     fn spec(&self) -> &Spec {
 ///         &self.0
 ///     }
-///     fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+///     fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
 ///         Ok(Vec::new())
 ///     }
 ///     fn run<'a>(&'a self, _: Arguments, _: ToolContext) -> BoxFuture<'a, Result<Reply, CallFailure>> {
@@ -61,7 +61,7 @@ pub trait Tool: Send + Sync + 'static {
     ///
     /// When the worker is not able to do it at all: no approval can change that, so
     /// nobody is asked.
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -71,7 +71,11 @@ pub trait Tool: Send + Sync + 'static {
     /// nothing. It is an *ask* that no preference answers (see
     /// [`Judgement::only_a_person`](crate::Judgement)). May read what the call would touch, and
     /// blocks.
-    fn doubts(&self, _args: &Arguments, _view: &ReadOnlyContext<'_>) -> Vec<VerdictReason> {
+    fn confirmation_reasons(
+        &self,
+        _args: &Arguments,
+        _view: &ReadOnlyContext<'_>,
+    ) -> Vec<VerdictReason> {
         Vec::new()
     }
 

@@ -12,24 +12,24 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::approval::Approver;
 use crate::asking::RunAnswers;
 use crate::audit::{DecisionRecord, Recorder};
-use crate::begin::{Begin, Begun, Wanted, joined};
+use crate::begin::{InlineOutcome, ParsedCall, ResolvedCall, joined};
 use crate::builder::ToolboxBuilder;
 use crate::call::{CallFailure, CallRequest, CallResult, Caller, FailureCode, Reply};
-use crate::change::Seen;
+use crate::change::ReviewedState;
 use crate::deadline::{Elapsed, within};
 use crate::gate::{Gate, GateRequest, Intent, Judgement, Verdict};
 use crate::hands::{ReadOnlyContext, ToolContext};
-use crate::open::Open;
-use crate::outcome::{READ_OUTPUT, Trail, blocked, not_in_time, placeholder_unknown};
+use crate::open::PendingCall;
+use crate::outcome::{CallDetails, READ_OUTPUT, blocked, not_in_time, placeholder_unknown};
 use crate::params::{ArgumentError, Arguments, nearest};
-use crate::reach::Reach;
+use crate::reach::MountAccess;
 use crate::redact::Redactor;
 use crate::runner::{CallRunner, LOCAL};
 use crate::spec::Spec;
 use crate::stand_in::BlockingHandoff;
 use crate::tool::Tool;
-use crate::turn::Turn;
-use crate::writing::Writing;
+use crate::turn::TurnLimits;
+use crate::writing::PathLocks;
 
 /// A worker's tools, and everything they may touch.
 ///
@@ -43,13 +43,13 @@ use crate::writing::Writing;
 /// ```
 #[derive(Clone)]
 pub struct Toolbox {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<ToolboxInner>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct ToolboxInner {
     pub(crate) tools: Vec<Box<dyn Tool>>,
     pub(crate) hands: ToolContext,
-    pub(crate) reach: Reach,
+    pub(crate) reach: MountAccess,
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) recorder: Arc<dyn Recorder>,
@@ -61,8 +61,8 @@ pub(crate) struct Inner {
     pub(crate) asking: tokio::sync::Mutex<()>,
     /// How long looking at files, and a call that is neither a command nor a worker, may take.
     pub(crate) timeout: Option<Duration>,
-    pub(crate) writing: Writing,
-    pub(crate) turn: Turn,
+    pub(crate) writing: PathLocks,
+    pub(crate) turn: TurnLimits,
 }
 
 /// Most commands at once in this process. Each holds a thread, and of the same threads there are
@@ -98,7 +98,7 @@ async fn command_slot(spec: &Spec) -> Result<SemaphorePermit<'static>, CallFailu
     }
 }
 
-impl Inner {
+impl ToolboxInner {
     pub(crate) fn tool(&self, index: usize) -> &dyn Tool {
         &*self.tools[index]
     }
@@ -222,8 +222,8 @@ impl Toolbox {
     /// Makes one call, whatever comes of it. A call that is dropped half-way leaves a
     /// record as well.
     pub async fn call(&self, call: CallRequest) -> CallResult {
-        let open = Open::new(&self.inner, &call);
-        match self.walk(&call, &open).await {
+        let open = PendingCall::new(&self.inner, &call);
+        match self.execute(&call, &open).await {
             Ok(result) => result,
             Err(failure) => open.lock().close(Err(failure)),
         }
@@ -240,10 +240,14 @@ impl Toolbox {
     }
 
     /// The result, recorded; a failure is still to be.
-    async fn walk(&self, call: &CallRequest, open: &Open) -> Result<CallResult, CallFailure> {
-        let begun = self.inner.turn.take();
+    async fn execute(
+        &self,
+        call: &CallRequest,
+        open: &PendingCall,
+    ) -> Result<CallResult, CallFailure> {
+        let begun = self.inner.turn.count_call();
         let begin = match begun {
-            Ok(()) => self.understand(call, open).await,
+            Ok(()) => self.parse_call(call, open).await,
             Err(over) => Err(over),
         };
         let begin = begin.inspect_err(|_| {
@@ -257,13 +261,13 @@ impl Toolbox {
         let spec = self.inner.tool(index).spec();
         // Tells the work that nobody waits for it any more.
         let stop = CancelOnDrop(hands.cancel.clone());
-        let mut working = match call.stand_in.as_ref().and_then(BlockingHandoff::seat) {
+        let mut working = match call.stand_in.as_ref().and_then(BlockingHandoff::permit) {
             Some(seat) => tokio::spawn(async move {
-                let begun = begin.go();
+                let begun = begin.run_inline();
                 drop(seat);
                 begun
             }),
-            None => tokio::task::spawn_blocking(move || begin.go()),
+            None => tokio::task::spawn_blocking(move || begin.run_inline()),
         };
         let begun = match within(self.inner.timeout, &mut working).await {
             Ok(begun) => joined(begun)?,
@@ -274,12 +278,12 @@ impl Toolbox {
             },
         };
         let (wanted, judgement) = match begun? {
-            Begun::Closed(result) => return Ok(*result),
-            Begun::Judged(wanted, judgement) => (wanted, judgement),
+            InlineOutcome::Closed(result) => return Ok(*result),
+            InlineOutcome::Judged(wanted, judgement) => (wanted, judgement),
         };
         let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
         hands.seen = self
-            .decide(&wanted, judgement, &hands, &**approver, open)
+            .ask_or_refuse(&wanted, judgement, &hands, &**approver, open)
             .await?;
         let result = self.make(wanted, hands, call, open).await?;
         drop(stop);
@@ -289,10 +293,10 @@ impl Toolbox {
     /// Makes a call that nothing stands in the way of any more.
     pub(crate) async fn make(
         &self,
-        wanted: Wanted,
+        wanted: ResolvedCall,
         hands: ToolContext,
         call: &CallRequest,
-        open: &Open,
+        open: &PendingCall,
     ) -> Result<CallResult, CallFailure> {
         open.lock().decided()?;
         let reply = self.run(wanted, hands, call).await?;
@@ -300,11 +304,11 @@ impl Toolbox {
     }
 
     /// Finds the tool of a call and checks the arguments: whatever needs no look at a file.
-    pub(crate) async fn understand(
+    pub(crate) async fn parse_call(
         &self,
         call: &CallRequest,
-        open: &Open,
-    ) -> Result<Begin, CallFailure> {
+        open: &PendingCall,
+    ) -> Result<ParsedCall, CallFailure> {
         let index = self.find(&call.tool, &mut open.lock().trail)?;
         let spec = self.inner.tool(index).spec();
         open.lock().trail.tool = spec.name.clone();
@@ -330,7 +334,7 @@ impl Toolbox {
         hands.progress = call.progress.clone();
         hands.reads_outputs = self.inner.offers(READ_OUTPUT);
         hands.redactor = Arc::clone(&self.inner.redactor);
-        Ok(Begin {
+        Ok(ParsedCall {
             inner: Arc::clone(&self.inner),
             index,
             asked,
@@ -363,7 +367,7 @@ impl Toolbox {
 
     async fn run(
         &self,
-        wanted: Wanted,
+        wanted: ResolvedCall,
         mut hands: ToolContext,
         call: &CallRequest,
     ) -> Result<Reply, CallFailure> {
@@ -378,12 +382,12 @@ impl Toolbox {
             false => None,
         };
         if let Some(place) = &call.place {
-            place.enter().await;
+            place.acquire().await;
         }
         let work = async {
             hands.may_read(&self.inner.reach, &wanted.intents);
             hands.session = wanted.session();
-            hands.writing = self.inner.writing.hold(&wanted.intents).await;
+            hands.writing = self.inner.writing.lock(&wanted.intents).await;
             let args = Arc::unwrap_or_clone(wanted.args);
             self.inner.runner.run(tool, args, hands).await
         };
@@ -393,9 +397,9 @@ impl Toolbox {
     }
 
     /// Looks at files for a call, off the threads that serve the others.
-    pub(crate) async fn look<T: Send + 'static>(
+    pub(crate) async fn spawn_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner) -> T + Send + 'static,
+        work: impl FnOnce(&ToolboxInner) -> T + Send + 'static,
     ) -> Result<T, CallFailure> {
         let inner = Arc::clone(&self.inner);
         let looking = tokio::task::spawn_blocking(move || work(&inner));
@@ -408,7 +412,7 @@ impl Toolbox {
         }
     }
 
-    fn find(&self, name: &str, trail: &mut Trail) -> Result<usize, CallFailure> {
+    fn find(&self, name: &str, trail: &mut CallDetails) -> Result<usize, CallFailure> {
         if let Some(index) = self.inner.tools.iter().position(|tool| {
             let spec = tool.spec();
             spec.answers_to(name) && self.inner.gate.offers(&spec.name)
@@ -431,14 +435,14 @@ impl Toolbox {
 
     /// What is asked of a person, or refused. The files as a person has seen them, where one was
     /// asked.
-    async fn decide(
+    async fn ask_or_refuse(
         &self,
-        wanted: &Wanted,
+        wanted: &ResolvedCall,
         judgement: Judgement,
         hands: &ToolContext,
         approver: &dyn Approver,
-        open: &Open,
-    ) -> Result<Vec<(String, Seen)>, CallFailure> {
+        open: &PendingCall,
+    ) -> Result<Vec<(String, ReviewedState)>, CallFailure> {
         match judgement.verdict {
             // Nothing to be decided: doing it checks the capability by itself, in the
             // same step as the opening.
@@ -451,7 +455,7 @@ impl Toolbox {
             }
             Verdict::Ask => {
                 let able = self.check_capability(wanted, hands).await;
-                able.inspect_err(|_| open.not_asked())?;
+                able.inspect_err(|_| open.record_not_asked())?;
                 self.ask(wanted, judgement, hands, approver, open).await
             }
         }
@@ -459,12 +463,12 @@ impl Toolbox {
 
     pub(crate) async fn check_capability(
         &self,
-        wanted: &Wanted,
+        wanted: &ResolvedCall,
         hands: &ToolContext,
     ) -> Result<(), CallFailure> {
         let (intents, args) = (Arc::clone(&wanted.intents), Arc::clone(&wanted.args));
         let (index, named, hands) = (wanted.index, wanted.named, hands.clone());
-        self.look(move |inner| {
+        self.spawn_blocking(move |inner| {
             inner.check_capability(&intents[..named])?;
             inner
                 .tool(index)

@@ -25,25 +25,25 @@ const MAX_ARTIFACTS: usize = 200;
 const MAX_HASHED_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The files as they were before a command.
-pub(crate) struct Traces<'a> {
+pub(crate) struct FileChangeTracker<'a> {
     files: Option<&'a FileSandbox>,
-    before: Result<Look, &'static str>,
+    before: Result<DirectorySnapshot, &'static str>,
 }
 
-type Look = BTreeMap<String, Facts>;
+type DirectorySnapshot = BTreeMap<String, FileTimes>;
 
 #[derive(PartialEq, Eq)]
-struct Facts {
+struct FileTimes {
     size: u64,
     modified: Option<SystemTime>,
     changed: Option<SystemTime>,
 }
 
-impl<'a> Traces<'a> {
+impl<'a> FileChangeTracker<'a> {
     pub(crate) fn before(files: Option<&'a FileSandbox>) -> Self {
-        Traces {
+        FileChangeTracker {
             files,
-            before: files.map_or_else(|| Ok(Look::new()), look),
+            before: files.map_or_else(|| Ok(DirectorySnapshot::new()), look),
         }
     }
 
@@ -101,11 +101,11 @@ fn hash(files: &FileSandbox, path: &str) -> Option<String> {
 }
 
 /// The files of every writable directory. Those with hidden names are not among them.
-fn look(files: &FileSandbox) -> Result<Look, &'static str> {
+fn look(files: &FileSandbox) -> Result<DirectorySnapshot, &'static str> {
     const MANY: &str = "there are too many of them";
     const LONG: &str = "it would have taken too long";
     let until = Instant::now() + MAX_LOOK;
-    let mut found = Look::new();
+    let mut found = DirectorySnapshot::new();
     for mount in files
         .mounts()
         .iter()
@@ -136,7 +136,7 @@ fn look(files: &FileSandbox) -> Result<Look, &'static str> {
             let stat = SandboxPath::parse(&path).and_then(|path| files.stat(&path));
             // Gone since it was listed.
             let Ok(stat) = stat else { continue };
-            let facts = Facts {
+            let facts = FileTimes {
                 size: stat.size,
                 modified: stat.modified,
                 changed: stat.changed,

@@ -16,7 +16,7 @@ const MAX_LOOK: Duration = Duration::from_secs(20);
 /// Names that are shown.
 const MAX_SHOWN: usize = 20;
 
-pub(crate) struct Tree {
+pub(crate) struct TreeDigest {
     pub(crate) hash: ContentHash,
     files: usize,
     directories: usize,
@@ -24,9 +24,9 @@ pub(crate) struct Tree {
     first: Vec<String>,
 }
 
-impl Tree {
+impl TreeDigest {
     /// None: it could not be looked at whole.
-    pub(crate) fn look(files: &FileSandbox, top: &SandboxPath) -> Option<Tree> {
+    pub(crate) fn look(files: &FileSandbox, top: &SandboxPath) -> Option<TreeDigest> {
         let options = WalkOptions::new()
             .max_entries(MAX_NAMES)
             .max_names(MAX_NAMES)
@@ -36,7 +36,7 @@ impl Tree {
         if listing.more || !listing.skipped.is_empty() {
             return None;
         }
-        let mut tree = Tree {
+        let mut tree = TreeDigest {
             hash: ContentHash::of(b""),
             files: 0,
             directories: 0,

@@ -6,41 +6,41 @@ use crate::call::{CallFailure, FailureCode};
 
 /// Limits on one turn, and what was used of them since it began.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct TurnLimits {
     pub(crate) max_calls: Option<u64>,
     pub(crate) max_bytes: Option<u64>,
-    used: Mutex<Used>,
+    used: Mutex<TurnUsage>,
 }
 
 #[derive(Debug, Default)]
-struct Used {
+struct TurnUsage {
     /// In this turn, whatever holds for all.
     max_calls: Option<u64>,
     calls: u64,
     bytes: u64,
 }
 
-impl Turn {
+impl TurnLimits {
     /// A new turn begins.
     pub(crate) fn begin(&self) {
-        *self.used() = Used::default();
+        *self.used() = TurnUsage::default();
     }
 
     /// The same, with a limit of its own on calls.
     pub(crate) fn begin_with(&self, max_calls: u64) {
-        *self.used() = Used {
+        *self.used() = TurnUsage {
             max_calls: Some(max_calls),
-            ..Used::default()
+            ..TurnUsage::default()
         };
     }
 
     /// Most calls of this turn.
-    pub(crate) fn most(&self) -> Option<u64> {
+    pub(crate) fn max_calls(&self) -> Option<u64> {
         self.used().most(self.max_calls)
     }
 
     /// Counts one more call.
-    pub(crate) fn take(&self) -> Result<(), CallFailure> {
+    pub(crate) fn count_call(&self) -> Result<(), CallFailure> {
         let mut used = self.used();
         used.calls = used.calls.saturating_add(1);
         let over = match (used.most(self.max_calls), self.max_bytes) {
@@ -56,19 +56,19 @@ impl Turn {
     }
 
     /// Counts what a call gave back.
-    pub(crate) fn gave(&self, bytes: usize) {
+    pub(crate) fn count_bytes(&self, bytes: usize) {
         let mut used = self.used();
         used.bytes = used
             .bytes
             .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    fn used(&self) -> std::sync::MutexGuard<'_, Used> {
+    fn used(&self) -> std::sync::MutexGuard<'_, TurnUsage> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Used {
+impl TurnUsage {
     fn most(&self, of_all: Option<u64>) -> Option<u64> {
         match (self.max_calls, of_all) {
             (Some(a), Some(b)) => Some(a.min(b)),

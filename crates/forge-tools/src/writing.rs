@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard, TryLockError};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, TryLockError};
 
 use crate::gate::Intent;
 
@@ -13,28 +13,30 @@ const SWEEP_FROM: usize = 256;
 
 /// The paths that are being changed.
 #[derive(Debug, Default)]
-pub(crate) struct Writing {
-    turns: Mutex<HashMap<String, Weak<Turn<()>>>>,
+pub(crate) struct PathLocks {
+    turns: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
 }
 
 /// Held by a call as long as its work goes on, even if nobody waits for it any more.
 #[derive(Debug)]
-pub(crate) struct Held(#[expect(dead_code, reason = "held, not used")] Vec<OwnedMutexGuard<()>>);
+pub(crate) struct PathLockGuard(
+    #[expect(dead_code, reason = "held, not used")] Vec<OwnedMutexGuard<()>>,
+);
 
-impl Writing {
+impl PathLocks {
     /// Waits until no other call changes any of the paths that these intents would change; none if
     /// they change nothing.
-    pub(crate) async fn hold(&self, intents: &[Intent]) -> Option<Arc<Held>> {
+    pub(crate) async fn lock(&self, intents: &[Intent]) -> Option<Arc<PathLockGuard>> {
         let paths = changed(intents);
         if paths.is_empty() {
             return None;
         }
         let mut held = Vec::with_capacity(paths.len());
         for path in paths {
-            let turn = self.turn(path);
+            let turn = self.lock_of(path);
             held.push(turn.lock_owned().await);
         }
-        Some(Arc::new(Held(held)))
+        Some(Arc::new(PathLockGuard(held)))
     }
 
     /// The same without waiting.
@@ -42,18 +44,23 @@ impl Writing {
     /// # Errors
     ///
     /// Another call changes one of the paths.
-    pub(crate) fn try_hold(&self, intents: &[Intent]) -> Result<Option<Arc<Held>>, TryLockError> {
+    pub(crate) fn try_lock(
+        &self,
+        intents: &[Intent],
+    ) -> Result<Option<Arc<PathLockGuard>>, TryLockError> {
         let paths = changed(intents);
         if paths.is_empty() {
             return Ok(None);
         }
         let held = paths
             .into_iter()
-            .map(|path| self.turn(path).try_lock_owned());
-        Ok(Some(Arc::new(Held(held.collect::<Result<_, _>>()?))))
+            .map(|path| self.lock_of(path).try_lock_owned());
+        Ok(Some(Arc::new(PathLockGuard(
+            held.collect::<Result<_, _>>()?,
+        ))))
     }
 
-    fn turn(&self, path: &str) -> Arc<Turn<()>> {
+    fn lock_of(&self, path: &str) -> Arc<AsyncMutex<()>> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = turns.get(path).and_then(Weak::upgrade) {
             return turn;
@@ -61,7 +68,7 @@ impl Writing {
         if turns.len() >= SWEEP_FROM {
             turns.retain(|_, turn| turn.strong_count() > 0);
         }
-        let turn = Arc::new(Turn::new(()));
+        let turn = Arc::new(AsyncMutex::new(()));
         turns.insert(path.to_owned(), Arc::downgrade(&turn));
         turn
     }

@@ -123,8 +123,8 @@ fn calls_of(
         let start = Instant::now();
         let mut failed = 0;
         for _ in 0..BATCH {
-            let call =
-                CallRequest::new(tool, json!({ "path": "/data/a.md" })).beside(stand_in.clone());
+            let call = CallRequest::new(tool, json!({ "path": "/data/a.md" }))
+                .with_blocking_handoff(stand_in.clone());
             failed += u32::from(!toolbox.call(call).await.ok);
         }
         (start.elapsed() / BATCH, failed)
@@ -154,7 +154,7 @@ impl Tool for Nothing {
         &self.0
     }
 
-    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 

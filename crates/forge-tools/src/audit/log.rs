@@ -103,13 +103,13 @@ pub struct LogSeal {
 /// ```
 #[derive(Debug)]
 pub struct AuditLog {
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
     syncing: Option<std::thread::JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct LogShared {
+    state: Mutex<LogState>,
     /// Something is to be brought to the disk, or the log is being closed.
     wake: Condvar,
     sync_after: Duration,
@@ -118,16 +118,16 @@ struct Shared {
 
 /// Device and inode: what a file is whatever its name. No other file has it as long as this one is
 /// open.
-type Identity = (u64, u64);
+type InodeId = (u64, u64);
 
 #[derive(Debug)]
-struct State {
+struct LogState {
     dir: Dir,
     file: File,
-    file_is: Identity,
+    file_is: InodeId,
     /// Holds the lock of the whole log.
     first: File,
-    first_is: Identity,
+    first_is: InodeId,
     /// Files that are full and may not be on the disk yet.
     full: Vec<File>,
     max_segment_bytes: u64,
@@ -156,16 +156,16 @@ impl AuditLog {
     /// Another program writes it (`WouldBlock`); it is broken (`InvalidData`); as the file
     /// system's.
     pub fn open(dir: Dir, options: LogOptions) -> std::io::Result<Self> {
-        let mut state = State::open(dir, options)?;
+        let mut state = LogState::open(dir, options)?;
         if state.seq == 0 {
-            state.append(&line::body(&Begin {
+            state.append(&line::body(&BeginLine {
                 kind: "begin",
                 at_ms: now_ms(),
                 format: 1,
                 segment: 0,
             })?)?;
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LogShared {
             state: Mutex::new(state),
             wake: Condvar::new(),
             sync_after: options.sync_after,
@@ -208,7 +208,7 @@ impl AuditLog {
     pub fn seal(&self, outcome: &str) -> std::io::Result<LogSeal> {
         let sealed = {
             let mut state = self.shared.lock();
-            let end = line::body(&End {
+            let end = line::body(&EndLine {
                 kind: "end",
                 at_ms: now_ms(),
                 outcome,
@@ -258,7 +258,7 @@ impl Recorder for AuditLog {
             Some(call) => call,
             None => self.shared.append(&decision(&record.asked())?)?,
         };
-        let body = line::body(&Execution {
+        let body = line::body(&ExecutionLine {
             kind: "execution",
             call,
             at_ms: record.at_ms.saturating_add(record.duration_us / 1000),
@@ -289,14 +289,14 @@ fn decision(asked: &DecisionEntry<'_>) -> std::io::Result<Vec<u8>> {
         stand_in = line::hashed(asked.arguments);
         asked.arguments = &stand_in;
     }
-    line::body(&Decision {
+    line::body(&DecisionLine {
         kind: "decision",
         asked,
     })
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl LogShared {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -308,7 +308,7 @@ impl Shared {
     }
 
     /// Wakes the thread that syncs, if it does not know already that it has to.
-    fn written(&self, mut state: MutexGuard<'_, State>) {
+    fn written(&self, mut state: MutexGuard<'_, LogState>) {
         let sleeps = std::mem::take(&mut state.idle);
         drop(state);
         if sleeps {
@@ -356,7 +356,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl LogState {
     fn open(dir: Dir, options: LogOptions) -> std::io::Result<Self> {
         let first = open_file(&dir, &segment_name(0))?;
         first.try_lock().map_err(|error| match error {
@@ -381,7 +381,7 @@ impl State {
             segment = next;
         }
         let found = verifier.finish();
-        let mut state = State {
+        let mut state = LogState {
             dir,
             file_is: identity(&file)?,
             file,
@@ -435,7 +435,7 @@ impl State {
     }
 
     fn resume(&mut self, torn: Option<&[u8]>) -> std::io::Result<()> {
-        let body = line::body(&Resumed {
+        let body = line::body(&ResumedLine {
             kind: "resumed",
             at_ms: now_ms(),
             torn_bytes: torn.map(<[u8]>::len),
@@ -476,7 +476,7 @@ impl State {
         self.full.push(full);
         self.segment = next;
         self.bytes = 0;
-        let begin = line::body(&Begin {
+        let begin = line::body(&BeginLine {
             kind: "begin",
             at_ms: now_ms(),
             format: 1,
@@ -490,7 +490,7 @@ impl State {
     /// Whether the files that are written are those that the directory shows: a line in a file
     /// without a name would be kept for nobody.
     fn still_there(&self) -> std::io::Result<()> {
-        let is_named = |ours: Identity, segment: u32| -> std::io::Result<bool> {
+        let is_named = |ours: InodeId, segment: u32| -> std::io::Result<bool> {
             match self.dir.symlink_metadata(segment_name(segment)) {
                 Ok(named) => Ok(ours == (named.dev(), named.ino())),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -542,7 +542,7 @@ fn open_file(dir: &Dir, name: &str) -> std::io::Result<File> {
     Ok(dir.open_with(name, &options)?.into_std())
 }
 
-fn identity(file: &File) -> std::io::Result<Identity> {
+fn identity(file: &File) -> std::io::Result<InodeId> {
     let found = file.metadata()?;
     Ok((found.dev(), found.ino()))
 }
@@ -556,7 +556,7 @@ fn now_ms() -> u64 {
 }
 
 #[derive(Serialize)]
-struct Begin {
+struct BeginLine {
     kind: &'static str,
     at_ms: u64,
     format: u32,
@@ -564,7 +564,7 @@ struct Begin {
 }
 
 #[derive(Serialize)]
-struct Resumed {
+struct ResumedLine {
     kind: &'static str,
     at_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -574,14 +574,14 @@ struct Resumed {
 }
 
 #[derive(Serialize)]
-struct Decision<'a> {
+struct DecisionLine<'a> {
     kind: &'static str,
     #[serde(flatten)]
     asked: DecisionEntry<'a>,
 }
 
 #[derive(Serialize)]
-struct Execution<'a> {
+struct ExecutionLine<'a> {
     kind: &'static str,
     call: u64,
     at_ms: u64,
@@ -601,7 +601,7 @@ struct Execution<'a> {
 }
 
 #[derive(Serialize)]
-struct End<'a> {
+struct EndLine<'a> {
     kind: &'static str,
     at_ms: u64,
     outcome: &'a str,

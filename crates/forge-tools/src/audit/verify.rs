@@ -154,12 +154,12 @@ pub struct Verifier {
     sound_bytes: u64,
     sealed: bool,
     torn: Option<LogPosition>,
-    walk: Walk,
+    walk: ChainState,
 }
 
 /// How the lines so far hang together.
 #[derive(Debug)]
-enum Walk {
+enum ChainState {
     Sound,
     /// The line at `at` does not name the hash of the one at `last`: which of the two was edited,
     /// the next line tells.
@@ -195,7 +195,7 @@ impl Verifier {
             sound_bytes: 0,
             sealed: false,
             torn: None,
-            walk: Walk::Sound,
+            walk: ChainState::Sound,
         }
     }
 
@@ -215,7 +215,7 @@ impl Verifier {
         while let Some(line) = lines.next_line()? {
             at.line += 1;
             self.line(at, line);
-            if matches!(self.walk, Walk::Broken(_)) {
+            if matches!(self.walk, ChainState::Broken(_)) {
                 break;
             }
         }
@@ -245,44 +245,44 @@ impl Verifier {
             return self.foreign(at, "it has no number and hash");
         };
         match &self.walk {
-            Walk::Sound => self.sound(at, bytes, &head),
-            Walk::Mismatch { at: second, hash } => {
+            ChainState::Sound => self.sound(at, bytes, &head),
+            ChainState::Mismatch { at: second, hash } => {
                 let edited = if head.prev == hash {
                     self.last
                 } else {
                     *second
                 };
-                self.walk = Walk::Broken(Break::Edited { at: edited });
+                self.walk = ChainState::Broken(Break::Edited { at: edited });
             }
-            Walk::Missing { .. } => {
+            ChainState::Missing { .. } => {
                 if head.seq == self.seq {
-                    self.walk = Walk::Broken(Break::Reordered { at });
+                    self.walk = ChainState::Broken(Break::Reordered { at });
                 }
             }
-            Walk::Broken(_) => {}
+            ChainState::Broken(_) => {}
         }
     }
 
     fn sound(&mut self, at: LogPosition, bytes: &[u8], head: &Head<'_>) {
         if head.seq > self.seq {
-            self.walk = Walk::Missing {
+            self.walk = ChainState::Missing {
                 before: at,
                 missing: head.seq - self.seq,
             };
             return;
         }
         if head.seq < self.seq {
-            self.walk = Walk::Broken(Break::Reordered { at });
+            self.walk = ChainState::Broken(Break::Reordered { at });
             return;
         }
         let hash = line::hash(bytes);
         if head.prev != self.prev {
-            self.walk = Walk::Mismatch { at, hash };
+            self.walk = ChainState::Mismatch { at, hash };
             return;
         }
         let is_seal = head.kind == "seal";
         if is_seal && bytes != line::seal(self.seq, &self.prev) {
-            self.walk = Walk::Broken(Break::Edited { at });
+            self.walk = ChainState::Broken(Break::Edited { at });
             return;
         }
         if self.sealed && head.kind != "resumed" {
@@ -297,26 +297,30 @@ impl Verifier {
 
     /// A line that is none of ours: unless an earlier one is to blame.
     fn foreign(&mut self, at: LogPosition, why: &'static str) {
-        self.walk = Walk::Broken(match &self.walk {
-            Walk::Sound => Break::Foreign { at, why },
-            Walk::Mismatch { .. } => Break::Edited { at: self.last },
-            Walk::Missing { before, missing } => Break::Cut {
+        self.walk = ChainState::Broken(match &self.walk {
+            ChainState::Sound => Break::Foreign { at, why },
+            ChainState::Mismatch { .. } => Break::Edited { at: self.last },
+            ChainState::Missing { before, missing } => Break::Cut {
                 before: *before,
                 missing: *missing,
             },
-            Walk::Broken(found) => found.clone(),
+            ChainState::Broken(found) => found.clone(),
         });
     }
 
     /// The outcome.
     pub fn finish(self) -> Verified {
         let integrity = match self.walk {
-            Walk::Broken(found) => Integrity::Broken(found),
+            ChainState::Broken(found) => Integrity::Broken(found),
             // The first line has nothing before it that could have been edited.
-            Walk::Mismatch { at, .. } if self.seq == 0 => Integrity::Broken(Break::Edited { at }),
-            Walk::Mismatch { .. } => Integrity::Broken(Break::Edited { at: self.last }),
-            Walk::Missing { before, missing } => Integrity::Broken(Break::Cut { before, missing }),
-            Walk::Sound => match self.torn {
+            ChainState::Mismatch { at, .. } if self.seq == 0 => {
+                Integrity::Broken(Break::Edited { at })
+            }
+            ChainState::Mismatch { .. } => Integrity::Broken(Break::Edited { at: self.last }),
+            ChainState::Missing { before, missing } => {
+                Integrity::Broken(Break::Cut { before, missing })
+            }
+            ChainState::Sound => match self.torn {
                 Some(at) => Integrity::Torn { at },
                 None if self.sealed => Integrity::Whole,
                 None => Integrity::Unsealed,

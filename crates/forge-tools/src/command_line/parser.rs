@@ -6,7 +6,7 @@
 //! rule may approve it and no list of programs lets it pass. Reading goes on behind it as well as
 //! it can, because a forbidden command that is found is still one.
 
-use super::{CommandLine, CommandSegment, Fault, LineError, is_assignment};
+use super::{CommandLine, CommandSegment, LineError, LineFault, is_assignment};
 
 /// Words that start something else than a command (XCU 2.4).
 pub(super) const RESERVED_WORDS: &[&str] = &[
@@ -25,20 +25,20 @@ const EXPANDS: &str = "it expands a variable or a substitution";
 
 /// What follows a redirection's operator.
 #[derive(Clone, Copy)]
-enum Target {
+enum RedirectTarget {
     File,
     Descriptor,
 }
 
 /// The command that is being read.
 #[derive(Default)]
-struct Reading {
+struct CommandState {
     words: Vec<String>,
     word: Option<String>,
     /// A part of the word stood in quotes or behind a backslash.
     word_is_quoted: bool,
     /// The next word is where a redirection leads, and none of the command.
-    redirects_to: Option<Target>,
+    redirects_to: Option<RedirectTarget>,
     /// It has a redirection, or a group ended: it may do without words.
     may_be_empty: bool,
 }
@@ -47,10 +47,10 @@ pub(super) struct Parser {
     chars: Vec<char>,
     at: usize,
     segments: Vec<CommandSegment>,
-    now: Reading,
+    now: CommandState,
     needs_shell: bool,
-    opaque: Option<&'static str>,
-    hides_commands: bool,
+    approval_reason: Option<&'static str>,
+    has_hidden_commands: bool,
     depth: usize,
 }
 
@@ -60,10 +60,10 @@ impl Parser {
             chars: text.chars().collect(),
             at: 0,
             segments: Vec::new(),
-            now: Reading::default(),
+            now: CommandState::default(),
             needs_shell: false,
-            opaque: None,
-            hides_commands: false,
+            approval_reason: None,
+            has_hidden_commands: false,
             depth: 0,
         }
     }
@@ -73,9 +73,9 @@ impl Parser {
         self.commands(false)?;
         if self.segments.is_empty() {
             let fault = if self.now.may_be_empty {
-                Fault::NoCommand
+                LineFault::NoCommand
             } else {
-                Fault::Empty
+                LineFault::Empty
             };
             return Err(LineError::at(0, fault));
         }
@@ -87,10 +87,10 @@ impl Parser {
             text: text.to_owned(),
             segments: self.segments,
             needs_shell: self.needs_shell,
-            opaque: self.opaque,
-            hides_commands: self.hides_commands,
+            approval_reason: self.approval_reason,
+            has_hidden_commands: self.has_hidden_commands,
             starts: Vec::new(),
-            unseen: false,
+            unparsed: false,
             session: None,
         })
     }
@@ -183,7 +183,7 @@ impl Parser {
         read: impl FnOnce(&mut Self) -> Result<(), LineError>,
     ) -> Result<(), LineError> {
         if self.depth >= MAX_DEPTH {
-            return Err(LineError::at(self.at.saturating_sub(1), Fault::TooDeep));
+            return Err(LineError::at(self.at.saturating_sub(1), LineFault::TooDeep));
         }
         let outer = std::mem::take(&mut self.now);
         self.depth += 1;
@@ -287,10 +287,10 @@ impl Parser {
                         }
                         text.push(c);
                     }
-                    None => return Err(LineError::at(start, Fault::OpenQuote)),
+                    None => return Err(LineError::at(start, LineFault::OpenQuote)),
                 },
                 Some(c) => text.push(c),
-                None => return Err(LineError::at(start, Fault::OpenQuote)),
+                None => return Err(LineError::at(start, LineFault::OpenQuote)),
             }
         }
         // Where a comment or a quote in it ends is another matter to each shell.
@@ -405,13 +405,13 @@ impl Parser {
     }
 
     fn hide(&mut self, why: &'static str) {
-        self.opaque.get_or_insert(why);
+        self.approval_reason.get_or_insert(why);
     }
 
     /// Commands may be run that are none of the segments.
     fn conceal(&mut self, why: &'static str) {
         self.hide(why);
-        self.hides_commands = true;
+        self.has_hidden_commands = true;
     }
 
     fn at_word_end(&self) -> bool {
@@ -426,9 +426,11 @@ impl Parser {
         // `2>&1` and `>/dev/null` are harmless and common; every other redirection
         // opens a file that no rule has seen.
         match self.now.redirects_to.take() {
-            Some(Target::Descriptor) if !quoted && (word == "1" || word == "2") => {}
-            Some(Target::File) if !quoted && word == "/dev/null" => {}
-            Some(Target::File | Target::Descriptor) => self.hide("it redirects to or from a file"),
+            Some(RedirectTarget::Descriptor) if !quoted && (word == "1" || word == "2") => {}
+            Some(RedirectTarget::File) if !quoted && word == "/dev/null" => {}
+            Some(RedirectTarget::File | RedirectTarget::Descriptor) => {
+                self.hide("it redirects to or from a file")
+            }
             None => {
                 // The `)` of its patterns is not the end of what it stands in.
                 if word == "case" && self.depth > 0 {
@@ -463,7 +465,7 @@ impl Parser {
             Ok(())
         } else {
             let at = self.at.saturating_sub(1);
-            Err(LineError::at(at, Fault::EmptySegment))
+            Err(LineError::at(at, LineFault::EmptySegment))
         }
     }
 
@@ -488,7 +490,7 @@ impl Parser {
             match self.next() {
                 Some('\'') => return Ok(()),
                 Some(c) => self.push(c),
-                None => return Err(LineError::at(start, Fault::OpenQuote)),
+                None => return Err(LineError::at(start, LineFault::OpenQuote)),
             }
         }
     }
@@ -506,12 +508,12 @@ impl Parser {
                         self.push('\\');
                         self.push(c);
                     }
-                    None => return Err(LineError::at(start, Fault::OpenQuote)),
+                    None => return Err(LineError::at(start, LineFault::OpenQuote)),
                 },
                 Some('$') => self.dollar(true)?,
                 Some('`') => self.backquoted(true)?,
                 Some(c) => self.push(c),
-                None => return Err(LineError::at(start, Fault::OpenQuote)),
+                None => return Err(LineError::at(start, LineFault::OpenQuote)),
             }
         }
     }
@@ -524,7 +526,7 @@ impl Parser {
                 self.push(c);
                 Ok(())
             }
-            None => Err(LineError::at(self.at - 1, Fault::TrailingBackslash)),
+            None => Err(LineError::at(self.at - 1, LineFault::TrailingBackslash)),
         }
     }
 
@@ -566,12 +568,12 @@ impl Parser {
             // go on is no longer ours to say.
             self.conceal("it contains a here-document");
             self.take('-');
-            Target::File
+            RedirectTarget::File
         } else if self.take('&') {
-            Target::Descriptor
+            RedirectTarget::Descriptor
         } else {
             let _known = self.take('>') || operator == '>' && self.take('|');
-            Target::File
+            RedirectTarget::File
         };
         self.now.redirects_to = Some(target);
         Ok(())

@@ -6,9 +6,9 @@
 //! could be meant. What a program does by itself is not in its words, and not here.
 
 use super::parser::RESERVED_WORDS;
-use super::{CommandLine, CommandSegment, Reading, is_assignment};
+use super::{Certainty, CommandLine, CommandSegment, is_assignment};
 
-/// Commands in commands, at most; what is nested deeper counts as unseen.
+/// Commands in commands, at most; what is nested deeper counts as unparsed.
 const MAX_DEPTH: usize = 8;
 
 /// Commands found in one line, and bytes looked at for it, at most.
@@ -16,7 +16,7 @@ const MAX_FOUND: usize = 512;
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// A program whose arguments are a command.
-struct Carrier {
+struct WrapperProgram {
     names: &'static [&'static str],
     /// Short options without and with a value.
     flags: &'static str,
@@ -27,7 +27,7 @@ struct Carrier {
     operands: usize,
 }
 
-const CARRIERS: &[Carrier] = &[
+const CARRIERS: &[WrapperProgram] = &[
     carrier(&["env"], "i0v", "uC", &["--unset", "--chdir"], 0),
     carrier(&["nice"], "", "n", &["--adjustment"], 0),
     carrier(&["ionice"], "t", "cn", &["--class", "--classdata"], 0),
@@ -98,8 +98,8 @@ const fn carrier(
     valued: &'static str,
     long: &'static [&'static str],
     operands: usize,
-) -> Carrier {
-    Carrier {
+) -> WrapperProgram {
+    WrapperProgram {
         names,
         flags,
         valued,
@@ -224,9 +224,9 @@ const TAKES_TEXT: &[&str] = &["su", "runuser", "script", "flock", "watch", "para
 
 /// What was found, and whether there is more that was not.
 #[derive(Debug, Default)]
-pub(super) struct Started {
+pub(super) struct NestedCommands {
     pub(super) commands: Vec<CommandSegment>,
-    pub(super) unseen: bool,
+    pub(super) unparsed: bool,
     /// If a shell expands it: which program is started depends on that.
     pub(super) expanded: bool,
     depth: usize,
@@ -234,7 +234,7 @@ pub(super) struct Started {
     looked_at: usize,
 }
 
-impl Started {
+impl NestedCommands {
     /// Everything that a command starts.
     pub(super) fn by(&mut self, words: &[String]) {
         let Some(program) = words.first() else { return };
@@ -243,19 +243,19 @@ impl Started {
         if name != program && !name.is_empty() {
             let mut respelled = words.to_vec();
             respelled[0] = name.to_owned();
-            self.add_as(&respelled, Reading::Other);
+            self.add_as(&respelled, Certainty::Other);
             return;
         }
         let rest = &words[1..];
         let runs_index = TAKES_VARIABLES.contains(&name) || is_assignment(name);
         if RENAMES.contains(&name) || runs_index && words.iter().any(|word| has_index(word)) {
-            self.unseen = true;
+            self.unparsed = true;
         }
         if SHELLS.contains(&name) {
             self.text_of_shell(rest);
         }
         if OTHER_SHELLS.contains(&name) {
-            self.unseen = true;
+            self.unparsed = true;
         }
         if TAKES_TEXT.contains(&name) {
             self.text_behind(rest, 'c', "--command");
@@ -269,13 +269,13 @@ impl Started {
                 self.text_as(
                     word,
                     if signal {
-                        Reading::Other
+                        Certainty::Other
                     } else {
-                        Reading::Program
+                        Certainty::Program
                     },
                 );
             }),
-            "git" => self.unseen |= sets_unknown_git_key(rest),
+            "git" => self.unparsed |= sets_unknown_git_key(rest),
             "find" | "gfind" => self.behind_exec(rest),
             "fd" | "fdfind" => self.behind_x(rest),
             "watch" | "parallel" => self.text(&rest.join(" ")),
@@ -285,7 +285,7 @@ impl Started {
                 // It has signs of its own for blanks and variables.
                 let split = |word: &String| word.starts_with('-') && word.contains(['S', 's']);
                 let at = rest.iter().position(split);
-                self.unseen |= at.is_some_and(|at| {
+                self.unparsed |= at.is_some_and(|at| {
                     rest[at..]
                         .iter()
                         .take(2)
@@ -294,7 +294,7 @@ impl Started {
             }
             "." | "source" => {
                 let given = |word: &&String| !word.starts_with('-');
-                self.unseen |= rest.iter().find(given).is_none_or(|file| is_input(file));
+                self.unparsed |= rest.iter().find(given).is_none_or(|file| is_input(file));
             }
             _ => {}
         }
@@ -314,7 +314,7 @@ impl Started {
             }
             // `tar xIf PROGRAM FILE`: which word belongs to which letter is not told by its place.
             let bundle = rest.first().filter(|word| !word.starts_with('-'));
-            self.unseen |= bundle.is_some_and(|letters| letters.contains(['I', 'F']));
+            self.unparsed |= bundle.is_some_and(|letters| letters.contains(['I', 'F']));
         }
         if SOMEWHERE.contains(&name) {
             self.any_suffix(rest);
@@ -329,10 +329,10 @@ impl Started {
 
     /// A text that a shell is given.
     pub(super) fn text(&mut self, text: &str) {
-        self.text_as(text, Reading::Program);
+        self.text_as(text, Certainty::Program);
     }
 
-    fn text_as(&mut self, text: &str, reading: Reading) {
+    fn text_as(&mut self, text: &str, reading: Certainty) {
         // A text without a command runs none.
         if text.trim().is_empty() || !self.enter(text.len()) {
             return;
@@ -340,13 +340,13 @@ impl Started {
         let outside = std::mem::take(&mut self.expanded);
         match CommandLine::parse_within(text, self) {
             Ok(line) => {
-                self.unseen |= line.hides_commands;
+                self.unparsed |= line.has_hidden_commands;
                 for segment in line.segments {
                     self.keep(CommandSegment { reading, ..segment });
                 }
-                self.unseen |= line.opaque.is_some() && self.expanded;
+                self.unparsed |= line.approval_reason.is_some() && self.expanded;
             }
-            Err(error) => self.unseen |= !error.is_empty_line(),
+            Err(error) => self.unparsed |= !error.is_empty_line(),
         }
         self.expanded = outside;
         self.leave();
@@ -361,7 +361,7 @@ impl Started {
         if bounded {
             self.depth += 1;
         } else {
-            self.unseen = true;
+            self.unparsed = true;
         }
         bounded
     }
@@ -377,14 +377,14 @@ impl Started {
         self.add_as(
             words,
             if option {
-                Reading::Other
+                Certainty::Other
             } else {
-                Reading::Program
+                Certainty::Program
             },
         )
     }
 
-    fn add_as(&mut self, words: &[String], reading: Reading) -> bool {
+    fn add_as(&mut self, words: &[String], reading: Certainty) -> bool {
         // `time ! rm x`
         let prefix = |word: &&String| RESERVED_WORDS.contains(&word.as_str());
         let words = &words[words.iter().take_while(prefix).count()..];
@@ -410,9 +410,9 @@ impl Started {
         };
         self.expanded |= segment.is_expanded();
         // What another program puts there.
-        self.unseen |= program.contains("{}");
+        self.unparsed |= program.contains("{}");
         if self.commands.len() >= MAX_FOUND {
-            self.unseen = true;
+            self.unparsed = true;
             return;
         }
         match self
@@ -420,14 +420,14 @@ impl Started {
             .iter_mut()
             .find(|one| one.words == segment.words)
         {
-            Some(known) if segment.is_program() => known.reading = Reading::Program,
+            Some(known) if segment.is_program() => known.reading = Certainty::Program,
             Some(_) => {}
             None => self.commands.push(segment),
         }
     }
 
     /// The command that follows the options.
-    fn carried(&mut self, carrier: &Carrier, words: &[String]) {
+    fn carried(&mut self, carrier: &WrapperProgram, words: &[String]) {
         let mut at = 0;
         while let Some(word) = words.get(at) {
             if word == "--" {
@@ -442,8 +442,8 @@ impl Started {
                 break;
             }
             match carrier.value_of(word) {
-                Some(Value::None | Value::Same) => at += 1,
-                Some(Value::Next) => at += 2,
+                Some(OptionValue::None | OptionValue::Same) => at += 1,
+                Some(OptionValue::Next) => at += 2,
                 None => {
                     self.expanded |= words[..at].iter().any(|word| super::is_expanded(word));
                     return self.any_suffix(&words[at + 1..]);
@@ -488,7 +488,7 @@ impl Started {
             let put = |word: &String| word.contains("{}") && given(word);
             let shell = words[at].rsplit('/').next().unwrap_or_default();
             let is_shell = SHELLS.contains(&shell);
-            self.unseen |= !behind.iter().any(given) || is_shell && behind.iter().any(put);
+            self.unparsed |= !behind.iter().any(given) || is_shell && behind.iter().any(put);
         }
         let mark = words.iter().enumerate().find_map(|(at, word)| {
             let mark = word
@@ -506,7 +506,7 @@ impl Started {
             && mark != "{}"
         {
             let mut behind = words.iter().skip(behind);
-            self.unseen |= mark.is_empty() || behind.any(|word| word.contains(mark));
+            self.unparsed |= mark.is_empty() || behind.any(|word| word.contains(mark));
         }
     }
 
@@ -526,14 +526,14 @@ impl Started {
                 }
                 text if given.is_some() => return self.text(text),
                 script => {
-                    self.unseen |= from_input && words.iter().any(|word| word == "-s");
-                    self.unseen |= is_input(script);
+                    self.unparsed |= from_input && words.iter().any(|word| word == "-s");
+                    self.unparsed |= is_input(script);
                     return;
                 }
             }
         }
         // Commands come in at run time.
-        self.unseen |= from_input;
+        self.unparsed |= from_input;
     }
 
     /// `-c TEXT`, also as `-xc TEXT`, `-cTEXT`, `--command=TEXT` and shortened.
@@ -641,22 +641,22 @@ fn is_input(path: &str) -> bool {
 }
 
 /// Where the value of an option is.
-enum Value {
+enum OptionValue {
     None,
     Same,
     Next,
 }
 
-impl Carrier {
+impl WrapperProgram {
     /// None: no table knows the option.
-    fn value_of(&self, word: &str) -> Option<Value> {
+    fn value_of(&self, word: &str) -> Option<OptionValue> {
         if word.starts_with("--") {
             return if word.contains('=') {
-                Some(Value::Same)
+                Some(OptionValue::Same)
             } else if self.long.contains(&word) {
-                Some(Value::Next)
+                Some(OptionValue::Next)
             } else if LONG_FLAGS.contains(&word) {
-                Some(Value::None)
+                Some(OptionValue::None)
             } else {
                 None
             };
@@ -665,8 +665,8 @@ impl Carrier {
         while let Some(letter) = letters.next() {
             if self.valued.contains(letter) {
                 return Some(match letters.next() {
-                    Some(_) => Value::Same,
-                    None => Value::Next,
+                    Some(_) => OptionValue::Same,
+                    None => OptionValue::Next,
                 });
             }
             // `nice -5`.
@@ -674,6 +674,6 @@ impl Carrier {
                 return None;
             }
         }
-        Some(Value::None)
+        Some(OptionValue::None)
     }
 }

@@ -24,12 +24,12 @@ const MAX_REPO_BYTES: usize = 1024;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Repo {
-    place: Place,
+    place: RepoLocation,
 }
 
 /// The ways to reach one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum RepoLocation {
     /// A directory of this machine.
     Local(PathBuf),
     /// `https`, or `http` to this machine.
@@ -79,7 +79,7 @@ impl Repo {
         Ok(Repo { place })
     }
 
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &RepoLocation {
         &self.place
     }
 
@@ -96,9 +96,9 @@ impl Repo {
     #[must_use]
     pub fn origin(&self) -> Option<ServerOrigin> {
         match &self.place {
-            Place::Local(_) => None,
-            Place::Web { origin, .. } => Some(ServerOrigin(origin.clone())),
-            Place::Ssh {
+            RepoLocation::Local(_) => None,
+            RepoLocation::Web { origin, .. } => Some(ServerOrigin(origin.clone())),
+            RepoLocation::Ssh {
                 user, host, port, ..
             } => Some(ServerOrigin(ssh_origin(user.as_deref(), host, *port))),
         }
@@ -107,11 +107,13 @@ impl Repo {
     /// Where a person can look at a commit.
     pub(crate) fn url_of(&self, commit: &ObjectId) -> String {
         match &self.place {
-            Place::Web { origin, path } if origin == "https://github.com" => {
+            RepoLocation::Web { origin, path } if origin == "https://github.com" => {
                 let path = path.trim_end_matches(".git");
                 format!("{origin}{path}/commit/{commit}")
             }
-            Place::Web { .. } | Place::Local(_) | Place::Ssh { .. } => self.to_string(),
+            RepoLocation::Web { .. } | RepoLocation::Local(_) | RepoLocation::Ssh { .. } => {
+                self.to_string()
+            }
         }
     }
 }
@@ -119,9 +121,9 @@ impl Repo {
 impl fmt::Display for Repo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Local(path) => write!(f, "file://{}", path.display()),
-            Place::Web { origin, path } => write!(f, "{origin}{path}"),
-            Place::Ssh {
+            RepoLocation::Local(path) => write!(f, "file://{}", path.display()),
+            RepoLocation::Web { origin, path } => write!(f, "{origin}{path}"),
+            RepoLocation::Ssh {
                 user,
                 host,
                 port,
@@ -202,7 +204,7 @@ fn ssh_origin(user: Option<&str>, host: &str, port: Option<u16>) -> String {
     format!("ssh://{user}{host}{port}")
 }
 
-fn local(path: &str) -> Result<Place, &'static str> {
+fn local(path: &str) -> Result<RepoLocation, &'static str> {
     let path = Path::new(path);
     if !path.is_absolute() {
         return Err("a path must be absolute");
@@ -210,10 +212,10 @@ fn local(path: &str) -> Result<Place, &'static str> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err("'..' is not allowed here");
     }
-    Ok(Place::Local(path.components().collect()))
+    Ok(RepoLocation::Local(path.components().collect()))
 }
 
-fn web(scheme: &str, rest: &str) -> Result<Place, &'static str> {
+fn web(scheme: &str, rest: &str) -> Result<RepoLocation, &'static str> {
     let (authority, path) = rest.split_once('/').ok_or("it has no path")?;
     if authority.contains('@') {
         return Err("a name or a password does not belong into it");
@@ -226,17 +228,17 @@ fn web(scheme: &str, rest: &str) -> Result<Place, &'static str> {
     let usual = if scheme == "http" { 80 } else { 443 };
     let port = port.filter(|port| *port != usual);
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-    Ok(Place::Web {
+    Ok(RepoLocation::Web {
         origin: format!("{scheme}://{host}{port}"),
         path: remote_path(path)?,
     })
 }
 
-fn ssh(rest: &str) -> Result<Place, &'static str> {
+fn ssh(rest: &str) -> Result<RepoLocation, &'static str> {
     let (authority, path) = rest.split_once('/').ok_or("it has no path")?;
     let (user, authority) = user_of(authority)?;
     let (host, port) = host_and_port(authority)?;
-    Ok(Place::Ssh {
+    Ok(RepoLocation::Ssh {
         user,
         host,
         port: port.filter(|port| *port != 22),
@@ -244,14 +246,14 @@ fn ssh(rest: &str) -> Result<Place, &'static str> {
     })
 }
 
-fn short_ssh(host: &str, path: &str) -> Result<Place, &'static str> {
+fn short_ssh(host: &str, path: &str) -> Result<RepoLocation, &'static str> {
     let (user, host) = user_of(host)?;
     // Without a name it could as well be a drive, or a transport.
     if user.is_none() {
         return Err("write ssh://host/path, or user@host:path");
     }
     let (host, _) = host_and_port(host)?;
-    Ok(Place::Ssh {
+    Ok(RepoLocation::Ssh {
         user,
         host,
         port: None,
@@ -259,7 +261,7 @@ fn short_ssh(host: &str, path: &str) -> Result<Place, &'static str> {
     })
 }
 
-fn github(text: &str) -> Result<Place, &'static str> {
+fn github(text: &str) -> Result<RepoLocation, &'static str> {
     const SHAPE: &str = "write owner/name, an absolute path, or a URL";
     let (owner, name) = text.split_once('/').ok_or(SHAPE)?;
     let name = name.strip_suffix(".git").unwrap_or(name);
@@ -274,7 +276,7 @@ fn github(text: &str) -> Result<Place, &'static str> {
     if !fits {
         return Err(SHAPE);
     }
-    Ok(Place::Web {
+    Ok(RepoLocation::Web {
         origin: "https://github.com".to_owned(),
         path: format!("/{owner}/{name}.git"),
     })

@@ -256,12 +256,12 @@ impl Default for GitLimits {
 #[derive(Debug, Clone)]
 pub struct GitService<R> {
     pub(super) repositories: R,
-    pub(super) rules: Rules,
+    pub(super) rules: StagingRules,
 }
 
 /// Everything but the repositories: what the work on files needs.
 #[derive(Debug, Clone)]
-pub(super) struct Rules {
+pub(super) struct StagingRules {
     pub(super) store: StagedStore,
     pub(super) limits: GitLimits,
     pub(super) author: Author,
@@ -271,7 +271,7 @@ pub(super) struct Rules {
 }
 
 /// Does work that waits for files where it holds up nobody.
-pub(super) async fn apart<T: Send + 'static>(
+pub(super) async fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
 ) -> Result<T, GitError> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -288,7 +288,7 @@ impl<R: GitRepositories> GitService<R> {
     pub fn new(repositories: R, store: StagedStore) -> Self {
         GitService {
             repositories,
-            rules: Rules {
+            rules: StagingRules {
                 store,
                 limits: GitLimits::default(),
                 author: Author::default(),
@@ -379,7 +379,7 @@ impl<R: GitRepositories> GitService<R> {
         work: impl FnOnce(&StagedStore) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, GitError> {
         let store = self.rules.store.clone();
-        apart(move || work(&store)).await
+        spawn_blocking(move || work(&store)).await
     }
 }
 

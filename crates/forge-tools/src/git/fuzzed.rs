@@ -3,7 +3,7 @@
 
 use super::names::StagedId;
 use super::program::answered;
-use super::staged::Kept;
+use super::staged::StoredCommit;
 
 /// An answer of git or of a credential helper: what it is, is the first byte's say.
 pub fn answer(bytes: &[u8]) {
@@ -18,14 +18,14 @@ pub fn kept(text: &[u8]) {
     let Ok(id) = StagedId::parse("00000000000000000123456789abcdef") else {
         return;
     };
-    match Kept::read(text, &id) {
+    match StoredCommit::read(text, &id) {
         Err(error) => {
             let moves = |c: char| c.is_control() && c != '\n';
             assert!(!error.to_string().contains(moves), "{error}");
         }
         Ok(commit) => {
             let again = commit.kept().text();
-            let read = Kept::read(again.as_bytes(), &id);
+            let read = StoredCommit::read(again.as_bytes(), &id);
             assert_eq!(read.as_ref().ok(), Some(&commit));
         }
     }

@@ -23,19 +23,19 @@ use crate::tool::BoxFuture;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct MemoryRepositories {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<MemoryState>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct MemoryState {
     heads: HashMap<(Repo, BranchName), ObjectId>,
     existing: Vec<Repo>,
     protected: Vec<(Repo, BranchName)>,
-    trees: HashMap<ObjectId, Files>,
+    trees: HashMap<ObjectId, TreeFiles>,
     contents: HashMap<ObjectId, Vec<u8>>,
 }
 
-type Files = BTreeMap<String, (TreeKind, ObjectId)>;
+type TreeFiles = BTreeMap<String, (TreeKind, ObjectId)>;
 
 fn hashed(parts: &[&[u8]]) -> Option<ObjectId> {
     let mut hash = Sha256::new();
@@ -46,14 +46,19 @@ fn hashed(parts: &[&[u8]]) -> Option<ObjectId> {
     ObjectId::parse(crate::hex::hex(&hash.finalize()).get(..40)?)
 }
 
-impl Inner {
+impl MemoryState {
     fn put(&mut self, bytes: &[u8]) -> Option<ObjectId> {
         let id = hashed(&[b"content", bytes])?;
         self.contents.insert(id.clone(), bytes.to_vec());
         Some(id)
     }
 
-    fn keep(&mut self, parent: Option<&ObjectId>, message: &str, files: Files) -> Option<ObjectId> {
+    fn keep(
+        &mut self,
+        parent: Option<&ObjectId>,
+        message: &str,
+        files: TreeFiles,
+    ) -> Option<ObjectId> {
         let listed = format!("{files:?}");
         let parent = parent.map_or("", ObjectId::as_str);
         let id = hashed(&[
@@ -66,7 +71,7 @@ impl Inner {
         Some(id)
     }
 
-    fn files(&self, commit: Option<&ObjectId>) -> Files {
+    fn files(&self, commit: Option<&ObjectId>) -> TreeFiles {
         let files = commit.and_then(|commit| self.trees.get(commit));
         files.cloned().unwrap_or_default()
     }
@@ -79,7 +84,7 @@ impl MemoryRepositories {
         MemoryRepositories::default()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, MemoryState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

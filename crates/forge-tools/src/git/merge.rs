@@ -53,13 +53,13 @@ pub(crate) fn merge(base: &str, ours: &str, theirs: &str, name: &str) -> Merged 
         return merge_lines(base, ours, theirs, name);
     };
     let of_all = match (of_ours, of_theirs) {
-        (Ends::None, other) | (other, Ends::None) => other,
+        (LineEnding::None, other) | (other, LineEnding::None) => other,
         (ours, theirs) if ours == of_base => theirs,
         (ours, _) => ours,
     };
     let [base, ours, theirs] = [base, ours, theirs].map(|text| text.replace("\r\n", "\n"));
     let mut merged = merge_lines(&base, &ours, &theirs, name);
-    if of_all == Ends::Windows {
+    if of_all == LineEnding::Windows {
         merged.text = merged.text.replace('\n', "\r\n");
     }
     merged
@@ -67,7 +67,7 @@ pub(crate) fn merge(base: &str, ours: &str, theirs: &str, name: &str) -> Merged 
 
 /// How lines end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum LineEnding {
     /// There is only one.
     None,
     Unix,
@@ -75,12 +75,12 @@ enum Ends {
 }
 
 /// None where they end in more than one way.
-fn ends(text: &str) -> Option<Ends> {
+fn ends(text: &str) -> Option<LineEnding> {
     let (all, windows) = (text.matches('\n').count(), text.matches("\r\n").count());
     match (all, windows) {
-        (0, _) => Some(Ends::None),
-        (_, 0) => Some(Ends::Unix),
-        (all, windows) if all == windows => Some(Ends::Windows),
+        (0, _) => Some(LineEnding::None),
+        (_, 0) => Some(LineEnding::Unix),
+        (all, windows) if all == windows => Some(LineEnding::Windows),
         (_, _) => None,
     }
 }

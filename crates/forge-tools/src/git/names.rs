@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-pub(crate) use super::address::{Place, Repo};
+pub(crate) use super::address::Repo;
 use super::error::{GitError, GitErrorKind};
 use crate::escape::escape_controls;
 

@@ -8,11 +8,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath, WriteOptions};
 
-use super::backend::{GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, apart};
+use super::backend::{
+    GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, spawn_blocking,
+};
 use super::error::{GitError, GitErrorKind};
 use super::merge::merge;
 use super::names::ObjectId;
-use super::pulled::{Index, Place, Row};
+use super::pulled::{PullDestination, PullIndex, PulledEntry};
 use super::repo_path::RepoPath;
 use super::repositories::{GitRepositories, TreeEntry, TreeKind};
 use super::store::StagedStore;
@@ -24,7 +26,7 @@ const MAX_MERGE_BYTES: u64 = 4 << 20;
 const MAX_NAMED: usize = 20;
 
 /// What of a branch was asked for.
-struct Wanted {
+struct BranchSelection {
     files: BTreeMap<RepoPath, ObjectId>,
     skipped: Vec<(String, &'static str)>,
     /// What was asked for and is not there.
@@ -32,7 +34,7 @@ struct Wanted {
 }
 
 /// A file that is to be pulled, and what is there now.
-struct Target {
+struct PullTarget {
     from: RepoPath,
     to: SandboxPath,
     local: Option<ContentHash>,
@@ -55,7 +57,7 @@ impl<R: GitRepositories> GitService<R> {
             ));
         };
         let (asked, there, rules) = (request.clone(), files.clone(), self.rules.clone());
-        let (wanted, targets) = apart(move || {
+        let (wanted, targets) = spawn_blocking(move || {
             let wanted = wanted(&tree, &asked.paths, rules.limits)?;
             check_missing(&wanted, &asked, &rules.store)?;
             let targets = targets(&there, &asked, &wanted)?;
@@ -69,7 +71,7 @@ impl<R: GitRepositories> GitService<R> {
             .contents(&request.repo, &ids, limits.total_bytes)
             .await?;
         let (files, store) = (files.clone(), self.rules.store.clone());
-        apart(move || {
+        spawn_blocking(move || {
             for (target, theirs) in targets.iter().zip(&contents) {
                 let bytes = theirs.len() as u64;
                 if bytes > limits.file_bytes {
@@ -101,7 +103,11 @@ impl<R: GitRepositories> GitService<R> {
 }
 
 /// The files of the branch that were asked for, by path.
-fn wanted(tree: &[TreeEntry], paths: &[RepoPath], limits: GitLimits) -> Result<Wanted, GitError> {
+fn wanted(
+    tree: &[TreeEntry],
+    paths: &[RepoPath],
+    limits: GitLimits,
+) -> Result<BranchSelection, GitError> {
     let asked: HashSet<&str> = paths.iter().map(RepoPath::as_str).collect();
     let mut found: HashSet<&str> = HashSet::new();
     let (mut files, mut skipped) = (BTreeMap::new(), Vec::new());
@@ -140,7 +146,7 @@ fn wanted(tree: &[TreeEntry], paths: &[RepoPath], limits: GitLimits) -> Result<W
         }
     }
     let missing = paths.iter().filter(|path| !found.contains(path.as_str()));
-    Ok(Wanted {
+    Ok(BranchSelection {
         missing: missing.cloned().collect(),
         files,
         skipped,
@@ -149,7 +155,7 @@ fn wanted(tree: &[TreeEntry], paths: &[RepoPath], limits: GitLimits) -> Result<W
 
 /// What is not in the branch was pulled before, or it is an error that it was asked for.
 fn check_missing(
-    wanted: &Wanted,
+    wanted: &BranchSelection,
     request: &PullRequest,
     store: &StagedStore,
 ) -> Result<(), GitError> {
@@ -169,8 +175,8 @@ fn check_missing(
     }
 }
 
-fn place(request: &PullRequest) -> Place {
-    Place {
+fn place(request: &PullRequest) -> PullDestination {
+    PullDestination {
         repo: request.repo.clone(),
         branch: request.branch.clone(),
         into: request.into.clone(),
@@ -180,8 +186,8 @@ fn place(request: &PullRequest) -> Place {
 fn targets(
     files: &FileSandbox,
     request: &PullRequest,
-    wanted: &Wanted,
-) -> Result<Vec<Target>, GitError> {
+    wanted: &BranchSelection,
+) -> Result<Vec<PullTarget>, GitError> {
     let mut targets = Vec::with_capacity(wanted.files.len());
     for from in wanted.files.keys() {
         let to = request.into.join(from.as_str())?;
@@ -199,7 +205,7 @@ fn targets(
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error.into()),
         };
-        targets.push(Target {
+        targets.push(PullTarget {
             from: from.clone(),
             to,
             local,
@@ -217,9 +223,9 @@ struct Pull<'a> {
 impl Pull<'_> {
     fn write(
         &self,
-        targets: Vec<Target>,
+        targets: Vec<PullTarget>,
         contents: Vec<Vec<u8>>,
-        wanted: &Wanted,
+        wanted: &BranchSelection,
     ) -> Result<(Vec<PulledFile>, Vec<SandboxPath>), GitError> {
         let place = place(self.request);
         let index = self.store.index(&place)?;
@@ -234,8 +240,8 @@ impl Pull<'_> {
                 (Some(local), Some(row)) => row.base_of(local),
                 (None, _) | (_, None) => None,
             };
-            let about_to = Row {
-                base: base.or(row.and_then(Row::last)),
+            let about_to = PulledEntry {
+                base: base.or(row.and_then(PulledEntry::last)),
                 next: Some(hash),
                 bytes: theirs.len() as u64,
             };
@@ -250,7 +256,7 @@ impl Pull<'_> {
             let base = bases.get(&target.from).copied().flatten();
             match self.put(&target, &theirs, base) {
                 Ok((outcome, bytes)) => {
-                    let row = Row {
+                    let row = PulledEntry {
                         base: Some(ContentHash::of(&theirs)),
                         next: None,
                         bytes: theirs.len() as u64,
@@ -278,7 +284,11 @@ impl Pull<'_> {
     }
 
     /// What was pulled here, is among the files still, and is in the branch no longer.
-    fn gone(&self, index: &Index, wanted: &Wanted) -> Result<Vec<SandboxPath>, GitError> {
+    fn gone(
+        &self,
+        index: &PullIndex,
+        wanted: &BranchSelection,
+    ) -> Result<Vec<SandboxPath>, GitError> {
         let mut gone = Vec::new();
         let asked = &self.request.paths;
         for path in index.files.keys() {
@@ -297,7 +307,7 @@ impl Pull<'_> {
     /// Puts one file there; what became of it, and how long it is.
     fn put(
         &self,
-        target: &Target,
+        target: &PullTarget,
         theirs: &[u8],
         base: Option<ContentHash>,
     ) -> Result<(PullOutcome, u64), GitError> {

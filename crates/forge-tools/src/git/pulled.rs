@@ -34,7 +34,7 @@ const MAX_SWEPT: usize = 200_000;
 
 /// A place that files of a branch were pulled to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PullDestination {
     pub(super) repo: Repo,
     pub(super) branch: BranchName,
     /// Where the top of the repository is, among the worker's files.
@@ -42,16 +42,16 @@ pub(super) struct Place {
 }
 
 /// What is known of the files of one place.
-pub(super) struct Index {
-    pub(super) place: Place,
-    pub(super) files: BTreeMap<RepoPath, Row>,
+pub(super) struct PullIndex {
+    pub(super) place: PullDestination,
+    pub(super) files: BTreeMap<RepoPath, PulledEntry>,
     /// Whether this process wrote it: otherwise the worker's files may be others by now.
     pub(super) of_now: bool,
 }
 
 /// One pulled file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct PulledEntry {
     /// What it was.
     pub(super) base: Option<ContentHash>,
     /// What it was about to become. That it did is not known yet, or never was: the process ended.
@@ -59,7 +59,7 @@ pub(super) struct Row {
     pub(super) bytes: u64,
 }
 
-impl Row {
+impl PulledEntry {
     /// What a file with that content is compared with.
     pub(super) fn base_of(&self, local: &ContentHash) -> Option<ContentHash> {
         match self.next {
@@ -76,25 +76,25 @@ impl Row {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct KeptIndex {
+struct StoredIndex {
     version: u32,
     /// Of the process that wrote it.
     by: String,
     repo: String,
     branch: String,
     into: String,
-    files: BTreeMap<String, KeptRow>,
+    files: BTreeMap<String, StoredEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct KeptRow {
+struct StoredEntry {
     base: Option<String>,
     next: Option<String>,
     bytes: u64,
 }
 
-impl Place {
+impl PullDestination {
     fn key(&self) -> String {
         let mut hash = Sha256::new();
         for part in [
@@ -111,11 +111,11 @@ impl Place {
 
 impl StagedStore {
     /// What is known of a place; nothing, where nothing can be read.
-    pub(super) fn index(&self, place: &Place) -> Result<Index, GitError> {
+    pub(super) fn index(&self, place: &PullDestination) -> Result<PullIndex, GitError> {
         let known = self.read_index(&index_at(&place.key())?)?;
         Ok(known
             .filter(|index| index.place == *place)
-            .unwrap_or_else(|| Index {
+            .unwrap_or_else(|| PullIndex {
                 place: place.clone(),
                 files: BTreeMap::new(),
                 of_now: true,
@@ -123,7 +123,7 @@ impl StagedStore {
     }
 
     /// All that is known, of these repositories.
-    pub(super) fn indexes(&self, of: &[Repo]) -> Result<Vec<Index>, GitError> {
+    pub(super) fn indexes(&self, of: &[Repo]) -> Result<Vec<PullIndex>, GitError> {
         let mut all = Vec::new();
         for (at, _) in self.places()? {
             all.extend(self.read_index(&at)?);
@@ -133,7 +133,11 @@ impl StagedStore {
     }
 
     /// Adds to what is known of a place.
-    pub(super) fn note(&self, place: &Place, rows: &[(RepoPath, Row)]) -> Result<(), GitError> {
+    pub(super) fn note(
+        &self,
+        place: &PullDestination,
+        rows: &[(RepoPath, PulledEntry)],
+    ) -> Result<(), GitError> {
         // Of two pulls at once neither forgets what the other has noted.
         static TURN: Mutex<()> = Mutex::new(());
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,16 +146,16 @@ impl StagedStore {
         self.put_index(&index)
     }
 
-    fn put_index(&self, index: &Index) -> Result<(), GitError> {
-        let row = |(path, row): (&RepoPath, &Row)| {
-            let kept = KeptRow {
+    fn put_index(&self, index: &PullIndex) -> Result<(), GitError> {
+        let row = |(path, row): (&RepoPath, &PulledEntry)| {
+            let kept = StoredEntry {
                 base: row.base.map(|hash| hash.to_string()),
                 next: row.next.map(|hash| hash.to_string()),
                 bytes: row.bytes,
             };
             (path.to_string(), kept)
         };
-        let kept = KeptIndex {
+        let kept = StoredIndex {
             version: 1,
             by: self.token().to_owned(),
             repo: index.place.repo.to_string(),
@@ -194,7 +198,7 @@ impl StagedStore {
 
     /// Forgets what is more than may be kept, beside one place, and once in a while what nothing
     /// refers to.
-    pub(super) fn sweep_pulled(&self, but: &Place) -> Result<(), GitError> {
+    pub(super) fn sweep_pulled(&self, but: &PullDestination) -> Result<(), GitError> {
         let own = index_at(&but.key())?;
         let mut places = self.places()?;
         // The newest first.
@@ -268,7 +272,7 @@ impl StagedStore {
     }
 
     /// None where there is none, and where it is no index of ours.
-    fn read_index(&self, at: &SandboxPath) -> Result<Option<Index>, GitError> {
+    fn read_index(&self, at: &SandboxPath) -> Result<Option<PullIndex>, GitError> {
         match self.files().read_bytes(at, MAX_INDEX_BYTES) {
             Ok(text) => Ok(self.parse_index(&text)),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::TooLarge) => {
@@ -278,27 +282,27 @@ impl StagedStore {
         }
     }
 
-    fn parse_index(&self, text: &[u8]) -> Option<Index> {
-        let kept: KeptIndex = serde_json::from_slice(text).ok()?;
+    fn parse_index(&self, text: &[u8]) -> Option<PullIndex> {
+        let kept: StoredIndex = serde_json::from_slice(text).ok()?;
         let hash = |text: Option<String>| match text {
             None => Some(None),
             Some(text) => text.parse().ok().map(Some),
         };
         let mut files = BTreeMap::new();
         for (path, row) in kept.files {
-            let row = Row {
+            let row = PulledEntry {
                 base: hash(row.base)?,
                 next: hash(row.next)?,
                 bytes: row.bytes,
             };
             files.insert(RepoPath::parse(&path).ok()?, row);
         }
-        let place = Place {
+        let place = PullDestination {
             repo: Repo::parse(&kept.repo).ok()?,
             branch: BranchName::parse(&kept.branch).ok()?,
             into: SandboxPath::parse(&kept.into).ok()?,
         };
-        (kept.version == 1).then(|| Index {
+        (kept.version == 1).then(|| PullIndex {
             place,
             files,
             of_now: kept.by == self.token(),

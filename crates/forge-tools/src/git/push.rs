@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::ContentHash;
 
-use super::backend::{GitService, Pushed, apart};
+use super::backend::{GitService, Pushed, spawn_blocking};
 use super::collisions::check_collisions;
 use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{ObjectId, StagedId};
@@ -73,7 +73,7 @@ impl PushApproval {
             return refused("nobody has looked at it".to_owned());
         }
         let request = question(commit);
-        if let Some(why) = request.not_whole_within(MAX_SHOWN_BYTES) {
+        if let Some(why) = request.truncation_reason_within(MAX_SHOWN_BYTES) {
             return refused(why);
         }
         match approver.ask(&request).await {
@@ -90,7 +90,7 @@ impl PushApproval {
                 by,
                 reason: Some(reason),
             } => refused(format!("{by} said no: {reason}")),
-            ApprovalAnswer::Unanswered { reason } | ApprovalAnswer::Later { reason, .. } => {
+            ApprovalAnswer::Unanswered { reason } | ApprovalAnswer::Pending { reason, .. } => {
                 refused(reason)
             }
         }
@@ -152,13 +152,13 @@ pub enum OnDivergence {
     Rebase,
 }
 
-/// Where a push would go ([`GitService::outlook`]).
+/// Where a push would go ([`GitService::preview_push`]).
 ///
 /// ```
 /// use forge_tools::git::{GitService, OnDivergence, PushPreview, GitRepositories, StagedCommit};
 ///
 /// async fn can_go<R: GitRepositories>(git: &GitService<R>, commit: &StagedCommit) -> bool {
-///     matches!(git.outlook(commit, OnDivergence::Refuse).await, Ok(PushPreview::AsStaged))
+///     matches!(git.preview_push(commit, OnDivergence::Refuse).await, Ok(PushPreview::AsStaged))
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,7 +244,7 @@ impl<R: GitRepositories> GitService<R> {
     ///
     /// # Errors
     /// Those of a push: the branch has moved, or is not reached.
-    pub async fn outlook(
+    pub async fn preview_push(
         &self,
         commit: &StagedCommit,
         if_moved: OnDivergence,
@@ -279,7 +279,7 @@ impl<R: GitRepositories> GitService<R> {
             return Ok(PushPreview::There(made.clone()));
         }
         let staged = commit.clone();
-        let (tree, fits) = apart(move || {
+        let (tree, fits) = spawn_blocking(move || {
             let files = staged.files.iter();
             let paths: Vec<(&RepoPath, bool)> = files
                 .map(|file| (&file.path, file.content.is_some()))
@@ -318,16 +318,16 @@ impl<R: GitRepositories> GitService<R> {
         &self,
         commit: &StagedCommit,
         tree: Vec<TreeEntry>,
-    ) -> Result<(Vec<TreeEntry>, Since), GitError> {
+    ) -> Result<(Vec<TreeEntry>, Divergence), GitError> {
         let staged = commit.clone();
-        let (tree, files) = apart(move || {
+        let (tree, files) = spawn_blocking(move || {
             let now = compared(&staged, &tree);
             Ok((tree, now))
         })
         .await?;
         let alike = files.iter().filter_map(|now| match now {
-            Now::Alike(id, hash, bytes) => Some((id, hash, bytes)),
-            Now::Untouched | Now::Same | Now::Other => None,
+            BranchFileState::Alike(id, hash, bytes) => Some((id, hash, bytes)),
+            BranchFileState::Untouched | BranchFileState::Same | BranchFileState::Other => None,
         });
         let ids: Vec<ObjectId> = alike.clone().map(|(id, ..)| id.clone()).collect();
         let most = alike
@@ -340,17 +340,17 @@ impl<R: GitRepositories> GitService<R> {
             Err(error) => return Err(error),
         };
         let mut contents = contents.into_iter();
-        let mut since = Since {
+        let mut since = Divergence {
             overlap: Vec::new(),
             there: Vec::new(),
             has_all: true,
         };
         for (file, now) in commit.files.iter().zip(&files) {
             let (is_same, is_touched) = match now {
-                Now::Untouched => (false, false),
-                Now::Same => (true, true),
-                Now::Other => (false, true),
-                Now::Alike(_, hash, _) => {
+                BranchFileState::Untouched => (false, false),
+                BranchFileState::Same => (true, true),
+                BranchFileState::Other => (false, true),
+                BranchFileState::Alike(_, hash, _) => {
                     let theirs = contents.next();
                     (
                         theirs.is_some_and(|bytes| ContentHash::of(&bytes) == *hash),
@@ -373,7 +373,7 @@ impl<R: GitRepositories> GitService<R> {
         commit: &StagedCommit,
         head: &ObjectId,
         tree: Vec<TreeEntry>,
-        since: &Since,
+        since: &Divergence,
         collision: Option<GitError>,
     ) -> GitError {
         let shown = |id: Option<&ObjectId>| match id {
@@ -395,7 +395,7 @@ impl<R: GitRepositories> GitService<R> {
         let changes = match before {
             Ok(before) => {
                 let told = move || Ok(named("Changed there", &changed(&before, &tree)));
-                apart(told).await
+                spawn_blocking(told).await
             }
             Err(error) => Err(error),
         };
@@ -445,7 +445,7 @@ fn new_files(commit: &StagedCommit, store: &StagedStore) -> Result<Vec<NewFile>,
 }
 
 /// What others have done since a commit was staged.
-struct Since {
+struct Divergence {
     /// Files of it that they have made something else of.
     overlap: Vec<RepoPath>,
     /// Files of it that are as they would become.
@@ -455,7 +455,7 @@ struct Since {
 }
 
 /// A file of a commit, in the branch as it is now.
-enum Now {
+enum BranchFileState {
     /// As it was when it was staged.
     Untouched,
     /// As it is to become.
@@ -465,7 +465,7 @@ enum Now {
     Other,
 }
 
-fn compared(commit: &StagedCommit, tree: &[TreeEntry]) -> Vec<Now> {
+fn compared(commit: &StagedCommit, tree: &[TreeEntry]) -> Vec<BranchFileState> {
     let at = by_path(tree);
     let kind = |executable| match executable {
         true => TreeKind::Executable,
@@ -476,14 +476,14 @@ fn compared(commit: &StagedCommit, tree: &[TreeEntry]) -> Vec<Now> {
         let there = entry.map(|entry| (&entry.id, entry.kind));
         let base = file.base.as_ref();
         if there == base.map(|base| (base, kind(file.base_executable))) {
-            return Now::Untouched;
+            return BranchFileState::Untouched;
         }
         match (there, file.content) {
-            (None, None) => Now::Same,
+            (None, None) => BranchFileState::Same,
             (Some((id, now)), Some(hash)) if now == kind(file.executable) => {
-                Now::Alike(id.clone(), hash, file.bytes)
+                BranchFileState::Alike(id.clone(), hash, file.bytes)
             }
-            (None, Some(_)) | (Some(_), None | Some(_)) => Now::Other,
+            (None, Some(_)) | (Some(_), None | Some(_)) => BranchFileState::Other,
         }
     };
     commit.files.iter().map(now).collect()

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use file_sandbox::{ContentHash, SandboxPath};
 
 use super::repo_path::RepoPath;
-use crate::change::{FileChange, Seen};
+use crate::change::{FileChange, ReviewedState};
 use crate::hands::ToolContext;
 use crate::redact::Redactor;
 
@@ -53,8 +53,8 @@ impl AgreedSecrets {
         paths: impl IntoIterator<Item = &'a SandboxPath>,
     ) -> SecretPolicy {
         let seen = |path| match hands.seen(path) {
-            Some(Seen::Bytes(hash)) => Some(hash),
-            Some(Seen::Missing | Seen::Tree(_)) | None => None,
+            Some(ReviewedState::Bytes(hash)) => Some(hash),
+            Some(ReviewedState::Missing | ReviewedState::Tree(_)) | None => None,
         };
         let contents: HashSet<ContentHash> = paths.into_iter().filter_map(seen).collect();
         match contents.is_empty() {
@@ -101,7 +101,7 @@ pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> 
         }
         FileChange::of_diff(path.as_str(), rows)
     };
-    Some(change.of(path.as_str(), Seen::Bytes(hash)))
+    Some(change.of(path.as_str(), ReviewedState::Bytes(hash)))
 }
 
 /// As it is searched: of what has two bytes for every letter, those that are not zero.

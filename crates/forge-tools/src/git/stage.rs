@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
 
-use super::backend::{GitService, Rules, StageRequest, apart, below};
+use super::backend::{GitService, StageRequest, StagingRules, below, spawn_blocking};
 use super::collisions::check_collisions;
 use super::difference::difference;
 use super::error::{GitError, GitErrorKind};
@@ -30,7 +30,7 @@ pub(super) const WHO_READS_IT: &str =
     "What is pushed is read by others, and stays in the history of the repository.";
 
 /// A file to be staged, read.
-struct Read {
+struct LoadedFile {
     path: RepoPath,
     /// None where there is none.
     content: Option<Vec<u8>>,
@@ -46,7 +46,7 @@ impl<R: GitRepositories> GitService<R> {
     ) -> Result<StagedCommit, GitError> {
         let message = self.rules.message(&request.message)?;
         let (there, asked, rules) = (files.clone(), request.clone(), self.rules.clone());
-        let read = apart(move || {
+        let read = spawn_blocking(move || {
             let read = rules.read(&there, &asked)?;
             refuse_secrets_in_words(&read, &asked, &rules.redactor)?;
             refuse_secrets(&read, &asked.secrets, &rules.redactor)?;
@@ -54,7 +54,7 @@ impl<R: GitRepositories> GitService<R> {
         })
         .await?;
         let (base, tree) = self.branch(&request.repo, &request.branch).await?;
-        let (read, entries) = apart(move || {
+        let (read, entries) = spawn_blocking(move || {
             let entries = in_branch(&read, &tree)?;
             Ok((read, entries))
         })
@@ -70,7 +70,7 @@ impl<R: GitRepositories> GitService<R> {
             .contents(&request.repo, &known, self.rules.limits.total_bytes)
             .await?;
         let store = self.rules.store.clone();
-        apart(move || {
+        spawn_blocking(move || {
             let mut before = before.into_iter();
             let until = Instant::now() + DIFF_TIME;
             let (mut staged, mut contents) = (Vec::new(), Vec::new());
@@ -100,7 +100,7 @@ impl<R: GitRepositories> GitService<R> {
                 pushing: None,
             };
             // What nobody could be shown whole nobody could agree to.
-            if let Some(why) = question(&commit).not_whole_within(MAX_SHOWN_BYTES) {
+            if let Some(why) = question(&commit).truncation_reason_within(MAX_SHOWN_BYTES) {
                 return Err(GitError::new(
                     GitErrorKind::TooLarge,
                     format!("Nothing is staged, since nobody could push it: {why}."),
@@ -115,7 +115,7 @@ impl<R: GitRepositories> GitService<R> {
 }
 
 /// What the branch has at each path, if each may be there.
-fn in_branch(read: &[Read], tree: &[TreeEntry]) -> Result<Vec<Option<TreeEntry>>, GitError> {
+fn in_branch(read: &[LoadedFile], tree: &[TreeEntry]) -> Result<Vec<Option<TreeEntry>>, GitError> {
     let paths: Vec<(&RepoPath, bool)> = read
         .iter()
         .map(|file| (&file.path, file.content.is_some()))
@@ -133,7 +133,7 @@ fn in_branch(read: &[Read], tree: &[TreeEntry]) -> Result<Vec<Option<TreeEntry>>
     paths.into_iter().map(entry).collect()
 }
 
-impl Rules {
+impl StagingRules {
     fn message(&self, text: &str) -> Result<String, GitError> {
         let text = text.trim();
         let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
@@ -150,7 +150,11 @@ impl Rules {
     }
 
     /// Checks every name before any content is read, and says all that is wrong at once.
-    fn read(&self, files: &FileSandbox, request: &StageRequest) -> Result<Vec<Read>, GitError> {
+    fn read(
+        &self,
+        files: &FileSandbox,
+        request: &StageRequest,
+    ) -> Result<Vec<LoadedFile>, GitError> {
         if request.files.is_empty() || request.files.len() > self.limits.files {
             return Err(GitError::new(
                 GitErrorKind::TooLarge,
@@ -226,7 +230,7 @@ impl Rules {
                 )
                 .hint("Stage them as several commits."));
             }
-            read.push(Read {
+            read.push(LoadedFile {
                 path,
                 content,
                 executable,
@@ -238,7 +242,7 @@ impl Rules {
 
 /// New files have names that every system can check out. What the branch has already may be changed,
 /// and taken away all the more.
-fn check_new_names(read: &[Read], entries: &[Option<TreeEntry>]) -> Result<(), GitError> {
+fn check_new_names(read: &[LoadedFile], entries: &[Option<TreeEntry>]) -> Result<(), GitError> {
     let new = read.iter().zip(entries).filter_map(|(file, entry)| {
         let added = entry.is_none() && file.content.is_some();
         added.then_some(&file.path)
@@ -264,7 +268,7 @@ fn check_kind(path: &RepoPath, entry: Option<&TreeEntry>) -> Result<bool, GitErr
 
 /// One file against the branch; none where it is the same.
 fn compare(
-    file: Read,
+    file: LoadedFile,
     entry: Option<&TreeEntry>,
     old: Option<Vec<u8>>,
     contents: &mut Vec<Vec<u8>>,
@@ -320,7 +324,7 @@ fn compare(
 /// What a commit says and is called is pushed as well. A key in it is no example that somebody could
 /// agree to: it can be left out.
 fn refuse_secrets_in_words(
-    files: &[Read],
+    files: &[LoadedFile],
     request: &StageRequest,
     redactor: &Redactor,
 ) -> Result<(), GitError> {
@@ -342,7 +346,7 @@ fn refuse_secrets_in_words(
 }
 
 fn refuse_secrets(
-    files: &[Read],
+    files: &[LoadedFile],
     secrets: &SecretPolicy,
     redactor: &Redactor,
 ) -> Result<(), GitError> {

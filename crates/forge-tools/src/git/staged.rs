@@ -218,11 +218,11 @@ impl StagedCommit {
     /// file holds.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
-        Sha256::digest(self.kept().text()).into()
+        Sha256::digest(self.to_stored().text()).into()
     }
 
-    pub(crate) fn kept(&self) -> Kept {
-        let file = |file: &StagedFile| KeptFile {
+    pub(crate) fn to_stored(&self) -> StoredCommit {
+        let file = |file: &StagedFile| StoredFile {
             path: file.path.to_string(),
             operation: file.operation,
             diff: file.diff.clone(),
@@ -232,7 +232,7 @@ impl StagedCommit {
             base_executable: file.base_executable,
             executable: file.executable,
         };
-        Kept {
+        StoredCommit {
             version: 1,
             id: self.id.to_string(),
             repo: self.repo.to_string(),
@@ -278,7 +278,7 @@ pub struct DamagedCommit {
 /// How one is written down.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Kept {
+pub(crate) struct StoredCommit {
     version: u32,
     id: String,
     repo: String,
@@ -286,12 +286,12 @@ pub(crate) struct Kept {
     message: String,
     created_at_ns: u64,
     base: Option<String>,
-    files: Vec<KeptFile>,
+    files: Vec<StoredFile>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct KeptFile {
+struct StoredFile {
     path: String,
     operation: FileOperation,
     diff: String,
@@ -302,7 +302,7 @@ struct KeptFile {
     executable: bool,
 }
 
-impl Kept {
+impl StoredCommit {
     pub(crate) fn text(&self) -> String {
         // Strings and numbers only: there is nothing in it that could fail.
         serde_json::to_string(self).unwrap_or_default()
@@ -317,7 +317,7 @@ impl Kept {
             )
             .hint("Discard it, and stage the files again.")
         };
-        let kept: Kept = serde_json::from_slice(text).map_err(|error| {
+        let kept: StoredCommit = serde_json::from_slice(text).map_err(|error| {
             // It may quote what stands there.
             broken(&crate::escape_controls(&error.to_string()))
         })?;

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath};
 
-use super::backend::{GitService, Rules, apart};
+use super::backend::{GitService, StagingRules, spawn_blocking};
 use super::error::GitError;
 use super::names::{BranchName, Repo, StagedId};
-use super::pulled::{Index, Row};
+use super::pulled::{PullIndex, PulledEntry};
 use super::repo_path::RepoPath;
 use super::repositories::GitRepositories;
 use super::staged::StagedCommit;
@@ -84,11 +84,11 @@ impl<R: GitRepositories> GitService<R> {
         of: &[Repo],
     ) -> Result<Status, GitError> {
         let (files, of, rules) = (files.clone(), of.to_vec(), self.rules.clone());
-        apart(move || status(&files, &of, &rules)).await
+        spawn_blocking(move || status(&files, &of, &rules)).await
     }
 }
 
-fn status(files: &FileSandbox, of: &[Repo], rules: &Rules) -> Result<Status, GitError> {
+fn status(files: &FileSandbox, of: &[Repo], rules: &StagingRules) -> Result<Status, GitError> {
     let mut status = Status::default();
     let commits = rules.store.all()?.commits;
     let staged = staged(&commits);
@@ -99,17 +99,19 @@ fn status(files: &FileSandbox, of: &[Repo], rules: &Rules) -> Result<Status, Git
             rows.push((at.clone(), path, now(files, &at, row)?));
         }
         // The files of another run are no longer there, and were not deleted.
-        let all_gone = rows.iter().all(|(_, _, now)| matches!(now, Now::Gone));
+        let all_gone = rows
+            .iter()
+            .all(|(_, _, now)| matches!(now, LocalState::Gone));
         if all_gone && !index.of_now {
             continue;
         }
-        let is_known = |(_, _, now): &&(_, _, Now)| !matches!(now, Now::Unknown);
+        let is_known = |(_, _, now): &&(_, _, LocalState)| !matches!(now, LocalState::Unknown);
         status.pulled += rows.iter().filter(is_known).count();
         for (at, path, now) in rows {
             let (state, content) = match now {
-                Now::Same | Now::Unknown => continue,
-                Now::Gone => (FileState::Deleted, None),
-                Now::Other(hash) => (FileState::Modified, Some(hash)),
+                LocalState::Same | LocalState::Unknown => continue,
+                LocalState::Gone => (FileState::Deleted, None),
+                LocalState::Other(hash) => (FileState::Modified, Some(hash)),
             };
             if status.files.len() >= MAX_FILES {
                 status.more += 1;
@@ -131,7 +133,7 @@ fn status(files: &FileSandbox, of: &[Repo], rules: &Rules) -> Result<Status, Git
 }
 
 /// A file as it is now.
-enum Now {
+enum LocalState {
     Same,
     Gone,
     Other(ContentHash),
@@ -139,36 +141,40 @@ enum Now {
     Unknown,
 }
 
-fn now(files: &FileSandbox, at: &SandboxPath, row: &Row) -> Result<Now, GitError> {
+fn now(files: &FileSandbox, at: &SandboxPath, row: &PulledEntry) -> Result<LocalState, GitError> {
     let stat = match files.stat(at) {
         Ok(stat) if stat.kind == EntryKind::File => stat,
-        Ok(_) => return Ok(Now::Gone),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Now::Gone),
-        Err(_) => return Ok(Now::Unknown),
+        Ok(_) => return Ok(LocalState::Gone),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(LocalState::Gone),
+        Err(_) => return Ok(LocalState::Unknown),
     };
     let Some(last) = row.last() else {
-        return Ok(Now::Unknown);
+        return Ok(LocalState::Unknown);
     };
     let hash = match files.hash(at) {
         Ok(hash) => hash,
-        Err(_) => return Ok(Now::Unknown),
+        Err(_) => return Ok(LocalState::Unknown),
     };
     let same = stat.size == row.bytes && hash == last;
     Ok(match same || row.base_of(&hash) == Some(hash) {
-        true => Now::Same,
-        false => Now::Other(hash),
+        true => LocalState::Same,
+        false => LocalState::Other(hash),
     })
 }
 
 /// A file of a repository with a content; none: it is to go.
-type Key<'a> = (&'a Repo, &'a BranchName, &'a RepoPath, Option<ContentHash>);
+type StagedKey<'a> = (&'a Repo, &'a BranchName, &'a RepoPath, Option<ContentHash>);
 
-fn key<'a>(index: &'a Index, path: &'a RepoPath, content: Option<ContentHash>) -> Key<'a> {
+fn key<'a>(
+    index: &'a PullIndex,
+    path: &'a RepoPath,
+    content: Option<ContentHash>,
+) -> StagedKey<'a> {
     (&index.place.repo, &index.place.branch, path, content)
 }
 
 /// The last commit that has each.
-fn staged(commits: &[StagedCommit]) -> HashMap<Key<'_>, &StagedId> {
+fn staged(commits: &[StagedCommit]) -> HashMap<StagedKey<'_>, &StagedId> {
     let mut staged = HashMap::new();
     for commit in commits {
         for file in &commit.files {

@@ -15,7 +15,7 @@ use file_sandbox::{
 use super::backend::nothing_staged;
 use super::error::{GitError, GitErrorKind};
 use super::names::{ObjectId, StagedId};
-use super::staged::{DamagedCommit, Kept, StagedCommit, StagedList};
+use super::staged::{DamagedCommit, StagedCommit, StagedList, StoredCommit};
 
 /// Most staged commits at once.
 const MAX_COMMITS: usize = 500;
@@ -112,7 +112,7 @@ impl StagedStore {
                 "With it, what is staged would have more than {MAX_BYTES} bytes."
             )));
         }
-        let text = commit.kept().text();
+        let text = commit.to_stored().text();
         if text.len() as u64 > MAX_KEPT_BYTES {
             return Err(GitError::new(
                 GitErrorKind::TooLarge,
@@ -148,7 +148,7 @@ impl StagedStore {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let mut commit = Kept::read(&text, id)?;
+        let mut commit = StoredCommit::read(&text, id)?;
         commit.pushing = self.pushing(id)?;
         Ok(Some(commit))
     }

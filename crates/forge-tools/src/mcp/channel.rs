@@ -13,7 +13,7 @@ use rmcp::service::{Peer, PeerRequestOptions, RoleServer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::questions::{Fingerprint, NO_PERSON, Questions, fingerprint};
+use super::questions::{Fingerprint, NO_PERSON, QuestionStore, fingerprint};
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
 use crate::tool::BoxFuture;
 
@@ -34,7 +34,7 @@ pub const REFUSED_AT_ONCE: &str = "the client, at once";
 const FORM: &str = "approval";
 
 /// How the client of this call can be asked.
-pub(super) enum Line {
+pub(super) enum ElicitationRoute {
     /// It did not say that it can be.
     None,
     /// By a request of ours, while the call waits.
@@ -42,7 +42,7 @@ pub(super) enum Line {
     /// By the result of the call, which is then made again.
     Result {
         /// What came back with this call, if it is such a second one.
-        given: Option<Given>,
+        given: Option<ReturnedAnswer>,
         /// What makes an answer one to this call.
         call: Fingerprint,
     },
@@ -50,23 +50,23 @@ pub(super) enum Line {
 
 /// An answer that came back.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Given {
+pub(super) struct ReturnedAnswer {
     /// What the person had before them.
     pub(super) shown: Fingerprint,
-    pub(super) decision: Decision,
+    pub(super) decision: ElicitedDecision,
     /// So soon that nobody can have read it.
     pub(super) hasty: bool,
 }
 
 /// What a person decided. Whatever is not an agreement is a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum ElicitedDecision {
     AllowOnce,
     AllowRun,
     Deny,
 }
 
-impl Decision {
+impl ElicitedDecision {
     /// Of the answer as it is on the wire.
     pub(super) fn of(answer: &ElicitResult) -> Self {
         let chosen = answer
@@ -75,27 +75,29 @@ impl Decision {
             .and_then(|content| content.get("decision"))
             .and_then(Value::as_str);
         match (&answer.action, chosen) {
-            (ElicitationAction::Accept, Some("allow_once")) => Decision::AllowOnce,
-            (ElicitationAction::Accept, Some("allow_run")) => Decision::AllowRun,
-            _ => Decision::Deny,
+            (ElicitationAction::Accept, Some("allow_once")) => ElicitedDecision::AllowOnce,
+            (ElicitationAction::Accept, Some("allow_run")) => ElicitedDecision::AllowRun,
+            _ => ElicitedDecision::Deny,
         }
     }
 }
 
 /// The answer to the one form, among the answers that came with a call.
-pub(super) fn answer_in(responses: Option<&BTreeMap<String, Value>>) -> Option<Decision> {
+pub(super) fn answer_in(responses: Option<&BTreeMap<String, Value>>) -> Option<ElicitedDecision> {
     let answer = responses?.get(FORM)?;
     // What cannot be understood is no agreement.
     Some(
         serde_json::from_value::<ElicitResult>(answer.clone())
-            .map_or(Decision::Deny, |answer| Decision::of(&answer)),
+            .map_or(ElicitedDecision::Deny, |answer| {
+                ElicitedDecision::of(&answer)
+            }),
     )
 }
 
 /// Asks on behalf of one call.
-pub(super) struct Channel {
-    questions: Arc<Questions>,
-    line: Line,
+pub(super) struct ClientApprover {
+    questions: Arc<QuestionStore>,
+    line: ElicitationRoute,
     /// Which policy the call is judged under.
     policy: u64,
     next: Arc<dyn Approver>,
@@ -103,14 +105,14 @@ pub(super) struct Channel {
     asked: Mutex<Option<InputRequiredResult>>,
 }
 
-impl Channel {
+impl ClientApprover {
     pub(super) fn new(
-        questions: Arc<Questions>,
-        line: Line,
+        questions: Arc<QuestionStore>,
+        line: ElicitationRoute,
         policy: u64,
         next: Arc<dyn Approver>,
     ) -> Self {
-        Channel {
+        ClientApprover {
             questions,
             line,
             policy,
@@ -145,10 +147,10 @@ impl Channel {
                 by: "a person at the client, for a while".to_owned(),
             };
         }
-        let Some(question) = Question::about(request) else {
+        let Some(question) = ElicitationForm::about(request) else {
             return self.next.ask(request).await;
         };
-        if let Line::Result {
+        if let ElicitationRoute::Result {
             given: Some(given), ..
         } = &self.line
             && given.shown == question.shown()
@@ -163,19 +165,21 @@ impl Channel {
             }
         }
         match &self.line {
-            Line::None => self.next.ask(request).await,
-            Line::Result { call, .. } => match self.questions.seal(call, &question.shown()) {
-                Some(state) => {
-                    *self.asked.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Some(question.into_result(state));
-                    ApprovalAnswer::Unanswered {
-                        reason: "the client has the question, and calls again with the answer"
-                            .to_owned(),
+            ElicitationRoute::None => self.next.ask(request).await,
+            ElicitationRoute::Result { call, .. } => {
+                match self.questions.seal(call, &question.shown()) {
+                    Some(state) => {
+                        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) =
+                            Some(question.into_result(state));
+                        ApprovalAnswer::Unanswered {
+                            reason: "the client has the question, and calls again with the answer"
+                                .to_owned(),
+                        }
                     }
+                    None => self.next.ask(request).await,
                 }
-                None => self.next.ask(request).await,
-            },
-            Line::Request(peer) => {
+            }
+            ElicitationRoute::Request(peer) => {
                 let asked = Instant::now();
                 let options = PeerRequestOptions::with_timeout(WAIT);
                 let sent = peer
@@ -191,7 +195,7 @@ impl Channel {
                 match answered {
                     Ok(ClientResult::ElicitResult(answer)) => {
                         let hasty = asked.elapsed() < NO_PERSON;
-                        self.take(request, [key, done], Decision::of(&answer), hasty)
+                        self.take(request, [key, done], ElicitedDecision::of(&answer), hasty)
                             .await
                     }
                     // It took too long, or cannot do what it said.
@@ -205,16 +209,18 @@ impl Channel {
         &self,
         request: &ApprovalRequest,
         keys: [Fingerprint; 2],
-        decision: Decision,
+        decision: ElicitedDecision,
         hasty: bool,
     ) -> ApprovalAnswer {
         let by = "a person at the client".to_owned();
         match decision {
             // The client has a preference; this one is only for people.
-            Decision::AllowOnce | Decision::AllowRun if hasty && request.only_a_person => {
+            ElicitedDecision::AllowOnce | ElicitedDecision::AllowRun
+                if hasty && request.only_a_person =>
+            {
                 self.next.ask(request).await
             }
-            Decision::AllowRun if !request.only_a_person => {
+            ElicitedDecision::AllowRun if !request.only_a_person => {
                 for key in keys {
                     self.questions.agree(key);
                 }
@@ -222,8 +228,10 @@ impl Channel {
                     by: format!("{by}, for a while"),
                 }
             }
-            Decision::AllowOnce | Decision::AllowRun => ApprovalAnswer::AllowOnce { by },
-            Decision::Deny => {
+            ElicitedDecision::AllowOnce | ElicitedDecision::AllowRun => {
+                ApprovalAnswer::AllowOnce { by }
+            }
+            ElicitedDecision::Deny => {
                 self.questions.note_refusal(hasty);
                 if hasty {
                     ApprovalAnswer::Deny {
@@ -241,19 +249,19 @@ impl Channel {
     }
 }
 
-impl Approver for Channel {
+impl Approver for ClientApprover {
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(self.answer(request))
     }
 }
 
 /// What is put to a person, and the form for the answer.
-struct Question {
+struct ElicitationForm {
     message: String,
     schema: ElicitationSchema,
 }
 
-impl Question {
+impl ElicitationForm {
     /// None: it is too long to be sure that it is seen whole.
     fn about(request: &ApprovalRequest) -> Option<Self> {
         let mut message = request.preview();
@@ -278,7 +286,7 @@ impl Question {
             },
             "required": ["decision"],
         }));
-        Some(Question {
+        Some(ElicitationForm {
             message,
             schema: schema.ok()?,
         })

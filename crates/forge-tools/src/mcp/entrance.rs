@@ -21,29 +21,29 @@ const MAX_STRANGERS: usize = 256;
 const STRANGER_TIME: Duration = Duration::from_secs(5);
 
 /// All connections of a server.
-pub(super) struct Entrance {
+pub(super) struct AccessCheck {
     places: Arc<Semaphore>,
     /// Oldest first.
     strangers: Mutex<VecDeque<Arc<Notify>>>,
 }
 
 /// One connection, from its first byte to its end.
-pub(super) struct Visitor<'a> {
-    entrance: &'a Entrance,
+pub(super) struct ConnectionGuard<'a> {
+    entrance: &'a AccessCheck,
     /// Told when it has to go.
     go: Arc<Notify>,
     place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
-impl Entrance {
+impl AccessCheck {
     pub(super) fn new() -> Self {
-        Entrance {
+        AccessCheck {
             places: Arc::new(Semaphore::new(MAX_CLIENTS)),
             strangers: Mutex::default(),
         }
     }
 
-    pub(super) fn enter(&self) -> Visitor<'_> {
+    pub(super) fn enter(&self) -> ConnectionGuard<'_> {
         let go = Arc::new(Notify::new());
         let mut strangers = lock(&self.strangers);
         strangers.push_back(Arc::clone(&go));
@@ -53,7 +53,7 @@ impl Entrance {
             oldest.notify_one();
         }
         drop(strangers);
-        Visitor {
+        ConnectionGuard {
             entrance: self,
             go,
             place: Mutex::default(),
@@ -61,7 +61,7 @@ impl Entrance {
     }
 }
 
-impl Visitor<'_> {
+impl ConnectionGuard<'_> {
     /// It has shown that it is a client. `false`: there are too many already.
     pub(super) fn admit(&self) -> bool {
         let mut place = lock(&self.place);
@@ -87,7 +87,7 @@ impl Visitor<'_> {
     }
 }
 
-impl Drop for Visitor<'_> {
+impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
         self.leave_strangers();
     }

@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::channel::{Channel, Given, Line, answer_in};
-use super::in_flight::Results;
-use super::live::{Current, ServiceHandle};
-use super::questions::{Fingerprint, Questions, fingerprint};
+use super::channel::{ClientApprover, ElicitationRoute, ReturnedAnswer, answer_in};
+use super::in_flight::ResultSlots;
+use super::live::{ServiceHandle, ServiceState};
+use super::questions::{Fingerprint, QuestionStore, fingerprint};
 use super::report::report;
 use super::{ServerInfo, Service, advertise};
 use crate::call::{CallRequest, CallResult, FailureCode};
@@ -35,14 +35,14 @@ use crate::toolbox::Toolbox;
 pub(super) struct Handler {
     live: ServiceHandle,
     info: ServerInfo,
-    questions: Arc<Questions>,
+    questions: Arc<QuestionStore>,
     /// Whether the client has hung up.
     over: watch::Receiver<bool>,
     /// What tells a client of the older kind that the list changed; ends with the
     /// conversation.
     teller: Mutex<JoinSet<()>>,
     /// Of a client that reads line by line; over HTTP each answer has a connection of its own.
-    results: Option<Results>,
+    results: Option<ResultSlots>,
     /// Who answers other calls meanwhile.
     stand_in: Option<BlockingHandoff>,
 }
@@ -52,10 +52,10 @@ impl Handler {
         live: ServiceHandle,
         info: ServerInfo,
         over: watch::Receiver<bool>,
-        results: Results,
+        results: ResultSlots,
         stand_in: Option<BlockingHandoff>,
     ) -> Self {
-        let mut handler = Handler::sharing(live, info, Arc::new(Questions::new()), over);
+        let mut handler = Handler::sharing(live, info, Arc::new(QuestionStore::new()), over);
         handler.results = Some(results);
         handler.stand_in = stand_in;
         handler
@@ -65,7 +65,7 @@ impl Handler {
     pub(super) fn sharing(
         live: ServiceHandle,
         info: ServerInfo,
-        questions: Arc<Questions>,
+        questions: Arc<QuestionStore>,
         over: watch::Receiver<bool>,
     ) -> Self {
         Handler {
@@ -90,16 +90,16 @@ impl Handler {
         policy: u64,
         toolbox: &Toolbox,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Line, ErrorData> {
+    ) -> Result<ElicitationRoute, ErrorData> {
         let shows_forms = shows_forms(context);
         if !is_modern(context) {
             return Ok(match shows_forms {
-                true => Line::Request(context.peer.clone()),
-                false => Line::None,
+                true => ElicitationRoute::Request(context.peer.clone()),
+                false => ElicitationRoute::None,
             });
         }
         if !shows_forms && request.request_state.is_none() {
-            return Ok(Line::None);
+            return Ok(ElicitationRoute::None);
         }
         let mut given = None;
         let call = identity(request, policy, toolbox);
@@ -108,15 +108,15 @@ impl Handler {
                 .questions
                 .open(state, &call)
                 .map_err(|why| ErrorData::invalid_params(why, None))?;
-            given = answer_in(request.input_responses.as_ref()).map(|decision| Given {
+            given = answer_in(request.input_responses.as_ref()).map(|decision| ReturnedAnswer {
                 shown,
                 decision,
                 hasty,
             });
         }
         Ok(match shows_forms {
-            true => Line::Result { given, call },
-            false => Line::None,
+            true => ElicitationRoute::Result { given, call },
+            false => ElicitationRoute::None,
         })
     }
 
@@ -125,14 +125,14 @@ impl Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Current {
+        let ServiceState {
             service, policy, ..
         } = self.live.current();
         let toolbox = match service {
             Service::Tools(toolbox) => toolbox,
             Service::Broken { message } => return Ok(broken(&message).into()),
         };
-        let channel = Arc::new(Channel::new(
+        let channel = Arc::new(ClientApprover::new(
             Arc::clone(&self.questions),
             self.line(&request, policy, &toolbox, &context)?,
             policy,
@@ -146,13 +146,13 @@ impl Handler {
         let call = CallRequest::new(request.name, arguments)
             .asking(Arc::clone(&channel) as _)
             .reporting(progress.clone());
-        let place = self.results.as_ref().map(Results::place);
+        let place = self.results.as_ref().map(ResultSlots::place);
         let call = match &place {
-            Some(place) => call.within(place.clone()),
+            Some(place) => call.with_result_permit(place.clone()),
             None => call,
         };
         let call = match &self.stand_in {
-            Some(stand_in) => call.beside(stand_in.clone()),
+            Some(stand_in) => call.with_blocking_handoff(stand_in.clone()),
             None => call,
         };
         let (done, until_done) = oneshot::channel();

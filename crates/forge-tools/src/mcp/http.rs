@@ -31,11 +31,11 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::entrance::{Entrance, Visitor};
+use super::entrance::{AccessCheck, ConnectionGuard};
 use super::handler::Handler;
 use super::lines::{MAX_LINE_BYTES, MAX_VALUES, values_at_most};
 use super::live::ServiceHandle;
-use super::questions::{Questions, hex};
+use super::questions::{QuestionStore, hex};
 use super::{McpError, ServerInfo};
 
 /// Where it is served.
@@ -114,11 +114,11 @@ impl std::fmt::Debug for HttpToken {
 /// ```
 #[derive(Debug)]
 pub struct HttpListener {
-    kind: Kind,
+    kind: ListenerKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ListenerKind {
     Loopback(TcpListener, HttpToken),
     Unix(UnixListener, u32),
 }
@@ -138,22 +138,22 @@ impl HttpListener {
             ));
         }
         Ok(HttpListener {
-            kind: Kind::Loopback(socket, token),
+            kind: ListenerKind::Loopback(socket, token),
         })
     }
 
     /// Processes of the user with this id; others are hung up on.
     pub fn unix(socket: UnixListener, user: u32) -> Self {
         HttpListener {
-            kind: Kind::Unix(socket, user),
+            kind: ListenerKind::Unix(socket, user),
         }
     }
 
     /// The address, if it is one of the network.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.kind {
-            Kind::Loopback(socket, _) => socket.local_addr().ok(),
-            Kind::Unix(..) => None,
+            ListenerKind::Loopback(socket, _) => socket.local_addr().ok(),
+            ListenerKind::Unix(..) => None,
         }
     }
 }
@@ -182,13 +182,13 @@ pub async fn serve_http(
     info: ServerInfo,
     listener: HttpListener,
 ) -> Result<(), McpError> {
-    let server = Arc::new(Server::new(live.clone(), info));
+    let server = Arc::new(HttpServer::new(live.clone(), info));
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
         let server = Arc::clone(&server);
         match &listener.kind {
-            Kind::Loopback(socket, token) => match socket.accept().await {
+            ListenerKind::Loopback(socket, token) => match socket.accept().await {
                 Ok((stream, _)) => {
                     let token = token.clone();
                     connections.spawn(async move {
@@ -197,7 +197,7 @@ pub async fn serve_http(
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
-            Kind::Unix(socket, user) => match socket.accept().await {
+            ListenerKind::Unix(socket, user) => match socket.accept().await {
                 Ok((stream, _)) => {
                     if stream.peer_cred().is_ok_and(|peer| peer.uid() == *user) {
                         connections.spawn(async move {
@@ -211,20 +211,20 @@ pub async fn serve_http(
     }
 }
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-struct Server {
+struct HttpServer {
     service: StreamableHttpService<Handler, NeverSessionManager>,
-    entrance: Entrance,
+    entrance: AccessCheck,
     /// Requests end with their connection, so nobody waits for this.
     _over: watch::Sender<bool>,
 }
 
-impl Server {
+impl HttpServer {
     fn new(live: ServiceHandle, info: ServerInfo) -> Self {
         let (over, ended) = watch::channel(false);
         // One memory for all requests: the answer to a question comes with another one.
-        let questions = Arc::new(Questions::new());
+        let questions = Arc::new(QuestionStore::new());
         let handler = move || {
             let questions = Arc::clone(&questions);
             Ok(Handler::sharing(
@@ -240,13 +240,13 @@ impl Server {
             .with_max_request_body_bytes(MAX_LINE_BYTES)
             .with_allowed_hosts(["localhost", "127.0.0.1", "::1"])
             .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]);
-        Server {
+        HttpServer {
             service: StreamableHttpService::new(
                 handler,
                 Arc::new(NeverSessionManager::default()),
                 config,
             ),
-            entrance: Entrance::new(),
+            entrance: AccessCheck::new(),
             _over: over,
         }
     }
@@ -275,8 +275,8 @@ impl Server {
         &self,
         request: Request<Incoming>,
         token: Option<&HttpToken>,
-        visitor: &Visitor<'_>,
-    ) -> Answer {
+        visitor: &ConnectionGuard<'_>,
+    ) -> HttpResponse {
         if token.is_some_and(|token| !token.is_in(request.headers().get(AUTHORIZATION))) {
             let mut refusal = refuse(StatusCode::UNAUTHORIZED, "The token is missing or wrong.");
             let scheme = HeaderValue::from_static("Bearer");
@@ -336,7 +336,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The errors that JSON-RPC has for what is not JSON, and for JSON that is not a request.
-fn not_a_message(body: &[u8]) -> Answer {
+fn not_a_message(body: &[u8]) -> HttpResponse {
     let (code, text) = match serde_json::from_slice::<IgnoredAny>(body) {
         Ok(IgnoredAny) => (
             -32600,
@@ -352,7 +352,7 @@ fn not_a_message(body: &[u8]) -> Answer {
     answer
 }
 
-fn refuse(status: StatusCode, text: &'static str) -> Answer {
+fn refuse(status: StatusCode, text: &'static str) -> HttpResponse {
     let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
     *answer.status_mut() = status;
     answer

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ErrorCode, RequestId};
 
-use super::lines::Refusal;
+use super::lines::ErrorReply;
 use crate::room::{ResultPermit, ResultQuota};
 
 /// Most requests between question and answer; more are refused, not queued.
@@ -25,13 +25,13 @@ const TOO_BUSY: ErrorCode = ErrorCode(-31_000);
 
 /// The requests between question and answer, and the bytes they came in.
 #[derive(Default)]
-pub(super) struct InFlight {
-    requests: HashMap<RequestId, Open>,
+pub(super) struct InFlightRequests {
+    requests: HashMap<RequestId, InFlightRequest>,
     bytes: usize,
 }
 
 /// A request that is not answered yet.
-struct Open {
+struct InFlightRequest {
     bytes: usize,
     /// Where its result is until the client has it.
     place: Option<ResultPermit>,
@@ -39,25 +39,25 @@ struct Open {
 
 /// Where results are until the client has taken them.
 #[derive(Clone)]
-pub(super) struct Results {
+pub(super) struct ResultSlots {
     room: ResultQuota,
-    in_flight: Arc<Mutex<InFlight>>,
+    in_flight: Arc<Mutex<InFlightRequests>>,
 }
 
-impl Results {
+impl ResultSlots {
     pub(super) fn new() -> Self {
-        Results {
-            room: ResultQuota::of(MAX_RESULTS),
+        ResultSlots {
+            room: ResultQuota::new(MAX_RESULTS),
             in_flight: Arc::default(),
         }
     }
 
-    pub(super) fn in_flight(&self) -> Arc<Mutex<InFlight>> {
+    pub(super) fn in_flight(&self) -> Arc<Mutex<InFlightRequests>> {
         Arc::clone(&self.in_flight)
     }
 
     pub(super) fn place(&self) -> ResultPermit {
-        self.room.place()
+        self.room.permit()
     }
 
     /// The place is free again when the answer to this request is out, or is not wanted any more.
@@ -68,15 +68,15 @@ impl Results {
     }
 }
 
-impl InFlight {
-    pub(super) fn enter(&mut self, id: RequestId, bytes: usize) -> Result<(), Refusal> {
+impl InFlightRequests {
+    pub(super) fn enter(&mut self, id: RequestId, bytes: usize) -> Result<(), ErrorReply> {
         if self.requests.contains_key(&id) {
             // rmcp would answer one of the two only.
             let text = "This id is in use by a request that is not answered yet.";
-            return Err(Refusal::invalid_request(text, None));
+            return Err(ErrorReply::invalid_request(text, None));
         }
         if self.requests.len() >= MAX_IN_FLIGHT || self.bytes + bytes > MAX_IN_FLIGHT_BYTES {
-            return Err(Refusal {
+            return Err(ErrorReply {
                 code: TOO_BUSY,
                 text: "Too many requests at once; repeat this one after others are answered."
                     .into(),
@@ -84,7 +84,8 @@ impl InFlight {
             });
         }
         self.bytes += bytes;
-        self.requests.insert(id, Open { bytes, place: None });
+        self.requests
+            .insert(id, InFlightRequest { bytes, place: None });
         Ok(())
     }
 
@@ -95,7 +96,7 @@ impl InFlight {
     }
 }
 
-pub(super) fn lock(in_flight: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
+pub(super) fn lock(in_flight: &Mutex<InFlightRequests>) -> MutexGuard<'_, InFlightRequests> {
     in_flight.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn requests_in_flight_are_bounded_in_number() {
-        let mut in_flight = InFlight::default();
+        let mut in_flight = InFlightRequests::default();
         for id in 0..MAX_IN_FLIGHT as i64 {
             assert!(in_flight.enter(number(id), 1).is_ok());
         }
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn requests_in_flight_are_bounded_in_bytes() {
-        let mut in_flight = InFlight::default();
+        let mut in_flight = InFlightRequests::default();
         assert!(in_flight.enter(number(1), MAX_IN_FLIGHT_BYTES).is_ok());
         let refusal = in_flight.enter(number(2), 1).err();
         assert_eq!(refusal.map(|refusal| refusal.code), Some(TOO_BUSY));
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_id_is_used_once_at_a_time() {
-        let mut in_flight = InFlight::default();
+        let mut in_flight = InFlightRequests::default();
         assert!(in_flight.enter(number(1), 1).is_ok());
         let refusal = in_flight.enter(number(1), 1).err();
         assert_eq!(

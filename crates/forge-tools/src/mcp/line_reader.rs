@@ -8,12 +8,12 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 /// Lines of bounded length. [`next`](Self::next) may be dropped at any time without
 /// losing a byte.
-pub(super) struct LineReader<R> {
+pub(super) struct BoundedLineReader<R> {
     input: BufReader<R>,
     max_bytes: usize,
     line: Vec<u8>,
     /// Both ends of a line that is too long, as far as it has come.
-    too_long: Option<Ends>,
+    too_long: Option<TruncatedLine>,
 }
 
 /// How much is kept of either end of a line that is too long: enough for an id.
@@ -21,12 +21,12 @@ const KEPT_BYTES: usize = 512;
 
 /// Both ends of a line that is too long for the whole of it to be kept.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Ends {
+pub(super) struct TruncatedLine {
     pub(super) head: Vec<u8>,
     pub(super) tail: Vec<u8>,
 }
 
-impl Ends {
+impl TruncatedLine {
     fn push(&mut self, more: &[u8]) {
         let room = KEPT_BYTES.saturating_sub(self.head.len());
         self.head.extend_from_slice(&more[..more.len().min(room)]);
@@ -38,16 +38,16 @@ impl Ends {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum JsonLine {
     /// Without its end.
     Whole(Vec<u8>),
     /// Too long, and dropped but for its ends.
-    TooLong(Ends),
+    TooLong(TruncatedLine),
 }
 
-impl<R: AsyncRead + Unpin> LineReader<R> {
+impl<R: AsyncRead + Unpin> BoundedLineReader<R> {
     pub(super) fn new(input: R, max_bytes: usize) -> Self {
-        LineReader {
+        BoundedLineReader {
             input: BufReader::new(input),
             max_bytes,
             line: Vec::new(),
@@ -57,15 +57,15 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     /// The next line that is not blank, without its end; `None` when there is no more.
     /// A last line without an end is a line.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub(super) async fn next(&mut self) -> io::Result<Option<JsonLine>> {
         loop {
             let available = self.input.fill_buf().await?;
             if available.is_empty() {
                 if let Some(ends) = self.too_long.take() {
-                    return Ok(Some(Line::TooLong(ends)));
+                    return Ok(Some(JsonLine::TooLong(ends)));
                 }
                 let last = std::mem::take(&mut self.line);
-                return Ok((!is_blank(&last)).then_some(Line::Whole(last)));
+                return Ok((!is_blank(&last)).then_some(JsonLine::Whole(last)));
             }
             let end = available.iter().position(|byte| *byte == b'\n');
             let part = &available[..end.unwrap_or(available.len())];
@@ -76,7 +76,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                     self.line.extend_from_slice(part);
                 }
                 None => {
-                    let mut ends = Ends::default();
+                    let mut ends = TruncatedLine::default();
                     ends.push(&std::mem::take(&mut self.line));
                     ends.push(part);
                     self.too_long = Some(ends);
@@ -88,11 +88,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 continue;
             }
             if let Some(ends) = self.too_long.take() {
-                return Ok(Some(Line::TooLong(ends)));
+                return Ok(Some(JsonLine::TooLong(ends)));
             }
             let line = std::mem::take(&mut self.line);
             if !is_blank(&line) {
-                return Ok(Some(Line::Whole(line)));
+                return Ok(Some(JsonLine::Whole(line)));
             }
         }
     }
@@ -114,20 +114,20 @@ mod tests {
             .block_on(test);
     }
 
-    fn whole(text: &str) -> Line {
-        Line::Whole(text.as_bytes().to_vec())
+    fn whole(text: &str) -> JsonLine {
+        JsonLine::Whole(text.as_bytes().to_vec())
     }
 
     /// Shorter than what is kept of an end.
-    fn too_long(text: &str) -> Line {
+    fn too_long(text: &str) -> JsonLine {
         let tail = text.as_bytes().to_vec();
         let head = tail.clone();
-        Line::TooLong(Ends { head, tail })
+        JsonLine::TooLong(TruncatedLine { head, tail })
     }
 
     #[test]
     fn rows() {
-        let rows: &[(&str, &[Line])] = &[
+        let rows: &[(&str, &[JsonLine])] = &[
             ("", &[]),
             ("\n \r\n\n", &[]),
             ("ab\ncd\n", &[whole("ab"), whole("cd")]),
@@ -148,7 +148,7 @@ mod tests {
             for (input, expected) in rows {
                 // However the bytes arrive.
                 for chunk in [1, 3, 64] {
-                    let mut reader = LineReader::new(input.as_bytes(), 8);
+                    let mut reader = BoundedLineReader::new(input.as_bytes(), 8);
                     reader.input = BufReader::with_capacity(chunk, input.as_bytes());
                     let mut lines = Vec::new();
                     while let Some(line) = reader.next().await.unwrap() {
@@ -164,7 +164,7 @@ mod tests {
     fn a_dropped_read_loses_nothing() {
         run(async {
             let (mut writer, reader) = tokio::io::duplex(64);
-            let mut lines = LineReader::new(reader, 8);
+            let mut lines = BoundedLineReader::new(reader, 8);
             for part in ["a", "b", "c"] {
                 writer.write_all(part.as_bytes()).await.unwrap();
                 tokio::select! {
@@ -183,9 +183,9 @@ mod tests {
         run(async {
             let input = [b"head", &[b'x'; 1_000_000][..], b"tail"].concat();
             for chunk in [100, 1_000, 100_000] {
-                let mut reader = LineReader::new(&input[..], 5_000);
+                let mut reader = BoundedLineReader::new(&input[..], 5_000);
                 reader.input = BufReader::with_capacity(chunk, &input[..]);
-                let Some(Line::TooLong(ends)) = reader.next().await.unwrap() else {
+                let Some(JsonLine::TooLong(ends)) = reader.next().await.unwrap() else {
                     panic!("{chunk}");
                 };
                 assert!(ends.head.starts_with(b"head"), "{chunk}");

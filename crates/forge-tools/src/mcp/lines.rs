@@ -26,8 +26,8 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, watch};
 
 use super::McpError;
-use super::in_flight::{InFlight, Results, lock};
-use super::line_reader::{Line, LineReader};
+use super::in_flight::{InFlightRequests, ResultSlots, lock};
+use super::line_reader::{BoundedLineReader, JsonLine};
 use super::outline::id_of;
 use super::spell;
 use crate::tool::BoxFuture;
@@ -52,14 +52,14 @@ const METHODS: [&str; 6] = [
 /// What went wrong with the streams, kept for whoever started the server: rmcp only
 /// logs it.
 #[derive(Default)]
-pub(super) struct Breakage {
+pub(super) struct TransportErrors {
     first: Mutex<Option<McpError>>,
     hung_up: Notify,
     /// Whether nothing will come any more.
     over: watch::Sender<bool>,
 }
 
-impl Breakage {
+impl TransportErrors {
     pub(super) fn take(&self) -> Option<McpError> {
         self.lock().take()
     }
@@ -77,11 +77,11 @@ impl Breakage {
     }
 }
 
-pub(super) struct Lines<R, W> {
-    reader: LineReader<R>,
+pub(super) struct StdioTransport<R, W> {
+    reader: BoundedLineReader<R>,
     writer: Arc<tokio::sync::Mutex<Option<W>>>,
-    in_flight: Arc<Mutex<InFlight>>,
-    breakage: Arc<Breakage>,
+    in_flight: Arc<Mutex<InFlightRequests>>,
+    breakage: Arc<TransportErrors>,
     /// Whether the conversation is in a revision in which every error names its request. What
     /// cannot be matched to one is not answered there.
     errors_have_ids: bool,
@@ -93,10 +93,15 @@ pub(super) struct Lines<R, W> {
     reply: Option<BoxFuture<'static, ()>>,
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
-    pub(super) fn new(reader: R, writer: W, breakage: Arc<Breakage>, results: &Results) -> Self {
-        Lines {
-            reader: LineReader::new(reader, MAX_LINE_BYTES),
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> StdioTransport<R, W> {
+    pub(super) fn new(
+        reader: R,
+        writer: W,
+        breakage: Arc<TransportErrors>,
+        results: &ResultSlots,
+    ) -> Self {
+        StdioTransport {
+            reader: BoundedLineReader::new(reader, MAX_LINE_BYTES),
             writer: Arc::new(tokio::sync::Mutex::new(Some(writer))),
             in_flight: results.in_flight(),
             breakage,
@@ -136,7 +141,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         })
     }
 
-    fn refuse(&mut self, refusal: Refusal) {
+    fn refuse(&mut self, refusal: ErrorReply) {
         if refusal.id.is_none() && self.errors_have_ids {
             return;
         }
@@ -150,10 +155,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     }
 
     /// What becomes of a line.
-    fn sort(&mut self, line: &[u8]) -> Verdict {
+    fn sort(&mut self, line: &[u8]) -> LineAction {
         if values_at_most(line) > MAX_VALUES {
             let text = format!("A message may hold {MAX_VALUES} values at most.");
-            return Verdict::Refuse(Refusal::invalid_request(text, id_of(line, line)));
+            return LineAction::Refuse(ErrorReply::invalid_request(text, id_of(line, line)));
         }
         let message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
             Ok(message) => message,
@@ -165,13 +170,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
                 if let ClientRequest::CustomRequest(custom) = &request.request
                     && let Some(method) = METHODS.iter().find(|known| **known == custom.method)
                 {
-                    return Verdict::Refuse(Refusal::malformed(method, id));
+                    return LineAction::Refuse(ErrorReply::malformed(method, id));
                 }
                 if let Err(refusal) = lock(&self.in_flight).enter(id, line.len()) {
-                    return Verdict::Refuse(refusal);
+                    return LineAction::Refuse(refusal);
                 }
                 self.open |= opens(&request.request);
-                Verdict::Deliver(Box::new(message))
+                LineAction::Deliver(Box::new(message))
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
@@ -193,16 +198,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         None
     }
 
-    fn deliver_if_open(&self, message: ClientJsonRpcMessage) -> Verdict {
+    fn deliver_if_open(&self, message: ClientJsonRpcMessage) -> LineAction {
         if self.open {
-            Verdict::Deliver(Box::new(message))
+            LineAction::Deliver(Box::new(message))
         } else {
-            Verdict::Ignore
+            LineAction::Ignore
         }
     }
 }
 
-impl<R, W> Transport<RoleServer> for Lines<R, W>
+impl<R, W> Transport<RoleServer> for StdioTransport<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -248,9 +253,9 @@ where
                 read = self.reader.next() => read,
             };
             let line = match read {
-                Ok(Some(Line::Whole(line))) => line,
-                Ok(Some(Line::TooLong(ends))) => {
-                    self.refuse(Refusal::invalid_request(
+                Ok(Some(JsonLine::Whole(line))) => line,
+                Ok(Some(JsonLine::TooLong(ends))) => {
+                    self.refuse(ErrorReply::invalid_request(
                         format!("A message may have {MAX_LINE_BYTES} bytes at most."),
                         id_of(&ends.head, &ends.tail),
                     ));
@@ -263,9 +268,9 @@ where
                 }
             };
             match self.sort(&line) {
-                Verdict::Deliver(message) => return Some(*message),
-                Verdict::Refuse(refusal) => self.refuse(refusal),
-                Verdict::Ignore => {}
+                LineAction::Deliver(message) => return Some(*message),
+                LineAction::Refuse(refusal) => self.refuse(refusal),
+                LineAction::Ignore => {}
             }
         }
     }
@@ -284,25 +289,25 @@ where
     }
 }
 
-enum Verdict {
+enum LineAction {
     Deliver(Box<ClientJsonRpcMessage>),
-    Refuse(Refusal),
+    Refuse(ErrorReply),
     Ignore,
 }
 
-pub(super) struct Refusal {
+pub(super) struct ErrorReply {
     pub(super) code: ErrorCode,
     pub(super) text: Cow<'static, str>,
     pub(super) id: Option<RequestId>,
 }
 
-impl Refusal {
+impl ErrorReply {
     /// Of something that is not a request, or not one that can be told from others.
     pub(super) fn invalid_request(
         text: impl Into<Cow<'static, str>>,
         id: Option<RequestId>,
     ) -> Self {
-        Refusal {
+        ErrorReply {
             code: ErrorCode::INVALID_REQUEST,
             text: text.into(),
             id,
@@ -311,7 +316,7 @@ impl Refusal {
 
     /// Of a request whose method is known and whose params do not fit it.
     fn malformed(method: &str, id: RequestId) -> Self {
-        Refusal {
+        ErrorReply {
             code: ErrorCode::INVALID_PARAMS,
             text: format!("The params of {method} are malformed.").into(),
             id: Some(id),
@@ -339,7 +344,7 @@ fn opens(request: &ClientRequest) -> bool {
 /// A request of which only the outline can be read: half a character in a text (what some
 /// clients make of a cut emoji), a number that is none, or too deep.
 #[derive(Deserialize)]
-struct Outline {
+struct RequestOutline {
     id: RequestId,
     /// What has none is no request.
     #[serde(rename = "method")]
@@ -349,18 +354,18 @@ struct Outline {
 /// What becomes of a line that is not a message. What is not even JSON is ignored, as
 /// in the official SDKs: an answer to noise begets noise. But whoever can be told from
 /// others waits for an answer.
-fn unreadable(line: &[u8], error: &serde_json::Error) -> Verdict {
+fn unreadable(line: &[u8], error: &serde_json::Error) -> LineAction {
     if !error.is_data() {
-        return match serde_json::from_slice::<Outline>(line) {
-            Ok(Outline { id, .. }) => Verdict::Refuse(Refusal {
+        return match serde_json::from_slice::<RequestOutline>(line) {
+            Ok(RequestOutline { id, .. }) => LineAction::Refuse(ErrorReply {
                 code: ErrorCode::PARSE_ERROR,
                 text: format!("The message cannot be read: {}.", reason(error)).into(),
                 id: Some(id),
             }),
-            Err(_) => Verdict::Ignore,
+            Err(_) => LineAction::Ignore,
         };
     }
-    let refuse = |text: &'static str, id| Verdict::Refuse(Refusal::invalid_request(text, id));
+    let refuse = |text: &'static str, id| LineAction::Refuse(ErrorReply::invalid_request(text, id));
     let object = match serde_json::from_slice(line) {
         Ok(Value::Object(object)) => object,
         Ok(Value::Array(_)) => {
@@ -371,7 +376,7 @@ fn unreadable(line: &[u8], error: &serde_json::Error) -> Verdict {
     let Some(id) = object.get("id") else {
         // A notification gets no answer, however wrong it is.
         return match object.get("method") {
-            Some(_) => Verdict::Ignore,
+            Some(_) => LineAction::Ignore,
             None => refuse("A message has a method.", None),
         };
     };
@@ -384,12 +389,12 @@ fn unreadable(line: &[u8], error: &serde_json::Error) -> Verdict {
         _ => return refuse("An id is a whole number or a string.", None),
     };
     if object.contains_key("result") || object.contains_key("error") {
-        return Verdict::Ignore;
+        return LineAction::Ignore;
     }
     let method = object.get("method").and_then(Value::as_str);
     match METHODS.iter().find(|known| Some(**known) == method) {
         Some(method) if object.get("jsonrpc") == Some(&Value::from("2.0")) => {
-            Verdict::Refuse(Refusal::malformed(method, id))
+            LineAction::Refuse(ErrorReply::malformed(method, id))
         }
         _ => refuse("Not a JSON-RPC 2.0 request.", Some(id)),
     }

@@ -20,13 +20,13 @@ use super::{Service, advertise};
 /// ```
 #[derive(Clone)]
 pub struct ServiceHandle {
-    current: Arc<watch::Sender<Current>>,
+    current: Arc<watch::Sender<ServiceState>>,
     changes: bool,
 }
 
 /// One state of a [`ServiceHandle`].
 #[derive(Clone)]
-pub(super) struct Current {
+pub(super) struct ServiceState {
     pub(super) service: Service,
     /// Which policy this is, of all that this process has had.
     pub(super) policy: u64,
@@ -46,7 +46,7 @@ impl ServiceHandle {
     }
 
     fn with(service: Service, changes: bool) -> Self {
-        let (current, _) = watch::channel(Current {
+        let (current, _) = watch::channel(ServiceState {
             service,
             policy: 0,
             list: 0,
@@ -67,7 +67,7 @@ impl ServiceHandle {
                 new.follow(old);
             }
             let same_list = advertised(&current.service) == advertised(&service);
-            *current = Current {
+            *current = ServiceState {
                 service,
                 policy: current.policy + 1,
                 list: current.list + u64::from(!same_list),
@@ -79,24 +79,24 @@ impl ServiceHandle {
         self.changes
     }
 
-    pub(super) fn current(&self) -> Current {
+    pub(super) fn current(&self) -> ServiceState {
         self.current.borrow().clone()
     }
 
-    pub(super) fn lists(&self) -> Lists {
+    pub(super) fn lists(&self) -> ToolListWatch {
         let mut watch = self.current.subscribe();
         let seen = watch.borrow_and_update().list;
-        Lists { watch, seen }
+        ToolListWatch { watch, seen }
     }
 }
 
 /// Tells of each new list of tools.
-pub(super) struct Lists {
-    watch: watch::Receiver<Current>,
+pub(super) struct ToolListWatch {
+    watch: watch::Receiver<ServiceState>,
     seen: u64,
 }
 
-impl Lists {
+impl ToolListWatch {
     /// Waits for the next one; for ever, once nobody can replace it any more.
     pub(super) async fn next(&mut self) {
         loop {

@@ -41,8 +41,8 @@ pub use channel::REFUSED_AT_ONCE;
 use handler::Handler;
 #[cfg(feature = "mcp-http")]
 pub use http::{HttpListener, HttpToken, serve_http};
-use in_flight::Results;
-use lines::{Breakage, Lines};
+use in_flight::ResultSlots;
+use lines::{StdioTransport, TransportErrors};
 pub use live::ServiceHandle;
 
 /// How the server introduces itself.
@@ -242,8 +242,8 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let breakage = Arc::new(Breakage::default());
-    let results = Results::new();
+    let breakage = Arc::new(TransportErrors::default());
+    let results = ResultSlots::new();
     let handler = Handler::new(
         live.clone(),
         info,
@@ -251,7 +251,7 @@ where
         results.clone(),
         stand_in,
     );
-    let transport = Lines::new(reader, writer, Arc::clone(&breakage), &results);
+    let transport = StdioTransport::new(reader, writer, Arc::clone(&breakage), &results);
     let ended = match serve_server(handler, transport).await {
         Ok(running) => running.waiting().await.map_err(|_| McpError::Stopped),
         // The client hung up before it opened a conversation; or a stream failed,

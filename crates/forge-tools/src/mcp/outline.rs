@@ -17,7 +17,7 @@ pub(super) fn id_of(head: &[u8], tail: &[u8]) -> Option<RequestId> {
 fn first(head: &[u8]) -> Option<RequestId> {
     let mut found = None;
     // Where it breaks off it is no JSON, which says nothing about what came before.
-    let _ = serde_json::Deserializer::from_slice(head).deserialize_map(Fields(&mut found));
+    let _ = serde_json::Deserializer::from_slice(head).deserialize_map(IdVisitor(&mut found));
     found
 }
 
@@ -34,9 +34,9 @@ fn last(tail: &[u8]) -> Option<RequestId> {
 }
 
 /// Reads fields up to the id, or to where they break off.
-struct Fields<'a>(&'a mut Option<RequestId>);
+struct IdVisitor<'a>(&'a mut Option<RequestId>);
 
-impl<'de> Visitor<'de> for Fields<'_> {
+impl<'de> Visitor<'de> for IdVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -39,14 +39,14 @@ const NOT_OURS: &str = "This requestState does not belong to this call. Call aga
 const USED: &str = "This requestState was used already, or is too old. Call again without it.";
 
 /// The questions that this server has put, and what was answered for longer than one call.
-pub(super) struct Questions {
+pub(super) struct QuestionStore {
     /// None: the system gives no random numbers, so nothing can be sealed.
     codec: Option<RequestStateCodec>,
-    memory: Mutex<Memory>,
+    memory: Mutex<QuestionMemory>,
 }
 
 #[derive(Default)]
-struct Memory {
+struct QuestionMemory {
     /// By nonce: when it was asked. An entry is taken out by the answer, so that each
     /// counts once.
     open: HashMap<String, Instant>,
@@ -54,10 +54,10 @@ struct Memory {
     hasty: u32,
 }
 
-impl Questions {
+impl QuestionStore {
     pub(super) fn new() -> Self {
         let mut key = [0; 32];
-        Questions {
+        QuestionStore {
             codec: getrandom::fill(&mut key)
                 .ok()
                 .and_then(|()| RequestStateCodec::try_new(key).ok()),
@@ -133,7 +133,7 @@ impl Questions {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Memory> {
+    fn lock(&self) -> MutexGuard<'_, QuestionMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

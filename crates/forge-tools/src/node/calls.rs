@@ -11,87 +11,89 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 use crate::call::{CallFailure, FailureCode};
-use crate::change::Seen;
+use crate::change::ReviewedState;
 use crate::command_line::CommandLine;
 use crate::hex::hex;
 use crate::node::connection::MAX_WHOLE_BYTES;
-use crate::node::frame::{Frame, Kind, frames};
+use crate::node::frame::{FrameKind, NodeFrame, frames};
 use crate::node::message::{
-    FileDone, GetCall, Input, PutCall, RunCall, RunDone, Signal, TREE, ToolCall, WindowMore,
-    WireFailure, WireReply,
+    FileDone, GetCall, PutCall, RunCall, RunDone, Signal, TREE, WindowMore, WireFailure, WireInput,
+    WireReply, WireToolCall,
 };
-use crate::node::server::{Shared, absent};
+use crate::node::server::{NodeState, absent};
 use crate::node::usage;
-use crate::node::window::{CHUNK_BYTES, WINDOW_BYTES, Window, cost, wait};
+use crate::node::window::{CHUNK_BYTES, SendWindow, WINDOW_BYTES, cost, wait};
 use crate::programs;
-use crate::session::State;
-use crate::starter::{CommandRunner, CommandSpec, CommandStdin, Local, RunningCommand};
+use crate::session::ShellState;
+use crate::starter::{
+    CommandRunner, CommandSpec, CommandStdin, LocalCommandRunner, RunningCommand,
+};
 
 /// A call under way, for who reads what comes for it.
-pub(crate) struct Call {
+pub(crate) struct NodeTask {
     cancel: CancellationToken,
     /// Room for what goes to the broker.
-    window: Arc<Window>,
-    kill: Mutex<Kill>,
-    input: Mutex<Feed>,
+    window: Arc<SendWindow>,
+    kill: Mutex<KillState>,
+    input: Mutex<InputFeed>,
     /// How much more the broker may send.
     granted: AtomicI64,
 }
 
 /// Where input goes. It may be over before anybody takes it.
 #[derive(Default)]
-enum Feed {
+enum InputFeed {
     #[default]
     NotYet,
     To(mpsc::UnboundedSender<Vec<u8>>),
     Over,
 }
 
-enum Kill {
+enum KillState {
     NotYet,
     With(Box<dyn FnOnce() + Send>),
     /// Somebody has asked for it already.
     Asked,
 }
 
-impl Default for Call {
+impl Default for NodeTask {
     fn default() -> Self {
-        Call {
+        NodeTask {
             cancel: CancellationToken::new(),
-            window: Window::new(WINDOW_BYTES),
-            kill: Mutex::new(Kill::NotYet),
+            window: SendWindow::new(WINDOW_BYTES),
+            kill: Mutex::new(KillState::NotYet),
             input: Mutex::default(),
             granted: AtomicI64::new(0),
         }
     }
 }
 
-impl Call {
+impl NodeTask {
     /// Takes what came for it; in words what is wrong with it.
-    pub(crate) fn take(&self, frame: Frame) -> Result<(), String> {
+    pub(crate) fn take(&self, frame: NodeFrame) -> Result<(), String> {
         match frame.kind {
-            Kind::Input => {
+            FrameKind::Input => {
                 let cost = i64::from(cost(frame.body.len()));
                 if self.granted.fetch_sub(cost, Ordering::Relaxed) < cost {
                     return Err("more input than there is room for".to_owned());
                 }
-                if let Feed::To(input) = &*lock(&self.input) {
+                if let InputFeed::To(input) = &*lock(&self.input) {
                     let _ended = input.send(frame.body);
                 }
                 Ok(())
             }
-            Kind::InputEnd => {
+            FrameKind::InputEnd => {
                 self.no_more_input();
                 Ok(())
             }
-            Kind::Window => {
+            FrameKind::Window => {
                 let more: WindowMore = body(&frame)?;
                 match self.window.add(more.bytes) {
                     true => Ok(()),
                     false => Err("more room than there can be".to_owned()),
                 }
             }
-            Kind::Signal => {
+            FrameKind::Signal => {
                 let Signal { signal } = body(&frame)?;
                 match signal {
                     9 => self.kill(),
@@ -99,7 +101,7 @@ impl Call {
                 }
                 Ok(())
             }
-            Kind::Cancel => {
+            FrameKind::Cancel => {
                 self.cancel();
                 Ok(())
             }
@@ -116,12 +118,12 @@ impl Call {
     }
 
     fn no_more_input(&self) {
-        *lock(&self.input) = Feed::Over;
+        *lock(&self.input) = InputFeed::Over;
     }
 
     fn kill(&self) {
-        let kill = std::mem::replace(&mut *lock(&self.kill), Kill::Asked);
-        if let Kill::With(kill) = kill {
+        let kill = std::mem::replace(&mut *lock(&self.kill), KillState::Asked);
+        if let KillState::With(kill) = kill {
             kill();
         }
     }
@@ -129,8 +131,8 @@ impl Call {
     fn killed_by(&self, kill: Box<dyn FnOnce() + Send>) {
         let mut place = lock(&self.kill);
         match *place {
-            Kill::NotYet => *place = Kill::With(kill),
-            Kill::With(_) | Kill::Asked => {
+            KillState::NotYet => *place = KillState::With(kill),
+            KillState::With(_) | KillState::Asked => {
                 drop(place);
                 kill();
             }
@@ -142,18 +144,18 @@ impl Call {
         let (input, inbox) = mpsc::unbounded_channel();
         let mut feed = lock(&self.input);
         match *feed {
-            Feed::NotYet => *feed = Feed::To(input),
+            InputFeed::NotYet => *feed = InputFeed::To(input),
             // Nobody sends anything.
-            Feed::To(_) | Feed::Over => {}
+            InputFeed::To(_) | InputFeed::Over => {}
         }
         inbox
     }
 
     /// Lets the broker send more, and says so.
-    fn grant(&self, bytes: u32, id: u32) -> Frame {
+    fn grant(&self, bytes: u32, id: u32) -> NodeFrame {
         self.granted.fetch_add(i64::from(bytes), Ordering::Relaxed);
         let body = serde_json::to_vec(&WindowMore { bytes }).unwrap_or_default();
-        Frame::new(Kind::Window, id, body)
+        NodeFrame::new(FrameKind::Window, id, body)
     }
 }
 
@@ -161,23 +163,23 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn body<T: DeserializeOwned>(frame: &Frame) -> Result<T, String> {
+fn body<T: DeserializeOwned>(frame: &NodeFrame) -> Result<T, String> {
     serde_json::from_slice(&frame.body).map_err(|error| format!("{:?}: {error}", frame.kind))
 }
 
 /// Makes a call and says what came of it.
-pub(crate) async fn make(shared: Arc<Shared>, call: Arc<Call>, frame: Frame) {
+pub(crate) async fn make(shared: Arc<NodeState>, call: Arc<NodeTask>, frame: NodeFrame) {
     let id = frame.id;
     let outcome = match frame.kind {
-        Kind::Tool => tool(&shared, &call, &frame).await,
-        Kind::Run => here(&shared, &call, frame, run).await,
-        Kind::Get => here(&shared, &call, frame, get).await,
-        Kind::Put => here(&shared, &call, frame, put).await,
+        FrameKind::Tool => tool(&shared, &call, &frame).await,
+        FrameKind::Run => here(&shared, &call, frame, run).await,
+        FrameKind::Get => here(&shared, &call, frame, get).await,
+        FrameKind::Put => here(&shared, &call, frame, put).await,
         // It was looked at where the frame was read.
         _ => Ok(frame.body),
     };
     let said = match outcome {
-        Ok(body) if body.len() <= MAX_WHOLE_BYTES => frames(Kind::Done, id, body),
+        Ok(body) if body.len() <= MAX_WHOLE_BYTES => frames(FrameKind::Done, id, body),
         Ok(_) => failed(id, too_long()),
         Err(failure) => failed(id, failure),
     };
@@ -188,9 +190,9 @@ pub(crate) async fn make(shared: Arc<Shared>, call: Arc<Call>, frame: Frame) {
     }
 }
 
-fn failed(id: u32, failure: CallFailure) -> Vec<Frame> {
+fn failed(id: u32, failure: CallFailure) -> Vec<NodeFrame> {
     let body = serde_json::to_vec(&WireFailure::from(failure)).unwrap_or_default();
-    frames(Kind::Failed, id, body)
+    frames(FrameKind::Failed, id, body)
 }
 
 fn too_long() -> CallFailure {
@@ -199,14 +201,14 @@ fn too_long() -> CallFailure {
 }
 
 /// What does the work of a call, and the body of what came of it.
-type Work<T> = fn(&Shared, &Call, u32, T) -> Result<Vec<u8>, CallFailure>;
+type TaskWork<T> = fn(&NodeState, &NodeTask, u32, T) -> Result<Vec<u8>, CallFailure>;
 
 /// Does what waits for files or commands on a thread that may.
 async fn here<T: DeserializeOwned + Send + 'static>(
-    shared: &Arc<Shared>,
-    call: &Arc<Call>,
-    frame: Frame,
-    work: Work<T>,
+    shared: &Arc<NodeState>,
+    call: &Arc<NodeTask>,
+    frame: NodeFrame,
+    work: TaskWork<T>,
 ) -> Result<Vec<u8>, CallFailure> {
     let asked: T = body(&frame).map_err(|why| CallFailure::new(FailureCode::Internal, why))?;
     let (shared, call) = (Arc::clone(shared), Arc::clone(call));
@@ -222,8 +224,12 @@ fn done(value: &impl serde::Serialize) -> Result<Vec<u8>, CallFailure> {
         .map_err(|_| CallFailure::new(FailureCode::Internal, "No answer could be made."))
 }
 
-async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, CallFailure> {
-    let asked: ToolCall =
+async fn tool(
+    shared: &NodeState,
+    call: &NodeTask,
+    frame: &NodeFrame,
+) -> Result<Vec<u8>, CallFailure> {
+    let asked: WireToolCall =
         body(frame).map_err(|why| CallFailure::new(FailureCode::Internal, why))?;
     let mut tools = shared.tools.iter();
     let tool = tools.find(|tool| tool.spec().name == asked.tool);
@@ -248,9 +254,9 @@ async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, Ca
     for (path, hash) in asked.seen {
         let tree = hash.as_deref().and_then(|hash| hash.strip_prefix(TREE));
         let seen = match tree.or(hash.as_deref()).map(str::parse) {
-            None => Seen::Missing,
-            Some(Ok(hash)) if tree.is_some() => Seen::Tree(hash),
-            Some(Ok(hash)) => Seen::Bytes(hash),
+            None => ReviewedState::Missing,
+            Some(Ok(hash)) if tree.is_some() => ReviewedState::Tree(hash),
+            Some(Ok(hash)) => ReviewedState::Bytes(hash),
             Some(Err(_)) => {
                 return Err(CallFailure::new(
                     FailureCode::Internal,
@@ -264,13 +270,18 @@ async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, Ca
     done(&WireReply::from(reply))
 }
 
-fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>, CallFailure> {
+fn run(
+    shared: &NodeState,
+    call: &NodeTask,
+    id: u32,
+    asked: RunCall,
+) -> Result<Vec<u8>, CallFailure> {
     let plan = shared.plan.as_ref().ok_or_else(|| absent("commands"))?;
     check_programs(shared, asked.line.as_ref())?;
     let start = CommandSpec {
         input: match asked.input {
-            Input::Nothing | Input::Piped => CommandStdin::Nothing,
-            Input::Said => CommandStdin::Said,
+            WireInput::Nothing | WireInput::Piped => CommandStdin::Nothing,
+            WireInput::Said => CommandStdin::StatusSocket,
         },
         timeout: asked.timeout_ms.map(std::time::Duration::from_millis),
         directory: asked.directory,
@@ -279,7 +290,7 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
     let group = shared.control_group.as_deref();
     let out_of_memory = || group.and_then(usage::out_of_memory);
     let before = out_of_memory();
-    let local = Local(plan.clone());
+    let local = LocalCommandRunner(plan.clone());
     let not_there = |failure: CallFailure| match shared.own_container
         && failure.code == FailureCode::CommandNotFound
     {
@@ -291,8 +302,8 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
     };
     let mut stdin = None;
     let started: Box<dyn RunningCommand> = match asked.input {
-        Input::Nothing | Input::Said => local.start(start).map_err(not_there)?,
-        Input::Piped => {
+        WireInput::Nothing | WireInput::Said => local.start(start).map_err(not_there)?,
+        WireInput::Piped => {
             let mut running = local.spawn(start, Stdio::Piped).map_err(not_there)?;
             stdin = running.child.stdin.take();
             Box::new(running)
@@ -303,15 +314,15 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
         // Who writes ends everything when nobody reads.
         let _gone = shared.out.blocking_send(frame);
     };
-    say(Frame::new(Kind::Started, id, Vec::new()));
+    say(NodeFrame::new(FrameKind::Started, id, Vec::new()));
     let mut sink = |stream: Stream, bytes: &[u8]| {
         let kind = match stream {
-            Stream::Stdout => Kind::Stdout,
-            Stream::Stderr => Kind::Stderr,
+            Stream::Stdout => FrameKind::Stdout,
+            Stream::Stderr => FrameKind::Stderr,
         };
         for chunk in bytes.chunks(CHUNK_BYTES) {
             if wait(call.window.take(chunk.len())).is_some() {
-                say(Frame::new(kind, id, chunk));
+                say(NodeFrame::new(kind, id, chunk));
             }
         }
     };
@@ -343,7 +354,7 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
         }
     }?;
     for chunk in ended.said.chunks(CHUNK_BYTES) {
-        say(Frame::new(Kind::Said, id, chunk));
+        say(NodeFrame::new(FrameKind::Said, id, chunk));
     }
     // The limit of the node's own group, which the plan does not know: its container's.
     let ours = || {
@@ -367,7 +378,7 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
 
 /// As the broker has done it: what a name leads to may be another program here.
 fn check_programs(
-    shared: &Shared,
+    shared: &NodeState,
     line: Option<&(String, Vec<String>)>,
 ) -> Result<(), CallFailure> {
     let (Some((line, state)), Some(plan)) = (line, &shared.plan) else {
@@ -379,12 +390,17 @@ fn check_programs(
     let unclear = || CallFailure::new(FailureCode::Internal, "A line that was not judged.");
     let mut line = CommandLine::parse(line).map_err(|_| unclear())?;
     if !state.is_empty() {
-        line = line.in_session(Arc::new(State::of(state).ok_or_else(unclear)?));
+        line = line.in_session(Arc::new(ShellState::of(state).ok_or_else(unclear)?));
     }
     programs::check(&shared.programs, &line, plan.policy())
 }
 
-fn get(shared: &Shared, call: &Call, id: u32, asked: GetCall) -> Result<Vec<u8>, CallFailure> {
+fn get(
+    shared: &NodeState,
+    call: &NodeTask,
+    id: u32,
+    asked: GetCall,
+) -> Result<Vec<u8>, CallFailure> {
     let files = shared.files.as_ref().ok_or_else(|| absent("files"))?;
     let path = SandboxPath::parse(&asked.path)?;
     let mut file = files.open(&path)?;
@@ -422,7 +438,7 @@ fn get(shared: &Shared, call: &Call, id: u32, asked: GetCall) -> Result<Vec<u8>,
         }
         let _gone = shared
             .out
-            .blocking_send(Frame::new(Kind::Data, id, &chunk[..count]));
+            .blocking_send(NodeFrame::new(FrameKind::Data, id, &chunk[..count]));
     }
     done(&FileDone {
         bytes,
@@ -430,7 +446,12 @@ fn get(shared: &Shared, call: &Call, id: u32, asked: GetCall) -> Result<Vec<u8>,
     })
 }
 
-fn put(shared: &Shared, call: &Call, id: u32, asked: PutCall) -> Result<Vec<u8>, CallFailure> {
+fn put(
+    shared: &NodeState,
+    call: &NodeTask,
+    id: u32,
+    asked: PutCall,
+) -> Result<Vec<u8>, CallFailure> {
     let path = SandboxPath::parse(&asked.path)?;
     let size = usize::try_from(asked.bytes).unwrap_or(usize::MAX);
     if size > MAX_WHOLE_BYTES {
@@ -474,7 +495,7 @@ fn put(shared: &Shared, call: &Call, id: u32, asked: PutCall) -> Result<Vec<u8>,
 }
 
 /// Into a mount in memory, which may be read-only.
-fn plant(shared: &Shared, path: &SandboxPath, bytes: &[u8]) -> Result<(), CallFailure> {
+fn plant(shared: &NodeState, path: &SandboxPath, bytes: &[u8]) -> Result<(), CallFailure> {
     let mount = shared
         .memory
         .iter()

@@ -10,16 +10,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
-use crate::change::Seen;
+use crate::change::ReviewedState;
 use crate::deadline::{Elapsed, within};
 use crate::hands::ToolContext;
-use crate::node::connection::{Connection, Event, Frames, garbage, more, read, write};
+use crate::node::connection::{CallEvent, FrameQueue, NodeConnection, garbage, more, read, write};
 use crate::node::error::{NodeError, ended};
-use crate::node::frame::{CONNECTION, Decoder, Frame, Kind, frames};
-use crate::node::message::{Hello, PROTOCOL, Ready, Stats, TREE, ToolCall, WireReply};
+use crate::node::frame::{CONNECTION, Decoder, FrameKind, NodeFrame, frames};
+use crate::node::message::{Hello, NodeReady, PROTOCOL, Stats, TREE, WireReply, WireToolCall};
 use crate::node::setup::Setup;
 use crate::params::Arguments;
-use crate::reach::Reach;
+use crate::reach::MountAccess;
 use crate::tool::Tool;
 
 /// How a connection is made, beside what the node is to have.
@@ -75,14 +75,14 @@ impl NodeConnectOptions {
 /// ```
 #[derive(Clone)]
 pub struct NodeClient {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<NodeInner>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) connection: Arc<Connection>,
+pub(crate) struct NodeInner {
+    pub(crate) connection: Arc<NodeConnection>,
     pub(crate) place: &'static str,
     enforcement: Option<Value>,
-    ready: Ready,
+    ready: NodeReady,
     /// Gone with the last clone, behind the connection.
     kept: Box<dyn Any + Send + Sync>,
 }
@@ -155,23 +155,27 @@ impl NodeClient {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let (out, frames_out) = mpsc::unbounded_channel();
-        let connection = Arc::new(Connection::new(out));
+        let connection = Arc::new(NodeConnection::new(out));
         // Without a guard: it ends by itself when nobody has the connection any more.
         let calls = Arc::clone(&connection.calls);
         tokio::spawn(async move {
-            if let Err(error) = write(writer, Frames::Free(frames_out), |_| {}).await {
+            if let Err(error) = write(writer, FrameQueue::Free(frames_out), |_| {}).await {
                 calls.die(NodeError::Ended(error.to_string()));
             }
         });
-        let planted = std::mem::take(&mut setup.planted);
-        connection.send(Frame::new(Kind::Hello, CONNECTION, bytes(&Hello::ours())?));
-        for frame in frames(Kind::Setup, CONNECTION, bytes(&setup)?) {
+        let preloaded = std::mem::take(&mut setup.preloaded);
+        connection.send(NodeFrame::new(
+            FrameKind::Hello,
+            CONNECTION,
+            bytes(&Hello::ours())?,
+        ));
+        for frame in frames(FrameKind::Setup, CONNECTION, bytes(&setup)?) {
             connection.send(frame);
         }
         let mut decoder = Decoder::default();
         let hello = first(&mut reader, &mut decoder).await?;
         let theirs: Hello = match hello.kind {
-            Kind::Hello => said(&hello)?,
+            FrameKind::Hello => said(&hello)?,
             kind => return Err(unexpected(kind)),
         };
         if theirs.protocol != PROTOCOL {
@@ -182,9 +186,9 @@ impl NodeClient {
             });
         }
         let answer = first(&mut reader, &mut decoder).await?;
-        let ready: Ready = match answer.kind {
-            Kind::Ready => said(&answer)?,
-            Kind::Refused => {
+        let ready: NodeReady = match answer.kind {
+            FrameKind::Ready => said(&answer)?,
+            FrameKind::Refused => {
                 let why: String = said(&answer)?;
                 return Err(NodeError::Refused(crate::escape_controls(&why)));
             }
@@ -192,7 +196,7 @@ impl NodeClient {
         };
         tokio::spawn(read(reader, decoder, Arc::clone(&connection.calls)));
         let node = NodeClient {
-            inner: Arc::new(Inner {
+            inner: Arc::new(NodeInner {
                 connection,
                 place: connect.place,
                 enforcement: connect.enforcement,
@@ -200,7 +204,7 @@ impl NodeClient {
                 kept: Box::new(kept),
             }),
         };
-        for (path, bytes) in planted {
+        for (path, bytes) in preloaded {
             node.write_file(&path, bytes, true)
                 .await
                 .map_err(|failure| NodeError::Refused(failure.message))?;
@@ -222,7 +226,7 @@ impl NodeClient {
 
     /// Tells it that nothing more is asked of it, so that it ends, whoever still holds it.
     pub fn bye(&self) {
-        let bye = Frame::new(Kind::Bye, CONNECTION, Vec::new());
+        let bye = NodeFrame::new(FrameKind::Bye, CONNECTION, Vec::new());
         self.inner.connection.send(bye);
     }
 
@@ -269,14 +273,14 @@ impl NodeClient {
         let spec = tool.spec();
         let seen = hands.seen.iter().map(|(path, seen)| {
             let hash = match seen {
-                Seen::Missing => None,
-                Seen::Bytes(hash) => Some(hash.to_string()),
-                Seen::Tree(hash) => Some(format!("{TREE}{hash}")),
+                ReviewedState::Missing => None,
+                ReviewedState::Bytes(hash) => Some(hash.to_string()),
+                ReviewedState::Tree(hash) => Some(format!("{TREE}{hash}")),
             };
             (path.clone(), hash)
         });
         let paths = hands.understood().into_iter();
-        let body = ToolCall {
+        let body = WireToolCall {
             tool: spec.name.clone(),
             arguments: args.to_json(),
             seen: seen.collect(),
@@ -286,19 +290,24 @@ impl NodeClient {
             closed: hands
                 .files
                 .as_ref()
-                .map(Reach::closed_in)
+                .map(MountAccess::closed_in)
                 .unwrap_or_default(),
         };
         let connection = &self.inner.connection;
-        let mut calling = connection.begin(Kind::Tool, &body).await?;
+        let mut calling = connection.begin(FrameKind::Tool, &body).await?;
         let (place, inside) = (self.inner.place, self.inner.ready.files.clone());
         let answer = loop {
             match calling.next().await {
-                Event::Done(body) => break body,
-                Event::Failed(failure) => return Err(failure.made_at(place, self.receipt(inside))),
-                Event::Lost => return Err(self.lost()),
+                CallEvent::Done(body) => break body,
+                CallEvent::Failed(failure) => {
+                    return Err(failure.made_at(place, self.receipt(inside)));
+                }
+                CallEvent::Lost => return Err(self.lost()),
                 // Of a file tool there is none of it.
-                Event::Started | Event::Printed(..) | Event::Said(_) | Event::Data(_) => {}
+                CallEvent::Started
+                | CallEvent::Printed(..)
+                | CallEvent::Said(_)
+                | CallEvent::Data(_) => {}
             }
         };
         let reply: WireReply = serde_json::from_slice(&answer).map_err(|_| wrong(&spec.name))?;
@@ -327,15 +336,18 @@ impl NodeClient {
     /// It is not there any more.
     pub async fn stats(&self) -> Result<Stats, CallFailure> {
         let connection = &self.inner.connection;
-        let mut calling = connection.begin(Kind::Stats, &json!({})).await?;
+        let mut calling = connection.begin(FrameKind::Stats, &json!({})).await?;
         loop {
             match calling.next().await {
-                Event::Done(body) => {
+                CallEvent::Done(body) => {
                     return serde_json::from_slice(&body).map_err(|_| wrong("stats"));
                 }
-                Event::Failed(failure) => return Err(failure.made_at(self.inner.place, None)),
-                Event::Lost => return Err(ended()),
-                Event::Started | Event::Printed(..) | Event::Said(_) | Event::Data(_) => {}
+                CallEvent::Failed(failure) => return Err(failure.made_at(self.inner.place, None)),
+                CallEvent::Lost => return Err(ended()),
+                CallEvent::Started
+                | CallEvent::Printed(..)
+                | CallEvent::Said(_)
+                | CallEvent::Data(_) => {}
             }
         }
     }
@@ -349,7 +361,7 @@ fn bytes(value: &impl serde::Serialize) -> Result<Vec<u8>, NodeError> {
 async fn first(
     reader: &mut (impl AsyncRead + Unpin),
     decoder: &mut Decoder,
-) -> Result<Frame, NodeError> {
+) -> Result<NodeFrame, NodeError> {
     loop {
         match decoder.next() {
             Ok(Some(frame)) => return Ok(frame),
@@ -359,14 +371,14 @@ async fn first(
     }
 }
 
-fn said<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, NodeError> {
+fn said<T: serde::de::DeserializeOwned>(frame: &NodeFrame) -> Result<T, NodeError> {
     serde_json::from_slice(&frame.body).map_err(|error| NodeError::Garbage {
         why: format!("{:?}: {error}", frame.kind),
         said: String::new(),
     })
 }
 
-fn unexpected(kind: Kind) -> NodeError {
+fn unexpected(kind: FrameKind) -> NodeError {
     NodeError::Garbage {
         why: format!("{kind:?} where it should say who it is"),
         said: String::new(),

@@ -11,9 +11,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::call::CallFailure;
 use crate::node::error::{NodeError, ended};
-use crate::node::frame::{CONNECTION, Decoder, Frame, FrameError, Kind, frames};
+use crate::node::frame::{CONNECTION, Decoder, FrameError, FrameKind, NodeFrame, frames};
 use crate::node::message::{WindowMore, WireFailure};
-use crate::node::window::{WINDOW_BYTES, Window, cost};
+use crate::node::window::{SendWindow, WINDOW_BYTES, cost};
 use crate::starter::MAX_SAID_BYTES;
 
 /// Most calls at once over one connection.
@@ -30,7 +30,7 @@ const TOLD_BYTES: usize = 200;
 
 /// Something that came for a call.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum CallEvent {
     Started,
     Printed(Stream, Vec<u8>),
     Said(Vec<u8>),
@@ -42,45 +42,45 @@ pub(crate) enum Event {
 }
 
 /// A call under way.
-struct Entry {
+struct CallEntry {
     /// None: nobody waits for it any more.
-    events: Option<mpsc::UnboundedSender<Event>>,
+    events: Option<mpsc::UnboundedSender<CallEvent>>,
     /// What of its data nobody has taken yet.
     unread: u32,
     said: usize,
     parts: Vec<u8>,
     /// Room for what goes to the node.
-    window: Arc<Window>,
+    window: Arc<SendWindow>,
     started: bool,
     _slot: OwnedSemaphorePermit,
 }
 
 /// What both the one who calls and the one who reads know.
 #[derive(Default)]
-struct Under {
-    calls: HashMap<u32, Entry>,
+struct CallTableState {
+    calls: HashMap<u32, CallEntry>,
     last: u32,
     dead: Option<NodeError>,
 }
 
 /// All calls of one connection.
 #[derive(Default)]
-pub(crate) struct Calls(Mutex<Under>);
+pub(crate) struct CallTable(Mutex<CallTableState>);
 
 /// Where frames go out.
-pub(crate) type Out = mpsc::UnboundedSender<Frame>;
+pub(crate) type FrameSender = mpsc::UnboundedSender<NodeFrame>;
 
 /// One connection, as those who call see it.
-pub(crate) struct Connection {
-    pub(crate) out: Out,
-    pub(crate) calls: Arc<Calls>,
+pub(crate) struct NodeConnection {
+    pub(crate) out: FrameSender,
+    pub(crate) calls: Arc<CallTable>,
     slots: Arc<Semaphore>,
     /// A body of many frames goes out in one piece.
     sending: Mutex<()>,
 }
 
-impl Calls {
-    fn lock(&self) -> MutexGuard<'_, Under> {
+impl CallTable {
+    fn lock(&self) -> MutexGuard<'_, CallTableState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,7 +92,7 @@ impl Calls {
             entry.window.close();
             if let Some(events) = entry.events {
                 // Whoever waits may have just stopped.
-                let _stopped = events.send(Event::Lost);
+                let _stopped = events.send(CallEvent::Lost);
             }
         }
     }
@@ -103,16 +103,19 @@ impl Calls {
     }
 
     /// Takes what came; in words what is wrong with it.
-    fn take(&self, frame: Frame) -> Result<(), String> {
+    fn take(&self, frame: NodeFrame) -> Result<(), String> {
         let mut under = self.lock();
         let Some(entry) = under.calls.get_mut(&frame.id) else {
             return match frame.kind {
                 // More room for a call that has just ended.
-                Kind::Window => Ok(()),
+                FrameKind::Window => Ok(()),
                 kind => Err(format!("{kind:?} for a call that there is not")),
             };
         };
-        let data = matches!(frame.kind, Kind::Stdout | Kind::Stderr | Kind::Data);
+        let data = matches!(
+            frame.kind,
+            FrameKind::Stdout | FrameKind::Stderr | FrameKind::Data
+        );
         if data && entry.events.is_some() {
             entry.unread = entry.unread.saturating_add(cost(frame.body.len()));
             if entry.unread > WINDOW_BYTES {
@@ -121,28 +124,28 @@ impl Calls {
         }
         let broken = |error: serde_json::Error| format!("{:?}: {error}", frame.kind);
         let event = match frame.kind {
-            Kind::Started if std::mem::replace(&mut entry.started, true) => {
+            FrameKind::Started if std::mem::replace(&mut entry.started, true) => {
                 return Err("a second start of one call".to_owned());
             }
-            Kind::Started => Event::Started,
-            Kind::Stdout => Event::Printed(Stream::Stdout, frame.body),
-            Kind::Stderr => Event::Printed(Stream::Stderr, frame.body),
-            Kind::Data => Event::Data(frame.body),
-            Kind::Said => {
+            FrameKind::Started => CallEvent::Started,
+            FrameKind::Stdout => CallEvent::Printed(Stream::Stdout, frame.body),
+            FrameKind::Stderr => CallEvent::Printed(Stream::Stderr, frame.body),
+            FrameKind::Data => CallEvent::Data(frame.body),
+            FrameKind::Said => {
                 entry.said += frame.body.len();
                 if entry.said > MAX_SAID_BYTES {
                     return Err("more words about an end than are taken".to_owned());
                 }
-                Event::Said(frame.body)
+                CallEvent::Said(frame.body)
             }
-            Kind::Window => {
+            FrameKind::Window => {
                 let more: WindowMore = serde_json::from_slice(&frame.body).map_err(broken)?;
                 return match entry.window.add(more.bytes) {
                     true => Ok(()),
                     false => Err("more room than there can be".to_owned()),
                 };
             }
-            Kind::Part => {
+            FrameKind::Part => {
                 if entry.parts.len() + frame.body.len() > MAX_WHOLE_BYTES {
                     return Err("an answer that is too long".to_owned());
                 }
@@ -151,35 +154,37 @@ impl Calls {
                 }
                 return Ok(());
             }
-            Kind::Done => {
+            FrameKind::Done => {
                 let mut body = std::mem::take(&mut entry.parts);
                 match body.is_empty() {
                     true => body = frame.body,
                     false => body.extend_from_slice(&frame.body),
                 }
-                Event::Done(body)
+                CallEvent::Done(body)
             }
-            Kind::Failed => {
+            FrameKind::Failed => {
                 let mut body = std::mem::take(&mut entry.parts);
                 body.extend_from_slice(&frame.body);
-                Event::Failed(Box::new(serde_json::from_slice(&body).map_err(broken)?))
+                CallEvent::Failed(Box::new(serde_json::from_slice(&body).map_err(broken)?))
             }
-            Kind::Hello
-            | Kind::Setup
-            | Kind::Ready
-            | Kind::Refused
-            | Kind::Bye
-            | Kind::Tool
-            | Kind::Run
-            | Kind::Get
-            | Kind::Put
-            | Kind::Stats
-            | Kind::Input
-            | Kind::InputEnd
-            | Kind::Signal
-            | Kind::Cancel => return Err(format!("{:?}, which no node says here", frame.kind)),
+            FrameKind::Hello
+            | FrameKind::Setup
+            | FrameKind::Ready
+            | FrameKind::Refused
+            | FrameKind::Bye
+            | FrameKind::Tool
+            | FrameKind::Run
+            | FrameKind::Get
+            | FrameKind::Put
+            | FrameKind::Stats
+            | FrameKind::Input
+            | FrameKind::InputEnd
+            | FrameKind::Signal
+            | FrameKind::Cancel => {
+                return Err(format!("{:?}, which no node says here", frame.kind));
+            }
         };
-        let over = matches!(event, Event::Done(_) | Event::Failed(_));
+        let over = matches!(event, CallEvent::Done(_) | CallEvent::Failed(_));
         if let Some(events) = &entry.events {
             let _stopped = events.send(event);
         }
@@ -191,9 +196,9 @@ impl Calls {
     }
 }
 
-impl Connection {
-    pub(crate) fn new(out: Out) -> Connection {
-        Connection {
+impl NodeConnection {
+    pub(crate) fn new(out: FrameSender) -> NodeConnection {
+        NodeConnection {
             out,
             calls: Arc::default(),
             slots: Arc::new(Semaphore::new(MAX_CALLS)),
@@ -204,9 +209,9 @@ impl Connection {
     /// Begins a call, once there is room for one more.
     pub(crate) async fn begin(
         self: &Arc<Self>,
-        kind: Kind,
+        kind: FrameKind,
         body: &impl serde::Serialize,
-    ) -> Result<Calling, CallFailure> {
+    ) -> Result<NodeCall, CallFailure> {
         let body = serde_json::to_vec(body).map_err(|_| unsendable())?;
         if body.len() > MAX_WHOLE_BYTES {
             return Err(unsendable());
@@ -214,7 +219,7 @@ impl Connection {
         let slot = Arc::clone(&self.slots).acquire_owned().await;
         let slot = slot.map_err(|_| ended())?;
         let (events, inbox) = mpsc::unbounded_channel();
-        let window = Window::new(0);
+        let window = SendWindow::new(0);
         let id = {
             let mut under = self.calls.lock();
             if let Some(why) = &under.dead {
@@ -225,7 +230,7 @@ impl Connection {
                 id = id.wrapping_add(1).max(1);
             }
             under.last = id;
-            let entry = Entry {
+            let entry = CallEntry {
                 events: Some(events),
                 unread: 0,
                 said: 0,
@@ -237,7 +242,7 @@ impl Connection {
             under.calls.insert(id, entry);
             id
         };
-        let calling = Calling {
+        let calling = NodeCall {
             connection: Arc::clone(self),
             id,
             events: inbox,
@@ -249,43 +254,43 @@ impl Connection {
         Ok(calling)
     }
 
-    fn send_whole(&self, frames: Vec<Frame>) {
+    fn send_whole(&self, frames: Vec<NodeFrame>) {
         let _alone = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         frames.into_iter().for_each(|frame| self.send(frame));
     }
 
     /// Puts a frame on its way. Where the node is gone, who reads tells those who wait.
-    pub(crate) fn send(&self, frame: Frame) {
+    pub(crate) fn send(&self, frame: NodeFrame) {
         let _gone = self.out.send(frame);
     }
 
     /// Ends a call.
     pub(crate) fn cancel(&self, id: u32) {
         if self.calls.lock().calls.contains_key(&id) {
-            self.send(Frame::new(Kind::Cancel, id, Vec::new()));
+            self.send(NodeFrame::new(FrameKind::Cancel, id, Vec::new()));
         }
     }
 }
 
 /// A call under way, for who waits for it. Dropping it cancels the call.
-pub(crate) struct Calling {
-    pub(crate) connection: Arc<Connection>,
+pub(crate) struct NodeCall {
+    pub(crate) connection: Arc<NodeConnection>,
     pub(crate) id: u32,
-    events: mpsc::UnboundedReceiver<Event>,
+    events: mpsc::UnboundedReceiver<CallEvent>,
     /// Data that was taken and not yet told of.
     taken: u32,
-    pub(crate) window: Arc<Window>,
+    pub(crate) window: Arc<SendWindow>,
     over: bool,
 }
 
-impl Calling {
+impl NodeCall {
     /// What came next; always something, and at last the end.
-    pub(crate) async fn next(&mut self) -> Event {
-        let event = self.events.recv().await.unwrap_or(Event::Lost);
+    pub(crate) async fn next(&mut self) -> CallEvent {
+        let event = self.events.recv().await.unwrap_or(CallEvent::Lost);
         match &event {
-            Event::Done(_) | Event::Failed(_) | Event::Lost => self.over = true,
-            Event::Printed(_, data) | Event::Data(data) => self.took(cost(data.len())),
-            Event::Started | Event::Said(_) => {}
+            CallEvent::Done(_) | CallEvent::Failed(_) | CallEvent::Lost => self.over = true,
+            CallEvent::Printed(_, data) | CallEvent::Data(data) => self.took(cost(data.len())),
+            CallEvent::Started | CallEvent::Said(_) => {}
         }
         event
     }
@@ -302,11 +307,11 @@ impl Calling {
         }
         let body = serde_json::to_vec(&WindowMore { bytes }).unwrap_or_default();
         self.connection
-            .send(Frame::new(Kind::Window, self.id, body));
+            .send(NodeFrame::new(FrameKind::Window, self.id, body));
     }
 }
 
-impl Drop for Calling {
+impl Drop for NodeCall {
     fn drop(&mut self) {
         if self.over {
             return;
@@ -318,7 +323,7 @@ impl Drop for Calling {
             entry.parts = Vec::new();
             drop(under);
             self.connection
-                .send(Frame::new(Kind::Cancel, self.id, Vec::new()));
+                .send(NodeFrame::new(FrameKind::Cancel, self.id, Vec::new()));
         }
     }
 }
@@ -327,11 +332,11 @@ impl Drop for Calling {
 pub(crate) async fn read(
     mut reader: impl AsyncRead + Unpin,
     mut decoder: Decoder,
-    calls: Arc<Calls>,
+    calls: Arc<CallTable>,
 ) {
     let why = loop {
         match decoder.next() {
-            Ok(Some(frame)) if frame.kind == Kind::Bye => {
+            Ok(Some(frame)) if frame.kind == FrameKind::Bye => {
                 break NodeError::Ended("it said so".to_owned());
             }
             Ok(Some(frame)) => {
@@ -382,25 +387,25 @@ pub(crate) fn garbage(error: &FrameError, decoder: &Decoder) -> NodeError {
 }
 
 /// Frames on their way out.
-pub(crate) enum Frames {
+pub(crate) enum FrameQueue {
     /// From a broker, whose calls are counted.
-    Free(mpsc::UnboundedReceiver<Frame>),
+    Free(mpsc::UnboundedReceiver<NodeFrame>),
     /// From a node, whose calls wait for room.
-    Few(mpsc::Receiver<Frame>),
+    Few(mpsc::Receiver<NodeFrame>),
 }
 
-impl Frames {
-    async fn next(&mut self) -> Option<Frame> {
+impl FrameQueue {
+    async fn next(&mut self) -> Option<NodeFrame> {
         match self {
-            Frames::Free(frames) => frames.recv().await,
-            Frames::Few(frames) => frames.recv().await,
+            FrameQueue::Free(frames) => frames.recv().await,
+            FrameQueue::Few(frames) => frames.recv().await,
         }
     }
 
-    fn ready(&mut self) -> Option<Frame> {
+    fn ready(&mut self) -> Option<NodeFrame> {
         match self {
-            Frames::Free(frames) => frames.try_recv().ok(),
-            Frames::Few(frames) => frames.try_recv().ok(),
+            FrameQueue::Free(frames) => frames.try_recv().ok(),
+            FrameQueue::Few(frames) => frames.try_recv().ok(),
         }
     }
 }
@@ -412,7 +417,7 @@ impl Frames {
 /// Nobody reads them.
 pub(crate) async fn write(
     mut writer: impl AsyncWrite + Unpin,
-    mut frames: Frames,
+    mut frames: FrameQueue,
     mut written: impl FnMut(usize),
 ) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(READ_BYTES);
@@ -429,7 +434,7 @@ pub(crate) async fn write(
         bytes.clear();
         bytes.shrink_to(4 * READ_BYTES);
     }
-    Frame::new(Kind::Bye, CONNECTION, Vec::new()).write(&mut bytes);
+    NodeFrame::new(FrameKind::Bye, CONNECTION, Vec::new()).write(&mut bytes);
     writer.write_all(&bytes).await?;
     writer.shutdown().await
 }

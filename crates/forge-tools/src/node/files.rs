@@ -4,9 +4,9 @@ use file_sandbox::SandboxPath;
 
 use crate::call::{CallFailure, FailureCode};
 use crate::node::client::{NodeClient, wrong};
-use crate::node::connection::Event;
+use crate::node::connection::CallEvent;
 use crate::node::error::ended;
-use crate::node::frame::{Frame, Kind};
+use crate::node::frame::{FrameKind, NodeFrame};
 use crate::node::message::{FileDone, GetCall, PutCall};
 use crate::node::window::CHUNK_BYTES;
 
@@ -26,17 +26,17 @@ impl NodeClient {
             max_bytes,
         };
         let connection = &self.inner.connection;
-        let mut calling = connection.begin(Kind::Get, &body).await?;
+        let mut calling = connection.begin(FrameKind::Get, &body).await?;
         let mut bytes = Vec::new();
         loop {
             match calling.next().await {
-                Event::Data(more) => {
+                CallEvent::Data(more) => {
                     bytes.extend_from_slice(&more);
                     if bytes.len() as u64 > max_bytes {
                         return Err(wrong("a file"));
                     }
                 }
-                Event::Done(body) => {
+                CallEvent::Done(body) => {
                     let done: FileDone =
                         serde_json::from_slice(&body).map_err(|_| wrong("a file"))?;
                     let hash = file_sandbox::ContentHash::of(&bytes).to_string();
@@ -45,9 +45,9 @@ impl NodeClient {
                         false => Err(wrong("a file")),
                     };
                 }
-                Event::Failed(failure) => return Err(failure.made_at(self.place(), None)),
-                Event::Lost => return Err(ended()),
-                Event::Started | Event::Printed(..) | Event::Said(_) => {}
+                CallEvent::Failed(failure) => return Err(failure.made_at(self.place(), None)),
+                CallEvent::Lost => return Err(ended()),
+                CallEvent::Started | CallEvent::Printed(..) | CallEvent::Said(_) => {}
             }
         }
     }
@@ -74,18 +74,18 @@ impl NodeClient {
             plant,
         };
         let connection = &self.inner.connection;
-        let mut calling = connection.begin(Kind::Put, &body).await?;
+        let mut calling = connection.begin(FrameKind::Put, &body).await?;
         for chunk in bytes.chunks(CHUNK_BYTES) {
             // Refused already: the answer says why.
             if calling.window.take(chunk.len()).await.is_none() {
                 break;
             }
-            connection.send(Frame::new(Kind::Input, calling.id, chunk));
+            connection.send(NodeFrame::new(FrameKind::Input, calling.id, chunk));
         }
-        connection.send(Frame::new(Kind::InputEnd, calling.id, Vec::new()));
+        connection.send(NodeFrame::new(FrameKind::InputEnd, calling.id, Vec::new()));
         loop {
             match calling.next().await {
-                Event::Done(body) => {
+                CallEvent::Done(body) => {
                     let done: FileDone =
                         serde_json::from_slice(&body).map_err(|_| wrong("a file"))?;
                     let hash = file_sandbox::ContentHash::of(&bytes).to_string();
@@ -97,9 +97,12 @@ impl NodeClient {
                         )),
                     };
                 }
-                Event::Failed(failure) => return Err(failure.made_at(self.place(), None)),
-                Event::Lost => return Err(ended()),
-                Event::Started | Event::Printed(..) | Event::Said(_) | Event::Data(_) => {}
+                CallEvent::Failed(failure) => return Err(failure.made_at(self.place(), None)),
+                CallEvent::Lost => return Err(ended()),
+                CallEvent::Started
+                | CallEvent::Printed(..)
+                | CallEvent::Said(_)
+                | CallEvent::Data(_) => {}
             }
         }
     }

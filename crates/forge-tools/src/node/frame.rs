@@ -19,7 +19,7 @@ pub(crate) const CONNECTION: u32 = 0;
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// Both: who I am. The first frame of each side.
     Hello = 1,
     /// Broker: what there is to be inside.
@@ -69,67 +69,71 @@ pub(crate) enum Kind {
 }
 
 /// All of them.
-const KINDS: [Kind; 23] = [
-    Kind::Hello,
-    Kind::Setup,
-    Kind::Ready,
-    Kind::Refused,
-    Kind::Bye,
-    Kind::Part,
-    Kind::Tool,
-    Kind::Run,
-    Kind::Get,
-    Kind::Put,
-    Kind::Stats,
-    Kind::Input,
-    Kind::InputEnd,
-    Kind::Signal,
-    Kind::Cancel,
-    Kind::Window,
-    Kind::Started,
-    Kind::Stdout,
-    Kind::Stderr,
-    Kind::Said,
-    Kind::Data,
-    Kind::Done,
-    Kind::Failed,
+const KINDS: [FrameKind; 23] = [
+    FrameKind::Hello,
+    FrameKind::Setup,
+    FrameKind::Ready,
+    FrameKind::Refused,
+    FrameKind::Bye,
+    FrameKind::Part,
+    FrameKind::Tool,
+    FrameKind::Run,
+    FrameKind::Get,
+    FrameKind::Put,
+    FrameKind::Stats,
+    FrameKind::Input,
+    FrameKind::InputEnd,
+    FrameKind::Signal,
+    FrameKind::Cancel,
+    FrameKind::Window,
+    FrameKind::Started,
+    FrameKind::Stdout,
+    FrameKind::Stderr,
+    FrameKind::Said,
+    FrameKind::Data,
+    FrameKind::Done,
+    FrameKind::Failed,
 ];
 
-impl Kind {
-    fn of(byte: u8) -> Option<Kind> {
+impl FrameKind {
+    fn of(byte: u8) -> Option<FrameKind> {
         KINDS.into_iter().find(|kind| *kind as u8 == byte)
     }
 
     /// Whether it is about the connection and not about a call; a part may be either.
     fn is_of_connection(self) -> Option<bool> {
         match self {
-            Kind::Hello | Kind::Setup | Kind::Ready | Kind::Refused | Kind::Bye => Some(true),
-            Kind::Part => None,
-            Kind::Tool
-            | Kind::Run
-            | Kind::Get
-            | Kind::Put
-            | Kind::Stats
-            | Kind::Input
-            | Kind::InputEnd
-            | Kind::Signal
-            | Kind::Cancel
-            | Kind::Window
-            | Kind::Started
-            | Kind::Stdout
-            | Kind::Stderr
-            | Kind::Said
-            | Kind::Data
-            | Kind::Done
-            | Kind::Failed => Some(false),
+            FrameKind::Hello
+            | FrameKind::Setup
+            | FrameKind::Ready
+            | FrameKind::Refused
+            | FrameKind::Bye => Some(true),
+            FrameKind::Part => None,
+            FrameKind::Tool
+            | FrameKind::Run
+            | FrameKind::Get
+            | FrameKind::Put
+            | FrameKind::Stats
+            | FrameKind::Input
+            | FrameKind::InputEnd
+            | FrameKind::Signal
+            | FrameKind::Cancel
+            | FrameKind::Window
+            | FrameKind::Started
+            | FrameKind::Stdout
+            | FrameKind::Stderr
+            | FrameKind::Said
+            | FrameKind::Data
+            | FrameKind::Done
+            | FrameKind::Failed => Some(false),
         }
     }
 }
 
 /// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
-    pub(crate) kind: Kind,
+pub(crate) struct NodeFrame {
+    pub(crate) kind: FrameKind,
     pub(crate) id: u32,
     pub(crate) body: Vec<u8>,
 }
@@ -142,14 +146,14 @@ pub(crate) enum FrameError {
     #[error("a frame of {0} bytes, at most {MAX_FRAME_BYTES}")]
     Long(u64),
     #[error("a frame of kind {0:?} for call {1}")]
-    Id(Kind, u32),
+    Id(FrameKind, u32),
     #[error("an end in the middle of a frame")]
     Cut,
 }
 
-impl Frame {
-    pub(crate) fn new(kind: Kind, id: u32, body: impl Into<Vec<u8>>) -> Frame {
-        Frame {
+impl NodeFrame {
+    pub(crate) fn new(kind: FrameKind, id: u32, body: impl Into<Vec<u8>>) -> NodeFrame {
+        NodeFrame {
             kind,
             id,
             body: body.into(),
@@ -168,14 +172,14 @@ impl Frame {
 }
 
 /// A body of any length as frames: parts, and last the frame that says what it is.
-pub(crate) fn frames(kind: Kind, id: u32, mut body: Vec<u8>) -> Vec<Frame> {
+pub(crate) fn frames(kind: FrameKind, id: u32, mut body: Vec<u8>) -> Vec<NodeFrame> {
     let mut frames = Vec::with_capacity(body.len() / MAX_BODY_BYTES + 1);
     while body.len() > MAX_BODY_BYTES {
         let rest = body.split_off(MAX_BODY_BYTES);
-        frames.push(Frame::new(Kind::Part, id, body));
+        frames.push(NodeFrame::new(FrameKind::Part, id, body));
         body = rest;
     }
-    frames.push(Frame::new(kind, id, body));
+    frames.push(NodeFrame::new(kind, id, body));
     frames
 }
 
@@ -207,13 +211,13 @@ impl Decoder {
     /// # Errors
     ///
     /// What comes is no frame. There is no way to find the next one.
-    pub(crate) fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+    pub(crate) fn next(&mut self) -> Result<Option<NodeFrame>, FrameError> {
         let rest = self.rest();
         let Some(&kind) = rest.first() else {
             return Ok(None);
         };
         // As soon as it is known: what is no node at all says so in its first byte, mostly.
-        let kind = Kind::of(kind).ok_or(FrameError::Kind(kind))?;
+        let kind = FrameKind::of(kind).ok_or(FrameError::Kind(kind))?;
         let Some((header, behind)) = rest.split_at_checked(HEADER_BYTES) else {
             return Ok(None);
         };
@@ -235,7 +239,7 @@ impl Decoder {
         let Some(body) = behind.get(..length) else {
             return Ok(None);
         };
-        let frame = Frame::new(kind, id, body);
+        let frame = NodeFrame::new(kind, id, body);
         self.at += HEADER_BYTES + length;
         Ok(Some(frame))
     }
@@ -259,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    fn decode(bytes: &[u8], piece: usize) -> Result<Vec<Frame>, FrameError> {
+    fn decode(bytes: &[u8], piece: usize) -> Result<Vec<NodeFrame>, FrameError> {
         let (mut decoder, mut found) = (Decoder::default(), Vec::new());
         for piece in bytes.chunks(piece) {
             decoder.push(piece);
@@ -270,7 +274,7 @@ mod tests {
         decoder.end().map(|()| found)
     }
 
-    fn kind() -> impl Strategy<Value = Kind> {
+    fn kind() -> impl Strategy<Value = FrameKind> {
         proptest::sample::select(KINDS.to_vec())
     }
 
@@ -279,7 +283,7 @@ mod tests {
         let all: std::collections::HashSet<u8> = KINDS.iter().map(|kind| *kind as u8).collect();
         assert_eq!(all.len(), KINDS.len());
         for byte in 0..=u8::MAX {
-            assert_eq!(Kind::of(byte).is_some(), all.contains(&byte), "{byte}");
+            assert_eq!(FrameKind::of(byte).is_some(), all.contains(&byte), "{byte}");
         }
     }
 
@@ -296,8 +300,14 @@ mod tests {
                 &[16, 0, 0, 0, 1, 0, 0x10, 0, 0],
                 FrameError::Long(0x10_0009),
             ),
-            (&[16, 0, 0, 0, 0, 0, 0, 0, 0], FrameError::Id(Kind::Tool, 0)),
-            (&[1, 0, 0, 0, 7, 0, 0, 0, 0], FrameError::Id(Kind::Hello, 7)),
+            (
+                &[16, 0, 0, 0, 0, 0, 0, 0, 0],
+                FrameError::Id(FrameKind::Tool, 0),
+            ),
+            (
+                &[1, 0, 0, 0, 7, 0, 0, 0, 0],
+                FrameError::Id(FrameKind::Hello, 7),
+            ),
             (&[16, 0, 0, 0, 1, 0, 0, 0, 2, b'{'], FrameError::Cut),
             (&[16, 0, 0], FrameError::Cut),
         ] {
@@ -305,7 +315,7 @@ mod tests {
         }
         let long = vec![7; MAX_BODY_BYTES];
         let mut bytes = Vec::new();
-        Frame::new(Kind::Data, 1, long.clone()).write(&mut bytes);
+        NodeFrame::new(FrameKind::Data, 1, long.clone()).write(&mut bytes);
         assert_eq!(bytes.len(), MAX_FRAME_BYTES);
         assert_eq!(decode(&bytes, 1 << 16).unwrap()[0].body, long);
     }
@@ -316,11 +326,11 @@ mod tests {
             frames in proptest::collection::vec((kind(), 1_u32.., any::<Vec<u8>>()), 0..8),
             piece in 1_usize..50,
         ) {
-            let frames: Vec<Frame> = frames
+            let frames: Vec<NodeFrame> = frames
                 .into_iter()
                 .map(|(kind, id, body)| {
                     let of_connection = kind.is_of_connection() == Some(true);
-                    Frame::new(kind, if of_connection { CONNECTION } else { id }, body)
+                    NodeFrame::new(kind, if of_connection { CONNECTION } else { id }, body)
                 })
                 .collect();
             let mut bytes = Vec::new();
@@ -345,10 +355,10 @@ mod tests {
 
         #[test]
         fn a_long_body_comes_in_parts(length in 0_usize..3 * MAX_BODY_BYTES) {
-            let frames = frames(Kind::Done, 3, vec![b'x'; length]);
+            let frames = frames(FrameKind::Done, 3, vec![b'x'; length]);
             let (last, parts) = frames.split_last().unwrap();
-            prop_assert_eq!(last.kind, Kind::Done);
-            prop_assert!(parts.iter().all(|part| part.kind == Kind::Part));
+            prop_assert_eq!(last.kind, FrameKind::Done);
+            prop_assert!(parts.iter().all(|part| part.kind == FrameKind::Part));
             prop_assert!(frames.iter().all(|one| one.body.len() <= MAX_BODY_BYTES));
             prop_assert_eq!(frames.iter().map(|one| one.body.len()).sum::<usize>(), length);
         }

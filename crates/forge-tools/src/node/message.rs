@@ -32,7 +32,7 @@ impl Hello {
 
 /// What a node made of its setup.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Ready {
+pub(crate) struct NodeReady {
     /// What confines commands there, before any was started.
     pub(crate) commands: Option<Value>,
     /// What holds file tools.
@@ -44,7 +44,7 @@ pub(crate) const TREE: &str = "tree:";
 
 /// A call of a file tool.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ToolCall {
+pub(crate) struct WireToolCall {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
     /// Files as a person has seen them: the hash, or that there was none.
@@ -60,7 +60,7 @@ pub(crate) struct ToolCall {
 pub(crate) struct RunCall {
     pub(crate) program: String,
     pub(crate) args: Vec<String>,
-    pub(crate) input: Input,
+    pub(crate) input: WireInput,
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) directory: Option<String>,
     /// The line that it comes from, and the state that it begins in.
@@ -70,7 +70,7 @@ pub(crate) struct RunCall {
 /// What a command reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Input {
+pub(crate) enum WireInput {
     Nothing,
     /// What it writes on descriptor 0 is told.
     Said,

@@ -19,12 +19,12 @@ use tokio::task::JoinSet;
 use crate::call::{CallFailure, FailureCode};
 use crate::deadline::within;
 use crate::hands::ToolContext;
-use crate::node::calls::{Call, make};
-use crate::node::connection::{Frames, MAX_CALLS, MAX_WHOLE_BYTES, garbage, more, write};
+use crate::node::calls::{NodeTask, make};
+use crate::node::connection::{FrameQueue, MAX_CALLS, MAX_WHOLE_BYTES, garbage, more, write};
 use crate::node::error::NodeError;
-use crate::node::frame::{CONNECTION, Decoder, Frame, Kind};
-use crate::node::message::{Hello, PROTOCOL, Ready, Stats};
-use crate::node::setup::{Opened, Setup};
+use crate::node::frame::{CONNECTION, Decoder, FrameKind, NodeFrame};
+use crate::node::message::{Hello, NodeReady, PROTOCOL, Stats};
+use crate::node::setup::{OpenedSetup, Setup};
 use crate::node::usage;
 use crate::programs::ProgramList;
 use crate::tool::Tool;
@@ -77,8 +77,8 @@ impl ServeOptions {
 }
 
 /// What all calls of a node share.
-pub(crate) struct Shared {
-    pub(crate) out: mpsc::Sender<Frame>,
+pub(crate) struct NodeState {
+    pub(crate) out: mpsc::Sender<NodeFrame>,
     pub(crate) tools: Vec<Box<dyn Tool>>,
     pub(crate) hands: ToolContext,
     pub(crate) files: Option<FileSandbox>,
@@ -89,12 +89,12 @@ pub(crate) struct Shared {
     pub(crate) own_container: bool,
     /// Whose memory the commands use up.
     pub(crate) control_group: Option<PathBuf>,
-    calls: Mutex<HashMap<u32, Arc<Call>>>,
-    counts: Counts,
+    calls: Mutex<HashMap<u32, Arc<NodeTask>>>,
+    counts: NodeCounters,
 }
 
 #[derive(Default)]
-struct Counts {
+struct NodeCounters {
     calls: AtomicU64,
     bytes_in: AtomicU64,
     bytes_out: Arc<AtomicU64>,
@@ -117,9 +117,9 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let (out, frames) = mpsc::channel(MAX_WAITING);
-    let counts = Counts::default();
+    let counts = NodeCounters::default();
     let sent = Arc::clone(&counts.bytes_out);
-    let mut writing = tokio::spawn(write(writer, Frames::Few(frames), move |bytes| {
+    let mut writing = tokio::spawn(write(writer, FrameQueue::Few(frames), move |bytes| {
         sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }));
     let served = tokio::select! {
@@ -134,17 +134,17 @@ where
 
 async fn serve_reading(
     mut reader: impl AsyncRead + Unpin,
-    out: mpsc::Sender<Frame>,
+    out: mpsc::Sender<NodeFrame>,
     inside: ServeOptions,
-    counts: Counts,
+    counts: NodeCounters,
 ) -> Result<(), NodeError> {
     let began = Instant::now();
-    say(&out, Kind::Hello, &json!(Hello::ours())).await;
+    say(&out, FrameKind::Hello, &json!(Hello::ours())).await;
     let mut decoder = Decoder::default();
     let Some(hello) = next(&mut reader, &mut decoder, &counts).await? else {
         return Ok(());
     };
-    let theirs: Hello = read(&hello, Kind::Hello)?;
+    let theirs: Hello = read(&hello, FrameKind::Hello)?;
     if theirs.protocol != PROTOCOL {
         return Err(NodeError::Version {
             ours: PROTOCOL,
@@ -161,9 +161,9 @@ async fn serve_reading(
         if body.len() > MAX_WHOLE_BYTES {
             return Err(wrong("a setup that is too long"));
         }
-        if frame.kind != Kind::Part {
-            let whole = Frame::new(frame.kind, CONNECTION, std::mem::take(&mut body));
-            break read(&whole, Kind::Setup)?;
+        if frame.kind != FrameKind::Part {
+            let whole = NodeFrame::new(frame.kind, CONNECTION, std::mem::take(&mut body));
+            break read(&whole, FrameKind::Setup)?;
         }
     };
     let authority = inside.authority;
@@ -171,17 +171,17 @@ async fn serve_reading(
     let opened = match opening.await {
         Ok(Ok(opened)) => opened,
         Ok(Err(why)) => {
-            say(&out, Kind::Refused, &json!(why)).await;
+            say(&out, FrameKind::Refused, &json!(why)).await;
             return Err(NodeError::Refused(why));
         }
         Err(_) => {
             let why = "it stopped unexpectedly".to_owned();
-            say(&out, Kind::Refused, &json!(why)).await;
+            say(&out, FrameKind::Refused, &json!(why)).await;
             return Err(NodeError::Refused(why));
         }
     };
-    say(&out, Kind::Ready, &json!(ready(&opened))).await;
-    let shared = Arc::new(Shared::new(
+    say(&out, FrameKind::Ready, &json!(ready(&opened))).await;
+    let shared = Arc::new(NodeState::new(
         opened,
         out,
         counts,
@@ -204,26 +204,26 @@ async fn serve_reading(
 }
 
 /// Ends every call under way.
-struct EndAll(Arc<Shared>);
+struct EndAll(Arc<NodeState>);
 
 impl Drop for EndAll {
     fn drop(&mut self) {
-        let calls: Vec<Arc<Call>> = self.0.lock().values().cloned().collect();
+        let calls: Vec<Arc<NodeTask>> = self.0.lock().values().cloned().collect();
         calls.iter().for_each(|call| call.cancel());
     }
 }
 
-impl Shared {
+impl NodeState {
     fn new(
-        opened: Opened,
-        out: mpsc::Sender<Frame>,
-        counts: Counts,
+        opened: OpenedSetup,
+        out: mpsc::Sender<NodeFrame>,
+        counts: NodeCounters,
         control_group: Option<PathBuf>,
-    ) -> Shared {
+    ) -> NodeState {
         let mut hands = ToolContext::default();
         hands.files = opened.files.clone();
         hands.max_write_bytes = opened.max_write_bytes;
-        Shared {
+        NodeState {
             out,
             tools: match &opened.files {
                 Some(_) => tools::file_tools(),
@@ -241,7 +241,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Call>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<NodeTask>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -266,7 +266,7 @@ impl Shared {
 async fn calls(
     reader: &mut (impl AsyncRead + Unpin),
     decoder: &mut Decoder,
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     tasks: &mut JoinSet<()>,
     usage: impl Fn(&mut Stats),
 ) -> Result<(), NodeError> {
@@ -276,8 +276,8 @@ async fn calls(
         // Those that are over are let go.
         while tasks.try_join_next().is_some() {}
         match frame.kind {
-            Kind::Bye => return Ok(()),
-            Kind::Part => {
+            FrameKind::Bye => return Ok(()),
+            FrameKind::Part => {
                 if parts.0 != frame.id && !parts.1.is_empty() {
                     return Err(wrong("two bodies at once"));
                 }
@@ -287,7 +287,11 @@ async fn calls(
                 }
                 parts.1.extend_from_slice(&frame.body);
             }
-            Kind::Tool | Kind::Run | Kind::Get | Kind::Put | Kind::Stats => {
+            FrameKind::Tool
+            | FrameKind::Run
+            | FrameKind::Get
+            | FrameKind::Put
+            | FrameKind::Stats => {
                 let mut frame = frame;
                 if !parts.1.is_empty() {
                     if parts.0 != frame.id {
@@ -303,42 +307,46 @@ async fn calls(
                     if calls.contains_key(&frame.id) || calls.len() >= MAX_CALLS {
                         return Err(wrong("a call that there cannot be"));
                     }
-                    let call = Arc::new(Call::default());
+                    let call = Arc::new(NodeTask::default());
                     calls.insert(frame.id, Arc::clone(&call));
                     call
                 };
-                if frame.kind == Kind::Stats {
+                if frame.kind == FrameKind::Stats {
                     let mut stats = shared.stats();
                     usage(&mut stats);
                     frame.body = serde_json::to_vec(&stats).unwrap_or_default();
                 }
                 tasks.spawn(make(Arc::clone(shared), call, frame));
             }
-            Kind::Input | Kind::InputEnd | Kind::Signal | Kind::Cancel | Kind::Window => {
+            FrameKind::Input
+            | FrameKind::InputEnd
+            | FrameKind::Signal
+            | FrameKind::Cancel
+            | FrameKind::Window => {
                 // It may have ended just now.
                 let call = shared.lock().get(&frame.id).cloned();
                 if let Some(call) = call {
                     call.take(frame).map_err(wrong)?;
                 }
             }
-            Kind::Hello
-            | Kind::Setup
-            | Kind::Ready
-            | Kind::Refused
-            | Kind::Started
-            | Kind::Stdout
-            | Kind::Stderr
-            | Kind::Said
-            | Kind::Data
-            | Kind::Done
-            | Kind::Failed => return Err(wrong("what no broker says here")),
+            FrameKind::Hello
+            | FrameKind::Setup
+            | FrameKind::Ready
+            | FrameKind::Refused
+            | FrameKind::Started
+            | FrameKind::Stdout
+            | FrameKind::Stderr
+            | FrameKind::Said
+            | FrameKind::Data
+            | FrameKind::Done
+            | FrameKind::Failed => return Err(wrong("what no broker says here")),
         }
     }
     Ok(())
 }
 
 /// What holds calls in it, before any is made.
-fn ready(opened: &Opened) -> Ready {
+fn ready(opened: &OpenedSetup) -> NodeReady {
     let files = opened.files.as_ref().map(|files| {
         let mounts = files.mounts().iter();
         let mounts = mounts
@@ -352,10 +360,10 @@ fn ready(opened: &Opened) -> Ready {
             "promises": plan.entries(),
         })
     });
-    Ready { commands, files }
+    NodeReady { commands, files }
 }
 
-async fn say(out: &mpsc::Sender<Frame>, kind: Kind, body: &Value) {
+async fn say(out: &mpsc::Sender<NodeFrame>, kind: FrameKind, body: &Value) {
     let body = serde_json::to_vec(body).unwrap_or_default();
     for frame in crate::node::frame::frames(kind, CONNECTION, body) {
         // Whoever writes says so when nobody reads.
@@ -367,8 +375,8 @@ async fn say(out: &mpsc::Sender<Frame>, kind: Kind, body: &Value) {
 async fn next(
     reader: &mut (impl AsyncRead + Unpin),
     decoder: &mut Decoder,
-    counts: &Counts,
-) -> Result<Option<Frame>, NodeError> {
+    counts: &NodeCounters,
+) -> Result<Option<NodeFrame>, NodeError> {
     loop {
         match decoder.next() {
             Ok(Some(frame)) => return Ok(Some(frame)),
@@ -387,7 +395,7 @@ async fn next(
     }
 }
 
-fn read<T: DeserializeOwned>(frame: &Frame, kind: Kind) -> Result<T, NodeError> {
+fn read<T: DeserializeOwned>(frame: &NodeFrame, kind: FrameKind) -> Result<T, NodeError> {
     if frame.kind != kind {
         return Err(wrong(format!("{:?} in the place of {kind:?}", frame.kind)));
     }

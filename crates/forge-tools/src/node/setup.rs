@@ -33,12 +33,12 @@ use crate::programs::ProgramList;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
-    files: Option<Files>,
-    commands: Option<Commands>,
+    files: Option<WireFiles>,
+    commands: Option<WireCommands>,
     max_write_bytes: Option<u64>,
     /// What is in the mounts in memory; sent one by one.
     #[serde(skip)]
-    pub(crate) planted: Vec<(SandboxPath, Vec<u8>)>,
+    pub(crate) preloaded: Vec<(SandboxPath, Vec<u8>)>,
 }
 
 /// Where directories of the broker are for a node.
@@ -93,14 +93,14 @@ impl PathMapping {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Files {
+struct WireFiles {
     relative_roots: bool,
-    mounts: Vec<FileMount>,
+    mounts: Vec<WireFileMount>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileMount {
+struct WireFileMount {
     path: String,
     /// None: it lives in memory.
     place: Option<PathBuf>,
@@ -110,7 +110,7 @@ struct FileMount {
     max_write_bytes: Option<u64>,
     quota_bytes: Option<u64>,
     quota_files: Option<u64>,
-    hard_links: Links,
+    hard_links: WireLinks,
     strict_paths: bool,
     durable: bool,
     protected: Vec<String>,
@@ -120,7 +120,7 @@ struct FileMount {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Links {
+enum WireLinks {
     Allow,
     ReadOnly,
     Deny,
@@ -131,26 +131,26 @@ type Bytes = Vec<u8>;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Commands {
-    mounts: Vec<CommandMount>,
-    system: Seen,
-    network: Talks,
-    sockets: Sockets,
+struct WireCommands {
+    mounts: Vec<WireCommandMount>,
+    system: WireSystemView,
+    network: WireNetwork,
+    sockets: WireSockets,
     survivors_left: bool,
     variables: Vec<(Bytes, Bytes)>,
-    limits: Bounds,
-    git: Repositories,
+    limits: WireLimits,
+    git: WireGit,
     protected: Vec<String>,
     hidden: Vec<String>,
-    requirement: Strict,
-    programs: Vec<Programs>,
+    requirement: WireRequirement,
+    programs: Vec<WirePrograms>,
     /// The node has a container to itself, in which mounts lie at their sandbox paths.
     own_container: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CommandMount {
+struct WireCommandMount {
     place: PathBuf,
     shown_at: String,
     read: bool,
@@ -163,7 +163,7 @@ struct CommandMount {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Seen {
+enum WireSystemView {
     Minimal,
     Broad,
     Nothing,
@@ -171,7 +171,7 @@ enum Seen {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Talks {
+enum WireNetwork {
     Denied,
     Loopback,
     Hosts(Vec<String>),
@@ -180,7 +180,7 @@ enum Talks {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Sockets {
+enum WireSockets {
     Closed,
     Own,
     Named(Vec<PathBuf>),
@@ -189,7 +189,7 @@ enum Sockets {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Repositories {
+enum WireGit {
     Unaware,
     ReadOnly,
     Commit,
@@ -197,7 +197,7 @@ enum Repositories {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Strict {
+enum WireRequirement {
     Enforce,
     EnforceGuards,
     BestEffort,
@@ -205,7 +205,7 @@ enum Strict {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Bounds {
+struct WireLimits {
     wall_ms: Option<u64>,
     stdout_bytes: usize,
     stderr_bytes: usize,
@@ -218,7 +218,7 @@ struct Bounds {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Programs {
+struct WirePrograms {
     allow: Option<Vec<String>>,
     deny: Vec<String>,
 }
@@ -253,7 +253,7 @@ impl Setup {
                         .ok_or_else(|| not_there(mount.target().as_str()))?,
                 ),
                 None if mount.is_memory() && !mount.mode().can_write() => {
-                    plant(files, mount.target(), &mut self.planted)?;
+                    plant(files, mount.target(), &mut self.preloaded)?;
                     None
                 }
                 None => return Err(not_there(mount.target().as_str())),
@@ -261,7 +261,7 @@ impl Setup {
             let limits = mount.limits();
             let rules_from = mount.rule_base();
             let rules_from = rules_from.ok_or_else(|| not_there(mount.target().as_str()))?;
-            mounts.push(FileMount {
+            mounts.push(WireFileMount {
                 path: mount.target().as_str().to_owned(),
                 place,
                 writable: mount.mode().can_write(),
@@ -271,9 +271,9 @@ impl Setup {
                 quota_bytes: limits.quota_bytes(),
                 quota_files: limits.quota_files(),
                 hard_links: match limits.hard_link_policy() {
-                    HardLinks::Allow => Links::Allow,
-                    HardLinks::ReadOnly => Links::ReadOnly,
-                    HardLinks::Deny => Links::Deny,
+                    HardLinks::Allow => WireLinks::Allow,
+                    HardLinks::ReadOnly => WireLinks::ReadOnly,
+                    HardLinks::Deny => WireLinks::Deny,
                 },
                 strict_paths: limits.has_strict_paths(),
                 durable: limits.is_durable(),
@@ -282,7 +282,7 @@ impl Setup {
                 rules_from: rules_from.into_iter().map(str::to_owned).collect(),
             });
         }
-        self.files = Some(Files {
+        self.files = Some(WireFiles {
             relative_roots: match files.root_style() {
                 RootStyle::Relative => true,
                 RootStyle::Absolute => false,
@@ -308,7 +308,7 @@ impl Setup {
         let mut mounts = Vec::with_capacity(policy.mounts().len());
         for mount in policy.mounts() {
             let place = places.find(mount.host());
-            mounts.push(CommandMount {
+            mounts.push(WireCommandMount {
                 place: place.ok_or_else(|| not_there(mount.shown_at()))?,
                 shown_at: mount.shown_at().to_owned(),
                 read: mount.access().contains(Access::READ),
@@ -320,24 +320,24 @@ impl Setup {
         }
         let variables = policy.environment().variables();
         let limits = policy.limits();
-        self.commands = Some(Commands {
+        self.commands = Some(WireCommands {
             mounts,
             system: match policy.system() {
-                System::Minimal => Seen::Minimal,
-                System::BroadRead => Seen::Broad,
-                System::None => Seen::Nothing,
+                System::Minimal => WireSystemView::Minimal,
+                System::BroadRead => WireSystemView::Broad,
+                System::None => WireSystemView::Nothing,
             },
             network: match policy.network() {
-                Network::Denied => Talks::Denied,
-                Network::Loopback => Talks::Loopback,
-                Network::Hosts(hosts) => Talks::Hosts(hosts.clone()),
-                Network::Unrestricted => Talks::Unrestricted,
+                Network::Denied => WireNetwork::Denied,
+                Network::Loopback => WireNetwork::Loopback,
+                Network::Hosts(hosts) => WireNetwork::Hosts(hosts.clone()),
+                Network::Unrestricted => WireNetwork::Unrestricted,
             },
             sockets: match policy.unix_sockets() {
-                UnixSockets::Closed => Sockets::Closed,
-                UnixSockets::Own => Sockets::Own,
-                UnixSockets::Named(paths) => Sockets::Named(paths.clone()),
-                UnixSockets::Open => Sockets::Open,
+                UnixSockets::Closed => WireSockets::Closed,
+                UnixSockets::Own => WireSockets::Own,
+                UnixSockets::Named(paths) => WireSockets::Named(paths.clone()),
+                UnixSockets::Open => WireSockets::Open,
             },
             survivors_left: match policy.survivors() {
                 Survivors::Left => true,
@@ -347,7 +347,7 @@ impl Setup {
                 .iter()
                 .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
                 .collect(),
-            limits: Bounds {
+            limits: WireLimits {
                 wall_ms: limits.wall.map(milliseconds),
                 stdout_bytes: limits.stdout_bytes,
                 stderr_bytes: limits.stderr_bytes,
@@ -358,16 +358,16 @@ impl Setup {
                 memory_bytes: limits.memory_bytes,
             },
             git: match policy.git() {
-                Git::Unaware => Repositories::Unaware,
-                Git::ReadOnly => Repositories::ReadOnly,
-                Git::Commit => Repositories::Commit,
+                Git::Unaware => WireGit::Unaware,
+                Git::ReadOnly => WireGit::ReadOnly,
+                Git::Commit => WireGit::Commit,
             },
             protected: policy.protected().map(str::to_owned).collect(),
             hidden: policy.hidden().map(str::to_owned).collect(),
             requirement: match requirement {
-                Requirement::Enforce => Strict::Enforce,
-                Requirement::EnforceGuards => Strict::EnforceGuards,
-                Requirement::BestEffort => Strict::BestEffort,
+                Requirement::Enforce => WireRequirement::Enforce,
+                Requirement::EnforceGuards => WireRequirement::EnforceGuards,
+                Requirement::BestEffort => WireRequirement::BestEffort,
             },
             programs: Vec::new(),
             own_container: match places {
@@ -385,7 +385,7 @@ impl Setup {
         if let Some(commands) = &mut self.commands {
             commands.programs = lists
                 .iter()
-                .map(|list| Programs {
+                .map(|list| WirePrograms {
                     allow: list.allow.clone(),
                     deny: list.deny.clone(),
                 })
@@ -403,7 +403,7 @@ impl Setup {
 }
 
 /// A setup, opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSetup {
     pub(crate) files: Option<FileSandbox>,
     /// Those in memory, which can still be filled.
     pub(crate) memory: Vec<Mount>,
@@ -420,8 +420,8 @@ impl Setup {
     /// # Errors
     ///
     /// In words for people: something is not there, or cannot be kept.
-    pub(crate) fn open(self, authority: AmbientAuthority) -> Result<Opened, String> {
-        let mut opened = Opened {
+    pub(crate) fn open(self, authority: AmbientAuthority) -> Result<OpenedSetup, String> {
+        let mut opened = OpenedSetup {
             files: None,
             memory: Vec::new(),
             plan: None,
@@ -462,7 +462,7 @@ impl Setup {
     }
 }
 
-impl FileMount {
+impl WireFileMount {
     fn open(self, authority: AmbientAuthority) -> Result<Mount, file_sandbox::Error> {
         let target = SandboxPath::parse(&self.path)?;
         let mode = match self.writable {
@@ -477,9 +477,9 @@ impl FileMount {
             .strict_paths(self.strict_paths)
             .durable(self.durable)
             .hard_links(match self.hard_links {
-                Links::Allow => HardLinks::Allow,
-                Links::ReadOnly => HardLinks::ReadOnly,
-                Links::Deny => HardLinks::Deny,
+                WireLinks::Allow => HardLinks::Allow,
+                WireLinks::ReadOnly => HardLinks::ReadOnly,
+                WireLinks::Deny => HardLinks::Deny,
             });
         if let Some(suffixes) = &self.suffixes {
             limits = limits.suffixes(suffixes);
@@ -504,7 +504,7 @@ impl FileMount {
     }
 }
 
-impl Commands {
+impl WireCommands {
     fn plan(self) -> Result<Plan, String> {
         let text = |bytes: Bytes| std::ffi::OsStr::from_bytes(&bytes).to_owned();
         let mut environment = Environment::clean();
@@ -514,21 +514,21 @@ impl Commands {
         let limits = self.limits;
         let mut builder = Policy::builder()
             .system(match self.system {
-                Seen::Minimal => System::Minimal,
-                Seen::Broad => System::BroadRead,
-                Seen::Nothing => System::None,
+                WireSystemView::Minimal => System::Minimal,
+                WireSystemView::Broad => System::BroadRead,
+                WireSystemView::Nothing => System::None,
             })
             .network(match self.network {
-                Talks::Denied => Network::Denied,
-                Talks::Loopback => Network::Loopback,
-                Talks::Hosts(hosts) => Network::Hosts(hosts),
-                Talks::Unrestricted => Network::Unrestricted,
+                WireNetwork::Denied => Network::Denied,
+                WireNetwork::Loopback => Network::Loopback,
+                WireNetwork::Hosts(hosts) => Network::Hosts(hosts),
+                WireNetwork::Unrestricted => Network::Unrestricted,
             })
             .unix_sockets(match self.sockets {
-                Sockets::Closed => UnixSockets::Closed,
-                Sockets::Own => UnixSockets::Own,
-                Sockets::Named(paths) => UnixSockets::Named(paths),
-                Sockets::Open => UnixSockets::Open,
+                WireSockets::Closed => UnixSockets::Closed,
+                WireSockets::Own => UnixSockets::Own,
+                WireSockets::Named(paths) => UnixSockets::Named(paths),
+                WireSockets::Open => UnixSockets::Open,
             })
             .survivors(match self.survivors_left {
                 true => Survivors::Left,
@@ -546,9 +546,9 @@ impl Commands {
                 memory_bytes: limits.memory_bytes,
             })
             .git(match self.git {
-                Repositories::Unaware => Git::Unaware,
-                Repositories::ReadOnly => Git::ReadOnly,
-                Repositories::Commit => Git::Commit,
+                WireGit::Unaware => Git::Unaware,
+                WireGit::ReadOnly => Git::ReadOnly,
+                WireGit::Commit => Git::Commit,
             });
         for mount in self.mounts {
             let access = [
@@ -574,9 +574,9 @@ impl Commands {
         }
         let policy = builder.build().map_err(|error| error.to_string())?;
         let requirement = match self.requirement {
-            Strict::Enforce => Requirement::Enforce,
-            Strict::EnforceGuards => Requirement::EnforceGuards,
-            Strict::BestEffort => Requirement::BestEffort,
+            WireRequirement::Enforce => Requirement::Enforce,
+            WireRequirement::EnforceGuards => Requirement::EnforceGuards,
+            WireRequirement::BestEffort => Requirement::BestEffort,
         };
         let support = match self.own_container {
             // The commands would find in their HOME what is kept.

@@ -9,10 +9,10 @@ use os_sandbox::Stream;
 use crate::call::{CallFailure, FailureCode};
 use crate::deadline::{Elapsed, within};
 use crate::node::client::{NodeClient, wrong};
-use crate::node::connection::{Calling, Event};
+use crate::node::connection::{CallEvent, NodeCall};
 use crate::node::error::ended;
-use crate::node::frame::{Frame, Kind};
-use crate::node::message::{Input, RunCall, RunDone, Signal};
+use crate::node::frame::{FrameKind, NodeFrame};
+use crate::node::message::{RunCall, RunDone, Signal, WireInput};
 use crate::node::runner::{NodeSource, settled};
 use crate::node::window::{CHUNK_BYTES, wait};
 use crate::starter::{CommandRunner, CommandSpec, CommandStdin, ExitReport, RunningCommand};
@@ -74,7 +74,7 @@ impl CommandRunner for NodeStarter {
             node.start(start, false).await
         })?;
         let source = Arc::clone(&self.source);
-        Ok(Box::new(Running {
+        Ok(Box::new(NodeProcess {
             command,
             limit,
             source,
@@ -82,13 +82,13 @@ impl CommandRunner for NodeStarter {
     }
 }
 
-struct Running {
+struct NodeProcess {
     command: NodeCommand,
     limit: Option<Duration>,
     source: Arc<dyn NodeSource>,
 }
 
-impl RunningCommand for Running {
+impl RunningCommand for NodeProcess {
     fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, CallFailure> {
         let connection = Arc::clone(&self.command.calling.connection);
         let id = self.command.calling.id;
@@ -141,7 +141,7 @@ impl RunningCommand for Running {
 pub struct NodeCommand {
     /// It ends when nobody has it any more.
     node: NodeClient,
-    calling: Calling,
+    calling: NodeCall,
     said: Vec<u8>,
 }
 
@@ -177,9 +177,9 @@ impl NodeClient {
             program: start.program,
             args: start.args,
             input: match (piped, start.input) {
-                (true, _) => Input::Piped,
-                (false, CommandStdin::Nothing) => Input::Nothing,
-                (false, CommandStdin::Said) => Input::Said,
+                (true, _) => WireInput::Piped,
+                (false, CommandStdin::Nothing) => WireInput::Nothing,
+                (false, CommandStdin::StatusSocket) => WireInput::Said,
             },
             timeout_ms: start
                 .timeout
@@ -188,23 +188,24 @@ impl NodeClient {
             line: start.line,
         };
         let connection = &self.inner.connection;
-        let mut calling = connection.begin(Kind::Run, &body).await?;
+        let mut calling = connection.begin(FrameKind::Run, &body).await?;
         match calling.next().await {
-            Event::Started => Ok(NodeCommand {
+            CallEvent::Started => Ok(NodeCommand {
                 node: self.clone(),
                 calling,
                 said: Vec::new(),
             }),
-            Event::Failed(failure) => {
+            CallEvent::Failed(failure) => {
                 let mut failure = failure.made_at(self.inner.place, None);
                 // As with one that was not started here.
                 failure.ran = None;
                 Err(failure)
             }
-            Event::Lost => Err(self.lost()),
-            Event::Printed(..) | Event::Said(_) | Event::Data(_) | Event::Done(_) => {
-                Err(wrong("a command"))
-            }
+            CallEvent::Lost => Err(self.lost()),
+            CallEvent::Printed(..)
+            | CallEvent::Said(_)
+            | CallEvent::Data(_)
+            | CallEvent::Done(_) => Err(wrong("a command")),
         }
     }
 }
@@ -219,9 +220,9 @@ impl NodeCommand {
         let place = self.node.place();
         loop {
             match self.calling.next().await {
-                Event::Printed(stream, bytes) => return Ok(CommandEvent::Some(stream, bytes)),
-                Event::Said(bytes) => self.said.extend_from_slice(&bytes),
-                Event::Done(body) => {
+                CallEvent::Printed(stream, bytes) => return Ok(CommandEvent::Some(stream, bytes)),
+                CallEvent::Said(bytes) => self.said.extend_from_slice(&bytes),
+                CallEvent::Done(body) => {
                     let done: RunDone =
                         serde_json::from_slice(&body).map_err(|_| wrong("a command"))?;
                     return Ok(CommandEvent::Ended(ExitReport {
@@ -236,11 +237,11 @@ impl NodeCommand {
                         said: std::mem::take(&mut self.said),
                     }));
                 }
-                Event::Failed(failure) => {
+                CallEvent::Failed(failure) => {
                     return Err(failure.made_at(place, self.node.receipt(None)));
                 }
-                Event::Lost => return Err(self.node.lost()),
-                Event::Started | Event::Data(_) => {}
+                CallEvent::Lost => return Err(self.node.lost()),
+                CallEvent::Started | CallEvent::Data(_) => {}
             }
         }
     }
@@ -251,13 +252,13 @@ impl NodeCommand {
             if self.calling.window.take(chunk.len()).await.is_none() {
                 return;
             }
-            self.send(Kind::Input, chunk.to_vec());
+            self.send(FrameKind::Input, chunk.to_vec());
         }
     }
 
     /// Closes its standard input.
     pub fn close(&self) {
-        self.send(Kind::InputEnd, Vec::new());
+        self.send(FrameKind::InputEnd, Vec::new());
     }
 
     /// Sends it a signal. A node can only end a command with all that it started (9).
@@ -273,7 +274,7 @@ impl NodeCommand {
             ));
         }
         let body = serde_json::to_vec(&Signal { signal }).unwrap_or_default();
-        self.send(Kind::Signal, body);
+        self.send(FrameKind::Signal, body);
         Ok(())
     }
 
@@ -282,8 +283,8 @@ impl NodeCommand {
         let _it_is_nine = self.signal(SIGKILL);
     }
 
-    fn send(&self, kind: Kind, body: Vec<u8>) {
+    fn send(&self, kind: FrameKind, body: Vec<u8>) {
         let connection = &self.calling.connection;
-        connection.send(Frame::new(kind, self.calling.id, body));
+        connection.send(NodeFrame::new(kind, self.calling.id, body));
     }
 }

@@ -25,13 +25,15 @@ pub(crate) fn cost(bytes: usize) -> u32 {
 
 /// Room to send in.
 #[derive(Debug)]
-pub(crate) struct Window(Semaphore);
+pub(crate) struct SendWindow(Semaphore);
 
-impl Window {
+impl SendWindow {
     /// Of so many bytes.
-    pub(crate) fn new(bytes: u32) -> Arc<Window> {
+    pub(crate) fn new(bytes: u32) -> Arc<SendWindow> {
         let bytes = usize::try_from(bytes).unwrap_or(0);
-        Arc::new(Window(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
+        Arc::new(SendWindow(Semaphore::new(
+            bytes.min(Semaphore::MAX_PERMITS),
+        )))
     }
 
     /// More of it. What no window can hold is a mistake of the other side.
@@ -60,13 +62,13 @@ impl Window {
 /// Does `work` to its end on this thread, which may wait. What it waits for must be woken by
 /// somebody else.
 pub(crate) fn wait<F: Future>(work: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
+    struct UnparkWaker(Thread);
+    impl Wake for UnparkWaker {
         fn wake(self: Arc<Self>) {
             self.0.unpark();
         }
     }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = Waker::from(Arc::new(UnparkWaker(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut work = pin!(work);
     loop {

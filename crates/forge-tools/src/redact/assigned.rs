@@ -21,7 +21,7 @@ pub(super) const URL: &str = "://";
 /// Bytes at the end of a text that a secret with its name can take.
 pub(super) const WINDOW: usize = 16 + 2 * MAX_BETWEEN + 2 + MAX_VALUE + 1;
 
-type Key = (&'static str, Range<usize>);
+pub(super) type KeyMatch = (&'static str, Range<usize>);
 
 /// What stands behind a name.
 enum Behind {
@@ -34,7 +34,7 @@ enum Behind {
 }
 
 /// Returns the secret that is assigned to the name at `at`, if there is one.
-pub(super) fn assigned(bytes: &[u8], at: usize) -> Option<Key> {
+pub(super) fn assigned(bytes: &[u8], at: usize) -> Option<KeyMatch> {
     NAMES.iter().find_map(|(name, named)| {
         let end = at + name.len();
         if !bytes.get(at..end)?.eq_ignore_ascii_case(name.as_bytes()) || is_place(bytes, at, name) {
@@ -294,7 +294,7 @@ fn in_url(bytes: &[u8], at: usize) -> Behind {
 }
 
 /// Returns the password of the URL whose `://` is at `at`.
-pub(super) fn url_password(bytes: &[u8], at: usize) -> Option<Key> {
+pub(super) fn url_password(bytes: &[u8], at: usize) -> Option<KeyMatch> {
     const EXAMPLES: &[&str] = &[
         "pass", "passwd", "password", "pwd", "secret", "token", "user",
     ];

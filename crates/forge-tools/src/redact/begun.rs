@@ -15,7 +15,7 @@ const MOST: usize = 16 * 1024;
 const LONG: usize = 4 * 1024;
 
 /// How many bytes at the end of `text` may be the beginning of a key.
-pub(super) fn begun(text: &str) -> usize {
+pub(super) fn partial_match_len(text: &str) -> usize {
     let bytes = text.as_bytes();
     let from = |most: usize| bytes.len().saturating_sub(most);
     let first = |most, held: fn(&[u8], usize) -> bool| {
@@ -188,7 +188,7 @@ mod tests {
         let (mut shown, mut held) = (String::new(), String::new());
         for piece in pieces {
             held.push_str(piece);
-            let rest = held.split_off(held.len() - redactor.begun(&held));
+            let rest = held.split_off(held.len() - redactor.partial_match_len(&held));
             shown.push_str(&redactor.redact(&held));
             held = rest;
         }
@@ -270,7 +270,7 @@ mod tests {
             ("\u{1b}[", "1;"),
         ] {
             let text = beginning.to_owned() + &more.repeat(40_000 / more.len());
-            let held = redactor.begun(&text);
+            let held = redactor.partial_match_len(&text);
             assert!(held <= super::MOST + 16, "{beginning}: {held}");
         }
     }
@@ -294,7 +294,7 @@ mod tests {
             "100%zz",
         ] {
             // The first letters of a name may be those of any word.
-            assert!(Redactor::default().begun(text) <= 2, "{text}");
+            assert!(Redactor::default().partial_match_len(text) <= 2, "{text}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use super::assigned::{URL, assigned, url_password};
+use super::assigned::{KeyMatch, URL, assigned, url_password};
 use super::table::{Alphabet, NAMES, SHAPES, SHORTEST};
 
 /// How `{"` begins in base64.
@@ -37,16 +37,16 @@ pub(super) fn run(bytes: &[u8], at: usize, of: fn(u8) -> bool) -> usize {
 
 /// Where the last runs of each alphabet begin and end. Keys are looked for from the left to the
 /// right, so that each byte of a text is looked at once for each alphabet, whatever stands there.
-struct Runs<'t> {
+struct AlphabetRuns<'t> {
     bytes: &'t [u8],
     known: [Range<usize>; Alphabet::COUNT],
     /// Of tokens in three parts, none begins before this.
     no_token_before: usize,
 }
 
-impl<'t> Runs<'t> {
+impl<'t> AlphabetRuns<'t> {
     fn new(text: &'t str) -> Self {
-        Runs {
+        AlphabetRuns {
             bytes: text.as_bytes(),
             known: std::array::from_fn(|_| 0..0),
             no_token_before: 0,
@@ -93,7 +93,7 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
         return Vec::new();
     }
     let bytes = text.as_bytes();
-    let mut runs = Runs::new(text);
+    let mut runs = AlphabetRuns::new(text);
     let mut found = all(text, BEGINNINGS.as_ref(), |at| key(text, &mut runs, at));
     let shaped = found.len();
     found.extend(all(text, NAMED.as_ref(), |at| {
@@ -117,8 +117,8 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
 fn all(
     text: &str,
     beginnings: Option<&AhoCorasick>,
-    mut key: impl FnMut(usize) -> Option<Key>,
-) -> Vec<Key> {
+    mut key: impl FnMut(usize) -> Option<KeyMatch>,
+) -> Vec<KeyMatch> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < text.len() {
@@ -140,15 +140,13 @@ fn all(
     found
 }
 
-fn key(text: &str, runs: &mut Runs<'_>, at: usize) -> Option<Key> {
+fn key(text: &str, runs: &mut AlphabetRuns<'_>, at: usize) -> Option<KeyMatch> {
     match text.as_bytes()[at] {
         b'e' => token(runs, at),
         b'-' => private_key(text, at),
         _ => prefixed(runs, at),
     }
 }
-
-type Key = (&'static str, Range<usize>);
 
 /// Whether a key may begin here: no letter or digit stands before it, or one that is the end of an
 /// escape. A `_` joins words (`TOKEN_`), of which the key is one.
@@ -190,7 +188,7 @@ fn ends_in_colour(before: &[u8]) -> bool {
     rest[..rest.len() - count].ends_with(b"\x1b[")
 }
 
-fn prefixed(runs: &mut Runs<'_>, at: usize) -> Option<Key> {
+fn prefixed(runs: &mut AlphabetRuns<'_>, at: usize) -> Option<KeyMatch> {
     let bytes = runs.bytes;
     if !begins(bytes, at) {
         return None;
@@ -209,7 +207,7 @@ fn prefixed(runs: &mut Runs<'_>, at: usize) -> Option<Key> {
 }
 
 /// Three parts of base64url with dots between them, the first two of which begin with `{"`.
-fn token(runs: &mut Runs<'_>, at: usize) -> Option<Key> {
+fn token(runs: &mut AlphabetRuns<'_>, at: usize) -> Option<KeyMatch> {
     let bytes = runs.bytes;
     let begins_part = |at: usize| bytes[at..].starts_with(JWT.as_bytes());
     if at < runs.no_token_before || !begins_part(at) || !begins(bytes, at) {
@@ -239,7 +237,7 @@ pub(super) const HEADER_BYTES: usize = 24;
 pub(super) const AUTHORIZATION: &str = "authorization";
 
 /// What follows `Authorization: Bearer`, in any of the ways that headers are written.
-fn bearer(bytes: &[u8], at: usize) -> Option<Key> {
+fn bearer(bytes: &[u8], at: usize) -> Option<KeyMatch> {
     let word = bytes.get(at..at + BEARER.len())?;
     if !word.eq_ignore_ascii_case(BEARER.as_bytes()) || !begins(bytes, at) {
         return None;
@@ -259,7 +257,7 @@ const MAX_BLOCK: usize = 64 * 1024;
 
 /// A private key in PEM, from its first line to its last; without a last line, as far as it
 /// looks like one.
-fn private_key(text: &str, at: usize) -> Option<Key> {
+fn private_key(text: &str, at: usize) -> Option<KeyMatch> {
     const MARK: &str = "PRIVATE KEY";
     let rest = text[at..].strip_prefix(BLOCK)?;
     let label = rest.find("-----").filter(|end| *end <= 64)?;
@@ -365,7 +363,7 @@ mod tests {
         #[test]
         fn no_beginning_is_passed(pieces in prop::collection::vec(piece(), 0..12)) {
             let text = pieces.concat();
-            let covered = |found: &[Key]| {
+            let covered = |found: &[KeyMatch]| {
                 let mut covered = vec![false; text.len()];
                 for (_, at) in found {
                     covered[at.clone()].fill(true);
@@ -373,7 +371,7 @@ mod tests {
                 covered
             };
             let bytes = text.as_bytes();
-            let mut runs = Runs::new(&text);
+            let mut runs = AlphabetRuns::new(&text);
             let mut slowly = all(&text, None, |at| key(&text, &mut runs, at));
             slowly.extend(all(&text, None, |at| bearer(bytes, at).or_else(|| assigned(bytes, at))));
             slowly.extend(all(&text, None, |at| url_password(bytes, at)));

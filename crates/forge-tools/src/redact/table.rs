@@ -33,7 +33,7 @@ impl Alphabet {
 }
 
 /// A key that begins with fixed letters and goes on with letters of one alphabet.
-pub(super) struct Shape {
+pub(super) struct KeyFormat {
     pub(super) kind: &'static str,
     pub(super) prefix: &'static str,
     pub(super) alphabet: Alphabet,
@@ -54,8 +54,8 @@ const fn shape(
     alphabet: Alphabet,
     min: usize,
     max: usize,
-) -> Shape {
-    Shape {
+) -> KeyFormat {
+    KeyFormat {
         kind,
         prefix,
         alphabet,
@@ -65,8 +65,8 @@ const fn shape(
     }
 }
 
-const fn with_digits(shape: Shape) -> Shape {
-    Shape {
+const fn with_digits(shape: KeyFormat) -> KeyFormat {
+    KeyFormat {
         digits: true,
         ..shape
     }
@@ -75,7 +75,7 @@ const fn with_digits(shape: Shape) -> Shape {
 use Alphabet::{Alnum, Base64, Dashed, Dotted, Hex, Path, Upper, Word};
 
 /// The longer prefix first where one begins another.
-pub(super) const SHAPES: &[Shape] = &[
+pub(super) const SHAPES: &[KeyFormat] = &[
     // Models.
     shape("anthropic-key", "sk-ant-", Dashed, 16, MANY),
     with_digits(shape("api-key", "sk-", Dashed, 20, MANY)),

@@ -4,7 +4,7 @@ use file_sandbox::{AppendOptions, ErrorKind};
 use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
-use crate::change::{Artifact, FileChange, Seen};
+use crate::change::{Artifact, FileChange, ReviewedState};
 use crate::gate::Intent;
 use crate::hands::{ReadOnlyContext, ToolContext, changed_since_shown};
 use crate::output::Field;
@@ -54,7 +54,7 @@ impl Tool for AppendFile {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -94,7 +94,7 @@ impl Tool for AppendFile {
             if let Some(hash) = super::must_match(&args, &hands, &path)? {
                 options = options.if_match(hash);
             }
-            let is_new = hands.seen(&path) == Some(Seen::Missing);
+            let is_new = hands.seen(&path) == Some(ReviewedState::Missing);
             let written = files.append_text(&path, content, options.create_new(is_new));
             let written = written.map_err(|error| match error.kind() {
                 ErrorKind::Exists if is_new => changed_since_shown(&path),

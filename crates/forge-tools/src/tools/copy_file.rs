@@ -28,7 +28,7 @@ impl Tool for CopyFile {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

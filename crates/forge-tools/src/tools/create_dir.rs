@@ -46,7 +46,7 @@ impl Tool for CreateDir {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

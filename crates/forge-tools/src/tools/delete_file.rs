@@ -43,7 +43,7 @@ impl Tool for DeleteFile {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

@@ -89,7 +89,7 @@ impl Tool for EditFile {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

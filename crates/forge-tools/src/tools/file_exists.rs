@@ -34,7 +34,7 @@ impl Tool for FileExists {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

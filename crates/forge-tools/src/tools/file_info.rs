@@ -42,7 +42,7 @@ impl Tool for FileInfo {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

@@ -37,7 +37,7 @@ impl Tool for HashFile {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

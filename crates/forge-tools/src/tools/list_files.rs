@@ -54,7 +54,7 @@ impl Tool for ListFiles {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

@@ -40,7 +40,7 @@ use file_sandbox::{ContentHash, ErrorKind, SandboxPath};
 use serde_json::{Map, Value};
 
 use crate::call::{CallFailure, FailureCode};
-use crate::change::Seen;
+use crate::change::ReviewedState;
 use crate::hands::{ToolContext, changed_since_shown};
 use crate::params::Arguments;
 use crate::tool::Tool;
@@ -135,12 +135,15 @@ fn must_match(
     path: &SandboxPath,
 ) -> Result<Option<ContentHash>, CallFailure> {
     match (if_match(args)?, hands.seen(path)) {
-        (None, Some(Seen::Bytes(seen))) => Ok(Some(seen)),
-        (Some(said), Some(Seen::Bytes(seen))) if said != seen => {
+        (None, Some(ReviewedState::Bytes(seen))) => Ok(Some(seen)),
+        (Some(said), Some(ReviewedState::Bytes(seen))) if said != seen => {
             hands.check_seen(path)?;
             Ok(Some(said))
         }
-        (said, Some(Seen::Bytes(_) | Seen::Tree(_) | Seen::Missing) | None) => Ok(said),
+        (
+            said,
+            Some(ReviewedState::Bytes(_) | ReviewedState::Tree(_) | ReviewedState::Missing) | None,
+        ) => Ok(said),
     }
 }
 

@@ -57,13 +57,13 @@ pub fn read_file() -> ReadFile {
 }
 
 /// What part of the file a call asks for.
-enum Part {
+enum ReadRange {
     From { offset: u64 },
     Lines { first: u64, count: u64 },
     Tail { lines: usize },
 }
 
-fn part(args: &Arguments) -> Result<Part, CallFailure> {
+fn part(args: &Arguments) -> Result<ReadRange, CallFailure> {
     let (offset, line) = (args.integer("offset"), args.integer("line"));
     let (lines, tail) = (args.integer("lines"), args.integer("tail"));
     let ways = [
@@ -78,14 +78,14 @@ fn part(args: &Arguments) -> Result<Part, CallFailure> {
         ));
     }
     Ok(match (line.or(lines.map(|_| 1)), tail) {
-        (_, Some(lines)) => Part::Tail {
+        (_, Some(lines)) => ReadRange::Tail {
             lines: usize::try_from(lines).unwrap_or(usize::MAX),
         },
-        (Some(first), None) => Part::Lines {
+        (Some(first), None) => ReadRange::Lines {
             first: to_count(Some(first), 1),
             count: to_count(lines, MAX_LINES),
         },
-        (None, None) => Part::From {
+        (None, None) => ReadRange::From {
             offset: to_count(offset, 0),
         },
     })
@@ -96,7 +96,7 @@ impl Tool for ReadFile {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -121,12 +121,12 @@ impl Tool for ReadFile {
             let options = ReadOptions::default().max_chars(max_chars);
             let part = part(&args)?;
             let options = match part {
-                Part::From { offset } => match args.integer("byte") {
+                ReadRange::From { offset } => match args.integer("byte") {
                     Some(byte) => options.offset(offset).at_byte(to_count(Some(byte), 0)),
                     None => options.offset(offset),
                 },
-                Part::Lines { first, count } => options.lines(first, count),
-                Part::Tail { lines } => options.tail(lines),
+                ReadRange::Lines { first, count } => options.lines(first, count),
+                ReadRange::Tail { lines } => options.tail(lines),
             };
             let text = hands.files()?.read(&path, options)?;
             if text.content.is_empty() && text.total_chars == TotalChars::Exact(0) {
@@ -142,7 +142,7 @@ impl Tool for ReadFile {
 }
 
 /// What of the file is not shown, and how to go on.
-fn note(text: &TextSlice, part: &Part) -> Option<String> {
+fn note(text: &TextSlice, part: &ReadRange) -> Option<String> {
     let encoding =
         (text.encoding.is_guessed()).then(|| format!("read as {}", text.encoding.name()));
     let total = match text.total_chars {
@@ -152,17 +152,17 @@ fn note(text: &TextSlice, part: &Part) -> Option<String> {
     let byte = text.next_byte.filter(|byte| *byte >= FAR_BYTES);
     let byte = byte.map_or_else(String::new, |byte| format!(", byte {byte}"));
     let cut = match part {
-        Part::From { .. } | Part::Lines { .. } if !text.truncated => None,
-        Part::Tail { .. } if !text.truncated => None,
-        Part::Tail { .. } => Some(format!("the end of a file of {total} characters")),
-        Part::From { .. } => {
+        ReadRange::From { .. } | ReadRange::Lines { .. } if !text.truncated => None,
+        ReadRange::Tail { .. } if !text.truncated => None,
+        ReadRange::Tail { .. } => Some(format!("the end of a file of {total} characters")),
+        ReadRange::From { .. } => {
             let next = text.offset + text.chars;
             let from = text.offset;
             Some(format!(
                 "cut here: characters {from} to {next} of {total}; continue with offset {next}{byte}"
             ))
         }
-        Part::Lines { .. } => {
+        ReadRange::Lines { .. } => {
             let next = text.offset + text.chars;
             Some(format!(
                 "the file goes on, {total} characters in all; continue with offset {next}{byte}"

@@ -52,7 +52,7 @@ impl Tool for ReadOutput {
     }
 
     /// It touches nothing: what it shows was the worker's already.
-    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 

@@ -4,7 +4,7 @@ use file_sandbox::{ErrorKind, MoveOptions, MoveOutcome, SandboxPath};
 use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
-use crate::change::{Artifact, FileChange, Seen};
+use crate::change::{Artifact, FileChange, ReviewedState};
 use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
@@ -85,10 +85,10 @@ pub(super) fn run(
     hands.check_seen(&to)?;
     let mut options = MoveOptions::new().overwrite(overwrite);
     // Once more when nobody else can change them.
-    if let Some(Seen::Bytes(hash)) = hands.seen(&from) {
+    if let Some(ReviewedState::Bytes(hash)) = hands.seen(&from) {
         options = options.if_match(hash);
     }
-    if let Some(Seen::Bytes(hash)) = hands.seen(&to) {
+    if let Some(ReviewedState::Bytes(hash)) = hands.seen(&to) {
         options = options.if_target_match(hash);
     }
     let moved = work(files, &from, &to, options)

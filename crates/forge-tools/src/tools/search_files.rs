@@ -146,7 +146,7 @@ impl Tool for SearchFiles {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,

@@ -14,21 +14,21 @@ use crate::audit::{EventKind, PolicyEvent};
 use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
 use crate::change::FileChange;
 use crate::command_line::CommandLine;
-use crate::finished::Finished;
+use crate::finished::CommandResult;
 use crate::gate::Intent;
 use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::{Field, OutputSchema as Schema};
 use crate::params::{Arguments, Param, Params};
-use crate::printed::Printed;
+use crate::printed::CapturedStream;
 use crate::processes::MAX_TIMEOUT;
 use crate::session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::starter::{CommandSpec, CommandStdin, ExitReport};
 use crate::tool::{BoxFuture, Tool, blocking};
-use crate::traces::Traces;
+use crate::traces::FileChangeTracker;
 
 /// Ends a command.
-type Kill = Box<dyn FnOnce() + Send>;
+type KillFn = Box<dyn FnOnce() + Send>;
 
 /// Runs a command.
 ///
@@ -115,7 +115,7 @@ impl Tool for Shell {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -152,7 +152,7 @@ impl Tool for Shell {
 }
 /// Ends a command that nobody waits for any more. If it has not been started yet,
 /// whoever starts it finds the other end of the channel gone.
-struct EndIfDropped(Option<oneshot::Receiver<Kill>>);
+struct EndIfDropped(Option<oneshot::Receiver<KillFn>>);
 
 impl Drop for EndIfDropped {
     fn drop(&mut self) {
@@ -165,7 +165,7 @@ impl Drop for EndIfDropped {
 fn execute(
     args: &Arguments,
     hands: &ToolContext,
-    started: oneshot::Sender<Kill>,
+    started: oneshot::Sender<KillFn>,
 ) -> Result<Reply, CallFailure> {
     let processes = hands.processes()?;
     // As it was judged: a call at the same time may have changed the session since.
@@ -192,7 +192,7 @@ fn execute(
     let state = line.session().map(|state| state.arguments());
     let start = CommandSpec {
         input: match state {
-            Some(_) => CommandStdin::Said,
+            Some(_) => CommandStdin::StatusSocket,
             None => CommandStdin::Nothing,
         },
         timeout: Some(timeout),
@@ -200,14 +200,14 @@ fn execute(
         ..CommandSpec::new(program, rest)
     };
     let clock = Instant::now();
-    let traces = Traces::before(hands.files.as_ref());
+    let traces = FileChangeTracker::before(hands.files.as_ref());
     let running = processes.starter().start(start)?;
     if let Err(kill) = started.send(running.killer()?) {
         kill();
     }
     let limits = processes.policy().limits();
     let limits = [limits.stdout_bytes, limits.stderr_bytes];
-    let mut captured = limits.map(Printed::capture);
+    let mut captured = limits.map(CapturedStream::capture);
     let ExitReport {
         exit,
         exceeded,
@@ -223,8 +223,9 @@ fn execute(
     let printed = [0, 1].map(|n| usize::try_from(captured[n].total_bytes()).unwrap_or(usize::MAX));
     let stated = limits;
     let limits = fitting(stated, printed, hands.outputs.page());
-    let [stdout, stderr] = [0, 1].map(|n| Printed::new(&captured[n], limits[n], &hands.redactor));
-    let cut = [&stdout, &stderr].map(Printed::truncated);
+    let [stdout, stderr] =
+        [0, 1].map(|n| CapturedStream::new(&captured[n], limits[n], &hands.redactor));
+    let cut = [&stdout, &stderr].map(CapturedStream::truncated);
     let keys = ["limits.max_stdout_kb", "limits.max_stderr_kb"];
     let cut_by = [0, 1]
         .into_iter()
@@ -232,7 +233,7 @@ fn execute(
         .filter(|&n| cut[n] && limits[n] == stated[n])
         .map(|n| keys[n])
         .collect();
-    let mut finished = Finished {
+    let mut finished = CommandResult {
         exit,
         exceeded,
         stdout,

@@ -4,7 +4,7 @@ use file_sandbox::{ContentHash, ErrorKind, WriteOptions};
 use serde_json::json;
 
 use crate::call::{CallFailure, FailureCode, Reply};
-use crate::change::{Artifact, FileChange, Seen};
+use crate::change::{Artifact, FileChange, ReviewedState};
 use crate::gate::Intent;
 use crate::hands::{ReadOnlyContext, ToolContext, changed_since_shown};
 use crate::output::Field;
@@ -63,7 +63,7 @@ impl Tool for WriteFile {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -107,7 +107,7 @@ impl Tool for WriteFile {
             let path = hands.path(args.text("path").unwrap_or_default())?;
             let content = args.text("content").unwrap_or_default();
             let mut options = options(&args, super::must_match(&args, &hands, &path)?);
-            let is_new = hands.seen(&path) == Some(Seen::Missing);
+            let is_new = hands.seen(&path) == Some(ReviewedState::Missing);
             if is_new {
                 hands.check_seen(&path)?;
                 options = options.create_new(true);

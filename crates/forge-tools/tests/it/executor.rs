@@ -119,7 +119,7 @@ fn a_question_that_stays_open_says_how_it_is_answered() {
     let toolbox = world
         .builder()
         .gate(Always(Verdict::Ask))
-        .approver(Counting::new(ApprovalAnswer::Later {
+        .approver(Counting::new(ApprovalAnswer::Pending {
             reason: "nobody has answered yet".into(),
             hint: "Repeat the call later.".into(),
         }))
@@ -140,7 +140,7 @@ fn a_question_that_stays_open_says_how_it_is_answered() {
 
 #[test]
 fn the_next_approver_is_asked_only_where_the_first_finds_nobody() {
-    let later = || ApprovalAnswer::Later {
+    let later = || ApprovalAnswer::Pending {
         reason: "r".into(),
         hint: "h".into(),
     };

@@ -28,7 +28,7 @@ impl Tool for Talks {
     fn spec(&self) -> &Spec {
         &self.0
     }
-    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
     fn run<'a>(

@@ -158,7 +158,7 @@ fn a_command_is_not_given_a_placeholder() {
         fn spec(&self) -> &forge_tools::Spec {
             &self.0
         }
-        fn decide(
+        fn intents(
             &self,
             args: &forge_tools::Arguments,
             _: &forge_tools::ReadOnlyContext<'_>,

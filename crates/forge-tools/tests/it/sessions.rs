@@ -282,7 +282,7 @@ struct Seen;
 impl Gate for Seen {
     fn judge(&self, request: &GateRequest<'_>) -> Judgement {
         let opaque = request.intents.iter().find_map(|intent| match intent {
-            Intent::Execute(line) => line.opaque(),
+            Intent::Execute(line) => line.approval_reason(),
             _ => None,
         });
         match opaque {

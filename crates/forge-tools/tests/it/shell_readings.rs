@@ -82,7 +82,7 @@ fn sees_marker(parsed: &CommandLine) -> bool {
         let program = one.words().first().map_or("", String::as_str);
         program.rsplit('/').next() == Some(MARKER)
     };
-    parsed.hides_commands() || commands.any(is_marker)
+    parsed.has_hidden_commands() || commands.any(is_marker)
 }
 
 /// Nothing, or what stands between two parts.

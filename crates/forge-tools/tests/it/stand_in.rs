@@ -51,7 +51,7 @@ impl Tool for Reads {
     fn spec(&self) -> &Spec {
         &self.0
     }
-    fn decide(
+    fn intents(
         &self,
         _: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -139,7 +139,7 @@ impl Place {
         stand_in: &BlockingHandoff,
     ) -> impl Future<Output = forge_tools::CallResult> + Send + 'static {
         let toolbox = self.toolbox.clone();
-        let call = CallRequest::new(tool, json!({})).beside(stand_in.clone());
+        let call = CallRequest::new(tool, json!({})).with_blocking_handoff(stand_in.clone());
         async move { toolbox.call(call).await }
     }
 }

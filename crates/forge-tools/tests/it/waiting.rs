@@ -61,7 +61,7 @@ impl Tool for Slow {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn decide(
+    fn intents(
         &self,
         _: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -212,7 +212,7 @@ impl Tool for Late {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn decide(
+    fn intents(
         &self,
         _: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -324,7 +324,7 @@ impl Tool for Commands {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(vec![Intent::Execute(CommandLine::parse("wait").unwrap())])
     }
     fn run<'a>(

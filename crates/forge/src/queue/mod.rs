@@ -220,7 +220,7 @@ fn question(request: &ApprovalRequest, text: String) -> QueuedQuestion {
 }
 
 fn later(id: &str) -> ApprovalAnswer {
-    ApprovalAnswer::Later {
+    ApprovalAnswer::Pending {
         reason: format!("nobody has answered yet, and the request is {id}"),
         hint: format!(
             "A person can answer with `forge approve {id}`. After that, repeat exactly the same \

@@ -221,7 +221,7 @@ async fn a_kept_answer_holds_once_and_for_exactly_that_call() {
     let world = World::new();
     let queue = world.queue(WhenUnattended::Keep);
     let later = |answer: ApprovalAnswer| match answer {
-        ApprovalAnswer::Later { reason, hint } => (reason, hint),
+        ApprovalAnswer::Pending { reason, hint } => (reason, hint),
         other => panic!("{other:?}"),
     };
     let (reason, hint) = later(queue.ask(&request("/a")).await);
@@ -431,7 +431,7 @@ async fn what_cannot_be_shown_whole_is_not_asked() {
     assert!(world.open(0).await.is_empty());
     for n in 0..table::MAX_REQUESTS {
         let answer = queue.ask(&request(&format!("/{n}"))).await;
-        assert!(matches!(answer, ApprovalAnswer::Later { .. }), "{n}");
+        assert!(matches!(answer, ApprovalAnswer::Pending { .. }), "{n}");
     }
     let answer = queue.ask(&request("/more")).await;
     assert!(matches!(answer, ApprovalAnswer::Unanswered { .. }));

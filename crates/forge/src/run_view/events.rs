@@ -146,7 +146,7 @@ impl EventStream {
     fn text(&self, caller: &Caller, text: &str) {
         let redactor = Arc::clone(&self.redactor.lock().unwrap_or_else(PoisonError::into_inner));
         let mut text = self.rest(caller).unwrap_or_default() + text;
-        let rest = text.split_off(text.len() - redactor.begun(&text));
+        let rest = text.split_off(text.len() - redactor.partial_match_len(&text));
         if !rest.is_empty() {
             let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
             begun.insert(caller.run(), rest);

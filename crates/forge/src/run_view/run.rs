@@ -158,7 +158,7 @@ impl RunView {
     /// Redacts a partial text, and holds back a suffix that further input could complete into a
     /// secret.
     pub(super) fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let begun = self.telling.redactor.begun(text);
+        let begun = self.telling.redactor.partial_match_len(text);
         self.telling.text(&text[..text.len() - begun])
     }
 

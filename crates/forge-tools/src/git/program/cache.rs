@@ -22,7 +22,7 @@ const MAX_FILES: u64 = 50_000;
 /// Somebody may be between two steps that want the same content.
 const IN_USE: Duration = Duration::from_secs(600);
 
-pub(super) struct Cache {
+pub(super) struct RepoCache {
     place: PathBuf,
     bare: PathBuf,
     /// Held as long as this lives.
@@ -31,18 +31,18 @@ pub(super) struct Cache {
 
 /// How much a bare repository has become.
 #[derive(Clone, Copy, Default)]
-struct Size {
+struct RepoSize {
     bytes: u64,
     files: u64,
 }
 
-impl Cache {
+impl RepoCache {
     /// Waits for its turn, makes the repository if there is none, and clears away what was begun.
     pub(super) fn open(
         all: &Path,
         repo: &Repo,
         make: impl FnOnce(&Path) -> Result<(), GitError>,
-    ) -> Result<Cache, GitError> {
+    ) -> Result<RepoCache, GitError> {
         let name = crate::hex::hex(&Sha256::digest(repo.to_string()));
         let place = all.join(name.get(..32).unwrap_or_default());
         let failed = |error: io::Error| {
@@ -64,7 +64,7 @@ impl Cache {
             make(&bare)?;
             File::create(&made).map_err(failed)?;
         }
-        Ok(Cache {
+        Ok(RepoCache {
             place,
             bare,
             _turn: turn,
@@ -147,8 +147,8 @@ fn remove(bare: &Path) -> io::Result<()> {
 }
 
 /// What cannot be read counts for nothing; nobody else writes there.
-fn size(dir: &Path) -> Size {
-    let mut size = Size::default();
+fn size(dir: &Path) -> RepoSize {
+    let mut size = RepoSize::default();
     let mut left = vec![(dir.to_owned(), 0)];
     while let Some((dir, depth)) = left.pop() {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -29,10 +29,10 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// # Ok::<(), forge_tools::git::GitError>(())
 /// ```
 #[derive(Clone)]
-pub struct Credential(Kind);
+pub struct Credential(CredentialKind);
 
 #[derive(Clone)]
-enum Kind {
+enum CredentialKind {
     Token(Login),
     Helper(Helper),
     Agent {
@@ -57,7 +57,7 @@ impl Credential {
     /// One of them cannot be one.
     pub fn token_of(user: &str, token: &str) -> Result<Self, GitError> {
         let login = Login::new(user, token).map_err(|why| cannot(&why))?;
-        Ok(Credential(Kind::Token(login)))
+        Ok(Credential(CredentialKind::Token(login)))
     }
 
     /// A program that speaks the protocol of git's credential helpers, and the variables it runs
@@ -88,7 +88,7 @@ impl Credential {
         let mut command = command.into_iter().map(Into::into);
         let program = command.next().filter(|program| !program.is_empty());
         let program = program.ok_or_else(|| cannot("a credential helper is a program"))?;
-        Ok(Credential(Kind::Helper(Helper {
+        Ok(Credential(CredentialKind::Helper(Helper {
             program,
             arguments: command.collect(),
             variables: variables.into_iter().collect(),
@@ -109,7 +109,7 @@ impl Credential {
                 "an agent and its known hosts are given by absolute paths",
             ));
         }
-        Ok(Credential(Kind::Agent {
+        Ok(Credential(CredentialKind::Agent {
             socket,
             known_hosts,
         }))
@@ -118,7 +118,7 @@ impl Credential {
     /// One that there should be, and why there is none: it is said when the server asks.
     #[must_use]
     pub fn absent(why: impl Into<String>) -> Self {
-        Credential(Kind::Absent(why.into()))
+        Credential(CredentialKind::Absent(why.into()))
     }
 
     /// The variables that credential helpers find their home, their keyring and their language by.
@@ -149,10 +149,10 @@ impl Credential {
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.0 {
-            Kind::Token(_) => "Credential(token)",
-            Kind::Helper(_) => "Credential(helper)",
-            Kind::Agent { .. } => "Credential(agent)",
-            Kind::Absent(_) => "Credential(absent)",
+            CredentialKind::Token(_) => "Credential(token)",
+            CredentialKind::Helper(_) => "Credential(helper)",
+            CredentialKind::Agent { .. } => "Credential(agent)",
+            CredentialKind::Absent(_) => "Credential(absent)",
         })
     }
 }
@@ -175,18 +175,18 @@ impl fmt::Debug for Credential {
 #[derive(Clone, Default)]
 pub struct Credentials {
     of: BTreeMap<ServerOrigin, Credential>,
-    answers: Arc<Mutex<BTreeMap<ServerOrigin, Answer>>>,
+    answers: Arc<Mutex<BTreeMap<ServerOrigin, HelperAnswer>>>,
 }
 
 /// What a helper said last.
 #[derive(Clone)]
-enum Answer {
+enum HelperAnswer {
     Login(Login),
     None { why: String, at: Instant },
 }
 
 /// What there is to show to a web server.
-pub(super) enum ToShow {
+pub(super) enum WebCredential {
     Login(Login),
     /// Nothing, and perhaps why.
     Nothing(Option<String>),
@@ -207,9 +207,9 @@ impl Credentials {
     pub fn with(mut self, origin: &str, credential: Credential) -> Result<Self, GitError> {
         let origin = ServerOrigin::parse(origin)?;
         let fits = match &credential.0 {
-            Kind::Token(_) | Kind::Helper(_) => !origin.is_ssh(),
-            Kind::Agent { .. } => origin.is_ssh(),
-            Kind::Absent(_) => true,
+            CredentialKind::Token(_) | CredentialKind::Helper(_) => !origin.is_ssh(),
+            CredentialKind::Agent { .. } => origin.is_ssh(),
+            CredentialKind::Absent(_) => true,
         };
         if !fits {
             return Err(cannot(&format!(
@@ -238,36 +238,38 @@ impl Credentials {
     #[must_use]
     pub fn secrets(&self) -> Vec<String> {
         let tokens = self.of.values().filter_map(|one| match &one.0 {
-            Kind::Token(login) => Some(login.password().to_owned()),
-            Kind::Helper(_) | Kind::Agent { .. } | Kind::Absent(_) => None,
+            CredentialKind::Token(login) => Some(login.password().to_owned()),
+            CredentialKind::Helper(_)
+            | CredentialKind::Agent { .. }
+            | CredentialKind::Absent(_) => None,
         });
         let answers = self.answers();
         let answered = answers.values().filter_map(|answer| match answer {
-            Answer::Login(login) => Some(login.password().to_owned()),
-            Answer::None { .. } => None,
+            HelperAnswer::Login(login) => Some(login.password().to_owned()),
+            HelperAnswer::None { .. } => None,
         });
         tokens.chain(answered).collect()
     }
 
     /// What to show to a web server. Its helper is asked here, once: the server is known by what the
     /// person wrote, so that nothing a server says decides whom a password goes to.
-    pub(super) fn login(&self, origin: &ServerOrigin) -> ToShow {
+    pub(super) fn login(&self, origin: &ServerOrigin) -> WebCredential {
         match self.of.get(origin).map(|one| &one.0) {
-            None | Some(Kind::Agent { .. }) => ToShow::Nothing(None),
-            Some(Kind::Absent(why)) => ToShow::Nothing(Some(why.clone())),
-            Some(Kind::Token(login)) => ToShow::Login(login.clone()),
-            Some(Kind::Helper(helper)) => {
+            None | Some(CredentialKind::Agent { .. }) => WebCredential::Nothing(None),
+            Some(CredentialKind::Absent(why)) => WebCredential::Nothing(Some(why.clone())),
+            Some(CredentialKind::Token(login)) => WebCredential::Login(login.clone()),
+            Some(CredentialKind::Helper(helper)) => {
                 // Held while it is asked: who comes meanwhile has the same question.
                 let mut answers = self.answers();
                 let known = answers.get(origin).filter(|answer| match answer {
-                    Answer::Login(login) => !login.has_expired(),
-                    Answer::None { at, .. } => at.elapsed() < ASK_AGAIN,
+                    HelperAnswer::Login(login) => !login.has_expired(),
+                    HelperAnswer::None { at, .. } => at.elapsed() < ASK_AGAIN,
                 });
                 let answer = match known {
                     Some(known) => known.clone(),
                     None => match helper::ask(helper, origin) {
-                        Ok(login) => Answer::Login(login),
-                        Err(why) => Answer::None {
+                        Ok(login) => HelperAnswer::Login(login),
+                        Err(why) => HelperAnswer::None {
                             why,
                             at: Instant::now(),
                         },
@@ -275,8 +277,8 @@ impl Credentials {
                 };
                 answers.insert(origin.clone(), answer.clone());
                 match answer {
-                    Answer::Login(login) => ToShow::Login(login),
-                    Answer::None { why, .. } => ToShow::Nothing(Some(why)),
+                    HelperAnswer::Login(login) => WebCredential::Login(login),
+                    HelperAnswer::None { why, .. } => WebCredential::Nothing(Some(why)),
                 }
             }
         }
@@ -284,32 +286,33 @@ impl Credentials {
 
     /// The server does not know this login: its helper is told, and asked again later.
     pub(super) fn refused(&self, origin: &ServerOrigin, login: &Login) {
-        let Some(Kind::Helper(helper)) = self.of.get(origin).map(|one| &one.0) else {
+        let Some(CredentialKind::Helper(helper)) = self.of.get(origin).map(|one| &one.0) else {
             return;
         };
         let mut answers = self.answers();
-        let is_it = |answer: &Answer| matches!(answer, Answer::Login(known) if known == login);
+        let is_it =
+            |answer: &HelperAnswer| matches!(answer, HelperAnswer::Login(known) if known == login);
         if answers.get(origin).is_some_and(is_it) {
             helper::erase(helper, origin, login);
             let why = "the server did not take what its credential helper answered".to_owned();
             let at = Instant::now();
-            answers.insert(origin.clone(), Answer::None { why, at });
+            answers.insert(origin.clone(), HelperAnswer::None { why, at });
         }
     }
 
     /// The agent for an ssh server, and the file of host keys.
     pub(super) fn agent(&self, origin: &ServerOrigin) -> Result<(&Path, &Path), Option<&str>> {
         match self.of.get(origin).map(|one| &one.0) {
-            Some(Kind::Agent {
+            Some(CredentialKind::Agent {
                 socket,
                 known_hosts,
             }) => Ok((socket, known_hosts)),
-            Some(Kind::Absent(why)) => Err(Some(why)),
-            None | Some(Kind::Token(_) | Kind::Helper(_)) => Err(None),
+            Some(CredentialKind::Absent(why)) => Err(Some(why)),
+            None | Some(CredentialKind::Token(_) | CredentialKind::Helper(_)) => Err(None),
         }
     }
 
-    fn answers(&self) -> MutexGuard<'_, BTreeMap<ServerOrigin, Answer>> {
+    fn answers(&self) -> MutexGuard<'_, BTreeMap<ServerOrigin, HelperAnswer>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,11 +4,11 @@
 use os_sandbox::Access;
 use sha2::{Digest as _, Sha256};
 
-use super::Inner;
+use super::ProgramSettings;
 use super::answers;
-use super::cache::Cache;
+use super::cache::RepoCache;
 use super::refusals::{self, expect, unreadable};
-use super::run::{Job, for_the_other_side};
+use super::run::{GitCommand, remote_command};
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{BranchName, ObjectId, Repo};
 use crate::git::repositories::TreeEntry;
@@ -17,7 +17,7 @@ use crate::git::repositories::TreeEntry;
 const MAX_TREE_BYTES: usize = 64 << 20;
 const NO_CONTENTS: &str = "--filter=blob:none";
 
-impl Inner {
+impl ProgramSettings {
     pub(super) fn head(
         &self,
         repo: &Repo,
@@ -34,10 +34,7 @@ impl Inner {
             "--no-recurse-submodules".to_owned(),
         ];
         if there.is_of_this_machine() {
-            args.push(format!(
-                "--upload-pack={}",
-                for_the_other_side("upload-pack")
-            ));
+            args.push(format!("--upload-pack={}", remote_command("upload-pack")));
         } else if !cache.is_whole() {
             // Names are enough until a content is asked for. A server that knows nothing of it
             // sends everything.
@@ -48,10 +45,10 @@ impl Inner {
             there.url.clone(),
             format!("+refs/heads/{branch}:{}", kept_as(branch)),
         ]);
-        let mut done = self.talk(&cache, &there, Job::new(args.clone()))?;
+        let mut done = self.talk(&cache, &there, GitCommand::new(args.clone()))?;
         if !done.exit.success() && refusals::is_damaged(&done) {
             cache = self.anew(cache, repo)?;
-            done = self.talk(&cache, &there, Job::new(args))?;
+            done = self.talk(&cache, &there, GitCommand::new(args))?;
         }
         // Room that cannot be made now is made after another fetch.
         let _later = cache.make_room(&self.cache, self.cache_bytes);
@@ -67,11 +64,11 @@ impl Inner {
 
     pub(super) fn resolve(
         &self,
-        cache: &Cache,
+        cache: &RepoCache,
         repo: &Repo,
         name: &str,
     ) -> Result<ObjectId, GitError> {
-        let job = Job::new(["rev-parse", "--verify", "--quiet", "--end-of-options", name]);
+        let job = GitCommand::new(["rev-parse", "--verify", "--quiet", "--end-of-options", name]);
         let done = expect(self.run(cache, job)?, repo)?;
         let text = String::from_utf8_lossy(&done);
         ObjectId::parse(text.trim()).ok_or_else(|| unreadable(repo))
@@ -79,7 +76,7 @@ impl Inner {
 
     pub(super) fn tree(&self, repo: &Repo, commit: &ObjectId) -> Result<Vec<TreeEntry>, GitError> {
         let cache = self.cache(repo)?;
-        let mut job = Job::new([
+        let mut job = GitCommand::new([
             "ls-tree",
             "-r",
             "-z",
@@ -117,7 +114,7 @@ impl Inner {
             )
             .hint("Name fewer files."));
         }
-        let mut job = Job::new(["cat-file", "--batch=%(objectsize)"]);
+        let mut job = GitCommand::new(["cat-file", "--batch=%(objectsize)"]);
         job.stdin = asked.into_bytes();
         let room = usize::try_from(total).unwrap_or(usize::MAX);
         job.max_answer_bytes = room.saturating_add(64 * ids.len());
@@ -126,10 +123,10 @@ impl Inner {
     }
 }
 
-impl Inner {
+impl ProgramSettings {
     /// What these contents come to; none if one of them is not here.
-    fn sizes(&self, cache: &Cache, asked: &str) -> Result<Option<u64>, GitError> {
-        let mut job = Job::new(["cat-file", "--batch-check=%(objecttype) %(objectsize)"]);
+    fn sizes(&self, cache: &RepoCache, asked: &str) -> Result<Option<u64>, GitError> {
+        let mut job = GitCommand::new(["cat-file", "--batch-check=%(objecttype) %(objectsize)"]);
         job.stdin = asked.as_bytes().to_vec();
         job.max_answer_bytes = 2 * asked.len();
         let done = self.run(cache, job)?;
@@ -139,12 +136,17 @@ impl Inner {
 
     /// Contents that did not come with their names. Git would do it by itself, wherever it misses
     /// one and from whom it remembers; here it is asked for, of the repository that is meant.
-    fn fetch_contents(&self, repo: &Repo, cache: Cache, asked: &str) -> Result<Cache, GitError> {
+    fn fetch_contents(
+        &self,
+        repo: &Repo,
+        cache: RepoCache,
+        asked: &str,
+    ) -> Result<RepoCache, GitError> {
         let there = self.there(repo, Access::READ)?;
         if there.is_of_this_machine() {
             return Err(unreadable(repo));
         }
-        let mut job = Job::new([
+        let mut job = GitCommand::new([
             "-c",
             "fetch.negotiationAlgorithm=noop",
             "fetch",

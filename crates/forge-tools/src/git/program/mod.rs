@@ -29,10 +29,10 @@ use std::time::Duration;
 
 use os_sandbox::Support;
 
-use self::cache::Cache;
+use self::cache::RepoCache;
 pub use self::credentials::{Credential, Credentials};
 use self::refusals::expect;
-use self::run::{CACHE, Done, Job, run};
+use self::run::{CACHE, GitCommand, GitOutput, run};
 use super::error::{GitError, GitErrorKind};
 use super::names::{BranchName, ObjectId, Repo};
 use super::repositories::{GitRepositories, NewCommit, NewHead, TreeEntry};
@@ -59,11 +59,11 @@ const CACHE_BYTES: u64 = 4 << 30;
 /// ```
 #[derive(Clone)]
 pub struct GitProgram {
-    inner: Arc<Inner>,
+    inner: Arc<ProgramSettings>,
 }
 
 #[derive(Clone)]
-struct Inner {
+struct ProgramSettings {
     cache: PathBuf,
     support: Support,
     credentials: Credentials,
@@ -87,7 +87,7 @@ impl GitProgram {
     /// mount shows. They can be removed at any time: what they hold is fetched again.
     pub fn new(cache: impl Into<PathBuf>, support: Support) -> Self {
         GitProgram {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ProgramSettings {
                 cache: cache.into(),
                 support,
                 credentials: Credentials::new(),
@@ -132,7 +132,7 @@ impl GitProgram {
     /// Does `work` where it holds up nobody.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner) -> Result<T, GitError> + Send + 'static,
+        work: impl FnOnce(&ProgramSettings) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, GitError> {
         let inner = Arc::clone(&self.inner);
         let done = tokio::task::spawn_blocking(move || work(&inner)).await;
@@ -145,14 +145,14 @@ impl GitProgram {
     }
 }
 
-impl Inner {
-    fn cache(&self, repo: &Repo) -> Result<Cache, GitError> {
-        Cache::open(&self.cache, repo, |bare| {
+impl ProgramSettings {
+    fn cache(&self, repo: &Repo) -> Result<RepoCache, GitError> {
+        RepoCache::open(&self.cache, repo, |bare| {
             let done = run(
                 &self.support,
                 &self.git,
                 bare,
-                Job::new([
+                GitCommand::new([
                     "init",
                     "--quiet",
                     "--bare",
@@ -168,7 +168,7 @@ impl Inner {
     }
 
     /// The same, for a fetch: what has grown too large begins anew.
-    fn cache_with_room(&self, repo: &Repo) -> Result<Cache, GitError> {
+    fn cache_with_room(&self, repo: &Repo) -> Result<RepoCache, GitError> {
         let cache = self.cache(repo)?;
         if !cache.is_full(self.cache_bytes / 2) {
             return Ok(cache);
@@ -176,7 +176,7 @@ impl Inner {
         self.anew(cache, repo)
     }
 
-    fn anew(&self, cache: Cache, repo: &Repo) -> Result<Cache, GitError> {
+    fn anew(&self, cache: RepoCache, repo: &Repo) -> Result<RepoCache, GitError> {
         cache.forget().map_err(|error| {
             let text = format!("The cache of {repo} cannot be made anew: {error}.");
             GitError::new(GitErrorKind::Failed, text)
@@ -185,7 +185,7 @@ impl Inner {
     }
 
     /// One run that talks to nobody.
-    fn run(&self, cache: &Cache, job: Job) -> Result<Done, GitError> {
+    fn run(&self, cache: &RepoCache, job: GitCommand) -> Result<GitOutput, GitError> {
         run(&self.support, &self.git, cache.bare(), job)
     }
 }

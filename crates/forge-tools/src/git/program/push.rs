@@ -3,17 +3,18 @@
 use os_sandbox::Access;
 
 use super::refusals::{checked_out, expect, refused};
-use super::run::{Job, Reach, for_the_other_side};
-use super::{Inner, local};
+use super::run::{GitCommand, Remote, remote_command};
+use super::{ProgramSettings, local};
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{BranchName, ObjectId, Repo};
 use crate::git::repositories::{NewCommit, NewHead};
 
-impl Inner {
+impl ProgramSettings {
     pub(super) fn prepare(&self, repo: &Repo, commit: &NewCommit) -> Result<ObjectId, GitError> {
         let cache = self.cache(repo)?;
         let out = "refs/forge/out";
-        let mut import = Job::new(["fast-import", "--quiet", "--force", "--date-format=raw"]);
+        let mut import =
+            GitCommand::new(["fast-import", "--quiet", "--force", "--date-format=raw"]);
         import.stdin = stream(commit, out);
         expect(self.run(&cache, import)?, repo)?;
         self.resolve(&cache, repo, out)
@@ -40,10 +41,7 @@ impl Inner {
             "--no-signed".to_owned(),
         ];
         if there.is_of_this_machine() {
-            args.push(format!(
-                "--receive-pack={}",
-                for_the_other_side("receive-pack")
-            ));
+            args.push(format!("--receive-pack={}", remote_command("receive-pack")));
         }
         args.extend([
             format!("--force-with-lease=refs/heads/{branch}:{expected}"),
@@ -51,7 +49,7 @@ impl Inner {
             there.url.clone(),
             format!("{new}:refs/heads/{branch}"),
         ]);
-        let done = self.talk(&cache, &there, Job::new(args))?;
+        let done = self.talk(&cache, &there, GitCommand::new(args))?;
         if done.exit.success() {
             return Ok(());
         }
@@ -59,8 +57,8 @@ impl Inner {
     }
 }
 
-fn check_local(repo: &Repo, reach: &Reach, branch: &BranchName) -> Result<(), GitError> {
-    let Reach::Local(path, _) = reach else {
+fn check_local(repo: &Repo, reach: &Remote, branch: &BranchName) -> Result<(), GitError> {
+    let Remote::Local(path, _) = reach else {
         return Ok(());
     };
     if let Some(why) = local::would_be_asked(path) {

@@ -1,7 +1,7 @@
 //! What git's complaints mean, and what to try.
 
-use super::run::Done;
-use super::there::Shown;
+use super::run::GitOutput;
+use super::there::CredentialUsed;
 use crate::git::address::ServerOrigin;
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{BranchName, Repo};
@@ -31,7 +31,12 @@ const NOBODY_ANSWERS: &[&str] = &[
 ];
 
 /// What a server's refusal of a push means.
-pub(super) fn refused(repo: &Repo, branch: &BranchName, shown: &Shown, done: &Done) -> GitError {
+pub(super) fn refused(
+    repo: &Repo,
+    branch: &BranchName,
+    shown: &CredentialUsed,
+    done: &GitOutput,
+) -> GitError {
     let answer = String::from_utf8_lossy(&done.answer);
     let rows: Vec<&str> = answer.lines().filter(|row| row.starts_with('!')).collect();
     // Why it is not where it should be stands in the row of the branch; what a hook says does not
@@ -79,14 +84,14 @@ fn verdict(row: &str) -> &str {
 }
 
 /// The answer of a run that went well, of the cache alone.
-pub(super) fn expect(done: Done, repo: &Repo) -> Result<Vec<u8>, GitError> {
+pub(super) fn expect(done: GitOutput, repo: &Repo) -> Result<Vec<u8>, GitError> {
     match done.exit.success() {
         true => Ok(done.answer),
-        false => Err(failure(repo, &Shown::NoServer, &done)),
+        false => Err(failure(repo, &CredentialUsed::NoServer, &done)),
     }
 }
 
-pub(super) fn failure(repo: &Repo, shown: &Shown, done: &Done) -> GitError {
+pub(super) fn failure(repo: &Repo, shown: &CredentialUsed, done: &GitOutput) -> GitError {
     let said = &done.complaint;
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
     let missing = has(&[
@@ -96,13 +101,13 @@ pub(super) fn failure(repo: &Repo, shown: &Shown, done: &Done) -> GitError {
         "ot a git repository",
     ]);
     match shown {
-        Shown::NoServer => {}
-        Shown::Agent(origin) => {
+        CredentialUsed::NoServer => {}
+        CredentialUsed::Agent(origin) => {
             if let Some(error) = over_ssh(repo, origin, said) {
                 return error;
             }
         }
-        Shown::Login(origin, _) => {
+        CredentialUsed::Login(origin, _) => {
             if is_unknown(done) || has(&["error: 403"]) {
                 let error = GitError::new(
                     GitErrorKind::Authentication,
@@ -111,7 +116,7 @@ pub(super) fn failure(repo: &Repo, shown: &Shown, done: &Done) -> GitError {
                 return error.hint(two_ways(origin));
             }
         }
-        Shown::Nobody(origin, why) => {
+        CredentialUsed::Nobody(origin, why) => {
             // Services hide what they show to members only.
             if is_unknown(done) || has(&["error: 403"]) || missing {
                 let asks = match missing {
@@ -138,7 +143,7 @@ pub(super) fn failure(repo: &Repo, shown: &Shown, done: &Done) -> GitError {
              (SSL_CERT_FILE).",
         );
     }
-    if !matches!(shown, Shown::NoServer) && has(NOBODY_ANSWERS) {
+    if !matches!(shown, CredentialUsed::NoServer) && has(NOBODY_ANSWERS) {
         return GitError::new(
             GitErrorKind::Unreachable,
             format!("{repo} cannot be reached:\n{}", told(said)),
@@ -239,7 +244,7 @@ fn two_ways(origin: &ServerOrigin) -> String {
 }
 
 /// Whether the server does not know who is asking.
-pub(super) fn is_unknown(done: &Done) -> bool {
+pub(super) fn is_unknown(done: &GitOutput) -> bool {
     let words = [
         "could not read Username",
         "could not read Password",
@@ -251,7 +256,7 @@ pub(super) fn is_unknown(done: &Done) -> bool {
 
 /// Whether it may be the cache that is damaged, after a loss of power say. A server's words for its
 /// own damage are the same; then nothing is lost by a second try.
-pub(super) fn is_damaged(done: &Done) -> bool {
+pub(super) fn is_damaged(done: &GitOutput) -> bool {
     let words = [
         "bad object",
         "corrupt",
@@ -265,7 +270,7 @@ pub(super) fn is_damaged(done: &Done) -> bool {
 }
 
 /// Whether a server gives objects by the names of branches only.
-pub(super) fn wants_no_single(done: &Done) -> bool {
+pub(super) fn wants_no_single(done: &GitOutput) -> bool {
     let words = ["unadvertised object", "not our ref", " not valid"];
     words.iter().any(|word| done.complaint.contains(word))
 }

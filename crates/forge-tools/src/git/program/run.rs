@@ -66,18 +66,18 @@ const SETTINGS: &[&str] = &[
 ];
 
 /// What git is asked to do.
-pub(super) struct Job {
+pub(super) struct GitCommand {
     pub(super) args: Vec<String>,
     pub(super) stdin: Vec<u8>,
     /// More than this of an answer ends it.
     pub(super) max_answer_bytes: usize,
     pub(super) wall: Duration,
-    pub(super) reach: Reach,
+    pub(super) reach: Remote,
 }
 
 /// What it talks to.
 #[derive(Clone)]
-pub(super) enum Reach {
+pub(super) enum Remote {
     /// Only the cache.
     Cache,
     /// A repository of this machine, and whether it may change it.
@@ -98,26 +98,26 @@ pub(super) enum Reach {
 }
 
 /// What it answered.
-pub(super) struct Done {
+pub(super) struct GitOutput {
     pub(super) exit: Exit,
     pub(super) answer: Vec<u8>,
     pub(super) complaint: String,
 }
 
-impl Job {
+impl GitCommand {
     pub(super) fn new<S: Into<String>>(args: impl IntoIterator<Item = S>) -> Self {
-        Job {
+        GitCommand {
             args: args.into_iter().map(Into::into).collect(),
             stdin: Vec::new(),
             max_answer_bytes: 64 << 10,
             wall: Duration::from_secs(120),
-            reach: Reach::Cache,
+            reach: Remote::Cache,
         }
     }
 }
 
 /// A setting for git as an argument of a shell's command, as `--receive-pack` takes one.
-pub(super) fn for_the_other_side(program: &str) -> String {
+pub(super) fn remote_command(program: &str) -> String {
     let settings = SETTINGS.iter().map(|setting| format!(" -c {setting}"));
     format!("git{} {program}", settings.collect::<String>())
 }
@@ -126,8 +126,8 @@ pub(super) fn run(
     support: &Support,
     git: &str,
     cache: &std::path::Path,
-    job: Job,
-) -> Result<Done, GitError> {
+    job: GitCommand,
+) -> Result<GitOutput, GitError> {
     let unavailable = |why: String| {
         GitError::new(
             GitErrorKind::Unavailable,
@@ -141,10 +141,10 @@ pub(super) fn run(
         args.extend(["-c".to_owned(), (*setting).to_owned()]);
     }
     let protocol = match &job.reach {
-        Reach::Cache => None,
-        Reach::Local(..) => Some("file"),
-        Reach::Web { protocol, .. } => Some(*protocol),
-        Reach::Ssh { .. } => Some("ssh"),
+        Remote::Cache => None,
+        Remote::Local(..) => Some("file"),
+        Remote::Web { protocol, .. } => Some(*protocol),
+        Remote::Ssh { .. } => Some("ssh"),
     };
     if let Some(protocol) = protocol {
         args.extend(["-c".to_owned(), format!("protocol.{protocol}.allow=always")]);
@@ -206,14 +206,18 @@ pub(super) fn run(
             ));
         }
     }
-    Ok(Done {
+    Ok(GitOutput {
         exit,
         answer,
         complaint: complaint.text().into_owned(),
     })
 }
 
-fn plan(support: &Support, cache: &std::path::Path, job: &Job) -> Result<Plan, os_sandbox::Error> {
+fn plan(
+    support: &Support,
+    cache: &std::path::Path,
+    job: &GitCommand,
+) -> Result<Plan, os_sandbox::Error> {
     let mut variables: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in [
         ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -244,13 +248,13 @@ fn plan(support: &Support, cache: &std::path::Path, job: &Job) -> Result<Plan, o
             ..Limits::default()
         });
     policy = match &job.reach {
-        Reach::Cache => policy.network(Network::Denied),
-        Reach::Local(path, access) => {
+        Remote::Cache => policy.network(Network::Denied),
+        Remote::Local(path, access) => {
             policy
                 .network(Network::Denied)
                 .mount_resolved(path, format!("/{OTHER}"), *access)
         }
-        Reach::Web {
+        Remote::Web {
             origin,
             header,
             certificates,
@@ -273,7 +277,7 @@ fn plan(support: &Support, cache: &std::path::Path, job: &Job) -> Result<Plan, o
             }
             policy
         }
-        Reach::Ssh {
+        Remote::Ssh {
             program,
             agent,
             known_hosts,

@@ -4,24 +4,24 @@ use std::path::Path;
 
 use os_sandbox::{Access, Environment};
 
-use super::Inner;
-use super::cache::Cache;
-use super::credentials::ToShow;
+use super::ProgramSettings;
+use super::cache::RepoCache;
+use super::credentials::WebCredential;
 use super::login::Login;
 use super::refusals;
-use super::run::{Done, Job, OTHER, Reach, run};
-use crate::git::address::{Place, ServerOrigin};
+use super::run::{GitCommand, GitOutput, OTHER, Remote, run};
+use crate::git::address::{RepoLocation, ServerOrigin};
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::Repo;
 
-pub(super) struct There {
-    pub(super) reach: Reach,
+pub(super) struct RemoteAccess {
+    pub(super) reach: Remote,
     pub(super) url: String,
-    pub(super) shown: Shown,
+    pub(super) shown: CredentialUsed,
 }
 
 /// Who the server is told is asking.
-pub(super) enum Shown {
+pub(super) enum CredentialUsed {
     /// It is a directory of this machine.
     NoServer,
     Login(ServerOrigin, Login),
@@ -30,17 +30,17 @@ pub(super) enum Shown {
     Agent(ServerOrigin),
 }
 
-impl There {
+impl RemoteAccess {
     pub(super) fn is_of_this_machine(&self) -> bool {
-        matches!(self.reach, Reach::Local(..))
+        matches!(self.reach, Remote::Local(..))
     }
 }
 
-impl Inner {
+impl ProgramSettings {
     /// How a repository is reached. A credential helper is asked here.
-    pub(super) fn there(&self, repo: &Repo, access: Access) -> Result<There, GitError> {
+    pub(super) fn there(&self, repo: &Repo, access: Access) -> Result<RemoteAccess, GitError> {
         match (repo.place(), repo.origin()) {
-            (Place::Local(path), _) => {
+            (RepoLocation::Local(path), _) => {
                 let there = std::fs::canonicalize(path)
                     .ok()
                     .filter(|path| path.is_dir());
@@ -54,13 +54,13 @@ impl Inner {
                     )
                     .hint("Name the directory itself."));
                 }
-                Ok(There {
-                    reach: Reach::Local(there, access),
+                Ok(RemoteAccess {
+                    reach: Remote::Local(there, access),
                     url: OTHER.to_owned(),
-                    shown: Shown::NoServer,
+                    shown: CredentialUsed::NoServer,
                 })
             }
-            (Place::Web { .. }, Some(origin)) => {
+            (RepoLocation::Web { .. }, Some(origin)) => {
                 let protocol = match origin.as_str().starts_with("https:") {
                     true => "https",
                     false => "http",
@@ -70,31 +70,35 @@ impl Inner {
                     return Err(refusals::no_authorities(repo));
                 }
                 let shown = match self.credentials.login(&origin) {
-                    ToShow::Login(login) => Shown::Login(origin.clone(), login),
-                    ToShow::Nothing(why) => Shown::Nobody(origin.clone(), why),
+                    WebCredential::Login(login) => CredentialUsed::Login(origin.clone(), login),
+                    WebCredential::Nothing(why) => CredentialUsed::Nobody(origin.clone(), why),
                 };
                 let header = match &shown {
-                    Shown::Login(_, login) => Some(login.header()),
-                    Shown::NoServer | Shown::Nobody(..) | Shown::Agent(_) => None,
+                    CredentialUsed::Login(_, login) => Some(login.header()),
+                    CredentialUsed::NoServer
+                    | CredentialUsed::Nobody(..)
+                    | CredentialUsed::Agent(_) => None,
                 };
-                let reach = Reach::Web {
+                let reach = Remote::Web {
                     protocol,
                     origin: origin.as_str().to_owned(),
                     header,
                     certificates,
                 };
-                Ok(There {
+                Ok(RemoteAccess {
                     reach,
                     url: repo.to_string(),
                     shown,
                 })
             }
-            (Place::Ssh { .. }, Some(origin)) => self.over_ssh(repo, origin),
-            (Place::Web { .. } | Place::Ssh { .. }, None) => Err(refusals::not_found(repo)),
+            (RepoLocation::Ssh { .. }, Some(origin)) => self.over_ssh(repo, origin),
+            (RepoLocation::Web { .. } | RepoLocation::Ssh { .. }, None) => {
+                Err(refusals::not_found(repo))
+            }
         }
     }
 
-    fn over_ssh(&self, repo: &Repo, origin: ServerOrigin) -> Result<There, GitError> {
+    fn over_ssh(&self, repo: &Repo, origin: ServerOrigin) -> Result<RemoteAccess, GitError> {
         let (agent, known_hosts) = self
             .credentials
             .agent(&origin)
@@ -112,14 +116,14 @@ impl Inner {
             )
             .hint("Install OpenSSH's client, or use its https address.")
         })?;
-        Ok(There {
-            reach: Reach::Ssh {
+        Ok(RemoteAccess {
+            reach: Remote::Ssh {
                 program,
                 agent: agent.to_owned(),
                 known_hosts: known_hosts.to_owned(),
             },
             url: repo.to_string(),
-            shown: Shown::Agent(origin),
+            shown: CredentialUsed::Agent(origin),
         })
     }
 
@@ -127,14 +131,14 @@ impl Inner {
     /// server repeats it.
     pub(super) fn talk(
         &self,
-        cache: &Cache,
-        there: &There,
-        mut job: Job,
-    ) -> Result<Done, GitError> {
+        cache: &RepoCache,
+        there: &RemoteAccess,
+        mut job: GitCommand,
+    ) -> Result<GitOutput, GitError> {
         job.reach = there.reach.clone();
         job.wall = self.transfer;
         let mut done = run(&self.support, &self.git, cache.bare(), job)?;
-        if let Shown::Login(origin, login) = &there.shown {
+        if let CredentialUsed::Login(origin, login) = &there.shown {
             if refusals::is_unknown(&done) {
                 self.credentials.refused(origin, login);
             }

@@ -3,8 +3,8 @@
 
 use crate::call::{CallFailure, FailureCode};
 use crate::escape::escape_controls;
+use crate::git::address::{Repo, RepoLocation};
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::{Place, Repo};
 use crate::params::Arguments;
 
 /// Most characters of what was asked for.
@@ -43,11 +43,11 @@ pub enum RepoAccess {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepoGrants {
-    rows: Vec<Row>,
+    rows: Vec<RepoGrant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Row {
+struct RepoGrant {
     /// As the model is told of it.
     name: String,
     repo: Repo,
@@ -69,7 +69,7 @@ impl RepoGrants {
     pub fn named(&mut self, name: &str, repo: Repo, access: RepoAccess) {
         match self.rows.iter_mut().find(|row| row.repo == repo) {
             Some(row) => row.access = row.access.min(access),
-            None => self.rows.push(Row {
+            None => self.rows.push(RepoGrant {
                 name: name.to_owned(),
                 repo,
                 access,
@@ -96,7 +96,7 @@ impl RepoGrants {
 
     /// Whether files may be staged for any of them.
     pub(super) fn any_takes_files(&self) -> bool {
-        let takes = |row: &Row| row.access == RepoAccess::ReadWrite;
+        let takes = |row: &RepoGrant| row.access == RepoAccess::ReadWrite;
         self.rows.iter().any(takes)
     }
 
@@ -121,7 +121,7 @@ impl RepoGrants {
         let named = self.rows.iter().find(|row| row.name == asked);
         // What is no address at all is not theirs either, and what is theirs helps more than why.
         let is_host_path = asked.starts_with('/') || asked.starts_with("file:");
-        let is_relative = |row: &&Row| row.name.starts_with('.');
+        let is_relative = |row: &&RepoGrant| row.name.starts_with('.');
         // Models know no paths of the host: what the project names by a relative path has that name.
         let by_address = || {
             let row = self.row(&Repo::parse(asked).ok()?);
@@ -154,12 +154,12 @@ impl RepoGrants {
         }
     }
 
-    fn row(&self, repo: &Repo) -> Option<&Row> {
+    fn row(&self, repo: &Repo) -> Option<&RepoGrant> {
         self.rows.iter().find(|row| row.repo == *repo)
     }
 
     fn hint(&self, for_what: RepoAccess) -> String {
-        let fits = |row: &&Row| row.access >= for_what;
+        let fits = |row: &&RepoGrant| row.access >= for_what;
         let names: Vec<&str> = self
             .rows
             .iter()
@@ -181,7 +181,7 @@ impl RepoGrants {
         let mut failure = CallFailure::from(error);
         let mut addresses: Vec<(String, &str)> = Vec::new();
         for row in &self.rows {
-            if let Place::Local(path) = row.repo.place() {
+            if let RepoLocation::Local(path) = row.repo.place() {
                 let path = path.display().to_string();
                 addresses.push((format!("file://{path}"), &row.name));
                 addresses.push((path, &row.name));

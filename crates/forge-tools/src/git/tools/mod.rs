@@ -72,7 +72,7 @@ pub fn all(git: Arc<dyn GitBackend>, granted: RepoGrants) -> Vec<Box<dyn Tool>> 
         return tools;
     }
     let (stages, granted) = (granted.any_takes_files(), Arc::new(granted));
-    let kit = Kit { git, granted };
+    let kit = GitToolContext { git, granted };
     tools.push(Box::new(git_status(kit.clone())));
     tools.push(Box::new(git_pull(kit.clone())));
     if stages {
@@ -86,12 +86,12 @@ pub fn all(git: Arc<dyn GitBackend>, granted: RepoGrants) -> Vec<Box<dyn Tool>> 
 
 /// What each of them works with.
 #[derive(Clone)]
-struct Kit {
+struct GitToolContext {
     git: Arc<dyn GitBackend>,
     granted: Arc<RepoGrants>,
 }
 
-impl Kit {
+impl GitToolContext {
     /// A staged commit, if it is any concern of this worker. What is not, and what cannot be read,
     /// is to it as if there were none: whose it is cannot be known.
     async fn staged(
@@ -111,7 +111,7 @@ impl Kit {
 }
 
 /// Looks at files where that holds up nobody.
-async fn apart<T: Send + 'static>(
+async fn spawn_blocking<T: Send + 'static>(
     look: impl FnOnce() -> Result<T, CallFailure> + Send + 'static,
 ) -> Result<T, CallFailure> {
     let done = tokio::task::spawn_blocking(look).await;

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use serde_json::json;
 
-use super::{BRANCH, Kit, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, apart, branch, during};
+use super::{
+    BRANCH, GitToolContext, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, branch, during,
+    spawn_blocking,
+};
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::change::Artifact;
 use crate::gate::Intent;
@@ -19,10 +22,10 @@ use crate::spec::{Annotations, Risk, Spec};
 use crate::tool::{BoxFuture, Tool};
 
 /// Pulls files out of a repository.
-pub(super) struct GitPull(Spec, Kit);
+pub(super) struct GitPull(Spec, GitToolContext);
 
 /// The `git_pull` tool.
-pub(super) fn git_pull(kit: Kit) -> GitPull {
+pub(super) fn git_pull(kit: GitToolContext) -> GitPull {
     let mut spec = Spec::changes(
         "git_pull",
         "Copy files or directories of a git branch to your files. Local edits are merged.",
@@ -56,7 +59,7 @@ impl Tool for GitPull {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -87,7 +90,8 @@ impl Tool for GitPull {
         Box::pin(async move {
             let files = hands.files()?.clone();
             let (granted, there) = (Arc::clone(&kit.granted), files.clone());
-            let asked = apart(move || request(&args, &granted, &there, |path| hands.path(path)));
+            let asked =
+                spawn_blocking(move || request(&args, &granted, &there, |path| hands.path(path)));
             let pulled = kit.git.pull(&files, asked.await?).await;
             let pulled = pulled.map_err(|error| kit.granted.failure(error))?;
             Ok(reply(&pulled))

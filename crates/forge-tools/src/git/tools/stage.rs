@@ -6,8 +6,8 @@ use file_sandbox::{FileSandbox, SandboxPath};
 use serde_json::json;
 
 use super::{
-    BRANCH, Kit, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, apart, branch, during, files_of,
-    files_output, files_text, root_of,
+    BRANCH, GitToolContext, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, branch, during, files_of,
+    files_output, files_text, root_of, spawn_blocking,
 };
 use crate::call::{CallFailure, Reply};
 use crate::change::FileChange;
@@ -26,10 +26,10 @@ use crate::tool::{BoxFuture, Tool};
 const MAX_TOLD: usize = 20;
 
 /// Stages files for a repository.
-pub(super) struct GitStage(Spec, Kit);
+pub(super) struct GitStage(Spec, GitToolContext);
 
 /// The `git_stage` tool.
-pub(super) fn git_stage(kit: Kit) -> GitStage {
+pub(super) fn git_stage(kit: GitToolContext) -> GitStage {
     let spec = Spec::changes(
         "git_stage",
         "Stage files as a commit for a git branch; a person pushes it. A missing file is staged \
@@ -82,7 +82,7 @@ impl Tool for GitStage {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -94,7 +94,11 @@ impl Tool for GitStage {
     }
 
     /// Whether what looks like a key is one can only be said by a person, who sees the place.
-    fn doubts(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<VerdictReason> {
+    fn confirmation_reasons(
+        &self,
+        args: &Arguments,
+        view: &ReadOnlyContext<'_>,
+    ) -> Vec<VerdictReason> {
         let redactor = &view.hands.redactor;
         let mut found = Vec::new();
         self.each_file(args, view, |request, file, content| {
@@ -136,7 +140,7 @@ impl Tool for GitStage {
         Box::pin(async move {
             let files = hands.files()?.clone();
             let (granted, there) = (Arc::clone(&kit.granted), files.clone());
-            let asked = apart(move || {
+            let asked = spawn_blocking(move || {
                 let mut request = request(&args, &granted, &there, |path| hands.path(path))?;
                 request.secrets = AgreedSecrets::seen(&hands, &request.files);
                 Ok(request)

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kit, commit_id, during, files_of, files_text};
+use super::{GitToolContext, commit_id, during, files_of, files_text};
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::git::error::GitOperation;
@@ -15,16 +15,16 @@ use crate::time::rfc3339;
 use crate::tool::{BoxFuture, Tool};
 
 /// Shows a staged commit.
-pub(super) struct GitDiff(Spec, Kit);
+pub(super) struct GitDiff(Spec, GitToolContext);
 
 /// Lists what is staged.
-pub(super) struct GitListStaged(Spec, Kit);
+pub(super) struct GitListStaged(Spec, GitToolContext);
 
 /// Forgets a staged commit.
-pub(super) struct GitDiscard(Spec, Kit);
+pub(super) struct GitDiscard(Spec, GitToolContext);
 
 /// The `git_diff` tool. Its text is all there is of it.
-pub(super) fn git_diff(kit: Kit) -> GitDiff {
+pub(super) fn git_diff(kit: GitToolContext) -> GitDiff {
     let spec = Spec::looks("git_diff", "Show a staged commit as a unified diff.")
         .aliases(&["gitDiff"])
         .params([commit_id()]);
@@ -33,7 +33,7 @@ pub(super) fn git_diff(kit: Kit) -> GitDiff {
 
 /// The `git_list_staged` tool. What it is made of is not described: it is read as a text, and
 /// descriptions are in a model's context from its first word on.
-pub(super) fn git_list_staged(kit: Kit) -> GitListStaged {
+pub(super) fn git_list_staged(kit: GitToolContext) -> GitListStaged {
     let spec = Spec::looks(
         "git_list_staged",
         "List the staged commits, the oldest first.",
@@ -43,7 +43,7 @@ pub(super) fn git_list_staged(kit: Kit) -> GitListStaged {
 }
 
 /// The `git_discard` tool.
-pub(super) fn git_discard(kit: Kit) -> GitDiscard {
+pub(super) fn git_discard(kit: GitToolContext) -> GitDiscard {
     let mut spec = Spec::changes("git_discard", "Discard a staged commit; files stay.")
         .aliases(&["gitDiscard"])
         .params([commit_id()]);
@@ -63,7 +63,7 @@ impl Tool for GitDiff {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         _: &ReadOnlyContext<'_>,
@@ -89,7 +89,7 @@ impl Tool for GitListStaged {
         &self.0
     }
 
-    fn decide(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
@@ -140,7 +140,7 @@ impl Tool for GitDiscard {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         args: &Arguments,
         _: &ReadOnlyContext<'_>,

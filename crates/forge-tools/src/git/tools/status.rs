@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Kit;
+use super::GitToolContext;
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::git::status::{Status, StatusFile};
@@ -13,10 +13,10 @@ use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
 
 /// Compares files with what was pulled.
-pub(super) struct GitStatus(Spec, Kit);
+pub(super) struct GitStatus(Spec, GitToolContext);
 
 /// The `git_status` tool.
-pub(super) fn git_status(kit: Kit) -> GitStatus {
+pub(super) fn git_status(kit: GitToolContext) -> GitStatus {
     let spec = Spec::looks(
         "git_status",
         "List pulled files that were modified or deleted since.",
@@ -38,7 +38,7 @@ impl Tool for GitStatus {
         &self.0
     }
 
-    fn decide(
+    fn intents(
         &self,
         _: &Arguments,
         view: &ReadOnlyContext<'_>,
@@ -66,7 +66,7 @@ impl Tool for GitStatus {
     }
 }
 
-fn reply(kit: &Kit, status: &Status) -> Reply {
+fn reply(kit: &GitToolContext, status: &Status) -> Reply {
     let line = |file: &StatusFile| {
         let staged = match &file.staged {
             Some(id) => format!(", staged as {id}"),

@@ -54,7 +54,7 @@ fn deny() -> ApprovalAnswer {
 }
 
 fn later() -> ApprovalAnswer {
-    ApprovalAnswer::Later {
+    ApprovalAnswer::Pending {
         reason: "nobody has answered yet".into(),
         hint: "Repeat it later.".into(),
     }

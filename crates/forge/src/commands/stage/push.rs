@@ -127,7 +127,7 @@ fn ready(
     if_moved: OnDivergence,
 ) -> Result<(GitService<GitProgram>, PushPreview), CliError> {
     let git = ProjectGit::of(project, ambient)?.open(Support::detect())?;
-    let outlook = setup::until_stopped(git.outlook(commit, if_moved))?;
+    let outlook = setup::until_stopped(git.preview_push(commit, if_moved))?;
     let outlook = outlook.map_err(|error| failed(&error))?;
     Ok((git, outlook))
 }
@@ -154,7 +154,7 @@ fn not_agreed(
 ) -> Result<CliError, CliError> {
     let (answer, by, failure) = match question.answer() {
         Some(ApprovalAnswer::Deny { by, .. }) => ("denied", by, failed(error)),
-        Some(ApprovalAnswer::Unanswered { reason } | ApprovalAnswer::Later { reason, .. }) => {
+        Some(ApprovalAnswer::Unanswered { reason } | ApprovalAnswer::Pending { reason, .. }) => {
             let failure = unanswered(commit, error.message().to_owned());
             ("unanswered", reason, failure)
         }
