@@ -1,4 +1,4 @@
-//! Who answers when a person has to agree.
+//! Approvers: they answer when a call needs a person's agreement.
 
 use std::sync::Arc;
 
@@ -31,18 +31,18 @@ use crate::tool::BoxFuture;
 /// ```
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
-    /// Who asks.
+    /// The worker that asks.
     pub caller: Caller,
     /// The tool.
     pub tool: String,
     /// Its arguments, whole.
     pub arguments: Value,
-    /// What the call would touch.
+    /// The intents of the call, in words.
     pub intents: Vec<String>,
-    /// What it would make of files.
+    /// The changes that the call would make to files.
     pub changes: Vec<FileChange>,
-    /// Where it would run: `local`, `os` for a command under an OS sandbox, or what the
-    /// [`Runner`](crate::CallRunner) says.
+    /// Where it would run: `local`, `os` for a command under an OS sandbox, or the name that the
+    /// [`CallRunner`](crate::CallRunner) gives.
     pub runner: &'static str,
     /// Whether it could talk to other machines.
     pub network: bool,
@@ -59,18 +59,18 @@ pub struct ApprovalRequest {
 /// Characters of the question in one line.
 const MAX_HEADLINE_CHARS: usize = 60;
 
-/// Most characters of what a call touches in a sentence about it.
+/// Most characters of the intents in a sentence about the call.
 const MAX_SCOPE_CHARS: usize = 300;
 
-/// The longest difference that somebody is shown: all files of a call together.
+/// The longest difference that a person is shown: all files of a call together.
 pub(crate) const MAX_DIFFERENCE_BYTES: usize = 1024 * 1024;
 
-/// What else a question says may be as long as this.
+/// Most bytes of the rest of a question.
 const MAX_BESIDE_BYTES: usize = 256 * 1024;
 
 impl ApprovalRequest {
-    /// Why the question cannot be shown whole, if it cannot. Then nobody who would be shown it may
-    /// agree (see [`Approver::shows`]).
+    /// Returns the reason why the question cannot be shown whole. An approver that shows questions
+    /// must then not agree (see [`Approver::shows`]).
     pub fn truncation_reason(&self) -> Option<String> {
         if let Some(why) = self.not_seen() {
             return Some(why);
@@ -87,7 +87,7 @@ impl ApprovalRequest {
         (beside > MAX_BESIDE_BYTES).then(|| too_long(beside, MAX_BESIDE_BYTES))
     }
 
-    /// The same where another length counts.
+    /// Returns the reason why the question cannot be shown within `max_bytes`.
     pub(crate) fn truncation_reason_within(&self, max_bytes: usize) -> Option<String> {
         self.not_seen().or_else(|| {
             let bytes = self.preview().len();
@@ -106,8 +106,8 @@ impl ApprovalRequest {
         !self.changes.is_empty() && self.changes.iter().all(FileChange::is_nothing)
     }
 
-    /// What an answer for more than once would agree to: this tool, what it would touch, for whom.
-    /// How long is a matter of who asks.
+    /// Describes the scope of an answer that counts more than once: this tool, its intents, this
+    /// worker. The duration is up to the caller.
     ///
     /// ```
     /// # use forge_tools::{ApprovalRequest, Caller};
@@ -122,7 +122,7 @@ impl ApprovalRequest {
     /// ```
     pub fn scope(&self) -> String {
         let touched = escape_exactly(&self.intents.join(", "));
-        // What is long is whole above, and twice would be too much to read.
+        // The long form is shown whole above; twice would be too much to read.
         let touched = match touched.chars().count() {
             0 => String::new(),
             1..=MAX_SCOPE_CHARS => format!(" ({touched})"),
@@ -140,15 +140,15 @@ impl ApprovalRequest {
         format!("{tool} with exactly these arguments{difference}{touched}{worker}")
     }
 
-    /// The question to somebody who may answer for the whole run: the [preview](Self::preview), and
-    /// last what such an answer would be for.
+    /// The question for a person who may answer for the whole run: the [preview](Self::preview),
+    /// followed by the scope of such an answer.
     pub fn question(&self) -> String {
         let mut text = self.preview();
         text.push_str(&format!("{:<10}{}\n", "this run", self.scope()));
         text
     }
 
-    /// The question as plain text: every value whole, what is not seen made visible, and two
+    /// The question as plain text: every value whole, invisible characters escaped, and two
     /// questions never alike (see [`escape_exactly`](crate::escape_exactly)).
     pub fn preview(&self) -> String {
         let mut text = self.beside();
@@ -161,7 +161,7 @@ impl ApprovalRequest {
         text
     }
 
-    /// What is asked, in one line; all that it leaves out stands below it.
+    /// The question in one line; the lines below it have everything that it leaves out.
     fn headline(&self) -> String {
         let argument = |name: &str| self.arguments[name].as_str();
         let what = match (argument("command"), argument("path"), argument("from")) {
@@ -226,7 +226,8 @@ fn too_long(bytes: usize, limit: usize) -> String {
     )
 }
 
-/// A row of a difference. What says that a file ends without a line break is no part of it.
+/// Escapes a row of a difference. The note that a file ends without a line break is not part of the
+/// row.
 fn escape_row(row: &str) -> String {
     const NO_LINE_BREAK: &str = "\\ No newline at end of file";
     match row {
@@ -235,7 +236,7 @@ fn escape_row(row: &str) -> String {
     }
 }
 
-/// What was answered.
+/// The answer of an approver.
 ///
 /// ```
 /// use forge_tools::ApprovalAnswer;
@@ -246,31 +247,31 @@ fn escape_row(row: &str) -> String {
 pub enum ApprovalAnswer {
     /// This call goes ahead.
     AllowOnce {
-        /// Who said so.
+        /// The person or rule that answered.
         by: String,
     },
-    /// This call goes ahead, and the same tool with the same arguments of the same
-    /// worker until the run ends.
+    /// This call goes ahead, and so does every later call of this tool by this worker with equal
+    /// arguments until the run ends.
     AllowForRun {
-        /// Who said so.
+        /// The person or rule that answered.
         by: String,
     },
     /// No.
     Deny {
-        /// Who said so.
+        /// The person or rule that answered.
         by: String,
         /// Their reason; the model sees it.
         reason: Option<String>,
     },
-    /// Nobody could be asked.
+    /// The question could not be asked.
     Unanswered {
         /// Why not.
         reason: String,
     },
-    /// Nobody has answered yet, and the question stays open: the same call goes ahead once
-    /// somebody has agreed.
+    /// The question is not answered yet and stays open: once a person has agreed, a repeated call
+    /// goes ahead.
     Pending {
-        /// Why there is no answer yet.
+        /// The reason why the answer is missing.
         reason: String,
         /// How it is answered; the model sees it.
         hint: String,
@@ -289,7 +290,7 @@ impl ApprovalAnswer {
     }
 }
 
-/// Answers what has to be asked. Questions arrive one at a time.
+/// Answers the questions of the executor. Questions arrive one at a time.
 ///
 /// ```
 /// use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
@@ -302,8 +303,8 @@ impl ApprovalAnswer {
 /// }
 /// ```
 pub trait Approver: Send + Sync + 'static {
-    /// Whether somebody is shown the question. The executor then refuses what cannot be shown
-    /// whole, whatever would be answered.
+    /// `true` if a person is shown the question. The executor then refuses a question that cannot
+    /// be shown whole, before any answer.
     fn shows(&self) -> bool {
         true
     }
@@ -311,7 +312,7 @@ pub trait Approver: Send + Sync + 'static {
     /// Asks, and waits for the answer.
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer>;
 
-    /// This one, and where it finds nobody, `next`.
+    /// Asks this approver, and `next` where this one cannot ask anyone.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -341,8 +342,8 @@ impl Approver for Arc<dyn Approver> {
     }
 }
 
-/// Two approvers, of which the second is asked where the first finds nobody. What somebody
-/// has answered, a no as well, is never asked again.
+/// Two approvers: the second is asked where the first cannot ask anyone. A question that the first
+/// has answered, with a no as well, is never asked again.
 ///
 /// ```
 /// use forge_tools::{Approver as _, HostApprover, NoApprover, OrElse};
@@ -374,7 +375,7 @@ impl<A: Approver, B: Approver> Approver for OrElse<A, B> {
     }
 }
 
-/// The approver where nobody is there: everything asked is refused.
+/// The approver of an unattended run: it refuses every question.
 ///
 /// ```
 /// let nobody = forge_tools::NoApprover::because("stdin is not a terminal");
@@ -386,7 +387,7 @@ pub struct NoApprover {
 }
 
 impl NoApprover {
-    /// States why nobody can be asked.
+    /// States the reason why questions cannot be asked.
     pub fn because(reason: impl Into<String>) -> Self {
         NoApprover {
             reason: reason.into(),
@@ -408,10 +409,10 @@ impl Approver for NoApprover {
     }
 }
 
-/// `--yes`: a person agreed to everything that may be agreed to. Never lifts a
-/// block, which is not asked in the first place; does not speak for what only a person can say
-/// (that something that looks like a key is none, say); and not for commands that
-/// nothing would confine, unless the person has said that as well.
+/// `--yes`: a person agreed to everything that may be agreed to. It never lifts a block, for which
+/// no question is asked; it does not answer questions that only a person can answer (that a text
+/// which looks like a key is harmless, say); and it does not cover commands that run unconfined,
+/// unless the person has said that as well.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();

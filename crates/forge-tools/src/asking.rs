@@ -1,5 +1,5 @@
-//! Asking somebody: what is shown, what of it was agreed to, and that it is still the same when the
-//! answer is there.
+//! Asking for approval: the question, the scope of the answer, and the check that the files are
+//! unchanged when the answer arrives.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::open::PendingCall;
 use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
 use crate::toolbox::Toolbox;
 
-/// What somebody agreed to for the rest of a run: kept by whoever knows how long that is, and given
+/// The approvals that count for the rest of a run. The owner of the run keeps them and gives them
 /// to every toolbox of the run, so that an answer for a worker counts when it is called again.
 ///
 /// ```
@@ -35,19 +35,20 @@ pub struct RunAnswers(Mutex<HashSet<Agreed>>);
 pub(crate) enum Agreed {
     /// A call, by worker, tool and canonical arguments, with all that was shown of it.
     Shown(String, String),
-    /// The same call where it changes nothing, since what it makes of files is made.
+    /// That call where it changes nothing, because the files already have the content that it would
+    /// write.
     Done(String),
 }
 
-/// Stands for a text that the difference shows.
+/// Replaces a text that the difference shows.
 const SHOWN_BELOW: &str = "(shown below)";
 
-/// How often somebody is asked about one call, which is something else each time.
+/// Most questions about one call whose files keep changing.
 const MAX_QUESTIONS: usize = 3;
 
 impl Toolbox {
-    /// The files as somebody has seen them who agreed; an answer that is kept counts where all that
-    /// would be shown is the same.
+    /// Returns the files as they were shown to the person who agreed; a stored answer counts where
+    /// everything that would be shown is equal.
     pub(crate) async fn ask(
         &self,
         wanted: &ResolvedCall,
@@ -62,7 +63,7 @@ impl Toolbox {
             self.inner.hands.caller,
             spec.name,
             wanted.canonical(),
-            // The same command elsewhere is another one.
+            // The command in another session state is another one.
             wanted
                 .session()
                 .map(|state| state.describe())
@@ -103,7 +104,7 @@ impl Toolbox {
                     return Err(failure);
                 }
             };
-            // Whoever is not shown what it would change has agreed to whatever it is.
+            // An approver that is not shown the change agrees to any change.
             if approver.shows() {
                 let before = std::mem::replace(&mut changes, self.preview(wanted, hands).await?);
                 let same = before.len() == changes.len()
@@ -155,7 +156,8 @@ impl Toolbox {
         ApprovalRequest {
             caller: self.inner.hands.caller.clone(),
             tool: spec.name.clone(),
-            // As the model wrote them: what it knows is shown whole, what it does not know is not.
+            // As the model wrote them: known values are shown whole, placeholders stay
+            // placeholders.
             arguments: wanted.asked.to_json_but(|name| {
                 let shown = !changes.is_empty() && changes.iter().all(FileChange::is_whole);
                 (shown && spec.params.is_of_a_file(name)).then(|| SHOWN_BELOW.to_owned())
@@ -201,8 +203,8 @@ impl Toolbox {
     }
 }
 
-/// All that is shown of a call beside its arguments, which have more than one spelling; and of its
-/// changes also what is behind placeholders.
+/// Hashes everything that is shown of a call beside its arguments, which have more than one
+/// spelling; of its changes also the values behind placeholders.
 fn digest(request: &ApprovalRequest, changes: &[FileChange]) -> String {
     let mut shown = ApprovalRequest {
         arguments: serde_json::Value::Null,

@@ -1,5 +1,5 @@
-//! The part of a call that is done on a thread that may wait: looking at what it would touch, and,
-//! where nobody has to be asked, doing it and keeping the record of it as well.
+//! The part of a call that runs on a blocking thread: it finds the intents, has them judged and, if
+//! no approval is needed, makes the call and records it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct ResolvedCall {
     pub(crate) index: usize,
     /// The arguments as the model wrote them.
     pub(crate) asked: Arc<Arguments>,
-    /// The same with the values behind placeholders.
+    /// The arguments with the values behind placeholders.
     pub(crate) args: Arc<Arguments>,
     pub(crate) intents: Arc<[Intent]>,
     /// How many of them the tool has named itself; the others are where those lead.
@@ -58,7 +58,8 @@ impl ResolvedCall {
         !self.intents.is_empty() && self.intents.iter().all(|intent| intent.path().is_some())
     }
 
-    /// What an approval "for the run" is for: the arguments, with each path in its one spelling.
+    /// The key of an approval "for the run": the arguments, with each path in its canonical
+    /// spelling.
     pub(crate) fn canonical(&self) -> String {
         self.asked.canonical_with(|text| {
             let mut paths = self.intents.iter().filter_map(Intent::path);
@@ -67,9 +68,9 @@ impl ResolvedCall {
     }
 }
 
-/// What came of the first look at the files.
+/// The result of [`ParsedCall::run_inline`].
 pub(crate) enum InlineOutcome {
-    /// Nobody had to be asked and nobody waited for, so it was done as well.
+    /// The call needed neither an approval nor a wait, so it was made as well.
     Closed(Box<CallResult>),
     Judged(ResolvedCall, Judgement),
 }
@@ -82,11 +83,11 @@ pub(crate) struct ParsedCall {
     pub(crate) args: Arc<Arguments>,
     pub(crate) hands: ToolContext,
     pub(crate) open: PendingCall,
-    /// Where the result may be until somebody has it.
+    /// The permit for the result, until the client has taken it.
     pub(crate) place: Option<ResultPermit>,
 }
 
-/// A call that was looked at, with what is needed to make it.
+/// A call that was judged, with everything that is needed to make it.
 pub(crate) struct JudgedCall {
     pub(crate) inner: Arc<ToolboxInner>,
     pub(crate) wanted: ResolvedCall,
@@ -97,7 +98,7 @@ pub(crate) struct JudgedCall {
 }
 
 impl ParsedCall {
-    /// Looks at what the call would touch, and has it judged.
+    /// Finds the intents of the call and has them judged.
     pub(crate) fn judge(self) -> Result<JudgedCall, CallFailure> {
         let tool = self.inner.tool(self.index);
         let intents = tool
@@ -147,8 +148,8 @@ impl ParsedCall {
         })
     }
 
-    /// The same; and where that is all there is to it, the call is made and recorded in the same
-    /// go: handing it over again would cost more than many a call.
+    /// Judges the call and, if nothing else is needed, makes and records it on this thread: handing
+    /// it over again would cost more than many a call.
     pub(crate) fn run_inline(self) -> Result<InlineOutcome, CallFailure> {
         let JudgedCall {
             inner,
@@ -164,8 +165,8 @@ impl ParsedCall {
                 return Ok(InlineOutcome::Judged(wanted, judgement));
             }
         }
-        // Others that change the same path, and results that nobody has taken, are waited for where
-        // waiting costs no thread.
+        // Waiting for other calls on the path, or for results to be taken, happens where it costs
+        // no thread.
         let Ok(held) = inner.writing.try_lock(&wanted.intents) else {
             return Ok(InlineOutcome::Judged(wanted, judgement));
         };
@@ -175,7 +176,7 @@ impl ParsedCall {
         hands.writing = held;
         hands.may_read(&inner.reach, &wanted.intents);
         open.lock().decided()?;
-        // The same arguments, mostly; then they are not copied.
+        // Mostly these are the arguments as written; then they are not copied.
         drop(wanted.asked);
         let args = Arc::unwrap_or_clone(wanted.args);
         let outcome = here(inner.runner.run(inner.tool(wanted.index), args, hands));
@@ -187,7 +188,7 @@ impl ParsedCall {
     }
 }
 
-/// What another thread came to; a panic there is one here.
+/// Returns the result of another thread; continues a panic of that thread here.
 pub(crate) fn joined<T>(found: Result<T, JoinError>) -> Result<T, CallFailure> {
     found.map_err(|stopped| match stopped.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),

@@ -1,4 +1,4 @@
-//! What a toolbox is put together from.
+//! Builds a toolbox from its parts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -64,15 +64,16 @@ impl ToolboxBuilder {
         self
     }
 
-    /// Most characters of one result; what is longer keeps its beginning and its end, and
+    /// Limits the characters of one result; a longer one keeps its beginning and its end, and
     /// `read_output` reads the rest.
     pub fn max_result_chars(mut self, chars: usize) -> Self {
         self.hands.outputs = Arc::new(OutputStore::new(chars));
         self
     }
 
-    /// How long a call may take that is neither a command nor a worker (they have limits of their
-    /// own): a file system that does not answer must not hold whoever called. No limit if not said.
+    /// Limits the time of a call that is neither a command nor a worker (they have limits of their
+    /// own), so that a file system that does not answer cannot block its caller. Without a limit by
+    /// default.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
@@ -90,35 +91,35 @@ impl ToolboxBuilder {
         self
     }
 
-    /// On whose behalf calls are made.
+    /// Sets the worker on whose behalf calls are made.
     pub fn caller(mut self, caller: Caller) -> Self {
         self.hands.caller = caller;
         self
     }
 
-    /// Who decides; [`SafeDefaults`] if not said.
+    /// Sets the gate; [`SafeDefaults`] by default.
     pub fn gate(mut self, gate: impl Gate) -> Self {
         self.gate = Some(Arc::new(gate));
         self
     }
 
-    /// Who answers; nobody if not said.
+    /// Sets the approver; by default every question is refused.
     pub fn approver(self, approver: impl Approver) -> Self {
         self.shared_approver(Arc::new(approver))
     }
 
-    /// Who answers, shared with other toolboxes of the run.
+    /// Sets an approver that is shared with other toolboxes of the run.
     pub fn shared_approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Who keeps the records; nobody if not said.
+    /// Sets the recorder; by default nothing is recorded.
     pub fn recorder(self, recorder: impl Recorder) -> Self {
         self.shared_recorder(Arc::new(recorder))
     }
 
-    /// Who keeps the records, shared with other toolboxes of the run.
+    /// Sets a recorder that is shared with other toolboxes of the run.
     pub fn shared_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.recorder = Some(recorder);
         self
@@ -130,8 +131,8 @@ impl ToolboxBuilder {
         self
     }
 
-    /// What takes secrets out of results and records, shared with other toolboxes of the run; one
-    /// that knows the shapes of keys if not said.
+    /// Sets the redactor of results and records, shared with other toolboxes of the run; by default
+    /// one that knows the shapes of keys.
     pub fn shared_redactor(mut self, redactor: Arc<Redactor>) -> Self {
         self.redactor = Some(redactor);
         self

@@ -1,4 +1,4 @@
-//! A call and what comes back: for the model as text, for programs as JSON.
+//! A call and its result: for the model as text, for programs as JSON.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::room::ResultPermit;
 use crate::stand_in::BlockingHandoff;
 
-/// On whose behalf a call is made.
+/// The worker on whose behalf a call is made.
 ///
 /// ```
 /// let caller = forge_tools::Caller::new("main").child("report");
@@ -29,7 +29,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A worker that nobody called.
+    /// A worker at the entry, without a caller.
     pub fn new(worker: impl Into<String>) -> Self {
         Caller {
             chain: vec![worker.into()],
@@ -45,8 +45,8 @@ impl Caller {
         child
     }
 
-    /// The same with a number that no other run of a worker has in this tree: a worker may be
-    /// called twice at once.
+    /// Adds a number that no other run of a worker has in this tree: a worker may be called twice
+    /// at once.
     ///
     /// ```
     /// let caller = forge_tools::Caller::new("main").numbered(1).child("report").numbered(4);
@@ -65,7 +65,7 @@ impl Caller {
         self.runs.last().copied().unwrap_or(0)
     }
 
-    /// The numbers of everybody from the entry worker down.
+    /// The numbers of all runs from the entry worker down.
     pub fn runs(&self) -> &[u64] {
         &self.runs
     }
@@ -75,7 +75,7 @@ impl Caller {
         self.chain.last().map_or("", String::as_str)
     }
 
-    /// Everybody from the entry worker down.
+    /// All workers from the entry worker down.
     pub fn chain(&self) -> &[String] {
         &self.chain
     }
@@ -87,7 +87,7 @@ impl std::fmt::Display for Caller {
     }
 }
 
-/// What a model asked for.
+/// A call as a model made it.
 ///
 /// ```
 /// let call = forge_tools::CallRequest::new("read_file", serde_json::json!({"path": "/a"}));
@@ -127,20 +127,21 @@ impl CallRequest {
         }
     }
 
-    /// Who answers for this call, in place of the toolbox's own approver: a client that
-    /// can be asked in the conversation that the call came in.
+    /// Sets the approver of this call, in place of the toolbox's own: a client that can be asked in
+    /// the conversation that the call came in.
     pub fn asking(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Where the result may be until somebody has it; see [`Room`](crate::ResultQuota).
+    /// Sets the permit for the result, until the client has taken it; see
+    /// [`ResultQuota`](crate::ResultQuota).
     pub fn with_result_permit(mut self, place: ResultPermit) -> Self {
         self.place = Some(place);
         self
     }
 
-    /// Who serves other calls while this one keeps the thread that it is made on; see
+    /// Lets another thread serve other calls while this one blocks its own; see
     /// [`BlockingHandoff`]. Otherwise each call that may wait for files has a thread of its own.
     pub fn with_blocking_handoff(mut self, stand_in: BlockingHandoff) -> Self {
         self.stand_in = Some(stand_in);
@@ -175,11 +176,11 @@ pub enum FailureCode {
     NoCommands,
     /// The file sandbox refused or the file system failed.
     File(file_sandbox::ErrorKind),
-    /// A rule forbids it; nobody is asked.
+    /// A rule forbids it; no question is asked.
     Blocked,
     /// A person said no.
     Denied,
-    /// A person would have to agree, and nobody could be asked.
+    /// The call needs a person's approval, and no person could be asked.
     ApprovalRequired,
     /// A command could not be taken apart into words.
     CommandSyntax,
@@ -203,7 +204,7 @@ pub enum FailureCode {
     UnknownOutput,
     /// A limit of the run was reached.
     Limit,
-    /// Whoever called did not wait for the result.
+    /// The caller did not wait for the result.
     Cancelled,
     /// A fault of the tool.
     Internal,
@@ -267,7 +268,7 @@ impl FailureCode {
         known.or_else(of_files)
     }
 
-    /// What the record of a call with this code says that a policy did.
+    /// Returns the policy event that the record of a call with this code has.
     pub(crate) fn stopped_by_policy(self) -> Option<EventKind> {
         use file_sandbox::ErrorKind as File;
         match self {
@@ -315,7 +316,7 @@ impl FailureCode {
     }
 }
 
-/// A failed call: what happened, in words for the model.
+/// A failed call, in words for the model.
 ///
 /// ```
 /// use forge_tools::{FailureCode, CallFailure};
@@ -324,17 +325,17 @@ impl FailureCode {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallFailure {
-    /// What kind of failure.
+    /// The kind of failure.
     pub code: FailureCode,
-    /// What we did, to what, and why it did not work.
+    /// The attempted operation, its object, and the reason of the failure.
     pub message: String,
-    /// What to try instead.
+    /// A suggestion for the next attempt.
     pub hint: Option<String>,
     /// The path it is about, as it was asked for.
     pub path: Option<String>,
-    /// What a command printed before it failed, or what the schema is.
+    /// The output of a command before it failed, or the schema.
     pub structured: Option<Box<Value>>,
-    /// Where it failed and what confined it there, if it got so far.
+    /// Where it failed and how it was confined, if it got so far.
     pub ran: Option<Box<ExecutionInfo>>,
 }
 
@@ -357,7 +358,7 @@ impl CallFailure {
         self
     }
 
-    /// Adds what to try instead.
+    /// Adds a suggestion for the next attempt.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -420,15 +421,15 @@ impl From<file_sandbox::Error> for CallFailure {
 pub struct ExecutionInfo {
     /// Where.
     pub runner: &'static str,
-    /// What confined it.
+    /// The confinement that was applied.
     pub enforcement: Option<Value>,
-    /// What policies did.
+    /// The events of policies.
     pub events: Vec<PolicyEvent>,
-    /// The files that it left behind or took away all the same.
+    /// The files that it left behind or took away nevertheless.
     pub artifacts: Vec<Artifact>,
 }
 
-/// What a tool produced.
+/// The result of a tool.
 ///
 /// ```
 /// let reply = forge_tools::Reply::text("ok").structured(serde_json::json!({"n": 1}));
@@ -438,15 +439,15 @@ pub struct ExecutionInfo {
 pub struct Reply {
     /// For the model.
     pub text: String,
-    /// The same for programs; absent where the text is all there is.
+    /// The result for programs; absent if the text is everything.
     pub structured: Option<Value>,
-    /// What confined the work, if a process did it.
+    /// The confinement of the work, if a process did it.
     pub enforcement: Option<Value>,
     /// Where the work was done.
     pub runner: &'static str,
     /// The files that the call left behind or took away.
     pub artifacts: Vec<Artifact>,
-    /// What policies did while it ran.
+    /// The events of policies while it ran.
     pub events: Vec<PolicyEvent>,
 }
 
@@ -488,9 +489,9 @@ impl Reply {
 pub struct ErrorBody {
     /// The stable code.
     pub code: String,
-    /// What happened.
+    /// The message.
     pub message: String,
-    /// What to try instead.
+    /// A suggestion for the next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// The path it is about, as it was asked for.
@@ -509,9 +510,9 @@ pub struct ErrorBody {
 /// ```
 #[derive(Debug, Clone)]
 pub struct CallResult {
-    /// Whether the tool did what it was asked.
+    /// `true` if the tool succeeded.
     pub ok: bool,
-    /// The tool's advertised name (or what was asked for, if there is none).
+    /// The tool's advertised name (or the requested name, if it is unknown).
     pub tool: String,
     /// For the model: the result, or the failure in words.
     pub content: String,
@@ -523,15 +524,15 @@ pub struct CallResult {
     pub code: Option<FailureCode>,
     /// Where it ran; `none` if it did not get that far.
     pub runner: &'static str,
-    /// What was decided and why.
+    /// The decision and its reasons.
     pub decision: DecisionRecord,
-    /// What confined the work, if a process did it.
+    /// The confinement of the work, if a process did it.
     pub enforcement: Option<Value>,
     /// The files that the call left behind or took away.
     pub artifacts: Vec<Artifact>,
-    /// What of the result is not shown, if it was too long.
+    /// The part of the result that is not shown, if it was too long.
     pub cut: Option<Truncation>,
-    /// What policies did to it.
+    /// The events of policies.
     pub events: Vec<PolicyEvent>,
     /// From the call to the result.
     pub duration: Duration,

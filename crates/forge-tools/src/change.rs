@@ -1,5 +1,5 @@
-//! What a call would change in a file, and what it did change: the one is shown to a person before
-//! it happens, the other is kept in the record.
+//! The change that a call would make to a file, and the change that it made: a person is shown the
+//! first, the record has the second.
 
 use file_sandbox::ContentHash;
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub struct FileChange {
     seen: Vec<(String, ReviewedState)>,
 }
 
-/// A file as it was when somebody was shown what would become of it.
+/// The state of a file when a person was shown its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReviewedState {
     /// There was none.
@@ -35,7 +35,7 @@ pub(crate) enum ReviewedState {
 }
 
 impl FileChange {
-    /// The file at `path`, before (none: there is no such file) and after.
+    /// The change of the file at `path`, from `before` (`None` if it does not exist) to `after`.
     pub fn new(path: impl Into<String>, before: Option<String>, after: impl Into<String>) -> Self {
         let (path, after) = (path.into(), after.into());
         let from = match &before {
@@ -56,7 +56,7 @@ impl FileChange {
         }
     }
 
-    /// The file at `path`, with a unified diff that somebody else has made.
+    /// The change of the file at `path`, with a unified diff made elsewhere.
     pub fn of_diff(path: impl Into<String>, hunks: impl AsRef<str>) -> Self {
         let path = path.into();
         let diff = format!("--- {path}\n+++ {path}\n{}", hunks.as_ref());
@@ -69,7 +69,7 @@ impl FileChange {
         }
     }
 
-    /// The file at `path`, which a call takes away: its text, or in a few rows what it is.
+    /// The removal of the file at `path`: its text, or a summary in a few rows.
     pub(crate) fn removed(path: impl Into<String>, text: Option<&str>, rows: &str) -> Self {
         let path = path.into();
         let hunks = match text {
@@ -86,7 +86,7 @@ impl FileChange {
         }
     }
 
-    /// What is at `from` and comes to `to`, or what at `from` a command runs.
+    /// A file at `from` that moves to `to`, or that a command runs.
     pub(crate) fn used(from: &str, to: &str, rows: &str) -> Self {
         FileChange {
             path: from.to_owned(),
@@ -97,7 +97,8 @@ impl FileChange {
         }
     }
 
-    /// The file at `path`, of which no diff can be shown whole: it is no text, or too long.
+    /// A change of the file at `path` that cannot be shown whole: its content is binary or too
+    /// long.
     pub fn unseen(path: impl Into<String>) -> Self {
         let path = path.into();
         let diff = format!("--- {path}\n+++ {path}\n(no diff of this file can be shown)\n");
@@ -110,13 +111,13 @@ impl FileChange {
         }
     }
 
-    /// The same, of files that looked so.
+    /// Adds the state of a file that the change is based on.
     pub(crate) fn of(mut self, path: &str, seen: ReviewedState) -> Self {
         self.seen.push((path.to_owned(), seen));
         self
     }
 
-    /// Whether it reads the same, whatever else the files are by now.
+    /// `true` if both read alike, even if the files differ by now.
     pub(crate) fn reads_as(&self, other: &FileChange) -> bool {
         let FileChange {
             path,
@@ -143,7 +144,7 @@ impl FileChange {
         self.whole
     }
 
-    /// The same with a placeholder for each secret.
+    /// Replaces each secret by its placeholder.
     pub(crate) fn redacted(mut self, redactor: &crate::Redactor) -> Self {
         redactor.redact_in_place(&mut self.path);
         redactor.redact_in_place(&mut self.diff);
@@ -155,14 +156,14 @@ impl FileChange {
         &self.path
     }
 
-    /// A unified diff with three lines around each change. Nothing is escaped here: whoever shows
-    /// it does that.
+    /// The change as a unified diff with three lines around each hunk. The text is not escaped: the
+    /// caller escapes it for display.
     pub fn diff(&self) -> &str {
         &self.diff
     }
 }
 
-/// What became of a file.
+/// The effect of a call on a file.
 ///
 /// ```
 /// assert_eq!(serde_json::json!(forge_tools::Effect::Created), "created");
@@ -189,7 +190,7 @@ pub enum Effect {
 pub struct Artifact {
     /// Its sandbox path.
     pub path: String,
-    /// What became of it.
+    /// The effect on it.
     pub effect: Effect,
     /// Its size afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]

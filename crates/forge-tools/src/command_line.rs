@@ -8,12 +8,13 @@
 //! (`$x`, `` `x` ``, an unquoted `*` or `~`, a redirection to a file, `&`) makes it
 //! *opaque*: no rule may approve it in advance.
 //!
-//! What the words of a command start by themselves (`env`, `sh -c`, `find -exec`) is found apart
-//! from that, for rules that forbid.
+//! Commands that the words of a command start by themselves (`env`, `sh -c`, `find -exec`) are
+//! found separately, for rules that forbid.
 //!
-//! Where shells differ (`{a,b}`, `12>x`, `$'x'`), the reading that hides more holds, and what could
-//! start a command that is not seen is said to ([`CommandLine::has_hidden_commands`]): lists of programs
-//! refuse it, and where a rule blocks something it is asked about whatever the approval mode.
+//! Where shells differ (`{a,b}`, `12>x`, `$'x'`), the parser takes the reading that hides more. A
+//! line that could start an unseen command says so ([`CommandLine::has_hidden_commands`]): lists of
+//! programs refuse it, and where a rule blocks any command it is asked about in every approval
+//! mode.
 
 mod parser;
 mod started;
@@ -112,7 +113,7 @@ impl CommandLine {
     ///
     /// # Errors
     ///
-    /// What is wrong and at which character.
+    /// Returns the mistake and the position of its character.
     pub fn parse(text: &str) -> Result<Self, LineError> {
         let mut started = NestedCommands::default();
         let mut line = CommandLine::parse_within(text, &mut started)?;
@@ -125,7 +126,7 @@ impl CommandLine {
         Ok(line)
     }
 
-    /// The same for a text in a line; what both start goes to one place.
+    /// Parses a text inside a line; the commands that both start are collected together.
     fn parse_within(text: &str, started: &mut NestedCommands) -> Result<Self, LineError> {
         if text.len() > MAX_LINE_BYTES {
             return Err(LineError::at(0, LineFault::TooLong));
@@ -153,9 +154,9 @@ impl CommandLine {
         &self.segments
     }
 
-    /// What the programs of the line start besides, as far as their words show it: `rm x` for
-    /// `env A=1 rm x`, `sh -c 'rm x'` and `/bin/rm x`. Doubts are read in every way they could be
-    /// meant, so this is for what forbids, never for what allows.
+    /// Returns the commands that the programs of the line start in turn, as far as their words show
+    /// it: `rm x` for `env A=1 rm x`, `sh -c 'rm x'` and `/bin/rm x`. Ambiguous words are read in
+    /// every possible way, so this is for rules that forbid, never for rules that allow.
     ///
     /// ```
     /// let line = forge_tools::CommandLine::parse("find . -exec rm {} +").unwrap();
@@ -178,7 +179,7 @@ impl CommandLine {
         {
             return Some("commands before it set variables, which can change what it does");
         }
-        // A plain command is executed as the words we see, whatever they contain.
+        // A plain command is executed as the words we see, with any content.
         if self.needs_shell {
             self.approval_reason
         } else {
@@ -193,8 +194,8 @@ impl CommandLine {
         self.unparsed || self.needs_shell && self.has_hidden_commands
     }
 
-    /// The words that may name a file which is run: a program by its path, and whatever is handed
-    /// to a program that runs files.
+    /// The words that may name a file which is run: a program by its path, and every argument of a
+    /// program that runs files.
     #[cfg(feature = "process")]
     pub(crate) fn scripts(&self) -> impl Iterator<Item = &str> {
         self.segments
@@ -264,7 +265,7 @@ impl LineError {
         LineError { position, fault }
     }
 
-    /// There is no command; nothing is wrong otherwise.
+    /// `true` if the line is merely empty.
     fn is_empty_line(self) -> bool {
         self.fault == LineFault::Empty
     }

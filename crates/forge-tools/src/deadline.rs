@@ -1,7 +1,7 @@
 //! Time limits that need no timer of the runtime: a program may run its calls on a runtime without
-//! one, and a call must end all the same.
+//! one, and a call must end nevertheless.
 //!
-//! One thread for the whole process, started by the first limit, wakes whoever is due.
+//! One thread for the whole process, started by the first limit, wakes every task that is due.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -50,8 +50,8 @@ impl Deadline {
         });
         let waker = context.waker().clone();
         waiting.by_time.insert((self.due, id), waker);
-        // It looks again when it wakes. Mostly that is soon enough: limits are alike, so who comes
-        // later is due later, and waking another thread costs as much as a call.
+        // The thread looks again when it wakes. Mostly that is soon enough: limits are alike, so a
+        // later task is due later, and waking another thread costs as much as a call.
         let too_late = waiting.wakes.is_none_or(|wakes| self.due < wakes);
         if too_late {
             waiting.wakes = Some(self.due);

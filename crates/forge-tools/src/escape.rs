@@ -1,10 +1,10 @@
-//! Texts of models, files and other programs on their way to a person: whatever could repaint a
-//! terminal or is not seen at all is shown as an escape. One table for every surface.
+//! Texts of models, files and other programs on their way to a person: every character that is
+//! invisible or could repaint a terminal is shown as an escape. One table for every surface.
 
-/// What is not seen, or looks like something else. Unicode 16.0: the general categories Cf, Zl, Zp
-/// and, of Zs, all but the space itself (`extracted/DerivedGeneralCategory.txt`), the property
-/// Default_Ignorable_Code_Point (`DerivedCoreProperties.txt`), and the braille pattern that is
-/// blank. In order.
+/// Characters that are invisible or look like another one. Unicode 16.0: the general categories Cf,
+/// Zl, Zp and, of Zs, all but the space itself (`extracted/DerivedGeneralCategory.txt`), the
+/// property Default_Ignorable_Code_Point (`DerivedCoreProperties.txt`), and the braille pattern
+/// that is blank. In order.
 static HIDDEN: &[(char, char)] = &[
     ('\u{a0}', '\u{a0}'),
     ('\u{ad}', '\u{ad}'),
@@ -42,10 +42,11 @@ fn is_hidden(c: char) -> bool {
     after > 0 && c <= HIDDEN[after - 1].1
 }
 
-/// `text` in one line, with every character that could repaint a terminal or that is not seen made
-/// visible: control characters, bidirectional overrides, zero-width ones, fillers, tags, and spaces
-/// that are not the space. Newlines and tabs become `\n` and `\t`. What was escaped stays as it is,
-/// so this does not tell a newline from a `\n` that was there; [`escape_exactly`] does.
+/// Escapes `text` into one line, so that every character that is invisible or could repaint a
+/// terminal becomes visible: control characters, bidirectional overrides, zero-width ones, fillers,
+/// tags, and spaces that are not the space. Newlines and tabs become `\n` and `\t`. Existing
+/// escapes stay as they are, so this does not tell a newline from a literal `\n`;
+/// [`escape_exactly`] does.
 ///
 /// ```
 /// assert_eq!(forge_tools::escape_controls("a\u{1b}[2Jb\n\u{ad}"), "a\\x1b[2Jb\\n\\u{ad}");
@@ -54,8 +55,8 @@ pub fn escape_controls(text: &str) -> String {
     escape(text, false, is_hidden)
 }
 
-/// The same for what somebody agrees to: two texts never read alike, since a backslash that is in
-/// the text is shown as two.
+/// Escapes `text` for an agreement: two texts never read alike, since a backslash of the text is
+/// shown as two.
 ///
 /// ```
 /// assert_eq!(forge_tools::escape_exactly("a\n"), "a\\n");
@@ -65,8 +66,8 @@ pub fn escape_exactly(text: &str) -> String {
     escape(text, true, is_hidden)
 }
 
-/// A line of a file for a model, which may write it back: what ordinary text holds (the selector
-/// behind an emoji, a space that does not break) stays.
+/// Escapes a line of a file for a model, which may write it back: characters of ordinary text (the
+/// selector behind an emoji, a space that does not break) stay.
 pub(crate) fn escape_line(text: &str) -> String {
     escape(text, false, |c| match c {
         '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' => false,

@@ -1,4 +1,4 @@
-//! A command that ran, whatever it came to: the same in words and in fields.
+//! A command that has ended, in words and in fields.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::audit::{EventKind, PolicyEvent};
 use crate::printed::CapturedStream;
 
-/// What is known of a command after its end.
+/// The facts about a command after its end.
 pub(crate) struct CommandResult {
     pub(crate) exit: Exit,
     /// The limit that it ran into.
@@ -17,12 +17,12 @@ pub(crate) struct CommandResult {
     pub(crate) stderr: CapturedStream,
     /// The settings by which output was cut.
     pub(crate) cut_by: Vec<&'static str>,
-    /// What the model should know after a failure (F004-34..36); part of standard error.
+    /// Notes for the model after a failure (F004-34..36); part of standard error.
     pub(crate) notes: Vec<String>,
     /// As the command saw them. Where they lie now is a matter of people.
     pub(crate) quarantined: Vec<String>,
     pub(crate) duration: Duration,
-    /// What `read_output` gives more of it for.
+    /// The handle with which `read_output` gives more of it.
     pub(crate) output_id: Option<String>,
     /// Why the next command does not begin where this one ended.
     pub(crate) session: Option<&'static str>,
@@ -132,7 +132,7 @@ impl CommandResult {
     }
 }
 
-/// What is appended next starts a line.
+/// Makes the next appended text start a line.
 fn own_line(text: &mut String) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

@@ -1,4 +1,4 @@
-//! Who decides whether a call may go ahead.
+//! Gates decide if a call may go ahead.
 //!
 //! The rules themselves (configuration, patterns, precedence) are not known here:
 //! a [`Gate`] is asked, and answers with a verdict and its reasons.
@@ -20,7 +20,7 @@ use crate::spec::Risk;
 pub enum Intent {
     /// Reads a file or lists a directory.
     Read(SandboxPath),
-    /// Reads whatever lies below a directory.
+    /// Reads everything below a directory.
     ReadBelow(SandboxPath),
     /// Creates or changes a file.
     Write(SandboxPath),
@@ -89,7 +89,7 @@ pub enum Verdict {
     Allow,
     /// A person has to agree.
     Ask,
-    /// Does not run, whoever agrees.
+    /// Does not run, even if a person agrees.
     Block,
 }
 
@@ -106,10 +106,10 @@ pub struct VerdictReason {
     /// The rule that spoke, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Where that rule stands (`file:line`), for people.
+    /// The place of that rule (`file:line`), for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// What the rule's author wants the model to know.
+    /// The message of the rule's author to the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -135,13 +135,13 @@ impl VerdictReason {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Judgement {
-    /// What is decided.
+    /// The decision.
     pub verdict: Verdict,
     /// Why; the deciding reason first.
     pub reasons: Vec<VerdictReason>,
     /// How many of them speak for the verdict: the first ones.
     deciding: usize,
-    /// An *ask* that only a person may answer: no stored preference stands in.
+    /// An *ask* that only a person may answer: a stored preference does not count.
     pub only_a_person: bool,
     /// Where the call would run and why, if the gate knows.
     pub runner: Option<String>,
@@ -162,12 +162,12 @@ impl Judgement {
         }
     }
 
-    /// The reasons that speak for the verdict; what was allowed besides is none.
+    /// The reasons that speak for the verdict, without those of other parts that were allowed.
     pub fn deciding(&self) -> &[VerdictReason] {
         &self.reasons[..self.deciding.min(self.reasons.len())]
     }
 
-    /// The same with another verdict, for this reason before all others.
+    /// Replaces the verdict, and puts this reason before all others.
     #[must_use]
     pub fn because(mut self, verdict: Verdict, reason: VerdictReason) -> Judgement {
         self.deciding = match verdict == self.verdict {
@@ -179,7 +179,7 @@ impl Judgement {
         self
     }
 
-    /// The same, and for these reasons a person has to agree as well; they come first.
+    /// Requires a person's agreement for these reasons as well; they come first.
     pub(crate) fn with_confirmation(mut self, doubts: Vec<VerdictReason>) -> Judgement {
         for doubt in doubts.into_iter().rev() {
             let verdict = self.verdict.max(Verdict::Ask);
@@ -210,7 +210,7 @@ impl Judgement {
     }
 }
 
-/// What a gate is asked about.
+/// The question to a gate.
 ///
 /// ```
 /// use forge_tools::{Gate, GateRequest, Risk, SafeDefaults, Verdict};
@@ -232,11 +232,11 @@ pub struct GateRequest<'a> {
     pub needs_network: bool,
     /// Whether commands of this worker would run under an OS sandbox.
     pub confined: bool,
-    /// What the call would touch.
+    /// The intents of the call.
     pub intents: &'a [Intent],
 }
 
-/// What holds for the files of one mount.
+/// The verdicts for the files of one mount.
 ///
 /// ```
 /// use forge_tools::{MountVerdicts, Verdict};
@@ -261,7 +261,7 @@ impl MountVerdicts {
     };
 }
 
-/// What decides about calls.
+/// Decides about calls.
 ///
 /// ```
 /// use forge_tools::{Gate, Judgement, VerdictReason, GateRequest, Verdict};
@@ -282,16 +282,16 @@ pub trait Gate: Send + Sync + 'static {
     /// Decides about one call.
     fn judge(&self, request: &GateRequest<'_>) -> Judgement;
 
-    /// What holds for whatever lies in the mount at `target`, whoever touches it and by whatever
-    /// way. A call that reads there without saying so is refused where this is not *allow*.
+    /// Returns the verdicts for all files in the mount at `target`, for every tool and every path
+    /// that leads there. A call that reads there without saying so is refused where this is not
+    /// *allow*.
     fn mount(&self, _target: &SandboxPath) -> MountVerdicts {
         MountVerdicts::FREE
     }
 }
 
-/// The gate of a toolbox that was given none: reading and writing in the workspace
-/// go ahead, the rest is asked (C21), and commands without an OS sandbox are asked
-/// of a person only.
+/// The default gate of a toolbox: reading and writing in the workspace go ahead, everything else is
+/// asked (C21), and commands without an OS sandbox are asked of a person only.
 ///
 /// ```
 /// use forge_tools::{Gate, SafeDefaults};

@@ -1,4 +1,4 @@
-//! What a tool may touch, handed over by the executor and by nobody else.
+//! The files and commands that a tool may touch, handed over by the executor alone.
 //!
 //! Tools are constructed with nothing. [`ReadOnlyContext`] (look, do not touch) and [`ToolContext`]
 //! (touch) have no public constructor, so a tool that reaches for a file or a
@@ -23,7 +23,7 @@ use crate::tree::TreeDigest;
 /// A file above this is not compared: its difference could not be shown.
 const MAX_PREVIEW_CHARS: u64 = 1024 * 1024;
 
-/// Most files of one command that are shown as what it runs.
+/// Most files of one command that are shown as its scripts.
 #[cfg(feature = "process")]
 const MAX_SCRIPTS: usize = 64;
 
@@ -33,7 +33,7 @@ const MAX_PATHS: usize = 64;
 /// A file above this is not hashed to be shown: the person waits for it.
 const MAX_HASHED_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Somebody agreed to something else than this would be by now.
+/// The person agreed to another change than this would be by now.
 pub(crate) fn changed_since_shown(path: &SandboxPath) -> CallFailure {
     let shown = crate::escape_controls(path.asked());
     let mut failure = CallFailure::new(
@@ -55,9 +55,9 @@ fn there_already(path: &SandboxPath) -> CallFailure {
     failure
 }
 
-/// What [`Tool::intents`](crate::Tool::intents) may look at.
+/// The read-only view for [`Tool::intents`](crate::Tool::intents).
 ///
-/// See the example of [`Tool`](crate::Tool), whose `decide` takes one:
+/// See the example of [`Tool`](crate::Tool), whose `intents` takes one:
 ///
 /// ```
 /// fn exists(view: &forge_tools::ReadOnlyContext<'_>, path: &str) -> bool {
@@ -75,13 +75,13 @@ impl ReadOnlyContext<'_> {
     ///
     /// # Errors
     ///
-    /// The worker holds no files, or the text is no path.
+    /// The worker holds no files, or the text is not a path.
     pub fn path(&self, text: &str) -> Result<SandboxPath, CallFailure> {
         self.hands.path(text)
     }
 
-    /// What an edit would make of a file, for [`Tool::preview`](crate::Tool::preview). None: the
-    /// edit would fail. Blocks.
+    /// Returns the change that an edit would make to a file, for
+    /// [`Tool::preview`](crate::Tool::preview). `None` if the edit would fail. Blocks.
     pub fn edit(
         &self,
         path: &str,
@@ -90,7 +90,7 @@ impl ReadOnlyContext<'_> {
     ) -> Option<FileChange> {
         let files = self.hands.files().ok()?;
         let path = self.hands.path(path).ok()?;
-        // Before the look: what changes in between is then not what was seen.
+        // Hashed before the content is read: a change in between is then detected.
         let seen = ReviewedState::Bytes(files.hash(&path).ok()?);
         let edited = files
             .edit(&path, replacements, options.preview(true))
@@ -103,9 +103,9 @@ impl ReadOnlyContext<'_> {
         Some(change.of(path.as_str(), seen))
     }
 
-    /// What a write of `after` would make of the file at `path`, for
-    /// [`Tool::preview`](crate::Tool::preview). None: there is no such change. What is
-    /// there now may be no text, or too long; then nobody who would be shown it may agree. Blocks.
+    /// Returns the change that writing `after` would make to the file at `path`, for
+    /// [`Tool::preview`](crate::Tool::preview). `None` if nothing would change. If the present
+    /// content is binary or too long, an approver that shows questions cannot agree. Blocks.
     pub fn change(
         &self,
         path: &str,
@@ -125,15 +125,15 @@ impl ReadOnlyContext<'_> {
         Some(FileChange::new(path.as_str(), before, after).of(path.as_str(), seen))
     }
 
-    /// What an addition of `content` would make of the file at `path`: with the line ends that it
-    /// would have there. None: it would fail. Blocks.
+    /// Returns the change that appending `content` would make to the file at `path`, with the line
+    /// ends that it would have there. `None` if it would fail. Blocks.
     pub(crate) fn addition(&self, path: &str, content: &str) -> Option<FileChange> {
         let files = self.hands.files().ok()?;
         let place = self.hands.path(path).ok()?;
         let preview = AppendOptions::new().preview(true);
         let appended = files.append_text(&place, content, preview).ok()?;
         let change = self.change(path, |before| Some(format!("{before}{}", appended.added)))?;
-        // Of the same file: else its line ends may be others than those that were looked at.
+        // Of the unchanged file: otherwise its line ends may differ from those that were read.
         let again = match change.seen() {
             [(_, ReviewedState::Bytes(hash))] => AppendOptions::new().preview(true).if_match(*hash),
             _ => AppendOptions::new().preview(true).create_new(true),
@@ -145,8 +145,8 @@ impl ReadOnlyContext<'_> {
         }
     }
 
-    /// What becomes of the file at `to` when that at `from` comes in its place; none where no file
-    /// is replaced. Of what is no text, or too long to be compared, sizes and hashes. Blocks.
+    /// Returns the change of the file at `to` when the file at `from` replaces it; `None` if no
+    /// file is replaced. Binary or overlong content is shown by size and hash. Blocks.
     pub(crate) fn replacement(&self, from: &SandboxPath, to: &SandboxPath) -> Option<FileChange> {
         let files = self.hands.files().ok()?;
         let is_file = |path| {
@@ -184,8 +184,8 @@ impl ReadOnlyContext<'_> {
         )
     }
 
-    /// What goes when the file or directory at `path` is deleted: the text of a file, or how many
-    /// files and bytes there are, and the first names. None: nothing is there. Blocks.
+    /// Returns the loss when the file or directory at `path` is deleted: the text of a file, or the
+    /// number of files and bytes, and the first names. `None` if nothing is at `path`. Blocks.
     pub(crate) fn removal(&self, path: &SandboxPath) -> Option<FileChange> {
         let files = self.hands.files().ok()?;
         let stat = files.stat(path).ok()?;
@@ -209,10 +209,11 @@ impl ReadOnlyContext<'_> {
         }
     }
 
-    /// What is moved or copied where nothing is replaced; none where nothing is. Blocks.
+    /// Returns the moved or copied content where nothing is replaced; `None` where nothing exists.
+    /// Blocks.
     pub(crate) fn relocation(&self, from: &SandboxPath, to: &SandboxPath) -> Option<FileChange> {
         let stat = self.hands.files().ok()?.stat(from).ok()?;
-        // A link is moved as it is, and what is copied is read as it is.
+        // A link is moved as a link, and copied as its target.
         if stat.is_link && stat.kind == EntryKind::Directory {
             return None;
         }
@@ -225,8 +226,8 @@ impl ReadOnlyContext<'_> {
         })
     }
 
-    /// The files that a command runs by name: the programs that lie in a mount, and what is handed
-    /// to a program that runs it. Blocks.
+    /// Returns the files that a command runs by name: the programs in a mount, and the arguments of
+    /// programs that run their arguments. Blocks.
     #[cfg(feature = "process")]
     pub(crate) fn scripts(&self, line: &crate::CommandLine) -> Vec<FileChange> {
         let Ok(files) = self.hands.files() else {
@@ -274,7 +275,7 @@ impl ReadOnlyContext<'_> {
         })
     }
 
-    /// A file or directory in a few rows, and by what it is known again.
+    /// Summarises a file or directory in a few rows, with the state to recognise it by.
     fn summary(&self, path: &SandboxPath) -> Option<(String, ReviewedState)> {
         let files = self.hands.files().ok()?;
         let stat = files.stat(path).ok()?;
@@ -295,7 +296,7 @@ impl ReadOnlyContext<'_> {
         Some((text.content, hash))
     }
 
-    /// Checks the size of what a call would write to `path`.
+    /// Checks the size of a write to `path`.
     ///
     /// # Errors
     ///
@@ -329,8 +330,8 @@ impl ReadOnlyContext<'_> {
         }
     }
 
-    /// Whether something is at `path`, for [`Tool::check`](crate::Tool::check): nobody is asked
-    /// about what is not there. Where that may not be told, it is asked. Blocks.
+    /// Checks that `path` exists, for [`Tool::check`](crate::Tool::check): a question about a
+    /// missing file is never asked. Where existence is secret, it is asked. Blocks.
     pub(crate) fn check_there(&self, path: &SandboxPath) -> Result<(), CallFailure> {
         match self.hands.files()?.stat(path) {
             Ok(_) => Ok(()),
@@ -339,22 +340,22 @@ impl ReadOnlyContext<'_> {
         }
     }
 
-    /// Fails if what is at `path` may not go: a root, or a directory with a protected name in it.
-    /// Blocks.
+    /// Fails if the file at `path` may not be removed: a root, or a directory with a protected name
+    /// in it. Blocks.
     pub(crate) fn check_removal(
         &self,
         path: &SandboxPath,
         recursive: bool,
     ) -> Result<(), CallFailure> {
         let files = self.hands.files()?;
-        // Who may not read there is not told what is there.
+        // A worker that may not read there does not learn the names either.
         match files.stat(path) {
             Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
             Ok(_) | Err(_) => Ok(files.check_removal(path, recursive)?),
         }
     }
 
-    /// Fails as the write would for what is there now. Blocks.
+    /// Fails as the write would on the present file. Blocks.
     pub(crate) fn check_written(
         &self,
         path: &SandboxPath,
@@ -367,7 +368,7 @@ impl ReadOnlyContext<'_> {
         }
     }
 
-    /// Fails as the edit would for what is there now: the text is not there, or not once. Blocks.
+    /// Fails as the edit would on the present file: the text is missing, or not unique. Blocks.
     pub(crate) fn check_edit(
         &self,
         path: &SandboxPath,
@@ -380,13 +381,13 @@ impl ReadOnlyContext<'_> {
             .edit(path, replacements, options.preview(true))
         {
             Ok(_) => Ok(()),
-            // Who may not read there is not told what is there.
+            // A worker that may not read there does not learn the names either.
             Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Fails as the addition would for what is there now: it is no text. Blocks.
+    /// Fails as the addition would on the present file: its content is binary. Blocks.
     pub(crate) fn check_addition(
         &self,
         path: &SandboxPath,
@@ -408,7 +409,7 @@ impl ReadOnlyContext<'_> {
         }
     }
 
-    /// How large the file at `path` is; none where there is no file, or it cannot be looked at.
+    /// Returns the size of the file at `path`; `None` if it is missing or cannot be read.
     pub(crate) fn file_size(&self, path: &SandboxPath) -> Option<u64> {
         let stat = self.hands.files.as_ref()?.stat(path).ok()?;
         (stat.kind == EntryKind::File).then_some(stat.size)
@@ -452,16 +453,17 @@ pub(crate) const MAX_TOTAL: &str = "quota.max_bytes";
 #[cfg(feature = "node")]
 pub(crate) const MAX_FILES: &str = "quota.max_files";
 
-/// What [`Tool::run`](crate::Tool::run) works with.
+/// The context of [`Tool::run`](crate::Tool::run).
 ///
-/// There is no way to make one outside this crate:
+/// Only this crate can make one:
 ///
 /// ```compile_fail
 /// let hands = forge_tools::ToolContext { files: None };
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ToolContext {
-    /// What the worker may read without being asked about it, and for one call what was judged.
+    /// The files that the worker may read without approval, and for one call those that were
+    /// judged.
     pub(crate) files: Option<FileSandbox>,
     /// All of it, to see whether a file is still the one that a person was shown.
     whole: Option<FileSandbox>,
@@ -475,26 +477,26 @@ pub struct ToolContext {
     pub(crate) session: Option<std::sync::Arc<crate::session::ShellState>>,
     /// Whether the worker has a tool to read them with.
     pub(crate) reads_outputs: bool,
-    /// Takes secrets out of what a tool cuts by itself.
+    /// Replaces secrets in the text that a tool truncates by itself.
     pub(crate) redactor: std::sync::Arc<crate::redact::Redactor>,
-    /// Keeps others from changing the same paths, as long as any copy of this is at work.
+    /// Excludes other calls from these paths, as long as any copy of this is at work.
     pub(crate) writing: Option<std::sync::Arc<crate::writing::PathLockGuard>>,
-    /// Set when nobody waits for the call any more.
+    /// Set when the caller no longer waits for the call.
     pub(crate) cancel: file_sandbox::CancellationToken,
     pub(crate) progress: Option<crate::progress::Progress>,
-    /// Files as they were when a person was shown what would become of them.
+    /// The state of files when a person was shown their changes.
     pub(crate) seen: Vec<(String, ReviewedState)>,
     /// The paths of this call, as they were understood when it was judged.
     paths: Arc<Mutex<Vec<(String, SandboxPath)>>>,
 }
 
 impl ToolContext {
-    /// The same for one call.
+    /// Makes the context of one call.
     pub(crate) fn for_call(&self) -> Self {
         self.for_call_until(file_sandbox::CancellationToken::new())
     }
 
-    /// The same for one call, whose work ends when `cancel` says so, that on files too.
+    /// Makes the context of one call whose work, on files too, ends when `cancel` is set.
     pub(crate) fn for_call_until(&self, cancel: file_sandbox::CancellationToken) -> Self {
         let files = self.files.as_ref();
         ToolContext {
@@ -512,7 +514,7 @@ impl ToolContext {
         self.whole = reach.whole().cloned();
     }
 
-    /// The same for what a person is shown, who may see everything.
+    /// Makes the context for previews to a person, with all files.
     pub(crate) fn for_person(&self, reach: &MountAccess) -> Self {
         ToolContext {
             files: reach.whole().cloned(),
@@ -543,15 +545,14 @@ impl ToolContext {
         }
     }
 
-    /// The paths of this call so far, and what they were understood to mean.
+    /// The paths of this call so far, with their resolved meanings.
     #[cfg(feature = "node")]
     pub(crate) fn understood(&self) -> Vec<(String, SandboxPath)> {
         let paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         paths.clone()
     }
 
-    /// The same call elsewhere: its paths mean what they were understood to mean where it was
-    /// judged.
+    /// Continues this call elsewhere: its paths keep the meanings that were judged.
     #[cfg(feature = "node")]
     pub(crate) fn with_paths(self, understood: Vec<(String, SandboxPath)>) -> Self {
         *self.paths.lock().unwrap_or_else(PoisonError::into_inner) = understood;
@@ -572,7 +573,7 @@ impl ToolContext {
         })
     }
 
-    /// The file at `path` as it was when a person agreed; none where nobody was shown it.
+    /// The state of the file at `path` when a person agreed; `None` if no person was shown it.
     pub(crate) fn seen(&self, path: &SandboxPath) -> Option<ReviewedState> {
         let found = self.seen.iter().find(|(seen, _)| seen == path.as_str());
         found.map(|(_, seen)| *seen)
@@ -614,12 +615,12 @@ impl ToolContext {
         Ok(())
     }
 
-    /// Parses a path of the call, as [`ReadOnlyContext::path`] does. What it means is found out once a call:
-    /// what was judged is what is done, whatever becomes of the files meanwhile.
+    /// Parses a path of the call, as [`ReadOnlyContext::path`] does. Each path is resolved once a
+    /// call: the judged file is the one that is used, even if the files change meanwhile.
     ///
     /// # Errors
     ///
-    /// The worker holds no files, or the text is no path.
+    /// The worker holds no files, or the text is not a path.
     pub fn path(&self, text: &str) -> Result<SandboxPath, CallFailure> {
         let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, path)) = paths.iter().find(|(known, _)| known == text) {
@@ -635,7 +636,7 @@ impl ToolContext {
     fn meaning(&self, text: &str) -> Result<SandboxPath, CallFailure> {
         let files = self.files()?;
         let path = files.path(text)?;
-        // What is written wins. Only where it leads nowhere, a path that a command printed is
+        // The literal path wins. Only where it does not exist, a path that a command printed is
         // tried: the host's name of a file in a mount, or a name below the working directory.
         if !text.starts_with('/') || matches!(files.exists(&path), Ok(true)) {
             return Ok(path);
@@ -666,12 +667,12 @@ impl ToolContext {
         })
     }
 
-    /// Where the tool says how far it is, if anybody listens.
+    /// The progress counter of the tool, if a client listens.
     pub fn progress(&self) -> Option<&crate::progress::Progress> {
         self.progress.as_ref()
     }
 
-    /// On whose behalf the call is made.
+    /// The worker on whose behalf the call is made.
     pub fn caller(&self) -> &crate::call::Caller {
         &self.caller
     }

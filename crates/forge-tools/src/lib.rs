@@ -1,20 +1,19 @@
-//! What a model may call: tools, and the one executor that runs them.
+//! Tools that a model may call, and the one executor that runs them.
 //!
-//! A [`Toolbox`] holds what a worker was given (a
-//! [`FileSandbox`](file_sandbox::FileSandbox), a way to run confined commands)
-//! and is the only thing that can hand those to a [`Tool`]. Every call walks the
-//! same road: find the tool, check the arguments against its schema, ask whether
-//! the worker is *able* to do it, whether a rule blocks it, whether a person has
-//! to agree, and only then run it; the result is capped and recorded.
+//! A [`Toolbox`] holds the worker's resources (a [`FileSandbox`](file_sandbox::FileSandbox), a way
+//! to run confined commands) and is the only thing that can hand them to a [`Tool`]. Every call
+//! takes one road: find the tool, check the arguments against its schema, ask if the worker is
+//! *able* to do it, if a rule blocks it, if a person has to agree, and only then run it; the result
+//! is capped and recorded.
 //!
 //! # Words
 //!
-//! * **tool**: a [`Spec`] that describes it to a model, a `decide` that says what a
-//!   call would touch, a `run` that does it.
+//! * **tool**: a [`Spec`] that describes it to a model, an `intents` that names the files and
+//!   commands of a call, a `run` that does it.
 //! * **intent**: one thing a call would touch ([`Intent`]).
-//! * **gate**: what decides about intents ([`Gate`]): allow, ask, or block.
-//! * **approver**: who answers an *ask* ([`Approver`]).
-//! * **record**: what is kept of every decision ([`CallRecord`], [`Recorder`]).
+//! * **gate**: decides about intents ([`Gate`]): allow, ask, or block.
+//! * **approver**: answers an *ask* ([`Approver`]).
+//! * **record**: the audit entry of a decision ([`CallRecord`], [`Recorder`]).
 //!
 //! # One call that is allowed, one that is not
 //!

@@ -1,5 +1,5 @@
-//! A call under way, known to two: whoever waits for it, and the thread that looks at files for it.
-//! Whichever of them closes it first writes its record, and there is only one.
+//! A pending call, shared by its caller and the thread that looks at files for it. The one that
+//! closes it first writes its record, and only one record is written.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::toolbox::ToolboxInner;
 
 pub(crate) struct PendingCall {
     call: Arc<Mutex<CallRecordBuilder>>,
-    /// Whoever waits closes it when the waiting ends, however it ends.
+    /// The waiting caller closes it when the waiting ends, for any reason.
     waits: bool,
 }
 
@@ -34,7 +34,7 @@ impl PendingCall {
         self.call.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What somebody said who was asked.
+    /// Records the answer of the approver.
     pub(crate) fn record_answer(&self, answer: &'static str, by: String) {
         let decision = &mut self.lock().trail.decision;
         decision.answer = Some(answer);
@@ -52,7 +52,7 @@ impl PendingCall {
         };
     }
 
-    /// Nothing came of it yet, and it is begun anew later: there is nothing to record.
+    /// Drops the call without a record: it starts anew later.
     pub(crate) fn discard(mut self) {
         self.waits = false;
     }

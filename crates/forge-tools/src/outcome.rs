@@ -1,5 +1,5 @@
-//! How a call ends: its result cut to size, its record kept, and the words for the model when
-//! somebody or something said no.
+//! The end of a call: its result truncated, its record written, and the words for the model after a
+//! refusal.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,10 +18,10 @@ use crate::redact::UnknownPlaceholder;
 use crate::spec::Spec;
 use crate::toolbox::ToolboxInner;
 
-/// The tool that reads what was kept.
+/// The tool that reads truncated results.
 pub(crate) const READ_OUTPUT: &str = "read_output";
 
-/// What is known of a call so far; kept even if it fails half-way.
+/// The facts about a call so far; recorded even if it fails half-way.
 pub(crate) struct CallDetails {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
@@ -35,13 +35,13 @@ pub(crate) struct CallRecordBuilder {
     pub(crate) trail: CallDetails,
     at_ms: u64,
     started: Instant,
-    /// What the recorder called the decision, once it has been told.
+    /// The number of the decision in the recorder, once recorded.
     recorded: Option<u64>,
     /// It may be done.
     is_decided: bool,
-    /// It could not be told, so nothing was done and there is nothing to withhold.
+    /// The decision could not be recorded, so nothing was done and nothing has to be withheld.
     not_made: bool,
-    /// No secret stands in the trail any more.
+    /// All secrets of the details are replaced.
     clean: bool,
     closed: bool,
 }
@@ -70,10 +70,11 @@ impl CallRecordBuilder {
         }
     }
 
-    /// Kept before anything is done: a kill in the middle does not hide what was allowed.
+    /// Records the decision before anything is done: a kill in the middle does not hide an allowed
+    /// call.
     pub(crate) fn decided(&mut self) -> Result<(), CallFailure> {
         if self.closed {
-            // Nobody waits for it any more, and its record says so.
+            // The caller has gone, and the record says so.
             return Err(cancelled());
         }
         self.inner.redact_trail(&mut self.trail);
@@ -151,7 +152,7 @@ impl CallRecordBuilder {
     }
 }
 
-/// An outcome, and what of it is not shown.
+/// An outcome, and its truncation.
 type CutOutcome = (Result<Reply, CallFailure>, Option<Truncation>);
 
 impl ToolboxInner {
@@ -205,7 +206,7 @@ impl ToolboxInner {
         specs.any(|spec| spec.name == name && !spec.annotations.read_only)
     }
 
-    /// The same for what is kept of the call.
+    /// Replaces secrets in the recorded details of the call.
     fn redact_trail(&self, trail: &mut CallDetails) {
         let redactor = &self.redactor;
         redactor.redact_in_place(&mut trail.tool);
@@ -227,7 +228,7 @@ impl ToolboxInner {
         }
     }
 
-    /// Cuts what is too long, and keeps the whole where the worker can read it.
+    /// Truncates a result that is too long, and stores the whole where the worker can read it.
     fn cut(&self, mut outcome: Result<Reply, CallFailure>) -> CutOutcome {
         let outputs = &self.hands.outputs;
         let readable = self.offers(READ_OUTPUT);
@@ -302,8 +303,8 @@ fn finish(
     }
 }
 
-/// A call that could not be recorded is reported as failed, whatever it did: the
-/// log is the proof, and work without proof must not look like work with it.
+/// Reports a call that could not be recorded as failed, even if it succeeded: the log is the proof,
+/// and work without proof must not look like work with it.
 fn unrecorded(result: CallResult, may_have_changed: bool) -> CallResult {
     let mut failure = CallFailure::new(
         FailureCode::Internal,
@@ -318,7 +319,7 @@ fn unrecorded(result: CallResult, may_have_changed: bool) -> CallResult {
     withheld
 }
 
-/// Whoever called stopped waiting.
+/// The caller stopped waiting.
 pub(crate) fn cancelled() -> CallFailure {
     CallFailure::new(FailureCode::Cancelled, "The call was cancelled.")
 }
@@ -374,7 +375,7 @@ pub(crate) fn blocked(spec: &Spec, judgement: &Judgement) -> CallFailure {
 }
 
 pub(crate) fn denied(spec: &Spec, by: &str, reason: Option<String>) -> CallFailure {
-    // Who it was is for the record; process and user numbers say nothing to a model.
+    // The full name is for the record; process and user numbers say nothing to a model.
     let by = by.split(" (").next().unwrap_or_default();
     let (tool, by) = (&spec.name, crate::escape_controls(by));
     let message = match reason {
@@ -402,7 +403,7 @@ pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -
     .hint("Repeating the call does not help in this run; go on without it.")
 }
 
-/// Somebody agreed, and each time to what was different by then.
+/// The person agreed several times, each time to a state that had changed by then.
 pub(crate) fn keeps_changing(spec: &Spec, judgement: &Judgement) -> CallFailure {
     let asked = asked_because(judgement);
     CallFailure::new(
@@ -416,7 +417,7 @@ pub(crate) fn keeps_changing(spec: &Spec, judgement: &Judgement) -> CallFailure 
     .hint("Repeat the call once nothing else changes the file.")
 }
 
-/// The question stays open; who gave that answer knows how it is closed.
+/// The question stays open; the approver that gave that answer knows how it is closed.
 pub(crate) fn not_yet(spec: &Spec, judgement: &Judgement, why_not: &str) -> CallFailure {
     let asked = asked_because(judgement);
     CallFailure::new(

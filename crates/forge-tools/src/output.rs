@@ -1,5 +1,5 @@
-//! What a tool's structured result looks like: one table that is the output schema for programs
-//! and the check of what the tool really gives, so that the two cannot drift apart.
+//! The structured result of a tool: one table that is the output schema for programs and the check
+//! of the tool's real results, so that the two cannot drift apart.
 
 use serde_json::{Map, Value, json};
 
@@ -167,7 +167,7 @@ impl OutputSchema {
         json!({"type": "object", "properties": properties, "required": required})
     }
 
-    /// Whether a result is what the table says.
+    /// Checks that a result matches the table.
     ///
     /// # Errors
     ///

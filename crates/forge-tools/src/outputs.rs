@@ -1,10 +1,9 @@
 //! Results that are too long for a model: the beginning and the end are shown, and the whole is
-//! kept for a while behind a handle that nobody can guess.
+//! stored for a while behind a handle that cannot be guessed.
 //!
-//! What is kept lives in this process's memory, never on a disk, and is what the model would have
-//! been shown (secrets already replaced). One store belongs to one toolbox, and to the one that takes
-//! its place when a configuration changes, so a handle of another worker, or of another run, opens
-//! nothing.
+//! Stored results are in this process's memory, never on a disk, with their secrets already
+//! replaced. One store belongs to one toolbox, and to its successor when a configuration changes,
+//! so a handle of another worker, or of another run, opens nothing.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,12 +38,12 @@ const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 pub struct Truncation {
     /// Bytes of the whole text.
     pub total_bytes: usize,
-    /// What `read_output` gives the whole text for; none if it was not kept.
+    /// The handle with which `read_output` gives the whole text; `None` if it was not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_id: Option<String>,
 }
 
-/// What is kept for one toolbox, and for those that follow it.
+/// The stored results of one toolbox and its successors.
 #[derive(Debug)]
 pub(crate) struct OutputStore {
     limit: usize,
@@ -77,8 +76,8 @@ impl OutputStore {
         }
     }
 
-    /// Goes on with what `earlier` keeps: a handle that was given out stays good, and calls that
-    /// still end there keep for both.
+    /// Continues with the results of `earlier`: its handles stay valid, and calls that still end
+    /// there are stored for both.
     #[cfg(feature = "mcp")]
     pub(crate) fn follow(&self, earlier: &OutputStore) {
         let shelf = earlier.shelf();
@@ -94,7 +93,7 @@ impl OutputStore {
         self.limit - NOTE_CHARS
     }
 
-    /// What a handle stands for; none if it is unknown or too old.
+    /// Returns the text of a handle; `None` if it is unknown or too old.
     pub(crate) fn get(&self, id: &str) -> Option<Arc<str>> {
         self.get_at(id, Instant::now())
     }
@@ -132,8 +131,8 @@ impl OutputStore {
         Some(id)
     }
 
-    /// Cuts a result that is too long: its text, and its structure to the same size. The whole
-    /// text is kept if `readable`: the worker has a tool to read it with.
+    /// Truncates a result that is too long: its text, and its structure to an equal size. The whole
+    /// text is stored if `readable`: the worker has a tool to read it with.
     pub(crate) fn cut(
         &self,
         text: &mut String,
@@ -142,7 +141,7 @@ impl OutputStore {
     ) -> Option<Truncation> {
         // Bytes are never fewer than characters.
         let text_fits = text.len() <= self.limit || text.chars().nth(self.limit).is_none();
-        // A tool that cut its result itself has kept more of it than there is here.
+        // A tool that truncated its result itself has stored more of it already.
         let kept = structured
             .as_deref()
             .and_then(|facts| facts["output_id"].as_str())
@@ -201,7 +200,7 @@ fn random_id() -> Option<String> {
 }
 
 /// The beginning and the end of `text`, at most `limit` characters with the note between them.
-/// `kept`: what reads it, and how many characters that has.
+/// `kept` names the handle, and how many characters it reads.
 fn head_and_tail(text: &str, limit: usize, kept: Option<(&str, usize)>) -> String {
     let part = limit.saturating_sub(NOTE_CHARS) / 2;
     let (head, tail) = (head(text, part), tail(text, part));

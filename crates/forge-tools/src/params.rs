@@ -106,14 +106,14 @@ impl Param {
         self
     }
 
-    /// It is text of a file: a placeholder in it stands for the value that it was put for (see
-    /// [`Redactor`](crate::Redactor)).
+    /// Marks the parameter as text of a file: a placeholder in it is replaced by the value behind
+    /// it (see [`Redactor`](crate::Redactor)).
     pub fn of_a_file(mut self) -> Self {
         self.of_a_file = true;
         self
     }
 
-    /// What the tool assumes when it is left out (shown to the model).
+    /// Sets the value that the tool assumes if the parameter is left out (shown to the model).
     pub fn default(mut self, value: impl Into<Value>) -> Self {
         self.default = Some(value.into());
         self
@@ -202,7 +202,7 @@ pub struct Params {
     schema: Option<CheckedSchema>,
 }
 
-/// A JSON Schema, and who holds arguments against it.
+/// A JSON Schema and its validator.
 #[derive(Clone)]
 struct CheckedSchema {
     text: Value,
@@ -285,7 +285,7 @@ impl Params {
 
     /// Checks `arguments` against the table.
     ///
-    /// `null` stands for a parameter that was left out, as several models send it.
+    /// A `null` counts as a parameter that was left out, as several models send it.
     ///
     /// # Errors
     ///
@@ -341,8 +341,8 @@ impl Params {
         }
     }
 
-    /// The arguments with the values behind placeholders, where text of a file is given; none if there
-    /// is no placeholder.
+    /// Returns the arguments with the values behind placeholders, where text of a file is given;
+    /// `None` without placeholders.
     pub(crate) fn restore(
         &self,
         args: &Arguments,
@@ -388,7 +388,7 @@ impl Params {
     }
 }
 
-/// What the arguments are called that name a place.
+/// The names of arguments that are paths.
 const PATHS: [&str; 3] = ["path", "from", "to"];
 
 /// Arguments that passed a tool's table; the only way to make them is
@@ -428,15 +428,15 @@ impl Arguments {
         }
     }
 
-    /// The arguments in one canonical form (advertised names, keys in order): what
-    /// an approval "for the run" is keyed on.
+    /// The arguments in one canonical form (advertised names, keys in order): the key of an
+    /// approval "for the run".
     pub fn canonical(&self) -> String {
         let sorted: std::collections::BTreeMap<&String, &Value> = self.0.iter().collect();
         serde_json::to_string(&sorted).unwrap_or_default()
     }
 
-    /// The same with another text for some paths. What a file is to hold is no path, even where it
-    /// reads like one: another text would be another call.
+    /// The canonical form with other texts for some paths. The content of a file is not a path,
+    /// even where it reads like one: another text would be another call.
     pub(crate) fn canonical_with<'a>(&self, text: impl Fn(&str) -> Option<&'a str>) -> String {
         let mut arguments = self.clone();
         for name in PATHS {
@@ -466,7 +466,7 @@ impl Arguments {
         Value::Object(self.0.clone())
     }
 
-    /// The same with other words for some of them.
+    /// The arguments as JSON, with other words for some of them.
     pub(crate) fn to_json_but(&self, instead: impl Fn(&str) -> Option<String>) -> Value {
         let field = |(name, value): (&String, &Value)| {
             let value = instead(name).map_or_else(|| value.clone(), Value::from);
@@ -476,7 +476,7 @@ impl Arguments {
     }
 }
 
-/// What is wrong with one argument.
+/// A mistake in one argument.
 ///
 /// ```
 /// let params = forge_tools::Params::default();
@@ -507,7 +507,7 @@ impl std::fmt::Display for ArgumentError {
     }
 }
 
-/// The candidate that is most likely what was meant, if any is close.
+/// Returns the most likely candidate, if any is close.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,

@@ -1,9 +1,9 @@
-//! The calls of one turn, prepared together: whoever is asked about them is asked before
-//! any of them is made.
+//! The calls of one turn, prepared together: all questions about them are asked before any of them
+//! is made.
 //!
-//! A question that hangs on what an earlier call of the same turn comes to (it is about
-//! the same path, or begins where a command before it ends) is asked when its turn comes:
-//! what would be shown now is not what would be done.
+//! A question that depends on an earlier call of the turn (on an overlapping path, or in the
+//! session of an earlier command) is asked when its turn comes: shown now, it would differ from the
+//! actual change.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ pub struct PreparedCall {
 }
 
 enum PreparedState {
-    /// Nobody had to be asked yet.
+    /// Not asked about yet.
     Whole,
-    /// Somebody was asked and agreed, or it only calls a worker. Made from here.
+    /// The person was asked and agreed, or it only calls a worker. Made from here.
     Ready(Box<ApprovedCall>),
-    /// Somebody was asked, and that was that.
+    /// The person was asked, and the call ended with the answer.
     Closed(Box<CallResult>),
 }
 
@@ -37,7 +37,7 @@ struct ApprovedCall {
     open: PendingCall,
 }
 
-/// What came of asking ahead.
+/// The result of asking ahead.
 enum AskAheadOutcome {
     Later,
     Ready(Box<(ResolvedCall, ToolContext)>),
@@ -45,9 +45,9 @@ enum AskAheadOutcome {
 }
 
 impl Toolbox {
-    /// Has everything asked that has to be asked about the calls of one turn, in their
-    /// order, before any of them is made. Each result is then [`PreparedCall::make`]'s; one
-    /// that is dropped instead is recorded as cancelled if somebody was asked about it.
+    /// Asks all questions about the calls of one turn, in their order, before any of them is made.
+    /// [`PreparedCall::make`] then gives each result; a prepared call that is dropped instead is
+    /// recorded as cancelled if it was asked about.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -67,7 +67,7 @@ impl Toolbox {
         for (index, call) in calls.into_iter().enumerate() {
             let over = u64::try_from(index).map_or(true, |index| index >= most);
             let state = match over {
-                // Refused at its turn: nobody is asked for nothing.
+                // Refused at its turn, without a needless question.
                 true => PreparedState::Whole,
                 false => self.ahead(&call, &mut before).await,
             };
@@ -99,8 +99,8 @@ impl Toolbox {
         }
     }
 
-    /// What does not lead to a question is left for later: the call is made whole then,
-    /// by what is known then.
+    /// Asks about the call ahead. A call without a question is left for later: it is made whole
+    /// then, with the knowledge of that moment.
     async fn ask_ahead(
         &self,
         call: &CallRequest,
@@ -153,7 +153,7 @@ impl Toolbox {
 }
 
 impl PreparedCall {
-    /// Makes the call, whatever comes of it.
+    /// Makes the call and returns its result or failure.
     pub async fn make(self) -> CallResult {
         match self.state {
             PreparedState::Whole => self.toolbox.call(self.call).await,
@@ -164,7 +164,7 @@ impl PreparedCall {
                     hands,
                     open,
                 } = *ready;
-                // Tells the work that nobody waits for it any more.
+                // Cancels the work when the caller stops waiting.
                 let _stop = CancelOnDrop(hands.cancel.clone());
                 match self.toolbox.make(wanted, hands, &self.call, &open).await {
                     Ok(result) => result,
@@ -175,8 +175,7 @@ impl PreparedCall {
     }
 }
 
-/// Whether what a call would be asked about may be another thing once the calls before it
-/// are made.
+/// `true` if the calls before this one may change the question about it.
 fn depends(wanted: &ResolvedCall, before: &[Arc<[Intent]>]) -> bool {
     let earlier = || before.iter().flat_map(|intents| intents.iter());
     let runs = |intent: &Intent| matches!(intent, Intent::Execute(_));

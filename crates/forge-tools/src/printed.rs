@@ -1,5 +1,5 @@
-//! What a command printed on one stream, as a model is shown it: within the stream's own limit,
-//! and more of it for `read_output`.
+//! One output stream of a command, as a model is shown it: within the stream's own limit, and more
+//! of it for `read_output`.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ const MAX_WHOLE_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) struct CapturedStream {
     /// Within the limit.
     pub(crate) shown: String,
-    /// Everything that was kept; none if that is what is shown.
+    /// Everything that was captured; `None` if all of it is shown.
     pub(crate) whole: Option<String>,
     /// Bytes that the command printed.
     pub(crate) total_bytes: u64,
@@ -45,7 +45,7 @@ impl CapturedStream {
             };
         }
         let (head, tail) = both_ends(&whole, limit);
-        // What stands for something else is shown whole or not at all.
+        // A replaced part is shown whole or not at all.
         let head = &whole[..sources.start_around(head.len())];
         let tail_start = sources.end_around(whole.len() - tail.len());
         let tail = &whole[tail_start..];
@@ -68,7 +68,7 @@ impl CapturedStream {
         self.whole.is_some() || self.dropped_bytes > 0
     }
 
-    /// Whether there is more than what is shown.
+    /// `true` if only a part is shown.
     pub(crate) fn has_more(&self) -> bool {
         self.whole.is_some()
     }
@@ -83,13 +83,13 @@ fn line_ends(text: &str) -> u64 {
     text.bytes().filter(|byte| *byte == b'\n').count() as u64
 }
 
-/// Parts of a text that stand for other bytes than their own, in order: placeholders, bytes that are
-/// no text, and the line that says what is missing.
+/// Parts of a text that replace other bytes, in order: placeholders, bytes that are not UTF-8, and
+/// the line about missing output.
 #[derive(Default)]
 struct SourceMap(Vec<(Range<usize>, Gap)>);
 
 impl SourceMap {
-    /// What was kept, as text.
+    /// The captured output, as text.
     fn text(captured: &Captured) -> (String, Self) {
         let (head, gap, tail) = captured.pieces();
         let mut sources = SourceMap::default();
@@ -115,8 +115,8 @@ impl SourceMap {
         (text, sources)
     }
 
-    /// The same for `text` with other texts in some places: where each of them is, and what it is in
-    /// the place of.
+    /// Maps `text` with replacements in some places: the range of each replacement, and the range
+    /// that it replaces.
     fn replaced(self, text: &str, places: Vec<(Range<usize>, Range<usize>)>) -> Self {
         let mut replaced = Vec::with_capacity(self.0.len() + places.len());
         let mut moved = places.iter().peekable();
@@ -138,7 +138,7 @@ impl SourceMap {
         SourceMap(replaced)
     }
 
-    /// What a part of the text stands for.
+    /// Counts the bytes that a part of the text replaces.
     fn count(&self, text: &str, part: Range<usize>) -> Gap {
         let mut count = Gap { bytes: 0, lines: 0 };
         let plain = |part: Range<usize>, count: &mut Gap| {

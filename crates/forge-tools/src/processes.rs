@@ -1,5 +1,4 @@
-//! A worker's way to run commands: what starts them, the policy that they are under, and the words
-//! that go with it.
+//! A worker's way to run commands: their runner, their policy, and the words that go with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +11,11 @@ use crate::programs::{self, ProgramList};
 use crate::session::ShellSession;
 use crate::starter::{CommandRunner, LocalCommandRunner};
 
-/// Longest time one command may take, whatever the call asks for.
+/// Longest time of one command, even if the call asks for more.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Commands of one worker: how they are confined, and what a model is told when
-/// the sandbox stops one.
+/// Commands of one worker: their confinement, and the notes for the model when the sandbox stops
+/// one.
 ///
 /// ```
 /// use forge_tools::Processes;
@@ -84,8 +83,8 @@ impl Processes {
         }
     }
 
-    /// What the notes after a failed command name as writable, and whether they may
-    /// speak of the network being off.
+    /// Sets the writable paths that the notes after a failed command name, and if they may mention
+    /// that the network is off.
     pub fn notes(mut self, writable: Vec<String>, network: bool) -> Self {
         self.writable = writable;
         self.network = network;
@@ -152,7 +151,7 @@ impl Processes {
         self.network
     }
 
-    /// What commands of this worker may do.
+    /// The policy of this worker's commands.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -168,10 +167,9 @@ impl Processes {
             .min(self.max_timeout)
     }
 
-    /// What to tell the model after a command failed, from what it printed
-    /// (F004-34..36; decisions on notes: also read-only file systems, refused
-    /// operations, and name resolution with the network off). `unreachable` is `true` if it is known
-    /// to have tried another host.
+    /// Returns the notes for the model after a command failed, from its output (F004-34..36;
+    /// decisions on notes: also read-only file systems, refused operations, and name resolution
+    /// with the network off). `unreachable` is `true` if it is known to have tried another host.
     pub(crate) fn notes_after(&self, stderr: &str, unreachable: bool) -> Vec<String> {
         let mut notes = Vec::new();
         let refused = [

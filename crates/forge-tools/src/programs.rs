@@ -1,15 +1,15 @@
-//! Which programs a command line may start, whatever rules say about its words. A name stands for
-//! the file that it leads to: `python` and `python3` are one program where one is a link to the
-//! other, and a file of the model's own that is called `git` is not git.
+//! The programs that a command line may start, independent of the rules about its words. A name
+//! means the file that it leads to: `python` and `python3` are one program where one is a link to
+//! the other, and a file of the model's own that is called `git` is not git.
 //!
-//! A path is followed as the kernel follows it, link by link. One with `..` behind a name is in no
-//! list of what is allowed: where it leads can change with any directory on the way, and so is one
-//! through a link that a command may replace. A line that may start what is not seen at all
-//! ([`CommandLine::has_hidden_commands`]) is refused as soon as there is a list.
+//! A path is followed as the kernel follows it, link by link. A path with `..` behind a name
+//! matches no list of allowed programs, because its target can change with any directory on the
+//! way; so does a path through a link that a command may replace. A line that may start unseen
+//! commands ([`CommandLine::has_hidden_commands`]) is refused as soon as a list exists.
 //!
-//! What an allowed program starts is looked at as far as the words of its command show it (`env rm`,
-//! `find -exec`, `sh -c 'rm x'`, the interpreter that a script names). What it does by itself, with a
-//! copy of a program under another name for example, is its own affair.
+//! The programs that an allowed program starts are checked as far as the words of its command show
+//! them (`env rm`, `find -exec`, `sh -c 'rm x'`, the interpreter that a script names). Anything it
+//! starts by itself, a copy of a program under another name for example, is its own affair.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -24,10 +24,10 @@ use crate::gate::VerdictReason;
 /// Links on the way to a file, at most.
 const MAX_LINKS: usize = 40;
 
-/// What a shell has built in that gives names another meaning, or reads commands from a file.
+/// Shell built-ins that give names another meaning, or read commands from a file.
 const MEANING_OF_NAMES: [&str; 6] = [".", "source", "alias", "hash", "enable", "function"];
 
-/// What a shell has built in that changes where relative paths lead.
+/// Shell built-ins that change where relative paths lead.
 const MOVES: [&str; 3] = ["cd", "pushd", "popd"];
 
 /// How much of a script is read for its interpreter: as much as the kernel reads.
@@ -53,13 +53,13 @@ pub struct ProgramList {
     pub allow: Option<Vec<String>>,
     /// None of these; wins over `allow`.
     pub deny: Vec<String>,
-    /// Where `allow` stands (`file:line`), for people.
+    /// The place of `allow` (`file:line`), for people.
     pub allow_at: Option<String>,
-    /// Where `deny` stands.
+    /// The place of `deny`.
     pub deny_at: Option<String>,
 }
 
-/// What a word leads to.
+/// The program that a word leads to.
 struct ResolvedProgram<'w> {
     word: &'w str,
     /// The names of the file and of every link on the way to it.
@@ -71,15 +71,15 @@ struct ResolvedProgram<'w> {
     through_own: bool,
     /// Links below `/proc` lead elsewhere for each process.
     through_proc: bool,
-    /// `..` stands in the word.
+    /// The word contains `..`.
     climbs: bool,
-    /// What the first line of a script says it is run by.
+    /// The interpreter in the first line of a script.
     interpreter: Vec<String>,
 }
 
 impl ProgramList {
-    /// What a command line is met with before any rule is asked: why one of its programs may not
-    /// be started under these lists and this policy. None: all may.
+    /// Checks a command line before any rule is asked, and returns the reason why one of its
+    /// programs may not be started under these lists and this policy. `None` if all may.
     ///
     /// ```
     /// use forge_tools::{CommandLine, ProgramList};
@@ -127,7 +127,7 @@ impl ProgramList {
             let Some(word) = segment.words().first() else {
                 continue;
             };
-            // A variable can change what every name leads to, and an expansion is no name.
+            // A variable can change the target of every name, and an expansion is not a name.
             let expanded = word.contains(['=', '$', '`', '*', '?', '[', '~', '{']);
             let meaning = expanded || MEANING_OF_NAMES.contains(&word.as_str());
             let unclear = in_shell && meaning
@@ -247,10 +247,10 @@ impl<'w> ResolvedProgram<'w> {
             return false;
         }
         if self.real.is_none() {
-            // What no file has, only a shell has built in.
+            // A name without a file is a shell built-in.
             return in_shell && meant.real.is_none() && self.word == entry;
         }
-        // What a command may replace could be another file a moment later.
+        // A file that a command may replace could be another one a moment later.
         let replaceable = self.first.as_deref().is_some_and(|path| {
             path.parent()
                 .is_none_or(|dir| policy.allows(dir.join("x"), Access::WRITE))
@@ -274,7 +274,7 @@ impl<'w> ResolvedProgram<'w> {
 struct PathResolution {
     /// The last name, in its directory.
     first: Option<PathBuf>,
-    /// The file in the end, if there is one.
+    /// The final file, if it exists.
     real: Option<PathBuf>,
     /// The names of the links that the last name leads through, and of the file.
     names: Vec<String>,
@@ -289,7 +289,7 @@ impl PathResolution {
         let mut inside = PathBuf::from("/");
         let mut ahead = parts(&Path::new("/work").join(word));
         let mut links = 0;
-        // What is followed now stands for the last name of the word.
+        // From now on, the followed path replaces the last name of the word.
         let mut last = false;
         while let Some(part) = ahead.pop() {
             last |= ahead.is_empty();
@@ -331,7 +331,7 @@ impl PathResolution {
     }
 }
 
-/// The names of a path, the last one first; none: one up.
+/// The names of a path, the last one first; `None` for one up.
 fn parts(path: &Path) -> Vec<Option<OsString>> {
     let name = |part| match part {
         Component::ParentDir => Some(None),
@@ -364,7 +364,7 @@ fn host_path(inside: &Path, policy: &Policy) -> PathBuf {
         .map_or_else(|| inside.to_owned(), |(_, host)| host)
 }
 
-/// The words behind `#!`, none if it is no script.
+/// Returns the words behind `#!`; empty if the file is not a script.
 fn interpreter(path: &Path) -> Vec<String> {
     let mut start = Vec::new();
     // Anything but a file could keep us waiting.

@@ -1,15 +1,14 @@
-//! How far a call is, for whoever waits for it: a tool counts, whoever called looks.
+//! The progress of a call: a tool counts, and its caller watches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// A count of bytes is worth a word to whoever waits each time so many more have come.
+/// The caller is notified each time so many more bytes were handled.
 const STEP_BYTES: u64 = 64 * 1024;
 
-/// A counter that one call of a tool moves and its caller watches. Clones are the same
-/// counter.
+/// A counter that one call of a tool moves and its caller watches. Clones share the counter.
 ///
 /// ```
 /// use forge_tools::Progress;

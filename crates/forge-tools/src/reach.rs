@@ -1,22 +1,22 @@
-//! Which mounts a call reaches, by whatever way, and which of them it may read.
+//! The mounts that a call reaches on any path, and those of them that it may read.
 //!
-//! What a mount says about reading, writing and deleting holds for the files in it, not for a path:
-//! a link leads from one mount into another, and a search goes down into those below. So what a
-//! call touches is found out before it is judged, and what it reads without having said so is
-//! closed to it by the files themselves.
+//! The rules of a mount about reading, writing and deleting apply to the files in it, not to a
+//! path: a link leads from one mount into another, and a search descends into the mounts below. So
+//! the reach of a call is found before it is judged, and mounts that it would read without saying
+//! so are closed to it by the file sandbox.
 
 use file_sandbox::{FileSandbox, Mount, SandboxPath};
 
 use crate::gate::{Gate, Intent, MountVerdicts, Verdict};
 
-/// The files of a worker, and what holds in each mount.
+/// The files of a worker, and the verdicts of each mount.
 #[derive(Debug, Default)]
 pub(crate) struct MountAccess {
     whole: Option<FileSandbox>,
-    /// Without what may not be read, or not without asking.
+    /// Without mounts that may not be read, or only after a question.
     unasked: Option<FileSandbox>,
     mounts: Vec<(SandboxPath, MountVerdicts)>,
-    /// Whether it matters which mount a file lies in.
+    /// `true` if the verdicts differ between mounts.
     matters: bool,
 }
 
@@ -41,8 +41,8 @@ impl MountAccess {
         self.whole.as_ref()
     }
 
-    /// The intents of a call, and after them where they lead: what a link leads into, and the mounts
-    /// below that would be asked about.
+    /// Returns the intents of a call, followed by the places they lead to: the targets of links,
+    /// and the mounts below that would be asked about.
     pub(crate) fn all(&self, mut intents: Vec<Intent>) -> Vec<Intent> {
         let Some(files) = self.whole.as_ref().filter(|_| self.matters) else {
             return intents;
@@ -55,7 +55,7 @@ impl MountAccess {
                 Intent::Write(_) => Intent::Write,
                 Intent::Delete(_) => Intent::Delete,
                 Intent::CreateDir(_) => Intent::CreateDir,
-                // A command reads whatever it is shown.
+                // A command reads every mount that it is shown.
                 Intent::Execute(_) => {
                     more.extend(self.asked_below(&SandboxPath::root()));
                     continue;
@@ -64,8 +64,8 @@ impl MountAccess {
             };
             let Some(path) = intent.path() else { continue };
             let way = files.mounts_on_path(path, !matches!(intent, Intent::Delete(_)));
-            // Of what is only changed, the place counts where it is; of what is read, each place
-            // that is looked into.
+            // A changed file counts at its final place; a read file counts at each place on the
+            // way.
             let looked = match intent.changes() {
                 true => way.len().saturating_sub(1).max(1),
                 false => 1,

@@ -1,12 +1,12 @@
-//! Secrets in what a model sees and in what is kept: each becomes a placeholder, and a placeholder
-//! that comes back in the text of a file becomes the secret again.
+//! Secrets in results and records: each becomes a placeholder, and a placeholder that comes back in
+//! the text of a file becomes the secret again.
 //!
 //! A placeholder names the kind of the secret and a tag, which is a hash of the value under a key
-//! of this process: the same value always has the same tag, so a model can work with it, and
-//! nobody can try values against it. The values behind the tags are in memory only.
+//! of this process: equal values have equal tags, so a model can work with it, and guessed values
+//! cannot be tested against it. The values behind the tags are in memory only.
 //!
 //! This is against accidents, not against a model that wants a secret it can read: it could ask for
-//! half of it. What a worker must not know belongs outside its mounts, or under `hide`.
+//! half of it. A secret that a worker must not know belongs outside its mounts, or under `hide`.
 
 mod assigned;
 mod begun;
@@ -27,7 +27,7 @@ const MIN_BYTES: usize = 8;
 /// A shorter beginning of a value says nothing of it.
 const MIN_BEGUN: usize = 4;
 
-/// What every placeholder begins with.
+/// The beginning of every placeholder.
 const OPEN: &str = "[redacted: ";
 
 /// Hexadecimal digits of a tag.
@@ -40,7 +40,8 @@ const MAX_VALUE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Takes secrets out of texts, and puts them back into files.
 ///
-/// One for all toolboxes of a run, so that what one worker was shown another can write.
+/// One redactor serves all toolboxes of a run, so that a worker can write a secret that another was
+/// shown.
 ///
 /// ```
 /// use forge_tools::Redactor;
@@ -85,11 +86,11 @@ pub(crate) struct SecretExcerpt {
     pub(crate) kind: String,
     /// Counted from one.
     pub(crate) line: usize,
-    /// What stands around it, and a placeholder.
+    /// The text around it, and a placeholder.
     pub(crate) shown: String,
 }
 
-/// A placeholder that stands for nothing this process knows.
+/// A placeholder that this process does not know.
 ///
 /// ```
 /// let redactor = forge_tools::Redactor::default();
@@ -119,7 +120,7 @@ impl Redactor {
         let named = named
             .into_iter()
             .map(|(name, value)| (kind_of_name(&name.into()), value.into()))
-            // What every placeholder contains would be replaced without end.
+            // A value that every placeholder contains would be replaced without end.
             .filter(|(kind, value)| {
                 value.len() >= MIN_BYTES && !format!("{OPEN}{kind} ").contains(value.as_str())
             })
@@ -132,12 +133,13 @@ impl Redactor {
         }
     }
 
-    /// `text` with a placeholder for each secret; untouched if there is none.
+    /// Replaces each secret in `text` by a placeholder; borrows `text` if it has none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.redact_noting(text, |_, _| ())
     }
 
-    /// The same; `note` hears where each placeholder is, and where what it stands for was.
+    /// Replaces each secret in `text`; `note` receives the range of each placeholder, and the range
+    /// of the replaced secret.
     pub(crate) fn redact_noting<'a>(
         &self,
         text: &'a str,
@@ -160,9 +162,8 @@ impl Redactor {
         Cow::Owned(shown)
     }
 
-    /// How many bytes at the end of `text` may be the beginning of a value that is known by name,
-    /// or of a key of a known shape; 16 KiB at most. Who shows a text while it comes waits with
-    /// these for what follows.
+    /// Finds a suffix of `text` that further input could complete into a known value or a key of a
+    /// known shape, and returns its length; 16 KiB at most. Streaming callers hold it back.
     ///
     /// ```
     /// let redactor = forge_tools::Redactor::new([("DEPLOY_TOKEN", "tr0ub4dor&3")]);
@@ -197,7 +198,7 @@ impl Redactor {
         let all = self.named.iter().filter_map(|(_, Secret(value))| of(value));
         let begun = all.max().unwrap_or(0);
         let start = text.len() - begun;
-        // A value may end as it begins; what is there whole is not cut in two.
+        // A value may end as it begins; a complete value is not cut in two.
         let whole = begun > 0
             && self
                 .find(text)
@@ -263,7 +264,7 @@ impl Redactor {
         Ok(Cow::Owned(whole))
     }
 
-    /// What kinds of secrets there are, and the line of each, counted from one.
+    /// The kinds of the secrets, and the line of each, counted from one.
     #[cfg(feature = "git")]
     pub(crate) fn places(&self, text: &str) -> Vec<(String, usize)> {
         let place = |(kind, at): (Cow<'_, str>, Range<usize>)| {
@@ -273,7 +274,7 @@ impl Redactor {
         self.find(text).into_iter().map(place).collect()
     }
 
-    /// The same, with what stands around each in its line.
+    /// The secrets, with the surrounding text of each in its line.
     #[cfg(feature = "git")]
     pub(crate) fn around(&self, text: &str) -> Vec<SecretExcerpt> {
         let place = |(kind, at): (Cow<'_, str>, Range<usize>)| {
@@ -281,7 +282,7 @@ impl Redactor {
             let end = text[at.end..]
                 .find('\n')
                 .map_or(text.len(), |end| at.end + end);
-            // Others may be beside it: what is cut is cut afterwards.
+            // Other secrets may be beside it: the text is truncated after their replacement.
             let before = self.redact(&text[begin..at.start]);
             let after = self.redact(&text[at.end..end]);
             let skipped = before.chars().count().saturating_sub(AROUND);
@@ -306,7 +307,7 @@ impl Redactor {
         if text.len() < MIN_BYTES {
             return Vec::new();
         }
-        // What has a name goes by it, whatever it looks like.
+        // A named value goes by its name, even if it has the shape of a key.
         let mut found: Vec<(Cow<'_, str>, Range<usize>)> = Vec::new();
         for (kind, Secret(value)) in &self.named {
             let mut from = 0;
@@ -378,7 +379,7 @@ fn is_kind_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// A name that can stand in a placeholder.
+/// Makes a name fit for a placeholder.
 fn kind_of_name(name: &str) -> String {
     let kind: String = name
         .chars()

@@ -1,5 +1,5 @@
-//! How many calls may have a result at once that nobody has taken yet: a client that asks faster
-//! than it reads would otherwise decide how much memory this process has.
+//! A limit on results that clients have not taken yet: a client that asks faster than it reads
+//! would otherwise decide how much memory this process has.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -54,7 +54,7 @@ pub struct ResultPermit {
 }
 
 impl ResultPermit {
-    /// Takes one if there is one now.
+    /// Acquires a permit if one is free.
     pub(crate) fn try_acquire(&self) -> bool {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             return false;
@@ -63,9 +63,9 @@ impl ResultPermit {
         true
     }
 
-    /// Waits until there is one.
+    /// Waits for a free permit.
     pub async fn acquire(&self) {
-        // An error: somebody has closed the room, and then nothing is bounded any more. Nobody does.
+        // An error means a closed semaphore, which would lift the limit. It is never closed.
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }

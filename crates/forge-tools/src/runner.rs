@@ -37,7 +37,7 @@ pub trait CallRunner: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever went wrong, in words that the model can act on.
+    /// The reason of the failure, in words that the model can act on.
     fn run<'a>(
         &'a self,
         tool: &'a dyn Tool,
@@ -45,9 +45,9 @@ pub trait CallRunner: Send + Sync + 'static {
         hands: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>>;
 
-    /// Where a call of this tool would run, for whoever is asked about it; `commands` is where
-    /// commands of the worker run. A call that is said to run in `local` is made on a thread that
-    /// may wait for files; any other must wait for nothing else than what wakes its future.
+    /// Returns where a call of this tool would run, for the person who is asked about it;
+    /// `commands` is where commands of the worker run. A call that runs in `local` is made on a
+    /// thread that may wait for files; any other must wait only for events that wake its future.
     fn place(&self, spec: &Spec, commands: &'static str) -> &'static str {
         match spec.risk {
             Risk::Exec => commands,

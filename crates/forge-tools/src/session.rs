@@ -1,11 +1,11 @@
-//! What a worker's commands leave to the next one, if the worker has a session: the directory they
-//! ended in and the variables they set.
+//! The state that a worker's commands leave to the next one, if the worker has a session: the
+//! directory they ended in and the variables they set.
 //!
-//! No process stays for it. Each call is a shell of its own, under the same plan, the same rules
-//! and a time limit of its own, and nothing of it survives; at its end it says where it is and what
-//! its variables are, and the next one begins there. So there is no output to be told apart by
-//! marks, a command that hangs takes nothing with it, and what runs is what was judged: the state
-//! is part of the question, and the call runs with the state that was in it.
+//! No process stays for it. Each call is a shell of its own, under the plan, the rules and a time
+//! limit of its own, and none of its processes survives; at its end it reports its directory and
+//! its variables, and the next one begins with them. So output needs no marks, a command that hangs
+//! takes nothing with it, and the judged command is the one that runs: the state is part of the
+//! question, and the call runs with that state.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MAX_VARIABLES: usize = 64;
 const MAX_BYTES: usize = 32 * 1024;
 
-/// What every shell says of itself.
+/// Variables that every shell sets itself.
 const OF_THE_SHELL: [&str; 6] = ["PWD", "OLDPWD", "SHLVL", "_", "PPID", "OPTIND"];
 
-/// What the script says last if it cannot go where it should begin.
+/// The last output of the script if it cannot enter its directory.
 const GONE: &str = "\0!\0";
 
 /// Where the next command begins.
@@ -26,7 +26,7 @@ const GONE: &str = "\0!\0";
 pub(crate) struct ShellState {
     /// Absolute, or from where commands begin otherwise (`./sub`).
     directory: Option<String>,
-    /// None: taken away.
+    /// `None` for an unset variable.
     variables: BTreeMap<String, Option<String>>,
 }
 
@@ -63,7 +63,7 @@ impl ShellState {
         self.directory.as_deref()
     }
 
-    /// For people who are asked about a command; empty if it begins like any other.
+    /// Describes the state to a person who is asked about a command; empty for the initial state.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
         if let Some(directory) = &self.directory {
@@ -110,7 +110,8 @@ impl ShellState {
         Some(state)
     }
 
-    /// The state after a command, from what the script said; in words why there is none.
+    /// Returns the state after a command, from the report of the script, or the reason why it is
+    /// unknown.
     pub(crate) fn after(&self, said: &[u8]) -> Result<ShellState, &'static str> {
         let Ok(said) = std::str::from_utf8(said) else {
             return Err("a name or a value is not text");
@@ -182,8 +183,9 @@ fn from_start(start: &str, directory: &str) -> Option<String> {
     }
 }
 
-/// Runs its last argument as a command line, after going to the state that the others describe,
-/// and says on descriptor 0 where it began, what its variables were, and both again at the end.
+/// Runs its last argument as a command line, after entering the state that the other arguments
+/// describe, and reports on descriptor 0 the initial directory and variables, and both again at the
+/// end.
 ///
 /// Descriptor 0 is one end of a socket: programs get `/dev/null` instead, the shell's own copy is
 /// closed when it starts one, and no path leads to a socket.

@@ -20,7 +20,7 @@ use crate::params::{Param, Params};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Risk {
-    /// Looks at what the worker may read.
+    /// Reads files that the worker may read.
     ReadOnly,
     /// Changes files that the worker may write.
     WritesWorkspace,
@@ -53,7 +53,7 @@ impl Risk {
         }
     }
 
-    /// Whether a call goes ahead when nobody said anything about it (C21).
+    /// `true` if a call goes ahead without any rule about it (C21).
     pub fn is_safe_by_default(self) -> bool {
         match self {
             Risk::ReadOnly | Risk::WritesWorkspace => true,
@@ -116,13 +116,13 @@ pub struct Annotations {
     /// Changes nothing.
     #[serde(rename = "readOnlyHint")]
     pub read_only: bool,
-    /// May destroy what was there.
+    /// May destroy existing content.
     #[serde(rename = "destructiveHint")]
     pub destructive: bool,
-    /// Twice is the same as once.
+    /// Repeating a call has no further effect.
     #[serde(rename = "idempotentHint")]
     pub idempotent: bool,
-    /// Reaches beyond what the worker was given.
+    /// Reaches beyond the worker's mounts.
     #[serde(rename = "openWorldHint")]
     pub open_world: bool,
 }
@@ -135,7 +135,7 @@ impl Annotations {
         idempotent: true,
         open_world: false,
     };
-    /// A tool that may overwrite, with the same outcome when repeated.
+    /// A tool that may overwrite, with an equal outcome when repeated.
     pub const OVERWRITE: Annotations = Annotations {
         read_only: false,
         destructive: true,
@@ -168,7 +168,7 @@ pub struct Spec {
     pub description: String,
     /// The arguments.
     pub params: Params,
-    /// The structured result; none: the text is all there is.
+    /// The structured result; `None` if the text is everything.
     pub output: Option<OutputSchema>,
     /// The worst it can do.
     pub risk: Risk,
@@ -200,7 +200,7 @@ impl Spec {
         }
     }
 
-    /// A tool that changes files of the workspace, and may destroy what was there.
+    /// A tool that changes files of the workspace, and may destroy existing content.
     pub fn changes(name: &str, description: &str) -> Self {
         Spec {
             risk: Risk::WritesWorkspace,
@@ -227,13 +227,13 @@ impl Spec {
         self
     }
 
-    /// It leaves alone what is there.
+    /// Marks a tool that keeps existing content.
     pub fn adds_only(mut self) -> Self {
         self.annotations.destructive = false;
         self
     }
 
-    /// Twice is not the same as once.
+    /// Marks a tool whose repetition has a further effect.
     pub fn not_idempotent(mut self) -> Self {
         self.annotations.idempotent = false;
         self

@@ -1,9 +1,9 @@
 //! Work that may wait for files, done on the thread that serves the calls: to hand it to another one
 //! and back takes longer than to read a small file.
 //!
-//! Nobody else is held up by that, since a second thread of the runtime stands by. Work that is not
-//! done soon keeps the thread that it is on, and the other one serves. Until then the runtime takes
-//! it for busy and never wakes it for nothing, which two threads do to each other all the time.
+//! Other calls are not delayed by that, since a second thread of the runtime takes over. Work that
+//! is not done soon keeps its thread, and the other one serves. Until then the runtime takes that
+//! thread for busy and never wakes it needlessly, which two threads do to each other all the time.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// since it only looks that often.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A thread of a runtime that stands in for the one that serves, whenever a call keeps that one.
+/// A thread of a runtime that takes over while a call blocks the serving one.
 ///
-/// Clones are the same thread. It is free for other work once all of them are gone.
+/// Clones share the thread. It is free for other work once all of them are gone.
 ///
 /// ```
 /// # let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
@@ -41,15 +41,15 @@ struct HandoffGuard {
 struct HandoffShared {
     runtime: Handle,
     state: Mutex<HandoffState>,
-    /// Work has begun while nobody looked, or nobody need stand by any more.
+    /// Work has begun while the thread slept, or the thread is no longer needed.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct HandoffState {
-    /// A thread was asked to stand by for the first time.
+    /// A thread was requested for the first time.
     called: bool,
-    /// A thread stands by.
+    /// A thread is ready to take over.
     stands: bool,
     /// It looks again only when it is told.
     sleeps: bool,
@@ -89,7 +89,7 @@ impl BlockingHandoff {
         })
     }
 
-    /// None while nobody stands by, or other work is being done already.
+    /// Returns `None` while no thread is ready, or other work is being done already.
     pub(crate) fn permit(&self) -> Option<BlockingPermit> {
         let shared = &self.post.shared;
         let mut state = shared.lock();
@@ -139,7 +139,7 @@ impl HandoffShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a thread of the runtime stand by.
+    /// Makes a thread of the runtime wait for its turn.
     fn stand_by(self: &Arc<Self>) {
         let shared = Arc::clone(self);
         self.runtime.spawn(async move { shared.watch() });

@@ -1,5 +1,5 @@
-//! What starts a command of `shell` and waits for its end: a plan in this process, or something that
-//! does it elsewhere. What is made of the command's output is the same for all.
+//! Starts commands of `shell` and waits for their end: under a plan in this process, or elsewhere.
+//! The treatment of the command's output is common to both.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::call::{CallFailure, FailureCode};
 
-/// Most bytes of what a command in a session says about its end.
+/// Most bytes of the report of a command in a session about its end.
 pub(crate) const MAX_SAID_BYTES: usize = 4 * 1024 * 1024;
 
 /// Starts commands.
@@ -59,12 +59,12 @@ pub trait RunningCommand: Send {
     /// The system is out of descriptors.
     fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, CallFailure>;
 
-    /// Waits for the end of it and of all that it started, and hands on what it prints. The
-    /// command waits while `sink` works.
+    /// Waits for the end of the command and of all that it started, and hands its output to `sink`.
+    /// The command waits while `sink` works.
     ///
     /// # Errors
     ///
-    /// What it came to is not known; it was ended.
+    /// Its result is unknown; it was ended.
     fn wait(
         self: Box<Self>,
         sink: &mut dyn FnMut(Stream, &[u8]),
@@ -84,14 +84,14 @@ pub struct CommandSpec {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// What it reads.
+    /// Its standard input.
     pub input: CommandStdin,
-    /// How long it may take; none: as long as the policy lets it.
+    /// Its time limit; `None` for that of the policy.
     pub timeout: Option<Duration>,
-    /// The directory that it starts in, by its sandbox path; none: `/work`.
+    /// The directory that it starts in, by its sandbox path; `None` for `/work`.
     pub directory: Option<String>,
-    /// The line that it comes from and the state that it begins in, for whoever has to look at its
-    /// programs again where it runs.
+    /// The line that it comes from and its session state, for a node that has to check its programs
+    /// again.
     pub(crate) line: Option<(String, Vec<String>)>,
 }
 
@@ -112,7 +112,7 @@ impl CommandSpec {
     }
 }
 
-/// What a command reads.
+/// The standard input of a command.
 ///
 /// ```
 /// assert_ne!(forge_tools::CommandStdin::Nothing, forge_tools::CommandStdin::StatusSocket);
@@ -121,11 +121,12 @@ impl CommandSpec {
 pub enum CommandStdin {
     /// Nothing.
     Nothing,
-    /// Its descriptor 0 is one end of a socket, and what it writes there is [`ExitReport::said`].
+    /// Its descriptor 0 is one end of a socket, and [`ExitReport::said`] has the bytes that it
+    /// writes there.
     StatusSocket,
 }
 
-/// What a command came to.
+/// The end of a command.
 ///
 /// ```
 /// use forge_tools::ExitReport;
@@ -140,14 +141,14 @@ pub struct ExitReport {
     pub exceeded: Option<String>,
     /// Files with protected names that were taken away, as the command saw them.
     pub quarantined: Vec<String>,
-    /// What was applied.
+    /// The enforcement that was applied.
     pub enforcement: Option<Value>,
-    /// What it said on descriptor 0.
+    /// Its output on descriptor 0.
     pub said: Vec<u8>,
 }
 
 impl ExitReport {
-    /// It ended so, and there is nothing else to say.
+    /// A report with this exit and nothing else.
     pub fn new(exit: Exit) -> Self {
         ExitReport {
             exit,
@@ -190,7 +191,7 @@ impl CommandRunner for LocalCommandRunner {
 }
 
 impl LocalCommandRunner {
-    /// The same with any input.
+    /// Starts the command with any input.
     pub(crate) fn spawn(
         &self,
         start: CommandSpec,
@@ -264,7 +265,7 @@ impl RunningCommand for LocalProcess {
             quarantined: quarantined
                 .map(|found| crate::escape_controls(&found.path.to_string_lossy()))
                 .collect(),
-            // After the end: what was found then is part of it.
+            // After the end: findings of that moment are part of it.
             enforcement: serde_json::to_value(self.child.enforcement()).ok(),
             said,
         })
@@ -285,7 +286,7 @@ fn listen() -> io::Result<(StatusListener, Stdio)> {
         let _broken = (&mut from)
             .take(MAX_SAID_BYTES as u64)
             .read_to_end(&mut said);
-        // What is too much is taken all the same, or the command would wait for it.
+        // Excess bytes are read nevertheless, or the command would wait.
         let _rest = io::copy(&mut from, &mut io::sink());
         said
     })?;
@@ -296,7 +297,7 @@ fn listen() -> io::Result<(StatusListener, Stdio)> {
 }
 
 impl StatusListener {
-    /// Everything that was said, once nobody is left to say more.
+    /// Returns everything that was received, once the command has ended.
     fn said(self) -> Vec<u8> {
         let _closed = self.ours.shutdown(Shutdown::Both);
         self.reader.join().unwrap_or_default()

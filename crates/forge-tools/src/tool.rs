@@ -13,7 +13,7 @@ use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::Arguments;
 use crate::spec::Spec;
 
-/// A future that can cross threads; what [`Tool::run`] returns.
+/// A future that can cross threads; the result of [`Tool::run`].
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One thing that a model may call.
@@ -52,25 +52,24 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// assert!(toolbox.specs().any(|spec| spec.name == "ping"));
 /// ```
 pub trait Tool: Send + Sync + 'static {
-    /// How it describes itself; the same on every call.
+    /// The tool's description of itself; equal on every call.
     fn spec(&self) -> &Spec;
 
-    /// What the call would touch. Looks, and changes nothing.
+    /// Returns the intents of the call. Reads files, and changes nothing.
     ///
     /// # Errors
     ///
-    /// When the worker is not able to do it at all: no approval can change that, so
-    /// nobody is asked.
+    /// When the worker is not able to do it at all: no approval can change that, so no question is
+    /// asked.
     fn intents(
         &self,
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
     ) -> Result<Vec<Intent>, CallFailure>;
 
-    /// Why a person has to be asked about this call, whatever is decided about the tool; mostly
-    /// nothing. It is an *ask* that no preference answers (see
-    /// [`Judgement::only_a_person`](crate::Judgement)). May read what the call would touch, and
-    /// blocks.
+    /// Returns reasons to ask a person even if the tool is pre-approved. Usually empty. It is an
+    /// *ask* that no preference answers (see [`Judgement::only_a_person`](crate::Judgement)). May
+    /// read the files of the call, and blocks.
     fn confirmation_reasons(
         &self,
         _args: &Arguments,
@@ -79,18 +78,18 @@ pub trait Tool: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// What else would be refused in any case. Called only before somebody would be asked, since
-    /// doing it finds out by itself; blocks.
+    /// Checks for failures that are certain. Called only before a question, since the call itself
+    /// would find them; blocks.
     ///
     /// # Errors
     ///
-    /// The call cannot be done: nobody is asked.
+    /// The call cannot succeed: no question is asked.
     fn check(&self, _args: &Arguments, _view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         Ok(())
     }
 
-    /// What the call would make of files, for the person who is asked. Called only when
-    /// somebody is; may read the files that the call would change, and blocks.
+    /// Returns the changes that the call would make to files, for the person who is asked. Called
+    /// only before a question; may read the files that the call would change, and blocks.
     fn preview(&self, _args: &Arguments, _view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         Vec::new()
     }
@@ -99,7 +98,7 @@ pub trait Tool: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever went wrong, in words that the model can act on.
+    /// The reason of the failure, in words that the model can act on.
     fn run<'a>(
         &'a self,
         args: Arguments,

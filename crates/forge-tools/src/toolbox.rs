@@ -1,7 +1,7 @@
 //! The one executor. Every call of every tool goes through [`Toolbox::call`], in
 //! one order: schema, capability, block, ask, preview, run, redact and cap, record.
 //!
-//! Whatever may wait for a file system is done off the threads that serve other calls.
+//! All work that may wait for a file system runs off the threads that serve other calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,8 +65,8 @@ pub(crate) struct ToolboxInner {
     pub(crate) turn: TurnLimits,
 }
 
-/// Most commands at once in this process. Each holds a thread, and of the same threads there are
-/// a few hundred for looking at files: commands that hang must not hold up every other call.
+/// Most commands at once in this process. Each occupies a thread, of which a few hundred serve
+/// files as well: commands that hang must not block every other call.
 const MAX_COMMANDS: usize = 128;
 
 /// How long a command waits for others to end before it is given up.
@@ -74,7 +74,7 @@ const QUEUE: Duration = Duration::from_secs(60);
 
 static COMMANDS: Semaphore = Semaphore::const_new(MAX_COMMANDS);
 
-/// Tells work that goes on by itself that nobody waits for it any more.
+/// Cancels background work when its caller stops waiting.
 pub(crate) struct CancelOnDrop(pub(crate) CancellationToken);
 
 impl Drop for CancelOnDrop {
@@ -199,7 +199,7 @@ impl Toolbox {
         (self.inner.hands.outputs).follow(&earlier.inner.hands.outputs);
     }
 
-    /// What the worker may call, in a fixed order (files first, then commands, then
+    /// The tools that the worker may call, in a fixed order (files first, then commands, then
     /// workers; each group by name as built).
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {
         self.inner
@@ -209,17 +209,17 @@ impl Toolbox {
             .filter(|spec| self.inner.gate.offers(&spec.name))
     }
 
-    /// On whose behalf calls are made.
+    /// The worker on whose behalf calls are made.
     pub fn caller(&self) -> &Caller {
         &self.inner.hands.caller
     }
 
-    /// Who answers what has to be asked, unless a call brings its own.
+    /// The approver of calls that bring none of their own.
     pub fn approver(&self) -> &Arc<dyn Approver> {
         &self.inner.approver
     }
 
-    /// Makes one call, whatever comes of it. A call that is dropped half-way leaves a
+    /// Makes one call and returns its result or failure. A call that is dropped half-way leaves a
     /// record as well.
     pub async fn call(&self, call: CallRequest) -> CallResult {
         let open = PendingCall::new(&self.inner, &call);
@@ -229,12 +229,12 @@ impl Toolbox {
         }
     }
 
-    /// A new turn of the model begins: what its calls may come to together is counted from here.
+    /// Starts a new turn of the model: the limits of a turn count from here.
     pub fn begin_turn(&self) {
         self.inner.turn.begin();
     }
 
-    /// The same, and at most so many calls of it are made.
+    /// Starts a new turn with at most `max_calls` calls.
     pub fn begin_turn_of(&self, max_calls: u64) {
         self.inner.turn.begin_with(max_calls);
     }
@@ -259,7 +259,7 @@ impl Toolbox {
         })?;
         let (index, mut hands) = (begin.index, begin.hands.clone());
         let spec = self.inner.tool(index).spec();
-        // Tells the work that nobody waits for it any more.
+        // Cancels the work when the caller stops waiting.
         let stop = CancelOnDrop(hands.cancel.clone());
         let mut working = match call.stand_in.as_ref().and_then(BlockingHandoff::permit) {
             Some(seat) => tokio::spawn(async move {
@@ -290,7 +290,7 @@ impl Toolbox {
         Ok(result)
     }
 
-    /// Makes a call that nothing stands in the way of any more.
+    /// Makes a call that was allowed.
     pub(crate) async fn make(
         &self,
         wanted: ResolvedCall,
@@ -303,7 +303,7 @@ impl Toolbox {
         Ok(open.lock().close(Ok(reply)))
     }
 
-    /// Finds the tool of a call and checks the arguments: whatever needs no look at a file.
+    /// Finds the tool of a call and checks the arguments: everything that needs no file.
     pub(crate) async fn parse_call(
         &self,
         call: &CallRequest,
@@ -345,8 +345,8 @@ impl Toolbox {
         })
     }
 
-    /// The arguments as the tool takes them. Holding them against a schema may take its time: other
-    /// calls are served meanwhile, and who stops the call does not wait for it.
+    /// Parses the arguments. Validation against a schema may take its time: other calls are served
+    /// meanwhile, and a cancelled caller does not wait for it.
     async fn parsed(
         &self,
         index: usize,
@@ -433,8 +433,7 @@ impl Toolbox {
         })
     }
 
-    /// What is asked of a person, or refused. The files as a person has seen them, where one was
-    /// asked.
+    /// Asks a person, or refuses. Returns the files as the person has seen them, if one was asked.
     async fn ask_or_refuse(
         &self,
         wanted: &ResolvedCall,
@@ -444,11 +443,11 @@ impl Toolbox {
         open: &PendingCall,
     ) -> Result<Vec<(String, ReviewedState)>, CallFailure> {
         match judgement.verdict {
-            // Nothing to be decided: doing it checks the capability by itself, in the
-            // same step as the opening.
+            // No decision is needed: the operation itself checks the capability, in one step with
+            // the opening.
             Verdict::Allow => Ok(Vec::new()),
-            // Able first, then blocked, then asked: nobody is asked about what cannot
-            // be done (F002-07, F002-08).
+            // Able first, then blocked, then asked: impossible calls raise no questions (F002-07,
+            // F002-08).
             Verdict::Block => {
                 self.check_capability(wanted, hands).await?;
                 Err(blocked(self.inner.tool(wanted.index).spec(), &judgement))

@@ -1,11 +1,11 @@
-//! What a command changed in the worker's directories, found by looking before it starts and after
-//! it has ended.
+//! The changes of a command in the worker's directories, found by a snapshot before it starts and
+//! another after it has ended.
 //!
-//! The kernel tells nobody what a process tree wrote, and a watcher would miss what is made in a
-//! directory before it is watched. So two looks are compared: names, sizes, and the times that
-//! nobody can set (of the last change of any kind). Both looks are bounded; where a bound is met the
-//! record says so instead of listing half of it. What others change in the same directories
-//! meanwhile is listed as well: files do not say who wrote them.
+//! The kernel does not report the writes of a process tree, and a watcher would miss files made in
+//! a directory before it is watched. So two snapshots are compared: names, sizes, and the times
+//! that cannot be set (of the last change of any kind). Both are bounded; where a bound is met the
+//! record says so instead of listing half of it. Changes of other processes in these directories
+//! meanwhile are listed as well: files do not name their writers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -47,7 +47,7 @@ impl<'a> FileChangeTracker<'a> {
         }
     }
 
-    /// What is another one now, and what had to be left out.
+    /// Returns the changed files, and an event about omitted ones.
     pub(crate) fn after(self) -> (Vec<Artifact>, Option<PolicyEvent>) {
         let Some(files) = self.files else {
             return (Vec::new(), None);

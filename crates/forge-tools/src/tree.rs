@@ -1,11 +1,11 @@
-//! Everything below a directory, in a few rows and as one hash: what a person agrees to who lets it
-//! be deleted or moved.
+//! Everything below a directory, in a few rows and as one hash: the object of a person's agreement
+//! to delete or move it.
 
 use std::time::Duration;
 
 use file_sandbox::{ContentHash, EntryKind, FileSandbox, SandboxPath, WalkOptions};
 
-/// Most names below a directory. What has more cannot be deleted or moved in one call either.
+/// Most names below a directory. A larger directory cannot be deleted or moved in one call either.
 const MAX_NAMES: usize = 200_000;
 
 /// Bytes that are hashed of one tree; the rest is known by size and time of change.
@@ -25,7 +25,7 @@ pub(crate) struct TreeDigest {
 }
 
 impl TreeDigest {
-    /// None: it could not be looked at whole.
+    /// Returns `None` if the directory could not be read whole.
     pub(crate) fn look(files: &FileSandbox, top: &SandboxPath) -> Option<TreeDigest> {
         let options = WalkOptions::new()
             .max_entries(MAX_NAMES)
@@ -54,7 +54,7 @@ impl TreeDigest {
             } else {
                 tree.files += 1;
             }
-            // Of a link the name alone counts: what it leads to stays where it is.
+            // Of a link the name alone counts: its target stays in place.
             if entry.kind == EntryKind::File {
                 let stat = files.stat(&path).ok()?;
                 tree.bytes += stat.size;

@@ -1,10 +1,10 @@
-//! What the calls of one turn of a model may come to together.
+//! Limits on the total of all tool calls in one model turn.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::call::{CallFailure, FailureCode};
 
-/// Limits on one turn, and what was used of them since it began.
+/// Limits on one turn, and their use since it began.
 #[derive(Debug, Default)]
 pub(crate) struct TurnLimits {
     pub(crate) max_calls: Option<u64>,
@@ -14,7 +14,7 @@ pub(crate) struct TurnLimits {
 
 #[derive(Debug, Default)]
 struct TurnUsage {
-    /// In this turn, whatever holds for all.
+    /// The limit of this turn alone.
     max_calls: Option<u64>,
     calls: u64,
     bytes: u64,
@@ -26,7 +26,7 @@ impl TurnLimits {
         *self.used() = TurnUsage::default();
     }
 
-    /// The same, with a limit of its own on calls.
+    /// Starts a turn with its own limit on calls.
     pub(crate) fn begin_with(&self, max_calls: u64) {
         *self.used() = TurnUsage {
             max_calls: Some(max_calls),
@@ -55,7 +55,7 @@ impl TurnLimits {
         .hint("Go on with it in the next turn."))
     }
 
-    /// Counts what a call gave back.
+    /// Counts the bytes of a result.
     pub(crate) fn count_bytes(&self, bytes: usize) {
         let mut used = self.used();
         used.bytes = used

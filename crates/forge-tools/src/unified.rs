@@ -1,13 +1,13 @@
 //! Unified diffs as people are shown them before they agree: one row for each line, and a line ends
-//! at a newline and nowhere else. A carriage return alone is no end of a row. Where it was one, what
-//! followed it stood in the row of a line that had not changed.
+//! only at a newline. A carriage return alone does not end a row. Otherwise the text after it would
+//! appear in the row of an unchanged line.
 
 use std::time::Instant;
 
 use similar::TextDiff;
 
-/// The hunks that make `new` of `old`, three lines around each; nothing where they are the same.
-/// Past `until` it is still right, and only less short.
+/// The hunks that turn `old` into `new`, three lines around each; empty if they are equal. Past
+/// `until` the result is still right, and only less short.
 pub(crate) fn hunks(old: &str, new: &str, until: Option<Instant>) -> String {
     let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<&str>>();
     let (old, new) = (lines(old), lines(new));

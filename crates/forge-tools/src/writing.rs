@@ -1,5 +1,5 @@
-//! Calls that change the same path go one after the other: an edit reads, replaces and writes, and
-//! two at once would lose one of the two.
+//! Locks on paths: calls that change one path run one after the other, since an edit reads,
+//! replaces and writes, and of two at once one would be lost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,7 +8,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, TryLockError};
 
 use crate::gate::Intent;
 
-/// From this many paths on, those that nobody changes any more are forgotten.
+/// From this many paths on, unused locks are removed.
 const SWEEP_FROM: usize = 256;
 
 /// The paths that are being changed.
@@ -17,7 +17,7 @@ pub(crate) struct PathLocks {
     turns: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
 }
 
-/// Held by a call as long as its work goes on, even if nobody waits for it any more.
+/// Held by a call until its work has ended, even after its caller stopped waiting.
 #[derive(Debug)]
 pub(crate) struct PathLockGuard(
     #[expect(dead_code, reason = "held, not used")] Vec<OwnedMutexGuard<()>>,
@@ -39,7 +39,7 @@ impl PathLocks {
         Some(Arc::new(PathLockGuard(held)))
     }
 
-    /// The same without waiting.
+    /// Locks the paths without waiting.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! One line of the log: how it is put together, how long it gets at most, what its hash is.
+//! One line of the log: its parts, its greatest length, its hash.
 //!
-//! A line begins with its number and the hash of the line before it. Whatever a model wrote is
-//! bounded here, so that a reader needs no more memory than one line.
+//! A line begins with its number and the hash of the line before it. All text of a model is bounded
+//! here, so that a reader needs no more memory than one line.
 
 use std::io::Write;
 
@@ -12,11 +12,11 @@ use sha2::{Digest, Sha256};
 /// Most bytes of one line, its end included.
 pub const MAX_LINE_BYTES: usize = 128 * 1024;
 
-/// What a line says about itself is cut to this.
+/// Most bytes of a line's body.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 /// A text that is longer is cut, if the whole line is too long.
 const MAX_TEXT_BYTES: usize = 1024;
-/// What is left of it.
+/// The characters of a long text that remain.
 const TEXT_HEAD_CHARS: usize = 256;
 /// Elements of a list, and keys of an object, that are kept if the whole line is too long.
 const MAX_ITEMS: usize = 64;
@@ -30,7 +30,7 @@ const MAX_DEPTH: u32 = 64;
 pub(super) const NOTHING_BEFORE: &str =
     "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// What every line begins with.
+/// The beginning of every line.
 #[derive(Debug, Deserialize)]
 pub(super) struct Head<'a> {
     pub(super) seq: u64,
@@ -57,8 +57,8 @@ pub(super) fn hash(bytes: &[u8]) -> String {
     crate::hex::hex(&Sha256::digest(bytes))
 }
 
-/// The line that ends a log. It holds nothing that does not follow from the lines before it, so
-/// that it is known byte by byte to who reads them.
+/// The line that ends a log. Everything in it follows from the lines before it, so that a reader
+/// knows it byte by byte.
 pub(super) fn seal(seq: u64, prev: &str) -> Vec<u8> {
     format!(
         "{{\"seq\":{seq},\"prev\":\"{prev}\",\"kind\":\"seal\",\"count\":{seq},\"root\":\"{prev}\"}}\n"
@@ -66,7 +66,7 @@ pub(super) fn seal(seq: u64, prev: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A line: number, hash of the one before, and what `body`, a JSON object, says.
+/// A line: its number, the hash of the line before, and the fields of `body`, a JSON object.
 pub(super) fn line(into: &mut Vec<u8>, seq: u64, prev: &str, body: &[u8]) {
     into.clear();
     into.extend_from_slice(format!("{{\"seq\":{seq},\"prev\":\"{prev}\",").as_bytes());
@@ -116,7 +116,7 @@ impl Write for Limited {
     }
 }
 
-/// Cuts long texts and long lists; what is cut is still told apart by its hash.
+/// Shortens long texts and long lists; a hash still distinguishes the originals.
 fn shorten(value: &mut Value) {
     match value {
         Value::String(text) if text.len() > MAX_TEXT_BYTES => {
@@ -133,7 +133,7 @@ fn shorten(value: &mut Value) {
         }
         Value::Object(fields) if fields.len() > MAX_ITEMS => *value = hashed(value),
         Value::Object(fields) => {
-            // A key is as long as whoever wrote it liked.
+            // The length of a key is up to its author.
             if fields.keys().any(|key| key.len() > MAX_TEXT_BYTES) {
                 *value = hashed(value);
             } else {
@@ -169,7 +169,7 @@ pub(super) fn is_too_deep(value: &Value) -> bool {
     deeper_than(value, MAX_DEPTH)
 }
 
-/// What stands for a value that is not kept.
+/// Replaces a value that is not recorded.
 pub(super) fn hashed(value: &Value) -> Value {
     let text = value.to_string();
     json!({ "cut": "", "bytes": text.len(), "sha256": hash(text.as_bytes()) })

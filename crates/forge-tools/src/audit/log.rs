@@ -16,7 +16,7 @@ use super::record::{CallRecord, DecisionEntry, PolicyEvent, Recorder};
 use super::verify::{Integrity, Verifier};
 use crate::change::Artifact;
 
-/// What a torn line is moved to.
+/// The file that a torn line is moved to.
 const TORN: &str = "audit.torn";
 
 /// Why nothing is recorded any more.
@@ -59,14 +59,13 @@ impl Default for LogOptions {
 pub struct CallCounts {
     /// Calls that are over.
     pub calls: u64,
-    /// Those that failed, whatever the reason.
+    /// The calls that failed, for any reason.
     pub failed: u64,
-    /// Those that a rule, a person, or nobody's being there stopped.
+    /// The calls that were stopped by a rule, by a person, or because a person could not be asked.
     pub denied: u64,
 }
 
-/// What a sealed log came to; keep it elsewhere to be able to tell whether the whole log was
-/// written anew.
+/// The summary of a sealed log; stored elsewhere it proves that the whole log was not rewritten.
 ///
 /// ```
 /// fn note(sealed: &forge_tools::audit::LogSeal) -> String {
@@ -79,15 +78,15 @@ pub struct LogSeal {
     pub lines: u64,
     /// The hash of the seal.
     pub head: String,
-    /// What was recorded.
+    /// The counts of recorded calls.
     #[serde(flatten)]
     pub tally: CallCounts,
 }
 
 /// The audit log in a directory: JSON Lines, each with the hash of the one before.
 ///
-/// Files are made with mode 0600 and only appended to. Two programs cannot write one log at a
-/// time. What a killed program left of its last line is moved aside and said so.
+/// Files are made with mode 0600 and only appended to. Two programs cannot write one log at a time.
+/// The torn last line of a killed program is moved aside, with a note.
 ///
 /// ```
 /// use forge_tools::audit::{AuditLog, Integrity, LogOptions, verify};
@@ -116,8 +115,8 @@ struct LogShared {
     durable: bool,
 }
 
-/// Device and inode: what a file is whatever its name. No other file has it as long as this one is
-/// open.
+/// Device and inode, which identify a file under any name. Other files do not have them as long as
+/// this one is open.
 type InodeId = (u64, u64);
 
 #[derive(Debug)]
@@ -143,13 +142,13 @@ struct LogState {
     closing: bool,
     /// Why nothing can be written any more.
     ended: Option<&'static str>,
-    /// What the last attempt to reach the disk came to.
+    /// The error of the last attempt to reach the disk.
     sync_failed: Option<std::io::ErrorKind>,
 }
 
 impl AuditLog {
-    /// Opens the log in `dir`, or begins one. A log that is there is read from its beginning, and
-    /// not added to if it is broken.
+    /// Opens the log in `dir`, or begins one. An existing log is read from its beginning, and not
+    /// extended if it is broken.
     ///
     /// # Errors
     ///
@@ -185,7 +184,7 @@ impl AuditLog {
     ///
     /// # Errors
     ///
-    /// As `fsync(2)`, also for what was tried in the meantime.
+    /// Calls `fsync(2)`, and reports failures of the meantime too.
     pub fn sync(&self) -> std::io::Result<()> {
         self.shared.sync()?;
         match self.shared.lock().sync_failed {
@@ -194,12 +193,12 @@ impl AuditLog {
         }
     }
 
-    /// What was recorded so far by this program.
+    /// The counts of calls that this program has recorded so far.
     pub fn tally(&self) -> CallCounts {
         self.shared.lock().tally
     }
 
-    /// Ends the log: what the run came to, and a seal over everything. Nothing can be recorded
+    /// Ends the log: the outcome of the run, and a seal over everything. Nothing can be recorded
     /// after it.
     ///
     /// # Errors
@@ -234,7 +233,7 @@ impl Drop for AuditLog {
         self.shared.lock().closing = true;
         self.shared.wake.notify_all();
         if let Some(syncing) = self.syncing.take() {
-            // It brings the rest to the disk, and has nobody to tell if it cannot.
+            // The thread brings the rest to the disk; a failure cannot be reported any more.
             let _ = syncing.join();
         }
         // Closing would do, but a command that is just being started holds our files too, until it
@@ -316,7 +315,7 @@ impl LogShared {
         }
     }
 
-    /// Whoever writes goes on writing meanwhile.
+    /// Writers continue meanwhile.
     fn sync(&self) -> std::io::Result<()> {
         let (full, current) = {
             let mut state = self.lock();
@@ -345,7 +344,7 @@ impl LogShared {
             let closing = state.closing;
             let dirty = state.dirty;
             drop(state);
-            // Whoever sealed the log has seen to it.
+            // The sealing thread has synced the log.
             if dirty && let Err(error) = self.sync() {
                 self.lock().sync_failed = Some(error.kind());
             }
@@ -415,7 +414,7 @@ impl LogState {
         Ok(state)
     }
 
-    /// Moves what is left of a torn line aside.
+    /// Moves the rest of a torn line aside.
     fn repair(&mut self) -> std::io::Result<()> {
         self.file.seek(SeekFrom::Start(self.bytes))?;
         let mut torn = Vec::new();
@@ -428,7 +427,7 @@ impl LogState {
         aside.sync_data()?;
         self.file.set_len(self.bytes)?;
         if self.seq == 0 {
-            // It was the first line, and nothing comes before what begins a log.
+            // It was the first line, and the beginning of a log is always first.
             return Ok(());
         }
         self.resume(Some(&torn))
@@ -466,7 +465,7 @@ impl LogState {
         if next >= MAX_SEGMENTS {
             return Err(std::io::ErrorKind::FileTooLarge.into());
         }
-        // One that is there already is empty: what ended us before its first line.
+        // An existing one is empty: the program ended before its first line.
         let file = open_file(&self.dir, &segment_name(next))?;
         if file.metadata()?.len() > 0 {
             return Err(std::io::ErrorKind::AlreadyExists.into());
@@ -487,8 +486,8 @@ impl LogState {
         self.write(line)
     }
 
-    /// Whether the files that are written are those that the directory shows: a line in a file
-    /// without a name would be kept for nobody.
+    /// Checks that the written files are still those in the directory: a line in a file without a
+    /// name would be lost.
     fn still_there(&self) -> std::io::Result<()> {
         let is_named = |ours: InodeId, segment: u32| -> std::io::Result<bool> {
             match self.dir.symlink_metadata(segment_name(segment)) {
@@ -497,7 +496,7 @@ impl LogState {
                 Err(error) => Err(error),
             }
         };
-        // The first one holds the lock, and whoever reads the log begins there.
+        // The first one holds the lock, and readers of the log begin with it.
         if is_named(self.file_is, self.segment)?
             && (self.segment == 0 || is_named(self.first_is, 0)?)
         {

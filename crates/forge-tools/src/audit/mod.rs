@@ -1,9 +1,9 @@
-//! The audit: what was asked, what was decided and why, what came of it, in a log of which every
-//! line holds the hash of the one before it.
+//! The audit: requests, decisions with their reasons, and results, in a log of which every line
+//! holds the hash of the line before it.
 //!
-//! [`Recorder`] is what the executor talks to. [`AuditLog`] is the one that
-//! writes files; [`Verifier`] says whether such files are still what was written. The format is
-//! described field by field in `docs/audit.md`.
+//! The executor talks to a [`Recorder`]. [`AuditLog`] is the one that writes files; [`Verifier`]
+//! tells if such files are still as written. The format is described field by field in
+//! `docs/audit.md`.
 
 mod line;
 mod log;

@@ -4,7 +4,7 @@ use std::io::{BufRead, Read as _};
 
 use super::line::MAX_LINE_BYTES;
 
-/// A line as it stands in the file.
+/// A line of the file, unparsed.
 ///
 /// ```
 /// use forge_tools::audit::RawLine;
@@ -20,7 +20,7 @@ pub enum RawLine<'a> {
     TooLong(u64),
 }
 
-/// Reads lines, each into the same bounded buffer.
+/// Reads lines, each into one bounded buffer.
 ///
 /// ```
 /// use forge_tools::audit::{LineReader, RawLine};
@@ -47,8 +47,8 @@ impl<R: BufRead> LineReader<R> {
         }
     }
 
-    /// The next line, if there is one. After the end it may be called again, since a log may
-    /// still be written to: a line that was torn comes again, longer.
+    /// Returns the next line, or `None` at the end. After the end it may be called again, since a
+    /// log may still be written to: a line that was torn comes again, longer.
     ///
     /// # Errors
     ///

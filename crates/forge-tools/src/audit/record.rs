@@ -1,5 +1,5 @@
-//! What is kept of every call: what was asked, what was decided and why, who
-//! agreed, where it ran, what confined it.
+//! The record of a call: the request, the decision and its reasons, the approver, the runner, the
+//! confinement.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::change::Artifact;
 use crate::gate::{Verdict, VerdictReason};
 
-/// What was decided about a call.
+/// The decision about a call.
 ///
 /// ```
 /// let none = forge_tools::DecisionRecord::not_reached("no such tool");
@@ -24,10 +24,10 @@ pub struct DecisionRecord {
     /// Which runner was chosen, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner: Option<String>,
-    /// What an *ask* was answered with: `allowed`, `denied`, `unanswered`.
+    /// The answer to an *ask*: `allowed`, `denied`, `unanswered`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<&'static str>,
-    /// Who answered, or why nobody did.
+    /// The person or rule that answered, or the reason why the question stayed unanswered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -45,7 +45,7 @@ impl DecisionRecord {
     }
 }
 
-/// A call as it was asked for and what was decided about it, before anything is done.
+/// A requested call with its decision, before anything is done.
 ///
 /// ```
 /// fn tool<'a>(asked: &forge_tools::DecisionEntry<'a>) -> &'a str {
@@ -62,9 +62,9 @@ pub struct DecisionEntry<'a> {
     pub tool: &'a str,
     /// Its arguments as accepted (or as they came, if they were not).
     pub arguments: &'a Value,
-    /// What it would touch.
+    /// Its intents.
     pub intents: &'a [String],
-    /// What was decided.
+    /// Its decision.
     pub decision: &'a DecisionRecord,
 }
 
@@ -77,9 +77,9 @@ pub struct DecisionEntry<'a> {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PolicyEvent {
-    /// What kind.
+    /// The kind of event.
     pub event: EventKind,
-    /// What about, in words.
+    /// The object of the event, in words.
     pub detail: String,
 }
 
@@ -101,7 +101,7 @@ impl PolicyEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// A rule, a person, or nobody's being there stopped the call.
+    /// The call was stopped by a rule, by a person, or because a person could not be asked.
     Denied,
     /// The worker is not able to do it: outside its mounts, read-only, no such capability.
     Refused,
@@ -109,7 +109,7 @@ pub enum EventKind {
     Exceeded,
     /// A file with a protected name was taken away from where a command had put it.
     Quarantined,
-    /// What a command changed in its directories is not among the artifacts, or not all of it.
+    /// Changes of a command in its directories are missing from the artifacts, at least in part.
     Untracked,
 }
 
@@ -122,7 +122,7 @@ pub enum EventKind {
 /// ```
 #[derive(Debug, Clone, Serialize)]
 pub struct CallRecord {
-    /// What the recorder called the decision when it was told of it; none if it was not.
+    /// The number that the recorder gave the decision; `None` if it gave none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<u64>,
     /// Milliseconds since 1970, when the call arrived.
@@ -133,13 +133,13 @@ pub struct CallRecord {
     pub tool: String,
     /// Its arguments as accepted (or as they came, if they were not).
     pub arguments: Value,
-    /// What it would touch.
+    /// Its intents.
     pub intents: Vec<String>,
-    /// What was decided.
+    /// Its decision.
     pub decision: DecisionRecord,
     /// Where it ran.
     pub runner: &'static str,
-    /// Whether it did what it was asked.
+    /// `true` if it succeeded.
     pub ok: bool,
     /// The failure's code.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,19 +150,20 @@ pub struct CallRecord {
     pub content_sha256: String,
     /// From the call to the result, in microseconds.
     pub duration_us: u64,
-    /// What confined it.
+    /// Its confinement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Value>,
     /// The files that it left behind or took away.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// What policies did to it.
+    /// The events of policies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<PolicyEvent>,
 }
 
 impl CallRecord {
-    /// Whether a rule, a person, or nobody's being there stopped it.
+    /// `true` if the call was stopped by a rule, by a person, or because a person could not be
+    /// asked.
     pub fn is_denied(&self) -> bool {
         self.events
             .iter()
@@ -191,8 +192,8 @@ impl CallRecord {
 /// # let _: &dyn Recorder = &recorder;
 /// ```
 pub trait Recorder: Send + Sync + 'static {
-    /// Keeps what was decided, before anything is done: after a kill between the two it is
-    /// all there is. Answers with what ties it to the record that follows ([`CallRecord::call`]).
+    /// Records a decision, before anything is done: after a kill between the two it is the only
+    /// trace. Returns the number that ties it to the record that follows ([`CallRecord::call`]).
     ///
     /// # Errors
     ///
@@ -205,8 +206,8 @@ pub trait Recorder: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// It could not be kept. The executor then answers the call with a failure:
-    /// what cannot be recorded is not done silently.
+    /// The record could not be written. The executor then answers the call with a failure: a call
+    /// that cannot be recorded is not made silently.
     fn record(&self, record: &CallRecord) -> std::io::Result<()>;
 }
 
@@ -237,7 +238,7 @@ pub struct MemoryRecorder {
 }
 
 impl MemoryRecorder {
-    /// What was kept so far, oldest first.
+    /// The records so far, oldest first.
     pub fn records(&self) -> Vec<CallRecord> {
         self.records
             .lock()

@@ -1,16 +1,16 @@
-//! Whether a log is still what was written.
+//! Verifies that a log is still as written.
 //!
-//! Every line names its number and the hash of the line before it, so whatever is changed, taken
-//! out, put in or put elsewhere breaks the chain at that place; the seal, whose every byte follows
-//! from the lines before it, shows that the end is the end. What a chain cannot show is that all
-//! of it was written anew: for that, compare [`Verified::head`] with one that was kept elsewhere.
+//! Every line names its number and the hash of the line before it, so a changed, removed, inserted
+//! or moved line breaks the chain at that place; the seal, whose every byte follows from the lines
+//! before it, shows that the end is the end. A chain cannot show that all of it was rewritten: for
+//! that, compare [`Verified::head`] with a copy that was stored elsewhere.
 
 use std::io::BufRead;
 
 use super::line::{self, Head, NOTHING_BEFORE};
 use super::read::{LineReader, RawLine};
 
-/// Where a line stands.
+/// The position of a line.
 ///
 /// ```
 /// use forge_tools::audit::LogPosition;
@@ -31,7 +31,7 @@ impl std::fmt::Display for LogPosition {
     }
 }
 
-/// What became of a log.
+/// The result of a verification.
 ///
 /// ```
 /// use forge_tools::audit::Integrity;
@@ -39,18 +39,18 @@ impl std::fmt::Display for LogPosition {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Integrity {
-    /// Every line is what was written, up to the seal.
+    /// Every line is as written, up to the seal.
     Whole,
-    /// Every line that is there is what was written, but no seal says that these are all: the run
-    /// goes on, was killed, or the end was cut off.
+    /// Every present line is as written, but the seal is missing: the run goes on, was killed, or
+    /// the end was cut off.
     Unsealed,
-    /// The same, and the last line is not whole, as after a kill or a power cut. The next program
-    /// that opens the log repairs it.
+    /// The log is unsealed and its last line is torn, as after a kill or a power cut. The next
+    /// program that opens the log repairs it.
     Torn {
         /// Where it is.
         at: LogPosition,
     },
-    /// The log is not what was written.
+    /// The log is not as written.
     Broken(Break),
 }
 
@@ -88,7 +88,7 @@ pub enum Break {
         /// How many.
         missing: u64,
     },
-    /// A line stands where it was not written, or stands there twice.
+    /// A line is out of place, or repeated.
     Reordered {
         /// The line.
         at: LogPosition,
@@ -97,7 +97,7 @@ pub enum Break {
     Foreign {
         /// The line.
         at: LogPosition,
-        /// What is the matter with it.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -116,7 +116,7 @@ impl std::fmt::Display for Break {
     }
 }
 
-/// What [`Verifier`] found.
+/// The findings of [`Verifier`].
 ///
 /// ```
 /// let found = forge_tools::audit::verify(&b""[..]).unwrap();
@@ -148,7 +148,7 @@ pub struct Verified {
 pub struct Verifier {
     seq: u64,
     prev: String,
-    /// Where the line with the hash `prev` stands.
+    /// The position of the line with the hash `prev`.
     last: LogPosition,
     segments: u32,
     sound_bytes: u64,
@@ -219,8 +219,8 @@ impl Verifier {
                 break;
             }
         }
-        // A file is begun with its first line. One that is empty is what a kill leaves, but of a
-        // log that had ended nobody began another file.
+        // A file begins with its first line. A kill leaves an empty one, but a log that had ended
+        // never begins another file.
         if at.line == 0 && self.sealed && at.segment > 0 {
             at.line = 1;
             self.foreign(at, "it comes after the seal");

@@ -1,10 +1,10 @@
 //! The part of the shell's grammar that says which words and commands a text is made of, character
 //! by character.
 //!
-//! A text may be run by one shell or another (dash, bash). What they read differently, or what only
-//! one of them knows, is *concealed*: it may start commands that are not among the segments, so no
-//! rule may approve it and no list of programs lets it pass. Reading goes on behind it as well as
-//! it can, because a forbidden command that is found is still one.
+//! A text may be run by one shell or another (dash, bash). Syntax that they read differently, or
+//! that only one of them knows, is *concealed*: it may start commands that are not among the
+//! segments, so no rule may approve it and no list of programs lets it pass. Reading goes on behind
+//! it as well as it can, because a forbidden command that is found is still one.
 
 use super::{CommandLine, CommandSegment, LineError, LineFault, is_assignment};
 
@@ -14,7 +14,7 @@ pub(super) const RESERVED_WORDS: &[&str] = &[
     "until", "while",
 ];
 
-/// Words that only some shells reserve, and what follows them is not always a command.
+/// Words that only some shells reserve, and that are not always followed by a command.
 const SOMETIMES_RESERVED: &[&str] = &["[[", "coproc", "function", "let", "select"];
 
 /// Substitutions and groups in each other, at most.
@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 24;
 const DIFFERS: &str = "shells differ in how they read it";
 const EXPANDS: &str = "it expands a variable or a substitution";
 
-/// What follows a redirection's operator.
+/// The target of a redirection's operator.
 #[derive(Clone, Copy)]
 enum RedirectTarget {
     File,
@@ -95,7 +95,7 @@ impl Parser {
         })
     }
 
-    /// Commands up to the end of the text, or of the parentheses that they stand in.
+    /// Reads commands up to the end of the text, or of their parentheses.
     fn commands(&mut self, in_parentheses: bool) -> Result<(), LineError> {
         while let Some(c) = self.next() {
             if c == ')' && in_parentheses {
@@ -108,7 +108,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Takes in one character, and what belongs to it.
+    /// Takes one character, and the ones that belong to it.
     fn step(&mut self, c: char) -> Result<(), LineError> {
         match c {
             ' ' | '\t' => self.end_word(),
@@ -177,7 +177,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Reads what stands inside of the current command, which goes on behind it.
+    /// Reads a command inside of the current one, which goes on behind it.
     fn nested(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<(), LineError>,
@@ -193,7 +193,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Behind `$`. What it is followed by decides how far it reaches, in quotes too.
+    /// Reads a `$` expression. The next character decides how far it reaches, in quotes too.
     fn dollar(&mut self, quoted: bool) -> Result<(), LineError> {
         let start = self.at - 1;
         self.hide(EXPANDS);
@@ -207,7 +207,7 @@ impl Parser {
                 if let Some(end) = self.end_of_sum() {
                     self.at = end;
                 } else {
-                    // A sum of variables can run what their values say.
+                    // A sum of variables can run commands in their values.
                     if self.peek() == Some('(') {
                         self.conceal(DIFFERS);
                     }
@@ -233,7 +233,7 @@ impl Parser {
                 self.conceal(DIFFERS);
                 self.push('$');
             }
-            // A parameter of one character: what follows is not its.
+            // A parameter of one character: the next character is not part of it.
             Some('$' | '#' | '?' | '!' | '@' | '*' | '-' | '0'..='9') => {
                 self.at += 1;
                 self.push_source(start);
@@ -307,9 +307,9 @@ impl Parser {
         Ok(())
     }
 
-    /// `X=1 rm y` and `then rm y` run `rm y`: rules are asked about both, so that
-    /// what blocks the command blocks it behind a prefix too. Without a shell the
-    /// first word would be taken for a program's name.
+    /// `X=1 rm y` and `then rm y` run `rm y`: rules are asked about both, so that a rule against
+    /// the command blocks it behind a prefix too. Without a shell the first word would be taken for
+    /// a program's name.
     fn look_behind_prefixes(&mut self) {
         for segment in std::mem::take(&mut self.segments) {
             let words = &segment.words;
@@ -395,7 +395,7 @@ impl Parser {
         self.now.word.get_or_insert_with(String::new).push(c);
     }
 
-    /// A substitution stands for itself in its word.
+    /// A substitution is kept as its source in its word.
     fn push_source(&mut self, start: usize) {
         let source = &self.chars[start..self.at];
         self.now
@@ -432,7 +432,7 @@ impl Parser {
                 self.hide("it redirects to or from a file")
             }
             None => {
-                // The `)` of its patterns is not the end of what it stands in.
+                // The `)` of its patterns does not end the surrounding parentheses.
                 if word == "case" && self.depth > 0 {
                     self.conceal(DIFFERS);
                 }
@@ -469,7 +469,7 @@ impl Parser {
         }
     }
 
-    /// `;`, `&` and newlines may end the line or stand alone.
+    /// Ends the segment, if one has begun; `;`, `&` and newlines may end the line or be alone.
     fn end_segment_if_any(&mut self) {
         self.needs_shell = true;
         self.end_word();
@@ -477,7 +477,7 @@ impl Parser {
         self.now.may_be_empty = false;
     }
 
-    /// Quotes make a word even around nothing, and a digit in them is no descriptor.
+    /// Quotes make a word even around nothing, and a digit in them is not a descriptor.
     fn start_quoted(&mut self) {
         self.now.word.get_or_insert_with(String::new);
         self.now.word_is_quoted = true;
@@ -530,7 +530,7 @@ impl Parser {
         }
     }
 
-    /// Where a redirection leads is no word of the command, wherever it stands in it.
+    /// The target of a redirection is not a word of the command, in any position.
     fn redirection(&mut self, operator: char) -> Result<(), LineError> {
         self.needs_shell = true;
         // `<(a)`: a word to the shells that know it, with a command in it.
@@ -564,8 +564,8 @@ impl Parser {
         }
         self.now.may_be_empty = true;
         let target = if operator == '<' && self.take('<') {
-            // What follows is data until a line of its choosing: where the commands
-            // go on is no longer ours to say.
+            // The next lines are data until a line of its choosing: the end of the data cannot be
+            // determined safely.
             self.conceal("it contains a here-document");
             self.take('-');
             RedirectTarget::File

@@ -1,14 +1,14 @@
-//! What the words of one command start besides the program they name: behind `env` or `timeout`,
-//! in `sh -c`, after `find -exec`. Rules and lists look at it too, so that another spelling of a
-//! command is no way around what they say about it.
+//! Commands that the words of one command start besides its program: behind `env` or `timeout`, in
+//! `sh -c`, after `find -exec`. Rules and lists check them too, so that another spelling of a
+//! command does not avoid them.
 //!
-//! It only ever tightens, so a doubt (an option that no table here knows) is read in every way it
-//! could be meant. What a program does by itself is not in its words, and not here.
+//! It only ever tightens, so an ambiguity (an option that no table here knows) is read in every
+//! possible way. Commands that a program starts by itself are not in its words, and not here.
 
 use super::parser::RESERVED_WORDS;
 use super::{Certainty, CommandLine, CommandSegment, is_assignment};
 
-/// Commands in commands, at most; what is nested deeper counts as unparsed.
+/// Most levels of commands in commands; deeper ones count as unparsed.
 const MAX_DEPTH: usize = 8;
 
 /// Commands found in one line, and bytes looked at for it, at most.
@@ -174,7 +174,7 @@ const SHELLS: &[&str] = &[
 /// Shells with a grammar of their own.
 const OTHER_SHELLS: &[&str] = &["fish", "csh", "tcsh", "nu", "pwsh", "hush"];
 
-/// Programs whose arguments end in a command, and that have too many ways to say where it begins.
+/// Programs whose arguments end in a command, with too many ways to mark its beginning.
 const SOMEWHERE: &[&str] = &[
     "setpriv",
     "unshare",
@@ -196,10 +196,10 @@ const SOMEWHERE: &[&str] = &[
     "start-stop-daemon",
 ];
 
-/// What a shell has built in that gives a name another meaning.
+/// Shell built-ins that give a name another meaning.
 const RENAMES: &[&str] = &["alias", "hash", "enable"];
 
-/// What bash has built in that runs the substitutions in the index of a variable, quoted or not.
+/// Built-ins of bash that run the substitutions in the index of a variable, quoted or not.
 const TAKES_VARIABLES: &[&str] = &[
     "test",
     "[",
@@ -222,7 +222,7 @@ const TAKES_VARIABLES: &[&str] = &[
 /// Programs that run the text behind `-c`, and take other arguments too.
 const TAKES_TEXT: &[&str] = &["su", "runuser", "script", "flock", "watch", "parallel"];
 
-/// What was found, and whether there is more that was not.
+/// The commands that were found, and a flag for those that were not.
 #[derive(Debug, Default)]
 pub(super) struct NestedCommands {
     pub(super) commands: Vec<CommandSegment>,
@@ -239,7 +239,7 @@ impl NestedCommands {
     pub(super) fn by(&mut self, words: &[String]) {
         let Some(program) = words.first() else { return };
         let name = program.rsplit('/').next().unwrap_or_default();
-        // Another spelling of the same name.
+        // Another spelling of this name.
         if name != program && !name.is_empty() {
             let mut respelled = words.to_vec();
             respelled[0] = name.to_owned();
@@ -352,7 +352,7 @@ impl NestedCommands {
         self.leave();
     }
 
-    /// One level deeper, unless that is too deep or too much. Who enters leaves.
+    /// Enters a deeper level, unless that is too deep or too much. Each entry needs an exit.
     pub(super) fn enter(&mut self, bytes: usize) -> bool {
         self.looked_at = self.looked_at.saturating_add(bytes + 1);
         let bounded = self.depth < MAX_DEPTH
@@ -409,7 +409,7 @@ impl NestedCommands {
             return;
         };
         self.expanded |= segment.is_expanded();
-        // What another program puts there.
+        // The word that another program puts in its place.
         self.unparsed |= program.contains("{}");
         if self.commands.len() >= MAX_FOUND {
             self.unparsed = true;
@@ -470,8 +470,8 @@ impl NestedCommands {
         }
     }
 
-    /// `xargs` adds words to its command, or puts them into it: out of sight where they say what
-    /// is run.
+    /// `xargs` adds words to its command, or puts them into it: unparsed where they name the
+    /// program.
     fn put_together(&mut self, words: &[String]) {
         let runs = |word: &String| {
             let name = word.rsplit('/').next().unwrap_or_default();
@@ -501,7 +501,7 @@ impl NestedCommands {
                 (at + 1, mark)
             })
         });
-        // Another mark than the usual one: wherever it stands could be the program.
+        // Another mark than the usual one: each occurrence could be the program.
         if let Some((behind, mark)) = mark
             && mark != "{}"
         {
@@ -648,7 +648,7 @@ enum OptionValue {
 }
 
 impl WrapperProgram {
-    /// None: no table knows the option.
+    /// Returns `None` if no table knows the option.
     fn value_of(&self, word: &str) -> Option<OptionValue> {
         if word.starts_with("--") {
             return if word.contains('=') {

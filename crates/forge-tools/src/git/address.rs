@@ -1,5 +1,5 @@
-//! Where repositories are. An address is taken apart once, so that what reaches git is never an
-//! option, a transport that starts programs, or two lines.
+//! Addresses of repositories. An address is parsed once, so that git never receives an option, a
+//! transport that starts programs, or two lines.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -136,7 +136,7 @@ impl fmt::Display for Repo {
     }
 }
 
-/// A server, and who it is asked as: what credentials are for.
+/// A server with a user name: credentials belong to it.
 ///
 /// ```
 /// use forge_tools::git::ServerOrigin;
@@ -342,7 +342,7 @@ fn remote_path(path: &str) -> Result<String, &'static str> {
     Ok(format!("/{path}"))
 }
 
-/// Whether what follows a `%` is a byte that leads nowhere else once somebody has decoded it.
+/// `true` if the bytes after a `%` still have their meaning once they are decoded.
 fn stands_for_itself(after: &str) -> bool {
     let digits = after
         .get(..2)

@@ -33,7 +33,8 @@ pub trait GitBackend: Send + Sync + 'static {
         request: PullRequest,
     ) -> BoxFuture<'a, Result<Pulled, GitError>>;
 
-    /// What has become of files that were pulled from these repositories. No repository is asked.
+    /// Returns the state of files that were pulled from these repositories, without asking a
+    /// repository.
     fn status<'a>(
         &'a self,
         files: &'a FileSandbox,
@@ -58,7 +59,7 @@ pub trait GitBackend: Send + Sync + 'static {
     /// Forgets a staged commit.
     fn discard<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<(), GitError>>;
 
-    /// What is staged, and what of it can no longer be read.
+    /// Lists the staged commits, and those that can no longer be read.
     fn list_staged(&self) -> BoxFuture<'_, Result<StagedList, GitError>>;
 
     /// One staged commit, with its diffs.
@@ -91,7 +92,7 @@ pub struct PullRequest {
     pub into: SandboxPath,
 }
 
-/// What a pull came to.
+/// The result of a pull.
 ///
 /// ```
 /// fn conflicts(pulled: &forge_tools::git::Pulled) -> bool {
@@ -107,8 +108,8 @@ pub struct Pulled {
     pub files: Vec<PulledFile>,
     /// Files that were pulled before, are in the branch no longer, and are left here.
     pub gone: Vec<SandboxPath>,
-    /// What was asked for and is not pulled, with the reason: links, submodules, and names that
-    /// are not safe as a path.
+    /// Requested paths that were not pulled, with the reason: links, submodules, and names that are
+    /// unsafe as a path.
     pub skipped: Vec<(String, &'static str)>,
 }
 
@@ -123,13 +124,13 @@ pub struct Pulled {
 pub struct PulledFile {
     /// Where it is among the worker's files.
     pub path: SandboxPath,
-    /// What became of it.
+    /// The outcome for the file.
     pub outcome: PullOutcome,
     /// How long it is now.
     pub bytes: u64,
 }
 
-/// What became of a pulled file.
+/// The outcome for a pulled file.
 ///
 /// ```
 /// use forge_tools::git::PullOutcome;
@@ -152,7 +153,7 @@ pub enum PullOutcome {
     Conflict,
 }
 
-/// Which files to stage, and what for.
+/// The files to stage, and their destination.
 ///
 /// See the example of [`GitService`].
 #[derive(Debug, Clone)]
@@ -165,13 +166,13 @@ pub struct StageRequest {
     pub files: Vec<SandboxPath>,
     /// Where the top of the repository would be, among the worker's files.
     pub from: SandboxPath,
-    /// What the commit says of itself.
+    /// The message of the commit.
     pub message: String,
-    /// What to do about keys in them.
+    /// The policy for keys in the files.
     pub secrets: SecretPolicy,
 }
 
-/// What a push came to.
+/// The result of a push.
 ///
 /// ```
 /// fn told(pushed: &forge_tools::git::Pushed) -> String {
@@ -181,14 +182,14 @@ pub struct StageRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
     /// The commit that has the changes. The new head; or, where
-    /// [`already_there`](Self::already_there) is set, what an earlier push made, or the head that
-    /// was found with them.
+    /// [`already_there`](Self::already_there) is set, the commit of an earlier push, or the head
+    /// that had the changes already.
     pub commit: ObjectId,
     /// Where it can be looked at.
     pub url: String,
-    /// Nothing was sent: the branch had the same changes already. So it is after a push that was
-    /// killed once the repository had taken it (see
-    /// [`StagedCommit::being_pushed_as`]), and where somebody else has made them meanwhile.
+    /// Nothing was sent: the branch had these changes already. So it is after a push that was
+    /// killed once the repository had taken it (see [`StagedCommit::being_pushed_as`]), and where
+    /// another author has made them meanwhile.
     pub already_there: bool,
 }
 
@@ -251,15 +252,14 @@ impl Default for GitLimits {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
-/// Files, and what is kept of them, are worked on where that holds up nobody: this needs a runtime
-/// of tokio.
+/// Work on files and stored commits runs on blocking threads: this needs a runtime of tokio.
 #[derive(Debug, Clone)]
 pub struct GitService<R> {
     pub(super) repositories: R,
     pub(super) rules: StagingRules,
 }
 
-/// Everything but the repositories: what the work on files needs.
+/// Everything but the repositories, for the work on files.
 #[derive(Debug, Clone)]
 pub(super) struct StagingRules {
     pub(super) store: StagedStore,
@@ -270,7 +270,7 @@ pub(super) struct StagingRules {
     pub(super) redactor: Arc<Redactor>,
 }
 
-/// Does work that waits for files where it holds up nobody.
+/// Runs work that waits for files on a blocking thread.
 pub(super) async fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
 ) -> Result<T, GitError> {
@@ -284,7 +284,7 @@ pub(super) async fn spawn_blocking<T: Send + 'static>(
 }
 
 impl<R: GitRepositories> GitService<R> {
-    /// Over these repositories, with what is staged kept there.
+    /// A service over these repositories, with staged commits in `store`.
     pub fn new(repositories: R, store: StagedStore) -> Self {
         GitService {
             repositories,
@@ -306,7 +306,7 @@ impl<R: GitRepositories> GitService<R> {
         self
     }
 
-    /// Who commits are by.
+    /// Sets the author of commits.
     #[must_use]
     pub fn author(mut self, author: Author) -> Self {
         self.rules.author = author;
@@ -336,21 +336,22 @@ impl<R: GitRepositories> GitService<R> {
         Ok(self)
     }
 
-    /// Whether files may be staged that programs obey: hooks of tools, what servers run.
+    /// Allows staging files that programs obey: hooks of tools, configuration that servers run.
     #[must_use]
     pub fn allow_executable_config(mut self, yes: bool) -> Self {
         self.rules.allow_executable_config = yes;
         self
     }
 
-    /// What is taken for a key beside what has the shape of one: the values of variables, say.
+    /// Sets the redactor that recognises keys beyond those with a known shape: the values of
+    /// variables, say.
     #[must_use]
     pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
         self.rules.redactor = redactor;
         self
     }
 
-    /// Who commits are by.
+    /// The author of commits.
     pub fn made_by(&self) -> &Author {
         &self.rules.author
     }
@@ -360,7 +361,7 @@ impl<R: GitRepositories> GitService<R> {
         &self.repositories
     }
 
-    /// A branch's head and its files; nothing of a branch that there is not.
+    /// Returns the head of a branch and its files; an absent branch is empty.
     pub(super) async fn branch(
         &self,
         repo: &Repo,
@@ -373,7 +374,7 @@ impl<R: GitRepositories> GitService<R> {
         Ok((Some(head), tree))
     }
 
-    /// Does work on what is staged where it holds up nobody.
+    /// Runs work on the store on a blocking thread.
     pub(super) async fn on_store<T: Send + 'static>(
         &self,
         work: impl FnOnce(&StagedStore) -> Result<T, GitError> + Send + 'static,
@@ -383,7 +384,7 @@ impl<R: GitRepositories> GitService<R> {
     }
 }
 
-/// The same for every reason why there is none.
+/// The error for every missing commit.
 pub(super) fn nothing_staged(id: &StagedId) -> GitError {
     GitError::new(
         GitErrorKind::NotFound,

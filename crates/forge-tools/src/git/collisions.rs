@@ -1,5 +1,5 @@
-//! Names that are one to some file system. A tree is somebody else's and may have any number of
-//! them at any depth, so only what lies where a path of ours does is kept of it: nothing.
+//! Names that are equal to some file system. A tree is foreign and may have any number of them at
+//! any depth, so of it only the names near our own paths are kept in memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,9 +18,9 @@ struct Name<'a> {
     told: bool,
 }
 
-/// No two paths may be one to a file system that ignores case or composes characters, nor may a
-/// file stand where another one needs a directory. Of each path of ours, whether it stays. What is
-/// wrong, one line each.
+/// Rejects two paths that are equal to a file system that ignores case or composes characters, and
+/// a file where another one needs a directory. The flag of each of our paths says if it stays.
+/// Returns the mistakes, one line each.
 pub(super) fn collisions(paths: &[(&RepoPath, bool)], tree: &[TreeEntry]) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut complain = |path: &RepoPath, other: &str| {

@@ -1,5 +1,5 @@
-//! The difference of two files as a person is shown it before they agree. One byte that is no text
-//! must not hide a file from them: as long as most of it can be read, it is shown.
+//! The difference of two files as a person is shown it before they agree. One binary byte must not
+//! hide a file from them: as long as most of it is readable, it is shown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,14 +11,14 @@ use super::repo_path::RepoPath;
 
 /// Most lines of a file that is compared.
 const MAX_LINES: usize = 400_000;
-/// A file with more of its bytes than one in so many that are no text is none.
+/// A file is binary if more than one in so many of its bytes are not text.
 const READABLE: usize = 4;
 
-/// Stands before the hunks of files that are not all text, as git writes what it says itself.
+/// The row before the hunks of partly binary files, in the form of git's own remarks.
 const NOTE: &str = "\\ Bytes that are not text are written as %NN, and % itself as %25\n";
 
-/// A unified diff; of what is no text, sizes and hashes. Past `until` it is still right, and only
-/// less short. None of texts with more lines than anybody is shown.
+/// Returns a unified diff; of binary content, sizes and hashes. Past `until` it is still right, and
+/// only less short. `None` for texts with more lines than a person is shown.
 pub(super) fn difference(
     path: &RepoPath,
     old: Option<&[u8]>,
@@ -45,7 +45,8 @@ pub(super) fn difference(
     Some(format!("--- {from}\n+++ {to}\n{rows}"))
 }
 
-/// Whether the rows of a difference, without the names of both sides, show what is in the files.
+/// `true` if the rows of a difference, without the names of both sides, show the content of the
+/// files.
 pub(super) fn is_shown<'a>(mut rows: impl Iterator<Item = &'a str>) -> bool {
     let first = rows.next();
     first.is_none_or(|row| row.starts_with("@@") || row == NOTE.trim_end())
@@ -100,7 +101,7 @@ fn is_readable(bytes: &[u8]) -> bool {
         zeros + chunk.invalid().len()
     };
     let odd: usize = bytes.utf8_chunks().map(odd).sum();
-    // What a script does is read, whatever stands behind it.
+    // The text of a script is read, even with binary data behind it.
     odd <= bytes.len() / READABLE || bytes.starts_with(b"#!")
 }
 

@@ -1,8 +1,8 @@
-//! What goes wrong with git, in words for whoever asked.
+//! Failures of git, in words for the caller.
 
 use std::fmt;
 
-/// What was asked for.
+/// The requested operation.
 ///
 /// ```
 /// assert_eq!(forge_tools::git::GitOperation::Push.as_str(), "push");
@@ -13,15 +13,15 @@ pub enum GitOperation {
     Pull,
     /// Files put aside for one.
     Stage,
-    /// What was put aside, into the repository.
+    /// Pushing a staged commit.
     Push,
-    /// What was put aside, thrown away.
+    /// Discarding a staged commit.
     Discard,
-    /// What is put aside, listed.
+    /// Listing staged commits.
     List,
     /// One of them, looked at.
     Diff,
-    /// What became of pulled files.
+    /// Comparing pulled files.
     Status,
 }
 
@@ -53,21 +53,21 @@ pub enum GitErrorKind {
     Invalid,
     /// A path that no commit of ours may contain, or may contain only by name.
     Refused,
-    /// What looks like a key is among it.
+    /// The files contain text that looks like a key.
     Secrets,
     /// No such repository, branch, path or staged commit.
     NotFound,
-    /// What is staged under that name is no longer what it was, or cannot be read.
+    /// The staged commit has changed, or cannot be read.
     Damaged,
     /// The branch is not where it was.
     Moved,
     /// The repository did not take it.
     Rejected,
-    /// Nobody has said who is asking.
+    /// The credentials are missing.
     Authentication,
-    /// There is no way to the server, or nobody answers there.
+    /// The server cannot be reached, or does not answer.
     Unreachable,
-    /// Nobody has agreed to it.
+    /// The agreement of a person is missing.
     NotAgreed,
     /// More than one call may carry.
     TooLarge,
@@ -75,13 +75,13 @@ pub enum GitErrorKind {
     TimeLimit,
     /// The worker's files.
     File(file_sandbox::ErrorKind),
-    /// There is no git, or no way to confine it.
+    /// The git program is missing, or it cannot be confined.
     Unavailable,
     /// Everything else.
     Failed,
 }
 
-/// A failure, with what may be tried.
+/// A failure, with advice.
 ///
 /// ```
 /// use forge_tools::git::{BranchName, GitErrorKind};
@@ -116,19 +116,19 @@ impl GitError {
         self
     }
 
-    /// The same, of that operation, where none is known yet.
+    /// Sets the operation, where none is known yet.
     pub(crate) fn during(mut self, operation: GitOperation) -> Self {
         self.operation.get_or_insert(operation);
         self
     }
 
-    /// The same, with what had been done by then.
+    /// Adds the work that had been done by then.
     pub(crate) fn after(mut self, done: &str) -> Self {
         self.message = format!("{}\n{done}", self.message);
         self
     }
 
-    /// The same, of that operation, whatever it was of.
+    /// Sets the operation, replacing any other.
     pub(crate) fn instead(mut self, operation: GitOperation) -> Self {
         self.operation = Some(operation);
         self
@@ -140,7 +140,7 @@ impl GitError {
         "GIT_ERROR"
     }
 
-    /// What was asked for, where it came that far.
+    /// The requested operation, if it is known.
     #[must_use]
     pub fn operation(&self) -> Option<GitOperation> {
         self.operation
@@ -152,7 +152,7 @@ impl GitError {
         self.kind
     }
 
-    /// What happened, without what to try.
+    /// The message, without the advice.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -164,7 +164,7 @@ impl GitError {
         self.path.as_deref()
     }
 
-    /// What to try.
+    /// The advice.
     #[must_use]
     pub fn advice(&self) -> Option<&str> {
         self.hint.as_deref()

@@ -1,19 +1,19 @@
-//! What the fuzz targets drive of what is not public: answers of git and of credential helpers, and
-//! what is read back from the store. Not a part of any build but theirs.
+//! Private functions for the fuzz targets: answers of git and of credential helpers, and
+//! descriptions read back from the store. Compiled for them only.
 
 use super::names::StagedId;
 use super::program::answered;
 use super::staged::StoredCommit;
 
-/// An answer of git or of a credential helper: what it is, is the first byte's say.
+/// Parses an answer of git or of a credential helper, depending on the first byte.
 pub fn answer(bytes: &[u8]) {
     if let Some((kind, answer)) = bytes.split_first() {
         answered(*kind, answer);
     }
 }
 
-/// The description of a staged commit: refused in words for a terminal, or the same when it is
-/// written down again.
+/// Parses the description of a staged commit: refused in words for a terminal, or equal when it is
+/// written again.
 pub fn kept(text: &[u8]) {
     let Ok(id) = StagedId::parse("00000000000000000123456789abcdef") else {
         return;

@@ -1,4 +1,4 @@
-//! Repositories in memory: what tests and previews work with.
+//! Repositories in memory, for tests and previews.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,8 +88,8 @@ impl MemoryRepositories {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody else's commit: files with their content, or none where one goes. Makes the
-    /// repository and the branch.
+    /// Makes a commit of another author: files with their content, or `None` where one is removed.
+    /// Creates the repository and the branch.
     pub fn commit<'a>(
         &self,
         repo: &Repo,
@@ -114,7 +114,7 @@ impl MemoryRepositories {
         }
     }
 
-    /// Plants something that is no file.
+    /// Adds an entry that is not a file.
     pub fn plant(&self, repo: &Repo, branch: &BranchName, path: &str, kind: TreeKind, text: &str) {
         let mut inner = self.inner();
         let head = inner.heads.get(&(repo.clone(), branch.clone())).cloned();
@@ -127,7 +127,7 @@ impl MemoryRepositories {
         }
     }
 
-    /// Somebody removes a branch.
+    /// Removes a branch, as another author.
     pub fn remove_branch(&self, repo: &Repo, branch: &BranchName) {
         self.inner().heads.remove(&(repo.clone(), branch.clone()));
     }

@@ -8,11 +8,11 @@ use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 /// would take days.
 const TIME: Duration = Duration::from_secs(2);
 
-/// What came of it.
+/// The result of a merge.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Merged {
     pub(crate) text: String,
-    /// Places where both had changed the same lines: they stand between markers.
+    /// Places where both had changed one line: they are between markers.
     pub(crate) conflicts: usize,
 }
 
@@ -22,8 +22,8 @@ struct Edit {
     new: std::ops::Range<usize>,
 }
 
-/// What lies between the lines that both have. The rest of what the library says is not looked at:
-/// where it moves a change up or down, the other side's index may be of before.
+/// Returns the edits between the common lines. Other figures of the library are ignored: where it
+/// moves a change up or down, the other side's index may be outdated.
 fn edits(base: &[&str], new: &[&str]) -> Vec<Edit> {
     let mut edits = Vec::new();
     let (mut base_at, mut new_at) = (0, 0);
@@ -45,8 +45,8 @@ fn edits(base: &[&str], new: &[&str]) -> Vec<Edit> {
     edits
 }
 
-/// `ours` with what changed from `base` to `theirs`, in whatever way each ends its lines. Which way
-/// that is counts as one more thing that either may have changed.
+/// Merges the change from `base` to `theirs` into `ours`, with any line ends. The kind of line end
+/// counts as one more thing that either may have changed.
 pub(crate) fn merge(base: &str, ours: &str, theirs: &str, name: &str) -> Merged {
     let ends = [base, ours, theirs].map(ends);
     let [Some(of_base), Some(of_ours), Some(of_theirs)] = ends else {
@@ -68,7 +68,7 @@ pub(crate) fn merge(base: &str, ours: &str, theirs: &str, name: &str) -> Merged 
 /// How lines end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineEnding {
-    /// There is only one.
+    /// A single line.
     None,
     Unix,
     Windows,
@@ -148,7 +148,7 @@ fn merge_lines(base: &str, ours: &str, theirs: &str, name: &str) -> Merged {
     }
 }
 
-/// A marker stands on a line of its own, also after a text without an end of line.
+/// A marker has a line of its own, also after a text without an end of line.
 fn push_lines(text: &mut String, lines: &[&str]) {
     text.extend(lines.iter().copied());
     if lines.last().is_some_and(|line| !line.ends_with('\n')) {

@@ -1,20 +1,20 @@
-//! What is to last goes into git repositories, with a person in between.
+//! Staged commits: workers propose files for a git branch; a person reviews and pushes them.
 //!
 //! Work of workers is ephemeral. A file that is to last is *staged* for a branch of a repository:
-//! kept as it is now, outside every mount, with what it changes there. Nothing has left by then. A
-//! person looks at the difference and *pushes* it, or *discards* it; or a file is *pulled* the
-//! other way.
+//! copied in its present state, outside every mount, with its difference from the branch. Nothing
+//! has left by then. A person looks at the difference and *pushes* it, or *discards* it; or a file
+//! is *pulled* the other way.
 //!
 //! * [`GitBackend`]: the six operations, as tools and commands see them. Assumes neither a path of
 //!   the host nor that anything happens at once.
-//! * [`GitService`]: all of them over a place that holds repositories ([`GitRepositories`]) and a place for
-//!   what is staged ([`StagedStore`]). What may be staged, what a difference is, how local edits are
-//!   merged and when a push is refused stands here once, for every such place.
+//! * [`GitService`]: all of them over a backend of repositories ([`GitRepositories`]) and a store
+//!   of staged commits ([`StagedStore`]). The rules for staging, differences, merges of local edits
+//!   and refused pushes are here once, for every backend.
 //! * [`GitProgram`]: repositories of this machine, and those reached over https and ssh, by the git
-//!   program, which `os-sandbox` confines. [`Credentials`] say who is asking.
+//!   program, which `os-sandbox` confines. [`Credentials`] authenticate it.
 //! * [`MemoryRepositories`]: repositories in memory.
 //! * [`tools`]: pull, stage, look and discard for a model. A push is none of them.
-//! * [`PushApproval`]: what a push needs. Only an answer of somebody who was shown the whole
+//! * [`PushApproval`]: required for a push. Only the answer of a person who was shown the whole
 //!   difference makes one.
 #![expect(unexpected_cfgs, reason = "cargo-fuzz sets `fuzzing`")]
 

@@ -1,5 +1,5 @@
-//! The names that git is given. Each is taken apart once, so that what reaches git is never an
-//! option, or two lines.
+//! The names that git is given. Each is parsed once, so that git never receives an option, or two
+//! lines.
 
 use std::fmt;
 
@@ -85,7 +85,7 @@ impl fmt::Display for BranchName {
     }
 }
 
-/// What git calls an object: a commit, or the content of a file.
+/// Git's id of an object: a commit, or the content of a file.
 ///
 /// ```
 /// use forge_tools::git::ObjectId;
@@ -116,7 +116,7 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// The name of a staged commit: when, and a number that nobody can guess.
+/// The name of a staged commit: its time, and a number that cannot be guessed.
 ///
 /// ```
 /// use forge_tools::git::StagedId;
@@ -162,7 +162,7 @@ impl fmt::Display for StagedId {
     }
 }
 
-/// Who a commit is by.
+/// The author of a commit.
 ///
 /// ```
 /// use forge_tools::git::Author;

@@ -1,8 +1,7 @@
-//! Pulling: files of a branch among the worker's, without taking away what was edited there.
+//! Pulling: copies files of a branch to the worker, and keeps local edits.
 //!
-//! Everything that can be refused is refused before anything is written. What is about to be
-//! written is noted first, so that whatever ends a pull, the next one tells a file that it wrote
-//! from one that somebody edited.
+//! Everything that can be refused is refused before anything is written. Each write is noted before
+//! it is made, so that after any end of a pull the next one tells its own files from edited ones.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,20 +19,20 @@ use super::repositories::{GitRepositories, TreeEntry, TreeKind};
 use super::store::StagedStore;
 use crate::escape::escape_controls;
 
-/// What is merged line by line; of anything longer one side is taken.
+/// Longest file that is merged line by line; of a longer one, one side is taken.
 const MAX_MERGE_BYTES: u64 = 4 << 20;
 /// Most paths that are named as having been pulled before something failed.
 const MAX_NAMED: usize = 20;
 
-/// What of a branch was asked for.
+/// The requested part of a branch.
 struct BranchSelection {
     files: BTreeMap<RepoPath, ObjectId>,
     skipped: Vec<(String, &'static str)>,
-    /// What was asked for and is not there.
+    /// The requested paths that are missing.
     missing: Vec<RepoPath>,
 }
 
-/// A file that is to be pulled, and what is there now.
+/// A file that is to be pulled, with its present content.
 struct PullTarget {
     from: RepoPath,
     to: SandboxPath,
@@ -153,7 +152,7 @@ fn wanted(
     })
 }
 
-/// What is not in the branch was pulled before, or it is an error that it was asked for.
+/// Checks that a requested path that is missing in the branch was pulled before.
 fn check_missing(
     wanted: &BranchSelection,
     request: &PullRequest,
@@ -275,7 +274,7 @@ impl Pull<'_> {
             }
         }
         self.store.note(&place, &done)?;
-        // That too much is kept is no reason to fail.
+        // Storing too much is not a reason to fail.
         let _next_time = self.store.sweep_pulled(&place);
         match failed {
             None => Ok((pulled, gone)),
@@ -283,7 +282,7 @@ impl Pull<'_> {
         }
     }
 
-    /// What was pulled here, is among the files still, and is in the branch no longer.
+    /// Returns the files that were pulled here, still exist, and are no longer in the branch.
     fn gone(
         &self,
         index: &PullIndex,
@@ -304,7 +303,7 @@ impl Pull<'_> {
         Ok(gone)
     }
 
-    /// Puts one file there; what became of it, and how long it is.
+    /// Writes one file; returns its outcome and its length.
     fn put(
         &self,
         target: &PullTarget,
@@ -321,7 +320,7 @@ impl Pull<'_> {
         if local == hash {
             return Ok((PullOutcome::Unchanged, bytes));
         }
-        // Only over what was looked at.
+        // Only over the content that was read.
         let over = WriteOptions::new().if_match(local);
         if base == Some(local) {
             self.files.write_bytes(to, theirs, over)?;
@@ -361,7 +360,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
     is_text.then(|| std::str::from_utf8(bytes).ok()).flatten()
 }
 
-/// What was done by the time that something failed.
+/// Describes the work that was done before a failure.
 fn before(pulled: &[PulledFile], all: usize) -> String {
     if pulled.is_empty() {
         return "No file was pulled before that.".to_owned();

@@ -1,8 +1,9 @@
-//! What pulled files were when they were pulled: what local edits are told from, and merged with.
+//! The index of pulled files: their content when they were pulled, to detect and merge local edits.
 //!
-//! For each repository, branch and place that files were pulled to there is one index, replaced by
-//! a rename; the contents lie beside it under their hashes. All of it is a memory only: where a
-//! part is gone or damaged, a file counts as one that was never pulled, and nothing of it is lost.
+//! For each repository, branch and directory that files were pulled to, the store has one index,
+//! replaced by a rename; the contents are beside it under their hashes. All of it is a memory only:
+//! where a part is gone or damaged, a file counts as one that was never pulled, and the file itself
+//! is not lost.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -27,8 +28,8 @@ const MAX_BYTES: u64 = 512 << 20;
 const MAX_INDEX_BYTES: u64 = 32 << 20;
 /// Bound on one content that is merged with.
 const MAX_CONTENT_BYTES: u64 = 4 << 20;
-/// Contents that nothing refers to are looked for this often, and are left alone for as long:
-/// somebody else may be about to refer to them.
+/// Unreferenced contents are searched this often, and kept for as long: another process may be
+/// about to refer to them.
 const SWEEP: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_SWEPT: usize = 200_000;
 
@@ -41,7 +42,7 @@ pub(super) struct PullDestination {
     pub(super) into: SandboxPath,
 }
 
-/// What is known of the files of one place.
+/// The known files of one destination.
 pub(super) struct PullIndex {
     pub(super) place: PullDestination,
     pub(super) files: BTreeMap<RepoPath, PulledEntry>,
@@ -52,15 +53,16 @@ pub(super) struct PullIndex {
 /// One pulled file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PulledEntry {
-    /// What it was.
+    /// Its content when it was pulled.
     pub(super) base: Option<ContentHash>,
-    /// What it was about to become. That it did is not known yet, or never was: the process ended.
+    /// The content that a pull was about to write. The write is unconfirmed as yet, or for ever:
+    /// the process ended.
     pub(super) next: Option<ContentHash>,
     pub(super) bytes: u64,
 }
 
 impl PulledEntry {
-    /// What a file with that content is compared with.
+    /// Returns the base for a file with that content.
     pub(super) fn base_of(&self, local: &ContentHash) -> Option<ContentHash> {
         match self.next {
             Some(next) if next == *local => Some(next),
@@ -68,7 +70,7 @@ impl PulledEntry {
         }
     }
 
-    /// What was pulled last, as far as it is known.
+    /// Returns the content that was pulled last, as far as it is known.
     pub(super) fn last(&self) -> Option<ContentHash> {
         self.base.or(self.next)
     }
@@ -110,7 +112,7 @@ impl PullDestination {
 }
 
 impl StagedStore {
-    /// What is known of a place; nothing, where nothing can be read.
+    /// Returns the index of a destination; empty if it cannot be read.
     pub(super) fn index(&self, place: &PullDestination) -> Result<PullIndex, GitError> {
         let known = self.read_index(&index_at(&place.key())?)?;
         Ok(known
@@ -132,13 +134,13 @@ impl StagedStore {
         Ok(all)
     }
 
-    /// Adds to what is known of a place.
+    /// Adds to the index of a destination.
     pub(super) fn note(
         &self,
         place: &PullDestination,
         rows: &[(RepoPath, PulledEntry)],
     ) -> Result<(), GitError> {
-        // Of two pulls at once neither forgets what the other has noted.
+        // Two pulls at once both keep each other's notes.
         static TURN: Mutex<()> = Mutex::new(());
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let mut index = self.index(place)?;
@@ -163,7 +165,7 @@ impl StagedStore {
             into: index.place.into.as_str().to_owned(),
             files: index.files.iter().take(MAX_FILES).map(row).collect(),
         };
-        // Strings and numbers only: there is nothing in it that could fail.
+        // Strings and numbers only: serialising them cannot fail.
         let text = serde_json::to_string(&kept).unwrap_or_default();
         let at = index_at(&index.place.key())?;
         self.files().write(&at, &text, WriteOptions::new())?;
@@ -188,7 +190,7 @@ impl StagedStore {
     pub(super) fn keep_pulled(&self, hash: ContentHash, bytes: &[u8]) -> Result<(), GitError> {
         let at = content_at(hash)?;
         let is_there = |stat: file_sandbox::Stat| stat.size == bytes.len() as u64;
-        // What is never merged needs no copy.
+        // A file that is never merged needs no copy.
         if bytes.len() as u64 > MAX_CONTENT_BYTES || self.files().stat(&at).is_ok_and(is_there) {
             return Ok(());
         }
@@ -196,8 +198,7 @@ impl StagedStore {
         Ok(())
     }
 
-    /// Forgets what is more than may be kept, beside one place, and once in a while what nothing
-    /// refers to.
+    /// Removes surplus indexes, except one, and once in a while unreferenced contents.
     pub(super) fn sweep_pulled(&self, but: &PullDestination) -> Result<(), GitError> {
         let own = index_at(&but.key())?;
         let mut places = self.places()?;
@@ -271,7 +272,7 @@ impl StagedStore {
         Ok(places)
     }
 
-    /// None where there is none, and where it is no index of ours.
+    /// Returns `None` if it is missing, or not an index of ours.
     fn read_index(&self, at: &SandboxPath) -> Result<Option<PullIndex>, GitError> {
         match self.files().read_bytes(at, MAX_INDEX_BYTES) {
             Ok(text) => Ok(self.parse_index(&text)),

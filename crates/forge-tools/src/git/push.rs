@@ -1,5 +1,5 @@
-//! Pushing: only what somebody has seen whole and agreed to, and only onto what it was compared
-//! with.
+//! Pushing: only commits that a person has seen whole and agreed to, and only onto the head that
+//! they were compared with.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,14 +17,14 @@ use super::store::StagedStore;
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
 use crate::call::Caller;
 
-/// What leaves is read with all the time that it takes, so it may be longer than other questions.
+/// A push is read without hurry, so its question may be longer than others.
 pub(super) const MAX_SHOWN_BYTES: usize = 4 << 20;
 /// Most paths that are named as having moved.
 const MAX_NAMED: usize = 20;
 
-/// That somebody has seen one staged commit whole, and agreed that it goes.
+/// The proof that a person has seen one staged commit whole, and agreed to its push.
 ///
-/// Only [`ask`](Self::ask) makes one, from an answer. A tool cannot: it has nobody to ask.
+/// Only [`ask`](Self::ask) makes one, from an answer. A tool cannot, because it has no approver.
 ///
 /// ```compile_fail
 /// # fn f(id: forge_tools::git::StagedId) {
@@ -54,13 +54,13 @@ pub struct PushApproval {
 }
 
 impl PushApproval {
-    /// Shows a staged commit to whoever answers, and asks whether it goes.
+    /// Shows a staged commit to the approver, and asks for its push.
     ///
-    /// An approver that shows nobody anything (`--yes` is one) agrees to no push: what leaves is
-    /// looked at.
+    /// An approver that shows nothing (`--yes` is one) agrees to no push: commits are reviewed
+    /// before they leave.
     ///
     /// # Errors
-    /// Nobody was shown it, it cannot be shown whole, or the answer was no. It stays staged.
+    /// The commit was not shown, it cannot be shown whole, or the answer was no. It stays staged.
     pub async fn ask(commit: &StagedCommit, approver: &dyn Approver) -> Result<Self, GitError> {
         let refused = |why: String| {
             Err(GitError::new(
@@ -96,28 +96,28 @@ impl PushApproval {
         }
     }
 
-    /// Good for a push that goes there and nowhere else: it is what somebody was told. Where the
-    /// branch moves again meanwhile, nothing is pushed.
+    /// Restricts the approval to the preview that the person was shown. If the branch moves again
+    /// meanwhile, nothing is pushed.
     #[must_use]
     pub fn onto(mut self, outlook: PushPreview) -> Self {
         self.onto = Some(outlook);
         self
     }
 
-    /// What was agreed to.
+    /// The commit that was agreed to.
     #[must_use]
     pub fn id(&self) -> &StagedId {
         &self.id
     }
 
-    /// Who agreed.
+    /// The person who agreed.
     #[must_use]
     pub fn by(&self) -> &str {
         &self.by
     }
 }
 
-/// What somebody is shown of a commit before it goes.
+/// The question about a commit before its push.
 pub(super) fn question(commit: &StagedCommit) -> ApprovalRequest {
     ApprovalRequest {
         caller: Caller::new(""),
@@ -138,7 +138,7 @@ pub(super) fn question(commit: &StagedCommit) -> ApprovalRequest {
     }
 }
 
-/// What to do when the branch is not where it was.
+/// The reaction to a branch that has moved.
 ///
 /// ```
 /// use forge_tools::git::OnDivergence;
@@ -146,9 +146,9 @@ pub(super) fn question(commit: &StagedCommit) -> ApprovalRequest {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDivergence {
-    /// Refuse, and say what moved.
+    /// Refuse, and name the move.
     Refuse,
-    /// Put the same changes onto the new head, if nobody has touched those files.
+    /// Put these changes onto the new head, if those files are untouched there.
     Rebase,
 }
 
@@ -163,16 +163,16 @@ pub enum OnDivergence {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PushPreview {
-    /// Onto what it was compared with.
+    /// Onto the head that it was compared with.
     AsStaged,
-    /// Onto this one: the branch has moved, and nobody has made something else of the same files.
+    /// Onto this head: the branch has moved, without other changes to these files.
     OnTop {
         /// Where the branch is now.
         head: ObjectId,
         /// Files that are there as they would become: the push does not change them.
         there: Vec<RepoPath>,
     },
-    /// Nowhere: the branch has all of it, as this commit or by somebody else's.
+    /// Nowhere: the branch has all of it, as this commit or as another author's.
     There(ObjectId),
 }
 
@@ -226,7 +226,7 @@ impl<R: GitRepositories> GitService<R> {
                 },
             )
             .await?;
-        // Whatever ends this from here on, the next push knows what to look for.
+        // After any end from here on, the next push knows the commit to look for.
         let (id, attempt) = (commit.id.clone(), made.clone());
         self.on_store(move |store| store.set_pushing(&id, &attempt))
             .await?;
@@ -239,8 +239,8 @@ impl<R: GitRepositories> GitService<R> {
         Ok(self.pushed(&commit, made, false).await)
     }
 
-    /// Where a push of a staged commit would go as things are now, so that nobody is asked about one
-    /// that cannot be. Nothing is changed.
+    /// Previews a push of a staged commit in the present state, so that impossible pushes raise no
+    /// question. Nothing is changed.
     ///
     /// # Errors
     /// Those of a push: the branch has moved, or is not reached.
@@ -312,8 +312,8 @@ impl<R: GitRepositories> GitService<R> {
         }
     }
 
-    /// What others have done to the files of a commit since it was staged. What they made of one is
-    /// no matter where it is what it would become.
+    /// Returns the changes of other authors to the files of a commit since it was staged. A change
+    /// that equals the commit's own does not count.
     async fn since_staged(
         &self,
         commit: &StagedCommit,
@@ -335,7 +335,7 @@ impl<R: GitRepositories> GitService<R> {
             .fold(0, |most: u64, (.., bytes)| most.saturating_add(*bytes));
         let contents = match self.repositories.contents(&commit.repo, &ids, most).await {
             Ok(contents) => contents,
-            // What is longer is something else.
+            // A longer content differs.
             Err(error) if error.kind() == GitErrorKind::TooLarge => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -391,7 +391,7 @@ impl<R: GitRepositories> GitService<R> {
             Some(base) => self.repositories.tree(&commit.repo, base).await,
             None => Ok(Vec::new()),
         };
-        // Where what was there is no longer known, only the heads are named.
+        // If the old content is unknown, only the heads are named.
         let changes = match before {
             Ok(before) => {
                 let told = move || Ok(named("Changed there", &changed(&before, &tree)));
@@ -426,7 +426,7 @@ impl<R: GitRepositories> GitService<R> {
     }
 }
 
-/// What a commit changes, with the contents that were staged.
+/// Returns the changes of a commit, with the contents that were staged.
 fn new_files(commit: &StagedCommit, store: &StagedStore) -> Result<Vec<NewFile>, GitError> {
     let new = |file: &StagedFile| {
         let content = match file.content {
@@ -444,7 +444,7 @@ fn new_files(commit: &StagedCommit, store: &StagedStore) -> Result<Vec<NewFile>,
     commit.files.iter().map(new).collect()
 }
 
-/// What others have done since a commit was staged.
+/// The changes of other authors since a commit was staged.
 struct Divergence {
     /// Files of it that they have made something else of.
     overlap: Vec<RepoPath>,

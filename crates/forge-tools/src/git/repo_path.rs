@@ -1,8 +1,8 @@
 //! Paths inside a repository, and which of them no commit of ours may contain.
 //!
-//! A commit is checked out by others, with other file systems: HFS+ ignores some characters, NTFS
-//! ignores dots and spaces at the end and knows short names, both ignore case. What is `.git` to
-//! any of them is refused everywhere.
+//! A commit is checked out on other machines, with other file systems: HFS+ ignores some
+//! characters, NTFS ignores dots and spaces at the end and knows short names, both ignore case. A
+//! name that is `.git` to any of them is refused everywhere.
 
 use std::fmt;
 
@@ -67,15 +67,15 @@ impl RepoPath {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Why programs on the machines of others run what stands in this file, if they do.
+    /// Returns the reason why programs on other machines run this file, if they do.
     #[must_use]
     pub fn runs(&self) -> Option<String> {
         let names: Vec<String> = self.names().map(as_opened).collect();
         sandbox_names::autoloaded::find(&names).map(sandbox_names::autoloaded::AutoloadedFile::why)
     }
 
-    /// Why Windows cannot make a file of this path, if it cannot: whoever clones the repository
-    /// there gets no files at all.
+    /// Returns the reason why Windows cannot make a file of this path, if it cannot: a clone on
+    /// Windows then gets no files at all.
     ///
     /// ```
     /// use forge_tools::git::RepoPath;
@@ -153,8 +153,8 @@ fn of_git(name: &str) -> Option<&'static str> {
     None
 }
 
-/// A name as what it opens, to the most lenient file system: to NTFS, what follows a colon is a
-/// stream of the file before it, and dots and spaces at the end are nothing.
+/// A name as the most lenient file system opens it: to NTFS, the text after a colon is a stream of
+/// the file before it, and dots and spaces at the end are nothing.
 fn as_opened(name: &str) -> String {
     let mut name = folded(name);
     name.truncate(name.find(':').unwrap_or(name.len()));

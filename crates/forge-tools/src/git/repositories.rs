@@ -1,12 +1,12 @@
-//! What a place that holds repositories has to be able to do. Everything that is the same
-//! everywhere (what may be staged, what a diff is, how local edits are merged) is not in here.
+//! The operations of a backend of repositories. The common rules (of staging, diffs, merges of
+//! local edits) are not in here.
 
 use super::error::GitError;
 use super::names::{Author, BranchName, ObjectId, Repo};
 use super::repo_path::RepoPath;
 use crate::tool::BoxFuture;
 
-/// What stands at a path of a commit.
+/// The kind of entry at a path of a commit.
 ///
 /// ```
 /// use forge_tools::git::TreeKind;
@@ -37,9 +37,9 @@ pub enum TreeKind {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// As the commit has it: nobody has checked it.
+    /// The path as in the commit, unchecked.
     pub path: String,
-    /// What it is.
+    /// The kind of entry.
     pub kind: TreeKind,
     /// Its content.
     pub id: ObjectId,
@@ -57,7 +57,7 @@ pub struct TreeEntry {
 pub struct NewFile {
     /// Its place.
     pub path: RepoPath,
-    /// What it holds and whether it may be executed; none where it goes.
+    /// Its content, and if it may be executed; `None` to remove it.
     pub content: Option<(Vec<u8>, bool)>,
 }
 
@@ -79,19 +79,19 @@ pub struct NewFile {
 pub struct NewCommit {
     /// The branch.
     pub branch: BranchName,
-    /// What it comes after; none: it is the first.
+    /// Its parent; `None` for the first commit.
     pub parent: Option<ObjectId>,
-    /// What changes.
+    /// The changes.
     pub files: Vec<NewFile>,
     /// The whole message.
     pub message: String,
-    /// Who it is by.
+    /// The author.
     pub author: Author,
     /// When, in seconds since 1970.
     pub at_s: u64,
 }
 
-/// What a branch is to be from now on.
+/// The future state of a branch.
 ///
 /// ```
 /// use forge_tools::git::{BranchName, NewHead, ObjectId};
@@ -106,7 +106,7 @@ pub struct NewCommit {
 pub struct NewHead {
     /// The branch.
     pub branch: BranchName,
-    /// Its head as it must still be; none: there must be no such branch.
+    /// The head that it must still have; `None` if the branch must be absent.
     pub parent: Option<ObjectId>,
     /// The commit.
     pub id: ObjectId,
@@ -127,7 +127,7 @@ pub struct NewHead {
 /// # Ok::<(), forge_tools::git::GitError>(())
 /// ```
 pub trait GitRepositories: Send + Sync + 'static {
-    /// The head of a branch, now; none where there is no such branch.
+    /// Returns the present head of a branch; `None` if the branch is absent.
     fn head<'a>(
         &'a self,
         repo: &'a Repo,
@@ -149,8 +149,7 @@ pub trait GitRepositories: Send + Sync + 'static {
         max_bytes: u64,
     ) -> BoxFuture<'a, Result<Vec<Vec<u8>>, GitError>>;
 
-    /// Makes a commit, and gives it to nobody yet: where it has to be known what a push would make
-    /// before it is made.
+    /// Makes a commit without publishing it, where its id has to be known before the push.
     fn prepare<'a>(
         &'a self,
         repo: &'a Repo,
@@ -167,6 +166,6 @@ pub trait GitRepositories: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Makes what [`prepare`](Self::prepare) has answered the head of its branch, or changes nothing.
+    /// Makes the commit of [`prepare`](Self::prepare) the head of its branch, or changes nothing.
     fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>>;
 }

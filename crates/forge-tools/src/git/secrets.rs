@@ -1,5 +1,5 @@
-//! Keys in files that are to leave: where they are, what of that a person is shown, and that the
-//! person said yes to exactly these contents.
+//! Keys in files that are about to leave: their places, their display to a person, and the person's
+//! agreement to exactly these contents.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::redact::Redactor;
 /// Most places of one file that a person is shown.
 const MAX_SHOWN: usize = 50;
 
-/// What becomes of files with something in them that has the shape of a key.
+/// The policy for files that contain text with the shape of a key.
 ///
 /// ```
 /// use forge_tools::git::SecretPolicy;
@@ -24,15 +24,14 @@ pub enum SecretPolicy {
     /// They are not staged; the error says where it is.
     #[default]
     Refused,
-    /// Those go that somebody was shown, and said that it is none.
+    /// Files pass that a person was shown, and declared harmless.
     Agreed(AgreedSecrets),
 }
 
-/// Contents that somebody has seen and agreed to, by their hashes: of a file that is another by now
-/// nothing was said.
+/// Contents that a person has seen and agreed to, by their hashes: a changed file is not covered.
 ///
 /// Only an answer makes one. The executor has it when a person was asked about a call of
-/// `git_stage`, and there is no other way to it:
+/// `git_stage`, and other code cannot make one:
 ///
 /// ```compile_fail
 /// let agreed = forge_tools::git::AgreedSecrets { contents: Default::default() };
@@ -47,7 +46,7 @@ pub struct AgreedSecrets {
 }
 
 impl AgreedSecrets {
-    /// What a person was shown of these files before the call was made.
+    /// The contents of these files that a person was shown before the call was made.
     pub(super) fn seen<'a>(
         hands: &ToolContext,
         paths: impl IntoIterator<Item = &'a SandboxPath>,
@@ -65,7 +64,7 @@ impl AgreedSecrets {
 }
 
 impl SecretPolicy {
-    /// Whether a content goes although there is a key in it.
+    /// `true` if a content may pass despite a key in it.
     pub(super) fn allow(&self, content: &[u8]) -> bool {
         match self {
             SecretPolicy::Refused => false,
@@ -74,14 +73,14 @@ impl SecretPolicy {
     }
 }
 
-/// What there is in a file, in words without the values.
+/// Describes the keys in a file, without their values.
 pub(super) fn complaints(redactor: &Redactor, path: &RepoPath, content: &[u8]) -> Vec<String> {
     let places = redactor.places(&text(content));
     let told = |(kind, line)| format!("'{path}' line {line} looks like a secret ({kind}).");
     places.into_iter().map(told).collect()
 }
 
-/// The same for a person, with what stands around each; none where there is nothing.
+/// Describes the keys for a person, with the surrounding text of each; `None` without keys.
 pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> Option<FileChange> {
     let places = redactor.around(&text(content));
     if places.is_empty() {
@@ -91,7 +90,7 @@ pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> 
     let change = if places.len() > MAX_SHOWN {
         FileChange::unseen(path.as_str())
     } else {
-        // With the hash, so that whatever changes of it is a new question.
+        // With the hash, so that any change of it is a new question.
         let mut rows = format!(" ({} bytes, SHA-256 {hash})\n", content.len());
         for place in places {
             rows.push_str(&format!(
@@ -104,7 +103,7 @@ pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> 
     Some(change.of(path.as_str(), ReviewedState::Bytes(hash)))
 }
 
-/// As it is searched: of what has two bytes for every letter, those that are not zero.
+/// The text that is searched: of two-byte letters, the bytes that are not zero.
 fn text(content: &[u8]) -> String {
     match content.contains(&0) {
         false => String::from_utf8_lossy(content).into_owned(),

@@ -1,4 +1,4 @@
-//! Staging: which files may go, what they change, and a copy of them as they are now.
+//! Staging: checks the files, compares them with the branch, and copies their present state.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(super) const WHO_READS_IT: &str =
 /// A file to be staged, read.
 struct LoadedFile {
     path: RepoPath,
-    /// None where there is none.
+    /// `None` if the file is missing.
     content: Option<Vec<u8>>,
     /// Whether it may be executed here.
     executable: bool,
@@ -99,7 +99,7 @@ impl<R: GitRepositories> GitService<R> {
                 files: staged,
                 pushing: None,
             };
-            // What nobody could be shown whole nobody could agree to.
+            // A commit that cannot be shown whole cannot be agreed to.
             if let Some(why) = question(&commit).truncation_reason_within(MAX_SHOWN_BYTES) {
                 return Err(GitError::new(
                     GitErrorKind::TooLarge,
@@ -114,7 +114,7 @@ impl<R: GitRepositories> GitService<R> {
     }
 }
 
-/// What the branch has at each path, if each may be there.
+/// Returns the entry of the branch at each path, if each is allowed.
 fn in_branch(read: &[LoadedFile], tree: &[TreeEntry]) -> Result<Vec<Option<TreeEntry>>, GitError> {
     let paths: Vec<(&RepoPath, bool)> = read
         .iter()
@@ -203,8 +203,8 @@ impl StagingRules {
                     Some(files.read_bytes(asked, self.limits.file_bytes)?)
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    // What this worker could not have taken away is not gone because it does not
-                    // see it: it may be hidden.
+                    // A worker that could not have removed the file does not stage its removal just
+                    // because it cannot see it: it may be hidden.
                     files.check_write(asked).map_err(|error| match error.kind() {
                         ErrorKind::ReadOnly => GitError::new(
                             GitErrorKind::File(error.kind()),
@@ -240,8 +240,8 @@ impl StagingRules {
     }
 }
 
-/// New files have names that every system can check out. What the branch has already may be changed,
-/// and taken away all the more.
+/// New files have names that every system can check out. Files of the branch may be changed, and
+/// removed all the more.
 fn check_new_names(read: &[LoadedFile], entries: &[Option<TreeEntry>]) -> Result<(), GitError> {
     let new = read.iter().zip(entries).filter_map(|(file, entry)| {
         let added = entry.is_none() && file.content.is_some();
@@ -266,7 +266,7 @@ fn check_kind(path: &RepoPath, entry: Option<&TreeEntry>) -> Result<bool, GitErr
     }
 }
 
-/// One file against the branch; none where it is the same.
+/// Compares one file with the branch; `None` if they are equal.
 fn compare(
     file: LoadedFile,
     entry: Option<&TreeEntry>,
@@ -321,8 +321,8 @@ fn compare(
     }))
 }
 
-/// What a commit says and is called is pushed as well. A key in it is no example that somebody could
-/// agree to: it can be left out.
+/// The words and names of a commit are pushed as well. A key in them is never an example that a
+/// person could agree to: it can be left out.
 fn refuse_secrets_in_words(
     files: &[LoadedFile],
     request: &StageRequest,

@@ -1,4 +1,4 @@
-//! What is put aside for a repository until somebody has looked at it.
+//! Commits that are staged for a repository until a person has reviewed them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use super::names::{BranchName, ObjectId, Repo, StagedId};
 use super::repo_path::RepoPath;
 use crate::change::FileChange;
 
-/// What a commit does to a file, against the branch that it is for.
+/// The effect of a commit on a file, against the branch that it is for.
 ///
 /// ```
 /// assert_eq!(forge_tools::git::FileOperation::Create.as_str(), "create");
@@ -55,7 +55,7 @@ pub struct StagedFile {
     pub(crate) bytes: u64,
     /// None where it goes.
     pub(crate) content: Option<ContentHash>,
-    /// What the branch had there: a replay needs it to be there still.
+    /// The content in the branch: a replay needs it to be unchanged.
     pub(crate) base: Option<ObjectId>,
     /// Whether it could be executed there.
     pub(crate) base_executable: bool,
@@ -69,14 +69,14 @@ impl StagedFile {
         &self.path
     }
 
-    /// What becomes of it.
+    /// The effect on the file.
     #[must_use]
     pub fn operation(&self) -> FileOperation {
         self.operation
     }
 
-    /// A unified diff against the branch; of what is no text, sizes and hashes. Before it, as git
-    /// writes it, that the file may be executed where it could not be before.
+    /// A unified diff against the branch; of binary content, sizes and hashes. Before it, as git
+    /// writes it, a row about an added right to execute.
     #[must_use]
     pub fn diff(&self) -> &str {
         &self.diff
@@ -88,22 +88,22 @@ impl StagedFile {
         !self.parts().0.is_empty()
     }
 
-    /// The rows of the diff, without what stands before them: the names of both sides, and what
-    /// becomes of the right to execute it.
+    /// The rows of the diff, without the names of both sides and the row about the right to
+    /// execute.
     pub fn rows(&self) -> impl Iterator<Item = &str> {
         // Not `lines`, which takes a carriage return for a part of the line's end.
         self.parts().1.split_terminator('\n').skip(2)
     }
 
-    /// Whether the diff shows what is in it: single bytes that are no text as `%NN`. Of what is
-    /// none it has sizes and hashes.
+    /// `true` if the diff shows the content: single bytes that are not text as `%NN`. Of binary
+    /// content it has sizes and hashes.
     #[must_use]
     pub fn is_text(&self) -> bool {
         is_shown(self.rows())
     }
 
-    /// What becomes of the right to execute it, and the rest of the diff, which begins with the
-    /// names of both sides.
+    /// The row about the right to execute it, and the rest of the diff, which begins with the names
+    /// of both sides.
     fn parts(&self) -> (&str, &str) {
         match self.diff.starts_with("--- ") {
             true => ("", &self.diff),
@@ -137,10 +137,10 @@ pub struct StagedCommit {
     pub(crate) branch: BranchName,
     pub(crate) message: String,
     pub(crate) created_at_ns: u64,
-    /// The commit that it was compared with; none where there is no such branch.
+    /// The commit that it was compared with; `None` if the branch was absent.
     pub(crate) base: Option<ObjectId>,
     pub(crate) files: Vec<StagedFile>,
-    /// Beside what was agreed to: it changes with every attempt.
+    /// Outside of the agreement: it changes with every attempt.
     pub(crate) pushing: Option<ObjectId>,
 }
 
@@ -163,7 +163,7 @@ impl StagedCommit {
         &self.branch
     }
 
-    /// What it says of itself.
+    /// The message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -202,7 +202,7 @@ impl StagedCommit {
         self.files.iter().map(|file| file.diff.as_str()).collect()
     }
 
-    /// The same as a person is shown it before a push.
+    /// The changes as a person is shown them before a push.
     pub(crate) fn changes(&self) -> Vec<FileChange> {
         let change = |file: &StagedFile| {
             let (mode, hunks) = file.parts();
@@ -214,8 +214,8 @@ impl StagedCommit {
         self.files.iter().map(change).collect()
     }
 
-    /// A hash of everything that a person agrees to: what it says, where it would go, and what each
-    /// file holds.
+    /// A hash of everything that a person agrees to: the message, the destination, and the content
+    /// of each file.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.to_stored().text()).into()
@@ -245,7 +245,7 @@ impl StagedCommit {
     }
 }
 
-/// What is staged.
+/// The staged commits.
 ///
 /// ```
 /// fn told(staged: &forge_tools::git::StagedList) -> String {
@@ -260,7 +260,7 @@ pub struct StagedList {
     pub damaged: Vec<DamagedCommit>,
 }
 
-/// A staged commit that can no longer be read: the others are listed all the same.
+/// A staged commit that can no longer be read; the others are listed nevertheless.
 ///
 /// ```
 /// fn told(damaged: &forge_tools::git::DamagedCommit) -> String {
@@ -304,11 +304,11 @@ struct StoredFile {
 
 impl StoredCommit {
     pub(crate) fn text(&self) -> String {
-        // Strings and numbers only: there is nothing in it that could fail.
+        // Strings and numbers only: serialising them cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What was written down, if every part of it is what it has to be.
+    /// Parses a stored commit, if every part of it is valid.
     pub(crate) fn read(text: &[u8], id: &StagedId) -> Result<StagedCommit, GitError> {
         let broken = |why: &str| {
             GitError::new(
@@ -318,7 +318,7 @@ impl StoredCommit {
             .hint("Discard it, and stage the files again.")
         };
         let kept: StoredCommit = serde_json::from_slice(text).map_err(|error| {
-            // It may quote what stands there.
+            // The error may quote the file.
             broken(&crate::escape_controls(&error.to_string()))
         })?;
         if kept.version != 1 || kept.id != id.as_str() {

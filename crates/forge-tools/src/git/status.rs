@@ -1,4 +1,4 @@
-//! What has become of pulled files since they were pulled.
+//! The changes of pulled files since they were pulled.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::staged::StagedCommit;
 /// Most files that are named.
 const MAX_FILES: usize = 1000;
 
-/// How the worker's files differ from what was pulled last.
+/// The differences of the worker's files from their pulled state.
 ///
 /// ```
 /// fn told(status: &forge_tools::git::Status) -> String {
@@ -28,11 +28,11 @@ pub struct Status {
     pub files: Vec<StatusFile>,
     /// How many more do.
     pub more: usize,
-    /// How many there are of which it is known what they were.
+    /// The number of files whose pulled state is known.
     pub pulled: usize,
 }
 
-/// A file that is no longer what was pulled.
+/// A file that differs from its pulled state.
 ///
 /// ```
 /// fn line(file: &forge_tools::git::StatusFile) -> String {
@@ -43,7 +43,7 @@ pub struct Status {
 pub struct StatusFile {
     /// Where it is among the worker's files.
     pub path: SandboxPath,
-    /// What became of it.
+    /// Its change.
     pub state: FileState,
     /// The repository that it was pulled from.
     pub repo: Repo,
@@ -53,7 +53,7 @@ pub struct StatusFile {
     pub staged: Option<StagedId>,
 }
 
-/// What became of a pulled file.
+/// The change of a pulled file.
 ///
 /// ```
 /// assert_eq!(forge_tools::git::FileState::Deleted.as_str(), "deleted");
@@ -137,7 +137,7 @@ enum LocalState {
     Same,
     Gone,
     Other(ContentHash),
-    /// It is no file of this worker.
+    /// The file is outside of this worker's mounts.
     Unknown,
 }
 
@@ -162,7 +162,7 @@ fn now(files: &FileSandbox, at: &SandboxPath, row: &PulledEntry) -> Result<Local
     })
 }
 
-/// A file of a repository with a content; none: it is to go.
+/// A file of a repository with a content; `None` for a removal.
 type StagedKey<'a> = (&'a Repo, &'a BranchName, &'a RepoPath, Option<ContentHash>);
 
 fn key<'a>(

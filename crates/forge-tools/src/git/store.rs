@@ -1,8 +1,8 @@
 //! Where staged commits are kept: a directory that no worker sees.
 //!
-//! A commit is one directory. Its contents come first, by their hash, and the file that says what
-//! they are comes last, by a rename: whatever ends the process, a commit is there whole or not at
-//! all. A removal takes that file first.
+//! A commit is one directory. Its contents come first, by their hash, and the file that describes
+//! them comes last, by a rename: after any end of the process, a commit is complete or absent. A
+//! removal takes that file first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,15 +21,15 @@ use super::staged::{DamagedCommit, StagedCommit, StagedList, StoredCommit};
 const MAX_COMMITS: usize = 500;
 /// Most bytes of all their contents.
 const MAX_BYTES: u64 = 1 << 30;
-/// Bound on what describes one: its difference, which somebody is to be shown whole, and up to
-/// 1000 paths.
+/// Most bytes of a description: its difference, which a person is to be shown whole, and up to 1000
+/// paths.
 const MAX_KEPT_BYTES: u64 = 16 << 20;
 /// An object's name.
 const MAX_ATTEMPT_BYTES: u64 = 100;
-/// What was begun this long ago was begun by a process that is gone.
+/// Incomplete commits of this age belong to a process that is gone.
 const BEGUN_SECONDS: u64 = 24 * 60 * 60;
 
-/// A place for staged commits, and for what pulled files were.
+/// A store of staged commits, and of the contents of pulled files.
 ///
 /// ```
 /// use forge_tools::git::StagedStore;
@@ -172,8 +172,8 @@ impl StagedStore {
         Ok(list)
     }
 
-    /// What a push of it has made, that has not come back. Anything else in that place is no
-    /// commit, so nothing is taken for it.
+    /// The commit of a push that has not returned. Other content in that file is not a commit, so
+    /// it is ignored.
     fn pushing(&self, id: &StagedId) -> Result<Option<ObjectId>, GitError> {
         match self.files.read_bytes(&self.attempt(id)?, MAX_ATTEMPT_BYTES) {
             Ok(text) => Ok(std::str::from_utf8(&text).ok().and_then(ObjectId::parse)),
@@ -182,7 +182,7 @@ impl StagedStore {
         }
     }
 
-    /// Remembers what a push is about to give away, before it does.
+    /// Remembers the commit of a push before it is sent.
     pub(crate) fn set_pushing(&self, id: &StagedId, commit: &ObjectId) -> Result<(), GitError> {
         let options = WriteOptions::new().durable(true);
         self.files
@@ -190,7 +190,7 @@ impl StagedStore {
         Ok(())
     }
 
-    /// A content of a commit, if it is what it was.
+    /// Returns a content of a commit, if it is unchanged.
     pub(crate) fn content(
         &self,
         id: &StagedId,
@@ -222,7 +222,7 @@ impl StagedStore {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error.into()),
         }
-        // It is gone by now; what is left of it is swept later.
+        // The commit is gone by now; its remains are swept later.
         let _left = self.files.delete_all(&self.place(id)?);
         Ok(true)
     }
@@ -262,7 +262,7 @@ impl StagedStore {
         Ok(ids)
     }
 
-    /// Takes away what a process that is gone had begun and not ended.
+    /// Removes incomplete commits of processes that are gone.
     fn sweep(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_secs());

@@ -43,9 +43,9 @@ fn advertise(spec: &Spec) -> Tool {
     }
 }
 
-/// What a call gives back, whatever comes of it: clients check the structure of a failure
-/// against the schema too, so a schema of successes alone would make each failure look like a
-/// fault of this server.
+/// The schema of every result, failures included: clients check the structure of a failure against
+/// the schema too, so a schema of successes alone would make each failure look like a fault of this
+/// server.
 fn result_schema(output: &OutputSchema) -> Map<String, Value> {
     let mut schema = object(output.to_json_schema());
     let fields = schema.remove("required").unwrap_or_else(|| json!([]));

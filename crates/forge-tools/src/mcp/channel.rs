@@ -1,5 +1,5 @@
-//! The person at the client, as an approver of one call. Whoever the client cannot or
-//! will not ask is left to the approver that the toolbox has anyway.
+//! The person at the client, as an approver of one call. A question that the client cannot or will
+//! not ask goes to the toolbox's own approver.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,15 +17,15 @@ use super::questions::{Fingerprint, NO_PERSON, QuestionStore, fingerprint};
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
 use crate::tool::BoxFuture;
 
-/// How long a client of the older kind may take. Some give up on a call after a minute, and
-/// somebody else is to have the rest of it.
+/// Longest wait for a client of the older kind. Some give up on a call after a minute, and the next
+/// approver is to have the rest of it.
 const WAIT: Duration = Duration::from_secs(45);
 
-/// Longest question that is put to a client, in bytes. A client may cut what is longer, and
-/// what is not seen whole cannot be agreed to.
+/// Longest question to a client, in bytes. A client may cut a longer one, and a question that is
+/// not seen whole cannot be agreed to.
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
 
-/// Who answered, in the record of a call, where the client refused sooner than a person can read.
+/// The answerer, in the record of a call, if the client refused sooner than a person can read.
 ///
 /// Some clients declare that they can ask and refuse by themselves.
 pub const REFUSED_AT_ONCE: &str = "the client, at once";
@@ -41,9 +41,9 @@ pub(super) enum ElicitationRoute {
     Request(Peer<RoleServer>),
     /// By the result of the call, which is then made again.
     Result {
-        /// What came back with this call, if it is such a second one.
+        /// The answer that came back with this call, if it is a repeated one.
         given: Option<ReturnedAnswer>,
-        /// What makes an answer one to this call.
+        /// Ties an answer to this call.
         call: Fingerprint,
     },
 }
@@ -51,14 +51,14 @@ pub(super) enum ElicitationRoute {
 /// An answer that came back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReturnedAnswer {
-    /// What the person had before them.
+    /// The question that the person was shown.
     pub(super) shown: Fingerprint,
     pub(super) decision: ElicitedDecision,
-    /// So soon that nobody can have read it.
+    /// Faster than a person can read.
     pub(super) hasty: bool,
 }
 
-/// What a person decided. Whatever is not an agreement is a refusal.
+/// The decision of a person. Anything but an agreement is a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElicitedDecision {
     AllowOnce,
@@ -85,7 +85,7 @@ impl ElicitedDecision {
 /// The answer to the one form, among the answers that came with a call.
 pub(super) fn answer_in(responses: Option<&BTreeMap<String, Value>>) -> Option<ElicitedDecision> {
     let answer = responses?.get(FORM)?;
-    // What cannot be understood is no agreement.
+    // An unintelligible answer is not an agreement.
     Some(
         serde_json::from_value::<ElicitResult>(answer.clone())
             .map_or(ElicitedDecision::Deny, |answer| {
@@ -198,7 +198,7 @@ impl ClientApprover {
                         self.take(request, [key, done], ElicitedDecision::of(&answer), hasty)
                             .await
                     }
-                    // It took too long, or cannot do what it said.
+                    // It took too long, or cannot do as it announced.
                     Ok(_) | Err(_) => self.next.ask(request).await,
                 }
             }
@@ -255,14 +255,14 @@ impl Approver for ClientApprover {
     }
 }
 
-/// What is put to a person, and the form for the answer.
+/// The question to a person, and the form for the answer.
 struct ElicitationForm {
     message: String,
     schema: ElicitationSchema,
 }
 
 impl ElicitationForm {
-    /// None: it is too long to be sure that it is seen whole.
+    /// Returns `None` if it is too long to be surely seen whole.
     fn about(request: &ApprovalRequest) -> Option<Self> {
         let mut message = request.preview();
         message.push_str("\nallow_once  this call, as it is shown\n");

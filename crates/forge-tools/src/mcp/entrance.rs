@@ -1,9 +1,9 @@
-//! Who may stand in the way of whom: connections that have not shown the token yet are
-//! strangers, and strangers never take the places of clients.
+//! Admission of connections: those that have not shown the token yet are strangers, and strangers
+//! never take the places of clients.
 //!
-//! A stranger has a short time to say who it is, and when there are too many of them the
-//! one that has been there longest goes. So anybody on this machine may open as many
-//! connections as they like, and a client that says its token at once is still heard.
+//! A stranger has a short time to show the token, and when too many of them are connected the
+//! oldest one is dropped. So every user of this machine may open any number of connections, and a
+//! client that sends its token at once is still served.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,7 +62,7 @@ impl AccessCheck {
 }
 
 impl ConnectionGuard<'_> {
-    /// It has shown that it is a client. `false`: there are too many already.
+    /// Admits a connection that has shown the token. `false` if too many are connected already.
     pub(super) fn admit(&self) -> bool {
         let mut place = lock(&self.place);
         if place.is_none() {

@@ -1,4 +1,5 @@
-//! What is answered: the list of tools, the outcome of a call, and that the list changed.
+//! The answers of the server: the list of tools, the outcome of a call, and notices of a changed
+//! list.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,12 +39,11 @@ pub(super) struct Handler {
     questions: Arc<QuestionStore>,
     /// Whether the client has hung up.
     over: watch::Receiver<bool>,
-    /// What tells a client of the older kind that the list changed; ends with the
-    /// conversation.
+    /// Notifies a client of the older kind of a changed list; ends with the conversation.
     teller: Mutex<JoinSet<()>>,
     /// Of a client that reads line by line; over HTTP each answer has a connection of its own.
     results: Option<ResultSlots>,
-    /// Who answers other calls meanwhile.
+    /// Answers other calls meanwhile.
     stand_in: Option<BlockingHandoff>,
 }
 
@@ -61,7 +61,7 @@ impl Handler {
         handler
     }
 
-    /// One of several that answer for the same server.
+    /// One of several handlers of one server.
     pub(super) fn sharing(
         live: ServiceHandle,
         info: ServerInfo,
@@ -178,7 +178,7 @@ impl Handler {
                 )),
                 }
             }
-            // Nobody waits for the answer to a cancelled request; it is not sent.
+            // The answer to a cancelled request is not awaited; it is not sent.
             () = context.ct.cancelled() => {
                 Err(ErrorData::internal_error("The call was cancelled.", None))
             }
@@ -221,8 +221,8 @@ impl ServerHandler for Handler {
         Ok(ListToolsResult::with_all_items(tools))
     }
 
-    // What is not declared is not answered either. Left to itself rmcp gives empty lists, and a
-    // client that believes them offers prompts and resources of a server that has none.
+    // Undeclared methods are not answered either. By default rmcp gives empty lists, and a client
+    // that believes them offers prompts and resources of a server that has none.
 
     async fn list_prompts(
         &self,
@@ -263,7 +263,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // On the heap: rmcp hands what it makes of this from place to place, and it is large.
+        // On the heap: rmcp moves the future from place to place, and it is large.
         Box::pin(self.call(request, context)).await
     }
 
@@ -314,7 +314,7 @@ impl ServerHandler for Handler {
     }
 }
 
-/// What a call comes to; none if it panics, which costs this call and not the answer to it.
+/// The result of a call; `None` if it panics, which costs this call and not the answer to it.
 async fn caught(call: impl Future<Output = CallResult>) -> Option<CallResult> {
     let mut call = pin!(call);
     poll_fn(|context| {
@@ -327,7 +327,7 @@ async fn caught(call: impl Future<Output = CallResult>) -> Option<CallResult> {
 
 /// Waits until the client has hung up.
 async fn ended(over: &mut watch::Receiver<bool>) {
-    // An error: the transport is gone, which is the same.
+    // An error means that the transport is gone, which ends it as well.
     let _ = over.wait_for(|over| *over).await;
 }
 
@@ -347,7 +347,7 @@ fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
         .is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
 }
 
-/// What makes a call this one: tool, arguments, worker, policy.
+/// The identity of a call: tool, arguments, worker, policy.
 fn identity(request: &CallToolRequestParams, policy: u64, toolbox: &Toolbox) -> Fingerprint {
     fingerprint(&json!([
         request.name,
@@ -368,9 +368,9 @@ fn answer(result: CallResult, is_list: bool) -> Result<CallToolResponse, ErrorDa
     } else {
         CallToolResult::error(vec![ContentBlock::text(result.content)])
     };
-    // Clients pass on either the text or the structure, seldom both; so a failure's
-    // structure holds what its text says, and no more. Only objects are allowed here
-    // by the versions before 2026-07-28.
+    // Clients pass on either the text or the structure, seldom both; so a failure's structure
+    // repeats its text, and no more. Only objects are allowed here by the versions before
+    // 2026-07-28.
     response.structured_content = match result.error {
         Some(error) => Some(json!(error)),
         None if is_list => None,

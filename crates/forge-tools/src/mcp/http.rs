@@ -1,9 +1,9 @@
-//! The same service over HTTP: each request stands for itself, whatever the era of its
-//! client, so there are no sessions that could be guessed, kept open or filled up.
+//! The service over HTTP: each request is independent, in every era of clients, so sessions that
+//! could be guessed, kept open or filled up do not exist.
 //!
-//! A web page must not be able to reach it (names that resolve to this machine are the
-//! usual way), nor another user of this machine: only loopback addresses with a token, or
-//! a Unix socket whose other end is the same user.
+//! A web page must not be able to reach it (names that resolve to this machine are the usual way),
+//! nor another user of this machine: only loopback addresses with a token, or a Unix socket whose
+//! other end is this user.
 
 use std::convert::Infallible;
 use std::io;
@@ -50,7 +50,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// After a failure to accept (too many open files, say), how long until the next try.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What a client on a loopback address has to know: 256 random bits.
+/// The secret that a client on a loopback address has to show: 256 random bits.
 ///
 /// ```
 /// let token = forge_tools::mcp::HttpToken::random().unwrap();
@@ -80,7 +80,7 @@ impl HttpToken {
         &self.text
     }
 
-    /// In the same time whatever differs: digests of equal length are compared, all of them.
+    /// In constant time: digests of equal length are compared, all of them.
     fn is_in(&self, header: Option<&HeaderValue>) -> bool {
         let given = header
             .and_then(|header| header.as_bytes().split_at_checked(7))
@@ -216,7 +216,7 @@ type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 struct HttpServer {
     service: StreamableHttpService<Handler, NeverSessionManager>,
     entrance: AccessCheck,
-    /// Requests end with their connection, so nobody waits for this.
+    /// Requests end with their connection, so this is never awaited.
     _over: watch::Sender<bool>,
 }
 
@@ -265,7 +265,7 @@ impl HttpServer {
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), answer);
         tokio::select! {
-            // A connection that breaks is no news to anybody here.
+            // A broken connection is not reported.
             _ = conversation => {}
             () = visitor.expires() => {}
         }
@@ -335,7 +335,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// The errors that JSON-RPC has for what is not JSON, and for JSON that is not a request.
+/// The errors of JSON-RPC for text that is not JSON, and for JSON that is not a request.
 fn not_a_message(body: &[u8]) -> HttpResponse {
     let (code, text) = match serde_json::from_slice::<IgnoredAny>(body) {
         Ok(IgnoredAny) => (

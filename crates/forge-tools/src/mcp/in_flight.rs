@@ -1,5 +1,4 @@
-//! Requests between question and answer, and results that nobody has taken: how many there may be,
-//! and how large.
+//! Limits on unanswered requests and untaken results, in number and size.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

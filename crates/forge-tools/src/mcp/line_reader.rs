@@ -55,8 +55,8 @@ impl<R: AsyncRead + Unpin> BoundedLineReader<R> {
         }
     }
 
-    /// The next line that is not blank, without its end; `None` when there is no more.
-    /// A last line without an end is a line.
+    /// Returns the next line that is not blank, without its end; `None` at the end of the input. A
+    /// last line without an end is a line.
     pub(super) async fn next(&mut self) -> io::Result<Option<JsonLine>> {
         loop {
             let available = self.input.fill_buf().await?;

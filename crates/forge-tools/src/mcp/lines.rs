@@ -1,12 +1,12 @@
 //! The transport: one JSON-RPC message a line, in both directions.
 //!
-//! rmcp has one as well. This one stands in its place because there a client's mistake
-//! costs too much: a notification before the conversation is open ends the server, a
-//! line that is too long or not a request gets no answer that the client could match,
-//! and neither the calls in flight nor their size are bounded.
+//! rmcp has one as well. This one replaces it because a client's mistake costs too much with that
+//! one: a notification before the conversation is open ends the server, a line that is too long or
+//! not a request gets no answer that the client could match, and neither the calls in flight nor
+//! their size are bounded.
 //!
-//! Every read and line has a bound here ([`MAX_LINE_BYTES`], [`MAX_VALUES`]), and what is not answered
-//! yet one in `in_flight`.
+//! Every read and line has a bound here ([`MAX_LINE_BYTES`], [`MAX_VALUES`]), and unanswered
+//! requests one in `in_flight`.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -35,11 +35,11 @@ use crate::tool::BoxFuture;
 /// Longest message taken.
 pub(super) const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Most values in a message. The shortest ones take a hundred times their length in
-/// memory while they are read, so the length alone is no bound.
+/// Most values in a message. The shortest ones take a hundred times their length in memory while
+/// they are read, so the length alone is not a bound.
 pub(super) const MAX_VALUES: usize = 16 * 1024;
 
-/// What this server answers; anything else is left to rmcp.
+/// The methods that this server answers; all others are left to rmcp.
 const METHODS: [&str; 6] = [
     "initialize",
     "ping",
@@ -49,8 +49,7 @@ const METHODS: [&str; 6] = [
     "tools/list",
 ];
 
-/// What went wrong with the streams, kept for whoever started the server: rmcp only
-/// logs it.
+/// Errors of the streams, for the caller that started the server: rmcp only logs them.
 #[derive(Default)]
 pub(super) struct TransportErrors {
     first: Mutex<Option<McpError>>,
@@ -82,8 +81,8 @@ pub(super) struct StdioTransport<R, W> {
     writer: Arc<tokio::sync::Mutex<Option<W>>>,
     in_flight: Arc<Mutex<InFlightRequests>>,
     breakage: Arc<TransportErrors>,
-    /// Whether the conversation is in a revision in which every error names its request. What
-    /// cannot be matched to one is not answered there.
+    /// `true` if the conversation is in a revision in which every error names its request. A line
+    /// without a known request is not answered then.
     errors_have_ids: bool,
     /// Whether rmcp has left its opening phase, in which anything but a request makes
     /// it give up.
@@ -154,7 +153,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> StdioTranspor
         }));
     }
 
-    /// What becomes of a line.
+    /// Decides about a line.
     fn sort(&mut self, line: &[u8]) -> LineAction {
         if values_at_most(line) > MAX_VALUES {
             let text = format!("A message may hold {MAX_VALUES} values at most.");
@@ -192,7 +191,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> StdioTranspor
         }
     }
 
-    /// Nothing will come any more; whoever waits for something need not.
+    /// Reports the end of input to all waiting tasks.
     fn end(&self) -> Option<ClientJsonRpcMessage> {
         self.breakage.over.send_replace(true);
         None
@@ -277,8 +276,8 @@ where
 
     async fn close(&mut self) -> io::Result<()> {
         self.reply = None;
-        // Whoever holds the lock is stuck on a client that does not read; waiting for
-        // it would keep this process alive for as long as that client likes.
+        // The holder of the lock is stuck on a client that does not read; waiting for it would keep
+        // this process alive for as long as that client likes.
         match self.writer.try_lock() {
             Ok(mut writer) => match writer.take() {
                 Some(mut open) => open.shutdown().await,
@@ -314,7 +313,7 @@ impl ErrorReply {
         }
     }
 
-    /// Of a request whose method is known and whose params do not fit it.
+    /// The error for a known method whose params do not fit it.
     fn malformed(method: &str, id: RequestId) -> Self {
         ErrorReply {
             code: ErrorCode::INVALID_PARAMS,
@@ -341,19 +340,19 @@ fn opens(request: &ClientRequest) -> bool {
     }
 }
 
-/// A request of which only the outline can be read: half a character in a text (what some
-/// clients make of a cut emoji), a number that is none, or too deep.
+/// A request of which only the outline can be read: half a character in a text (some clients cut
+/// emoji so), an invalid number, or too deep nesting.
 #[derive(Deserialize)]
 struct RequestOutline {
     id: RequestId,
-    /// What has none is no request.
+    /// A message without it is not a request.
     #[serde(rename = "method")]
     _method: IgnoredAny,
 }
 
-/// What becomes of a line that is not a message. What is not even JSON is ignored, as
-/// in the official SDKs: an answer to noise begets noise. But whoever can be told from
-/// others waits for an answer.
+/// Decides about a line that is not a message. Text that is not JSON is ignored, as in the official
+/// SDKs: an answer to noise begets noise. But an identifiable request gets an answer, because its
+/// client waits for one.
 fn unreadable(line: &[u8], error: &serde_json::Error) -> LineAction {
     if !error.is_data() {
         return match serde_json::from_slice::<RequestOutline>(line) {

@@ -1,5 +1,5 @@
-//! What is served at the moment. A configuration that changes while a client is there
-//! takes effect without a restart, and the client is told.
+//! The present service. A configuration that changes while a client is connected takes effect
+//! without a restart, and the client is notified.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 use super::{Service, advertise};
 
-/// A service that may be replaced while it is being served. Clones are the same service.
+/// A service that may be replaced while it is being served. Clones share the service.
 ///
-/// Calls under way end with what they began with; later ones get the new service.
+/// Calls under way end with the service they began with; later ones get the new one.
 ///
 /// ```
 /// use forge_tools::{Toolbox, mcp::{ServiceHandle, Service}};
@@ -40,7 +40,7 @@ impl ServiceHandle {
         ServiceHandle::with(service.into(), true)
     }
 
-    /// One that nobody replaces, so that clients need not listen for it.
+    /// A service that is never replaced, so that clients need not listen for it.
     pub(super) fn fixed(service: Service) -> Self {
         ServiceHandle::with(service, false)
     }
@@ -57,9 +57,9 @@ impl ServiceHandle {
         }
     }
 
-    /// Serves `service` from now on. What was agreed to under the old one is forgotten; the handles
-    /// of long results that it gave out stay good.
-    /// Clients that want to know are told if the list of tools is another one.
+    /// Serves `service` from now on. Agreements under the old one are forgotten; the handles of
+    /// long results that it gave out stay valid. Clients that asked for it are notified if the list
+    /// of tools differs.
     pub fn replace(&self, service: impl Into<Service>) {
         let service = service.into();
         self.current.send_modify(|current| {
@@ -97,7 +97,7 @@ pub(super) struct ToolListWatch {
 }
 
 impl ToolListWatch {
-    /// Waits for the next one; for ever, once nobody can replace it any more.
+    /// Waits for the next service; for ever, once it cannot be replaced any more.
     pub(super) async fn next(&mut self) {
         loop {
             let list = self.watch.borrow_and_update().list;

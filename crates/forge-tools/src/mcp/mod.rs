@@ -1,13 +1,12 @@
 //! A toolbox served over the [Model Context Protocol](https://modelcontextprotocol.io),
 //! one JSON message a line.
 //!
-//! Everything that knows `rmcp` is in this module, because that crate changes its
-//! shape often: `lines` is the transport, `handler` says what is answered, `advertise` what the
-//! tools look like, `channel` asks the person at the client (`questions` is what it remembers),
-//! `report` tells of progress, and `live` holds what is served at the moment. One
-//! process speaks to clients of both eras of the protocol: those that open with
-//! `initialize`, and those that put version and capabilities into the `_meta` of every
-//! request (2026-07-28). The client decides by how it opens.
+//! Everything that knows `rmcp` is in this module, because that crate changes its shape often:
+//! `lines` is the transport, `handler` answers requests, `advertise` describes the tools, `channel`
+//! asks the person at the client (`questions` is its memory), `report` sends progress, and `live`
+//! holds the present service. One process speaks to clients of both eras of the protocol: those
+//! that open with `initialize`, and those that put version and capabilities into the `_meta` of
+//! every request (2026-07-28). The client decides by its opening.
 //!
 //! The writer belongs to the transport alone. A program that serves on its standard
 //! output should therefore keep that descriptor to itself: duplicate it, point
@@ -58,7 +57,7 @@ pub struct ServerInfo {
     pub name: String,
     /// The program's version.
     pub version: String,
-    /// What a client may tell the model about the tools.
+    /// The instructions about the tools that a client may pass to the model.
     pub instructions: Option<String>,
 }
 
@@ -72,14 +71,14 @@ impl ServerInfo {
         }
     }
 
-    /// Adds what a client may tell the model about the tools.
+    /// Adds instructions about the tools that a client may pass to the model.
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
         self
     }
 }
 
-/// What is served.
+/// The service of a server.
 ///
 /// ```
 /// use forge_tools::{Toolbox, mcp::Service};
@@ -213,8 +212,8 @@ where
     serve_beside(live, info, reader, writer, None).await
 }
 
-/// As [`serve_live`], on a runtime of which one thread stands in for the one that serves: calls
-/// that are done soon are answered without another thread.
+/// As [`serve_live`], on a runtime of which one thread takes over while another blocks: calls that
+/// are done soon are answered without another thread.
 ///
 /// # Errors
 ///

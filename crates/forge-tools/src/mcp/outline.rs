@@ -1,5 +1,4 @@
-//! The id of a request that is not read whole: whoever sent it waits for an answer, and takes none
-//! that does not name it.
+//! The id of a request that is not read whole: its client waits for an answer that names it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,17 +15,17 @@ pub(super) fn id_of(head: &[u8], tail: &[u8]) -> Option<RequestId> {
 /// Among the first fields of the message.
 fn first(head: &[u8]) -> Option<RequestId> {
     let mut found = None;
-    // Where it breaks off it is no JSON, which says nothing about what came before.
+    // The text is broken off and not JSON, which does not affect the part before.
     let _ = serde_json::Deserializer::from_slice(head).deserialize_map(IdVisitor(&mut found));
     found
 }
 
-/// As the last field of the message: what stands before the one brace at its end.
+/// Reads the id as the last field of the message: before the one brace at its end.
 fn last(tail: &[u8]) -> Option<RequestId> {
     let fields = tail.trim_ascii_end().strip_suffix(b"}")?;
     let key = b"\"id\":";
     let at = fields.windows(key.len()).rposition(|part| part == key)?;
-    // Inside a text the quote of a key would stand behind a backslash.
+    // Inside a text the quote of a key would follow a backslash.
     if !matches!(fields[..at].trim_ascii_end().last(), Some(b',' | b'{')) {
         return None;
     }

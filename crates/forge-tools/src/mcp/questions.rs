@@ -1,8 +1,8 @@
-//! Asking the person at the client: one form, with everything that there is to see.
+//! Asking the person at the client: one form, with everything that the person has to see.
 //!
-//! A client of 2026-07-28 gets the question as the result of its call and calls again with
-//! the answer; what holds the two together is a state that the client carries and cannot
-//! make. Older clients are asked while the call waits.
+//! A client of 2026-07-28 gets the question as the result of its call and calls again with the
+//! answer; a state ties the two together, which the client carries and cannot make. Older clients
+//! are asked while the call waits.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,13 @@ use tokio::time::Instant;
 /// How long the answer to a question may take to come back.
 const STATE_TTL: Duration = Duration::from_secs(5 * 60);
 
-/// How long "for this run" holds, since nobody can tell when a client's run ends.
+/// How long "for this run" counts, since the end of a client's run is unknown.
 const RUN: Duration = Duration::from_secs(30 * 60);
 
-/// Nobody reads a question and answers it in this time.
+/// A person cannot read a question and answer it in this time.
 pub(super) const NO_PERSON: Duration = Duration::from_millis(50);
 
-/// After so many answers that no person gave, somebody else is asked first.
+/// After so many answers that no person gave, the next approver is asked first.
 const MAX_HASTY: u32 = 2;
 
 /// Most questions that wait for an answer; above it, the oldest is forgotten.
@@ -38,9 +38,9 @@ pub(super) type Fingerprint = [u8; 32];
 const NOT_OURS: &str = "This requestState does not belong to this call. Call again without it.";
 const USED: &str = "This requestState was used already, or is too old. Call again without it.";
 
-/// The questions that this server has put, and what was answered for longer than one call.
+/// The questions that this server has asked, and the answers that count for longer than one call.
 pub(super) struct QuestionStore {
-    /// None: the system gives no random numbers, so nothing can be sealed.
+    /// `None` if the system gives no random numbers, so nothing can be sealed.
     codec: Option<RequestStateCodec>,
     memory: Mutex<QuestionMemory>,
 }
@@ -67,7 +67,7 @@ impl QuestionStore {
 
     /// The state that goes with a question about `call`.
     ///
-    /// None: nothing can be sealed.
+    /// Returns `None` if nothing can be sealed.
     pub(super) fn seal(&self, call: &Fingerprint, shown: &Fingerprint) -> Option<String> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).ok()?;
@@ -79,12 +79,12 @@ impl QuestionStore {
         Some(sealed)
     }
 
-    /// What the person had before them when they answered, and how fast they were. The
-    /// state is worth nothing afterwards.
+    /// Returns the question that the person was shown when they answered, and how fast they were.
+    /// The state is worth nothing afterwards.
     ///
     /// # Errors
     ///
-    /// What is wrong with the state, for the client.
+    /// The mistake in the state, for the client.
     pub(super) fn open(
         &self,
         sealed: &str,
@@ -102,7 +102,7 @@ impl QuestionStore {
         Ok((unhex(shown).ok_or(NOT_OURS)?, age < NO_PERSON))
     }
 
-    /// Whether clients answer without asking anybody.
+    /// `true` if clients answer without asking a person.
     pub(super) fn client_is_hasty(&self) -> bool {
         self.lock().hasty >= MAX_HASTY
     }
@@ -138,7 +138,7 @@ impl QuestionStore {
     }
 }
 
-/// Puts in one more, and takes out the oldest where there are too many.
+/// Inserts an entry, and removes the oldest of too many.
 fn insert_bounded<K: Clone + Eq + std::hash::Hash>(
     map: &mut HashMap<K, Instant>,
     key: K,

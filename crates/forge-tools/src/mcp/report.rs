@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::progress::Progress;
 
-/// How often there is a word where nothing moves.
+/// The interval of notices while nothing moves.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Tells how long the call has been running and how much it has given, each second and each
@@ -32,7 +32,7 @@ pub(super) async fn report(
             _ = &mut until => return,
         }
         let elapsed = started.elapsed();
-        // Never the same number twice, however fast the bytes come.
+        // Each number is larger than the last, even if the bytes come fast.
         last_ms = elapsed.as_millis().max(last_ms + 1);
         let message = match progress.bytes() {
             0 => format!("{} s", elapsed.as_secs()),
@@ -41,7 +41,7 @@ pub(super) async fn report(
         #[expect(clippy::cast_precision_loss, reason = "exact for 285 000 years")]
         let moved =
             ProgressNotificationParam::new(token.clone(), last_ms as f64).with_message(message);
-        // A client that hears nothing any more is noticed by whoever writes to it.
+        // The writer notices a client that is gone.
         if context.peer.notify_progress(moved).await.is_err() {
             return;
         }

@@ -1,6 +1,6 @@
-//! A message as a line of JSON. Of most answers the text of a result is nearly all, and to look at
-//! each of its bytes by itself, as a serializer does, takes longer than everything else about them;
-//! so it is written here, eight bytes at a time, and put where a mark stands for it.
+//! A message as a line of JSON. Most answers consist of the text of a result, and reading each of
+//! its bytes by itself, as a serializer does, takes longer than everything else about them; so it
+//! is written here, eight bytes at a time, in place of a mark.
 
 use std::sync::OnceLock;
 
@@ -36,7 +36,7 @@ pub(super) fn line(message: &mut ServerJsonRpcMessage) -> serde_json::Result<Vec
     Ok(line)
 }
 
-/// The first text of a result, if it is long or stands for one that is.
+/// The first text of a result, if it is long or marks one that is.
 fn long_text(message: &mut ServerJsonRpcMessage) -> Option<&mut String> {
     let JsonRpcMessage::Response(response) = message else {
         return None;
@@ -51,8 +51,8 @@ fn long_text(message: &mut ServerJsonRpcMessage) -> Option<&mut String> {
         .then_some(&mut first.text)
 }
 
-/// What nobody can have written into an answer, since it is made up when this process starts to
-/// answer; none without randomness.
+/// A mark that cannot be part of an answer, since it is made up when this process starts to answer;
+/// `None` without randomness.
 fn mark() -> Option<&'static str> {
     static MARK: OnceLock<Option<String>> = OnceLock::new();
     MARK.get_or_init(|| {
@@ -63,7 +63,7 @@ fn mark() -> Option<&'static str> {
     .as_deref()
 }
 
-/// `text` as it stands in a string of JSON.
+/// Appends `text` as the content of a JSON string.
 fn spell(line: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     loop {
@@ -86,12 +86,12 @@ fn spell(line: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// How many bytes at the beginning stand for themselves.
+/// Counts the bytes at the beginning that need no escape.
 fn plain(bytes: &[u8]) -> usize {
     let (words, last) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The highest bit of a byte is set where it is below another one. What is above such a byte
+        // The highest bit of a byte is set if it is below another one. The bytes above such a byte
         // may be wrong; the first is right.
         let below = |word: u64, least: u64| word.wrapping_sub(ONES * least) & !word;
         let found = below(word, 0x20)

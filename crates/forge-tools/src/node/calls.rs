@@ -29,10 +29,10 @@ use crate::starter::{
     CommandRunner, CommandSpec, CommandStdin, LocalCommandRunner, RunningCommand,
 };
 
-/// A call under way, for who reads what comes for it.
+/// A call under way, as the reader of its frames sees it.
 pub(crate) struct NodeTask {
     cancel: CancellationToken,
-    /// Room for what goes to the broker.
+    /// The window for data to the broker.
     window: Arc<SendWindow>,
     kill: Mutex<KillState>,
     input: Mutex<InputFeed>,
@@ -40,7 +40,7 @@ pub(crate) struct NodeTask {
     granted: AtomicI64,
 }
 
-/// Where input goes. It may be over before anybody takes it.
+/// The receiver of input, which may end before anything takes it.
 #[derive(Default)]
 enum InputFeed {
     #[default]
@@ -52,7 +52,7 @@ enum InputFeed {
 enum KillState {
     NotYet,
     With(Box<dyn FnOnce() + Send>),
-    /// Somebody has asked for it already.
+    /// It was requested already.
     Asked,
 }
 
@@ -69,7 +69,7 @@ impl Default for NodeTask {
 }
 
 impl NodeTask {
-    /// Takes what came for it; in words what is wrong with it.
+    /// Takes a frame for the call; returns the mistake in words.
     pub(crate) fn take(&self, frame: NodeFrame) -> Result<(), String> {
         match frame.kind {
             FrameKind::Input => {
@@ -109,7 +109,7 @@ impl NodeTask {
         }
     }
 
-    /// Nobody waits for it any more: what it would still say is thrown away.
+    /// Cancels the call: its caller is gone, and its further output is dropped.
     pub(crate) fn cancel(&self) {
         self.cancel.cancel();
         self.window.close();
@@ -145,7 +145,7 @@ impl NodeTask {
         let mut feed = lock(&self.input);
         match *feed {
             InputFeed::NotYet => *feed = InputFeed::To(input),
-            // Nobody sends anything.
+            // Without a sender.
             InputFeed::To(_) | InputFeed::Over => {}
         }
         inbox
@@ -167,7 +167,7 @@ fn body<T: DeserializeOwned>(frame: &NodeFrame) -> Result<T, String> {
     serde_json::from_slice(&frame.body).map_err(|error| format!("{:?}: {error}", frame.kind))
 }
 
-/// Makes a call and says what came of it.
+/// Makes a call and reports its result.
 pub(crate) async fn make(shared: Arc<NodeState>, call: Arc<NodeTask>, frame: NodeFrame) {
     let id = frame.id;
     let outcome = match frame.kind {
@@ -200,10 +200,10 @@ fn too_long() -> CallFailure {
         .hint("Ask for less at once.")
 }
 
-/// What does the work of a call, and the body of what came of it.
+/// Does the work of a call and returns the body of its result.
 type TaskWork<T> = fn(&NodeState, &NodeTask, u32, T) -> Result<Vec<u8>, CallFailure>;
 
-/// Does what waits for files or commands on a thread that may.
+/// Does blocking work, with files or commands, on a blocking thread.
 async fn here<T: DeserializeOwned + Send + 'static>(
     shared: &Arc<NodeState>,
     call: &Arc<NodeTask>,
@@ -240,7 +240,7 @@ async fn tool(
     let path = |text: &str| Ok::<_, CallFailure>(SandboxPath::parse(text)?);
     let mut paths = Vec::with_capacity(asked.paths.len());
     for (text, meant) in asked.paths {
-        // As it was asked for, where that means the same.
+        // As it was requested, where that has an equal meaning.
         let as_asked = SandboxPath::parse(&text).ok();
         let meant = match as_asked.filter(|path| path.as_str() == meant) {
             Some(path) => path,
@@ -311,7 +311,7 @@ fn run(
     };
     call.killed_by(started.killer()?);
     let say = |frame| {
-        // Who writes ends everything when nobody reads.
+        // The writer ends everything when its reader is gone.
         let _gone = shared.out.blocking_send(frame);
     };
     say(NodeFrame::new(FrameKind::Started, id, Vec::new()));
@@ -335,7 +335,7 @@ fn run(
                 let feeding = std::thread::Builder::new().spawn_scoped(scope, || {
                     let mut open = true;
                     while let Some(bytes) = inbox.blocking_recv() {
-                        // What the command does not read any more is taken all the same.
+                        // Input that the command no longer reads is taken nevertheless.
                         open = open && stdin.write_all(&bytes).is_ok();
                         say(call.grant(cost(bytes.len()), id));
                     }
@@ -376,7 +376,7 @@ fn run(
     })
 }
 
-/// As the broker has done it: what a name leads to may be another program here.
+/// The check that the broker has made, again: a name may lead to another program here.
 fn check_programs(
     shared: &NodeState,
     line: Option<&(String, Vec<String>)>,

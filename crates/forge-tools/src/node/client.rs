@@ -1,4 +1,4 @@
-//! The broker's side: a connection to one node, and what can be asked of it.
+//! The broker's side: a connection to one node, and the requests to it.
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::params::Arguments;
 use crate::reach::MountAccess;
 use crate::tool::Tool;
 
-/// How a connection is made, beside what the node is to have.
+/// Options of a connection, beside the setup of the node.
 ///
 /// ```
 /// use forge_tools::node::NodeConnectOptions;
@@ -38,7 +38,7 @@ pub struct NodeConnectOptions {
 }
 
 impl NodeConnectOptions {
-    /// To a node at `place`, which is what previews and records call it: `docker`.
+    /// Options for a node at `place`, its name in previews and records: `docker`.
     #[must_use]
     pub fn new(place: &'static str) -> NodeConnectOptions {
         NodeConnectOptions {
@@ -48,8 +48,8 @@ impl NodeConnectOptions {
         }
     }
 
-    /// What confines the node as a whole, for receipts. What confines a call in it is added as
-    /// `inside`.
+    /// Sets the confinement of the whole node, for receipts. The confinement of a call in it is
+    /// added as `inside`.
     #[must_use]
     pub fn enforcement(mut self, receipt: Value) -> NodeConnectOptions {
         self.enforcement = Some(receipt);
@@ -64,7 +64,7 @@ impl NodeConnectOptions {
     }
 }
 
-/// One node. Clones are the same one; when the last goes, the node ends.
+/// One node. Clones share it; when the last is dropped, the node ends.
 ///
 /// See the [module](crate::node) for how one is made:
 ///
@@ -96,13 +96,13 @@ impl fmt::Debug for NodeClient {
 }
 
 impl NodeClient {
-    /// Speaks with a node over its two streams until it is ready to have calls made. Two tasks of
-    /// the current runtime carry what is said, so that one must go on as long as the node is used;
+    /// Connects to a node over its two streams and waits until it is ready for calls. Two tasks of
+    /// the current runtime carry the frames, so that one must go on as long as the node is used;
     /// calls may be made from any other.
     ///
     /// # Errors
     ///
-    /// The other side is no node, speaks another version, or cannot be what `setup` says.
+    /// The other side is not a node, speaks another version, or cannot provide `setup`.
     pub async fn connect<R, W>(
         reader: R,
         writer: W,
@@ -116,8 +116,8 @@ impl NodeClient {
         NodeClient::connect_keeping(reader, writer, setup, connect, ()).await
     }
 
-    /// The same, and `kept` is kept as long as the node is used: what started it, and ends it when
-    /// it is dropped.
+    /// Connects, and keeps `kept` as long as the node is used: the handle of its process, which
+    /// ends it when dropped.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl NodeClient {
     {
         let (out, frames_out) = mpsc::unbounded_channel();
         let connection = Arc::new(NodeConnection::new(out));
-        // Without a guard: it ends by itself when nobody has the connection any more.
+        // Without a guard: it ends by itself when the connection is dropped.
         let calls = Arc::clone(&connection.calls);
         tokio::spawn(async move {
             if let Err(error) = write(writer, FrameQueue::Free(frames_out), |_| {}).await {
@@ -224,25 +224,25 @@ impl NodeClient {
         self.inner.connection.calls.dead()
     }
 
-    /// Tells it that nothing more is asked of it, so that it ends, whoever still holds it.
+    /// Tells the node that no request follows, so that it ends, even while clones exist.
     pub fn bye(&self) {
         let bye = NodeFrame::new(FrameKind::Bye, CONNECTION, Vec::new());
         self.inner.connection.send(bye);
     }
 
-    /// What is kept with it ([`connect_keeping`](Self::connect_keeping)), if it is of this type.
+    /// The value given to [`connect_keeping`](Self::connect_keeping), if it is of this type.
     #[must_use]
     pub fn kept<T: Any>(&self) -> Option<&T> {
         self.inner.kept.downcast_ref()
     }
 
-    /// What confines commands there, before any was started; none if it has none.
+    /// The confinement of commands in the node, before any was started; `None` if it has none.
     #[must_use]
     pub fn commands(&self) -> Option<&Value> {
         self.inner.ready.commands.as_ref()
     }
 
-    /// What confines the node, with what confines a call in it.
+    /// The confinement of the node, with that of a call in it.
     pub(crate) fn receipt(&self, inside: Option<Value>) -> Option<Value> {
         let mut receipt = match &self.inner.enforcement {
             Some(Value::Object(outer)) => outer.clone(),
@@ -303,7 +303,7 @@ impl NodeClient {
                     return Err(failure.made_at(place, self.receipt(inside)));
                 }
                 CallEvent::Lost => return Err(self.lost()),
-                // Of a file tool there is none of it.
+                // A file tool has none of these.
                 CallEvent::Started
                 | CallEvent::Printed(..)
                 | CallEvent::Said(_)
@@ -312,7 +312,8 @@ impl NodeClient {
         };
         let reply: WireReply = serde_json::from_slice(&answer).map_err(|_| wrong(&spec.name))?;
         let reply = reply.made_at(place, self.receipt(inside));
-        // What it says is shown to a model and kept; what it cannot have done is not.
+        // The reply is shown to a model and recorded, so a reply that is impossible for the tool is
+        // rejected.
         let fits = match (&spec.output, &reply.structured) {
             (Some(output), Some(facts)) => output.check(facts).is_ok(),
             (None, None) => true,
@@ -329,7 +330,7 @@ impl NodeClient {
         }
     }
 
-    /// What it has used so far.
+    /// Returns the resources that the node has used so far.
     ///
     /// # Errors
     ///
@@ -385,7 +386,7 @@ fn unexpected(kind: FrameKind) -> NodeError {
     }
 }
 
-/// It answered, and not what was asked.
+/// It sent another answer than requested.
 pub(crate) fn wrong(tool: &str) -> CallFailure {
     CallFailure::new(
         FailureCode::Internal,

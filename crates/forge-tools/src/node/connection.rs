@@ -1,5 +1,5 @@
-//! The broker's side of one connection: which calls are under way, what came for each of them, and
-//! that all of them fail when the node is gone.
+//! The broker's side of one connection: the calls under way and the events for each of them. When
+//! the node is gone, all of them fail.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,10 +22,10 @@ pub(crate) const MAX_CALLS: usize = 128;
 /// Most bytes of one body, in however many frames it comes.
 pub(crate) const MAX_WHOLE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Most bytes of what is read at once.
+/// Most bytes of one read.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
-/// How much of what is no frame is told of.
+/// Most bytes of a malformed frame in an error.
 const TOLD_BYTES: usize = 200;
 
 /// Something that came for a call.
@@ -43,19 +43,19 @@ pub(crate) enum CallEvent {
 
 /// A call under way.
 struct CallEntry {
-    /// None: nobody waits for it any more.
+    /// `None` once its caller is gone.
     events: Option<mpsc::UnboundedSender<CallEvent>>,
-    /// What of its data nobody has taken yet.
+    /// Bytes of its data that the caller has not taken yet.
     unread: u32,
     said: usize,
     parts: Vec<u8>,
-    /// Room for what goes to the node.
+    /// The window for data to the node.
     window: Arc<SendWindow>,
     started: bool,
     _slot: OwnedSemaphorePermit,
 }
 
-/// What both the one who calls and the one who reads know.
+/// The state that callers and the reader share.
 #[derive(Default)]
 struct CallTableState {
     calls: HashMap<u32, CallEntry>,
@@ -70,7 +70,7 @@ pub(crate) struct CallTable(Mutex<CallTableState>);
 /// Where frames go out.
 pub(crate) type FrameSender = mpsc::UnboundedSender<NodeFrame>;
 
-/// One connection, as those who call see it.
+/// One connection, as its callers see it.
 pub(crate) struct NodeConnection {
     pub(crate) out: FrameSender,
     pub(crate) calls: Arc<CallTable>,
@@ -91,18 +91,18 @@ impl CallTable {
         for (_, entry) in under.calls.drain() {
             entry.window.close();
             if let Some(events) = entry.events {
-                // Whoever waits may have just stopped.
+                // The caller may have just stopped.
                 let _stopped = events.send(CallEvent::Lost);
             }
         }
     }
 
-    /// Why there is no node any more.
+    /// Returns the reason why the node is gone.
     pub(crate) fn dead(&self) -> Option<NodeError> {
         self.lock().dead.clone()
     }
 
-    /// Takes what came; in words what is wrong with it.
+    /// Takes a frame; returns the mistake in words.
     fn take(&self, frame: NodeFrame) -> Result<(), String> {
         let mut under = self.lock();
         let Some(entry) = under.calls.get_mut(&frame.id) else {
@@ -189,7 +189,7 @@ impl CallTable {
             let _stopped = events.send(event);
         }
         if over && let Some(entry) = under.calls.remove(&frame.id) {
-            // What would still be sent has nobody to read it.
+            // Data that is still unsent has lost its reader.
             entry.window.close();
         }
         Ok(())
@@ -206,7 +206,7 @@ impl NodeConnection {
         }
     }
 
-    /// Begins a call, once there is room for one more.
+    /// Begins a call, once a slot is free.
     pub(crate) async fn begin(
         self: &Arc<Self>,
         kind: FrameKind,
@@ -259,7 +259,7 @@ impl NodeConnection {
         frames.into_iter().for_each(|frame| self.send(frame));
     }
 
-    /// Puts a frame on its way. Where the node is gone, who reads tells those who wait.
+    /// Sends a frame. If the node is gone, the reader tells the waiting callers.
     pub(crate) fn send(&self, frame: NodeFrame) {
         let _gone = self.out.send(frame);
     }
@@ -272,7 +272,7 @@ impl NodeConnection {
     }
 }
 
-/// A call under way, for who waits for it. Dropping it cancels the call.
+/// A call under way, as its caller sees it. Dropping it cancels the call.
 pub(crate) struct NodeCall {
     pub(crate) connection: Arc<NodeConnection>,
     pub(crate) id: u32,
@@ -284,7 +284,7 @@ pub(crate) struct NodeCall {
 }
 
 impl NodeCall {
-    /// What came next; always something, and at last the end.
+    /// Returns the next event; always one, and at last the end.
     pub(crate) async fn next(&mut self) -> CallEvent {
         let event = self.events.recv().await.unwrap_or(CallEvent::Lost);
         match &event {
@@ -328,7 +328,7 @@ impl Drop for NodeCall {
     }
 }
 
-/// Reads what a node says, to its end.
+/// Reads the frames of a node, to its end.
 pub(crate) async fn read(
     mut reader: impl AsyncRead + Unpin,
     mut decoder: Decoder,
@@ -388,9 +388,9 @@ pub(crate) fn garbage(error: &FrameError, decoder: &Decoder) -> NodeError {
 
 /// Frames on their way out.
 pub(crate) enum FrameQueue {
-    /// From a broker, whose calls are counted.
+    /// From a broker, whose calls are limited.
     Free(mpsc::UnboundedReceiver<NodeFrame>),
-    /// From a node, whose calls wait for room.
+    /// From a node, whose calls wait for a slot.
     Few(mpsc::Receiver<NodeFrame>),
 }
 
@@ -410,11 +410,12 @@ impl FrameQueue {
     }
 }
 
-/// Writes frames as they come, to their end; then says so. As much as lies ready goes in one piece.
+/// Writes frames as they come, to their end; then reports it. All frames that are ready go out in
+/// one piece.
 ///
 /// # Errors
 ///
-/// Nobody reads them.
+/// The reader is gone.
 pub(crate) async fn write(
     mut writer: impl AsyncWrite + Unpin,
     mut frames: FrameQueue,

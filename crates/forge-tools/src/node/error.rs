@@ -1,8 +1,8 @@
-//! Why there is no node, or none any more.
+//! Reasons why a node is missing or gone.
 
 use crate::call::{CallFailure, FailureCode};
 
-/// Why there is no node, or none any more; for people.
+/// The reason why a node is missing or gone; for people.
 ///
 /// ```
 /// use forge_tools::node::NodeError;
@@ -25,15 +25,15 @@ pub enum NodeError {
         /// The version of its program.
         their_program: String,
     },
-    /// What came is not what a node says.
+    /// The bytes were not a node's.
     #[error("the other side is not a node: {why}{}", told(.said))]
     Garbage {
-        /// What is wrong with it.
+        /// The mistake in them.
         why: String,
-        /// The beginning of what came, controls made visible.
+        /// The beginning of the bytes, controls made visible.
         said: String,
     },
-    /// The node cannot be what it was asked to be.
+    /// The node cannot provide the requested setup.
     #[error("the node refused its setup: {0}")]
     Refused(String),
     /// This cannot be had in a node.

@@ -61,7 +61,7 @@ impl NodeClient {
         self.write_file(path, bytes, false).await
     }
 
-    /// The same; what is planted lies in a mount in memory, also one that nobody can write.
+    /// Writes a file; a preloaded one goes into a mount in memory, even if that is read-only.
     pub(crate) async fn write_file(
         &self,
         path: &SandboxPath,

@@ -1,8 +1,8 @@
-//! Frames: what goes over the two streams between a broker and a node, cut into pieces of bounded
-//! size. Decoding is pure, takes whatever comes, and never panics.
+//! Frames: the bytes of the two streams between a broker and a node, cut into pieces of bounded
+//! size. Decoding is pure, takes any input, and never panics.
 //!
 //! A frame is a kind (one byte), the id of the call that it belongs to (four), the length of its
-//! body (four, both big-endian), and the body: JSON for what has fields, bytes for what is data.
+//! body (four, both big-endian), and the body: JSON for records, raw bytes for data.
 
 /// Bytes before the body.
 const HEADER_BYTES: usize = 9;
@@ -16,13 +16,13 @@ pub(crate) const MAX_BODY_BYTES: usize = MAX_FRAME_BYTES - HEADER_BYTES;
 /// The id of frames that are about no call.
 pub(crate) const CONNECTION: u32 = 0;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum FrameKind {
-    /// Both: who I am. The first frame of each side.
+    /// Both: the first frame of each side, with its protocol.
     Hello = 1,
-    /// Broker: what there is to be inside.
+    /// Broker: the setup of the node.
     Setup = 2,
     /// Node: it is so.
     Ready = 3,
@@ -40,29 +40,29 @@ pub(crate) enum FrameKind {
     Get = 18,
     /// Broker: a file is to be written.
     Put = 19,
-    /// Broker: what was used so far?
+    /// Broker: asks for the resources used so far.
     Stats = 20,
     /// Broker: data for a call.
     Input = 32,
-    /// Broker: there is no more of it.
+    /// Broker: the input has ended.
     InputEnd = 33,
     /// Broker: a signal for a command.
     Signal = 34,
-    /// Broker: nobody waits for this call any more.
+    /// Broker: the caller of this call is gone.
     Cancel = 35,
     /// Both: so many more bytes of data may come.
     Window = 36,
     /// Node: the command runs.
     Started = 48,
-    /// Node: what a command printed.
+    /// Node: output of a command.
     Stdout = 49,
-    /// Node: the same on the other stream.
+    /// Node: output on the other stream.
     Stderr = 50,
-    /// Node: what a command in a session said about its end.
+    /// Node: the report of a command in a session about its end.
     Said = 51,
     /// Node: a piece of a file.
     Data = 52,
-    /// Node: what the call came to.
+    /// Node: the result of the call.
     Done = 53,
     /// Node: why it failed.
     Failed = 54,
@@ -138,7 +138,7 @@ pub(crate) struct NodeFrame {
     pub(crate) body: Vec<u8>,
 }
 
-/// Why bytes are no frames.
+/// The reason why bytes are not frames.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("a frame of kind {0}, which there is not")]
@@ -171,7 +171,7 @@ impl NodeFrame {
     }
 }
 
-/// A body of any length as frames: parts, and last the frame that says what it is.
+/// A body of any length as frames: parts, and last the frame with its kind.
 pub(crate) fn frames(kind: FrameKind, id: u32, mut body: Vec<u8>) -> Vec<NodeFrame> {
     let mut frames = Vec::with_capacity(body.len() / MAX_BODY_BYTES + 1);
     while body.len() > MAX_BODY_BYTES {
@@ -192,7 +192,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Takes in what came next.
+    /// Takes the next bytes.
     pub(crate) fn push(&mut self, more: &[u8]) {
         if self.at > 0 {
             self.bytes.drain(..self.at);
@@ -201,7 +201,7 @@ impl Decoder {
         self.bytes.extend_from_slice(more);
     }
 
-    /// What came and is no frame yet; for saying what it looks like.
+    /// The bytes that do not form a frame yet; for showing their form.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.bytes[self.at..]
     }
@@ -210,13 +210,13 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// What comes is no frame. There is no way to find the next one.
+    /// The bytes are not a frame. The next one cannot be found.
     pub(crate) fn next(&mut self) -> Result<Option<NodeFrame>, FrameError> {
         let rest = self.rest();
         let Some(&kind) = rest.first() else {
             return Ok(None);
         };
-        // As soon as it is known: what is no node at all says so in its first byte, mostly.
+        // As soon as it is known: another program mostly betrays itself by its first byte.
         let kind = FrameKind::of(kind).ok_or(FrameError::Kind(kind))?;
         let Some((header, behind)) = rest.split_at_checked(HEADER_BYTES) else {
             return Ok(None);

@@ -8,13 +8,13 @@ use crate::audit::{EventKind, PolicyEvent};
 use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
 use crate::change::{Artifact, Effect};
 
-/// The version of what broker and node speak. Another one is another language.
+/// The version of the protocol between broker and node. Other versions are incompatible.
 pub const PROTOCOL: u32 = 1;
 
 /// The first word of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// The protocol; the name of the field says whose.
+    /// The protocol; the name of the field says which.
     #[serde(rename = "forge-node")]
     pub(crate) protocol: u32,
     /// The program's version, for people.
@@ -30,12 +30,12 @@ impl Hello {
     }
 }
 
-/// What a node made of its setup.
+/// A node's answer to its setup.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeReady {
-    /// What confines commands there, before any was started.
+    /// The confinement of commands in the node, before any was started.
     pub(crate) commands: Option<Value>,
-    /// What holds file tools.
+    /// The confinement of file tools.
     pub(crate) files: Option<Value>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct WireToolCall {
     pub(crate) arguments: Value,
     /// Files as a person has seen them: the hash, or that there was none.
     pub(crate) seen: Vec<(String, Option<String>)>,
-    /// What the paths of the call were understood to mean when it was judged.
+    /// The meanings of the call's paths when it was judged.
     pub(crate) paths: Vec<(String, String)>,
     /// The mounts in which nothing may be read, by their targets.
     pub(crate) closed: Vec<String>,
@@ -67,18 +67,18 @@ pub(crate) struct RunCall {
     pub(crate) line: Option<(String, Vec<String>)>,
 }
 
-/// What a command reads.
+/// The standard input of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WireInput {
     Nothing,
-    /// What it writes on descriptor 0 is told.
+    /// A socket, whose bytes are reported.
     Said,
-    /// What comes as data.
+    /// The data that the broker sends.
     Piped,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunDone {
     pub(crate) exit: WireExit,
@@ -105,11 +105,11 @@ pub(crate) struct GetCall {
 pub(crate) struct PutCall {
     pub(crate) path: String,
     pub(crate) bytes: u64,
-    /// It belongs to a mount in memory that nobody else can write.
+    /// The file belongs to a mount in memory that only the broker can write.
     pub(crate) plant: bool,
 }
 
-/// What came of a file that was sent or written.
+/// The result of sending or writing a file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FileDone {
     pub(crate) bytes: u64,
@@ -126,7 +126,7 @@ pub(crate) struct WindowMore {
     pub(crate) bytes: u32,
 }
 
-/// What a node has used so far; none of what it cannot know.
+/// The resources that a node has used so far; `None` for unknown ones.
 ///
 /// ```
 /// let stats = forge_tools::node::Stats::default();
@@ -146,11 +146,11 @@ pub struct Stats {
     pub bytes_out: u64,
     /// Processor time of everything in its control group.
     pub cpu_us: Option<u64>,
-    /// Memory of the same, now.
+    /// Memory of the control group, now.
     pub memory_bytes: Option<u64>,
-    /// Memory of the same, at most so far.
+    /// Memory of the control group, at most so far.
     pub memory_peak_bytes: Option<u64>,
-    /// Processes and threads of the same, now.
+    /// Processes and threads of the control group, now.
     pub processes: Option<u64>,
 }
 
@@ -336,7 +336,7 @@ impl WireFailure {
     /// The failure of a call that was tried at `place`.
     pub(crate) fn made_at(self, place: &'static str, enforcement: Option<Value>) -> CallFailure {
         let code = match FailureCode::of(&self.code) {
-            // Nobody is asked there, and no worker called.
+            // A node asks no questions and calls no workers.
             None
             | Some(
                 FailureCode::Denied

@@ -1,15 +1,15 @@
-//! Tools and commands in another place: what is spoken between a *broker*, which decides about calls,
-//! and a *node*, which does their work where it is (in a container, mostly).
+//! Tools and commands in another place: the protocol between a *broker*, which decides about calls,
+//! and a *node*, which does their work at its place (in a container, mostly).
 //!
-//! The node is this same program: the same tools, on the same kind of sandbox, and the same commands
-//! under the same kind of plan, so that limits, endings, texts and refusals are the same as local.
-//! What is spoken stands in `docs/node.md`. It goes over any two streams; when the stream from the
+//! The node is this program itself: its tools, on a sandbox of one kind, and its commands under a
+//! plan of one kind, so that limits, endings, texts and refusals are as in a local run.
+//! `docs/node.md` describes the protocol. It runs over any two streams; when the stream from the
 //! broker ends, the node ends everything that it started, and itself.
 //!
 //! * [`serve`]: the node's side.
 //! * [`NodeClient`]: the broker's side of one connection, made with a [`Setup`].
-//! * [`NodeRunner`] and [`NodeStarter`]: what a [`Toolbox`](crate::Toolbox) needs to have its file
-//!   tools and its commands done there; both take nodes from a [`NodeSource`].
+//! * [`NodeRunner`] and [`NodeStarter`]: they let the file tools and the commands of a
+//!   [`Toolbox`](crate::Toolbox) work there; both take nodes from a [`NodeSource`].
 //!
 //! # Over a pipe of this process
 //!

@@ -14,7 +14,7 @@ use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
 use crate::tools;
 
-/// Where nodes come from: one for each call, or the same one for many.
+/// The source of nodes: one for each call, or one for many.
 ///
 /// A [`NodeClient`] is a source of itself.
 ///
@@ -37,27 +37,27 @@ pub trait NodeSource: Send + Sync + 'static {
     /// Where they are, in previews and records.
     fn place(&self) -> &'static str;
 
-    /// A node for one call. Awaited also where nothing but wakers wakes it, so whatever needs a
-    /// runtime's drivers goes on in a task of one.
+    /// Returns a node for one call. Awaited also where only wakers wake it, so work that needs a
+    /// runtime's drivers belongs in a task of one.
     ///
     /// # Errors
     ///
-    /// There is none, in words for the model.
+    /// No node is available, in words for the model.
     fn node(&self) -> BoxFuture<'_, Result<NodeClient, CallFailure>>;
 
-    /// A call in `node` is over. When this is done, what it changed is where the broker looks for
-    /// it, and what it left that it may not leave was seen to. Awaited as [`node`](Self::node) is.
+    /// Ends a call in `node`. Afterwards its changes are where the broker looks for them, and
+    /// forbidden leftovers were handled. Awaited as [`node`](Self::node) is.
     ///
     /// # Errors
     ///
-    /// What it changed is not there, in words for the model.
+    /// Its changes are missing, in words for the model.
     fn over(&self, node: NodeClient) -> BoxFuture<'_, Result<Over, CallFailure>> {
         drop(node);
         Box::pin(async { Ok(Over::default()) })
     }
 }
 
-/// What is known once a call in a node is over.
+/// The facts that are known once a call in a node is over.
 ///
 /// ```
 /// let over = forge_tools::node::Over { quarantined: vec!["/data/.envrc".into()], receipt: None };
@@ -67,7 +67,7 @@ pub trait NodeSource: Send + Sync + 'static {
 pub struct Over {
     /// Protected names that were taken away, as the call saw them.
     pub quarantined: Vec<String>,
-    /// What confined the node, as it is known now; none if nothing was found out since.
+    /// The confinement of the node, as it is known now; `None` if nothing was found out since.
     pub receipt: Option<Value>,
 }
 
@@ -81,9 +81,9 @@ impl NodeSource for NodeClient {
     }
 }
 
-/// Has file tools do their work in a node. All other tools do theirs here: commands are started
-/// there by what their worker's [`Processes`](crate::Processes) have for it, kept results lie here,
-/// and what a called worker does is placed call by call.
+/// Lets file tools do their work in a node. All other tools work here: commands are started by the
+/// worker's [`Processes`](crate::Processes), stored results are in this process, and the calls of a
+/// called worker are placed one by one.
 ///
 /// See the [module](crate::node):
 ///
@@ -104,7 +104,7 @@ impl NodeRunner {
         NodeRunner::shared(Arc::new(source))
     }
 
-    /// The same, of a source that others use too.
+    /// Uses a source that is shared with others.
     pub fn shared(source: Arc<dyn NodeSource>) -> NodeRunner {
         let tools = tools::file_tools();
         let names = tools.iter().map(|tool| tool.spec().name.clone());
@@ -128,7 +128,7 @@ impl CallRunner for NodeRunner {
         args: Arguments,
         hands: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        // A tool of the same name that somebody else made is in no toolbox that holds files.
+        // A foreign tool of this name is in no toolbox that holds files.
         if !self.takes(tool.spec()) || hands.files.is_none() {
             return tool.run(args, hands);
         }
@@ -155,7 +155,7 @@ impl CallRunner for NodeRunner {
     }
 }
 
-/// The receipt of a call, with what was found out at its end.
+/// Completes the receipt of a call with the findings at its end.
 pub(crate) fn settled(receipt: &mut Option<Value>, over: Option<Value>) {
     let (Some(Value::Object(known)), Some(Value::Object(mut outer))) = (&mut *receipt, over) else {
         return;

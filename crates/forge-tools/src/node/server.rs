@@ -30,14 +30,14 @@ use crate::programs::ProgramList;
 use crate::tool::Tool;
 use crate::tools;
 
-/// Frames that wait to be written; those who have more wait.
+/// Most frames that wait to be written; further senders wait.
 const MAX_WAITING: usize = 64;
 
-/// How long commands have to end when the input has ended. What does not is ended with this
+/// Time for commands to end when the input has ended. Those that run longer are ended with this
 /// process.
 const ENDING: Duration = Duration::from_secs(20);
 
-/// What the program that serves as a node has to give.
+/// The means of the program that serves as a node.
 ///
 /// ```
 /// use forge_tools::node::ServeOptions;
@@ -68,7 +68,7 @@ impl ServeOptions {
         }
     }
 
-    /// Whose use of processor and memory is told as the node's.
+    /// Sets the control group whose use of processor and memory is reported as the node's.
     #[must_use]
     pub fn control_group(mut self, path: impl Into<PathBuf>) -> ServeOptions {
         self.control_group = Some(path.into());
@@ -76,7 +76,7 @@ impl ServeOptions {
     }
 }
 
-/// What all calls of a node share.
+/// The state that all calls of a node share.
 pub(crate) struct NodeState {
     pub(crate) out: mpsc::Sender<NodeFrame>,
     pub(crate) tools: Vec<Box<dyn Tool>>,
@@ -87,7 +87,7 @@ pub(crate) struct NodeState {
     pub(crate) programs: Vec<ProgramList>,
     /// The programs are those of a container's image.
     pub(crate) own_container: bool,
-    /// Whose memory the commands use up.
+    /// The control group that the memory of commands counts in.
     pub(crate) control_group: Option<PathBuf>,
     calls: Mutex<HashMap<u32, Arc<NodeTask>>>,
     counts: NodeCounters,
@@ -109,8 +109,8 @@ struct NodeCounters {
 ///
 /// # Errors
 ///
-/// The other side is no broker, or speaks another version; or the setup cannot be had, which it was
-/// told.
+/// The other side is not a broker, or speaks another version; or the setup is impossible, which it
+/// was told.
 pub async fn serve<R, W>(reader: R, writer: W, inside: ServeOptions) -> Result<(), NodeError>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -124,7 +124,7 @@ where
     }));
     let served = tokio::select! {
         served = serve_reading(reader, out, inside, counts) => served,
-        // Nobody reads any more, so nobody is there.
+        // The reader is gone, and so is the broker.
         _ = &mut writing => return Ok(()),
     };
     // The last words.
@@ -262,7 +262,7 @@ impl NodeState {
     }
 }
 
-/// Takes up calls until there are no more.
+/// Takes calls until the input ends.
 async fn calls(
     reader: &mut (impl AsyncRead + Unpin),
     decoder: &mut Decoder,
@@ -345,7 +345,7 @@ async fn calls(
     Ok(())
 }
 
-/// What holds calls in it, before any is made.
+/// The confinement of calls in it, before any is made.
 fn ready(opened: &OpenedSetup) -> NodeReady {
     let files = opened.files.as_ref().map(|files| {
         let mounts = files.mounts().iter();
@@ -366,12 +366,12 @@ fn ready(opened: &OpenedSetup) -> NodeReady {
 async fn say(out: &mpsc::Sender<NodeFrame>, kind: FrameKind, body: &Value) {
     let body = serde_json::to_vec(body).unwrap_or_default();
     for frame in crate::node::frame::frames(kind, CONNECTION, body) {
-        // Whoever writes says so when nobody reads.
+        // The writer reports when its reader is gone.
         let _gone = out.send(frame).await;
     }
 }
 
-/// The next frame; none when there are no more.
+/// Returns the next frame; `None` at the end.
 async fn next(
     reader: &mut (impl AsyncRead + Unpin),
     decoder: &mut Decoder,
@@ -409,7 +409,7 @@ fn wrong(why: impl Into<String>) -> NodeError {
     }
 }
 
-/// The node does not have what the call needs.
+/// The node lacks something that the call needs.
 pub(crate) fn absent(what: &str) -> CallFailure {
     CallFailure::new(FailureCode::Internal, format!("This place has no {what}."))
 }

@@ -1,5 +1,5 @@
-//! What there is to be inside: the same files and the same policy for commands, at the places where
-//! they are there. Made by the broker from what it holds itself, so that the two cannot drift apart.
+//! The setup of a node: its files and its policy for commands, at the node's own paths. The broker
+//! makes it from its own objects, so that the two cannot drift apart.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::node::NodeError;
 use crate::programs::ProgramList;
 
-/// What a node is to have; see [`Node::connect`](crate::node::NodeClient::connect).
+/// The setup of a node; see [`NodeClient::connect`](crate::node::NodeClient::connect).
 ///
 /// ```
 /// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
@@ -36,7 +36,7 @@ pub struct Setup {
     files: Option<WireFiles>,
     commands: Option<WireCommands>,
     max_write_bytes: Option<u64>,
-    /// What is in the mounts in memory; sent one by one.
+    /// The files of the mounts in memory; sent one by one.
     #[serde(skip)]
     pub(crate) preloaded: Vec<(SandboxPath, Vec<u8>)>,
 }
@@ -55,9 +55,9 @@ pub struct Setup {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathMapping {
-    /// Where they are for the broker: no mount lies between the two.
+    /// At the broker's paths: without a mount in between.
     Same,
-    /// Each of these at another place, and what is below it below that.
+    /// Each of these at another place, with everything below it.
     Moved(Vec<(PathBuf, PathBuf)>),
 }
 
@@ -102,7 +102,7 @@ struct WireFiles {
 #[serde(deny_unknown_fields)]
 struct WireFileMount {
     path: String,
-    /// None: it lives in memory.
+    /// `None` for a mount in memory.
     place: Option<PathBuf>,
     writable: bool,
     suffixes: Option<Vec<String>>,
@@ -223,7 +223,7 @@ struct WirePrograms {
     deny: Vec<String>,
 }
 
-/// Most bytes of what lies in mounts in memory together.
+/// Most bytes of all files in memory mounts together.
 const MAX_PLANTED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Most files there.
@@ -236,13 +236,13 @@ impl Setup {
         Setup::default()
     }
 
-    /// These files, whose directories are at `places` for the node. What is in read-only mounts in
-    /// memory is read here, to be sent along; blocks.
+    /// Adds these files, whose directories are at `places` for the node. The files of read-only
+    /// mounts in memory are read here, to be sent along; blocks.
     ///
     /// # Errors
     ///
-    /// A directory is not there for the node, or a mount in memory can be written: what is written
-    /// there would not be here.
+    /// A directory is missing for the node, or a mount in memory is writable: writes to it would
+    /// not arrive here.
     pub fn files(mut self, files: &FileSandbox, places: &PathMapping) -> Result<Setup, NodeError> {
         let mut mounts = Vec::with_capacity(files.mounts().len());
         for mount in files.mounts() {
@@ -415,7 +415,7 @@ pub(crate) struct OpenedSetup {
 }
 
 impl Setup {
-    /// Opens what there is to be. Blocks.
+    /// Opens the files and the plan. Blocks.
     ///
     /// # Errors
     ///
@@ -579,7 +579,7 @@ impl WireCommands {
             WireRequirement::BestEffort => Requirement::BestEffort,
         };
         let support = match self.own_container {
-            // The commands would find in their HOME what is kept.
+            // The commands would find the stored data in their HOME.
             true => Support::detect_fresh().in_own_container(is_alone()),
             false => Support::detect(),
         };
@@ -600,7 +600,7 @@ fn is_alone() -> bool {
     names.next() == Some("lo") && names.next().is_none()
 }
 
-/// Takes over what lies in a mount in memory.
+/// Copies the files of a mount in memory.
 fn plant(
     files: &FileSandbox,
     top: &SandboxPath,

@@ -1,4 +1,4 @@
-//! Commands in a node: for the `shell` tool, and for whoever runs one of a person.
+//! Commands in a node: for the `shell` tool, and for a person's own commands.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl NodeStarter {
         NodeStarter::shared(Arc::new(source))
     }
 
-    /// The same, of a source that others use too.
+    /// Uses a source that is shared with others.
     pub fn shared(source: Arc<dyn NodeSource>) -> NodeStarter {
         NodeStarter { source }
     }
@@ -139,7 +139,7 @@ impl RunningCommand for NodeProcess {
 /// }
 /// ```
 pub struct NodeCommand {
-    /// It ends when nobody has it any more.
+    /// It ends with its last clone.
     node: NodeClient,
     calling: NodeCall,
     said: Vec<u8>,
@@ -151,7 +151,7 @@ impl fmt::Debug for NodeCommand {
     }
 }
 
-/// What came of a command next.
+/// The next event of a command.
 ///
 /// ```
 /// use forge_tools::node::CommandEvent;
@@ -167,7 +167,7 @@ pub enum CommandEvent {
 }
 
 impl NodeClient {
-    /// Starts a command, which reads what is written to it if `piped`; otherwise as `start` says.
+    /// Starts a command, which reads the written bytes if `piped`; otherwise as `start` says.
     ///
     /// # Errors
     ///
@@ -211,11 +211,11 @@ impl NodeClient {
 }
 
 impl NodeCommand {
-    /// What comes next. Not to be asked again after the end.
+    /// Returns the next event. Must not be called again after the end.
     ///
     /// # Errors
     ///
-    /// What it came to is not known; it was ended.
+    /// Its result is unknown; it was ended.
     pub async fn next(&mut self) -> Result<CommandEvent, CallFailure> {
         let place = self.node.place();
         loop {
@@ -246,7 +246,8 @@ impl NodeCommand {
         }
     }
 
-    /// Writes to its standard input, once there is room; what nobody reads any more is thrown away.
+    /// Writes to its standard input, once the window allows it; bytes that are no longer read are
+    /// dropped.
     pub async fn write(&self, bytes: &[u8]) {
         for chunk in bytes.chunks(CHUNK_BYTES) {
             if self.calling.window.take(chunk.len()).await.is_none() {

@@ -1,4 +1,4 @@
-//! What everything in a control group has used, as its files say; none of what they do not say.
+//! The resources that a control group has used, from its files; missing ones are left out.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::node::message::Stats;
 /// The files of a control group say numbers of a few digits.
 const MAX_FILE_BYTES: u64 = 16 * 1024;
 
-/// Fills in what the control group at `group` knows.
+/// Fills in the figures of the control group at `group`.
 pub(crate) fn fill(stats: &mut Stats, group: &Path) {
     let number = |name: &str| text(&group.join(name))?.trim().parse::<u64>().ok();
     let usage = text(&group.join("cpu.stat"));

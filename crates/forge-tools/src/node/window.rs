@@ -1,5 +1,4 @@
-//! How much data may be on its way: a sender waits for room, so that a reader who does not read
-//! costs bounded memory.
+//! Flow control: a sender waits for space, so that a reader who does not read costs bounded memory.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +17,7 @@ pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
 /// A frame counts as so many bytes at least: many small ones cost memory as well.
 const LEAST: usize = 256;
 
-/// What a frame with so many bytes of data counts as.
+/// The cost of a frame with so many bytes of data.
 pub(crate) fn cost(bytes: usize) -> u32 {
     u32::try_from(bytes.max(LEAST)).unwrap_or(u32::MAX)
 }
@@ -36,7 +35,7 @@ impl SendWindow {
         )))
     }
 
-    /// More of it. What no window can hold is a mistake of the other side.
+    /// Widens the window. More than any window holds is a mistake of the other side.
     pub(crate) fn add(&self, bytes: u32) -> bool {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let fits = self.0.available_permits().saturating_add(bytes) <= WINDOW_BYTES as usize;
@@ -46,12 +45,12 @@ impl SendWindow {
         fits
     }
 
-    /// Nobody will read any more; whoever waits for room is told.
+    /// Closes the window, and wakes waiting senders.
     pub(crate) fn close(&self) {
         self.0.close();
     }
 
-    /// Waits for room for one frame; none if nobody reads any more.
+    /// Waits for space for one frame; `None` if the reader is gone.
     pub(crate) async fn take(&self, bytes: usize) -> Option<()> {
         let room = self.0.acquire_many(cost(bytes)).await.ok()?;
         room.forget();
@@ -59,8 +58,7 @@ impl SendWindow {
     }
 }
 
-/// Does `work` to its end on this thread, which may wait. What it waits for must be woken by
-/// somebody else.
+/// Runs `work` to its end on this thread, which may wait. Another thread must wake it.
 pub(crate) fn wait<F: Future>(work: F) -> F::Output {
     struct UnparkWaker(Thread);
     impl Wake for UnparkWaker {

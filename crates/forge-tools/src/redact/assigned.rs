@@ -1,8 +1,8 @@
-//! Secrets that no shape gives away, but their place: what is assigned to `password` or
+//! Secrets that are known by their place instead of their shape: values assigned to `password` or
 //! `CLIENT_SECRET`, and the password in a URL.
 //!
 //! Source code assigns to such names as well, so a value has to look as if it was made up: letters
-//! and digits, many different ones, and no words in a row. What is decided about a value depends on
+//! and digits, many different ones, and no words in a row. The decision about a value depends on
 //! nothing before the name, so that a text may come in pieces.
 
 use std::ops::Range;
@@ -11,11 +11,11 @@ use super::table::{NAMES, Named, PLACES};
 
 /// Longest value, in bytes.
 const MAX_VALUE: usize = 256;
-/// Quotes and blanks between a name, what assigns, and the value.
+/// Quotes and blanks between a name, its operator, and the value.
 const MAX_BETWEEN: usize = 8;
 /// Longest name of a user in a URL.
 const MAX_USER: usize = 64;
-/// What a URL's user and password follow.
+/// The text before a URL's user and password.
 pub(super) const URL: &str = "://";
 
 /// Bytes at the end of a text that a secret with its name can take.
@@ -23,7 +23,7 @@ pub(super) const WINDOW: usize = 16 + 2 * MAX_BETWEEN + 2 + MAX_VALUE + 1;
 
 pub(super) type KeyMatch = (&'static str, Range<usize>);
 
-/// What stands behind a name.
+/// The text behind a name.
 enum Behind {
     /// The text ends before the value does.
     Cut,
@@ -33,7 +33,7 @@ enum Behind {
     Nothing,
 }
 
-/// Returns the secret that is assigned to the name at `at`, if there is one.
+/// Returns the secret that is assigned to the name at `at`, if one is.
 pub(super) fn assigned(bytes: &[u8], at: usize) -> Option<KeyMatch> {
     NAMES.iter().find_map(|(name, named)| {
         let end = at + name.len();
@@ -84,7 +84,7 @@ pub(super) fn is_begun(bytes: &[u8], at: usize) -> bool {
     })
 }
 
-/// A `page_token` is no secret.
+/// A `page_token` is not a secret.
 fn is_place(bytes: &[u8], at: usize, name: &str) -> bool {
     let before = bytes[..at].trim_suffix_joint();
     name == "token"
@@ -94,7 +94,7 @@ fn is_place(bytes: &[u8], at: usize, name: &str) -> bool {
         })
 }
 
-/// A name without what joins it to the next one.
+/// A name without the separator to the next one.
 trait Joined {
     fn trim_suffix_joint(&self) -> &Self;
 }
@@ -124,7 +124,7 @@ fn behind(bytes: &[u8], end: usize) -> Behind {
         at += 1;
     }
     let start = skip(at);
-    // An escape: the value stands on another line.
+    // After an escape the value is on another line.
     let is_escape = start > at && bytes[start - 1] == b'\\';
     let rest = &bytes[start..];
     let length = rest
@@ -181,7 +181,7 @@ fn begins_value(value: &[u8]) -> bool {
         && value.get(..2) != Some(b"~/")
 }
 
-/// `true` if nobody writes such a value but as a secret.
+/// `true` if such a value is only written as a secret.
 fn is_made_up(value: &[u8], named: Named) -> bool {
     let has = |is: fn(&u8) -> bool| value.iter().any(is);
     let letters = has(u8::is_ascii_alphabetic);
@@ -246,7 +246,7 @@ fn entropy(value: &[u8]) -> f64 {
         .sum()
 }
 
-/// The user of a URL and what follows, from behind `://` on: where the password begins and ends.
+/// Finds the password in a URL, from the text behind `://` on.
 fn in_url(bytes: &[u8], at: usize) -> Behind {
     let user = bytes[at..].iter().take(MAX_USER + 1).take_while(|byte| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'%' | b'+' | b'~' | b'-')

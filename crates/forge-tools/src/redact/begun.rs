@@ -1,7 +1,8 @@
-//! Ends of a text that more of it could make a key: who shows a text in pieces holds them back.
+//! Suffixes of a text that further input could complete into a key: streaming callers hold them
+//! back.
 //!
-//! A key that is there already is held as well, as long as it could be longer: the rest of it would
-//! stand at the beginning of the next piece, where nothing shows that it is one.
+//! A complete key is held as well, as long as it could be longer: the rest of it would begin the
+//! next piece, where it could not be recognised.
 
 use super::assigned::{self, WINDOW};
 use super::shapes::{
@@ -105,7 +106,7 @@ fn token(bytes: &[u8], at: usize) -> bool {
     false
 }
 
-/// `Authorization: Bearer` and what follows, from the first letter on.
+/// `Authorization: Bearer` and its value, from the first letter on.
 fn header(bytes: &[u8], at: usize) -> bool {
     if is_cut(bytes, at, AUTHORIZATION) {
         return true;
@@ -127,7 +128,7 @@ fn header(bytes: &[u8], at: usize) -> bool {
     })
 }
 
-/// A private key whose last line is not there yet, and that is not over by what follows.
+/// A private key whose last line is still missing, and that the text after it does not end.
 fn private_key(bytes: &[u8], at: usize) -> bool {
     /// Words between the lines of a key.
     const MAX_BETWEEN: usize = 200;
@@ -164,7 +165,7 @@ fn private_key(bytes: &[u8], at: usize) -> bool {
     between <= MAX_BETWEEN
 }
 
-/// An escape that is cut: what follows it may begin a key (`\\n`, `%0A`, a colour).
+/// An escape that is cut: a key may begin right after it (`\\n`, `%0A`, a colour).
 fn escape(bytes: &[u8], at: usize) -> bool {
     let rest = &bytes[at + 1..];
     match bytes[at] {

@@ -1,5 +1,5 @@
-//! Keys that are known by their shape. This runs on every result, so what they begin with is looked
-//! for by vector instructions, and only what follows it is read byte by byte.
+//! Keys that are known by their shape. This runs on every result, so their prefixes are searched by
+//! vector instructions, and only the text after a prefix is read byte by byte.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -35,8 +35,8 @@ pub(super) fn run(bytes: &[u8], at: usize, of: fn(u8) -> bool) -> usize {
         .map_or(0, |rest| rest.iter().take_while(|byte| of(**byte)).count())
 }
 
-/// Where the last runs of each alphabet begin and end. Keys are looked for from the left to the
-/// right, so that each byte of a text is looked at once for each alphabet, whatever stands there.
+/// The positions of the last runs of each alphabet. Keys are searched from the left to the right,
+/// so that each byte of a text is read once for each alphabet, for any text.
 struct AlphabetRuns<'t> {
     bytes: &'t [u8],
     known: [Range<usize>; Alphabet::COUNT],
@@ -64,7 +64,7 @@ impl<'t> AlphabetRuns<'t> {
     }
 }
 
-/// What the keys that are found begin with, apart from headers, which are written in any case.
+/// The prefixes of the keys, apart from headers, which are written in any case.
 static BEGINNINGS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let beginnings = SHAPES.iter().map(|shape| shape.prefix);
     AhoCorasick::builder()
@@ -88,7 +88,7 @@ static URLS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new([
 
 /// Every key in `text`, in order, none within another.
 pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
-    // Most of what is looked at is a name, a number or a word.
+    // Most texts are a name, a number or a word.
     if text.len() < SHORTEST {
         return Vec::new();
     }
@@ -148,7 +148,7 @@ fn key(text: &str, runs: &mut AlphabetRuns<'_>, at: usize) -> Option<KeyMatch> {
     }
 }
 
-/// Whether a key may begin here: no letter or digit stands before it, or one that is the end of an
+/// `true` if a key may begin here: after neither a letter nor a digit, except one that ends an
 /// escape. A `_` joins words (`TOKEN_`), of which the key is one.
 pub(super) fn begins(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
@@ -158,8 +158,8 @@ pub(super) fn begins(bytes: &[u8], at: usize) -> bool {
         || ends_in_escape(before)
 }
 
-/// Whether the last letters are no text but an escape of one: `\n` of JSON and of source code, `%0A`
-/// of an address, a colour of a terminal.
+/// `true` if the last letters are an escape of the text: `\n` of JSON and of source code, `%0A` of
+/// an address, a colour of a terminal.
 fn ends_in_escape(before: &[u8]) -> bool {
     let hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
     match before {
@@ -217,7 +217,7 @@ fn token(runs: &mut AlphabetRuns<'_>, at: usize) -> Option<KeyMatch> {
     if end - at < 8 {
         return None;
     }
-    // What follows the first part is the same for whatever begins in it.
+    // The text after the first part is shared by every key that begins in it.
     runs.no_token_before = end;
     for part in 1..3 {
         if bytes.get(end) != Some(&b'.') {
@@ -232,11 +232,11 @@ fn token(runs: &mut AlphabetRuns<'_>, at: usize) -> Option<KeyMatch> {
     Some(("jwt", at..end))
 }
 
-/// Where a header may stand, before the word that its token follows.
+/// Most bytes of a header before the word that its token follows.
 pub(super) const HEADER_BYTES: usize = 24;
 pub(super) const AUTHORIZATION: &str = "authorization";
 
-/// What follows `Authorization: Bearer`, in any of the ways that headers are written.
+/// The token after `Authorization: Bearer`, in any spelling of the header.
 fn bearer(bytes: &[u8], at: usize) -> Option<KeyMatch> {
     let word = bytes.get(at..at + BEARER.len())?;
     if !word.eq_ignore_ascii_case(BEARER.as_bytes()) || !begins(bytes, at) {

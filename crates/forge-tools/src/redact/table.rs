@@ -15,7 +15,7 @@ pub(super) enum Alphabet {
 }
 
 impl Alphabet {
-    /// How many there are.
+    /// The number of alphabets.
     pub(super) const COUNT: usize = Alphabet::Path as usize + 1;
 
     pub(super) fn has(self, byte: u8) -> bool {
@@ -39,7 +39,7 @@ pub(super) struct KeyFormat {
     pub(super) alphabet: Alphabet,
     /// How many letters follow at least.
     pub(super) min: usize,
-    /// How many at most; more is no such key.
+    /// Most letters; a longer text is not such a key.
     pub(super) max: usize,
     /// Whether digits must be among them: words with dashes have none.
     pub(super) digits: bool,
@@ -161,7 +161,7 @@ pub(super) const SHAPES: &[KeyFormat] = &[
 /// No key of any shape is shorter, and nothing that is assigned to a name with the name before it.
 pub(super) const SHORTEST: usize = 12;
 
-/// What a name says of the value that is assigned to it.
+/// The meaning of a name for the value that is assigned to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
     /// A person thought of it: it may be short.
@@ -202,7 +202,7 @@ pub(super) const NAMES: &[(&str, Named)] = &[
     ("credentials", Named::Secret),
 ];
 
-/// What stands before `token` where it is a place in a list, and nothing to hide.
+/// Words before `token` that make it a place in a list instead of a secret.
 pub(super) const PLACES: &[&str] = &[
     "next",
     "page",

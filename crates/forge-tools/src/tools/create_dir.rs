@@ -11,7 +11,7 @@ use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
 
-/// What to do about a file that is there already.
+/// The advice about an existing file.
 const THERE: &str = "It is not a directory; choose another name.";
 
 /// Makes a directory.

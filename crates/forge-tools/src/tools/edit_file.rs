@@ -111,14 +111,14 @@ impl Tool for EditFile {
         let path = view.path(args.text("path").unwrap_or_default())?;
         let bytes = args.text("new_text").unwrap_or_default().len();
         view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
-        // The answer shows what is around the change.
+        // The answer shows the text around the change.
         Ok(vec![Intent::Read(path.clone()), Intent::Write(path)])
     }
 
     fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         view.check_there(&path)?;
-        // The file has at least what comes into it.
+        // The file has at least the bytes of the new text.
         let bytes = args.text("new_text").unwrap_or_default().len();
         view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
         view.check_edit(

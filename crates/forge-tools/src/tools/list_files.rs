@@ -104,7 +104,7 @@ impl Tool for ListFiles {
             }
             if listing.more {
                 let how = match &listing.next {
-                    // As it has to come back; what a terminal obeys is escaped in it already.
+                    // In the form of the next call; control characters are escaped in it already.
                     Some(next) => format!("go on with after: {next}"),
                     None => "list a subdirectory or use a pattern".to_owned(),
                 };
@@ -135,7 +135,7 @@ impl Tool for ListFiles {
     }
 }
 
-/// What is to be listed, if the call says so.
+/// The kinds to be listed, if the call names them.
 fn kinds(args: &Arguments) -> Result<Option<ListKinds>, CallFailure> {
     match args.text("type") {
         None => Ok(None),

@@ -1,5 +1,4 @@
-//! The tools themselves, one file each: what it says of itself, what a call would
-//! touch, what it does.
+//! The tools themselves, one file each: the description, the intents of a call, and its work.
 
 mod append_file;
 mod copy_file;
@@ -48,10 +47,10 @@ use crate::tool::Tool;
 /// The parameter that every file tool shares.
 const PATH: &str = "Path; list_files with path \"/\" shows what there is.";
 
-/// The parameter of the tools that change what may have been changed by others.
+/// The parameter of the tools whose files another process may have changed.
 const IF_MATCH: &str = "SHA-256 that the file must have now.";
 
-/// The names of all tools that a worker may get, for who checks names in advance.
+/// The names of all tools that a worker may get, for checking names in advance.
 ///
 /// ```
 /// assert!(forge_tools::tools::names().iter().any(|name| name == "read_file"));
@@ -83,7 +82,7 @@ pub(crate) fn file_tools() -> Vec<Box<dyn Tool>> {
     ]
 }
 
-/// An object. `json!` copies what it is given, and of a long result that is most of the work.
+/// An object. `json!` copies its arguments, and of a long result that is most of the work.
 fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let mut object = Map::with_capacity(N);
     for (name, value) in fields {
@@ -100,7 +99,7 @@ fn directory(args: &Arguments) -> &str {
     }
 }
 
-/// A refusal of the files, with the tool's own word on what to do about it.
+/// A refusal of the files, with the tool's own advice.
 fn with_hint(error: file_sandbox::Error, about: ErrorKind, hint: &str) -> CallFailure {
     let matches = error.kind() == about;
     let failure = CallFailure::from(error);
@@ -119,7 +118,7 @@ fn about_patterns(error: file_sandbox::Error, patterns: &[Option<&str>]) -> Call
     failure
 }
 
-/// What a stale file means for the call: where a person saw it, that it changed since.
+/// The failure for a stale file: where a person saw it, that it changed since.
 fn stale(error: file_sandbox::Error, hands: &ToolContext, path: &SandboxPath) -> CallFailure {
     match hands.seen(path) {
         Some(_) => changed_since_shown(path),
@@ -127,8 +126,8 @@ fn stale(error: file_sandbox::Error, hands: &ToolContext, path: &SandboxPath) ->
     }
 }
 
-/// The hash that a file must have for the call to go ahead: what the call says, and what the
-/// person saw who agreed to it.
+/// The hash that a file must have for the call to go ahead: the call's own, and that of the file
+/// the person agreed to.
 fn must_match(
     args: &Arguments,
     hands: &ToolContext,

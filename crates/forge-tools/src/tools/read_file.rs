@@ -29,7 +29,7 @@ pub struct ReadFile(Spec);
 
 /// The `read_file` tool.
 pub fn read_file() -> ReadFile {
-    // The text is all there is, no structure: clients pass on either the one or the other.
+    // Text without a structure: clients pass on either the one or the other.
     ReadFile(
         Spec::looks(
             "read_file",
@@ -56,7 +56,7 @@ pub fn read_file() -> ReadFile {
     )
 }
 
-/// What part of the file a call asks for.
+/// The part of the file that a call asks for.
 enum ReadRange {
     From { offset: u64 },
     Lines { first: u64, count: u64 },
@@ -141,7 +141,7 @@ impl Tool for ReadFile {
     }
 }
 
-/// What of the file is not shown, and how to go on.
+/// The note about the hidden part of the file, and how to continue.
 fn note(text: &TextSlice, part: &ReadRange) -> Option<String> {
     let encoding =
         (text.encoding.is_guessed()).then(|| format!("read as {}", text.encoding.name()));

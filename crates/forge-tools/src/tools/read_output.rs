@@ -22,7 +22,7 @@ pub struct ReadOutput(Spec);
 
 /// The `read_output` tool.
 pub fn read_output() -> ReadOutput {
-    // The text is all there is, as with read_file.
+    // Text only, as with read_file.
     ReadOutput(
         Spec::looks(
             "read_output",
@@ -51,7 +51,7 @@ impl Tool for ReadOutput {
         &self.0
     }
 
-    /// It touches nothing: what it shows was the worker's already.
+    /// It has no intents: its text was the worker's already.
     fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }

@@ -1,4 +1,4 @@
-//! What moving and copying have in common: two places, and the answer about both.
+//! Common parts of moving and copying: two places, and the answer about both.
 
 use file_sandbox::{ErrorKind, MoveOptions, MoveOutcome, SandboxPath};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 
-/// What to do about a file that is there already.
+/// The advice about an existing file.
 const THERE: &str = "Pass overwrite to replace it, or take another name.";
 
 /// A tool that takes `from`, `to` and `overwrite`.
@@ -52,7 +52,7 @@ pub(super) fn check(args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), 
     }
 }
 
-/// What is moved or copied, and what becomes of the file that is replaced.
+/// The moved or copied content, and the loss of a replaced file.
 pub(super) fn preview(args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
     match places(args, view) {
         Ok((from, to)) => {
@@ -84,7 +84,7 @@ pub(super) fn run(
     hands.check_seen(&from)?;
     hands.check_seen(&to)?;
     let mut options = MoveOptions::new().overwrite(overwrite);
-    // Once more when nobody else can change them.
+    // Once more under the lock.
     if let Some(ReviewedState::Bytes(hash)) = hands.seen(&from) {
         options = options.if_match(hash);
     }

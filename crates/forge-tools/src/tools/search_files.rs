@@ -74,7 +74,7 @@ fn options(args: &Arguments) -> SearchOptions {
     }
 }
 
-/// One line a hit, as grep prints them; what was left out comes after.
+/// One line a hit, as grep prints them; a note about omitted hits follows.
 fn text(found: &SearchResults, notes: &[String]) -> String {
     let mut lines: Vec<String> = found
         .hits
@@ -100,7 +100,7 @@ fn text(found: &SearchResults, notes: &[String]) -> String {
     lines.join("\n")
 }
 
-/// What the answer does not show, and the way to it.
+/// Notes about omitted hits, and how to get them.
 fn notes(found: &SearchResults) -> Vec<String> {
     let mut notes = Vec::new();
     match (found.more, found.cut) {

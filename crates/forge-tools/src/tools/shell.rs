@@ -1,8 +1,7 @@
 //! `shell`: runs a command, confined.
 //!
-//! A plain command is executed as its words, without any shell in between; a line
-//! with operators goes to `sh -c`. Rules decide on the words (see
-//! [`CommandLine`]), the kernel on what they can do.
+//! A plain command is executed as its words, without any shell in between; a line with operators
+//! goes to `sh -c`. Rules decide on the words (see [`CommandLine`]), the kernel on their effects.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -126,7 +125,7 @@ impl Tool for Shell {
         Ok(vec![Intent::Execute(line)])
     }
 
-    /// The scripts that it names: a yes is to what is in them.
+    /// The scripts that it names: an agreement covers their content.
     fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         match parse(args).and_then(|line| view.begin(line)) {
             Ok(line) => view.scripts(&line),
@@ -150,8 +149,8 @@ impl Tool for Shell {
         })
     }
 }
-/// Ends a command that nobody waits for any more. If it has not been started yet,
-/// whoever starts it finds the other end of the channel gone.
+/// Ends a command whose caller is gone. If it has not been started yet, its starter finds the other
+/// end of the channel closed.
 struct EndIfDropped(Option<oneshot::Receiver<KillFn>>);
 
 impl Drop for EndIfDropped {
@@ -168,7 +167,7 @@ fn execute(
     started: oneshot::Sender<KillFn>,
 ) -> Result<Reply, CallFailure> {
     let processes = hands.processes()?;
-    // As it was judged: a call at the same time may have changed the session since.
+    // As it was judged: a concurrent call may have changed the session since.
     let line = match &hands.session {
         Some(state) => parse(args)?.in_session(Arc::clone(state)),
         None => parse(args)?,
@@ -310,16 +309,16 @@ fn execute(
     })
 }
 
-/// Limits of the two streams with which what they `printed` fits into one result: it is cut once,
-/// and what the marks say is missing is of what the command printed.
+/// Limits of the two streams with which their output fits into one result: it is truncated once,
+/// and the marks count only bytes of the command.
 fn fitting(limits: [usize; 2], printed: [usize; 2], page: usize) -> [usize; 2] {
-    // The marks, and what is said of the end.
+    // The marks, and the words about the end.
     let most = page - page / 8;
     let [stdout, stderr] = [0, 1].map(|n| limits[n].min(printed[n]));
     if stdout.saturating_add(stderr) <= most {
         return limits.map(|limit| limit.min(most));
     }
-    // Whoever needs less than half leaves the rest to the other.
+    // A stream that needs less than half leaves the rest to the other.
     let stderr = stderr.min((most / 2).max(most.saturating_sub(stdout)));
     [stdout.min(most - stderr), stderr]
 }

@@ -12,7 +12,7 @@ use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
 
-/// What to do about a file that is there already.
+/// The advice about an existing file.
 const THERE: &str = "Leave out create_new to replace it, or take another name.";
 
 /// Writes a text file.

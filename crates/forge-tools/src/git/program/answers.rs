@@ -1,4 +1,4 @@
-//! What git answers, taken apart.
+//! Parses the answers of git.
 
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{ObjectId, Repo};
@@ -24,8 +24,8 @@ pub(super) fn tree(repo: &Repo, answer: &[u8]) -> Result<Vec<TreeEntry>, GitErro
     Ok(entries)
 }
 
-/// A row of a tree. Bytes that are no text are written as no path of ours is: what has them is not
-/// pulled, and collides with nothing.
+/// Decodes a row of a tree. Bytes that are not text are written as in none of our paths: their file
+/// is not pulled, and collides with nothing.
 fn text_of(row: &[u8]) -> String {
     let mut text = String::with_capacity(row.len());
     for chunk in row.utf8_chunks() {
@@ -54,8 +54,8 @@ fn entry(row: &str) -> Option<TreeEntry> {
     })
 }
 
-/// How much the rows of `git cat-file --batch-check='%(objecttype) %(objectsize)'` come to; none if
-/// one of them is no file's content.
+/// Sums the rows of `git cat-file --batch-check='%(objecttype) %(objectsize)'`; `None` if one of
+/// them is not a file's content.
 pub(super) fn sizes(answer: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(answer);
     text.lines().try_fold(0_u64, |total, row| {

@@ -1,9 +1,9 @@
-//! A bare repository of ours for each repository of others: what was fetched, and what is about to
-//! be pushed. One process works in it at a time, so whatever lies there half is of one that is gone.
+//! A bare repository of ours for each foreign repository, with the fetched and the unpushed
+//! objects. One process works in it at a time, so half-written files belong to one that is gone.
 //!
-//! Git never throws away what it has fetched here, so whole repositories go: one that has grown too
-//! large begins anew, and of all of them those that nobody has used for longest make room. What is
-//! gone is fetched again.
+//! Git never removes fetched objects here, so whole repositories go: one that has grown too large
+//! begins anew, and among all of them the longest unused ones make space. Removed ones are fetched
+//! again.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,7 +19,7 @@ use crate::git::names::Repo;
 const MAX_DEPTH: usize = 140;
 /// Files of one: small fetches leave a file for each object.
 const MAX_FILES: u64 = 50_000;
-/// Somebody may be between two steps that want the same content.
+/// Another process may be between two steps that need one content.
 const IN_USE: Duration = Duration::from_secs(600);
 
 pub(super) struct RepoCache {
@@ -37,7 +37,7 @@ struct RepoSize {
 }
 
 impl RepoCache {
-    /// Waits for its turn, makes the repository if there is none, and clears away what was begun.
+    /// Waits for its turn, makes the repository if it is missing, and clears away incomplete files.
     pub(super) fn open(
         all: &Path,
         repo: &Repo,
@@ -93,8 +93,8 @@ impl RepoCache {
         self.forget()
     }
 
-    /// Notes how large it is, and takes away others until all of them fit. One that somebody works
-    /// in, or has just worked in, stays.
+    /// Notes its size, and removes others until all of them fit. A repository in use, or just used,
+    /// stays.
     pub(super) fn make_room(&self, all: &Path, max_bytes: u64) -> io::Result<()> {
         fs::write(self.place.join("made"), size(&self.bare).bytes.to_string())?;
         let mut others = Vec::new();
@@ -117,7 +117,7 @@ impl RepoCache {
             }
             let turn = turn(&place)?;
             if place != self.place && turn.try_lock().is_ok() {
-                // In this order: without it, what is left of the other is not used.
+                // In this order: without that file, the remains of the other are not used.
                 fs::remove_file(place.join("made"))?;
                 remove(&place.join("bare"))?;
                 total = total.saturating_sub(bytes);
@@ -146,7 +146,7 @@ fn remove(bare: &Path) -> io::Result<()> {
     }
 }
 
-/// What cannot be read counts for nothing; nobody else writes there.
+/// Unreadable files count as empty; other programs do not write here.
 fn size(dir: &Path) -> RepoSize {
     let mut size = RepoSize::default();
     let mut left = vec![(dir.to_owned(), 0)];

@@ -1,5 +1,5 @@
-//! How forge says who is asking, by server. A worker is given none of it: what it holds is asked for
-//! and shown by the process that talks to that server, and by nobody else.
+//! Credentials for servers. A worker receives none of them: only the process that talks to a server
+//! asks for its credential and shows it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,12 +13,12 @@ use super::login::Login;
 use crate::git::address::ServerOrigin;
 use crate::git::error::{GitError, GitErrorKind};
 
-/// Whom a token belongs to, where nobody says it: what services take for any token.
+/// The user name of a token without one: services accept it for any token.
 const ANYBODY: &str = "x-access-token";
 /// A helper that had no answer, or a wrong one, is not asked again before this: some ask a person.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
-/// How forge says who is asking at one server. Nothing of it is shown by `Debug`.
+/// The credential for one server. `Debug` shows none of it.
 ///
 /// ```
 /// use forge_tools::git::Credential;
@@ -68,7 +68,7 @@ impl Credential {
     /// with its server, once, and has 30 seconds.
     ///
     /// # Errors
-    /// There is no program in it.
+    /// The program is missing in the command.
     ///
     /// ```
     /// use forge_tools::git::Credential;
@@ -98,7 +98,7 @@ impl Credential {
     /// The keys of an ssh agent, by its socket, and the file of the host keys that are believed.
     ///
     /// # Errors
-    /// One of them is no absolute path.
+    /// One of them is not an absolute path.
     pub fn agent(
         socket: impl Into<PathBuf>,
         known_hosts: impl Into<PathBuf>,
@@ -115,7 +115,7 @@ impl Credential {
         }))
     }
 
-    /// One that there should be, and why there is none: it is said when the server asks.
+    /// A missing credential, with the reason, which is reported when the server asks.
     #[must_use]
     pub fn absent(why: impl Into<String>) -> Self {
         Credential(CredentialKind::Absent(why.into()))
@@ -157,7 +157,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Credentials by server. Copies share what helpers have answered.
+/// Credentials by server. Copies share the answers of helpers.
 ///
 /// ```
 /// use forge_tools::git::{Credential, Credentials};
@@ -178,14 +178,14 @@ pub struct Credentials {
     answers: Arc<Mutex<BTreeMap<ServerOrigin, HelperAnswer>>>,
 }
 
-/// What a helper said last.
+/// The last answer of a helper.
 #[derive(Clone)]
 enum HelperAnswer {
     Login(Login),
     None { why: String, at: Instant },
 }
 
-/// What there is to show to a web server.
+/// The credential for a web server.
 pub(super) enum WebCredential {
     Login(Login),
     /// Nothing, and perhaps why.
@@ -228,13 +228,13 @@ impl Credentials {
         Ok(self)
     }
 
-    /// The servers that there are some for.
+    /// The servers that have credentials.
     pub fn origins(&self) -> impl Iterator<Item = &ServerOrigin> {
         self.of.keys()
     }
 
-    /// Every password that is known by now: the tokens, and what helpers have answered so far. For
-    /// whoever keeps them out of texts.
+    /// Every password that is known by now: the tokens, and the answers of helpers so far. For
+    /// redaction.
     #[must_use]
     pub fn secrets(&self) -> Vec<String> {
         let tokens = self.of.values().filter_map(|one| match &one.0 {
@@ -251,15 +251,16 @@ impl Credentials {
         tokens.chain(answered).collect()
     }
 
-    /// What to show to a web server. Its helper is asked here, once: the server is known by what the
-    /// person wrote, so that nothing a server says decides whom a password goes to.
+    /// Returns the credential for a web server. Its helper is asked here, once: the server is
+    /// identified by the person's configuration, so that a server's words never decide which host
+    /// receives a password.
     pub(super) fn login(&self, origin: &ServerOrigin) -> WebCredential {
         match self.of.get(origin).map(|one| &one.0) {
             None | Some(CredentialKind::Agent { .. }) => WebCredential::Nothing(None),
             Some(CredentialKind::Absent(why)) => WebCredential::Nothing(Some(why.clone())),
             Some(CredentialKind::Token(login)) => WebCredential::Login(login.clone()),
             Some(CredentialKind::Helper(helper)) => {
-                // Held while it is asked: who comes meanwhile has the same question.
+                // Locked while it is asked: later callers have this question too.
                 let mut answers = self.answers();
                 let known = answers.get(origin).filter(|answer| match answer {
                     HelperAnswer::Login(login) => !login.has_expired(),

@@ -1,5 +1,5 @@
-//! What is read of a repository: the head of a branch, without its history, into the cache; its
-//! files and their contents out of it.
+//! Reading a repository: fetches the head of a branch, without its history, into the cache, and
+//! reads its files and their contents from there.
 
 use os_sandbox::Access;
 use sha2::{Digest as _, Sha256};
@@ -100,7 +100,7 @@ impl ProgramSettings {
         }
         let mut cache = self.cache(repo)?;
         let asked: String = ids.iter().map(|id| format!("{id}\n")).collect();
-        // Sizes first: what is too large is not unpacked.
+        // Sizes first: too large contents are not unpacked.
         let mut total = self.sizes(&cache, &asked)?;
         if total.is_none() {
             cache = self.fetch_contents(repo, cache, &asked)?;
@@ -124,7 +124,7 @@ impl ProgramSettings {
 }
 
 impl ProgramSettings {
-    /// What these contents come to; none if one of them is not here.
+    /// The total size of these contents; `None` if one of them is missing.
     fn sizes(&self, cache: &RepoCache, asked: &str) -> Result<Option<u64>, GitError> {
         let mut job = GitCommand::new(["cat-file", "--batch-check=%(objecttype) %(objectsize)"]);
         job.stdin = asked.as_bytes().to_vec();
@@ -134,8 +134,9 @@ impl ProgramSettings {
         Ok(answers::sizes(&done.answer).filter(|_| done.exit.success()))
     }
 
-    /// Contents that did not come with their names. Git would do it by itself, wherever it misses
-    /// one and from whom it remembers; here it is asked for, of the repository that is meant.
+    /// Fetches contents that did not come with their names. Git would do it by itself, wherever it
+    /// misses one and from any remembered server; here they are requested explicitly, from the
+    /// intended repository.
     fn fetch_contents(
         &self,
         repo: &Repo,

@@ -1,8 +1,8 @@
 //! A credential helper, asked in git's own protocol: lines of `name=value`, and an empty one.
 //!
-//! Helpers have answered for the wrong server because a line more was in a name (CVE-2020-5260,
-//! CVE-2024-52006). What goes in is an origin that has been taken apart; what comes out is refused
-//! as a whole as soon as one line is not what it should be.
+//! Helpers have answered for the wrong server because of an additional line in a name
+//! (CVE-2020-5260, CVE-2024-52006). The input is a parsed origin; the output is refused as a whole
+//! as soon as one line is unexpected.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,7 +29,7 @@ pub(super) struct Helper {
     pub(super) variables: BTreeMap<OsString, OsString>,
 }
 
-/// Who is asking at that server, or why it is not known.
+/// Asks the helper for the credential of that server; the error says why it is unknown.
 pub(super) fn ask(helper: &Helper, origin: &ServerOrigin) -> Result<Login, String> {
     let name = helper.program.to_string_lossy();
     let failed = |why: String| {
@@ -37,7 +37,7 @@ pub(super) fn ask(helper: &Helper, origin: &ServerOrigin) -> Result<Login, Strin
         format!("the credential helper {name} {why}")
     };
     let (protocol, host) = origin.parts();
-    // No path: a helper that is asked for one says nothing of what it keeps for the whole server.
+    // Without a path: a helper that is asked for one ignores credentials for the whole server.
     let asked = format!("protocol={protocol}\nhost={host}\n\n");
     let answer = run(helper, "get", &asked).map_err(failed)?;
     parse(&answer, protocol, host).map_err(|why| failed(why.to_owned()))
@@ -88,7 +88,7 @@ fn parse(answer: &[u8], protocol: &str, host: &str) -> Result<Login, &'static st
     }
 }
 
-/// For the fuzz targets: what it takes from an answer, it would not write as two lines.
+/// For the fuzz targets: a value taken from an answer is never written as two lines.
 #[cfg(fuzzing)]
 pub(super) fn answered(answer: &[u8]) {
     if let Ok(login) = parse(answer, "https", "github.com") {
@@ -105,7 +105,8 @@ fn run(helper: &Helper, operation: &str, input: &str) -> Result<Vec<u8>, String>
         .env_clear()
         .envs(&helper.variables)
         .env("GIT_TERMINAL_PROMPT", "0")
-        // Beside the terminal's own group: it cannot read from there, and goes with what it started.
+        // Outside of the terminal's own group: it cannot read from there, and ends with its
+        // children.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -139,7 +140,7 @@ fn run(helper: &Helper, operation: &str, input: &str) -> Result<Vec<u8>, String>
     })
 }
 
-/// What comes out of it until its end, somewhere else: who it has started may hold it open.
+/// Reads its output to the end on another thread: a child of it may hold the pipe open.
 fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (send, receive) = channel();
     std::thread::spawn(move || {

@@ -1,11 +1,11 @@
-//! What a repository of this machine would do when it is pushed to. Its hooks are programs of
-//! whoever made it and are not run; so one that may say no is a no.
+//! Checks a push to a repository of this machine. Its hooks are foreign programs and are not run;
+//! so a hook that may refuse counts as a refusal.
 
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
 
-/// Hooks that can refuse a push, or change what comes of it.
+/// Hooks that can refuse a push, or change its result.
 const ASKED: [&str; 5] = [
     "pre-receive",
     "update",
@@ -14,7 +14,7 @@ const ASKED: [&str; 5] = [
     "push-to-checkout",
 ];
 
-/// A configuration above this is of no repository that anybody works with.
+/// A larger configuration file is not of a repository in use.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// Why it would have to be asked, if it would.
@@ -86,7 +86,7 @@ fn asked_at(at: &Path) -> Option<String> {
 
 fn asked_in(config: &Path) -> Option<String> {
     let about = fs::metadata(config).ok()?;
-    // Neither a pipe, which nobody may ever write to, nor a device without an end.
+    // Neither a pipe, which may never be written to, nor a device without an end.
     if !about.is_file() {
         return Some("its configuration is not a file".to_owned());
     }
@@ -99,7 +99,7 @@ fn asked_in(config: &Path) -> Option<String> {
         return Some("its configuration is too long to be looked at".to_owned());
     }
     let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
-    // Wherever else its hooks are; what it includes is not looked at, so it says so too.
+    // Its hooks may be elsewhere; included files are not read, so they count as well.
     let elsewhere = text.contains("hookspath") || text.contains("[include");
     elsewhere.then(|| "its configuration names other hooks, and none is run from here".to_owned())
 }

@@ -57,7 +57,7 @@ impl Login {
         format!("Authorization: Basic {}", self.encoded())
     }
 
-    /// Without itself, whoever repeats it.
+    /// Replaces the password in a text that repeats it.
     pub(super) fn hidden(&self, said: &str) -> String {
         let mut said = said.replace(&self.encoded(), "…");
         if self.password.len() >= MIN_HIDDEN_BYTES {

@@ -1,13 +1,13 @@
 //! Repositories by the git program.
 //!
-//! The program and not a library of it, because it is what servers are tried with: their
-//! protocols, refusals and odd histories are its own. What speaks against it, that it obeys a good
-//! dozen of files and variables and starts other programs, is answered twice: by settings that win
-//! over every file, and by the OS sandbox, under which it sees one bare repository of ours, at most
-//! one of somebody else's, and nothing of the person's.
+//! The program and not a library of it, because servers are tested with it: their protocols,
+//! refusals and odd histories are its own. Its drawbacks, that it obeys a good dozen of files and
+//! variables and starts other programs, are answered twice: by settings that win over every file,
+//! and by the OS sandbox, under which it sees one bare repository of ours, at most one foreign one,
+//! and none of the person's files.
 //!
-//! It never sees a worker's directory, and checks nothing out. What it is given are names that have
-//! been taken apart before, behind `--`.
+//! It never sees a worker's directory, and checks nothing out. Its arguments are names that have
+//! been parsed before, behind `--`.
 
 mod answers;
 mod cache;
@@ -40,12 +40,12 @@ use crate::tool::BoxFuture;
 
 /// A transfer that takes longer has failed.
 const TRANSFER: Duration = Duration::from_secs(300);
-/// What all repositories of the cache may come to.
+/// Most bytes of all repositories of the cache.
 const CACHE_BYTES: u64 = 4 << 30;
 
 /// Repositories of this machine, and those reached over https and ssh, by the git program.
 ///
-/// Blocking work is done where it holds up nobody, so it needs a runtime of tokio.
+/// Blocking work runs on blocking threads, so it needs a runtime of tokio.
 ///
 /// ```no_run
 /// use forge_tools::git::{Credential, Credentials, GitService, GitProgram, StagedStore};
@@ -83,8 +83,8 @@ impl fmt::Debug for GitProgram {
 }
 
 impl GitProgram {
-    /// With bare repositories of its own in that directory, which nothing else writes to and no
-    /// mount shows. They can be removed at any time: what they hold is fetched again.
+    /// Uses its own bare repositories in that directory, which other programs do not write to and
+    /// mounts do not show. They can be removed at any time: their contents are fetched again.
     pub fn new(cache: impl Into<PathBuf>, support: Support) -> Self {
         GitProgram {
             inner: Arc::new(ProgramSettings {
@@ -99,8 +99,8 @@ impl GitProgram {
         }
     }
 
-    /// Who is asking, by server. What they hold is in the memory of this process, in the variables
-    /// of the one that talks to that server, and nowhere else.
+    /// Sets the credentials, by server. They are in the memory of this process, in the variables of
+    /// the process that talks to that server, and nowhere else.
     #[must_use]
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         Arc::make_mut(&mut self.inner).credentials = credentials;
@@ -121,15 +121,15 @@ impl GitProgram {
         self
     }
 
-    /// How many bytes the repositories of the cache may come to; 4 GiB if nothing is said, and half
-    /// of it for one. Those that nobody has used for longest make room; one in use stays.
+    /// Limits the bytes of the repositories of the cache; 4 GiB by default, and half of it for one.
+    /// The longest unused ones make space; one in use stays.
     #[must_use]
     pub fn cache_limit(mut self, bytes: u64) -> Self {
         Arc::make_mut(&mut self.inner).cache_bytes = bytes;
         self
     }
 
-    /// Does `work` where it holds up nobody.
+    /// Runs `work` on a blocking thread.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&ProgramSettings) -> Result<T, GitError> + Send + 'static,
@@ -167,7 +167,7 @@ impl ProgramSettings {
         })
     }
 
-    /// The same, for a fetch: what has grown too large begins anew.
+    /// Opens the cache for a fetch: a repository that has grown too large begins anew.
     fn cache_with_room(&self, repo: &Repo) -> Result<RepoCache, GitError> {
         let cache = self.cache(repo)?;
         if !cache.is_full(self.cache_bytes / 2) {
@@ -184,7 +184,7 @@ impl ProgramSettings {
         self.cache(repo)
     }
 
-    /// One run that talks to nobody.
+    /// Runs git once without a network.
     fn run(&self, cache: &RepoCache, job: GitCommand) -> Result<GitOutput, GitError> {
         run(&self.support, &self.git, cache.bare(), job)
     }
@@ -243,7 +243,7 @@ impl GitRepositories for GitProgram {
     }
 }
 
-/// For the fuzz targets: an answer, and what it is to be an answer to.
+/// For the fuzz targets: an answer, and the kind of request that it answers.
 #[cfg(fuzzing)]
 pub(super) fn answered(kind: u8, answer: &[u8]) {
     let Ok(repo) = Repo::parse("octo/reports") else {

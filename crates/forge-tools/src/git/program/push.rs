@@ -92,7 +92,7 @@ fn stream(commit: &NewCommit, to: &str) -> Vec<u8> {
     if let Some(parent) = &commit.parent {
         line(&[b"from ", parent.as_str().as_bytes()]);
     }
-    // What goes makes room for what comes.
+    // Removed files make space for new ones.
     for file in commit.files.iter().filter(|file| file.content.is_none()) {
         line(&[b"D ", quoted(file.path.as_str()).as_bytes()]);
     }

@@ -1,4 +1,4 @@
-//! What git's complaints mean, and what to try.
+//! The meanings of git's error messages, and advice.
 
 use super::run::GitOutput;
 use super::there::CredentialUsed;
@@ -6,7 +6,7 @@ use crate::git::address::ServerOrigin;
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{BranchName, Repo};
 
-/// A push would leave the files of whoever works in that directory behind.
+/// A push would leave the working files of that directory behind.
 pub(super) fn checked_out(repo: &Repo, branch: &BranchName) -> GitError {
     GitError::new(
         GitErrorKind::Rejected,
@@ -15,7 +15,7 @@ pub(super) fn checked_out(repo: &Repo, branch: &BranchName) -> GitError {
     .hint("Push to a bare repository, or to another branch.")
 }
 
-/// Most lines that are repeated of what git or a server said.
+/// Most lines of git's or a server's output in an error.
 const MAX_LINES: usize = 20;
 
 /// As git and ssh say it of a server that they do not get to.
@@ -30,7 +30,7 @@ const NOBODY_ANSWERS: &[&str] = &[
     "No route to host",
 ];
 
-/// What a server's refusal of a push means.
+/// The error for a server's refusal of a push.
 pub(super) fn refused(
     repo: &Repo,
     branch: &BranchName,
@@ -39,8 +39,7 @@ pub(super) fn refused(
 ) -> GitError {
     let answer = String::from_utf8_lossy(&done.answer);
     let rows: Vec<&str> = answer.lines().filter(|row| row.starts_with('!')).collect();
-    // Why it is not where it should be stands in the row of the branch; what a hook says does not
-    // count for it.
+    // The row of the branch has the reason of a refusal; the output of a hook does not count.
     let row_has = |words: &[&str]| {
         let has = |row: &&str| words.iter().any(|word| row.contains(word));
         rows.iter().any(has)
@@ -62,7 +61,7 @@ pub(super) fn refused(
     if rows.is_empty() {
         return failure(repo, shown, done);
     }
-    // What became of it first: what a hook says may be long.
+    // The verdict first: the output of a hook may be long.
     let rows: Vec<&str> = rows.iter().map(|row| verdict(row)).collect();
     let said = told(&format!("{}\n{}", rows.join("\n"), done.complaint));
     let error = GitError::new(
@@ -78,7 +77,7 @@ pub(super) fn refused(
     }
 }
 
-/// `!<tab>FROM:TO<tab>[remote rejected] (WHY)`, without what went where.
+/// `!<tab>FROM:TO<tab>[remote rejected] (WHY)`, without the refs.
 fn verdict(row: &str) -> &str {
     row.splitn(3, '\t').nth(2).unwrap_or(row)
 }
@@ -117,7 +116,7 @@ pub(super) fn failure(repo: &Repo, shown: &CredentialUsed, done: &GitOutput) -> 
             }
         }
         CredentialUsed::Nobody(origin, why) => {
-            // Services hide what they show to members only.
+            // Services hide repositories that only members may see.
             if is_unknown(done) || has(&["error: 403"]) || missing {
                 let asks = match missing {
                     true => "does not exist, or is hidden without credentials",
@@ -207,7 +206,7 @@ fn over_ssh(repo: &Repo, origin: &ServerOrigin, said: &str) -> Option<GitError> 
     None
 }
 
-/// The file of who vouches for servers is not there.
+/// The file of certificate authorities is missing.
 pub(super) fn no_authorities(repo: &Repo) -> GitError {
     GitError::new(
         GitErrorKind::Unavailable,
@@ -216,7 +215,7 @@ pub(super) fn no_authorities(repo: &Repo) -> GitError {
     .hint("SSL_CERT_FILE names it; without that, the system's list is taken.")
 }
 
-/// There is nobody to ask an ssh server with.
+/// The agent for an ssh server is missing.
 pub(super) fn no_agent(repo: &Repo, origin: &ServerOrigin, why: Option<&str>) -> GitError {
     let why = why.unwrap_or("no ssh agent is named for it");
     GitError::new(
@@ -230,7 +229,7 @@ pub(super) fn no_agent(repo: &Repo, origin: &ServerOrigin, why: Option<&str>) ->
     ))
 }
 
-/// What may be written into the configuration, for that server.
+/// The possible entries of the configuration, for that server.
 fn two_ways(origin: &ServerOrigin) -> String {
     let variable = match origin.as_str() {
         "https://github.com" => "GITHUB_TOKEN",
@@ -243,7 +242,7 @@ fn two_ways(origin: &ServerOrigin) -> String {
     )
 }
 
-/// Whether the server does not know who is asking.
+/// `true` if the server rejected or missed the credentials.
 pub(super) fn is_unknown(done: &GitOutput) -> bool {
     let words = [
         "could not read Username",
@@ -254,8 +253,8 @@ pub(super) fn is_unknown(done: &GitOutput) -> bool {
     !done.exit.success() && words.iter().any(|word| done.complaint.contains(word))
 }
 
-/// Whether it may be the cache that is damaged, after a loss of power say. A server's words for its
-/// own damage are the same; then nothing is lost by a second try.
+/// `true` if the cache may be damaged, after a loss of power say. A server's words for its own
+/// damage are equal; then a second try does no harm.
 pub(super) fn is_damaged(done: &GitOutput) -> bool {
     let words = [
         "bad object",
@@ -275,8 +274,7 @@ pub(super) fn wants_no_single(done: &GitOutput) -> bool {
     words.iter().any(|word| done.complaint.contains(word))
 }
 
-/// What git or a server said, for a person: no more than they read, and nothing that moves a
-/// cursor.
+/// The output of git or a server, for a person: readable in length, and without control characters.
 fn told(said: &str) -> String {
     let lines = said
         .lines()

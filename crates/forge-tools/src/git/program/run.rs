@@ -1,4 +1,4 @@
-//! One run of the git program: what it may touch, what it is told, and how much it may say.
+//! One run of the git program: its access, its settings, and the limits of its output.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use os_sandbox::{
 use super::ssh;
 use crate::git::error::{GitError, GitErrorKind};
 
-/// What git says of a failure is short.
+/// Git's error messages are short.
 const MAX_COMPLAINT_BYTES: usize = 16 << 10;
 /// One file that git writes: a pack, with all that a branch's head is made of.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -23,7 +23,7 @@ const MAX_PROCESSES: u64 = 64;
 /// Where the cache and a repository of this machine appear to git, from its working directory.
 pub(super) const CACHE: &str = "cache";
 pub(super) const OTHER: &str = "other";
-/// Who vouches for web servers.
+/// The certificate authorities for web servers.
 const CERTIFICATES: &str = "certificates";
 
 /// Settings that no file can change: those of a command line are read last. Each of them names a
@@ -65,7 +65,7 @@ const SETTINGS: &[&str] = &[
     "protocol.allow=never",
 ];
 
-/// What git is asked to do.
+/// A command for git.
 pub(super) struct GitCommand {
     pub(super) args: Vec<String>,
     pub(super) stdin: Vec<u8>,
@@ -75,21 +75,22 @@ pub(super) struct GitCommand {
     pub(super) reach: Remote,
 }
 
-/// What it talks to.
+/// The remote side of a command.
 #[derive(Clone)]
 pub(super) enum Remote {
     /// Only the cache.
     Cache,
     /// A repository of this machine, and whether it may change it.
     Local(PathBuf, Access),
-    /// A web server, to which it shows a header, and who vouches for it if not the system's own list.
+    /// A web server, the header for it, and the certificate authorities, if not the system's own
+    /// list.
     Web {
         protocol: &'static str,
         origin: String,
         header: Option<String>,
         certificates: Option<PathBuf>,
     },
-    /// A server reached by ssh: what it is called here, who signs, and which host keys are believed.
+    /// A server reached by ssh: its name here, the agent, and the trusted host keys.
     Ssh {
         program: PathBuf,
         agent: PathBuf,
@@ -97,7 +98,7 @@ pub(super) enum Remote {
     },
 }
 
-/// What it answered.
+/// The output of git.
 pub(super) struct GitOutput {
     pub(super) exit: Exit,
     pub(super) answer: Vec<u8>,

@@ -10,14 +10,14 @@ pub(super) const KNOWN_HOSTS: &str = "known_hosts";
 const CONNECT_S: u8 = 20;
 
 const SETTINGS: &[&str] = &[
-    // Nobody is asked anything.
+    // Questions are never asked.
     "BatchMode=yes",
     "StrictHostKeyChecking=yes",
     "GlobalKnownHostsFile=/dev/null",
     "UpdateHostKeys=no",
     "VerifyHostKeyDNS=no",
     "CanonicalizeHostname=no",
-    // Keys are the agent's, and it is handed on to nobody.
+    // Keys are the agent's, and it is not forwarded.
     "IdentityFile=none",
     // By its variable: as a path it would be a pattern.
     "IdentityAgent=SSH_AUTH_SOCK",

@@ -1,4 +1,4 @@
-//! Somebody else's repository, as git is told of it, and who is asking there.
+//! A foreign repository, in git's terms, and the credential for it.
 
 use std::path::Path;
 
@@ -20,12 +20,12 @@ pub(super) struct RemoteAccess {
     pub(super) shown: CredentialUsed,
 }
 
-/// Who the server is told is asking.
+/// The credential that the server is shown.
 pub(super) enum CredentialUsed {
     /// It is a directory of this machine.
     NoServer,
     Login(ServerOrigin, Login),
-    /// Nobody, and perhaps why.
+    /// None, and perhaps the reason.
     Nobody(ServerOrigin, Option<String>),
     Agent(ServerOrigin),
 }
@@ -45,8 +45,8 @@ impl ProgramSettings {
                     .ok()
                     .filter(|path| path.is_dir());
                 let there = there.ok_or_else(|| refusals::not_found(repo))?;
-                // Whoever may write around a link says where it leads, later than whoever named
-                // the repository; from here on none is followed.
+                // The owner of a link's directory decides its target, later than the author of the
+                // repository's name; from here on links are not followed.
                 if there != *path {
                     return Err(GitError::new(
                         GitErrorKind::Refused,
@@ -127,8 +127,8 @@ impl ProgramSettings {
         })
     }
 
-    /// One run that talks to it. What was shown to the server is in none of the answers, even if the
-    /// server repeats it.
+    /// Runs git once with the remote. The credential is in none of its output, even if the server
+    /// repeats it.
     pub(super) fn talk(
         &self,
         cache: &RepoCache,

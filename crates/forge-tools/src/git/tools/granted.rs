@@ -1,5 +1,6 @@
-//! Which repositories a worker may use, and what for. An address may be any place of this machine
-//! or of the network, so nothing that is not in here is used, listed or forgotten.
+//! The repositories that a worker may use, and its rights. An address may be any place of this
+//! machine or of the network, so a repository that is not in here is never used, listed or
+//! discarded.
 
 use crate::call::{CallFailure, FailureCode};
 use crate::escape::escape_controls;
@@ -7,12 +8,12 @@ use crate::git::address::{Repo, RepoLocation};
 use crate::git::error::{GitError, GitErrorKind};
 use crate::params::Arguments;
 
-/// Most characters of what was asked for.
+/// Most characters of the requested name in an error.
 const MAX_SHOWN: usize = 200;
 /// Most names in one hint.
 const MAX_NAMED: usize = 20;
 
-/// What may be done with a repository; the more it allows the larger.
+/// The rights to a repository; the more it allows the larger.
 ///
 /// ```
 /// use forge_tools::git::tools::RepoAccess;
@@ -64,8 +65,8 @@ impl RepoGrants {
         self.named(&name, repo, access);
     }
 
-    /// One more, under the name by which a model knows it: what is a place of this machine is no
-    /// concern of a model. Its address is understood as well.
+    /// Adds a repository under the name by which a model knows it: a path of this machine is not
+    /// for a model. Its address is understood as well.
     pub fn named(&mut self, name: &str, repo: Repo, access: RepoAccess) {
         match self.rows.iter_mut().find(|row| row.repo == repo) {
             Some(row) => row.access = row.access.min(access),
@@ -77,13 +78,13 @@ impl RepoGrants {
         }
     }
 
-    /// What may be done with a repository; none where nothing may.
+    /// Returns the rights to a repository; `None` without any.
     #[must_use]
     pub fn access(&self, repo: &Repo) -> Option<RepoAccess> {
         self.row(repo).map(|row| row.access)
     }
 
-    /// Whether there is none.
+    /// `true` without any repository.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -100,7 +101,7 @@ impl RepoGrants {
         self.rows.iter().any(takes)
     }
 
-    /// Whether what is staged for it is any concern of this worker.
+    /// `true` if this worker may see commits staged for it.
     pub(super) fn takes_files(&self, repo: &Repo) -> bool {
         self.access(repo) == Some(RepoAccess::ReadWrite)
     }
@@ -119,10 +120,11 @@ impl RepoGrants {
     ) -> Result<Repo, CallFailure> {
         let asked = args.text("repo").unwrap_or_default();
         let named = self.rows.iter().find(|row| row.name == asked);
-        // What is no address at all is not theirs either, and what is theirs helps more than why.
+        // A malformed address is not granted either, and the list of granted ones helps more than
+        // the reason.
         let is_host_path = asked.starts_with('/') || asked.starts_with("file:");
         let is_relative = |row: &&RepoGrant| row.name.starts_with('.');
-        // Models know no paths of the host: what the project names by a relative path has that name.
+        // Models know no paths of the host: a repository with a relative path is known by that.
         let by_address = || {
             let row = self.row(&Repo::parse(asked).ok()?);
             row.filter(|row| !(is_host_path && is_relative(row)))

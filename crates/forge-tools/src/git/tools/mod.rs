@@ -1,4 +1,4 @@
-//! Git as tools: what a model may do with a repository. A push is none of them.
+//! Git as tools for a model. Pushing is not among them.
 
 mod granted;
 mod pull;
@@ -46,9 +46,9 @@ pub const NAMES: [&str; 6] = [
     "git_discard",
 ];
 
-/// All that `granted` permits, over one backend, in the order they are listed: none where nothing is
-/// granted, and none that stages where everything is read-only. Only those repositories are used,
-/// whatever is asked for, and what is staged for others is neither shown nor forgotten.
+/// All tools that `granted` permits, over one backend, in the order they are listed: none without
+/// grants, and no staging tool if everything is read-only. Only those repositories are used, for
+/// any request, and commits staged for others are neither shown nor discarded.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,7 +84,7 @@ pub fn all(git: Arc<dyn GitBackend>, granted: RepoGrants) -> Vec<Box<dyn Tool>> 
     tools
 }
 
-/// What each of them works with.
+/// The context of each tool.
 #[derive(Clone)]
 struct GitToolContext {
     git: Arc<dyn GitBackend>,
@@ -92,8 +92,8 @@ struct GitToolContext {
 }
 
 impl GitToolContext {
-    /// A staged commit, if it is any concern of this worker. What is not, and what cannot be read,
-    /// is to it as if there were none: whose it is cannot be known.
+    /// Returns a staged commit, if this worker may see it. A foreign or unreadable one counts as
+    /// missing, since its owner cannot be known.
     async fn staged(
         &self,
         id: &StagedId,
@@ -110,7 +110,7 @@ impl GitToolContext {
     }
 }
 
-/// Looks at files where that holds up nobody.
+/// Reads files on a blocking thread.
 async fn spawn_blocking<T: Send + 'static>(
     look: impl FnOnce() -> Result<T, CallFailure> + Send + 'static,
 ) -> Result<T, CallFailure> {
@@ -154,7 +154,7 @@ impl From<GitError> for CallFailure {
     }
 }
 
-/// What was refused before git was asked is an error of the same operation.
+/// A refusal before git was asked is an error of this operation too.
 fn during<T>(operation: GitOperation, made: Result<T, CallFailure>) -> Result<T, CallFailure> {
     made.map_err(|failure| match failure.structured {
         None if failure.code == FailureCode::Git => {
@@ -197,7 +197,7 @@ fn files_output() -> Field {
     )
 }
 
-/// The same in words.
+/// The files in words.
 fn files_text(commit: &StagedCommit) -> String {
     let file =
         |file: &super::StagedFile| format!("\n{} {}", file.operation().as_str(), file.path());

@@ -68,8 +68,8 @@ impl Tool for GitPull {
         let request = request(args, &self.1.granted, files, |path| view.path(path))?;
         let to = |path: &RepoPath| {
             let to = request.into.join(path.as_str())?;
-            // What the branch has there is not known yet. What is taken as no file may be a
-            // directory; below one each file is looked at.
+            // The branch's files are not known yet. A path that looks like a non-file may be a
+            // directory; below one each file is checked.
             let is_no_file = files
                 .check_write(&to)
                 .is_err_and(|error| error.kind() == ErrorKind::SuffixNotAllowed);

@@ -50,8 +50,8 @@ pub(super) fn git_stage(kit: GitToolContext) -> GitStage {
 }
 
 impl GitStage {
-    /// Every file that would be staged, as it is now. What cannot be read is found out when it is
-    /// staged, and so is what is too much: nothing of that was agreed to.
+    /// Returns every file that would be staged, in its present state. Unreadable and oversized ones
+    /// are found when they are staged: the agreement does not cover them.
     fn each_file(
         &self,
         args: &Arguments,
@@ -93,7 +93,7 @@ impl Tool for GitStage {
         Ok(request.files.into_iter().map(Intent::Read).collect())
     }
 
-    /// Whether what looks like a key is one can only be said by a person, who sees the place.
+    /// Only a person, who sees the place, can say if a text that looks like a key is one.
     fn confirmation_reasons(
         &self,
         args: &Arguments,
@@ -111,7 +111,7 @@ impl Tool for GitStage {
         let Some(last) = found.last_mut() else {
             return Vec::new();
         };
-        // It stands in a sentence.
+        // It becomes part of a sentence.
         last.truncate(last.trim_end_matches('.').len());
         let more = match more {
             0 => String::new(),
@@ -197,7 +197,7 @@ fn asked_for(
         files: paths,
         from,
         message: args.text("message").unwrap_or_default().to_owned(),
-        // A model does not say what is no secret.
+        // A model cannot declare secrets harmless.
         secrets: SecretPolicy::Refused,
     })
 }

@@ -1,4 +1,5 @@
-//! `git_diff`, `git_list_staged`, `git_discard`: what becomes of a staged commit, but for the push.
+//! `git_diff`, `git_list_staged`, `git_discard`: the operations on a staged commit, but for the
+//! push.
 
 use serde_json::json;
 
@@ -17,13 +18,13 @@ use crate::tool::{BoxFuture, Tool};
 /// Shows a staged commit.
 pub(super) struct GitDiff(Spec, GitToolContext);
 
-/// Lists what is staged.
+/// Lists the staged commits.
 pub(super) struct GitListStaged(Spec, GitToolContext);
 
 /// Forgets a staged commit.
 pub(super) struct GitDiscard(Spec, GitToolContext);
 
-/// The `git_diff` tool. Its text is all there is of it.
+/// The `git_diff` tool. Its result is text only.
 pub(super) fn git_diff(kit: GitToolContext) -> GitDiff {
     let spec = Spec::looks("git_diff", "Show a staged commit as a unified diff.")
         .aliases(&["gitDiff"])
@@ -31,8 +32,8 @@ pub(super) fn git_diff(kit: GitToolContext) -> GitDiff {
     GitDiff(spec, kit)
 }
 
-/// The `git_list_staged` tool. What it is made of is not described: it is read as a text, and
-/// descriptions are in a model's context from its first word on.
+/// The `git_list_staged` tool. Its fields are not described: it is read as a text, and descriptions
+/// are in a model's context from its first word on.
 pub(super) fn git_list_staged(kit: GitToolContext) -> GitListStaged {
     let spec = Spec::looks(
         "git_list_staged",

@@ -1,4 +1,4 @@
-//! `git_status`: which pulled files are no longer what was pulled.
+//! `git_status`: the pulled files that have changed.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::params::Arguments;
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
 
-/// Compares files with what was pulled.
+/// Compares files with their pulled state.
 pub(super) struct GitStatus(Spec, GitToolContext);
 
 /// The `git_status` tool.
