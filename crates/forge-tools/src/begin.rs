@@ -15,7 +15,7 @@ use crate::params::Arguments;
 use crate::room::ResultPermit;
 use crate::session::ShellState;
 use crate::tool::here;
-use crate::toolbox::ToolboxInner;
+use crate::toolbox_inner::ToolboxInner;
 
 /// A call as it was understood.
 pub(crate) struct ResolvedCall {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use file_sandbox::FileSandbox;
 
 use crate::approval::{Approver, NoApprover};
-use crate::asking::RunAnswers;
 use crate::audit::{NoRecord, Recorder};
 use crate::call::Caller;
 use crate::gate::{Gate, SafeDefaults};
@@ -15,9 +14,11 @@ use crate::hands::ToolContext;
 use crate::outputs::OutputStore;
 use crate::reach::MountAccess;
 use crate::redact::Redactor;
+use crate::run_answers::RunAnswers;
 use crate::runner::{CallRunner, LocalRunner};
 use crate::tool::Tool;
-use crate::toolbox::{Toolbox, ToolboxInner};
+use crate::toolbox::Toolbox;
+use crate::toolbox_inner::ToolboxInner;
 use crate::tools;
 use crate::turn::TurnLimits;
 use crate::writing::PathLocks;
@@ -41,6 +42,13 @@ pub struct ToolboxBuilder {
     turn: TurnLimits,
     answers: Arc<RunAnswers>,
     extra: Vec<Box<dyn Tool>>,
+}
+
+impl Toolbox {
+    /// A toolbox with nothing in it yet.
+    pub fn builder() -> ToolboxBuilder {
+        ToolboxBuilder::default()
+    }
 }
 
 impl ToolboxBuilder {

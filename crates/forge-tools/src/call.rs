@@ -1,18 +1,13 @@
-//! A call and its result: for the model as text, for programs as JSON.
+//! The caller and the result of a call: for the model as text, for programs as JSON.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::approval::Approver;
 use crate::audit::{DecisionRecord, EventKind, PolicyEvent};
 use crate::change::Artifact;
 use crate::outputs::Truncation;
-use crate::progress::Progress;
-use crate::room::ResultPermit;
-use crate::stand_in::BlockingHandoff;
 
 /// The worker on whose behalf a call is made.
 ///
@@ -84,74 +79,6 @@ impl Caller {
 impl std::fmt::Display for Caller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.chain.join(" > "))
-    }
-}
-
-/// A call as a model made it.
-///
-/// ```
-/// let call = forge_tools::CallRequest::new("read_file", serde_json::json!({"path": "/a"}));
-/// assert_eq!(call.tool, "read_file");
-/// ```
-#[derive(Clone)]
-pub struct CallRequest {
-    /// The tool's name, in any spelling it answers to.
-    pub tool: String,
-    /// The arguments as they came.
-    pub arguments: Value,
-    pub(crate) approver: Option<Arc<dyn Approver>>,
-    pub(crate) progress: Option<Progress>,
-    pub(crate) place: Option<ResultPermit>,
-    pub(crate) stand_in: Option<BlockingHandoff>,
-}
-
-impl std::fmt::Debug for CallRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallRequest")
-            .field("tool", &self.tool)
-            .field("arguments", &self.arguments)
-            .finish_non_exhaustive()
-    }
-}
-
-impl CallRequest {
-    /// A call of `tool` with `arguments`.
-    pub fn new(tool: impl Into<String>, arguments: Value) -> Self {
-        CallRequest {
-            tool: tool.into(),
-            arguments,
-            approver: None,
-            progress: None,
-            place: None,
-            stand_in: None,
-        }
-    }
-
-    /// Sets the approver of this call, in place of the toolbox's own: a client that can be asked in
-    /// the conversation that the call came in.
-    pub fn asking(mut self, approver: Arc<dyn Approver>) -> Self {
-        self.approver = Some(approver);
-        self
-    }
-
-    /// Sets the permit for the result, until the client has taken it; see
-    /// [`ResultQuota`](crate::ResultQuota).
-    pub fn with_result_permit(mut self, place: ResultPermit) -> Self {
-        self.place = Some(place);
-        self
-    }
-
-    /// Lets another thread serve other calls while this one blocks its own; see
-    /// [`BlockingHandoff`]. Otherwise each call that may wait for files has a thread of its own.
-    pub fn with_blocking_handoff(mut self, stand_in: BlockingHandoff) -> Self {
-        self.stand_in = Some(stand_in);
-        self
-    }
-
-    /// Where the tool says how far it is.
-    pub fn reporting(mut self, progress: Progress) -> Self {
-        self.progress = Some(progress);
-        self
     }
 }
 

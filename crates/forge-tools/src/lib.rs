@@ -55,6 +55,7 @@ pub mod audit;
 mod begin;
 mod builder;
 mod call;
+mod call_request;
 mod change;
 mod command_line;
 mod deadline;
@@ -86,6 +87,7 @@ mod progress;
 mod reach;
 mod redact;
 mod room;
+mod run_answers;
 mod runner;
 #[cfg_attr(
     not(feature = "process"),
@@ -99,6 +101,7 @@ mod starter;
 mod time;
 mod tool;
 mod toolbox;
+mod toolbox_inner;
 pub mod tools;
 #[cfg(feature = "process")]
 mod traces;
@@ -110,15 +113,13 @@ mod writing;
 pub use approval::{
     ApprovalAnswer, ApprovalRequest, Approver, AutoApprove, HostApprover, NoApprover, OrElse,
 };
-pub use asking::RunAnswers;
 pub use audit::{
     AuditLog, CallRecord, DecisionEntry, DecisionRecord, EventKind, MemoryRecorder, NoRecord,
     PolicyEvent, Recorder,
 };
 pub use builder::{ToolboxBuilder, ToolboxError};
-pub use call::{
-    CallFailure, CallRequest, CallResult, Caller, ErrorBody, ExecutionInfo, FailureCode, Reply,
-};
+pub use call::{CallFailure, CallResult, Caller, ErrorBody, ExecutionInfo, FailureCode, Reply};
+pub use call_request::CallRequest;
 pub use change::{Artifact, Effect, FileChange};
 pub use command_line::{CommandLine, CommandSegment, LineError};
 pub use escape::{escape_controls, escape_exactly};
@@ -137,6 +138,7 @@ pub use programs::ProgramList;
 pub use progress::Progress;
 pub use redact::{Redactor, UnknownPlaceholder};
 pub use room::{ResultPermit, ResultQuota};
+pub use run_answers::RunAnswers;
 pub use runner::{CallRunner, LocalRunner};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
 pub use stand_in::BlockingHandoff;

@@ -4,9 +4,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::audit::DecisionRecord;
-use crate::call::{CallFailure, CallRequest, CallResult, FailureCode};
+use crate::call::{CallFailure, CallResult, FailureCode};
+use crate::call_request::CallRequest;
 use crate::outcome::{CallRecordBuilder, cancelled};
-use crate::toolbox::ToolboxInner;
+use crate::toolbox_inner::ToolboxInner;
 
 pub(crate) struct PendingCall {
     call: Arc<Mutex<CallRecordBuilder>>,

@@ -8,15 +8,14 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::audit::{CallRecord, DecisionEntry, DecisionRecord, PolicyEvent};
-use crate::call::{
-    CallFailure, CallRequest, CallResult, ErrorBody, ExecutionInfo, FailureCode, Reply,
-};
+use crate::call::{CallFailure, CallResult, ErrorBody, ExecutionInfo, FailureCode, Reply};
+use crate::call_request::CallRequest;
 use crate::gate::Judgement;
 use crate::hex::hex;
 use crate::outputs::Truncation;
 use crate::redact::UnknownPlaceholder;
 use crate::spec::Spec;
-use crate::toolbox::ToolboxInner;
+use crate::toolbox_inner::ToolboxInner;
 
 /// The tool that reads truncated results.
 pub(crate) const READ_OUTPUT: &str = "read_output";

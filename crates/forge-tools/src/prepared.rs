@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use crate::begin::{JudgedCall, ResolvedCall, joined};
-use crate::call::{CallFailure, CallRequest, CallResult};
+use crate::call::{CallFailure, CallResult};
+use crate::call_request::CallRequest;
 use crate::deadline::within;
 use crate::gate::{Intent, Verdict};
 use crate::hands::ToolContext;

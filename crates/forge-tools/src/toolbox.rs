@@ -6,30 +6,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use file_sandbox::{CancellationToken, ErrorKind};
+use file_sandbox::CancellationToken;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::approval::Approver;
-use crate::asking::RunAnswers;
-use crate::audit::{DecisionRecord, Recorder};
+use crate::audit::DecisionRecord;
 use crate::begin::{InlineOutcome, ParsedCall, ResolvedCall, joined};
-use crate::builder::ToolboxBuilder;
-use crate::call::{CallFailure, CallRequest, CallResult, Caller, FailureCode, Reply};
+use crate::call::{CallFailure, CallResult, Caller, FailureCode, Reply};
+use crate::call_request::CallRequest;
 use crate::change::ReviewedState;
 use crate::deadline::{Elapsed, within};
-use crate::gate::{Gate, GateRequest, Intent, Judgement, Verdict};
+use crate::gate::{Judgement, Verdict};
 use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::open::PendingCall;
 use crate::outcome::{CallDetails, READ_OUTPUT, blocked, not_in_time, placeholder_unknown};
 use crate::params::{ArgumentError, Arguments, nearest};
-use crate::reach::MountAccess;
-use crate::redact::Redactor;
-use crate::runner::{CallRunner, LOCAL};
 use crate::spec::Spec;
 use crate::stand_in::BlockingHandoff;
-use crate::tool::Tool;
-use crate::turn::TurnLimits;
-use crate::writing::PathLocks;
+use crate::toolbox_inner::ToolboxInner;
 
 /// A worker's tools, and everything they may touch.
 ///
@@ -44,25 +38,6 @@ use crate::writing::PathLocks;
 #[derive(Clone)]
 pub struct Toolbox {
     pub(crate) inner: Arc<ToolboxInner>,
-}
-
-pub(crate) struct ToolboxInner {
-    pub(crate) tools: Vec<Box<dyn Tool>>,
-    pub(crate) hands: ToolContext,
-    pub(crate) reach: MountAccess,
-    pub(crate) gate: Arc<dyn Gate>,
-    pub(crate) approver: Arc<dyn Approver>,
-    pub(crate) recorder: Arc<dyn Recorder>,
-    pub(crate) redactor: Arc<Redactor>,
-    pub(crate) runner: Arc<dyn CallRunner>,
-    /// Answers "for this run".
-    pub(crate) allowed_for_run: Arc<RunAnswers>,
-    /// One question at a time.
-    pub(crate) asking: tokio::sync::Mutex<()>,
-    /// How long looking at files, and a call that is neither a command nor a worker, may take.
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) writing: PathLocks,
-    pub(crate) turn: TurnLimits,
 }
 
 /// Most commands at once in this process. Each occupies a thread, of which a few hundred serve
@@ -98,101 +73,7 @@ async fn command_slot(spec: &Spec) -> Result<SemaphorePermit<'static>, CallFailu
     }
 }
 
-impl ToolboxInner {
-    pub(crate) fn tool(&self, index: usize) -> &dyn Tool {
-        &*self.tools[index]
-    }
-
-    pub(crate) fn judge(&self, spec: &Spec, intents: &[Intent]) -> Judgement {
-        self.gate.judge(&GateRequest {
-            tool: &spec.name,
-            risk: spec.risk,
-            requires_permission: spec.requires_permission,
-            needs_network: spec.needs_network,
-            confined: self.confined(),
-            intents,
-        })
-    }
-
-    fn check_capability(&self, intents: &[Intent]) -> Result<(), CallFailure> {
-        for intent in intents {
-            match intent {
-                Intent::Read(path) | Intent::ReadBelow(path) => {
-                    match self.hands.files()?.resolve(path) {
-                        // Whether it may be read is not a matter of ability.
-                        Err(error) if error.kind() == ErrorKind::ReadBlocked => {}
-                        found => drop(found?),
-                    }
-                }
-                Intent::Write(path) => self.hands.files()?.check_write(path)?,
-                Intent::Delete(path) => self.hands.files()?.check_delete(path)?,
-                Intent::CreateDir(path) => self.hands.files()?.check_create_dir(path)?,
-                Intent::Execute(_) | Intent::Delegate(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Where a call of this tool runs.
-    pub(crate) fn place(&self, spec: &Spec) -> &'static str {
-        self.runner.place(spec, self.commands())
-    }
-
-    /// Whether the work of this tool is done in this process.
-    pub(crate) fn is_local(&self, index: usize) -> bool {
-        self.place(self.tool(index).spec()) == LOCAL
-    }
-
-    /// Where commands of this worker run.
-    #[cfg(feature = "process")]
-    fn commands(&self) -> &'static str {
-        let processes = self.hands.processes.as_ref();
-        processes.map_or("os", crate::Processes::place)
-    }
-
-    #[cfg(not(feature = "process"))]
-    fn commands(&self) -> &'static str {
-        "os"
-    }
-
-    #[cfg(feature = "process")]
-    pub(crate) fn network(&self, spec: &Spec) -> bool {
-        let processes = self.hands.processes.as_ref();
-        spec.needs_network
-            || spec.risk == crate::spec::Risk::Exec
-                && processes.is_some_and(crate::Processes::has_network)
-    }
-
-    #[cfg(not(feature = "process"))]
-    pub(crate) fn network(&self, spec: &Spec) -> bool {
-        spec.needs_network
-    }
-
-    #[cfg(feature = "process")]
-    pub(crate) fn confined(&self) -> bool {
-        self.hands
-            .processes
-            .as_ref()
-            .is_none_or(crate::Processes::is_confined)
-    }
-
-    #[cfg(not(feature = "process"))]
-    pub(crate) fn confined(&self) -> bool {
-        true
-    }
-
-    /// Whether the worker sees a tool of this name.
-    pub(crate) fn offers(&self, name: &str) -> bool {
-        self.gate.offers(name) && self.tools.iter().any(|tool| tool.spec().name == name)
-    }
-}
-
 impl Toolbox {
-    /// A toolbox with nothing in it yet.
-    pub fn builder() -> ToolboxBuilder {
-        ToolboxBuilder::default()
-    }
-
     /// Takes the place of `earlier`: the handles of long results that it gave out stay good.
     #[cfg(feature = "mcp")]
     pub(crate) fn follow(&self, earlier: &Toolbox) {

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::error::{GitError, GitErrorKind};
+use super::error::{GitError, GitErrorKind, refused};
 use super::repo_path::{RepoPath, folded};
 use super::repositories::TreeEntry;
 use crate::escape::escape_controls;
@@ -79,7 +79,7 @@ pub(super) fn check_collisions(
     paths: &[(&RepoPath, bool)],
     tree: &[TreeEntry],
 ) -> Result<(), GitError> {
-    super::stage::refused(GitErrorKind::Refused, collisions(paths, tree))
+    refused(GitErrorKind::Refused, collisions(paths, tree))
 }
 
 /// Each name of a path: the path down to it, itself, and whether it is the last.

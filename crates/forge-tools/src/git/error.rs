@@ -194,3 +194,19 @@ impl From<file_sandbox::Error> for GitError {
         }
     }
 }
+
+/// Most complaints in one error.
+const MAX_COMPLAINTS: usize = 20;
+
+/// Fails with these complaints, if any.
+pub(super) fn refused(kind: GitErrorKind, mut complaints: Vec<String>) -> Result<(), GitError> {
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    let more = complaints.len().saturating_sub(MAX_COMPLAINTS);
+    complaints.truncate(MAX_COMPLAINTS);
+    if more > 0 {
+        complaints.push(format!("And {more} more."));
+    }
+    Err(GitError::new(kind, complaints.join("\n")))
+}

@@ -35,6 +35,7 @@ mod push;
 mod repo_path;
 mod repositories;
 mod secrets;
+mod service;
 mod stage;
 mod staged;
 mod status;
@@ -42,10 +43,7 @@ mod store;
 pub mod tools;
 
 pub use address::{Repo, ServerOrigin};
-pub use backend::{
-    GitBackend, GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, Pushed,
-    StageRequest,
-};
+pub use backend::GitBackend;
 pub use error::{GitError, GitErrorKind, GitOperation};
 pub use memory::MemoryRepositories;
 pub use names::{Author, BranchName, ObjectId, StagedId};
@@ -54,6 +52,9 @@ pub use push::{OnDivergence, PushApproval, PushPreview};
 pub use repo_path::RepoPath;
 pub use repositories::{GitRepositories, NewCommit, NewFile, NewHead, TreeEntry, TreeKind};
 pub use secrets::{AgreedSecrets, SecretPolicy};
+pub use service::{
+    GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, Pushed, StageRequest,
+};
 pub use staged::{DamagedCommit, FileOperation, StagedCommit, StagedFile, StagedList};
 pub use status::{FileState, Status, StatusFile};
 pub use store::StagedStore;

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath, WriteOptions};
 
-use super::backend::{
-    GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, spawn_blocking,
-};
 use super::error::{GitError, GitErrorKind};
 use super::merge::merge;
 use super::names::ObjectId;
 use super::pulled::{PullDestination, PullIndex, PulledEntry};
 use super::repo_path::RepoPath;
 use super::repositories::{GitRepositories, TreeEntry, TreeKind};
+use super::service::{
+    GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, spawn_blocking,
+};
 use super::store::StagedStore;
 use crate::escape::escape_controls;
 

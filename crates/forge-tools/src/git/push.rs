@@ -6,12 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::ContentHash;
 
-use super::backend::{GitService, Pushed, spawn_blocking};
 use super::collisions::check_collisions;
 use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{ObjectId, StagedId};
 use super::repo_path::RepoPath;
 use super::repositories::{GitRepositories, NewCommit, NewFile, NewHead, TreeEntry, TreeKind};
+use super::service::{GitService, Pushed, spawn_blocking};
 use super::staged::{StagedCommit, StagedFile};
 use super::store::StagedStore;
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
 
-use super::backend::{GitService, StageRequest, StagingRules, below, spawn_blocking};
 use super::collisions::check_collisions;
 use super::difference::difference;
-use super::error::{GitError, GitErrorKind};
+use super::error::{GitError, GitErrorKind, refused};
 use super::names::ObjectId;
 use super::push::{MAX_SHOWN_BYTES, question};
 use super::repo_path::RepoPath;
 use super::repositories::{GitRepositories, TreeEntry, TreeKind};
 use super::secrets::{SecretPolicy, complaints};
+use super::service::{GitService, StageRequest, StagingRules, below, spawn_blocking};
 use super::staged::{FileOperation, StagedCommit, StagedFile};
 use crate::escape::escape_controls;
 use crate::redact::Redactor;
@@ -23,9 +23,6 @@ const MAX_MESSAGE_BYTES: usize = 64 << 10;
 const DIFF_TIME: Duration = Duration::from_secs(2);
 /// The bit of a file's mode that git keeps.
 const OWNER_EXECUTES: u32 = 0o100;
-/// Most complaints in one error.
-const MAX_COMPLAINTS: usize = 20;
-
 pub(super) const WHO_READS_IT: &str =
     "What is pushed is read by others, and stays in the history of the repository.";
 
@@ -359,16 +356,4 @@ fn refuse_secrets(
         }
     }
     refused(GitErrorKind::Secrets, found).map_err(|error| error.hint(WHO_READS_IT))
-}
-
-pub(super) fn refused(kind: GitErrorKind, mut complaints: Vec<String>) -> Result<(), GitError> {
-    if complaints.is_empty() {
-        return Ok(());
-    }
-    let more = complaints.len().saturating_sub(MAX_COMPLAINTS);
-    complaints.truncate(MAX_COMPLAINTS);
-    if more > 0 {
-        complaints.push(format!("And {more} more."));
-    }
-    Err(GitError::new(kind, complaints.join("\n")))
 }

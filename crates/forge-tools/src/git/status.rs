@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath};
 
-use super::backend::{GitService, StagingRules, spawn_blocking};
 use super::error::GitError;
 use super::names::{BranchName, Repo, StagedId};
 use super::pulled::{PullIndex, PulledEntry};
 use super::repo_path::RepoPath;
 use super::repositories::GitRepositories;
+use super::service::{GitService, StagingRules, spawn_blocking};
 use super::staged::StagedCommit;
 
 /// Most files that are named.

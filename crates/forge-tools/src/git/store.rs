@@ -12,7 +12,6 @@ use file_sandbox::{
     ContentHash, ErrorKind, FileSandbox, ListOptions, Mode, Mount, SandboxPath, WriteOptions,
 };
 
-use super::backend::nothing_staged;
 use super::error::{GitError, GitErrorKind};
 use super::names::{ObjectId, StagedId};
 use super::staged::{DamagedCommit, StagedCommit, StagedList, StoredCommit};
@@ -302,4 +301,13 @@ fn random() -> Result<[u8; 8], GitError> {
         )
     })?;
     Ok(random)
+}
+
+/// The error for every missing commit.
+pub(super) fn nothing_staged(id: &StagedId) -> GitError {
+    GitError::new(
+        GitErrorKind::NotFound,
+        format!("Nothing is staged as {id}."),
+    )
+    .hint("List what is staged: it may have been pushed or discarded.")
 }

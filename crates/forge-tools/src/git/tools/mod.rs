@@ -12,10 +12,10 @@ use file_sandbox::{FileSandbox, SandboxPath};
 use serde_json::{Value, json};
 
 use super::backend::GitBackend;
-use super::backend::nothing_staged;
 use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{BranchName, StagedId};
 use super::staged::StagedCommit;
+use super::store::nothing_staged;
 use crate::call::{CallFailure, FailureCode};
 use crate::output::{Field, OutputSchema};
 use crate::params::{Arguments, Param};

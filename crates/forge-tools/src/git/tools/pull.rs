@@ -12,9 +12,9 @@ use super::{
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::change::Artifact;
 use crate::gate::Intent;
-use crate::git::backend::{PullOutcome, PullRequest, Pulled, PulledFile};
 use crate::git::error::GitOperation;
 use crate::git::repo_path::RepoPath;
+use crate::git::service::{PullOutcome, PullRequest, Pulled, PulledFile};
 use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};

@@ -12,9 +12,9 @@ use super::{
 use crate::call::{CallFailure, Reply};
 use crate::change::FileChange;
 use crate::gate::{Intent, VerdictReason};
-use crate::git::backend::{GitLimits, StageRequest, below};
 use crate::git::error::GitOperation;
 use crate::git::secrets::{AgreedSecrets, SecretPolicy, complaints, shown};
+use crate::git::service::{GitLimits, StageRequest, below};
 use crate::git::stage::WHO_READS_IT;
 use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;

@@ -1,0 +1,129 @@
+//! The parts of a toolbox, shared by its clones and its calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use file_sandbox::ErrorKind;
+
+use crate::approval::Approver;
+use crate::audit::Recorder;
+use crate::call::CallFailure;
+use crate::gate::{Gate, GateRequest, Intent, Judgement};
+use crate::hands::ToolContext;
+use crate::reach::MountAccess;
+use crate::redact::Redactor;
+use crate::run_answers::RunAnswers;
+use crate::runner::{CallRunner, LOCAL};
+use crate::spec::Spec;
+use crate::tool::Tool;
+use crate::turn::TurnLimits;
+use crate::writing::PathLocks;
+
+/// The parts of a [`Toolbox`](crate::Toolbox).
+pub(crate) struct ToolboxInner {
+    pub(crate) tools: Vec<Box<dyn Tool>>,
+    pub(crate) hands: ToolContext,
+    pub(crate) reach: MountAccess,
+    pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) recorder: Arc<dyn Recorder>,
+    pub(crate) redactor: Arc<Redactor>,
+    pub(crate) runner: Arc<dyn CallRunner>,
+    /// Answers "for this run".
+    pub(crate) allowed_for_run: Arc<RunAnswers>,
+    /// One question at a time.
+    pub(crate) asking: tokio::sync::Mutex<()>,
+    /// How long looking at files, and a call that is neither a command nor a worker, may take.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) writing: PathLocks,
+    pub(crate) turn: TurnLimits,
+}
+
+impl ToolboxInner {
+    pub(crate) fn tool(&self, index: usize) -> &dyn Tool {
+        &*self.tools[index]
+    }
+
+    pub(crate) fn judge(&self, spec: &Spec, intents: &[Intent]) -> Judgement {
+        self.gate.judge(&GateRequest {
+            tool: &spec.name,
+            risk: spec.risk,
+            requires_permission: spec.requires_permission,
+            needs_network: spec.needs_network,
+            confined: self.confined(),
+            intents,
+        })
+    }
+
+    pub(crate) fn check_capability(&self, intents: &[Intent]) -> Result<(), CallFailure> {
+        for intent in intents {
+            match intent {
+                Intent::Read(path) | Intent::ReadBelow(path) => {
+                    match self.hands.files()?.resolve(path) {
+                        // Whether it may be read is not a matter of ability.
+                        Err(error) if error.kind() == ErrorKind::ReadBlocked => {}
+                        found => drop(found?),
+                    }
+                }
+                Intent::Write(path) => self.hands.files()?.check_write(path)?,
+                Intent::Delete(path) => self.hands.files()?.check_delete(path)?,
+                Intent::CreateDir(path) => self.hands.files()?.check_create_dir(path)?,
+                Intent::Execute(_) | Intent::Delegate(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a call of this tool runs.
+    pub(crate) fn place(&self, spec: &Spec) -> &'static str {
+        self.runner.place(spec, self.commands())
+    }
+
+    /// Whether the work of this tool is done in this process.
+    pub(crate) fn is_local(&self, index: usize) -> bool {
+        self.place(self.tool(index).spec()) == LOCAL
+    }
+
+    /// Where commands of this worker run.
+    #[cfg(feature = "process")]
+    fn commands(&self) -> &'static str {
+        let processes = self.hands.processes.as_ref();
+        processes.map_or("os", crate::Processes::place)
+    }
+
+    #[cfg(not(feature = "process"))]
+    fn commands(&self) -> &'static str {
+        "os"
+    }
+
+    #[cfg(feature = "process")]
+    pub(crate) fn network(&self, spec: &Spec) -> bool {
+        let processes = self.hands.processes.as_ref();
+        spec.needs_network
+            || spec.risk == crate::spec::Risk::Exec
+                && processes.is_some_and(crate::Processes::has_network)
+    }
+
+    #[cfg(not(feature = "process"))]
+    pub(crate) fn network(&self, spec: &Spec) -> bool {
+        spec.needs_network
+    }
+
+    #[cfg(feature = "process")]
+    pub(crate) fn confined(&self) -> bool {
+        self.hands
+            .processes
+            .as_ref()
+            .is_none_or(crate::Processes::is_confined)
+    }
+
+    #[cfg(not(feature = "process"))]
+    pub(crate) fn confined(&self) -> bool {
+        true
+    }
+
+    /// Whether the worker sees a tool of this name.
+    pub(crate) fn offers(&self, name: &str) -> bool {
+        self.gate.offers(name) && self.tools.iter().any(|tool| tool.spec().name == name)
+    }
+}
