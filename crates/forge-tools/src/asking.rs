@@ -7,14 +7,14 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use sha2::{Digest as _, Sha256};
 
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
-use crate::begin::ResolvedCall;
 use crate::call::CallFailure;
 use crate::change::{FileChange, ReviewedState};
 use crate::gate::Judgement;
-use crate::hands::{ReadOnlyContext, ToolContext};
-use crate::open::PendingCall;
+use crate::judged_call::ResolvedCall;
 use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
+use crate::pending_call::PendingCall;
 use crate::run_answers::Agreed;
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 use crate::toolbox::Toolbox;
 
 /// Replaces a text that the difference shows.

@@ -10,18 +10,18 @@ use crate::approval::{Approver, NoApprover};
 use crate::audit::{NoRecord, Recorder};
 use crate::call::Caller;
 use crate::gate::{Gate, SafeDefaults};
-use crate::hands::ToolContext;
-use crate::outputs::OutputStore;
-use crate::reach::MountAccess;
+use crate::mount_access::MountAccess;
+use crate::output_store::OutputStore;
+use crate::path_locks::PathLocks;
 use crate::redact::Redactor;
 use crate::run_answers::RunAnswers;
 use crate::runner::{CallRunner, LocalRunner};
 use crate::tool::Tool;
+use crate::tool_context::ToolContext;
 use crate::toolbox::Toolbox;
 use crate::toolbox_inner::ToolboxInner;
 use crate::tools;
-use crate::turn::TurnLimits;
-use crate::writing::PathLocks;
+use crate::turn_limits::TurnLimits;
 
 /// Puts a [`Toolbox`] together.
 ///

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::audit::{DecisionRecord, EventKind, PolicyEvent};
 use crate::change::Artifact;
-use crate::outputs::Truncation;
+use crate::output_store::Truncation;
 
 /// The worker on whose behalf a call is made.
 ///

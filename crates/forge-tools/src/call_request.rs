@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::approval::Approver;
+use crate::blocking_handoff::BlockingHandoff;
 use crate::progress::Progress;
-use crate::room::ResultPermit;
-use crate::stand_in::BlockingHandoff;
+use crate::result_quota::ResultPermit;
 
 /// A call as a model made it.
 ///

@@ -16,16 +16,16 @@
 //! programs refuse it, and where a rule blocks any command it is asked about in every approval
 //! mode.
 
+mod nested_commands;
 mod parser;
-mod started;
 
 use std::fmt;
 use std::sync::Arc;
 
+use nested_commands::NestedCommands;
 use parser::Parser;
-use started::NestedCommands;
 
-use crate::session::ShellState;
+use crate::shell_session::ShellState;
 
 /// Longest accepted line, in bytes.
 /// Programs that run the files they are handed, without the digits of a version.

@@ -52,63 +52,63 @@
 mod approval;
 mod asking;
 pub mod audit;
-mod begin;
+mod blocking_handoff;
 mod builder;
 mod call;
 mod call_request;
+#[cfg(feature = "process")]
+mod captured_stream;
 mod change;
 mod command_line;
+#[cfg(feature = "process")]
+mod command_result;
+#[cfg(feature = "process")]
+mod command_runner;
 mod deadline;
 mod escape;
 #[cfg(feature = "process")]
-mod finished;
+mod file_changes;
 mod gate;
 #[cfg(feature = "git")]
 pub mod git;
-mod hands;
 mod hex;
+mod judged_call;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+mod mount_access;
 #[cfg(feature = "node")]
 pub mod node;
-mod open;
 mod outcome;
 mod output;
-mod outputs;
+mod output_store;
 mod params;
-mod prepared;
-#[cfg(feature = "process")]
-mod printed;
+mod path_locks;
+mod pending_call;
+mod prepared_call;
 #[cfg(feature = "process")]
 mod processes;
 #[cfg(feature = "process")]
 mod programs;
 mod progress;
-mod reach;
 mod redact;
-mod room;
+mod result_quota;
 mod run_answers;
 mod runner;
 #[cfg_attr(
     not(feature = "process"),
     expect(dead_code, reason = "commands have it")
 )]
-mod session;
+mod shell_session;
 mod spec;
-mod stand_in;
-#[cfg(feature = "process")]
-mod starter;
 mod time;
 mod tool;
+mod tool_context;
 mod toolbox;
 mod toolbox_inner;
 pub mod tools;
-#[cfg(feature = "process")]
-mod traces;
-mod tree;
-mod turn;
+mod tree_digest;
+mod turn_limits;
 mod unified;
-mod writing;
 
 pub use approval::{
     ApprovalAnswer, ApprovalRequest, Approver, AutoApprove, HostApprover, NoApprover, OrElse,
@@ -117,35 +117,35 @@ pub use audit::{
     AuditLog, CallRecord, DecisionEntry, DecisionRecord, EventKind, MemoryRecorder, NoRecord,
     PolicyEvent, Recorder,
 };
+pub use blocking_handoff::BlockingHandoff;
 pub use builder::{ToolboxBuilder, ToolboxError};
 pub use call::{CallFailure, CallResult, Caller, ErrorBody, ExecutionInfo, FailureCode, Reply};
 pub use call_request::CallRequest;
 pub use change::{Artifact, Effect, FileChange};
 pub use command_line::{CommandLine, CommandSegment, LineError};
+#[cfg(feature = "process")]
+pub use command_runner::{
+    CommandRunner, CommandSpec, CommandStdin, ExitReport, RunningCommand, describe_exceeded,
+};
 pub use escape::{escape_controls, escape_exactly};
 pub use gate::{
     Gate, GateRequest, Intent, Judgement, MountVerdicts, SafeDefaults, Verdict, VerdictReason,
 };
-pub use hands::{ReadOnlyContext, ToolContext};
 pub use output::{Field, FieldKind, OutputSchema};
-pub use outputs::Truncation;
+pub use output_store::Truncation;
 pub use params::{ArgumentError, Arguments, Param, ParamKind, Params};
-pub use prepared::PreparedCall;
+pub use prepared_call::PreparedCall;
 #[cfg(feature = "process")]
 pub use processes::Processes;
 #[cfg(feature = "process")]
 pub use programs::ProgramList;
 pub use progress::Progress;
 pub use redact::{Redactor, UnknownPlaceholder};
-pub use room::{ResultPermit, ResultQuota};
+pub use result_quota::{ResultPermit, ResultQuota};
 pub use run_answers::RunAnswers;
 pub use runner::{CallRunner, LocalRunner};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
-pub use stand_in::BlockingHandoff;
-#[cfg(feature = "process")]
-pub use starter::{
-    CommandRunner, CommandSpec, CommandStdin, ExitReport, RunningCommand, describe_exceeded,
-};
 pub use time::rfc3339;
 pub use tool::{BoxFuture, Tool, blocking};
+pub use tool_context::{ReadOnlyContext, ToolContext};
 pub use toolbox::Toolbox;

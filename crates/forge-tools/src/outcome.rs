@@ -12,7 +12,7 @@ use crate::call::{CallFailure, CallResult, ErrorBody, ExecutionInfo, FailureCode
 use crate::call_request::CallRequest;
 use crate::gate::Judgement;
 use crate::hex::hex;
-use crate::outputs::Truncation;
+use crate::output_store::Truncation;
 use crate::redact::UnknownPlaceholder;
 use crate::spec::Spec;
 use crate::toolbox_inner::ToolboxInner;

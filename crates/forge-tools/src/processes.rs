@@ -7,9 +7,9 @@ use os_sandbox::{Plan, Policy};
 
 use crate::call::CallFailure;
 use crate::command_line::CommandLine;
+use crate::command_runner::{CommandRunner, LocalCommandRunner};
 use crate::programs::{self, ProgramList};
-use crate::session::ShellSession;
-use crate::starter::{CommandRunner, LocalCommandRunner};
+use crate::shell_session::ShellSession;
 
 /// Longest time of one command, even if the call asks for more.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);

@@ -9,7 +9,7 @@
 //! half of it. A secret that a worker must not know belongs outside its mounts, or under `hide`.
 
 mod assigned;
-mod begun;
+mod partial_match;
 mod shapes;
 mod table;
 
@@ -177,7 +177,7 @@ impl Redactor {
     }
 
     fn key_begun(&self, text: &str) -> usize {
-        let begun = begun::partial_match_len(text);
+        let begun = partial_match::partial_match_len(text);
         let start = text.len() - begun;
         let found = match begun {
             0 => Vec::new(),
@@ -185,7 +185,9 @@ impl Redactor {
         };
         // The end of a key that is whole may look like the beginning of another.
         let whole = (found.iter()).find(|(_, at)| at.start < start && start < at.end);
-        whole.map_or(begun, |(_, at)| begun::partial_match_len(&text[at.end..]))
+        whole.map_or(begun, |(_, at)| {
+            partial_match::partial_match_len(&text[at.end..])
+        })
     }
 
     fn value_begun(&self, text: &str) -> usize {

@@ -2,10 +2,10 @@
 //! does not know which one that is.
 
 use crate::call::{CallFailure, Reply};
-use crate::hands::ToolContext;
 use crate::params::Arguments;
 use crate::spec::{Risk, Spec};
 use crate::tool::{BoxFuture, Tool};
+use crate::tool_context::ToolContext;
 
 /// In this process, and commands as the worker's [`Processes`](crate::Processes) start them.
 pub(crate) const LOCAL: &str = "local";

@@ -9,9 +9,9 @@ use std::task::{Context, Poll, Waker};
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::change::FileChange;
 use crate::gate::{Intent, VerdictReason};
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::Arguments;
 use crate::spec::Spec;
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// A future that can cross threads; the result of [`Tool::run`].
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -11,18 +11,18 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::approval::Approver;
 use crate::audit::DecisionRecord;
-use crate::begin::{InlineOutcome, ParsedCall, ResolvedCall, joined};
+use crate::blocking_handoff::BlockingHandoff;
 use crate::call::{CallFailure, CallResult, Caller, FailureCode, Reply};
 use crate::call_request::CallRequest;
 use crate::change::ReviewedState;
 use crate::deadline::{Elapsed, within};
 use crate::gate::{Judgement, Verdict};
-use crate::hands::{ReadOnlyContext, ToolContext};
-use crate::open::PendingCall;
+use crate::judged_call::{InlineOutcome, ParsedCall, ResolvedCall, joined};
 use crate::outcome::{CallDetails, READ_OUTPUT, blocked, not_in_time, placeholder_unknown};
 use crate::params::{ArgumentError, Arguments, nearest};
+use crate::pending_call::PendingCall;
 use crate::spec::Spec;
-use crate::stand_in::BlockingHandoff;
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 use crate::toolbox_inner::ToolboxInner;
 
 /// A worker's tools, and everything they may touch.

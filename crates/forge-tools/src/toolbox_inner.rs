@@ -9,15 +9,15 @@ use crate::approval::Approver;
 use crate::audit::Recorder;
 use crate::call::CallFailure;
 use crate::gate::{Gate, GateRequest, Intent, Judgement};
-use crate::hands::ToolContext;
-use crate::reach::MountAccess;
+use crate::mount_access::MountAccess;
+use crate::path_locks::PathLocks;
 use crate::redact::Redactor;
 use crate::run_answers::RunAnswers;
 use crate::runner::{CallRunner, LOCAL};
 use crate::spec::Spec;
 use crate::tool::Tool;
-use crate::turn::TurnLimits;
-use crate::writing::PathLocks;
+use crate::tool_context::ToolContext;
+use crate::turn_limits::TurnLimits;
 
 /// The parts of a [`Toolbox`](crate::Toolbox).
 pub(crate) struct ToolboxInner {

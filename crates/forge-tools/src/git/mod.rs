@@ -30,7 +30,7 @@ mod merge;
 mod names;
 mod program;
 mod pull;
-mod pulled;
+mod pull_index;
 mod push;
 mod repo_path;
 mod repositories;

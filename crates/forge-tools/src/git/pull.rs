@@ -10,7 +10,7 @@ use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath, 
 use super::error::{GitError, GitErrorKind};
 use super::merge::merge;
 use super::names::ObjectId;
-use super::pulled::{PullDestination, PullIndex, PulledEntry};
+use super::pull_index::{PullDestination, PullIndex, PulledEntry};
 use super::repo_path::RepoPath;
 use super::repositories::{GitRepositories, TreeEntry, TreeKind};
 use super::service::{

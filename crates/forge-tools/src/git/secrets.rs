@@ -7,8 +7,8 @@ use file_sandbox::{ContentHash, SandboxPath};
 
 use super::repo_path::RepoPath;
 use crate::change::{FileChange, ReviewedState};
-use crate::hands::ToolContext;
 use crate::redact::Redactor;
+use crate::tool_context::ToolContext;
 
 /// Most places of one file that a person is shown.
 const MAX_SHOWN: usize = 50;

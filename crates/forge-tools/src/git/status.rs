@@ -6,7 +6,7 @@ use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath};
 
 use super::error::GitError;
 use super::names::{BranchName, Repo, StagedId};
-use super::pulled::{PullIndex, PulledEntry};
+use super::pull_index::{PullIndex, PulledEntry};
 use super::repo_path::RepoPath;
 use super::repositories::GitRepositories;
 use super::service::{GitService, StagingRules, spawn_blocking};

@@ -20,18 +20,18 @@ use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::channel::{ClientApprover, ElicitationRoute, ReturnedAnswer, answer_in};
+use super::client_approver::{ClientApprover, ElicitationRoute, ReturnedAnswer, answer_in};
 use super::in_flight::ResultSlots;
-use super::live::{ServiceHandle, ServiceState};
 use super::questions::{Fingerprint, QuestionStore, fingerprint};
 use super::report::report;
+use super::service_handle::{ServiceHandle, ServiceState};
 use super::{ServerInfo, Service, advertise};
+use crate::blocking_handoff::BlockingHandoff;
 use crate::call::{CallResult, FailureCode};
 use crate::call_request::CallRequest;
 use crate::output::OutputSchema;
 use crate::progress::Progress;
 use crate::spec::Spec;
-use crate::stand_in::BlockingHandoff;
 use crate::toolbox::Toolbox;
 
 pub(super) struct Handler {

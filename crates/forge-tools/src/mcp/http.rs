@@ -31,11 +31,11 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::entrance::{AccessCheck, ConnectionGuard};
+use super::access_check::{AccessCheck, ConnectionGuard};
 use super::handler::Handler;
-use super::lines::{MAX_LINE_BYTES, MAX_VALUES, values_at_most};
-use super::live::ServiceHandle;
 use super::questions::{QuestionStore, hex};
+use super::service_handle::ServiceHandle;
+use super::stdio_transport::{MAX_LINE_BYTES, MAX_VALUES, values_at_most};
 use super::{McpError, ServerInfo};
 
 /// Where it is served.

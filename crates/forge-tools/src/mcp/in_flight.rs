@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ErrorCode, RequestId};
 
-use super::lines::ErrorReply;
-use crate::room::{ResultPermit, ResultQuota};
+use super::stdio_transport::ErrorReply;
+use crate::result_quota::{ResultPermit, ResultQuota};
 
 /// Most requests between question and answer; more are refused, not queued.
 const MAX_IN_FLIGHT: usize = 1024;

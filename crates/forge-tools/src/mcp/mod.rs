@@ -2,31 +2,31 @@
 //! one JSON message a line.
 //!
 //! Everything that knows `rmcp` is in this module, because that crate changes its shape often:
-//! `lines` is the transport, `handler` answers requests, `advertise` describes the tools, `channel`
-//! asks the person at the client (`questions` is its memory), `report` sends progress, and `live`
-//! holds the present service. One process speaks to clients of both eras of the protocol: those
-//! that open with `initialize`, and those that put version and capabilities into the `_meta` of
-//! every request (2026-07-28). The client decides by its opening.
+//! `stdio_transport` is the transport, `handler` answers requests, `advertise` describes the tools,
+//! `client_approver` asks the person at the client (`questions` is its memory), `report` sends
+//! progress, and `service_handle` holds the present service. One process speaks to clients of both
+//! eras of the protocol: those that open with `initialize`, and those that put version and
+//! capabilities into the `_meta` of every request (2026-07-28). The client decides by its opening.
 //!
 //! The writer belongs to the transport alone. A program that serves on its standard
 //! output should therefore keep that descriptor to itself: duplicate it, point
 //! descriptor 1 at standard error, and give the duplicate to [`serve`].
 
-mod advertise;
-mod channel;
 #[cfg(feature = "mcp-http")]
-mod entrance;
+mod access_check;
+mod advertise;
+mod client_approver;
 mod handler;
 #[cfg(feature = "mcp-http")]
 mod http;
 mod in_flight;
+mod json_line;
 mod line_reader;
-mod lines;
-mod live;
 mod outline;
 mod questions;
 mod report;
-mod spell;
+mod service_handle;
+mod stdio_transport;
 
 use std::io;
 use std::sync::Arc;
@@ -34,15 +34,15 @@ use std::sync::Arc;
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::stand_in::BlockingHandoff;
+use crate::blocking_handoff::BlockingHandoff;
 use crate::toolbox::Toolbox;
-pub use channel::REFUSED_AT_ONCE;
+pub use client_approver::REFUSED_AT_ONCE;
 use handler::Handler;
 #[cfg(feature = "mcp-http")]
 pub use http::{HttpListener, HttpToken, serve_http};
 use in_flight::ResultSlots;
-use lines::{StdioTransport, TransportErrors};
-pub use live::ServiceHandle;
+pub use service_handle::ServiceHandle;
+use stdio_transport::{StdioTransport, TransportErrors};
 
 /// How the server introduces itself.
 ///

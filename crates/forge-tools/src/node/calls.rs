@@ -13,6 +13,9 @@ use tokio::sync::mpsc;
 use crate::call::{CallFailure, FailureCode};
 use crate::change::ReviewedState;
 use crate::command_line::CommandLine;
+use crate::command_runner::{
+    CommandRunner, CommandSpec, CommandStdin, LocalCommandRunner, RunningCommand,
+};
 use crate::hex::hex;
 use crate::node::connection::MAX_WHOLE_BYTES;
 use crate::node::frame::{FrameKind, NodeFrame, frames};
@@ -24,10 +27,7 @@ use crate::node::server::{NodeState, absent};
 use crate::node::usage;
 use crate::node::window::{CHUNK_BYTES, SendWindow, WINDOW_BYTES, cost, wait};
 use crate::programs;
-use crate::session::ShellState;
-use crate::starter::{
-    CommandRunner, CommandSpec, CommandStdin, LocalCommandRunner, RunningCommand,
-};
+use crate::shell_session::ShellState;
 
 /// A call under way, as the reader of its frames sees it.
 pub(crate) struct NodeTask {

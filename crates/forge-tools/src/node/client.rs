@@ -12,15 +12,15 @@ use tokio::sync::mpsc;
 use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
 use crate::change::ReviewedState;
 use crate::deadline::{Elapsed, within};
-use crate::hands::ToolContext;
+use crate::mount_access::MountAccess;
 use crate::node::connection::{CallEvent, FrameQueue, NodeConnection, garbage, more, read, write};
 use crate::node::error::{NodeError, ended};
 use crate::node::frame::{CONNECTION, Decoder, FrameKind, NodeFrame, frames};
 use crate::node::message::{Hello, NodeReady, PROTOCOL, Stats, TREE, WireReply, WireToolCall};
 use crate::node::setup::Setup;
 use crate::params::Arguments;
-use crate::reach::MountAccess;
 use crate::tool::Tool;
+use crate::tool_context::ToolContext;
 
 /// Options of a connection, beside the setup of the node.
 ///

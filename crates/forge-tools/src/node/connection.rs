@@ -10,11 +10,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::call::CallFailure;
+use crate::command_runner::MAX_SAID_BYTES;
 use crate::node::error::{NodeError, ended};
 use crate::node::frame::{CONNECTION, Decoder, FrameError, FrameKind, NodeFrame, frames};
 use crate::node::message::{WindowMore, WireFailure};
 use crate::node::window::{SendWindow, WINDOW_BYTES, cost};
-use crate::starter::MAX_SAID_BYTES;
 
 /// Most calls at once over one connection.
 pub(crate) const MAX_CALLS: usize = 128;

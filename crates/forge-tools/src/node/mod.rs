@@ -47,6 +47,7 @@
 
 mod calls;
 mod client;
+mod command;
 mod connection;
 mod error;
 mod files;
@@ -55,14 +56,13 @@ mod message;
 mod runner;
 mod server;
 mod setup;
-mod starter;
 mod usage;
 mod window;
 
 pub use client::{NodeClient, NodeConnectOptions};
+pub use command::{CommandEvent, NodeCommand, NodeStarter};
 pub use error::NodeError;
 pub use message::{PROTOCOL, Stats};
 pub use runner::{NodeRunner, NodeSource, Over};
 pub use server::{ServeOptions, serve};
 pub use setup::{PathMapping, Setup};
-pub use starter::{CommandEvent, NodeCommand, NodeStarter};

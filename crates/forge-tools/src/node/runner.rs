@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::audit::{EventKind, PolicyEvent};
 use crate::call::{CallFailure, Reply};
-use crate::hands::ToolContext;
 use crate::node::client::NodeClient;
 use crate::params::Arguments;
 use crate::runner::{CallRunner, LocalRunner};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
+use crate::tool_context::ToolContext;
 use crate::tools;
 
 /// The source of nodes: one for each call, or one for many.

@@ -18,7 +18,6 @@ use tokio::task::JoinSet;
 
 use crate::call::{CallFailure, FailureCode};
 use crate::deadline::within;
-use crate::hands::ToolContext;
 use crate::node::calls::{NodeTask, make};
 use crate::node::connection::{FrameQueue, MAX_CALLS, MAX_WHOLE_BYTES, garbage, more, write};
 use crate::node::error::NodeError;
@@ -28,6 +27,7 @@ use crate::node::setup::{OpenedSetup, Setup};
 use crate::node::usage;
 use crate::programs::ProgramList;
 use crate::tool::Tool;
+use crate::tool_context::ToolContext;
 use crate::tools;
 
 /// Most frames that wait to be written; further senders wait.

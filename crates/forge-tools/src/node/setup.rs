@@ -488,13 +488,13 @@ impl WireFileMount {
             limits = limits.max_file_bytes(max);
         }
         if let Some(max) = self.max_write_bytes {
-            limits = limits.max_write_bytes(max, crate::hands::MAX_WRITE);
+            limits = limits.max_write_bytes(max, crate::tool_context::MAX_WRITE);
         }
         if let Some(max) = self.quota_bytes {
-            limits = limits.max_total_bytes(max, crate::hands::MAX_TOTAL);
+            limits = limits.max_total_bytes(max, crate::tool_context::MAX_TOTAL);
         }
         if let Some(max) = self.quota_files {
-            limits = limits.max_files(max, crate::hands::MAX_FILES);
+            limits = limits.max_files(max, crate::tool_context::MAX_FILES);
         }
         Ok(mount
             .with_limits(limits)

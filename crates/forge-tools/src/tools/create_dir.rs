@@ -5,11 +5,11 @@ use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// The advice about an existing file.
 const THERE: &str = "It is not a directory; choose another name.";

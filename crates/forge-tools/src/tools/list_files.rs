@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::{Field, OutputSchema};
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Lists files.
 ///

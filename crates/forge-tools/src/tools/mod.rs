@@ -40,9 +40,9 @@ use serde_json::{Map, Value};
 
 use crate::call::{CallFailure, FailureCode};
 use crate::change::ReviewedState;
-use crate::hands::{ToolContext, changed_since_shown};
 use crate::params::Arguments;
 use crate::tool::Tool;
+use crate::tool_context::{ToolContext, changed_since_shown};
 
 /// The parameter that every file tool shares.
 const PATH: &str = "Path; list_files with path \"/\" shows what there is.";

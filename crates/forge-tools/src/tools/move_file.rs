@@ -4,10 +4,10 @@ use super::relocate;
 use crate::call::{CallFailure, Reply};
 use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::Arguments;
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Moves a file or directory.
 ///

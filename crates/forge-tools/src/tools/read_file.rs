@@ -4,10 +4,10 @@ use file_sandbox::{ReadOptions, TextSlice, TotalChars};
 
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Characters given back unless the call says otherwise (F004-07).
 const DEFAULT_MAX_CHARS: i64 = 200_000;

@@ -2,11 +2,11 @@
 
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
-use crate::hands::{ReadOnlyContext, ToolContext};
-use crate::outputs::byte_at;
+use crate::output_store::byte_at;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Characters given back unless the call says otherwise.
 const DEFAULT_MAX_CHARS: i64 = 200_000;

@@ -5,10 +5,10 @@ use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
 use crate::change::{Artifact, FileChange, ReviewedState};
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// The advice about an existing file.
 const THERE: &str = "Pass overwrite to replace it, or take another name.";

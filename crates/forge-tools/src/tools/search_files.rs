@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::{Field, OutputSchema};
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Lines given back unless the call says otherwise.
 const DEFAULT_MAX_RESULTS: i64 = 200;

@@ -11,20 +11,20 @@ use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
 use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
+use crate::captured_stream::CapturedStream;
 use crate::change::FileChange;
 use crate::command_line::CommandLine;
-use crate::finished::CommandResult;
+use crate::command_result::CommandResult;
+use crate::command_runner::{CommandSpec, CommandStdin, ExitReport};
+use crate::file_changes::FileChangeTracker;
 use crate::gate::Intent;
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::{Field, OutputSchema as Schema};
 use crate::params::{Arguments, Param, Params};
-use crate::printed::CapturedStream;
 use crate::processes::MAX_TIMEOUT;
-use crate::session::{SCRIPT, is_gone, quoted};
+use crate::shell_session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
-use crate::starter::{CommandSpec, CommandStdin, ExitReport};
 use crate::tool::{BoxFuture, Tool, blocking};
-use crate::traces::FileChangeTracker;
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Ends a command.
 type KillFn = Box<dyn FnOnce() + Send>;

@@ -6,11 +6,11 @@ use serde_json::json;
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::change::{Artifact, FileChange, ReviewedState};
 use crate::gate::Intent;
-use crate::hands::{ReadOnlyContext, ToolContext, changed_since_shown};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool_context::{ReadOnlyContext, ToolContext, changed_since_shown};
 
 /// The advice about an existing file.
 const THERE: &str = "Leave out create_new to replace it, or take another name.";

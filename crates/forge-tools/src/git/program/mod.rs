@@ -18,9 +18,9 @@ mod local;
 mod login;
 mod push;
 mod refusals;
+mod remote_access;
 mod run;
 mod ssh;
-mod there;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The meanings of git's error messages, and advice.
 
+use super::remote_access::CredentialUsed;
 use super::run::GitOutput;
-use super::there::CredentialUsed;
 use crate::git::address::ServerOrigin;
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{BranchName, Repo};

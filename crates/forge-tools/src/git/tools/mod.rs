@@ -1,7 +1,7 @@
 //! Git as tools for a model. Pushing is not among them.
 
-mod granted;
 mod pull;
+mod repo_grants;
 mod stage;
 mod staged;
 mod status;
@@ -21,7 +21,7 @@ use crate::output::{Field, OutputSchema};
 use crate::params::{Arguments, Param};
 use crate::tool::Tool;
 
-pub use granted::{RepoAccess, RepoGrants};
+pub use repo_grants::{RepoAccess, RepoGrants};
 
 use pull::git_pull;
 use stage::git_stage;

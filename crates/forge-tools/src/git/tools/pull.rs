@@ -15,11 +15,11 @@ use crate::gate::Intent;
 use crate::git::error::GitOperation;
 use crate::git::repo_path::RepoPath;
 use crate::git::service::{PullOutcome, PullRequest, Pulled, PulledFile};
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::{Annotations, Risk, Spec};
 use crate::tool::{BoxFuture, Tool};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Pulls files out of a repository.
 pub(super) struct GitPull(Spec, GitToolContext);

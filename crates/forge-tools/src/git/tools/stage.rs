@@ -16,11 +16,11 @@ use crate::git::error::GitOperation;
 use crate::git::secrets::{AgreedSecrets, SecretPolicy, complaints, shown};
 use crate::git::service::{GitLimits, StageRequest, below};
 use crate::git::stage::WHO_READS_IT;
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Most places that are named.
 const MAX_TOLD: usize = 20;

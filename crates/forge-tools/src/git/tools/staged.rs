@@ -9,11 +9,11 @@ use crate::gate::Intent;
 use crate::git::error::GitOperation;
 use crate::git::names::StagedId;
 use crate::git::staged::StagedCommit;
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::params::Arguments;
 use crate::spec::{Annotations, Spec};
 use crate::time::rfc3339;
 use crate::tool::{BoxFuture, Tool};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Shows a staged commit.
 pub(super) struct GitDiff(Spec, GitToolContext);

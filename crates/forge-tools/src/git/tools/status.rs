@@ -6,11 +6,11 @@ use super::GitToolContext;
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::git::status::{Status, StatusFile};
-use crate::hands::{ReadOnlyContext, ToolContext};
 use crate::output::{Field, OutputSchema};
 use crate::params::Arguments;
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Compares files with their pulled state.
 pub(super) struct GitStatus(Spec, GitToolContext);

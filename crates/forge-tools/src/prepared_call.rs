@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use crate::begin::{JudgedCall, ResolvedCall, joined};
 use crate::call::{CallFailure, CallResult};
 use crate::call_request::CallRequest;
 use crate::deadline::within;
 use crate::gate::{Intent, Verdict};
-use crate::hands::ToolContext;
-use crate::open::PendingCall;
+use crate::judged_call::{JudgedCall, ResolvedCall, joined};
+use crate::pending_call::PendingCall;
+use crate::tool_context::ToolContext;
 use crate::toolbox::{CancelOnDrop, Toolbox};
 
 /// A call of a turn, on its way; see [`Toolbox::prepare`].

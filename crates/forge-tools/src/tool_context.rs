@@ -15,10 +15,10 @@ use file_sandbox::{
 use crate::call::{CallFailure, FailureCode};
 use crate::change::{FileChange, ReviewedState};
 use crate::gate::Intent;
+use crate::mount_access::MountAccess;
 #[cfg(feature = "process")]
 use crate::processes::Processes;
-use crate::reach::MountAccess;
-use crate::tree::TreeDigest;
+use crate::tree_digest::TreeDigest;
 
 /// A file above this is not compared: its difference could not be shown.
 const MAX_PREVIEW_CHARS: u64 = 1024 * 1024;
@@ -472,15 +472,15 @@ pub struct ToolContext {
     pub(crate) max_write_bytes: Option<u64>,
     pub(crate) caller: crate::call::Caller,
     /// Results that were too long to be shown whole.
-    pub(crate) outputs: std::sync::Arc<crate::outputs::OutputStore>,
+    pub(crate) outputs: std::sync::Arc<crate::output_store::OutputStore>,
     /// Where the command begins that was judged, in a session.
-    pub(crate) session: Option<std::sync::Arc<crate::session::ShellState>>,
+    pub(crate) session: Option<std::sync::Arc<crate::shell_session::ShellState>>,
     /// Whether the worker has a tool to read them with.
     pub(crate) reads_outputs: bool,
     /// Replaces secrets in the text that a tool truncates by itself.
     pub(crate) redactor: std::sync::Arc<crate::redact::Redactor>,
     /// Excludes other calls from these paths, as long as any copy of this is at work.
-    pub(crate) writing: Option<std::sync::Arc<crate::writing::PathLockGuard>>,
+    pub(crate) writing: Option<std::sync::Arc<crate::path_locks::PathLockGuard>>,
     /// Set when the caller no longer waits for the call.
     pub(crate) cancel: file_sandbox::CancellationToken,
     pub(crate) progress: Option<crate::progress::Progress>,

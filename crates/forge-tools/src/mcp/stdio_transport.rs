@@ -27,9 +27,9 @@ use tokio::sync::{Notify, watch};
 
 use super::McpError;
 use super::in_flight::{InFlightRequests, ResultSlots, lock};
+use super::json_line;
 use super::line_reader::{BoundedLineReader, JsonLine};
 use super::outline::id_of;
-use super::spell;
 use crate::tool::BoxFuture;
 
 /// Longest message taken.
@@ -112,7 +112,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> StdioTranspor
 
     /// Writes one message, whole or not at all, as far as other messages are concerned.
     fn write(&self, message: &mut ServerJsonRpcMessage) -> BoxFuture<'static, io::Result<()>> {
-        let line = spell::line(message);
+        let line = json_line::line(message);
         let writer = Arc::clone(&self.writer);
         let breakage = Arc::clone(&self.breakage);
         Box::pin(async move {

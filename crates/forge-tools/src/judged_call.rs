@@ -8,13 +8,13 @@ use tokio::task::JoinError;
 use crate::audit::DecisionRecord;
 use crate::call::{CallFailure, CallResult};
 use crate::gate::{Intent, Judgement, Verdict};
-use crate::hands::{ReadOnlyContext, ToolContext};
-use crate::open::PendingCall;
 use crate::outcome::{cancelled, placeholder_in_command};
 use crate::params::Arguments;
-use crate::room::ResultPermit;
-use crate::session::ShellState;
+use crate::pending_call::PendingCall;
+use crate::result_quota::ResultPermit;
+use crate::shell_session::ShellState;
 use crate::tool::here;
+use crate::tool_context::{ReadOnlyContext, ToolContext};
 use crate::toolbox_inner::ToolboxInner;
 
 /// A call as it was understood.

@@ -6,7 +6,7 @@ use os_sandbox::Exit;
 use serde_json::{Value, json};
 
 use crate::audit::{EventKind, PolicyEvent};
-use crate::printed::CapturedStream;
+use crate::captured_stream::CapturedStream;
 
 /// The facts about a command after its end.
 pub(crate) struct CommandResult {
