@@ -89,7 +89,7 @@ impl Tool for Fixture {
     fn run<'a>(
         &'a self,
         _: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, std::result::Result<Reply, CallFailure>> {
         Box::pin(async move {
             match self.act {
@@ -111,7 +111,7 @@ impl Tool for Fixture {
                 }
                 Act::Progress => {
                     for _ in 0..3 {
-                        if let Some(progress) = hands.progress() {
+                        if let Some(progress) = context.progress() {
                             progress.add_bytes(STEP_BYTES);
                         }
                         tokio::time::sleep(Duration::from_millis(50)).await;

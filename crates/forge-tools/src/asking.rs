@@ -30,14 +30,14 @@ impl Toolbox {
         &self,
         wanted: &ResolvedCall,
         judgement: Judgement,
-        hands: &ToolContext,
+        context: &ToolContext,
         approver: &dyn Approver,
         open: &PendingCall,
     ) -> Result<Vec<(String, ReviewedState)>, CallFailure> {
         let spec = self.inner.tool(wanted.index).spec();
         let key = format!(
             "{}\n{}\n{}{}",
-            self.inner.hands.caller,
+            self.inner.context.caller,
             spec.name,
             wanted.canonical(),
             // The command in another session state is another one.
@@ -47,7 +47,7 @@ impl Toolbox {
                 .unwrap_or_default()
         );
         let _turn = self.inner.asking.lock().await;
-        let changes = self.preview(wanted, hands).await;
+        let changes = self.preview(wanted, context).await;
         let mut changes = changes.inspect_err(|_| open.record_not_asked())?;
         for _ in 0..MAX_QUESTIONS {
             let request = self.question(wanted, &judgement, &changes);
@@ -83,7 +83,7 @@ impl Toolbox {
             };
             // An approver that is not shown the change agrees to any change.
             if approver.shows() {
-                let before = std::mem::replace(&mut changes, self.preview(wanted, hands).await?);
+                let before = std::mem::replace(&mut changes, self.preview(wanted, context).await?);
                 let same = before.len() == changes.len()
                     && before.iter().zip(&changes).all(|(a, b)| a.reads_as(b));
                 if !same {
@@ -111,14 +111,14 @@ impl Toolbox {
     async fn preview(
         &self,
         wanted: &ResolvedCall,
-        hands: &ToolContext,
+        context: &ToolContext,
     ) -> Result<Vec<FileChange>, CallFailure> {
         let (index, args) = (wanted.index, Arc::clone(&wanted.args));
-        let hands = hands.for_person(&self.inner.reach);
+        let context = context.for_person(&self.inner.reach);
         self.spawn_blocking(move |inner| {
             inner
                 .tool(index)
-                .preview(&args, &ReadOnlyContext { hands: &hands })
+                .preview(&args, &ReadOnlyContext { context: &context })
         })
         .await
     }
@@ -131,7 +131,7 @@ impl Toolbox {
     ) -> ApprovalRequest {
         let spec = self.inner.tool(wanted.index).spec();
         ApprovalRequest {
-            caller: self.inner.hands.caller.clone(),
+            caller: self.inner.context.caller.clone(),
             tool: spec.name.clone(),
             // As the model wrote them: known values are shown whole, placeholders stay
             // placeholders.

@@ -22,8 +22,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// # let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
 /// # runtime.block_on(async {
 /// use forge_tools::BlockingHandoff;
-/// let stand_in = BlockingHandoff::on_this_runtime();
-/// assert!(stand_in.is_some());
+/// let handoff = BlockingHandoff::on_this_runtime();
+/// assert!(handoff.is_some());
 /// # });
 /// ```
 #[derive(Debug, Clone)]

@@ -32,7 +32,7 @@ use crate::turn_limits::TurnLimits;
 /// ```
 #[derive(Default)]
 pub struct ToolboxBuilder {
-    hands: ToolContext,
+    context: ToolContext,
     gate: Option<Arc<dyn Gate>>,
     approver: Option<Arc<dyn Approver>>,
     recorder: Option<Arc<dyn Recorder>>,
@@ -54,28 +54,28 @@ impl Toolbox {
 impl ToolboxBuilder {
     /// Gives the worker files, and with them the file tools.
     pub fn files(mut self, files: FileSandbox) -> Self {
-        self.hands.files = Some(files);
+        self.context.files = Some(files);
         self
     }
 
     /// Gives the worker a way to run commands, and with it the `shell` tool.
     #[cfg(feature = "process")]
     pub fn processes(mut self, processes: crate::Processes) -> Self {
-        self.hands.processes = Some(processes);
+        self.context.processes = Some(processes);
         self
     }
 
     /// Most bytes that one call may write to a file; without it, only the mounts' own
     /// limits hold.
     pub fn max_write_bytes(mut self, bytes: u64) -> Self {
-        self.hands.max_write_bytes = Some(bytes);
+        self.context.max_write_bytes = Some(bytes);
         self
     }
 
     /// Limits the characters of one result; a longer one keeps its beginning and its end, and
     /// `read_output` reads the rest.
     pub fn max_result_chars(mut self, chars: usize) -> Self {
-        self.hands.outputs = Arc::new(OutputStore::new(chars));
+        self.context.outputs = Arc::new(OutputStore::new(chars));
         self
     }
 
@@ -101,7 +101,7 @@ impl ToolboxBuilder {
 
     /// Sets the worker on whose behalf calls are made.
     pub fn caller(mut self, caller: Caller) -> Self {
-        self.hands.caller = caller;
+        self.context.caller = caller;
         self
     }
 
@@ -170,26 +170,26 @@ impl ToolboxBuilder {
     /// Two tools answer to one name.
     pub fn build(self) -> Result<Toolbox, ToolboxError> {
         let mut all: Vec<Box<dyn Tool>> = Vec::new();
-        if self.hands.files.is_some() {
+        if self.context.files.is_some() {
             all.extend(tools::file_tools());
         }
         // Only with something that could have a long result.
         #[cfg(feature = "process")]
-        let runs = self.hands.processes.is_some();
+        let runs = self.context.processes.is_some();
         #[cfg(not(feature = "process"))]
         let runs = false;
-        if self.hands.files.is_some() || runs || !self.extra.is_empty() {
+        if self.context.files.is_some() || runs || !self.extra.is_empty() {
             all.push(Box::new(tools::read_output()));
         }
         #[cfg(feature = "process")]
         if runs {
-            let longest = self.hands.processes.as_ref();
+            let longest = self.context.processes.as_ref();
             let longest = longest.map_or(crate::processes::MAX_TIMEOUT, |processes| {
                 processes.longest_timeout()
             });
             let shell = tools::shell().limited_to(longest.as_secs());
             let session = self
-                .hands
+                .context
                 .processes
                 .as_ref()
                 .and_then(crate::Processes::current_session);
@@ -212,13 +212,13 @@ impl ToolboxBuilder {
             }
         }
         let gate = self.gate.unwrap_or_else(|| Arc::new(SafeDefaults));
-        let mut hands = self.hands;
-        let reach = MountAccess::new(&*gate, hands.files.take());
-        hands.may_read(&reach, &[]);
+        let mut context = self.context;
+        let reach = MountAccess::new(&*gate, context.files.take());
+        context.may_read(&reach, &[]);
         Ok(Toolbox {
             inner: Arc::new(ToolboxInner {
                 tools: all,
-                hands,
+                context,
                 reach,
                 gate,
                 approver: self

@@ -24,7 +24,7 @@ pub struct CallRequest {
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) progress: Option<Progress>,
     pub(crate) place: Option<ResultPermit>,
-    pub(crate) stand_in: Option<BlockingHandoff>,
+    pub(crate) handoff: Option<BlockingHandoff>,
 }
 
 impl std::fmt::Debug for CallRequest {
@@ -45,7 +45,7 @@ impl CallRequest {
             approver: None,
             progress: None,
             place: None,
-            stand_in: None,
+            handoff: None,
         }
     }
 
@@ -65,8 +65,8 @@ impl CallRequest {
 
     /// Lets another thread serve other calls while this one blocks its own; see
     /// [`BlockingHandoff`]. Otherwise each call that may wait for files has a thread of its own.
-    pub fn with_blocking_handoff(mut self, stand_in: BlockingHandoff) -> Self {
-        self.stand_in = Some(stand_in);
+    pub fn with_blocking_handoff(mut self, handoff: BlockingHandoff) -> Self {
+        self.handoff = Some(handoff);
         self
     }
 

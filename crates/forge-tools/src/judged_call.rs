@@ -81,7 +81,7 @@ pub(crate) struct ParsedCall {
     pub(crate) index: usize,
     pub(crate) asked: Arc<Arguments>,
     pub(crate) args: Arc<Arguments>,
-    pub(crate) hands: ToolContext,
+    pub(crate) context: ToolContext,
     pub(crate) open: PendingCall,
     /// The permit for the result, until the client has taken it.
     pub(crate) place: Option<ResultPermit>,
@@ -92,7 +92,7 @@ pub(crate) struct JudgedCall {
     pub(crate) inner: Arc<ToolboxInner>,
     pub(crate) wanted: ResolvedCall,
     pub(crate) judgement: Judgement,
-    pub(crate) hands: ToolContext,
+    pub(crate) context: ToolContext,
     pub(crate) open: PendingCall,
     place: Option<ResultPermit>,
 }
@@ -102,16 +102,21 @@ impl ParsedCall {
     pub(crate) fn judge(self) -> Result<JudgedCall, CallFailure> {
         let tool = self.inner.tool(self.index);
         let intents = tool
-            .intents(&self.args, &ReadOnlyContext { hands: &self.hands })
+            .intents(
+                &self.args,
+                &ReadOnlyContext {
+                    context: &self.context,
+                },
+            )
             .inspect_err(|failure| {
-                self.open.lock().trail.decision = DecisionRecord::not_reached(format!(
+                self.open.lock().details.decision = DecisionRecord::not_reached(format!(
                     "the worker is not able to: {}",
                     failure.code.as_str()
                 ));
             })?;
         let named = intents.len();
         let intents = self.inner.reach.all(intents);
-        self.open.lock().trail.intents = intents.iter().map(ToString::to_string).collect();
+        self.open.lock().details.intents = intents.iter().map(ToString::to_string).collect();
         let wanted = ResolvedCall {
             index: self.index,
             asked: self.asked,
@@ -126,12 +131,12 @@ impl ParsedCall {
         }
         let mut judgement = self.inner.judge(tool.spec(), &wanted.intents);
         if judgement.verdict != Verdict::Block {
-            let hands = self.hands.for_person(&self.inner.reach);
+            let context = self.context.for_person(&self.inner.reach);
             let doubts =
-                tool.confirmation_reasons(&wanted.args, &ReadOnlyContext { hands: &hands });
+                tool.confirmation_reasons(&wanted.args, &ReadOnlyContext { context: &context });
             judgement = judgement.with_confirmation(doubts);
         }
-        self.open.lock().trail.decision = DecisionRecord {
+        self.open.lock().details.decision = DecisionRecord {
             verdict: Some(judgement.verdict),
             reasons: judgement.reasons.clone(),
             runner: judgement.runner.clone(),
@@ -142,7 +147,7 @@ impl ParsedCall {
             inner: self.inner,
             wanted,
             judgement,
-            hands: self.hands,
+            context: self.context,
             open: self.open,
             place: self.place,
         })
@@ -155,7 +160,7 @@ impl ParsedCall {
             inner,
             wanted,
             judgement,
-            mut hands,
+            mut context,
             open,
             place,
         } = self.judge()?;
@@ -173,13 +178,13 @@ impl ParsedCall {
         if place.is_some_and(|place| !place.try_acquire()) {
             return Ok(InlineOutcome::Judged(wanted, judgement));
         }
-        hands.writing = held;
-        hands.may_read(&inner.reach, &wanted.intents);
+        context.writing = held;
+        context.may_read(&inner.reach, &wanted.intents);
         open.lock().decided()?;
         // Mostly these are the arguments as written; then they are not copied.
         drop(wanted.asked);
         let args = Arc::unwrap_or_clone(wanted.args);
-        let outcome = here(inner.runner.run(inner.tool(wanted.index), args, hands));
+        let outcome = here(inner.runner.run(inner.tool(wanted.index), args, context));
         let mut open = open.lock();
         match open.is_closed() {
             true => Err(cancelled()),

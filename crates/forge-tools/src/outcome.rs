@@ -31,7 +31,7 @@ pub(crate) struct CallDetails {
 /// A call under way. Records itself when it is closed.
 pub(crate) struct CallRecordBuilder {
     inner: Arc<ToolboxInner>,
-    pub(crate) trail: CallDetails,
+    pub(crate) details: CallDetails,
     at_ms: u64,
     started: Instant,
     /// The number of the decision in the recorder, once recorded.
@@ -49,7 +49,7 @@ impl CallRecordBuilder {
     pub(crate) fn new(inner: &Arc<ToolboxInner>, call: &CallRequest) -> Self {
         CallRecordBuilder {
             inner: Arc::clone(inner),
-            trail: CallDetails {
+            details: CallDetails {
                 tool: call.tool.clone(),
                 arguments: Value::Null,
                 intents: Vec::new(),
@@ -76,15 +76,15 @@ impl CallRecordBuilder {
             // The caller has gone, and the record says so.
             return Err(cancelled());
         }
-        self.inner.redact_trail(&mut self.trail);
+        self.inner.redact_details(&mut self.details);
         self.clean = true;
         let asked = DecisionEntry {
             at_ms: self.at_ms,
-            workers: self.inner.hands.caller.chain(),
-            tool: &self.trail.tool,
-            arguments: &self.trail.arguments,
-            intents: &self.trail.intents,
-            decision: &self.trail.decision,
+            workers: self.inner.context.caller.chain(),
+            tool: &self.details.tool,
+            arguments: &self.details.arguments,
+            intents: &self.details.intents,
+            decision: &self.details.decision,
         };
         match self.inner.recorder.decided(&asked) {
             Ok(recorded) => {
@@ -115,22 +115,22 @@ impl CallRecordBuilder {
         self.closed = true;
         let outcome = self.inner.redact(outcome);
         if !self.clean {
-            self.inner.redact_trail(&mut self.trail);
+            self.inner.redact_details(&mut self.details);
         }
-        let decision = self.trail.decision.clone();
+        let decision = self.details.decision.clone();
         let result = finish(
             self.inner.cut(outcome),
-            self.trail.tool.clone(),
+            self.details.tool.clone(),
             decision,
             self.started,
         );
         let record = CallRecord {
             call: self.recorded,
             at_ms: self.at_ms,
-            workers: self.inner.hands.caller.chain().to_vec(),
+            workers: self.inner.context.caller.chain().to_vec(),
             tool: result.tool.clone(),
-            arguments: std::mem::take(&mut self.trail.arguments),
-            intents: std::mem::take(&mut self.trail.intents),
+            arguments: std::mem::take(&mut self.details.arguments),
+            intents: std::mem::take(&mut self.details.intents),
             decision: result.decision.clone(),
             runner: result.runner,
             ok: result.ok,
@@ -146,7 +146,7 @@ impl CallRecordBuilder {
         match self.inner.recorder.record(&record) {
             Ok(()) => result,
             Err(_) if self.not_made => result,
-            Err(_) => unrecorded(result, self.inner.may_change(&self.trail.tool)),
+            Err(_) => unrecorded(result, self.inner.may_change(&self.details.tool)),
         }
     }
 }
@@ -206,14 +206,14 @@ impl ToolboxInner {
     }
 
     /// Replaces secrets in the recorded details of the call.
-    fn redact_trail(&self, trail: &mut CallDetails) {
+    fn redact_details(&self, details: &mut CallDetails) {
         let redactor = &self.redactor;
-        redactor.redact_in_place(&mut trail.tool);
-        redactor.redact_json(&mut trail.arguments);
-        for intent in &mut trail.intents {
+        redactor.redact_in_place(&mut details.tool);
+        redactor.redact_json(&mut details.arguments);
+        for intent in &mut details.intents {
             redactor.redact_in_place(intent);
         }
-        let decision = &mut trail.decision;
+        let decision = &mut details.decision;
         for reason in &mut decision.reasons {
             redactor.redact_in_place(&mut reason.text);
             for text in [&mut reason.rule, &mut reason.origin, &mut reason.why] {
@@ -229,7 +229,7 @@ impl ToolboxInner {
 
     /// Truncates a result that is too long, and stores the whole where the worker can read it.
     fn cut(&self, mut outcome: Result<Reply, CallFailure>) -> CutOutcome {
-        let outputs = &self.hands.outputs;
+        let outputs = &self.context.outputs;
         let readable = self.offers(READ_OUTPUT);
         let cut = match &mut outcome {
             Ok(reply) => outputs.cut(&mut reply.text, reply.structured.as_mut(), readable),

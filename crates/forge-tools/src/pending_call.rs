@@ -37,7 +37,7 @@ impl PendingCall {
 
     /// Records the answer of the approver.
     pub(crate) fn record_answer(&self, answer: &'static str, by: String) {
-        let decision = &mut self.lock().trail.decision;
+        let decision = &mut self.lock().details.decision;
         decision.answer = Some(answer);
         decision.by = Some(by);
     }
@@ -45,7 +45,7 @@ impl PendingCall {
     /// It was to be asked about, and cannot be carried out.
     pub(crate) fn record_not_asked(&self) {
         let why = "the call cannot be carried out, so nobody was asked";
-        let decision = &mut self.lock().trail.decision;
+        let decision = &mut self.lock().details.decision;
         let runner = decision.runner.take();
         *decision = DecisionRecord {
             runner,

@@ -34,7 +34,7 @@ enum PreparedState {
 
 struct ApprovedCall {
     wanted: ResolvedCall,
-    hands: ToolContext,
+    context: ToolContext,
     open: PendingCall,
 }
 
@@ -89,10 +89,10 @@ impl Toolbox {
                 PreparedState::Whole
             }
             AskAheadOutcome::Ready(ready) => {
-                let (wanted, hands) = *ready;
+                let (wanted, context) = *ready;
                 PreparedState::Ready(Box::new(ApprovedCall {
                     wanted,
-                    hands,
+                    context,
                     open,
                 }))
             }
@@ -118,7 +118,7 @@ impl Toolbox {
         let Ok(JudgedCall {
             wanted,
             judgement,
-            mut hands,
+            mut context,
             ..
         }) = joined(judged).flatten()
         else {
@@ -131,7 +131,7 @@ impl Toolbox {
             Verdict::Allow | Verdict::Block => return AskAheadOutcome::Later,
             Verdict::Ask if depends => return AskAheadOutcome::Later,
             Verdict::Ask => {
-                if self.check_capability(&wanted, &hands).await.is_err() {
+                if self.check_capability(&wanted, &context).await.is_err() {
                     return AskAheadOutcome::Later;
                 }
             }
@@ -140,14 +140,14 @@ impl Toolbox {
             self.inner.turn.count_call()?;
             if judgement.verdict == Verdict::Ask {
                 let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
-                hands.seen = self
-                    .ask(&wanted, judgement, &hands, &**approver, open)
+                context.seen = self
+                    .ask(&wanted, judgement, &context, &**approver, open)
                     .await?;
             }
             Ok::<(), CallFailure>(())
         };
         match asked.await {
-            Ok(()) => AskAheadOutcome::Ready(Box::new((wanted, hands))),
+            Ok(()) => AskAheadOutcome::Ready(Box::new((wanted, context))),
             Err(failure) => AskAheadOutcome::Closed(Box::new(open.lock().close(Err(failure)))),
         }
     }
@@ -162,12 +162,12 @@ impl PreparedCall {
             PreparedState::Ready(ready) => {
                 let ApprovedCall {
                     wanted,
-                    hands,
+                    context,
                     open,
                 } = *ready;
                 // Cancels the work when the caller stops waiting.
-                let _stop = CancelOnDrop(hands.cancel.clone());
-                match self.toolbox.make(wanted, hands, &self.call, &open).await {
+                let _stop = CancelOnDrop(context.cancel.clone());
+                match self.toolbox.make(wanted, context, &self.call, &open).await {
                     Ok(result) => result,
                     Err(failure) => open.lock().close(Err(failure)),
                 }

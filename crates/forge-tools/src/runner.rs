@@ -23,10 +23,10 @@ pub(crate) const LOCAL: &str = "local";
 ///         &'a self,
 ///         tool: &'a dyn Tool,
 ///         args: Arguments,
-///         hands: ToolContext,
+///         context: ToolContext,
 ///     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
 ///         eprintln!("{}", tool.spec().name);
-///         tool.run(args, hands)
+///         tool.run(args, context)
 ///     }
 /// }
 /// # forge_tools::Toolbox::builder().runner(Loud).build().unwrap();
@@ -42,7 +42,7 @@ pub trait CallRunner: Send + Sync + 'static {
         &'a self,
         tool: &'a dyn Tool,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>>;
 
     /// Returns where a call of this tool would run, for the person who is asked about it;
@@ -70,8 +70,8 @@ impl CallRunner for LocalRunner {
         &'a self,
         tool: &'a dyn Tool,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        tool.run(args, hands)
+        tool.run(args, context)
     }
 }

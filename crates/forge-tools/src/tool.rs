@@ -102,7 +102,7 @@ pub trait Tool: Send + Sync + 'static {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>>;
 }
 

@@ -66,7 +66,7 @@ fn there_already(path: &SandboxPath) -> CallFailure {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct ReadOnlyContext<'a> {
-    pub(crate) hands: &'a ToolContext,
+    pub(crate) context: &'a ToolContext,
 }
 
 impl ReadOnlyContext<'_> {
@@ -77,7 +77,7 @@ impl ReadOnlyContext<'_> {
     ///
     /// The worker holds no files, or the text is not a path.
     pub fn path(&self, text: &str) -> Result<SandboxPath, CallFailure> {
-        self.hands.path(text)
+        self.context.path(text)
     }
 
     /// Returns the change that an edit would make to a file, for
@@ -88,8 +88,8 @@ impl ReadOnlyContext<'_> {
         replacements: &[Replacement],
         options: EditOptions,
     ) -> Option<FileChange> {
-        let files = self.hands.files().ok()?;
-        let path = self.hands.path(path).ok()?;
+        let files = self.context.files().ok()?;
+        let path = self.context.path(path).ok()?;
         // Hashed before the content is read: a change in between is then detected.
         let seen = ReviewedState::Bytes(files.hash(&path).ok()?);
         let edited = files
@@ -111,8 +111,8 @@ impl ReadOnlyContext<'_> {
         path: &str,
         after: impl FnOnce(&str) -> Option<String>,
     ) -> Option<FileChange> {
-        let files = self.hands.files().ok()?;
-        let path = self.hands.path(path).ok()?;
+        let files = self.context.files().ok()?;
+        let path = self.context.path(path).ok()?;
         let (before, seen) = match files.exists(&path) {
             Ok(true) => match self.text(&path) {
                 Some((text, hash)) => (Some(text), ReviewedState::Bytes(hash)),
@@ -128,8 +128,8 @@ impl ReadOnlyContext<'_> {
     /// Returns the change that appending `content` would make to the file at `path`, with the line
     /// ends that it would have there. `None` if it would fail. Blocks.
     pub(crate) fn addition(&self, path: &str, content: &str) -> Option<FileChange> {
-        let files = self.hands.files().ok()?;
-        let place = self.hands.path(path).ok()?;
+        let files = self.context.files().ok()?;
+        let place = self.context.path(path).ok()?;
         let preview = AppendOptions::new().preview(true);
         let appended = files.append_text(&place, content, preview).ok()?;
         let change = self.change(path, |before| Some(format!("{before}{}", appended.added)))?;
@@ -148,7 +148,7 @@ impl ReadOnlyContext<'_> {
     /// Returns the change of the file at `to` when the file at `from` replaces it; `None` if no
     /// file is replaced. Binary or overlong content is shown by size and hash. Blocks.
     pub(crate) fn replacement(&self, from: &SandboxPath, to: &SandboxPath) -> Option<FileChange> {
-        let files = self.hands.files().ok()?;
+        let files = self.context.files().ok()?;
         let is_file = |path| {
             files
                 .stat(path)
@@ -187,7 +187,7 @@ impl ReadOnlyContext<'_> {
     /// Returns the loss when the file or directory at `path` is deleted: the text of a file, or the
     /// number of files and bytes, and the first names. `None` if nothing is at `path`. Blocks.
     pub(crate) fn removal(&self, path: &SandboxPath) -> Option<FileChange> {
-        let files = self.hands.files().ok()?;
+        let files = self.context.files().ok()?;
         let stat = files.stat(path).ok()?;
         let shown = path.as_str();
         if stat.is_link {
@@ -212,7 +212,7 @@ impl ReadOnlyContext<'_> {
     /// Returns the moved or copied content where nothing is replaced; `None` where nothing exists.
     /// Blocks.
     pub(crate) fn relocation(&self, from: &SandboxPath, to: &SandboxPath) -> Option<FileChange> {
-        let stat = self.hands.files().ok()?.stat(from).ok()?;
+        let stat = self.context.files().ok()?.stat(from).ok()?;
         // A link is moved as a link, and copied as its target.
         if stat.is_link && stat.kind == EntryKind::Directory {
             return None;
@@ -230,7 +230,7 @@ impl ReadOnlyContext<'_> {
     /// programs that run their arguments. Blocks.
     #[cfg(feature = "process")]
     pub(crate) fn scripts(&self, line: &crate::CommandLine) -> Vec<FileChange> {
-        let Ok(files) = self.hands.files() else {
+        let Ok(files) = self.context.files() else {
             return Vec::new();
         };
         let mut found: Vec<FileChange> = Vec::new();
@@ -240,7 +240,7 @@ impl ReadOnlyContext<'_> {
                 None => format!("/work/{word}"),
             };
             let asked = if word.starts_with('/') { word } else { &below };
-            let Ok(path) = self.hands.path(asked) else {
+            let Ok(path) = self.context.path(asked) else {
                 continue;
             };
             let is_file = files
@@ -263,7 +263,7 @@ impl ReadOnlyContext<'_> {
     /// The size and hash of a file that a call hands to a worker, for
     /// [`Tool::preview`](crate::Tool::preview). `None` if the text is not a path. Blocks.
     pub fn attachment(&self, path: &str) -> Option<FileChange> {
-        let path = self.hands.path(path).ok()?;
+        let path = self.context.path(path).ok()?;
         Some(match self.summary(&path) {
             Some((row, seen)) => FileChange::used(
                 path.as_str(),
@@ -277,7 +277,7 @@ impl ReadOnlyContext<'_> {
 
     /// Summarises a file or directory in a few rows, with the state to recognise it by.
     fn summary(&self, path: &SandboxPath) -> Option<(String, ReviewedState)> {
-        let files = self.hands.files().ok()?;
+        let files = self.context.files().ok()?;
         let stat = files.stat(path).ok()?;
         if stat.kind == EntryKind::Directory {
             let tree = TreeDigest::look(files, path)?;
@@ -291,7 +291,7 @@ impl ReadOnlyContext<'_> {
     /// A text that can be compared whole.
     fn text(&self, path: &SandboxPath) -> Option<(String, ContentHash)> {
         let options = ReadOptions::new().max_chars(MAX_PREVIEW_CHARS).hash(true);
-        let text = self.hands.files().ok()?.read(path, options).ok()?;
+        let text = self.context.files().ok()?.read(path, options).ok()?;
         let hash = text.hash.filter(|_| !text.truncated)?;
         Some((text.content, hash))
     }
@@ -302,7 +302,7 @@ impl ReadOnlyContext<'_> {
     ///
     /// It is more than one call may write.
     pub fn check_write_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), CallFailure> {
-        match self.hands.max_write_bytes {
+        match self.context.max_write_bytes {
             Some(limit) if bytes > limit => {
                 let shown = crate::escape_controls(path.asked());
                 let mut failure = CallFailure::new(
@@ -324,7 +324,7 @@ impl ReadOnlyContext<'_> {
     ///
     /// The mount takes no file of that size.
     pub fn check_file_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), CallFailure> {
-        match self.hands.files.as_ref() {
+        match self.context.files.as_ref() {
             Some(files) => Ok(files.check_file_size(path, bytes)?),
             None => Ok(()),
         }
@@ -333,7 +333,7 @@ impl ReadOnlyContext<'_> {
     /// Checks that `path` exists, for [`Tool::check`](crate::Tool::check): a question about a
     /// missing file is never asked. Where existence is secret, it is asked. Blocks.
     pub(crate) fn check_there(&self, path: &SandboxPath) -> Result<(), CallFailure> {
-        match self.hands.files()?.stat(path) {
+        match self.context.files()?.stat(path) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
             Err(error) => Err(error.into()),
@@ -347,7 +347,7 @@ impl ReadOnlyContext<'_> {
         path: &SandboxPath,
         recursive: bool,
     ) -> Result<(), CallFailure> {
-        let files = self.hands.files()?;
+        let files = self.context.files()?;
         // A worker that may not read there does not learn the names either.
         match files.stat(path) {
             Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
@@ -361,7 +361,7 @@ impl ReadOnlyContext<'_> {
         path: &SandboxPath,
         options: &WriteOptions,
     ) -> Result<(), CallFailure> {
-        let files = self.hands.files()?;
+        let files = self.context.files()?;
         match files.stat(path) {
             Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
             Ok(_) | Err(_) => Ok(files.check_write_with(path, options)?),
@@ -376,7 +376,7 @@ impl ReadOnlyContext<'_> {
         options: EditOptions,
     ) -> Result<(), CallFailure> {
         match self
-            .hands
+            .context
             .files()?
             .edit(path, replacements, options.preview(true))
         {
@@ -394,7 +394,7 @@ impl ReadOnlyContext<'_> {
         content: &str,
     ) -> Result<(), CallFailure> {
         let preview = AppendOptions::new().preview(true);
-        match self.hands.files()?.append_text(path, content, preview) {
+        match self.context.files()?.append_text(path, content, preview) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
             Err(error) => Err(error.into()),
@@ -403,7 +403,7 @@ impl ReadOnlyContext<'_> {
 
     /// Whether nothing is at `path` yet. Blocks.
     pub(crate) fn check_free(&self, path: &SandboxPath) -> Result<(), CallFailure> {
-        match self.hands.files()?.exists(path) {
+        match self.context.files()?.exists(path) {
             Ok(true) => Err(there_already(path)),
             Ok(false) | Err(_) => Ok(()),
         }
@@ -411,7 +411,7 @@ impl ReadOnlyContext<'_> {
 
     /// Returns the size of the file at `path`; `None` if it is missing or cannot be read.
     pub(crate) fn file_size(&self, path: &SandboxPath) -> Option<u64> {
-        let stat = self.hands.files.as_ref()?.stat(path).ok()?;
+        let stat = self.context.files.as_ref()?.stat(path).ok()?;
         (stat.kind == EntryKind::File).then_some(stat.size)
     }
 
@@ -422,7 +422,7 @@ impl ReadOnlyContext<'_> {
     /// It cannot.
     #[cfg(feature = "process")]
     pub fn commands(&self) -> Result<(), CallFailure> {
-        self.hands.processes().map(drop)
+        self.context.processes().map(drop)
     }
 
     /// A command line as it would run now: in a session, where the one before it ended.
@@ -432,7 +432,7 @@ impl ReadOnlyContext<'_> {
     /// The worker cannot run commands.
     #[cfg(feature = "process")]
     pub fn begin(&self, line: crate::CommandLine) -> Result<crate::CommandLine, CallFailure> {
-        Ok(self.hands.processes()?.begin(line))
+        Ok(self.context.processes()?.begin(line))
     }
 
     /// Whether the worker may start the programs of a command line.
@@ -442,7 +442,7 @@ impl ReadOnlyContext<'_> {
     /// It may not, or cannot run commands.
     #[cfg(feature = "process")]
     pub fn check_programs(&self, line: &crate::CommandLine) -> Result<(), CallFailure> {
-        self.hands.processes()?.check_programs(line)
+        self.context.processes()?.check_programs(line)
     }
 }
 
@@ -458,7 +458,7 @@ pub(crate) const MAX_FILES: &str = "quota.max_files";
 /// Only this crate can make one:
 ///
 /// ```compile_fail
-/// let hands = forge_tools::ToolContext { files: None };
+/// let context = forge_tools::ToolContext { files: None };
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ToolContext {

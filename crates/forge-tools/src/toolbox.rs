@@ -77,7 +77,7 @@ impl Toolbox {
     /// Takes the place of `earlier`: the handles of long results that it gave out stay good.
     #[cfg(feature = "mcp")]
     pub(crate) fn follow(&self, earlier: &Toolbox) {
-        (self.inner.hands.outputs).follow(&earlier.inner.hands.outputs);
+        (self.inner.context.outputs).follow(&earlier.inner.context.outputs);
     }
 
     /// The tools that the worker may call, in a fixed order (files first, then commands, then
@@ -92,7 +92,7 @@ impl Toolbox {
 
     /// The worker on whose behalf calls are made.
     pub fn caller(&self) -> &Caller {
-        &self.inner.hands.caller
+        &self.inner.context.caller
     }
 
     /// The approver of calls that bring none of their own.
@@ -132,17 +132,17 @@ impl Toolbox {
             Err(over) => Err(over),
         };
         let begin = begin.inspect_err(|_| {
-            let arguments = &mut open.lock().trail.arguments;
+            let arguments = &mut open.lock().details.arguments;
             // As they came.
             if arguments.is_null() {
                 *arguments = call.arguments.clone();
             }
         })?;
-        let (index, mut hands) = (begin.index, begin.hands.clone());
+        let (index, mut context) = (begin.index, begin.context.clone());
         let spec = self.inner.tool(index).spec();
         // Cancels the work when the caller stops waiting.
-        let stop = CancelOnDrop(hands.cancel.clone());
-        let mut working = match call.stand_in.as_ref().and_then(BlockingHandoff::permit) {
+        let stop = CancelOnDrop(context.cancel.clone());
+        let mut working = match call.handoff.as_ref().and_then(BlockingHandoff::permit) {
             Some(seat) => tokio::spawn(async move {
                 let begun = begin.run_inline();
                 drop(seat);
@@ -163,10 +163,10 @@ impl Toolbox {
             InlineOutcome::Judged(wanted, judgement) => (wanted, judgement),
         };
         let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
-        hands.seen = self
-            .ask_or_refuse(&wanted, judgement, &hands, &**approver, open)
+        context.seen = self
+            .ask_or_refuse(&wanted, judgement, &context, &**approver, open)
             .await?;
-        let result = self.make(wanted, hands, call, open).await?;
+        let result = self.make(wanted, context, call, open).await?;
         drop(stop);
         Ok(result)
     }
@@ -175,12 +175,12 @@ impl Toolbox {
     pub(crate) async fn make(
         &self,
         wanted: ResolvedCall,
-        hands: ToolContext,
+        context: ToolContext,
         call: &CallRequest,
         open: &PendingCall,
     ) -> Result<CallResult, CallFailure> {
         open.lock().decided()?;
-        let reply = self.run(wanted, hands, call).await?;
+        let reply = self.run(wanted, context, call).await?;
         Ok(open.lock().close(Ok(reply)))
     }
 
@@ -190,9 +190,9 @@ impl Toolbox {
         call: &CallRequest,
         open: &PendingCall,
     ) -> Result<ParsedCall, CallFailure> {
-        let index = self.find(&call.tool, &mut open.lock().trail)?;
+        let index = self.find(&call.tool, &mut open.lock().details)?;
         let spec = self.inner.tool(index).spec();
-        open.lock().trail.tool = spec.name.clone();
+        open.lock().details.tool = spec.name.clone();
         let parsed = self.parsed(index, call).await?;
         let asked = parsed.map_err(|complaints| {
             let list: Vec<String> = complaints.iter().map(ToString::to_string).collect();
@@ -204,23 +204,23 @@ impl Toolbox {
             )
             .structured(serde_json::json!({ "input_schema": spec.params.to_json_schema() }))
         })?;
-        open.lock().trail.arguments = asked.to_json();
+        open.lock().details.arguments = asked.to_json();
         let asked = Arc::new(asked);
         let restored = spec
             .params
             .restore(&asked, &self.inner.redactor)
             .map_err(|unknown| placeholder_unknown(spec, &unknown))?;
         let args = restored.map_or_else(|| Arc::clone(&asked), Arc::new);
-        let mut hands = self.inner.hands.for_call();
-        hands.progress = call.progress.clone();
-        hands.reads_outputs = self.inner.offers(READ_OUTPUT);
-        hands.redactor = Arc::clone(&self.inner.redactor);
+        let mut context = self.inner.context.for_call();
+        context.progress = call.progress.clone();
+        context.reads_outputs = self.inner.offers(READ_OUTPUT);
+        context.redactor = Arc::clone(&self.inner.redactor);
         Ok(ParsedCall {
             inner: Arc::clone(&self.inner),
             index,
             asked,
             args,
-            hands,
+            context,
             open: open.share(),
             place: call.place.clone(),
         })
@@ -249,7 +249,7 @@ impl Toolbox {
     async fn run(
         &self,
         wanted: ResolvedCall,
-        mut hands: ToolContext,
+        mut context: ToolContext,
         call: &CallRequest,
     ) -> Result<Reply, CallFailure> {
         let tool = self.inner.tool(wanted.index);
@@ -266,11 +266,11 @@ impl Toolbox {
             place.acquire().await;
         }
         let work = async {
-            hands.may_read(&self.inner.reach, &wanted.intents);
-            hands.session = wanted.session();
-            hands.writing = self.inner.writing.lock(&wanted.intents).await;
+            context.may_read(&self.inner.reach, &wanted.intents);
+            context.session = wanted.session();
+            context.writing = self.inner.writing.lock(&wanted.intents).await;
             let args = Arc::unwrap_or_clone(wanted.args);
-            self.inner.runner.run(tool, args, hands).await
+            self.inner.runner.run(tool, args, context).await
         };
         within(limit, work)
             .await
@@ -293,14 +293,14 @@ impl Toolbox {
         }
     }
 
-    fn find(&self, name: &str, trail: &mut CallDetails) -> Result<usize, CallFailure> {
+    fn find(&self, name: &str, details: &mut CallDetails) -> Result<usize, CallFailure> {
         if let Some(index) = self.inner.tools.iter().position(|tool| {
             let spec = tool.spec();
             spec.answers_to(name) && self.inner.gate.offers(&spec.name)
         }) {
             return Ok(index);
         }
-        trail.decision = DecisionRecord::not_reached("no such tool");
+        details.decision = DecisionRecord::not_reached("no such tool");
         let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
         let shown = crate::escape_controls(name);
         let failure = CallFailure::new(
@@ -319,7 +319,7 @@ impl Toolbox {
         &self,
         wanted: &ResolvedCall,
         judgement: Judgement,
-        hands: &ToolContext,
+        context: &ToolContext,
         approver: &dyn Approver,
         open: &PendingCall,
     ) -> Result<Vec<(String, ReviewedState)>, CallFailure> {
@@ -330,13 +330,13 @@ impl Toolbox {
             // Able first, then blocked, then asked: impossible calls raise no questions (F002-07,
             // F002-08).
             Verdict::Block => {
-                self.check_capability(wanted, hands).await?;
+                self.check_capability(wanted, context).await?;
                 Err(blocked(self.inner.tool(wanted.index).spec(), &judgement))
             }
             Verdict::Ask => {
-                let able = self.check_capability(wanted, hands).await;
+                let able = self.check_capability(wanted, context).await;
                 able.inspect_err(|_| open.record_not_asked())?;
-                self.ask(wanted, judgement, hands, approver, open).await
+                self.ask(wanted, judgement, context, approver, open).await
             }
         }
     }
@@ -344,15 +344,15 @@ impl Toolbox {
     pub(crate) async fn check_capability(
         &self,
         wanted: &ResolvedCall,
-        hands: &ToolContext,
+        context: &ToolContext,
     ) -> Result<(), CallFailure> {
         let (intents, args) = (Arc::clone(&wanted.intents), Arc::clone(&wanted.args));
-        let (index, named, hands) = (wanted.index, wanted.named, hands.clone());
+        let (index, named, context) = (wanted.index, wanted.named, context.clone());
         self.spawn_blocking(move |inner| {
             inner.check_capability(&intents[..named])?;
             inner
                 .tool(index)
-                .check(&args, &ReadOnlyContext { hands: &hands })
+                .check(&args, &ReadOnlyContext { context: &context })
         })
         .await
         .flatten()

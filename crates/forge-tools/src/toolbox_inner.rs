@@ -22,7 +22,7 @@ use crate::turn_limits::TurnLimits;
 /// The parts of a [`Toolbox`](crate::Toolbox).
 pub(crate) struct ToolboxInner {
     pub(crate) tools: Vec<Box<dyn Tool>>,
-    pub(crate) hands: ToolContext,
+    pub(crate) context: ToolContext,
     pub(crate) reach: MountAccess,
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) approver: Arc<dyn Approver>,
@@ -59,15 +59,15 @@ impl ToolboxInner {
         for intent in intents {
             match intent {
                 Intent::Read(path) | Intent::ReadBelow(path) => {
-                    match self.hands.files()?.resolve(path) {
+                    match self.context.files()?.resolve(path) {
                         // Whether it may be read is not a matter of ability.
                         Err(error) if error.kind() == ErrorKind::ReadBlocked => {}
                         found => drop(found?),
                     }
                 }
-                Intent::Write(path) => self.hands.files()?.check_write(path)?,
-                Intent::Delete(path) => self.hands.files()?.check_delete(path)?,
-                Intent::CreateDir(path) => self.hands.files()?.check_create_dir(path)?,
+                Intent::Write(path) => self.context.files()?.check_write(path)?,
+                Intent::Delete(path) => self.context.files()?.check_delete(path)?,
+                Intent::CreateDir(path) => self.context.files()?.check_create_dir(path)?,
                 Intent::Execute(_) | Intent::Delegate(_) => {}
             }
         }
@@ -87,7 +87,7 @@ impl ToolboxInner {
     /// Where commands of this worker run.
     #[cfg(feature = "process")]
     fn commands(&self) -> &'static str {
-        let processes = self.hands.processes.as_ref();
+        let processes = self.context.processes.as_ref();
         processes.map_or("os", crate::Processes::place)
     }
 
@@ -98,7 +98,7 @@ impl ToolboxInner {
 
     #[cfg(feature = "process")]
     pub(crate) fn network(&self, spec: &Spec) -> bool {
-        let processes = self.hands.processes.as_ref();
+        let processes = self.context.processes.as_ref();
         spec.needs_network
             || spec.risk == crate::spec::Risk::Exec
                 && processes.is_some_and(crate::Processes::has_network)
@@ -111,7 +111,7 @@ impl ToolboxInner {
 
     #[cfg(feature = "process")]
     pub(crate) fn confined(&self) -> bool {
-        self.hands
+        self.context
             .processes
             .as_ref()
             .is_none_or(crate::Processes::is_confined)

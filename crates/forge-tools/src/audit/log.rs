@@ -282,11 +282,11 @@ impl Recorder for AuditLog {
 }
 
 fn decision(asked: &DecisionEntry<'_>) -> std::io::Result<Vec<u8>> {
-    let stand_in;
+    let handoff;
     let mut asked = *asked;
     if line::is_too_deep(asked.arguments) {
-        stand_in = line::hashed(asked.arguments);
-        asked.arguments = &stand_in;
+        handoff = line::hashed(asked.arguments);
+        asked.arguments = &handoff;
     }
     line::body(&DecisionLine {
         kind: "decision",

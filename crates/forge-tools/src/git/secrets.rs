@@ -48,10 +48,10 @@ pub struct AgreedSecrets {
 impl AgreedSecrets {
     /// The contents of these files that a person was shown before the call was made.
     pub(super) fn seen<'a>(
-        hands: &ToolContext,
+        context: &ToolContext,
         paths: impl IntoIterator<Item = &'a SandboxPath>,
     ) -> SecretPolicy {
-        let seen = |path| match hands.seen(path) {
+        let seen = |path| match context.seen(path) {
             Some(ReviewedState::Bytes(hash)) => Some(hash),
             Some(ReviewedState::Missing | ReviewedState::Tree(_)) | None => None,
         };

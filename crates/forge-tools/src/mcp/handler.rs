@@ -45,7 +45,7 @@ pub(super) struct Handler {
     /// Of a client that reads line by line; over HTTP each answer has a connection of its own.
     results: Option<ResultSlots>,
     /// Answers other calls meanwhile.
-    stand_in: Option<BlockingHandoff>,
+    handoff: Option<BlockingHandoff>,
 }
 
 impl Handler {
@@ -54,11 +54,11 @@ impl Handler {
         info: ServerInfo,
         over: watch::Receiver<bool>,
         results: ResultSlots,
-        stand_in: Option<BlockingHandoff>,
+        handoff: Option<BlockingHandoff>,
     ) -> Self {
         let mut handler = Handler::sharing(live, info, Arc::new(QuestionStore::new()), over);
         handler.results = Some(results);
-        handler.stand_in = stand_in;
+        handler.handoff = handoff;
         handler
     }
 
@@ -76,7 +76,7 @@ impl Handler {
             over,
             teller: Mutex::default(),
             results: None,
-            stand_in: None,
+            handoff: None,
         }
     }
 
@@ -152,8 +152,8 @@ impl Handler {
             Some(place) => call.with_result_permit(place.clone()),
             None => call,
         };
-        let call = match &self.stand_in {
-            Some(stand_in) => call.with_blocking_handoff(stand_in.clone()),
+        let call = match &self.handoff {
+            Some(handoff) => call.with_blocking_handoff(handoff.clone()),
             None => call,
         };
         let (done, until_done) = oneshot::channel();

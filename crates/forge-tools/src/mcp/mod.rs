@@ -235,7 +235,7 @@ pub async fn serve_beside<R, W>(
     info: ServerInfo,
     reader: R,
     writer: W,
-    stand_in: Option<BlockingHandoff>,
+    handoff: Option<BlockingHandoff>,
 ) -> Result<(), McpError>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -248,7 +248,7 @@ where
         info,
         breakage.over(),
         results.clone(),
-        stand_in,
+        handoff,
     );
     let transport = StdioTransport::new(reader, writer, Arc::clone(&breakage), &results);
     let ended = match serve_server(handler, transport).await {

@@ -248,9 +248,9 @@ async fn tool(
         };
         paths.push((text, meant));
     }
-    let hands = shared.hands.for_call_until(call.cancel.clone());
-    let mut hands = hands.with_paths(paths);
-    hands.close(&asked.closed);
+    let context = shared.context.for_call_until(call.cancel.clone());
+    let mut context = context.with_paths(paths);
+    context.close(&asked.closed);
     for (path, hash) in asked.seen {
         let tree = hash.as_deref().and_then(|hash| hash.strip_prefix(TREE));
         let seen = match tree.or(hash.as_deref()).map(str::parse) {
@@ -264,9 +264,9 @@ async fn tool(
                 ));
             }
         };
-        hands.seen.push((path, seen));
+        context.seen.push((path, seen));
     }
-    let reply = tool.run(args, hands).await?;
+    let reply = tool.run(args, context).await?;
     done(&WireReply::from(reply))
 }
 

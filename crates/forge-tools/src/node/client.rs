@@ -268,10 +268,10 @@ impl NodeClient {
         &self,
         tool: &dyn Tool,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> Result<Reply, CallFailure> {
         let spec = tool.spec();
-        let seen = hands.seen.iter().map(|(path, seen)| {
+        let seen = context.seen.iter().map(|(path, seen)| {
             let hash = match seen {
                 ReviewedState::Missing => None,
                 ReviewedState::Bytes(hash) => Some(hash.to_string()),
@@ -279,7 +279,7 @@ impl NodeClient {
             };
             (path.clone(), hash)
         });
-        let paths = hands.understood().into_iter();
+        let paths = context.understood().into_iter();
         let body = WireToolCall {
             tool: spec.name.clone(),
             arguments: args.to_json(),
@@ -287,7 +287,7 @@ impl NodeClient {
             paths: paths
                 .map(|(text, path)| (text, path.as_str().to_owned()))
                 .collect(),
-            closed: hands
+            closed: context
                 .files
                 .as_ref()
                 .map(MountAccess::closed_in)
@@ -319,7 +319,7 @@ impl NodeClient {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        let files = hands.files()?;
+        let files = context.files()?;
         let own = reply.artifacts.iter().all(|artifact| {
             let path = file_sandbox::SandboxPath::parse(&artifact.path);
             path.is_ok_and(|path| files.mode_at(&path).is_some_and(|mode| mode.can_write()))

@@ -126,15 +126,15 @@ impl CallRunner for NodeRunner {
         &'a self,
         tool: &'a dyn Tool,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         // A foreign tool of this name is in no toolbox that holds files.
-        if !self.takes(tool.spec()) || hands.files.is_none() {
-            return tool.run(args, hands);
+        if !self.takes(tool.spec()) || context.files.is_none() {
+            return tool.run(args, context);
         }
         Box::pin(async move {
             let node = self.source.node().await?;
-            let outcome = node.call(tool, args, hands).await;
+            let outcome = node.call(tool, args, context).await;
             let over = self.source.over(node).await;
             let mut reply = outcome?;
             let over = over?;

@@ -80,7 +80,7 @@ impl ServeOptions {
 pub(crate) struct NodeState {
     pub(crate) out: mpsc::Sender<NodeFrame>,
     pub(crate) tools: Vec<Box<dyn Tool>>,
-    pub(crate) hands: ToolContext,
+    pub(crate) context: ToolContext,
     pub(crate) files: Option<FileSandbox>,
     pub(crate) memory: Vec<Mount>,
     pub(crate) plan: Option<Plan>,
@@ -220,16 +220,16 @@ impl NodeState {
         counts: NodeCounters,
         control_group: Option<PathBuf>,
     ) -> NodeState {
-        let mut hands = ToolContext::default();
-        hands.files = opened.files.clone();
-        hands.max_write_bytes = opened.max_write_bytes;
+        let mut context = ToolContext::default();
+        context.files = opened.files.clone();
+        context.max_write_bytes = opened.max_write_bytes;
         NodeState {
             out,
             tools: match &opened.files {
                 Some(_) => tools::file_tools(),
                 None => Vec::new(),
             },
-            hands,
+            context,
             files: opened.files,
             memory: opened.memory,
             plan: opened.plan,

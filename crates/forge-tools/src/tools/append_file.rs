@@ -84,21 +84,21 @@ impl Tool for AppendFile {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let files = hands.files()?;
-            let path = hands.path(args.text("path").unwrap_or_default())?;
+            let files = context.files()?;
+            let path = context.path(args.text("path").unwrap_or_default())?;
             let content = args.text("content").unwrap_or_default();
             let mut options = AppendOptions::new();
-            if let Some(hash) = super::must_match(&args, &hands, &path)? {
+            if let Some(hash) = super::must_match(&args, &context, &path)? {
                 options = options.if_match(hash);
             }
-            let is_new = hands.seen(&path) == Some(ReviewedState::Missing);
+            let is_new = context.seen(&path) == Some(ReviewedState::Missing);
             let written = files.append_text(&path, content, options.create_new(is_new));
             let written = written.map_err(|error| match error.kind() {
                 ErrorKind::Exists if is_new => changed_since_shown(&path),
-                ErrorKind::Stale => super::stale(error, &hands, &path),
+                ErrorKind::Stale => super::stale(error, &context, &path),
                 _ => CallFailure::from(error),
             })?;
             let chars = content.chars().count();

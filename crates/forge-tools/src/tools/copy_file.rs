@@ -50,12 +50,13 @@ impl Tool for CopyFile {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let (reply, _) = relocate::run(&args, &hands, "Copied", |files, from, to, options| {
-                files.copy(from, to, options)
-            })?;
+            let (reply, _) =
+                relocate::run(&args, &context, "Copied", |files, from, to, options| {
+                    files.copy(from, to, options)
+                })?;
             Ok(reply)
         })
     }

@@ -58,11 +58,11 @@ impl Tool for CreateDir {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let path = hands.path(args.text("path").unwrap_or_default())?;
-            let created = hands
+            let path = context.path(args.text("path").unwrap_or_default())?;
+            let created = context
                 .files()?
                 .create_dir(&path)
                 .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;

@@ -69,12 +69,12 @@ impl Tool for DeleteFile {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let files = hands.files()?;
-            let path = hands.path(args.text("path").unwrap_or_default())?;
-            hands.check_seen(&path)?;
+            let files = context.files()?;
+            let path = context.path(args.text("path").unwrap_or_default())?;
+            context.check_seen(&path)?;
             if args.flag("recursive").unwrap_or(false) {
                 files.delete_all(&path)?;
             } else {

@@ -141,12 +141,12 @@ impl Tool for EditFile {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let files = hands.files()?;
-            let path = hands.path(args.text("path").unwrap_or_default())?;
-            let if_match = super::must_match(&args, &hands, &path)?;
+            let files = context.files()?;
+            let path = context.path(args.text("path").unwrap_or_default())?;
+            let if_match = super::must_match(&args, &context, &path)?;
             let edited = files.edit(&path, &[replacement(&args)], options(&args, if_match))?;
             let shown = crate::escape_controls(path.asked());
             let times = match edited.replaced {

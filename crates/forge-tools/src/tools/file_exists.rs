@@ -46,11 +46,11 @@ impl Tool for FileExists {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let path = hands.path(args.text("path").unwrap_or_default())?;
-            let exists = hands.files()?.exists(&path)?;
+            let path = context.path(args.text("path").unwrap_or_default())?;
+            let exists = context.files()?.exists(&path)?;
             let shown = crate::escape_controls(path.asked());
             let text = if exists {
                 format!("{shown} exists")

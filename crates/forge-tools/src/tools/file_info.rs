@@ -58,11 +58,11 @@ impl Tool for FileInfo {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let files = hands.files()?;
-            let path = hands.path(args.text("path").unwrap_or_default())?;
+            let files = context.files()?;
+            let path = context.path(args.text("path").unwrap_or_default())?;
             let stat = files.stat(&path)?;
             let writable = files.can_write(&path);
             let modified = stat.modified.map(crate::time::rfc3339);

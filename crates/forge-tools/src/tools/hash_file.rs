@@ -53,11 +53,11 @@ impl Tool for HashFile {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let path = hands.path(args.text("path").unwrap_or_default())?;
-            let hash = hands.files()?.hash(&path)?.to_string();
+            let path = context.path(args.text("path").unwrap_or_default())?;
+            let hash = context.files()?.hash(&path)?.to_string();
             let shown = crate::escape_controls(path.asked());
             Ok(Reply::text(format!("{hash}  {shown}"))
                 .structured(json!({ "path": path.as_str(), "sha256": hash })))

@@ -70,11 +70,11 @@ impl Tool for ListFiles {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let files = hands.files()?;
-            let path = hands.path(super::directory(&args))?;
+            let files = context.files()?;
+            let path = context.path(super::directory(&args))?;
             let mut options = ListOptions::default();
             if let Some(pattern) = args.text("pattern") {
                 options = options.pattern(pattern);

@@ -119,8 +119,8 @@ fn about_patterns(error: file_sandbox::Error, patterns: &[Option<&str>]) -> Call
 }
 
 /// The failure for a stale file: where a person saw it, that it changed since.
-fn stale(error: file_sandbox::Error, hands: &ToolContext, path: &SandboxPath) -> CallFailure {
-    match hands.seen(path) {
+fn stale(error: file_sandbox::Error, context: &ToolContext, path: &SandboxPath) -> CallFailure {
+    match context.seen(path) {
         Some(_) => changed_since_shown(path),
         None => CallFailure::from(error),
     }
@@ -130,13 +130,13 @@ fn stale(error: file_sandbox::Error, hands: &ToolContext, path: &SandboxPath) ->
 /// the person agreed to.
 fn must_match(
     args: &Arguments,
-    hands: &ToolContext,
+    context: &ToolContext,
     path: &SandboxPath,
 ) -> Result<Option<ContentHash>, CallFailure> {
-    match (if_match(args)?, hands.seen(path)) {
+    match (if_match(args)?, context.seen(path)) {
         (None, Some(ReviewedState::Bytes(seen))) => Ok(Some(seen)),
         (Some(said), Some(ReviewedState::Bytes(seen))) if said != seen => {
-            hands.check_seen(path)?;
+            context.check_seen(path)?;
             Ok(Some(said))
         }
         (

@@ -58,11 +58,11 @@ impl Tool for MoveFile {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
             let (mut reply, from) =
-                relocate::run(&args, &hands, "Moved", |files, from, to, options| {
+                relocate::run(&args, &context, "Moved", |files, from, to, options| {
                     files.rename(from, to, options)
                 })?;
             reply.artifacts.insert(0, Artifact::deleted(from.as_str()));

@@ -113,10 +113,10 @@ impl Tool for ReadFile {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let path = hands.path(args.text("path").unwrap_or_default())?;
+            let path = context.path(args.text("path").unwrap_or_default())?;
             let max_chars = to_count(args.integer("max_chars"), DEFAULT_MAX_CHARS);
             let options = ReadOptions::default().max_chars(max_chars);
             let part = part(&args)?;
@@ -128,7 +128,7 @@ impl Tool for ReadFile {
                 ReadRange::Lines { first, count } => options.lines(first, count),
                 ReadRange::Tail { lines } => options.tail(lines),
             };
-            let text = hands.files()?.read(&path, options)?;
+            let text = context.files()?.read(&path, options)?;
             if text.content.is_empty() && text.total_chars == TotalChars::Exact(0) {
                 return Ok(Reply::text("[empty file]"));
             }

@@ -59,15 +59,15 @@ impl Tool for ReadOutput {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        Box::pin(async move { read(&args, &hands) })
+        Box::pin(async move { read(&args, &context) })
     }
 }
 
-fn read(args: &Arguments, hands: &ToolContext) -> Result<Reply, CallFailure> {
+fn read(args: &Arguments, context: &ToolContext) -> Result<Reply, CallFailure> {
     let id = args.text("output_id").unwrap_or_default();
-    let Some(text) = hands.outputs.get(id) else {
+    let Some(text) = context.outputs.get(id) else {
         let shown = crate::escape_controls(&id.chars().take(64).collect::<String>());
         return Err(CallFailure::new(
             FailureCode::UnknownOutput,
@@ -82,7 +82,7 @@ fn read(args: &Arguments, hands: &ToolContext) -> Result<Reply, CallFailure> {
         usize::try_from(given.unwrap_or(default)).unwrap_or(usize::MAX)
     };
     let offset = count(args.integer("offset"), 0);
-    let max = count(args.integer("max_chars"), DEFAULT_MAX_CHARS).min(hands.outputs.page());
+    let max = count(args.integer("max_chars"), DEFAULT_MAX_CHARS).min(context.outputs.page());
     let rest = &text[byte_at(&text, offset)..];
     let end = byte_at(rest, max);
     let shown = &rest[..end];

@@ -68,7 +68,7 @@ pub(super) fn preview(args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileC
 /// Does it with `work`, and says so with `verb`. The place it came from is given back as well.
 pub(super) fn run(
     args: &Arguments,
-    hands: &ToolContext,
+    context: &ToolContext,
     verb: &str,
     work: impl FnOnce(
         &file_sandbox::FileSandbox,
@@ -77,23 +77,26 @@ pub(super) fn run(
         MoveOptions,
     ) -> Result<MoveOutcome, file_sandbox::Error>,
 ) -> Result<(Reply, SandboxPath), CallFailure> {
-    let files = hands.files()?;
-    let from = hands.path(args.text("from").unwrap_or_default())?;
-    let to = hands.path(args.text("to").unwrap_or_default())?;
+    let files = context.files()?;
+    let from = context.path(args.text("from").unwrap_or_default())?;
+    let to = context.path(args.text("to").unwrap_or_default())?;
     let overwrite = args.flag("overwrite").unwrap_or(false);
-    hands.check_seen(&from)?;
-    hands.check_seen(&to)?;
+    context.check_seen(&from)?;
+    context.check_seen(&to)?;
     let mut options = MoveOptions::new().overwrite(overwrite);
     // Once more under the lock.
-    if let Some(ReviewedState::Bytes(hash)) = hands.seen(&from) {
+    if let Some(ReviewedState::Bytes(hash)) = context.seen(&from) {
         options = options.if_match(hash);
     }
-    if let Some(ReviewedState::Bytes(hash)) = hands.seen(&to) {
+    if let Some(ReviewedState::Bytes(hash)) = context.seen(&to) {
         options = options.if_target_match(hash);
     }
     let moved = work(files, &from, &to, options)
         .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
-    let bytes = hands.whole()?.stat(&moved.path).map_or(0, |stat| stat.size);
+    let bytes = context
+        .whole()?
+        .stat(&moved.path)
+        .map_or(0, |stat| stat.size);
     let replaced = if moved.replaced {
         ", in place of the file that was there"
     } else {

@@ -161,14 +161,14 @@ impl Tool for SearchFiles {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let files = hands.files()?;
-            let path = hands.path(super::directory(&args))?;
+            let files = context.files()?;
+            let path = context.path(super::directory(&args))?;
             let pattern = args.text("pattern").unwrap_or_default();
             let found = files
-                .search(&path, pattern, options(&args).cancel(&hands.cancel))
+                .search(&path, pattern, options(&args).cancel(&context.cancel))
                 .map_err(|error| {
                     super::about_patterns(error, &[Some(pattern), args.text("glob")])
                 })?;

@@ -136,12 +136,12 @@ impl Tool for Shell {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         Box::pin(async move {
             // Dropped with this future: then the command is ended, or never started.
             let (started, running) = oneshot::channel();
-            let work = blocking(move || execute(&args, &hands, started));
+            let work = blocking(move || execute(&args, &context, started));
             let mut guard = EndIfDropped(Some(running));
             let outcome = work.await;
             guard.0 = None;
@@ -163,18 +163,18 @@ impl Drop for EndIfDropped {
 
 fn execute(
     args: &Arguments,
-    hands: &ToolContext,
+    context: &ToolContext,
     started: oneshot::Sender<KillFn>,
 ) -> Result<Reply, CallFailure> {
-    let processes = hands.processes()?;
+    let processes = context.processes()?;
     // As it was judged: a concurrent call may have changed the session since.
-    let line = match &hands.session {
+    let line = match &context.session {
         Some(state) => parse(args)?.in_session(Arc::clone(state)),
         None => parse(args)?,
     };
     // Once more: files may have changed while a person was asked.
     processes.check_programs(&line)?;
-    hands.check_all_seen()?;
+    context.check_all_seen()?;
     let shell = |text: &str| vec!["-c".to_owned(), text.to_owned()];
     let (program, rest) = match (line.session(), line.argv()) {
         (Some(state), argv) => {
@@ -199,7 +199,7 @@ fn execute(
         ..CommandSpec::new(program, rest)
     };
     let clock = Instant::now();
-    let traces = FileChangeTracker::before(hands.files.as_ref());
+    let traces = FileChangeTracker::before(context.files.as_ref());
     let running = processes.starter().start(start)?;
     if let Err(kill) = started.send(running.killer()?) {
         kill();
@@ -214,16 +214,16 @@ fn execute(
         enforcement,
         said,
     } = running.wait(&mut |stream, bytes| {
-        if let Some(progress) = hands.progress() {
+        if let Some(progress) = context.progress() {
             progress.add_bytes(bytes.len() as u64);
         }
         captured[stream as usize].push(bytes);
     })?;
     let printed = [0, 1].map(|n| usize::try_from(captured[n].total_bytes()).unwrap_or(usize::MAX));
     let stated = limits;
-    let limits = fitting(stated, printed, hands.outputs.page());
+    let limits = fitting(stated, printed, context.outputs.page());
     let [stdout, stderr] =
-        [0, 1].map(|n| CapturedStream::new(&captured[n], limits[n], &hands.redactor));
+        [0, 1].map(|n| CapturedStream::new(&captured[n], limits[n], &context.redactor));
     let cut = [&stdout, &stderr].map(CapturedStream::truncated);
     let keys = ["limits.max_stdout_kb", "limits.max_stderr_kb"];
     let cut_by = [0, 1]
@@ -260,8 +260,8 @@ fn execute(
         let unreachable = receipt.is_some_and(|receipt| receipt.get("unreachable").is_some());
         finished.notes = processes.notes_after(finished.stderr.whole(), unreachable);
     }
-    if finished.has_more() && hands.reads_outputs {
-        finished.output_id = hands.outputs.keep(&finished.whole(), Instant::now());
+    if finished.has_more() && context.reads_outputs {
+        finished.output_id = context.outputs.keep(&finished.whole(), Instant::now());
     }
     let runner = processes.place();
     let (artifacts, untracked) = traces.after();

@@ -100,16 +100,16 @@ impl Tool for WriteFile {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         blocking(move || {
-            let files = hands.files()?;
-            let path = hands.path(args.text("path").unwrap_or_default())?;
+            let files = context.files()?;
+            let path = context.path(args.text("path").unwrap_or_default())?;
             let content = args.text("content").unwrap_or_default();
-            let mut options = options(&args, super::must_match(&args, &hands, &path)?);
-            let is_new = hands.seen(&path) == Some(ReviewedState::Missing);
+            let mut options = options(&args, super::must_match(&args, &context, &path)?);
+            let is_new = context.seen(&path) == Some(ReviewedState::Missing);
             if is_new {
-                hands.check_seen(&path)?;
+                context.check_seen(&path)?;
                 options = options.create_new(true);
             }
             let written = files.write(&path, content, options).map_err(|error| {

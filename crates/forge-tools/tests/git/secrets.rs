@@ -202,11 +202,11 @@ impl CallRunner for LastMoment {
         &'a self,
         tool: &'a dyn Tool,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         let path = self.0.path("/workspace/notes.md").unwrap();
         self.0.write(&path, &self.1, Default::default()).unwrap();
-        tool.run(args, hands)
+        tool.run(args, context)
     }
 }
 

@@ -225,9 +225,9 @@ impl Tool for Late {
     fn run<'a>(
         &'a self,
         _: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        blocking(move || Ok(Reply::text(hands.path("/work/a.md")?.as_str())))
+        blocking(move || Ok(Reply::text(context.path("/work/a.md")?.as_str())))
     }
 }
 

@@ -115,7 +115,7 @@ pub(super) fn failure(repo: &Repo, shown: &CredentialUsed, done: &GitOutput) -> 
                 return error.hint(two_ways(origin));
             }
         }
-        CredentialUsed::Nobody(origin, why) => {
+        CredentialUsed::None(origin, why) => {
             // Services hide repositories that only members may see.
             if is_unknown(done) || has(&["error: 403"]) || missing {
                 let asks = match missing {

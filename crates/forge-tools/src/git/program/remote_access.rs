@@ -26,7 +26,7 @@ pub(super) enum CredentialUsed {
     NoServer,
     Login(ServerOrigin, Login),
     /// None, and perhaps the reason.
-    Nobody(ServerOrigin, Option<String>),
+    None(ServerOrigin, Option<String>),
     Agent(ServerOrigin),
 }
 
@@ -71,12 +71,12 @@ impl ProgramSettings {
                 }
                 let shown = match self.credentials.login(&origin) {
                     WebCredential::Login(login) => CredentialUsed::Login(origin.clone(), login),
-                    WebCredential::Nothing(why) => CredentialUsed::Nobody(origin.clone(), why),
+                    WebCredential::Nothing(why) => CredentialUsed::None(origin.clone(), why),
                 };
                 let header = match &shown {
                     CredentialUsed::Login(_, login) => Some(login.header()),
                     CredentialUsed::NoServer
-                    | CredentialUsed::Nobody(..)
+                    | CredentialUsed::None(..)
                     | CredentialUsed::Agent(_) => None,
                 };
                 let reach = Remote::Web {

@@ -72,14 +72,14 @@ pub fn all(git: Arc<dyn GitBackend>, granted: RepoGrants) -> Vec<Box<dyn Tool>> 
         return tools;
     }
     let (stages, granted) = (granted.any_takes_files(), Arc::new(granted));
-    let kit = GitToolContext { git, granted };
-    tools.push(Box::new(git_status(kit.clone())));
-    tools.push(Box::new(git_pull(kit.clone())));
+    let git_context = GitToolContext { git, granted };
+    tools.push(Box::new(git_status(git_context.clone())));
+    tools.push(Box::new(git_pull(git_context.clone())));
     if stages {
-        tools.push(Box::new(git_stage(kit.clone())));
-        tools.push(Box::new(git_diff(kit.clone())));
-        tools.push(Box::new(git_list_staged(kit.clone())));
-        tools.push(Box::new(git_discard(kit)));
+        tools.push(Box::new(git_stage(git_context.clone())));
+        tools.push(Box::new(git_diff(git_context.clone())));
+        tools.push(Box::new(git_list_staged(git_context.clone())));
+        tools.push(Box::new(git_discard(git_context)));
     }
     tools
 }

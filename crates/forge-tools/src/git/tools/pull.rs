@@ -25,7 +25,7 @@ use crate::tool_context::{ReadOnlyContext, ToolContext};
 pub(super) struct GitPull(Spec, GitToolContext);
 
 /// The `git_pull` tool.
-pub(super) fn git_pull(kit: GitToolContext) -> GitPull {
+pub(super) fn git_pull(git_context: GitToolContext) -> GitPull {
     let mut spec = Spec::changes(
         "git_pull",
         "Copy files or directories of a git branch to your files. Local edits are merged.",
@@ -51,7 +51,7 @@ pub(super) fn git_pull(kit: GitToolContext) -> GitPull {
         open_world: true,
         ..Annotations::OVERWRITE
     };
-    GitPull(spec, kit)
+    GitPull(spec, git_context)
 }
 
 impl Tool for GitPull {
@@ -64,7 +64,7 @@ impl Tool for GitPull {
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
     ) -> Result<Vec<Intent>, CallFailure> {
-        let files = view.hands.files()?;
+        let files = view.context.files()?;
         let request = request(args, &self.1.granted, files, |path| view.path(path))?;
         let to = |path: &RepoPath| {
             let to = request.into.join(path.as_str())?;
@@ -84,16 +84,16 @@ impl Tool for GitPull {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let kit = self.1.clone();
+        let git_context = self.1.clone();
         Box::pin(async move {
-            let files = hands.files()?.clone();
-            let (granted, there) = (Arc::clone(&kit.granted), files.clone());
+            let files = context.files()?.clone();
+            let (granted, there) = (Arc::clone(&git_context.granted), files.clone());
             let asked =
-                spawn_blocking(move || request(&args, &granted, &there, |path| hands.path(path)));
-            let pulled = kit.git.pull(&files, asked.await?).await;
-            let pulled = pulled.map_err(|error| kit.granted.failure(error))?;
+                spawn_blocking(move || request(&args, &granted, &there, |path| context.path(path)));
+            let pulled = git_context.git.pull(&files, asked.await?).await;
+            let pulled = pulled.map_err(|error| git_context.granted.failure(error))?;
             Ok(reply(&pulled))
         })
     }

@@ -29,7 +29,7 @@ const MAX_TOLD: usize = 20;
 pub(super) struct GitStage(Spec, GitToolContext);
 
 /// The `git_stage` tool.
-pub(super) fn git_stage(kit: GitToolContext) -> GitStage {
+pub(super) fn git_stage(git_context: GitToolContext) -> GitStage {
     let spec = Spec::changes(
         "git_stage",
         "Stage files as a commit for a git branch; a person pushes it. A missing file is staged \
@@ -46,7 +46,7 @@ pub(super) fn git_stage(kit: GitToolContext) -> GitStage {
         Param::text("from", TOP),
     ])
     .output([Field::text("commitId"), files_output()]);
-    GitStage(spec, kit)
+    GitStage(spec, git_context)
 }
 
 impl GitStage {
@@ -59,7 +59,7 @@ impl GitStage {
         mut see: impl FnMut(&StageRequest, &SandboxPath, &[u8]),
     ) {
         let limits = GitLimits::default();
-        let Ok(files) = view.hands.files() else {
+        let Ok(files) = view.context.files() else {
             return;
         };
         let asked = request(args, &self.1.granted, files, |path| view.path(path));
@@ -87,7 +87,7 @@ impl Tool for GitStage {
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
     ) -> Result<Vec<Intent>, CallFailure> {
-        let request = request(args, &self.1.granted, view.hands.files()?, |path| {
+        let request = request(args, &self.1.granted, view.context.files()?, |path| {
             view.path(path)
         })?;
         Ok(request.files.into_iter().map(Intent::Read).collect())
@@ -99,7 +99,7 @@ impl Tool for GitStage {
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
     ) -> Vec<VerdictReason> {
-        let redactor = &view.hands.redactor;
+        let redactor = &view.context.redactor;
         let mut found = Vec::new();
         self.each_file(args, view, |request, file, content| {
             if let Ok(path) = below(file, &request.from) {
@@ -123,7 +123,7 @@ impl Tool for GitStage {
     }
 
     fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
-        let redactor = &view.hands.redactor;
+        let redactor = &view.context.redactor;
         let mut changes = Vec::new();
         self.each_file(args, view, |_, file, content| {
             changes.extend(shown(redactor, file, content));
@@ -134,19 +134,19 @@ impl Tool for GitStage {
     fn run<'a>(
         &'a self,
         args: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let kit = self.1.clone();
+        let git_context = self.1.clone();
         Box::pin(async move {
-            let files = hands.files()?.clone();
-            let (granted, there) = (Arc::clone(&kit.granted), files.clone());
+            let files = context.files()?.clone();
+            let (granted, there) = (Arc::clone(&git_context.granted), files.clone());
             let asked = spawn_blocking(move || {
-                let mut request = request(&args, &granted, &there, |path| hands.path(path))?;
-                request.secrets = AgreedSecrets::seen(&hands, &request.files);
+                let mut request = request(&args, &granted, &there, |path| context.path(path))?;
+                request.secrets = AgreedSecrets::seen(&context, &request.files);
                 Ok(request)
             });
-            let commit = kit.git.stage(&files, asked.await?).await;
-            let commit = commit.map_err(|error| kit.granted.failure(error))?;
+            let commit = git_context.git.stage(&files, asked.await?).await;
+            let commit = commit.map_err(|error| git_context.granted.failure(error))?;
             let text = format!(
                 "Staged {} for branch {}{}; nothing is pushed before a person agrees.{}",
                 commit.id(),

@@ -25,26 +25,26 @@ pub(super) struct GitListStaged(Spec, GitToolContext);
 pub(super) struct GitDiscard(Spec, GitToolContext);
 
 /// The `git_diff` tool. Its result is text only.
-pub(super) fn git_diff(kit: GitToolContext) -> GitDiff {
+pub(super) fn git_diff(git_context: GitToolContext) -> GitDiff {
     let spec = Spec::looks("git_diff", "Show a staged commit as a unified diff.")
         .aliases(&["gitDiff"])
         .params([commit_id()]);
-    GitDiff(spec, kit)
+    GitDiff(spec, git_context)
 }
 
 /// The `git_list_staged` tool. Its fields are not described: it is read as a text, and descriptions
 /// are in a model's context from its first word on.
-pub(super) fn git_list_staged(kit: GitToolContext) -> GitListStaged {
+pub(super) fn git_list_staged(git_context: GitToolContext) -> GitListStaged {
     let spec = Spec::looks(
         "git_list_staged",
         "List the staged commits, the oldest first.",
     )
     .aliases(&["gitListStaged", "listStaged"]);
-    GitListStaged(spec, kit)
+    GitListStaged(spec, git_context)
 }
 
 /// The `git_discard` tool.
-pub(super) fn git_discard(kit: GitToolContext) -> GitDiscard {
+pub(super) fn git_discard(git_context: GitToolContext) -> GitDiscard {
     let mut spec = Spec::changes("git_discard", "Discard a staged commit; files stay.")
         .aliases(&["gitDiscard"])
         .params([commit_id()]);
@@ -52,7 +52,7 @@ pub(super) fn git_discard(kit: GitToolContext) -> GitDiscard {
         idempotent: false,
         ..Annotations::OVERWRITE
     };
-    GitDiscard(spec, kit)
+    GitDiscard(spec, git_context)
 }
 
 fn id(args: &Arguments) -> Result<StagedId, CallFailure> {
@@ -77,9 +77,9 @@ impl Tool for GitDiff {
         args: Arguments,
         _: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let kit = self.1.clone();
+        let git_context = self.1.clone();
         Box::pin(async move {
-            let commit = kit.staged(&id(&args)?, GitOperation::Diff).await?;
+            let commit = git_context.staged(&id(&args)?, GitOperation::Diff).await?;
             Ok(Reply::text(commit.diff()))
         })
     }
@@ -99,18 +99,18 @@ impl Tool for GitListStaged {
         _: Arguments,
         _: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let kit = self.1.clone();
+        let git_context = self.1.clone();
         Box::pin(async move {
-            let listed = kit.git.list_staged().await;
-            let listed = listed.map_err(|error| kit.granted.failure(error))?;
-            let concerns = |commit: &&StagedCommit| kit.granted.takes_files(commit.repo());
+            let listed = git_context.git.list_staged().await;
+            let listed = listed.map_err(|error| git_context.granted.failure(error))?;
+            let concerns = |commit: &&StagedCommit| git_context.granted.takes_files(commit.repo());
             let commits: Vec<&StagedCommit> = listed.commits.iter().filter(concerns).collect();
             let line = |commit: &&StagedCommit| {
                 format!(
                     "{} for branch {} of {}, {}: {}{}",
                     commit.id(),
                     commit.branch(),
-                    kit.granted.name(commit.repo()),
+                    git_context.granted.name(commit.repo()),
                     rfc3339(commit.created_at()),
                     commit.message().trim_end(),
                     files_text(commit)
@@ -123,7 +123,7 @@ impl Tool for GitListStaged {
             let each = |commit: &&StagedCommit| {
                 json!({
                     "commitId": commit.id().as_str(),
-                    "repo": kit.granted.name(commit.repo()),
+                    "repo": git_context.granted.name(commit.repo()),
                     "branch": commit.branch().as_str(),
                     "message": commit.message().trim_end(),
                     "createdAt": rfc3339(commit.created_at()),
@@ -154,12 +154,12 @@ impl Tool for GitDiscard {
         args: Arguments,
         _: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let kit = self.1.clone();
+        let git_context = self.1.clone();
         Box::pin(async move {
             let id = id(&args)?;
-            kit.staged(&id, GitOperation::Discard).await?;
-            let discarded = kit.git.discard(&id).await;
-            discarded.map_err(|error| kit.granted.failure(error))?;
+            git_context.staged(&id, GitOperation::Discard).await?;
+            let discarded = git_context.git.discard(&id).await;
+            discarded.map_err(|error| git_context.granted.failure(error))?;
             Ok(Reply::text(format!("Discarded {id}."))
                 .structured(json!({ "success": true, "commitId": id.as_str() })))
         })

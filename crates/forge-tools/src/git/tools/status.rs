@@ -16,7 +16,7 @@ use crate::tool_context::{ReadOnlyContext, ToolContext};
 pub(super) struct GitStatus(Spec, GitToolContext);
 
 /// The `git_status` tool.
-pub(super) fn git_status(kit: GitToolContext) -> GitStatus {
+pub(super) fn git_status(git_context: GitToolContext) -> GitStatus {
     let spec = Spec::looks(
         "git_status",
         "List pulled files that were modified or deleted since.",
@@ -30,7 +30,7 @@ pub(super) fn git_status(kit: GitToolContext) -> GitStatus {
             Field::flag("staged"),
         ]),
     )]);
-    GitStatus(spec, kit)
+    GitStatus(spec, git_context)
 }
 
 impl Tool for GitStatus {
@@ -43,30 +43,33 @@ impl Tool for GitStatus {
         _: &Arguments,
         view: &ReadOnlyContext<'_>,
     ) -> Result<Vec<Intent>, CallFailure> {
-        view.hands.files().map(|_| Vec::new())
+        view.context.files().map(|_| Vec::new())
     }
 
     fn run<'a>(
         &'a self,
         _: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let kit = self.1.clone();
+        let git_context = self.1.clone();
         Box::pin(async move {
-            let files = hands.files()?.clone();
-            let status = kit.git.status(&files, &kit.granted.repositories()).await;
-            let mut status = status.map_err(|error| kit.granted.failure(error))?;
+            let files = context.files()?.clone();
+            let status = git_context
+                .git
+                .status(&files, &git_context.granted.repositories())
+                .await;
+            let mut status = status.map_err(|error| git_context.granted.failure(error))?;
             for file in &mut status.files {
-                if !kit.granted.takes_files(&file.repo) {
+                if !git_context.granted.takes_files(&file.repo) {
                     file.staged = None;
                 }
             }
-            Ok(reply(&kit, &status))
+            Ok(reply(&git_context, &status))
         })
     }
 }
 
-fn reply(kit: &GitToolContext, status: &Status) -> Reply {
+fn reply(git_context: &GitToolContext, status: &Status) -> Reply {
     let line = |file: &StatusFile| {
         let staged = match &file.staged {
             Some(id) => format!(", staged as {id}"),
@@ -77,7 +80,7 @@ fn reply(kit: &GitToolContext, status: &Status) -> Reply {
             file.state.as_str(),
             file.path.as_str(),
             file.branch,
-            kit.granted.name(&file.repo),
+            git_context.granted.name(&file.repo),
         )
     };
     let mut text: String = status.files.iter().map(line).collect();

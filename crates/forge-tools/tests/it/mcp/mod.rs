@@ -222,9 +222,9 @@ where
     fn run<'a>(
         &'a self,
         _: Arguments,
-        hands: ToolContext,
+        context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        (self.1)(hands)
+        (self.1)(context)
     }
 }
 

@@ -6,11 +6,11 @@ use super::*;
 
 /// A tool that takes three and a half seconds and moves as much as it is told.
 fn slow(bytes: u64) -> Toolbox {
-    custom_with("slow", move |hands| {
+    custom_with("slow", move |context| {
         Box::pin(async move {
             for _ in 0..7 {
                 tokio::time::sleep(Duration::from_millis(500)).await;
-                if let Some(progress) = hands.progress() {
+                if let Some(progress) = context.progress() {
                     progress.add_bytes(bytes);
                 }
             }
