@@ -1,6 +1,6 @@
 //! One call in a node: a file tool, a command, or a file.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Write};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -291,15 +291,7 @@ fn run(
     let out_of_memory = || group.and_then(usage::out_of_memory);
     let before = out_of_memory();
     let local = LocalCommandRunner(plan.clone());
-    let not_there = |failure: CallFailure| match shared.own_container
-        && failure.code == FailureCode::CommandNotFound
-    {
-        true => failure.hint(
-            "Commands run in a container here, and its image does not have this program. Only \
-                 a person can choose another image.",
-        ),
-        false => failure,
-    };
+    let not_there = |failure| hint_at_image(shared, failure);
     let mut stdin = None;
     let started: Box<dyn RunningCommand> = match asked.input {
         WireInput::Nothing | WireInput::Said => local.start(start).map_err(not_there)?,
@@ -328,20 +320,16 @@ fn run(
     };
     let ended = match stdin {
         None => started.wait(&mut sink),
-        Some(mut stdin) => {
-            let mut inbox = call.listen();
+        Some(stdin) => {
+            let inbox = call.listen();
             say(call.grant(WINDOW_BYTES, id));
             std::thread::scope(|scope| {
-                let feeding = std::thread::Builder::new().spawn_scoped(scope, || {
-                    let mut open = true;
-                    while let Some(bytes) = inbox.blocking_recv() {
-                        // Input that the command no longer reads is taken nevertheless.
-                        open = open && stdin.write_all(&bytes).is_ok();
-                        say(call.grant(cost(bytes.len()), id));
-                    }
-                    drop(stdin);
-                });
-                let ended = match feeding {
+                let feed = || {
+                    feed_input(inbox, stdin, |bytes| {
+                        say(call.grant(cost(bytes), id));
+                    });
+                };
+                let ended = match std::thread::Builder::new().spawn_scoped(scope, feed) {
                     Ok(_) => started.wait(&mut sink),
                     Err(_) => Err(CallFailure::new(
                         FailureCode::Internal,
@@ -374,6 +362,31 @@ fn run(
         quarantined: ended.quarantined,
         enforcement: ended.enforcement,
     })
+}
+
+/// Adds a hint to the failure of a command that an image does not have.
+fn hint_at_image(shared: &NodeState, failure: CallFailure) -> CallFailure {
+    match shared.own_container && failure.code == FailureCode::CommandNotFound {
+        true => failure.hint(
+            "Commands run in a container here, and its image does not have this program. Only \
+                 a person can choose another image.",
+        ),
+        false => failure,
+    }
+}
+
+/// Writes input to a command until its end, and reports the size of each piece.
+fn feed_input(
+    mut inbox: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut stdin: impl Write,
+    taken: impl Fn(usize),
+) {
+    let mut open = true;
+    while let Some(bytes) = inbox.blocking_recv() {
+        // Input that the command no longer reads is taken nevertheless.
+        open = open && stdin.write_all(&bytes).is_ok();
+        taken(bytes.len());
+    }
 }
 
 /// The check that the broker has made, again: a name may lead to another program here.

@@ -112,19 +112,38 @@ impl CallTable {
                 kind => Err(format!("{kind:?} for a call that there is not")),
             };
         };
+        let id = frame.id;
+        let Some(event) = entry.event(frame)? else {
+            return Ok(());
+        };
+        let over = matches!(event, CallEvent::Done(_) | CallEvent::Failed(_));
+        if let Some(events) = &entry.events {
+            let _stopped = events.send(event);
+        }
+        if over && let Some(entry) = under.calls.remove(&id) {
+            // Data that is still unsent has lost its reader.
+            entry.window.close();
+        }
+        Ok(())
+    }
+}
+
+impl CallEntry {
+    /// Turns a frame into the event that it completes, if any; returns the mistake in words.
+    fn event(&mut self, frame: NodeFrame) -> Result<Option<CallEvent>, String> {
         let data = matches!(
             frame.kind,
             FrameKind::Stdout | FrameKind::Stderr | FrameKind::Data
         );
-        if data && entry.events.is_some() {
-            entry.unread = entry.unread.saturating_add(cost(frame.body.len()));
-            if entry.unread > WINDOW_BYTES {
+        if data && self.events.is_some() {
+            self.unread = self.unread.saturating_add(cost(frame.body.len()));
+            if self.unread > WINDOW_BYTES {
                 return Err("more data than there is room for".to_owned());
             }
         }
         let broken = |error: serde_json::Error| format!("{:?}: {error}", frame.kind);
         let event = match frame.kind {
-            FrameKind::Started if std::mem::replace(&mut entry.started, true) => {
+            FrameKind::Started if std::mem::replace(&mut self.started, true) => {
                 return Err("a second start of one call".to_owned());
             }
             FrameKind::Started => CallEvent::Started,
@@ -132,30 +151,30 @@ impl CallTable {
             FrameKind::Stderr => CallEvent::Printed(Stream::Stderr, frame.body),
             FrameKind::Data => CallEvent::Data(frame.body),
             FrameKind::Said => {
-                entry.said += frame.body.len();
-                if entry.said > MAX_SAID_BYTES {
+                self.said += frame.body.len();
+                if self.said > MAX_SAID_BYTES {
                     return Err("more words about an end than are taken".to_owned());
                 }
                 CallEvent::Said(frame.body)
             }
             FrameKind::Window => {
                 let more: WindowMore = serde_json::from_slice(&frame.body).map_err(broken)?;
-                return match entry.window.add(more.bytes) {
-                    true => Ok(()),
+                return match self.window.add(more.bytes) {
+                    true => Ok(None),
                     false => Err("more room than there can be".to_owned()),
                 };
             }
             FrameKind::Part => {
-                if entry.parts.len() + frame.body.len() > MAX_WHOLE_BYTES {
+                if self.parts.len() + frame.body.len() > MAX_WHOLE_BYTES {
                     return Err("an answer that is too long".to_owned());
                 }
-                if entry.events.is_some() {
-                    entry.parts.extend_from_slice(&frame.body);
+                if self.events.is_some() {
+                    self.parts.extend_from_slice(&frame.body);
                 }
-                return Ok(());
+                return Ok(None);
             }
             FrameKind::Done => {
-                let mut body = std::mem::take(&mut entry.parts);
+                let mut body = std::mem::take(&mut self.parts);
                 match body.is_empty() {
                     true => body = frame.body,
                     false => body.extend_from_slice(&frame.body),
@@ -163,7 +182,7 @@ impl CallTable {
                 CallEvent::Done(body)
             }
             FrameKind::Failed => {
-                let mut body = std::mem::take(&mut entry.parts);
+                let mut body = std::mem::take(&mut self.parts);
                 body.extend_from_slice(&frame.body);
                 CallEvent::Failed(Box::new(serde_json::from_slice(&body).map_err(broken)?))
             }
@@ -184,15 +203,7 @@ impl CallTable {
                 return Err(format!("{:?}, which no node says here", frame.kind));
             }
         };
-        let over = matches!(event, CallEvent::Done(_) | CallEvent::Failed(_));
-        if let Some(events) = &entry.events {
-            let _stopped = events.send(event);
-        }
-        if over && let Some(entry) = under.calls.remove(&frame.id) {
-            // Data that is still unsent has lost its reader.
-            entry.window.close();
-        }
-        Ok(())
+        Ok(Some(event))
     }
 }
 

@@ -4,9 +4,9 @@
 //! goes to `sh -c`. Rules decide on the words (see [`CommandLine`]), the kernel on their effects.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use os_sandbox::Exit;
+use os_sandbox::{Captured, Exit};
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
@@ -20,7 +20,7 @@ use crate::file_changes::FileChangeTracker;
 use crate::gate::Intent;
 use crate::output::{Field, OutputSchema as Schema};
 use crate::params::{Arguments, Param, Params};
-use crate::processes::MAX_TIMEOUT;
+use crate::processes::{MAX_TIMEOUT, Processes};
 use crate::shell_session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::tool::{BoxFuture, Tool, blocking};
@@ -149,6 +149,7 @@ impl Tool for Shell {
         })
     }
 }
+
 /// Ends a command whose caller is gone. If it has not been started yet, its starter finds the other
 /// end of the channel closed.
 struct EndIfDropped(Option<oneshot::Receiver<KillFn>>);
@@ -175,32 +176,10 @@ fn execute(
     // Once more: files may have changed while a person was asked.
     processes.check_programs(&line)?;
     context.check_all_seen()?;
-    let shell = |text: &str| vec!["-c".to_owned(), text.to_owned()];
-    let (program, rest) = match (line.session(), line.argv()) {
-        (Some(state), argv) => {
-            let mut arguments = shell(SCRIPT);
-            arguments.push("sh".to_owned());
-            arguments.extend(state.arguments());
-            arguments.push(argv.map_or_else(|| line.as_str().to_owned(), quoted));
-            ("sh", arguments)
-        }
-        (None, Some([program, rest @ ..])) => (program.as_str(), rest.to_vec()),
-        (None, Some([]) | None) => ("sh", shell(line.as_str())),
-    };
     let timeout = processes.timeout(args.integer("timeout_s"));
-    let state = line.session().map(|state| state.arguments());
-    let start = CommandSpec {
-        input: match state {
-            Some(_) => CommandStdin::StatusSocket,
-            None => CommandStdin::Nothing,
-        },
-        timeout: Some(timeout),
-        line: Some((line.as_str().to_owned(), state.unwrap_or_default())),
-        ..CommandSpec::new(program, rest)
-    };
     let clock = Instant::now();
-    let traces = FileChangeTracker::before(context.files.as_ref());
-    let running = processes.starter().start(start)?;
+    let changes = FileChangeTracker::before(context.files.as_ref());
+    let running = processes.starter().start(command_spec(&line, timeout))?;
     if let Err(kill) = started.send(running.killer()?) {
         kill();
     }
@@ -219,19 +198,7 @@ fn execute(
         }
         captured[stream as usize].push(bytes);
     })?;
-    let printed = [0, 1].map(|n| usize::try_from(captured[n].total_bytes()).unwrap_or(usize::MAX));
-    let stated = limits;
-    let limits = fitting(stated, printed, context.outputs.page());
-    let [stdout, stderr] =
-        [0, 1].map(|n| CapturedStream::new(&captured[n], limits[n], &context.redactor));
-    let cut = [&stdout, &stderr].map(CapturedStream::truncated);
-    let keys = ["limits.max_stdout_kb", "limits.max_stderr_kb"];
-    let cut_by = [0, 1]
-        .into_iter()
-        // The size of one result is not a setting.
-        .filter(|&n| cut[n] && limits[n] == stated[n])
-        .map(|n| keys[n])
-        .collect();
+    let ([stdout, stderr], cut_by) = truncate(&captured, limits, context);
     let mut finished = CommandResult {
         exit,
         exceeded,
@@ -244,17 +211,7 @@ fn execute(
         output_id: None,
         session: None,
     };
-    if let (Some(session), Some(state)) = (processes.current_session(), line.session()) {
-        match state.after(&said) {
-            Ok(after) => session.set(after),
-            Err(why) => finished.session = Some(why),
-        }
-        if is_gone(&said) {
-            finished.session = Some(
-                "its directory is gone, so nothing was run; the next command begins where the first did",
-            );
-        }
-    }
+    finished.session = update_session(processes, &line, &said);
     if !exit.success() {
         let receipt = enforcement.as_ref();
         let unreachable = receipt.is_some_and(|receipt| receipt.get("unreachable").is_some());
@@ -264,40 +221,24 @@ fn execute(
         finished.output_id = context.outputs.keep(&finished.whole(), Instant::now());
     }
     let runner = processes.place();
-    let (artifacts, untracked) = traces.after();
+    let (artifacts, untracked) = changes.after();
     let mut events = finished.events();
     events.extend(untracked);
     if finished.exit == Exit::TimedOut {
-        let seconds = timeout.as_secs();
-        let printed = finished.text();
         if finished.exceeded.is_none() {
             events.push(PolicyEvent::new(
                 EventKind::Exceeded,
-                format!("its {seconds} seconds"),
+                format!("its {} seconds", timeout.as_secs()),
             ));
         }
-        return Err(CallFailure::new(
-            FailureCode::TimeLimit,
-            format!(
-                "The command was ended after {seconds} seconds. Until then it printed:\n{printed}"
-            ),
-        )
-        .hint(if timeout < processes.longest_timeout() {
-            format!(
-                "Pass a larger timeout_s (at most {}), or do less in one command.",
-                processes.longest_timeout().as_secs()
-            )
-        } else {
-            "No call may take longer here (limits.timeout_s_max): do less in one command."
-                .to_owned()
-        })
-        .structured(finished.facts())
-        .ran(ExecutionInfo {
-            runner,
-            enforcement,
-            events,
-            artifacts,
-        }));
+        return Err(
+            timed_out(&finished, timeout, processes.longest_timeout()).ran(ExecutionInfo {
+                runner,
+                enforcement,
+                events,
+                artifacts,
+            }),
+        );
     }
     Ok(Reply {
         text: finished.text(),
@@ -307,6 +248,87 @@ fn execute(
         events,
         runner,
     })
+}
+
+/// Describes the process of a command line: its words, a shell, or the script of a session.
+fn command_spec(line: &CommandLine, timeout: Duration) -> CommandSpec {
+    let shell = |text: &str| vec!["-c".to_owned(), text.to_owned()];
+    let (program, rest) = match (line.session(), line.argv()) {
+        (Some(state), argv) => {
+            let mut arguments = shell(SCRIPT);
+            arguments.push("sh".to_owned());
+            arguments.extend(state.arguments());
+            arguments.push(argv.map_or_else(|| line.as_str().to_owned(), quoted));
+            ("sh", arguments)
+        }
+        (None, Some([program, rest @ ..])) => (program.as_str(), rest.to_vec()),
+        (None, Some([]) | None) => ("sh", shell(line.as_str())),
+    };
+    let state = line.session().map(|state| state.arguments());
+    CommandSpec {
+        input: match state {
+            Some(_) => CommandStdin::StatusSocket,
+            None => CommandStdin::Nothing,
+        },
+        timeout: Some(timeout),
+        line: Some((line.as_str().to_owned(), state.unwrap_or_default())),
+        ..CommandSpec::new(program, rest)
+    }
+}
+
+/// Fits both streams into one result; returns them with the settings that truncated them.
+fn truncate(
+    captured: &[Captured; 2],
+    stated: [usize; 2],
+    context: &ToolContext,
+) -> ([CapturedStream; 2], Vec<&'static str>) {
+    let printed = [0, 1].map(|n| usize::try_from(captured[n].total_bytes()).unwrap_or(usize::MAX));
+    let limits = fitting(stated, printed, context.outputs.page());
+    let streams = [0, 1].map(|n| CapturedStream::new(&captured[n], limits[n], &context.redactor));
+    let keys = ["limits.max_stdout_kb", "limits.max_stderr_kb"];
+    let cut_by = [0, 1]
+        .into_iter()
+        // The size of one result is not a setting.
+        .filter(|&n| streams[n].truncated() && limits[n] == stated[n])
+        .map(|n| keys[n])
+        .collect();
+    (streams, cut_by)
+}
+
+/// Stores the session state after a command; returns the reason why it is unknown, if it is.
+fn update_session(processes: &Processes, line: &CommandLine, said: &[u8]) -> Option<&'static str> {
+    let (session, state) = (processes.current_session()?, line.session()?);
+    let unknown = match state.after(said) {
+        Ok(after) => {
+            session.set(after);
+            None
+        }
+        Err(why) => Some(why),
+    };
+    match is_gone(said) {
+        true => Some(
+            "its directory is gone, so nothing was run; the next command begins where the first did",
+        ),
+        false => unknown,
+    }
+}
+
+/// The failure of a command that was ended at its time limit.
+fn timed_out(finished: &CommandResult, timeout: Duration, longest: Duration) -> CallFailure {
+    let (seconds, printed) = (timeout.as_secs(), finished.text());
+    CallFailure::new(
+        FailureCode::TimeLimit,
+        format!("The command was ended after {seconds} seconds. Until then it printed:\n{printed}"),
+    )
+    .hint(if timeout < longest {
+        format!(
+            "Pass a larger timeout_s (at most {}), or do less in one command.",
+            longest.as_secs()
+        )
+    } else {
+        "No call may take longer here (limits.timeout_s_max): do less in one command.".to_owned()
+    })
+    .structured(finished.facts())
 }
 
 /// Limits of the two streams with which their output fits into one result: it is truncated once,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use os_sandbox::{
     Access, Captured, Command, Environment, Exceeded, Exit, Limits, Network, Plan, Policy,
-    Requirement, Stdio, Stream, Support, System,
+    PolicyBuilder, Requirement, Stdio, Stream, Support, System,
 };
 
 use super::ssh;
@@ -123,6 +123,26 @@ pub(super) fn remote_command(program: &str) -> String {
     format!("git{} {program}", settings.collect::<String>())
 }
 
+/// The settings and options before the command of git.
+fn arguments(remote: &Remote) -> Vec<String> {
+    let mut args: Vec<String> = Vec::new();
+    for setting in SETTINGS {
+        args.extend(["-c".to_owned(), (*setting).to_owned()]);
+    }
+    let protocol = match remote {
+        Remote::Cache => None,
+        Remote::Local(..) => Some("file"),
+        Remote::Web { protocol, .. } => Some(*protocol),
+        Remote::Ssh { .. } => Some("ssh"),
+    };
+    if let Some(protocol) = protocol {
+        args.extend(["-c".to_owned(), format!("protocol.{protocol}.allow=always")]);
+    }
+    args.extend(["--no-pager", "--literal-pathspecs", "--git-dir", CACHE].map(str::to_owned));
+    args
+}
+
+/// Runs git once, confined.
 pub(super) fn run(
     support: &Support,
     git: &str,
@@ -137,23 +157,9 @@ pub(super) fn run(
         .hint("forge doctor says what this machine lacks.")
     };
     let plan = plan(support, cache, &job).map_err(|error| unavailable(error.to_string()))?;
-    let mut args: Vec<String> = Vec::new();
-    for setting in SETTINGS {
-        args.extend(["-c".to_owned(), (*setting).to_owned()]);
-    }
-    let protocol = match &job.reach {
-        Remote::Cache => None,
-        Remote::Local(..) => Some("file"),
-        Remote::Web { protocol, .. } => Some(*protocol),
-        Remote::Ssh { .. } => Some("ssh"),
-    };
-    if let Some(protocol) = protocol {
-        args.extend(["-c".to_owned(), format!("protocol.{protocol}.allow=always")]);
-    }
-    args.extend(["--no-pager", "--literal-pathspecs", "--git-dir", CACHE].map(str::to_owned));
-    args.extend(job.args);
     let mut child = Command::new(&plan, git)
-        .args(args)
+        .args(arguments(&job.reach))
+        .args(job.args)
         .stdin(Stdio::Piped)
         .timeout(job.wall)
         .spawn()
@@ -192,20 +198,14 @@ pub(super) fn run(
             ),
         ));
     }
-    match child.exceeded() {
-        None => {}
-        Some(limit @ (Exceeded::Wall(_) | Exceeded::Cpu(_))) => {
-            return Err(GitError::new(
-                GitErrorKind::TimeLimit,
-                format!("git was ended: {limit}."),
-            ));
-        }
-        Some(limit @ (Exceeded::Memory(_) | Exceeded::Processes(_) | Exceeded::FileSize(_))) => {
-            return Err(GitError::new(
-                GitErrorKind::TooLarge,
-                format!("git was ended: {limit}."),
-            ));
-        }
+    if let Some(limit) = child.exceeded() {
+        let kind = match limit {
+            Exceeded::Wall(_) | Exceeded::Cpu(_) => GitErrorKind::TimeLimit,
+            Exceeded::Memory(_) | Exceeded::Processes(_) | Exceeded::FileSize(_) => {
+                GitErrorKind::TooLarge
+            }
+        };
+        return Err(GitError::new(kind, format!("git was ended: {limit}.")));
     }
     Ok(GitOutput {
         exit,
@@ -237,7 +237,7 @@ fn plan(
     ] {
         variables.insert(name.to_owned(), value.to_owned());
     }
-    let mut policy = Policy::builder()
+    let policy = Policy::builder()
         .system(System::Minimal)
         .mount(cache, format!("/{CACHE}"), Access::READ | Access::WRITE)
         .limits(Limits {
@@ -248,7 +248,22 @@ fn plan(
             processes: Some(MAX_PROCESSES),
             ..Limits::default()
         });
-    policy = match &job.reach {
+    let policy = grant_remote(policy, &job.reach, &mut variables);
+    let mut environment = Environment::clean();
+    for (name, value) in variables {
+        environment = environment.set(name, value);
+    }
+    let policy = policy.env(environment).build()?;
+    Ok(Plan::new(&policy, support, Requirement::Enforce)?)
+}
+
+/// Grants the access that a command on this remote needs, and adds its variables.
+fn grant_remote(
+    policy: PolicyBuilder,
+    remote: &Remote,
+    variables: &mut BTreeMap<String, String>,
+) -> PolicyBuilder {
+    match remote {
         Remote::Cache => policy.network(Network::Denied),
         Remote::Local(path, access) => {
             policy
@@ -296,11 +311,5 @@ fn plan(
                 .unix_socket(agent)
                 .mount(known_hosts, format!("/{}", ssh::KNOWN_HOSTS), Access::READ)
         }
-    };
-    let mut environment = Environment::clean();
-    for (name, value) in variables {
-        environment = environment.set(name, value);
     }
-    let policy = policy.env(environment).build()?;
-    Ok(Plan::new(&policy, support, Requirement::Enforce)?)
 }
