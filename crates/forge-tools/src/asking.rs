@@ -13,7 +13,7 @@ use crate::gate::Judgement;
 use crate::judged_call::ResolvedCall;
 use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
 use crate::pending_call::PendingCall;
-use crate::run_answers::Agreed;
+use crate::run_answers::ApprovalKey;
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 use crate::toolbox::Toolbox;
 
@@ -51,9 +51,9 @@ impl Toolbox {
         let mut changes = changes.inspect_err(|_| open.record_not_asked())?;
         for _ in 0..MAX_QUESTIONS {
             let request = self.question(wanted, &judgement, &changes);
-            let shown = Agreed::Shown(key.clone(), digest(&request, &changes));
+            let shown = ApprovalKey::Shown(key.clone(), digest(&request, &changes));
             if self.is_allowed(&shown)
-                || request.changes_nothing() && self.is_allowed(&Agreed::Done(key.clone()))
+                || request.changes_nothing() && self.is_allowed(&ApprovalKey::Done(key.clone()))
             {
                 open.record_answer("allowed", "allowed for this run".to_owned());
                 return Ok(seen(&changes));
@@ -93,7 +93,7 @@ impl Toolbox {
             if for_run {
                 let mut allowed = self.lock_allowed();
                 allowed.insert(shown);
-                allowed.insert(Agreed::Done(key));
+                allowed.insert(ApprovalKey::Done(key));
             }
             open.record_answer("allowed", by);
             return Ok(match approver.shows() {
@@ -167,11 +167,11 @@ impl Toolbox {
         }
     }
 
-    fn is_allowed(&self, agreed: &Agreed) -> bool {
+    fn is_allowed(&self, agreed: &ApprovalKey) -> bool {
         self.lock_allowed().contains(agreed)
     }
 
-    fn lock_allowed(&self) -> MutexGuard<'_, HashSet<Agreed>> {
+    fn lock_allowed(&self) -> MutexGuard<'_, HashSet<ApprovalKey>> {
         self.inner
             .allowed_for_run
             .0

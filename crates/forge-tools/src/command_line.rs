@@ -6,7 +6,7 @@
 //! expanded, since nothing is there to expand it. A line with operators needs a
 //! shell, and then anything that the shell would expand into words we cannot see
 //! (`$x`, `` `x` ``, an unquoted `*` or `~`, a redirection to a file, `&`) makes it
-//! *opaque*: no rule may approve it in advance.
+//! *unapprovable in advance* ([`CommandLine::approval_reason`]).
 //!
 //! Commands that the words of a command start by themselves (`env`, `sh -c`, `find -exec`) are
 //! found separately, for rules that forbid.

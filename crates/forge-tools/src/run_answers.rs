@@ -15,11 +15,11 @@ use std::sync::Mutex;
 /// assert_eq!(first.caller(), second.caller());
 /// ```
 #[derive(Debug, Default)]
-pub struct RunAnswers(pub(crate) Mutex<HashSet<Agreed>>);
+pub struct RunAnswers(pub(crate) Mutex<HashSet<ApprovalKey>>);
 
 /// One of them.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Agreed {
+pub(crate) enum ApprovalKey {
     /// A call, by worker, tool and canonical arguments, with all that was shown of it.
     Shown(String, String),
     /// That call where it changes nothing, because the files already have the content that it would

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use file_sandbox::{FileSandbox, SandboxPath};
-use forge_tools::node::{NodeClient, NodeConnectOptions, Over, PathMapping, Setup};
+use forge_tools::node::{NodeClient, NodeConnectOptions, CallCompletion, PathMapping, Setup};
 use os_sandbox::{
     Access, Assumed, AsyncChild, Backend, Command, Plan, Policy, Requirement, Stdio, Support,
     docker,
@@ -173,7 +173,7 @@ impl NodeContainers {
     ///
     /// # Errors
     /// In words for people: the changes were not copied back, or their state is unknown.
-    pub async fn over(&self, node: NodeClient) -> Result<Over, String> {
+    pub async fn over(&self, node: NodeClient) -> Result<CallCompletion, String> {
         on_nodes(async move {
             let child = node.kept::<ContainerGuard>().and_then(|held| {
                 let mut child = held.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +183,7 @@ impl NodeContainers {
             let mut child = child.ok_or("its container is gone")?;
             child.wait().await.map_err(|error| said(&error))?;
             let quarantined = child.quarantined().iter();
-            Ok(Over {
+            Ok(CallCompletion {
                 quarantined: quarantined
                     .map(|found| forge_tools::escape_controls(&found.path.to_string_lossy()))
                     .collect(),

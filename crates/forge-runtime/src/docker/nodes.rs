@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use file_sandbox::FileSandbox;
 use forge_tools::node::{
-    NodeClient, NodeRunner, NodeSource, NodeStarter, Over, PathMapping, Setup,
+    CallCompletion, NodeClient, NodeCommandRunner, NodeRunner, NodeSource, PathMapping, Setup,
 };
 use forge_tools::{
     BoxFuture, CallFailure, EventKind, ExecutionInfo, FailureCode, PolicyEvent, Processes,
@@ -77,7 +77,7 @@ impl WorkerNodes {
     /// The worker's commands, in them.
     pub(crate) fn processes(&self) -> Processes {
         let source = Arc::clone(&self.source);
-        Processes::started_by(NodeStarter::shared(source), self.policy.clone())
+        Processes::started_by(NodeCommandRunner::shared(source), self.policy.clone())
     }
 
     /// Returns a toolbox whose file tools run in the nodes.
@@ -178,10 +178,10 @@ impl NodeSource for ContainerNodeSource {
         })
     }
 
-    fn over(&self, node: NodeClient) -> BoxFuture<'_, Result<Over, CallFailure>> {
+    fn over(&self, node: NodeClient) -> BoxFuture<'_, Result<CallCompletion, CallFailure>> {
         Box::pin(async move {
             match self.containers.0.reuse {
-                Reuse::Session => Ok(Over::default()),
+                Reuse::Session => Ok(CallCompletion::default()),
                 Reuse::Call => self.containers.over(node).await.map_err(|why| {
                     let why = format!("the end of its container is not known: {why}");
                     let event = PolicyEvent::new(EventKind::Refused, why);

@@ -76,13 +76,13 @@ pub(super) fn line(into: &mut Vec<u8>, seq: u64, prev: &str, body: &[u8]) {
 
 /// `value`, which is a struct with named fields, as JSON of bounded length.
 pub(super) fn body(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
-    let mut short = Limited(Vec::with_capacity(1024));
+    let mut short = LimitedBuffer(Vec::with_capacity(1024));
     if serde_json::to_writer(&mut short, value).is_ok() {
         return Ok(short.0);
     }
     let mut value = serde_json::to_value(value)?;
     shorten(&mut value);
-    let mut shorter = Limited(Vec::new());
+    let mut shorter = LimitedBuffer(Vec::new());
     if serde_json::to_writer(&mut shorter, &value).is_ok() {
         return Ok(shorter.0);
     }
@@ -100,9 +100,9 @@ pub(super) fn body(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
 }
 
 /// A buffer that is full at some point.
-struct Limited(Vec<u8>);
+struct LimitedBuffer(Vec<u8>);
 
-impl Write for Limited {
+impl Write for LimitedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.0.len() + bytes.len() > MAX_BODY_BYTES {
             return Err(std::io::ErrorKind::FileTooLarge.into());

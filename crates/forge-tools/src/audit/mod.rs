@@ -26,4 +26,4 @@ pub use record::{
     CallRecord, DecisionEntry, DecisionRecord, EventKind, MemoryRecorder, NoRecord, PolicyEvent,
     Recorder,
 };
-pub use verify::{Break, Integrity, LogPosition, Verified, Verifier, verify};
+pub use verify::{Integrity, LogDefect, LogPosition, VerificationReport, Verifier, verify};

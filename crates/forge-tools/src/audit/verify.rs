@@ -3,7 +3,7 @@
 //! Every line names its number and the hash of the line before it, so a changed, removed, inserted
 //! or moved line breaks the chain at that place; the seal, whose every byte follows from the lines
 //! before it, shows that the end is the end. A chain cannot show that all of it was rewritten: for
-//! that, compare [`Verified::head`] with a copy that was stored elsewhere.
+//! that, compare [`VerificationReport::head`] with a copy that was stored elsewhere.
 
 use std::io::BufRead;
 
@@ -51,7 +51,7 @@ pub enum Integrity {
         at: LogPosition,
     },
     /// The log is not as written.
-    Broken(Break),
+    Broken(LogDefect),
 }
 
 impl std::fmt::Display for Integrity {
@@ -70,12 +70,12 @@ impl std::fmt::Display for Integrity {
 /// Where a chain is broken first, and how.
 ///
 /// ```
-/// use forge_tools::audit::{Break, LogPosition};
-/// let edited = Break::Edited { at: LogPosition { segment: 0, line: 2 } };
+/// use forge_tools::audit::{LogDefect, LogPosition};
+/// let edited = LogDefect::Edited { at: LogPosition { segment: 0, line: 2 } };
 /// assert_eq!(edited.to_string(), "line 2 of audit.jsonl was edited");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Break {
+pub enum LogDefect {
     /// A line is not the one that the next line was written after.
     Edited {
         /// The line.
@@ -102,16 +102,16 @@ pub enum Break {
     },
 }
 
-impl std::fmt::Display for Break {
+impl std::fmt::Display for LogDefect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Break::Edited { at } => write!(f, "{at} was edited"),
-            Break::Cut { before, missing: 1 } => write!(f, "a line is missing before {before}"),
-            Break::Cut { before, missing } => {
+            LogDefect::Edited { at } => write!(f, "{at} was edited"),
+            LogDefect::Cut { before, missing: 1 } => write!(f, "a line is missing before {before}"),
+            LogDefect::Cut { before, missing } => {
                 write!(f, "{missing} lines are missing before {before}")
             }
-            Break::Reordered { at } => write!(f, "{at} is not in its place"),
-            Break::Foreign { at, why } => write!(f, "{at} is not of this log: {why}"),
+            LogDefect::Reordered { at } => write!(f, "{at} is not in its place"),
+            LogDefect::Foreign { at, why } => write!(f, "{at} is not of this log: {why}"),
         }
     }
 }
@@ -123,7 +123,7 @@ impl std::fmt::Display for Break {
 /// assert_eq!((found.lines, found.segments), (0, 1));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerificationReport {
     /// The outcome.
     pub integrity: Integrity,
     /// Lines that hold, from the first one.
@@ -172,7 +172,7 @@ enum ChainState {
         before: LogPosition,
         missing: u64,
     },
-    Broken(Break),
+    Broken(LogDefect),
 }
 
 impl Default for Verifier {
@@ -252,11 +252,11 @@ impl Verifier {
                 } else {
                     *second
                 };
-                self.walk = ChainState::Broken(Break::Edited { at: edited });
+                self.walk = ChainState::Broken(LogDefect::Edited { at: edited });
             }
             ChainState::Missing { .. } => {
                 if head.seq == self.seq {
-                    self.walk = ChainState::Broken(Break::Reordered { at });
+                    self.walk = ChainState::Broken(LogDefect::Reordered { at });
                 }
             }
             ChainState::Broken(_) => {}
@@ -272,7 +272,7 @@ impl Verifier {
             return;
         }
         if head.seq < self.seq {
-            self.walk = ChainState::Broken(Break::Reordered { at });
+            self.walk = ChainState::Broken(LogDefect::Reordered { at });
             return;
         }
         let hash = line::hash(bytes);
@@ -282,7 +282,7 @@ impl Verifier {
         }
         let is_seal = head.kind == "seal";
         if is_seal && bytes != line::seal(self.seq, &self.prev) {
-            self.walk = ChainState::Broken(Break::Edited { at });
+            self.walk = ChainState::Broken(LogDefect::Edited { at });
             return;
         }
         if self.sealed && head.kind != "resumed" {
@@ -298,9 +298,9 @@ impl Verifier {
     /// A line that is none of ours: unless an earlier one is to blame.
     fn foreign(&mut self, at: LogPosition, why: &'static str) {
         self.walk = ChainState::Broken(match &self.walk {
-            ChainState::Sound => Break::Foreign { at, why },
-            ChainState::Mismatch { .. } => Break::Edited { at: self.last },
-            ChainState::Missing { before, missing } => Break::Cut {
+            ChainState::Sound => LogDefect::Foreign { at, why },
+            ChainState::Mismatch { .. } => LogDefect::Edited { at: self.last },
+            ChainState::Missing { before, missing } => LogDefect::Cut {
                 before: *before,
                 missing: *missing,
             },
@@ -309,16 +309,16 @@ impl Verifier {
     }
 
     /// The outcome.
-    pub fn finish(self) -> Verified {
+    pub fn finish(self) -> VerificationReport {
         let integrity = match self.walk {
             ChainState::Broken(found) => Integrity::Broken(found),
             // The first line has nothing before it that could have been edited.
             ChainState::Mismatch { at, .. } if self.seq == 0 => {
-                Integrity::Broken(Break::Edited { at })
+                Integrity::Broken(LogDefect::Edited { at })
             }
-            ChainState::Mismatch { .. } => Integrity::Broken(Break::Edited { at: self.last }),
+            ChainState::Mismatch { .. } => Integrity::Broken(LogDefect::Edited { at: self.last }),
             ChainState::Missing { before, missing } => {
-                Integrity::Broken(Break::Cut { before, missing })
+                Integrity::Broken(LogDefect::Cut { before, missing })
             }
             ChainState::Sound => match self.torn {
                 Some(at) => Integrity::Torn { at },
@@ -326,7 +326,7 @@ impl Verifier {
                 None => Integrity::Unsealed,
             },
         };
-        Verified {
+        VerificationReport {
             integrity,
             lines: self.seq,
             segments: self.segments,
@@ -339,15 +339,15 @@ impl Verifier {
 /// Verifies a log of one file.
 ///
 /// ```
-/// use forge_tools::audit::{Break, Integrity, verify};
+/// use forge_tools::audit::{LogDefect, Integrity, verify};
 /// let found = verify(&b"hello\n"[..]).unwrap();
-/// assert!(matches!(found.integrity, Integrity::Broken(Break::Foreign { .. })));
+/// assert!(matches!(found.integrity, Integrity::Broken(LogDefect::Foreign { .. })));
 /// ```
 ///
 /// # Errors
 ///
 /// It cannot be read.
-pub fn verify(input: impl BufRead) -> std::io::Result<Verified> {
+pub fn verify(input: impl BufRead) -> std::io::Result<VerificationReport> {
     let mut verifier = Verifier::new();
     verifier.segment(input)?;
     Ok(verifier.finish())

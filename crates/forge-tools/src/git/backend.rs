@@ -6,7 +6,7 @@ use super::error::{GitError, GitOperation};
 use super::names::{Repo, StagedId};
 use super::push::{OnDivergence, PushApproval};
 use super::repositories::GitRepositories;
-use super::service::{GitService, PullRequest, Pulled, Pushed, StageRequest};
+use super::service::{GitService, PullReport, PullRequest, PushReport, StageRequest};
 use super::staged::{StagedCommit, StagedList};
 use super::status::Status;
 use super::store::{StagedStore, nothing_staged};
@@ -27,7 +27,7 @@ pub trait GitBackend: Send + Sync + 'static {
         &'a self,
         files: &'a FileSandbox,
         request: PullRequest,
-    ) -> BoxFuture<'a, Result<Pulled, GitError>>;
+    ) -> BoxFuture<'a, Result<PullReport, GitError>>;
 
     /// Returns the state of files that were pulled from these repositories, without asking a
     /// repository.
@@ -50,7 +50,7 @@ pub trait GitBackend: Send + Sync + 'static {
         &self,
         approval: PushApproval,
         if_moved: OnDivergence,
-    ) -> BoxFuture<'_, Result<Pushed, GitError>>;
+    ) -> BoxFuture<'_, Result<PushReport, GitError>>;
 
     /// Forgets a staged commit.
     fn discard<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<(), GitError>>;
@@ -67,7 +67,7 @@ impl<R: GitRepositories> GitBackend for GitService<R> {
         &'a self,
         files: &'a FileSandbox,
         request: PullRequest,
-    ) -> BoxFuture<'a, Result<Pulled, GitError>> {
+    ) -> BoxFuture<'a, Result<PullReport, GitError>> {
         Box::pin(async move {
             let pulled = self.pull_files(files, request).await;
             pulled.map_err(|error| error.during(GitOperation::Pull))
@@ -100,7 +100,7 @@ impl<R: GitRepositories> GitBackend for GitService<R> {
         &self,
         approval: PushApproval,
         if_moved: OnDivergence,
-    ) -> BoxFuture<'_, Result<Pushed, GitError>> {
+    ) -> BoxFuture<'_, Result<PushReport, GitError>> {
         Box::pin(async move {
             let pushed = self.push_commit(&approval, if_moved).await;
             pushed.map_err(|error| error.during(GitOperation::Push))

@@ -9,7 +9,7 @@ use super::repositories::TreeEntry;
 use crate::escape::escape_controls;
 
 /// One name of a path of ours, below the one before.
-struct Name<'a> {
+struct KnownName<'a> {
     /// From the top down to it, as it is spelled.
     part: &'a str,
     /// The path of ours that it is of.
@@ -29,7 +29,7 @@ pub(super) fn collisions(paths: &[(&RepoPath, bool)], tree: &[TreeEntry]) -> Vec
             "'{path}' and '{other}' cannot both be there on every file system."
         ));
     };
-    let mut names: Vec<Name<'_>> = Vec::new();
+    let mut names: Vec<KnownName<'_>> = Vec::new();
     // By the name above, none at the top.
     let mut below: HashMap<(Option<usize>, String), usize> = HashMap::new();
     for (path, _) in paths.iter().filter(|(_, stays)| *stays) {
@@ -38,7 +38,7 @@ pub(super) fn collisions(paths: &[(&RepoPath, bool)], tree: &[TreeEntry]) -> Vec
             let new = names.len();
             let at = *below.entry((above, folded(name))).or_insert(new);
             match names.get(at) {
-                None => names.push(Name {
+                None => names.push(KnownName {
                     part,
                     path,
                     is_file,

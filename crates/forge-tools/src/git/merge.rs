@@ -10,7 +10,7 @@ const TIME: Duration = Duration::from_secs(2);
 
 /// The result of a merge.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Merged {
+pub(crate) struct MergeResult {
     pub(crate) text: String,
     /// Places where both had changed one line: they are between markers.
     pub(crate) conflicts: usize,
@@ -47,7 +47,7 @@ fn edits(base: &[&str], new: &[&str]) -> Vec<Edit> {
 
 /// Merges the change from `base` to `theirs` into `ours`, with any line ends. The kind of line end
 /// counts as one more thing that either may have changed.
-pub(crate) fn merge(base: &str, ours: &str, theirs: &str, name: &str) -> Merged {
+pub(crate) fn merge(base: &str, ours: &str, theirs: &str, name: &str) -> MergeResult {
     let ends = [base, ours, theirs].map(ends);
     let [Some(of_base), Some(of_ours), Some(of_theirs)] = ends else {
         return merge_lines(base, ours, theirs, name);
@@ -85,14 +85,14 @@ fn ends(text: &str) -> Option<LineEnding> {
     }
 }
 
-fn merge_lines(base: &str, ours: &str, theirs: &str, name: &str) -> Merged {
+fn merge_lines(base: &str, ours: &str, theirs: &str, name: &str) -> MergeResult {
     let [base, ours, theirs] = [base, ours, theirs].map(|text| {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         lines
     });
     let (mine, other) = (edits(&base, &ours), edits(&base, &theirs));
     let (mut mine, mut other) = (mine.iter().peekable(), other.iter().peekable());
-    let mut merged = Merged {
+    let mut merged = MergeResult {
         text: String::new(),
         conflicts: 0,
     };

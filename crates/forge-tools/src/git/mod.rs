@@ -53,7 +53,8 @@ pub use repo_path::RepoPath;
 pub use repositories::{GitRepositories, NewCommit, NewFile, NewHead, TreeEntry, TreeKind};
 pub use secrets::{AgreedSecrets, SecretPolicy};
 pub use service::{
-    GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, Pushed, StageRequest,
+    GitLimits, GitService, PullOutcome, PullReport, PullRequest, PulledFile, PushReport,
+    StageRequest,
 };
 pub use staged::{DamagedCommit, FileOperation, StagedCommit, StagedFile, StagedList};
 pub use status::{FileState, Status, StatusFile};

@@ -14,7 +14,7 @@ use super::pull_index::{PullDestination, PullIndex, PulledEntry};
 use super::repo_path::RepoPath;
 use super::repositories::{GitRepositories, TreeEntry, TreeKind};
 use super::service::{
-    GitLimits, GitService, PullOutcome, PullRequest, Pulled, PulledFile, spawn_blocking,
+    GitLimits, GitService, PullOutcome, PullReport, PullRequest, PulledFile, spawn_blocking,
 };
 use super::store::StagedStore;
 use crate::escape::escape_controls;
@@ -44,7 +44,7 @@ impl<R: GitRepositories> GitService<R> {
         &self,
         files: &FileSandbox,
         request: PullRequest,
-    ) -> Result<Pulled, GitError> {
+    ) -> Result<PullReport, GitError> {
         if request.paths.is_empty() {
             return Err(GitError::new(GitErrorKind::Invalid, "No path is named."));
         }
@@ -90,7 +90,7 @@ impl<R: GitRepositories> GitService<R> {
                 request: &request,
             };
             let (files, gone) = pull.write(targets, contents, &wanted)?;
-            Ok(Pulled {
+            Ok(PullReport {
                 commit,
                 files,
                 gone,

@@ -11,7 +11,7 @@ use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{ObjectId, StagedId};
 use super::repo_path::RepoPath;
 use super::repositories::{GitRepositories, NewCommit, NewFile, NewHead, TreeEntry, TreeKind};
-use super::service::{GitService, Pushed, spawn_blocking};
+use super::service::{GitService, PushReport, spawn_blocking};
 use super::staged::{StagedCommit, StagedFile};
 use super::store::StagedStore;
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
@@ -181,7 +181,7 @@ impl<R: GitRepositories> GitService<R> {
         &self,
         approval: &PushApproval,
         if_moved: OnDivergence,
-    ) -> Result<Pushed, GitError> {
+    ) -> Result<PushReport, GitError> {
         let id = approval.id.clone();
         let commit = self.on_store(move |store| store.expect(&id)).await?;
         if commit.digest() != approval.digest {
@@ -302,10 +302,15 @@ impl<R: GitRepositories> GitService<R> {
     }
 
     /// It is there; that it is still staged here would be found out by the next push.
-    async fn pushed(&self, commit: &StagedCommit, made: ObjectId, already_there: bool) -> Pushed {
+    async fn pushed(
+        &self,
+        commit: &StagedCommit,
+        made: ObjectId,
+        already_there: bool,
+    ) -> PushReport {
         let id = commit.id.clone();
         let _staged_still = self.on_store(move |store| store.remove(&id)).await;
-        Pushed {
+        PushReport {
             url: commit.repo.url_of(&made),
             commit: made,
             already_there,

@@ -42,13 +42,13 @@ pub struct PullRequest {
 /// The result of a pull.
 ///
 /// ```
-/// fn conflicts(pulled: &forge_tools::git::Pulled) -> bool {
+/// fn conflicts(pulled: &forge_tools::git::PullReport) -> bool {
 ///     use forge_tools::git::PullOutcome;
 ///     pulled.files.iter().any(|file| file.outcome == PullOutcome::Conflict)
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pulled {
+pub struct PullReport {
     /// The commit that they are of.
     pub commit: ObjectId,
     /// The files, by path.
@@ -122,12 +122,12 @@ pub struct StageRequest {
 /// The result of a push.
 ///
 /// ```
-/// fn told(pushed: &forge_tools::git::Pushed) -> String {
+/// fn told(pushed: &forge_tools::git::PushReport) -> String {
 ///     format!("{} at {}", pushed.commit, pushed.url)
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pushed {
+pub struct PushReport {
     /// The commit that has the changes. The new head; or, where
     /// [`already_there`](Self::already_there) is set, the commit of an earlier push, or the head
     /// that had the changes already.

@@ -27,30 +27,30 @@ const SIGKILL: i32 = 9;
 ///
 /// ```
 /// use forge_tools::Processes;
-/// use forge_tools::node::{NodeClient, NodeStarter};
+/// use forge_tools::node::{NodeClient, NodeCommandRunner};
 ///
 /// fn commands(node: NodeClient, policy: os_sandbox::Policy) -> Processes {
-///     Processes::started_by(NodeStarter::new(node), policy)
+///     Processes::started_by(NodeCommandRunner::new(node), policy)
 /// }
 /// ```
 #[derive(Clone)]
-pub struct NodeStarter {
+pub struct NodeCommandRunner {
     source: Arc<dyn NodeSource>,
 }
 
-impl NodeStarter {
+impl NodeCommandRunner {
     /// In nodes of this source.
-    pub fn new(source: impl NodeSource) -> NodeStarter {
-        NodeStarter::shared(Arc::new(source))
+    pub fn new(source: impl NodeSource) -> NodeCommandRunner {
+        NodeCommandRunner::shared(Arc::new(source))
     }
 
     /// Uses a source that is shared with others.
-    pub fn shared(source: Arc<dyn NodeSource>) -> NodeStarter {
-        NodeStarter { source }
+    pub fn shared(source: Arc<dyn NodeSource>) -> NodeCommandRunner {
+        NodeCommandRunner { source }
     }
 }
 
-impl fmt::Debug for NodeStarter {
+impl fmt::Debug for NodeCommandRunner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NodeStarter")
             .field("place", &self.source.place())
@@ -58,7 +58,7 @@ impl fmt::Debug for NodeStarter {
     }
 }
 
-impl CommandRunner for NodeStarter {
+impl CommandRunner for NodeCommandRunner {
     fn place(&self) -> &'static str {
         self.source.place()
     }

@@ -8,7 +8,7 @@
 //!
 //! * [`serve`]: the node's side.
 //! * [`NodeClient`]: the broker's side of one connection, made with a [`Setup`].
-//! * [`NodeRunner`] and [`NodeStarter`]: they let the file tools and the commands of a
+//! * [`NodeRunner`] and [`NodeCommandRunner`]: they let the file tools and the commands of a
 //!   [`Toolbox`](crate::Toolbox) work there; both take nodes from a [`NodeSource`].
 //!
 //! # Over a pipe of this process
@@ -60,9 +60,9 @@ mod usage;
 mod window;
 
 pub use client::{NodeClient, NodeConnectOptions};
-pub use command::{CommandEvent, NodeCommand, NodeStarter};
+pub use command::{CommandEvent, NodeCommand, NodeCommandRunner};
 pub use error::NodeError;
 pub use message::{PROTOCOL, Stats};
-pub use runner::{NodeRunner, NodeSource, Over};
+pub use runner::{CallCompletion, NodeRunner, NodeSource};
 pub use server::{ServeOptions, serve};
 pub use setup::{PathMapping, Setup};

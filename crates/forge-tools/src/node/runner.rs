@@ -51,20 +51,20 @@ pub trait NodeSource: Send + Sync + 'static {
     /// # Errors
     ///
     /// Its changes are missing, in words for the model.
-    fn over(&self, node: NodeClient) -> BoxFuture<'_, Result<Over, CallFailure>> {
+    fn over(&self, node: NodeClient) -> BoxFuture<'_, Result<CallCompletion, CallFailure>> {
         drop(node);
-        Box::pin(async { Ok(Over::default()) })
+        Box::pin(async { Ok(CallCompletion::default()) })
     }
 }
 
 /// The facts that are known once a call in a node is over.
 ///
 /// ```
-/// let over = forge_tools::node::Over { quarantined: vec!["/data/.envrc".into()], receipt: None };
+/// let over = forge_tools::node::CallCompletion { quarantined: vec!["/data/.envrc".into()], receipt: None };
 /// assert_eq!(over.quarantined.len(), 1);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Over {
+pub struct CallCompletion {
     /// Protected names that were taken away, as the call saw them.
     pub quarantined: Vec<String>,
     /// The confinement of the node, as it is known now; `None` if nothing was found out since.

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::table::{NAMES, Named, PLACES};
+use super::table::{NAMES, NameMeaning, PLACES};
 
 /// Longest value, in bytes.
 const MAX_VALUE: usize = 256;
@@ -24,7 +24,7 @@ pub(super) const WINDOW: usize = 16 + 2 * MAX_BETWEEN + 2 + MAX_VALUE + 1;
 pub(super) type KeyMatch = (&'static str, Range<usize>);
 
 /// The text behind a name.
-enum Behind {
+enum AssignedText {
     /// The text ends before the value does.
     Cut,
     /// A value of this place.
@@ -41,14 +41,14 @@ pub(super) fn assigned(bytes: &[u8], at: usize) -> Option<KeyMatch> {
             return None;
         }
         match behind(bytes, end) {
-            Behind::Value(value) if is_made_up(&bytes[value.clone()], *named) => {
+            AssignedText::Value(value) if is_made_up(&bytes[value.clone()], *named) => {
                 let kind = match named {
-                    Named::Password => "password",
-                    Named::Secret => "secret",
+                    NameMeaning::Password => "password",
+                    NameMeaning::Secret => "secret",
                 };
                 Some((kind, value))
             }
-            Behind::Cut | Behind::Value(_) | Behind::Nothing => None,
+            AssignedText::Cut | AssignedText::Value(_) | AssignedText::Nothing => None,
         }
     })
 }
@@ -77,9 +77,9 @@ pub(super) fn is_begun(bytes: &[u8], at: usize) -> bool {
         }
         rest[..name.len()].eq_ignore_ascii_case(name)
             && match behind(bytes, at + name.len()) {
-                Behind::Cut => true,
-                Behind::Value(value) => value.end == bytes.len(),
-                Behind::Nothing => false,
+                AssignedText::Cut => true,
+                AssignedText::Value(value) => value.end == bytes.len(),
+                AssignedText::Nothing => false,
             }
     })
 }
@@ -108,7 +108,7 @@ impl Joined for [u8] {
     }
 }
 
-fn behind(bytes: &[u8], end: usize) -> Behind {
+fn behind(bytes: &[u8], end: usize) -> AssignedText {
     let is_between = |byte: u8| matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b'`' | b'\\' | b']');
     let skip = |from: usize| {
         let between = bytes[from..].iter().take(MAX_BETWEEN);
@@ -116,9 +116,9 @@ fn behind(bytes: &[u8], end: usize) -> Behind {
     };
     let mut at = skip(end);
     match bytes.get(at) {
-        None => return Behind::Cut,
+        None => return AssignedText::Cut,
         Some(b'=' | b':') => at += 1,
-        Some(_) => return Behind::Nothing,
+        Some(_) => return AssignedText::Nothing,
     }
     if let Some(b'=' | b'>') = bytes.get(at) {
         at += 1;
@@ -135,16 +135,16 @@ fn behind(bytes: &[u8], end: usize) -> Behind {
     if rest.is_empty() || length == rest.len() && length <= MAX_VALUE {
         // At the end of a text the value is as long as it is.
         return match rest.is_empty() || is_escape || !begins_value(rest) {
-            true if rest.is_empty() => Behind::Cut,
-            true => Behind::Nothing,
-            false => Behind::Value(start..bytes.len()),
+            true if rest.is_empty() => AssignedText::Cut,
+            true => AssignedText::Nothing,
+            false => AssignedText::Value(start..bytes.len()),
         };
     }
     let goes_on = matches!(rest[length], b'(' | b'[' | b'{');
     if is_escape || goes_on || length == 0 || length > MAX_VALUE || !begins_value(rest) {
-        return Behind::Nothing;
+        return AssignedText::Nothing;
     }
-    Behind::Value(start..start + length)
+    AssignedText::Value(start..start + length)
 }
 
 /// Bytes of which values are: no quotes, no brackets, and nothing that ends a word.
@@ -182,7 +182,7 @@ fn begins_value(value: &[u8]) -> bool {
 }
 
 /// `true` if such a value is only written as a secret.
-fn is_made_up(value: &[u8], named: Named) -> bool {
+fn is_made_up(value: &[u8], named: NameMeaning) -> bool {
     let has = |is: fn(&u8) -> bool| value.iter().any(is);
     let letters = has(u8::is_ascii_alphabetic);
     let digits = has(u8::is_ascii_digit);
@@ -192,7 +192,7 @@ fn is_made_up(value: &[u8], named: Named) -> bool {
         return false;
     }
     match named {
-        Named::Password => {
+        NameMeaning::Password => {
             let marks = has(|byte| {
                 matches!(
                     byte,
@@ -207,7 +207,9 @@ fn is_made_up(value: &[u8], named: Named) -> bool {
                 && !(words && parts().count() > 1)
                 && entropy(value) >= 2.3
         }
-        Named::Secret => value.len() >= 12 && letters && digits && !words && entropy(value) >= 3.0,
+        NameMeaning::Secret => {
+            value.len() >= 12 && letters && digits && !words && entropy(value) >= 3.0
+        }
     }
 }
 
@@ -247,15 +249,15 @@ fn entropy(value: &[u8]) -> f64 {
 }
 
 /// Finds the password in a URL, from the text behind `://` on.
-fn in_url(bytes: &[u8], at: usize) -> Behind {
+fn in_url(bytes: &[u8], at: usize) -> AssignedText {
     let user = bytes[at..].iter().take(MAX_USER + 1).take_while(|byte| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'%' | b'+' | b'~' | b'-')
     });
     let start = at + user.count();
     match bytes.get(start) {
-        None => return Behind::Cut,
+        None => return AssignedText::Cut,
         Some(b':') if start - at <= MAX_USER => {}
-        Some(_) => return Behind::Nothing,
+        Some(_) => return AssignedText::Nothing,
     }
     let start = start + 1;
     let is_password = |byte: u8| {
@@ -286,10 +288,10 @@ fn in_url(bytes: &[u8], at: usize) -> Behind {
     let password = bytes[start..].iter().take(MAX_VALUE + 1);
     let end = start + password.take_while(|byte| is_password(**byte)).count();
     match bytes.get(end) {
-        _ if end - start > MAX_VALUE => Behind::Nothing,
-        None => Behind::Cut,
-        Some(b'@') => Behind::Value(start..end),
-        Some(_) => Behind::Nothing,
+        _ if end - start > MAX_VALUE => AssignedText::Nothing,
+        None => AssignedText::Cut,
+        Some(b'@') => AssignedText::Value(start..end),
+        Some(_) => AssignedText::Nothing,
     }
 }
 
@@ -302,7 +304,7 @@ pub(super) fn url_password(bytes: &[u8], at: usize) -> Option<KeyMatch> {
     if bytes.get(at..behind)? != URL.as_bytes() {
         return None;
     }
-    let Behind::Value(value) = in_url(bytes, behind) else {
+    let AssignedText::Value(value) = in_url(bytes, behind) else {
         return None;
     };
     let (user, password) = (&bytes[behind..value.start - 1], &bytes[value.clone()]);
@@ -320,6 +322,6 @@ pub(super) fn is_url_begun(bytes: &[u8], at: usize) -> bool {
     let rest = &bytes[at..];
     match rest.strip_prefix(URL.as_bytes()) {
         None => URL.as_bytes().starts_with(rest),
-        Some(_) => matches!(in_url(bytes, at + URL.len()), Behind::Cut),
+        Some(_) => matches!(in_url(bytes, at + URL.len()), AssignedText::Cut),
     }
 }

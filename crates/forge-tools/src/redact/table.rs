@@ -163,7 +163,7 @@ pub(super) const SHORTEST: usize = 12;
 
 /// The meaning of a name for the value that is assigned to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum NameMeaning {
     /// A person thought of it: it may be short.
     Password,
     /// A program made it.
@@ -172,34 +172,34 @@ pub(super) enum Named {
 
 /// How the names end to which secrets are assigned, in small letters; they are looked for in any
 /// case.
-pub(super) const NAMES: &[(&str, Named)] = &[
-    ("password", Named::Password),
-    ("passwd", Named::Password),
-    ("passphrase", Named::Password),
-    ("_pass", Named::Password),
-    ("pwd", Named::Password),
-    ("secret", Named::Secret),
-    ("token", Named::Secret),
-    ("api_key", Named::Secret),
-    ("api-key", Named::Secret),
-    ("apikey", Named::Secret),
-    ("access_key", Named::Secret),
-    ("access-key", Named::Secret),
-    ("accesskey", Named::Secret),
-    ("secret_key", Named::Secret),
-    ("secret-key", Named::Secret),
-    ("secretkey", Named::Secret),
-    ("private_key", Named::Secret),
-    ("private-key", Named::Secret),
-    ("privatekey", Named::Secret),
-    ("account_key", Named::Secret),
-    ("accountkey", Named::Secret),
-    ("auth_key", Named::Secret),
-    ("authkey", Named::Secret),
-    ("signing_key", Named::Secret),
-    ("encryption_key", Named::Secret),
-    ("master_key", Named::Secret),
-    ("credentials", Named::Secret),
+pub(super) const NAMES: &[(&str, NameMeaning)] = &[
+    ("password", NameMeaning::Password),
+    ("passwd", NameMeaning::Password),
+    ("passphrase", NameMeaning::Password),
+    ("_pass", NameMeaning::Password),
+    ("pwd", NameMeaning::Password),
+    ("secret", NameMeaning::Secret),
+    ("token", NameMeaning::Secret),
+    ("api_key", NameMeaning::Secret),
+    ("api-key", NameMeaning::Secret),
+    ("apikey", NameMeaning::Secret),
+    ("access_key", NameMeaning::Secret),
+    ("access-key", NameMeaning::Secret),
+    ("accesskey", NameMeaning::Secret),
+    ("secret_key", NameMeaning::Secret),
+    ("secret-key", NameMeaning::Secret),
+    ("secretkey", NameMeaning::Secret),
+    ("private_key", NameMeaning::Secret),
+    ("private-key", NameMeaning::Secret),
+    ("privatekey", NameMeaning::Secret),
+    ("account_key", NameMeaning::Secret),
+    ("accountkey", NameMeaning::Secret),
+    ("auth_key", NameMeaning::Secret),
+    ("authkey", NameMeaning::Secret),
+    ("signing_key", NameMeaning::Secret),
+    ("encryption_key", NameMeaning::Secret),
+    ("master_key", NameMeaning::Secret),
+    ("credentials", NameMeaning::Secret),
 ];
 
 /// Words before `token` that make it a place in a list instead of a secret.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::git::{
-    BranchName, GitBackend, GitError, GitService, MemoryRepositories, PullRequest, Pulled,
+    BranchName, GitBackend, GitError, GitService, MemoryRepositories, PullReport, PullRequest,
     PushApproval, Repo, RepoPath, SecretPolicy, StageRequest, StagedCommit, StagedStore,
 };
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
@@ -134,7 +134,7 @@ impl World {
         wait(self.git.stage(&self.files, request))
     }
 
-    pub(crate) fn pull(&self, paths: &[&str], into: &str) -> Result<Pulled, GitError> {
+    pub(crate) fn pull(&self, paths: &[&str], into: &str) -> Result<PullReport, GitError> {
         let request = PullRequest {
             repo: self.repo.clone(),
             branch: BranchName::default(),

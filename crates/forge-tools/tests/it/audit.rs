@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::cap_std;
 use forge_tools::audit::{
-    AuditLog, Break, Integrity, LogOptions, LogPosition, LogSeal, MAX_LINE_BYTES, Verified,
-    Verifier, segment_name, verify,
+    AuditLog, Integrity, LogDefect, LogOptions, LogPosition, LogSeal, MAX_LINE_BYTES,
+    VerificationReport, Verifier, segment_name, verify,
 };
 use forge_tools::{CallRecord, DecisionEntry, MemoryRecorder, Recorder, Redactor, Toolbox};
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ fn sealed(dir: &Path, count: u64) -> LogSeal {
     log.seal("answered").unwrap()
 }
 
-fn all_segments(dir: &Path) -> Verified {
+fn all_segments(dir: &Path) -> VerificationReport {
     let mut verifier = Verifier::new();
     for segment in 0.. {
         match std::fs::File::open(dir.join(segment_name(segment))) {
@@ -250,7 +250,7 @@ fn a_log_goes_on_in_further_files_and_in_further_programs() {
     }
     let cut = verifier.finish().integrity;
     assert!(
-        matches!(cut, Integrity::Broken(Break::Cut { .. })),
+        matches!(cut, Integrity::Broken(LogDefect::Cut { .. })),
         "{cut:?}"
     );
 }
@@ -304,7 +304,7 @@ fn each_damage_is_told_apart_and_its_line_named() {
         all.insert(5, line);
         all.concat()
     };
-    let broken = |found: Break| Integrity::Broken(found);
+    let broken = |found: LogDefect| Integrity::Broken(found);
     let unreadable = "it has no number and hash";
     for (what, text, expected) in [
         ("nothing", text.clone(), Integrity::Whole),
@@ -319,37 +319,37 @@ fn each_damage_is_told_apart_and_its_line_named() {
         (
             "edited",
             edited(4, "\"n\":1", "\"n\":2"),
-            broken(Break::Edited { at: at(4) }),
+            broken(LogDefect::Edited { at: at(4) }),
         ),
         (
             "edited hash",
             edited(5, "\"prev\":\"", "\"prev\":\"0"),
-            broken(Break::Edited { at: at(5) }),
+            broken(LogDefect::Edited { at: at(5) }),
         ),
         (
             "edited first",
             edited(1, "\"format\":1", "\"format\":2"),
-            broken(Break::Edited { at: at(1) }),
+            broken(LogDefect::Edited { at: at(1) }),
         ),
         (
             "edited first hash",
             edited(1, "\"prev\":\"0", "\"prev\":\"1"),
-            broken(Break::Edited { at: at(1) }),
+            broken(LogDefect::Edited { at: at(1) }),
         ),
         (
             "edited end",
             edited(10, "answered", "failed"),
-            broken(Break::Edited { at: at(10) }),
+            broken(LogDefect::Edited { at: at(10) }),
         ),
         (
             "edited count",
             edited(11, "\"count\":10", "\"count\":11"),
-            broken(Break::Edited { at: at(11) }),
+            broken(LogDefect::Edited { at: at(11) }),
         ),
         (
             "one gone",
             without(&[4]),
-            broken(Break::Cut {
+            broken(LogDefect::Cut {
                 before: at(4),
                 missing: 1,
             }),
@@ -357,7 +357,7 @@ fn each_damage_is_told_apart_and_its_line_named() {
         (
             "first ones gone",
             without(&[1, 2, 3]),
-            broken(Break::Cut {
+            broken(LogDefect::Cut {
                 before: at(1),
                 missing: 3,
             }),
@@ -365,17 +365,17 @@ fn each_damage_is_told_apart_and_its_line_named() {
         (
             "swapped",
             swapped(4, 7),
-            broken(Break::Reordered { at: at(7) }),
+            broken(LogDefect::Reordered { at: at(7) }),
         ),
         (
             "twice",
             foreign(lines[2]),
-            broken(Break::Reordered { at: at(6) }),
+            broken(LogDefect::Reordered { at: at(6) }),
         ),
         (
             "foreign",
             foreign("hello\n"),
-            broken(Break::Foreign {
+            broken(LogDefect::Foreign {
                 at: at(6),
                 why: unreadable,
             }),
@@ -383,7 +383,7 @@ fn each_damage_is_told_apart_and_its_line_named() {
         (
             "empty line",
             foreign("\n"),
-            broken(Break::Foreign {
+            broken(LogDefect::Foreign {
                 at: at(6),
                 why: unreadable,
             }),
@@ -391,7 +391,7 @@ fn each_damage_is_told_apart_and_its_line_named() {
         (
             "too long",
             foreign(&format!("{}\n", "x".repeat(3 * MAX_LINE_BYTES))),
-            broken(Break::Foreign {
+            broken(LogDefect::Foreign {
                 at: at(6),
                 why: "it is longer than any that we write",
             }),
@@ -455,7 +455,7 @@ fn an_empty_file_behind_the_seal_is_a_break() {
     std::fs::write(dir.path().join(segment_name(1)), "").unwrap();
     let found = all_segments(dir.path()).integrity;
     assert!(
-        matches!(&found, Integrity::Broken(Break::Foreign { at, .. }) if at.segment == 1),
+        matches!(&found, Integrity::Broken(LogDefect::Foreign { at, .. }) if at.segment == 1),
         "{found}"
     );
 }

@@ -60,7 +60,7 @@ pub(crate) mod node {
 
     use file_sandbox::FileSandbox;
     use forge_tools::node::{
-        NodeClient, NodeConnectOptions, NodeStarter, PathMapping, ServeOptions, Setup, serve,
+        NodeClient, NodeCommandRunner, NodeConnectOptions, PathMapping, ServeOptions, Setup, serve,
     };
     use forge_tools::{Processes, ProgramList};
     use os_sandbox::{Plan, Requirement};
@@ -153,6 +153,6 @@ pub(crate) mod node {
             .commands(policy, Requirement::Enforce, &PathMapping::Same)
             .unwrap()
             .programs(programs);
-        Processes::started_by(NodeStarter::new(connect(setup)), policy.clone())
+        Processes::started_by(NodeCommandRunner::new(connect(setup)), policy.clone())
     }
 }

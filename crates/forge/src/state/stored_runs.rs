@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use forge_runtime::transcript::{self, Transcript};
 use forge_tools::audit::{
-    Break, Integrity, LineReader, LogPosition, RawLine, Verified, Verifier, segment_name,
+    LogDefect, Integrity, LineReader, LogPosition, RawLine, VerificationReport, Verifier, segment_name,
 };
 use forge_tools::escape_controls;
 use rustix::fs::OFlags;
@@ -194,7 +194,7 @@ impl StoredRun {
     }
 
     /// Verifies the audit log.
-    pub(crate) fn verified(&self) -> std::io::Result<Verified> {
+    pub(crate) fn verified(&self) -> std::io::Result<VerificationReport> {
         let mut verifier = Verifier::new();
         let mut segment = 0;
         while let Some(file) = self.segment(segment)? {
@@ -206,7 +206,7 @@ impl StoredRun {
         if let (false, Some(segment)) = (broken, self.stray_segment(segment)?) {
             let at = LogPosition { segment, line: 1 };
             let why = "the file before it is missing";
-            verified.integrity = Integrity::Broken(Break::Foreign { at, why });
+            verified.integrity = Integrity::Broken(LogDefect::Foreign { at, why });
         }
         Ok(verified)
     }

@@ -14,7 +14,7 @@ use crate::change::Artifact;
 use crate::gate::Intent;
 use crate::git::error::GitOperation;
 use crate::git::repo_path::RepoPath;
-use crate::git::service::{PullOutcome, PullRequest, Pulled, PulledFile};
+use crate::git::service::{PullOutcome, PullReport, PullRequest, PulledFile};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::{Annotations, Risk, Spec};
@@ -99,7 +99,7 @@ impl Tool for GitPull {
     }
 }
 
-fn reply(pulled: &Pulled) -> Reply {
+fn reply(pulled: &PullReport) -> Reply {
     let is_conflict = |file: &&PulledFile| file.outcome == PullOutcome::Conflict;
     let conflicts: Vec<&str> = pulled
         .files

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::FileSandbox;
 use forge_tools::node::{
-    CommandEvent, NodeClient, NodeConnectOptions, NodeError, NodeRunner, NodeStarter, PathMapping,
-    Setup,
+    CommandEvent, NodeClient, NodeCommandRunner, NodeConnectOptions, NodeError, NodeRunner,
+    PathMapping, Setup,
 };
 use forge_tools::{CallRequest, CommandSpec, FailureCode, Processes, Toolbox, Verdict};
 use os_sandbox::Requirement;
@@ -60,7 +60,7 @@ fn elsewhere(host: &TempDir, files: FileSandbox) -> (Toolbox, NodeClient, u32) {
             NodeClient::connect_keeping(reader, writer, setup.unwrap(), connect, child).await;
         made.unwrap()
     });
-    let starter = NodeStarter::new(node.clone());
+    let starter = NodeCommandRunner::new(node.clone());
     let toolbox = Toolbox::builder()
         .files(files)
         .processes(Processes::started_by(starter, policy))

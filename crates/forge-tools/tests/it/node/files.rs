@@ -123,7 +123,7 @@ fn a_part_keeps_the_rules_of_the_whole() {
 
 #[test]
 fn receipts_say_what_was_outside_and_what_inside() {
-    use forge_tools::node::{NodeClient, NodeConnectOptions, NodeRunner, NodeStarter};
+    use forge_tools::node::{NodeClient, NodeCommandRunner, NodeConnectOptions, NodeRunner};
     let (host, files) = data();
     let policy = policy(&host).build().unwrap();
     let setup = Setup::new().files(&files, &PathMapping::Same).unwrap();
@@ -141,7 +141,7 @@ fn receipts_say_what_was_outside_and_what_inside() {
     let toolbox = Toolbox::builder()
         .files(files)
         .processes(forge_tools::Processes::started_by(
-            NodeStarter::new(node.clone()),
+            NodeCommandRunner::new(node.clone()),
             policy,
         ))
         .runner(NodeRunner::new(node))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forge_tools::node::{CommandEvent, NodeClient, NodeStarter, PathMapping, Setup};
+use forge_tools::node::{CommandEvent, NodeClient, NodeCommandRunner, PathMapping, Setup};
 use forge_tools::{
     CallRequest, CommandSpec, ExitReport, FailureCode, Processes, ProgramList, Toolbox, Verdict,
 };
@@ -186,7 +186,7 @@ fn lists_of_programs_hold_where_the_command_runs() {
     let node = connect(setup.unwrap().programs(&[deny]));
     // Nobody has told the broker.
     let toolbox = Toolbox::builder()
-        .processes(Processes::started_by(NodeStarter::new(node), policy))
+        .processes(Processes::started_by(NodeCommandRunner::new(node), policy))
         .gate(Always(Verdict::Allow))
         .build()
         .unwrap();

@@ -1,6 +1,6 @@
 //! `forge log verify [RUN]`: verifies the audit logs.
 
-use forge_tools::audit::{Integrity, Verified};
+use forge_tools::audit::{Integrity, VerificationReport};
 use serde_json::{Value, json};
 
 use super::print_line;
@@ -55,7 +55,7 @@ pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<ExitKind, C
     })
 }
 
-fn finding(run: &StoredRun, locked: bool, verified: &Verified) -> LogVerdict {
+fn finding(run: &StoredRun, locked: bool, verified: &VerificationReport) -> LogVerdict {
     let lines = verified.lines;
     let noted = run.noted_head();
     let (word, text) = match (&verified.integrity, noted) {

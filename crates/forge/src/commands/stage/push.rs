@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use forge_tools::git::{
     Author, GitBackend as _, GitError, GitProgram, GitService, OnDivergence, PushApproval,
-    PushPreview, Pushed, RepoPath, StagedCommit, StagedFile,
+    PushPreview, PushReport, RepoPath, StagedCommit, StagedFile,
 };
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
 use os_sandbox::Support;
@@ -138,7 +138,7 @@ async fn push_locked(
     staging: &Staging,
     approval: PushApproval,
     if_moved: OnDivergence,
-) -> Result<Pushed, CliError> {
+) -> Result<PushReport, CliError> {
     let turn = staging.turn().await?;
     let pushed = git.push(approval, if_moved).await;
     drop(turn);
@@ -179,7 +179,11 @@ fn unanswered(commit: &StagedCommit, why: String) -> CliError {
     ))
 }
 
-fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<ExitKind, CliError> {
+fn report(
+    global: &Global,
+    commit: &StagedCommit,
+    pushed: &PushReport,
+) -> Result<ExitKind, CliError> {
     if global.json {
         print_json(&json!({
             "commitId": commit.id().as_str(),

@@ -4,7 +4,7 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
-use forge_tools::git::Pushed;
+use forge_tools::git::PushReport;
 use forge_tools::{CallRecord, DecisionRecord, Recorder as _, Verdict, VerdictReason};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -107,7 +107,7 @@ impl StageLog {
     }
 
     /// It is there.
-    pub(super) fn pushed(self, pushed: &Pushed) -> Result<(), CliError> {
+    pub(super) fn pushed(self, pushed: &PushReport) -> Result<(), CliError> {
         let facts = json!({ "commitSha": pushed.commit.as_str(), "url": pushed.url });
         let outcome = match pushed.already_there {
             true => format!("{} was there already", pushed.commit),
