@@ -14,6 +14,7 @@ use crate::judged_call::ResolvedCall;
 use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
 use crate::pending_call::PendingCall;
 use crate::run_answers::ApprovalKey;
+use crate::spec::Spec;
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 use crate::toolbox::Toolbox;
 
@@ -35,17 +36,7 @@ impl Toolbox {
         open: &PendingCall,
     ) -> Result<Vec<(String, ReviewedState)>, CallFailure> {
         let spec = self.inner.tool(wanted.index).spec();
-        let key = format!(
-            "{}\n{}\n{}{}",
-            self.inner.context.caller,
-            spec.name,
-            wanted.canonical(),
-            // The command in another session state is another one.
-            wanted
-                .session()
-                .map(|state| state.describe())
-                .unwrap_or_default()
-        );
+        let key = self.key(wanted);
         let _turn = self.inner.asking.lock().await;
         let changes = self.preview(wanted, context).await;
         let mut changes = changes.inspect_err(|_| open.record_not_asked())?;
@@ -62,25 +53,7 @@ impl Toolbox {
                 Some(reason) => ApprovalAnswer::Unanswered { reason },
                 None => approver.ask(&request).await,
             };
-            let (by, for_run) = match answer {
-                ApprovalAnswer::AllowOnce { by } => (by, false),
-                ApprovalAnswer::AllowForRun { by } => (by, true),
-                ApprovalAnswer::Deny { by, reason } => {
-                    let failure = denied(spec, &by, reason);
-                    open.record_answer("denied", by);
-                    return Err(failure);
-                }
-                ApprovalAnswer::Unanswered { reason } => {
-                    let failure = unanswered(spec, &judgement, &reason);
-                    open.record_answer("unanswered", reason);
-                    return Err(failure);
-                }
-                ApprovalAnswer::Pending { reason, hint } => {
-                    let failure = not_yet(spec, &judgement, &reason).hint(hint);
-                    open.record_answer("unanswered", reason);
-                    return Err(failure);
-                }
-            };
+            let (by, for_run) = agreement(answer, spec, &judgement, open)?;
             // An approver that is not shown the change agrees to any change.
             if approver.shows() {
                 let before = std::mem::replace(&mut changes, self.preview(wanted, context).await?);
@@ -106,6 +79,21 @@ impl Toolbox {
             "what it would change kept changing".to_owned(),
         );
         Err(keeps_changing(spec, &judgement))
+    }
+
+    /// The text that stored answers about a call are found by.
+    fn key(&self, wanted: &ResolvedCall) -> String {
+        format!(
+            "{}\n{}\n{}{}",
+            self.inner.context.caller,
+            self.inner.tool(wanted.index).spec().name,
+            wanted.canonical(),
+            // The command in another session state is another one.
+            wanted
+                .session()
+                .map(|state| state.describe())
+                .unwrap_or_default()
+        )
     }
 
     async fn preview(
@@ -178,6 +166,33 @@ impl Toolbox {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns who agreed, and if it was for the whole run; records and returns any other answer.
+fn agreement(
+    answer: ApprovalAnswer,
+    spec: &Spec,
+    judgement: &Judgement,
+    open: &PendingCall,
+) -> Result<(String, bool), CallFailure> {
+    let (answer, by, failure) = match answer {
+        ApprovalAnswer::AllowOnce { by } => return Ok((by, false)),
+        ApprovalAnswer::AllowForRun { by } => return Ok((by, true)),
+        ApprovalAnswer::Deny { by, reason } => {
+            let failure = denied(spec, &by, reason);
+            ("denied", by, failure)
+        }
+        ApprovalAnswer::Unanswered { reason } => {
+            let failure = unanswered(spec, judgement, &reason);
+            ("unanswered", reason, failure)
+        }
+        ApprovalAnswer::Pending { reason, hint } => {
+            let failure = not_yet(spec, judgement, &reason).hint(hint);
+            ("unanswered", reason, failure)
+        }
+    };
+    open.record_answer(answer, by);
+    Err(failure)
 }
 
 /// Hashes everything that is shown of a call beside its arguments, which have more than one

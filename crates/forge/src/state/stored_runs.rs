@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use forge_runtime::transcript::{self, Transcript};
 use forge_tools::audit::{
-    LogDefect, Integrity, LineReader, LogPosition, RawLine, VerificationReport, Verifier, segment_name,
+    Integrity, LineReader, LogDefect, LogPosition, RawLine, VerificationReport, Verifier,
+    segment_name,
 };
 use forge_tools::escape_controls;
 use rustix::fs::OFlags;

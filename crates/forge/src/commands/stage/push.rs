@@ -103,7 +103,7 @@ fn close_push(
     global: &Global,
     kept: StageLog,
     commit: &StagedCommit,
-    pushed: Result<Pushed, CliError>,
+    pushed: Result<PushReport, CliError>,
 ) -> Result<ExitKind, CliError> {
     match pushed {
         Ok(pushed) => {
