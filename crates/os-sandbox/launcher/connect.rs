@@ -15,7 +15,7 @@
 
 use crate::job::Strings;
 use crate::modes::Modes;
-use crate::sys::notify::{self, MAX_ADDRESS_BYTES, Open, Request, Text};
+use crate::sys::notify::{self, MAX_ADDRESS_BYTES, OwnedDescriptor, Request, TextBuffer};
 use crate::sys::{self, EACCES, EAGAIN, EFAULT, EINTR, EINVAL, Errno, PollFd};
 use crate::wire;
 use crate::{Failure, at, target};
@@ -114,7 +114,7 @@ fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
     if !prepared {
         sys::exit(125)
     }
-    let mut state = State {
+    let mut state = ConnectorState {
         connect,
         modes,
         me: sys::getpid(),
@@ -174,7 +174,7 @@ fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
     }
 }
 
-struct State<'a> {
+struct ConnectorState<'a> {
     connect: &'a Connect<'a>,
     modes: Modes,
     me: i32,
@@ -182,13 +182,13 @@ struct State<'a> {
     child: i32,
     done: bool,
     listener: i32,
-    workers: [Option<Worker>; MAX_WORKERS],
+    workers: [Option<ConnectWorker>; MAX_WORKERS],
     looked_ms: u64,
 }
 
 /// A process of ours in a connect that may take long.
 #[derive(Clone, Copy)]
-struct Worker {
+struct ConnectWorker {
     pid: i32,
     id: u64,
     thread: i32,
@@ -197,16 +197,16 @@ struct Worker {
 
 /// The socket is ours, the address is in our memory.
 struct Decided {
-    socket: Open,
+    socket: OwnedDescriptor,
     address: [u8; MAX_ADDRESS_BYTES],
     bytes: usize,
     may_block: bool,
     local: bool,
     /// What the address names; open until it is connected.
-    _place: Option<Open>,
+    _place: Option<OwnedDescriptor>,
 }
 
-impl State<'_> {
+impl ConnectorState<'_> {
     fn busy(&self) -> bool {
         self.workers.iter().any(Option::is_some)
     }
@@ -287,7 +287,7 @@ impl State<'_> {
                 })?;
                 let mut address = [0u8; MAX_ADDRESS_BYTES];
                 address[..2].copy_from_slice(&(AF_UNIX as u16).to_ne_bytes());
-                let mut text = Text::new(&mut address[2..]);
+                let mut text = TextBuffer::new(&mut address[2..]);
                 text.push(b"/proc/self/fd/");
                 text.push_number(place.0);
                 let bytes = 2 + text.as_bytes().len() + 1;
@@ -339,7 +339,7 @@ impl State<'_> {
                 sys::exit(0)
             }
             Ok(pid) => {
-                *free = Some(Worker {
+                *free = Some(ConnectWorker {
                     pid,
                     id: request.id,
                     thread: request.thread,
@@ -363,7 +363,7 @@ impl State<'_> {
         }
         self.looked_ms = now;
         let listener = self.listener;
-        let long = |worker: &Worker| now.saturating_sub(worker.since_ms) >= LOOK_MS;
+        let long = |worker: &ConnectWorker| now.saturating_sub(worker.since_ms) >= LOOK_MS;
         self.stop(|worker| {
             long(worker)
                 && (!notify::waits(listener, worker.id) || notify::has_signal(worker.thread))
@@ -371,7 +371,7 @@ impl State<'_> {
     }
 
     /// Ends workers, and answers for those who did not come to it: as after a signal.
-    fn stop(&mut self, which: impl Fn(&Worker) -> bool) {
+    fn stop(&mut self, which: impl Fn(&ConnectWorker) -> bool) {
         for index in 0..MAX_WORKERS {
             let Some(worker) = self.workers[index].filter(&which) else {
                 continue;
@@ -395,7 +395,8 @@ impl State<'_> {
             block = false;
             any = true;
             self.done |= pid == self.child;
-            let mine = |slot: &&mut Option<Worker>| slot.is_some_and(|worker| worker.pid == pid);
+            let mine =
+                |slot: &&mut Option<ConnectWorker>| slot.is_some_and(|worker| worker.pid == pid);
             if let Some(slot) = self.workers.iter_mut().find(mine) {
                 *slot = None;
             }

@@ -7,7 +7,7 @@
 //!
 //! Entry point: [`Modes::change`].
 
-use crate::sys::notify::{self, Open, Request, Text};
+use crate::sys::notify::{self, OwnedDescriptor, Request, TextBuffer};
 use crate::sys::{
     self, AT_FDCWD, CStr, EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, EPERM, Errno, nr,
 };
@@ -28,7 +28,7 @@ pub struct Modes {
 }
 
 /// One call, as the kernel reads it.
-struct Call {
+struct ModeCall {
     /// A descriptor of the target, or its working directory.
     at: i32,
     /// Address of the path in the target's memory; `None` for `fchmod`.
@@ -61,7 +61,7 @@ impl Modes {
 
     /// Makes the call for the target, or returns why not.
     pub fn change(&self, listener: i32, request: &Request) -> Result<(), Errno> {
-        let call = Call::parse(request)?;
+        let call = ModeCall::parse(request)?;
         let refused = |errno: Errno| match errno {
             EBADF | EFAULT | ENAMETOOLONG => errno,
             _ => EPERM,
@@ -120,7 +120,7 @@ impl Modes {
     }
 
     /// By a handle that was found below a place; `EPERM` if it is below none.
-    fn set_below(&self, object: &Open, name: &[u8], mode: u32) -> Result<(), Errno> {
+    fn set_below(&self, object: &OwnedDescriptor, name: &[u8], mode: u32) -> Result<(), Errno> {
         let mut root = [0u8; MAX_PATH_BYTES];
         let identity = sys::identity(object.0)?;
         let is_it = |number: i32| {
@@ -154,9 +154,9 @@ impl Modes {
     }
 }
 
-impl Call {
+impl ModeCall {
     /// Descriptors and modes are as wide as the kernel takes them.
-    fn parse(request: &Request) -> Result<Call, Errno> {
+    fn parse(request: &Request) -> Result<ModeCall, Errno> {
         let args = request.args;
         let (at, path, mode, flags) = match request.number as usize {
             nr::CHMOD => (AT_FDCWD, Some(args[0]), args[1], 0),
@@ -174,7 +174,7 @@ impl Call {
         if mode & SET_ID != 0 {
             return Err(EPERM);
         }
-        Ok(Call {
+        Ok(ModeCall {
             at,
             path,
             mode,
@@ -212,20 +212,20 @@ fn read_path(thread: i32, address: u64, buffer: &mut [u8]) -> Result<CStr<'_>, E
     Err(ENAMETOOLONG)
 }
 
-fn working_directory(thread: i32) -> Result<Open, Errno> {
+fn working_directory(thread: i32) -> Result<OwnedDescriptor, Errno> {
     let mut path = [0u8; 32];
-    let mut text = Text::new(&mut path);
+    let mut text = TextBuffer::new(&mut path);
     text.push(b"/proc/");
     text.push_number(thread);
     text.push(b"/cwd\0");
     let path = text.c_str().ok_or(EINVAL)?;
-    sys::open(path, sys::O_PATH | sys::O_CLOEXEC, 0).map(Open)
+    sys::open(path, sys::O_PATH | sys::O_CLOEXEC, 0).map(OwnedDescriptor)
 }
 
 /// Sets the mode of an open file through its link in `/proc`.
 fn set(number: i32, mode: u32) -> Result<(), Errno> {
     let mut path = [0u8; 32];
-    let mut text = Text::new(&mut path);
+    let mut text = TextBuffer::new(&mut path);
     text.push(b"/proc/self/fd/");
     text.push_number(number);
     text.push(b"\0");

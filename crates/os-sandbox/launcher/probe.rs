@@ -40,15 +40,15 @@ const SURVIVE_MS: u64 = 5000;
 const BEGIN_MS: u64 = 10_000;
 
 /// What became of a try.
-enum Answer {
-    Through,
-    Refused(Errno),
-    Unclear(Errno),
+enum CheckOutcome {
+    Succeeded,
+    Denied(Errno),
+    Inconclusive(Errno),
 }
 
 /// Makes the tries that are asked for, writes the message, returns its length.
 pub fn run(run: &Run<'_>, message: &mut [u8; MAX_BYTES]) -> usize {
-    let probe = Probe { run };
+    let probe = CheckRunner { run };
     message[0..4].copy_from_slice(&(-1i32).to_ne_bytes());
     let asked = probe.number(wire::PROBE_ASKED);
     let mut at = 8;
@@ -57,9 +57,9 @@ pub fn run(run: &Run<'_>, message: &mut [u8; MAX_BYTES]) -> usize {
             continue;
         }
         let (outcome, errno) = match probe.make(one) {
-            Answer::Through => (wire::OUTCOME_THROUGH, 0),
-            Answer::Refused(errno) => (wire::OUTCOME_REFUSED, errno),
-            Answer::Unclear(errno) => (wire::OUTCOME_UNCLEAR, errno),
+            CheckOutcome::Succeeded => (wire::OUTCOME_THROUGH, 0),
+            CheckOutcome::Denied(errno) => (wire::OUTCOME_REFUSED, errno),
+            CheckOutcome::Inconclusive(errno) => (wire::OUTCOME_UNCLEAR, errno),
         };
         message[at] = one as u8;
         message[at + 1] = outcome;
@@ -69,16 +69,16 @@ pub fn run(run: &Run<'_>, message: &mut [u8; MAX_BYTES]) -> usize {
     at
 }
 
-struct Probe<'a> {
+struct CheckRunner<'a> {
     run: &'a Run<'a>,
 }
 
-impl Probe<'_> {
-    fn make(&self, one: Try) -> Answer {
+impl CheckRunner<'_> {
+    fn make(&self, one: Try) -> CheckOutcome {
         match one {
             Try::Descriptors => match (ERRORS + 1..1024).find(|number| sys::is_open(*number)) {
-                Some(_) => Answer::Through,
-                None => Answer::Refused(0),
+                Some(_) => CheckOutcome::Succeeded,
+                None => CheckOutcome::Denied(0),
             },
             Try::ReadOutside => path(self.open(wire::PROBE_SECRET, READ)),
             Try::ListOutside => path(self.open(wire::PROBE_DIRECTORY, READ | sys::O_DIRECTORY)),
@@ -96,7 +96,7 @@ impl Probe<'_> {
             Try::SysSetting => path(self.open(wire::PROBE_SYS, WRITE)),
             Try::Sysrq => match CStr::new(b"/proc/sysrq-trigger\0") {
                 Some(trigger) => path(open(trigger, WRITE)),
-                None => Answer::Unclear(sys::EINVAL),
+                None => CheckOutcome::Inconclusive(sys::EINVAL),
             },
             Try::SetId => self.set_id(),
             Try::Inet => socket(AF_INET, SOCK_STREAM, 0),
@@ -116,7 +116,7 @@ impl Probe<'_> {
             Try::Variables => self.variables(),
             Try::Signal => process(sys::kill(self.run.probe_pid, 0)),
             Try::Memory => match process(attempt::read_memory(self.run.probe_pid)) {
-                Answer::Refused(_) => process(attempt::read_memory(sys::getppid())),
+                CheckOutcome::Denied(_) => process(attempt::read_memory(sys::getppid())),
                 other => other,
             },
             Try::Environ => path(self.open(wire::PROBE_ENVIRON, READ)),
@@ -127,10 +127,10 @@ impl Probe<'_> {
             Try::UserNamespace => denied(in_child(attempt::unshare_user)),
             Try::Mount => kernel(attempt::mount()),
             Try::KernelPrograms => {
-                let mut last = Answer::Refused(sys::EPERM);
+                let mut last = CheckOutcome::Denied(sys::EPERM);
                 for result in attempt::kernel_programs() {
                     last = kernel(result);
-                    if matches!(last, Answer::Through) {
+                    if matches!(last, CheckOutcome::Succeeded) {
                         break;
                     }
                 }
@@ -141,14 +141,14 @@ impl Probe<'_> {
                     sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, capability) == Ok(1)
                 });
                 if sys::has_capabilities() || ambient {
-                    Answer::Through
+                    CheckOutcome::Succeeded
                 } else {
-                    Answer::Refused(0)
+                    CheckOutcome::Denied(0)
                 }
             }
             Try::NewPrivileges => match sys::prctl(PR_GET_NO_NEW_PRIVS, 0, 0) {
-                Ok(1) => Answer::Refused(0),
-                _ => Answer::Through,
+                Ok(1) => CheckOutcome::Denied(0),
+                _ => CheckOutcome::Succeeded,
             },
             Try::ProtectedName => path(self.write_into(wire::PROBE_PROTECTED)),
             Try::MoveProtected => path(
@@ -162,8 +162,8 @@ impl Probe<'_> {
                     .and_then(|secret| attempt::chmod(secret, 0o600)),
             ),
             Try::Survivor => match survive() {
-                Ok(()) => Answer::Through,
-                Err(errno) => Answer::Unclear(errno),
+                Ok(()) => CheckOutcome::Succeeded,
+                Err(errno) => CheckOutcome::Inconclusive(errno),
             },
         }
     }
@@ -195,18 +195,18 @@ impl Probe<'_> {
         sys::unlink(name)
     }
 
-    fn set_id(&self) -> Answer {
+    fn set_id(&self) -> CheckOutcome {
         let made = match self.at(wire::PROBE_TMP) {
             Ok(made) => made,
-            Err(errno) => return Answer::Unclear(errno),
+            Err(errno) => return CheckOutcome::Inconclusive(errno),
         };
         if let Err(errno) = open(made, MAKE) {
-            return Answer::Unclear(errno);
+            return CheckOutcome::Inconclusive(errno);
         }
-        let mut answer = Answer::Through;
+        let mut answer = CheckOutcome::Succeeded;
         for mode in [0o2700, 0o4700] {
             answer = denied(attempt::chmod(made, mode));
-            if matches!(answer, Answer::Through) {
+            if matches!(answer, CheckOutcome::Succeeded) {
                 break;
             }
         }
@@ -214,7 +214,7 @@ impl Probe<'_> {
         answer
     }
 
-    fn connect(&self) -> Answer {
+    fn connect(&self) -> CheckOutcome {
         const ECONNREFUSED: Errno = 111;
         let made = match attempt::socket(AF_INET, SOCK_STREAM | sys::O_CLOEXEC, 0) {
             Ok(made) => made,
@@ -224,7 +224,7 @@ impl Probe<'_> {
         sys::close(made);
         match connected {
             // Somebody else's loopback has nobody at that port.
-            Err(ECONNREFUSED) => Answer::Refused(ECONNREFUSED),
+            Err(ECONNREFUSED) => CheckOutcome::Denied(ECONNREFUSED),
             other => denied(other),
         }
     }
@@ -253,11 +253,11 @@ impl Probe<'_> {
 
     /// What a program that is started sees: exactly the declared variables, byte for byte. The
     /// program is this one, from its own memory; it waits on descriptor 0 for a job.
-    fn variables(&self) -> Answer {
+    fn variables(&self) -> CheckOutcome {
         match self.environment_of_child() {
-            Ok(true) => Answer::Refused(0),
-            Ok(false) => Answer::Through,
-            Err(errno) => Answer::Unclear(errno),
+            Ok(true) => CheckOutcome::Denied(0),
+            Ok(false) => CheckOutcome::Succeeded,
+            Err(errno) => CheckOutcome::Inconclusive(errno),
         }
     }
 
@@ -320,9 +320,9 @@ fn connect_local(to: CStr<'_>) -> Result<()> {
     const PR_SET_DUMPABLE: usize = 4;
     const STREAM: i32 = SOCK_STREAM | sys::O_CLOEXEC;
     sys::prctl(PR_SET_DUMPABLE, 1, 0)?;
-    let socket = notify::Open(attempt::socket(AF_UNIX, STREAM, 0)?);
+    let socket = notify::OwnedDescriptor(attempt::socket(AF_UNIX, STREAM, 0)?);
     let mut address = [0u8; 110];
-    let mut text = notify::Text::new(&mut address[2..]);
+    let mut text = notify::TextBuffer::new(&mut address[2..]);
     text.push(to.bytes());
     let bytes = 2 + text.as_bytes().len();
     address[..2].copy_from_slice(&(AF_UNIX as u16).to_ne_bytes());
@@ -431,18 +431,18 @@ fn open(path: CStr<'_>, flags: i32) -> Result<()> {
     sys::open(path, flags, 0o600).map(sys::close)
 }
 
-fn socket(domain: i32, kind: i32, protocol: i32) -> Answer {
+fn socket(domain: i32, kind: i32, protocol: i32) -> CheckOutcome {
     denied(attempt::socket(domain, kind | sys::O_CLOEXEC, protocol).map(sys::close))
 }
 
 /// Files: refused, or not there to be seen.
-fn path(result: Result<()>) -> Answer {
+fn path(result: Result<()>) -> CheckOutcome {
     /// A mount point that would be moved.
     const EBUSY: Errno = 16;
     const EROFS: Errno = 30;
     const ELOOP: Errno = 40;
     match result {
-        Ok(()) => Answer::Through,
+        Ok(()) => CheckOutcome::Succeeded,
         Err(
             errno @ (sys::EACCES
             | sys::EPERM
@@ -452,39 +452,39 @@ fn path(result: Result<()>) -> Answer {
             | sys::EXDEV
             | ELOOP
             | EBUSY),
-        ) => Answer::Refused(errno),
-        Err(errno) => Answer::Unclear(errno),
+        ) => CheckOutcome::Denied(errno),
+        Err(errno) => CheckOutcome::Inconclusive(errno),
     }
 }
 
 /// Calls that make something if they may: whatever keeps them from it.
-fn denied(result: Result<()>) -> Answer {
+fn denied(result: Result<()>) -> CheckOutcome {
     const EMFILE: Errno = 24;
     const ENFILE: Errno = 23;
     const EAGAIN: Errno = 11;
     const ENOMEM: Errno = 12;
     match result {
-        Ok(()) => Answer::Through,
-        Err(errno @ (EMFILE | ENFILE | EAGAIN | ENOMEM)) => Answer::Unclear(errno),
-        Err(errno) => Answer::Refused(errno),
+        Ok(()) => CheckOutcome::Succeeded,
+        Err(errno @ (EMFILE | ENFILE | EAGAIN | ENOMEM)) => CheckOutcome::Inconclusive(errno),
+        Err(errno) => CheckOutcome::Denied(errno),
     }
 }
 
 /// Calls with arguments that make nothing: an answer about the arguments means that the call
 /// itself was let through.
-fn kernel(result: Result<()>) -> Answer {
+fn kernel(result: Result<()>) -> CheckOutcome {
     const ENOSYS: Errno = 38;
     match result {
-        Err(errno @ (sys::EPERM | sys::EACCES | ENOSYS)) => Answer::Refused(errno),
-        Ok(()) | Err(_) => Answer::Through,
+        Err(errno @ (sys::EPERM | sys::EACCES | ENOSYS)) => CheckOutcome::Denied(errno),
+        Ok(()) | Err(_) => CheckOutcome::Succeeded,
     }
 }
 
 /// Another process: refused, or out of sight.
-fn process(result: Result<()>) -> Answer {
+fn process(result: Result<()>) -> CheckOutcome {
     const ESRCH: Errno = 3;
     match result {
-        Err(ESRCH) => Answer::Refused(ESRCH),
+        Err(ESRCH) => CheckOutcome::Denied(ESRCH),
         other => kernel(other),
     }
 }

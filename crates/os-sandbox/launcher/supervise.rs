@@ -11,7 +11,7 @@ use crate::routes;
 use crate::sys::notify;
 use crate::sys::{self, EPERM, PollFd};
 use crate::target;
-use crate::watch::Watch;
+use crate::watch::LimitMonitor;
 use crate::wire;
 use crate::{CONTROL, Failure, at, tell};
 
@@ -31,7 +31,7 @@ const MAX_REAPED: u32 = 256;
 const LOOK_MS: u64 = 500;
 
 /// How the wait for the target ended.
-enum End {
+enum WaitOutcome {
     Target(i32),
     TimedOut,
     /// Which limit.
@@ -70,7 +70,7 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     let forking = at(wire::STAGE_FORK);
     let children = sys::child_signals().map_err(&forking)?;
     let [errors, errors_target] = sys::pipe().map_err(&forking)?;
-    let watch = Watch::new(run, me).map_err(&forking)?;
+    let watch = LimitMonitor::new(run, me).map_err(&forking)?;
     let deadline = (run.wall_ms > 0).then(|| sys::monotonic_ms().saturating_add(run.wall_ms));
     // Says when a mount of this namespace comes or goes.
     let mounts = match run.has(wire::FLAG_PARTS) {
@@ -125,12 +125,12 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
         }
     }
     match end {
-        End::Target(_) => {}
-        End::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
-        End::Over(limit) => tell(wire::RECORD_OVER_LIMIT, limit, 0, 0),
-        End::BrokerGone => {}
-        End::ConnectorGone => tell(wire::RECORD_NO_CONNECTOR, 0, 0, 0),
-        End::PartLost => tell(wire::RECORD_PART_LOST, 0, 0, 0),
+        WaitOutcome::Target(_) => {}
+        WaitOutcome::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
+        WaitOutcome::Over(limit) => tell(wire::RECORD_OVER_LIMIT, limit, 0, 0),
+        WaitOutcome::BrokerGone => {}
+        WaitOutcome::ConnectorGone => tell(wire::RECORD_NO_CONNECTOR, 0, 0, 0),
+        WaitOutcome::PartLost => tell(wire::RECORD_PART_LOST, 0, 0, 0),
     }
     if run.has(wire::FLAG_PID1) {
         // The kernel ends the namespace with us, and our own exit is seen only after that. But it
@@ -146,10 +146,11 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     }
     // Last, because the broker takes it for the end.
     report(match (end, left) {
-        (End::Target(status), _) => End::Target(status),
-        (End::TimedOut | End::Over(_) | End::BrokerGone, Left::None(Some(status))) => {
-            End::Target(status)
-        }
+        (WaitOutcome::Target(status), _) => WaitOutcome::Target(status),
+        (
+            WaitOutcome::TimedOut | WaitOutcome::Over(_) | WaitOutcome::BrokerGone,
+            Left::None(Some(status)),
+        ) => WaitOutcome::Target(status),
         (other, _) => other,
     });
     sys::exit(0)
@@ -201,21 +202,21 @@ fn wait(
     errors: i32,
     mounts: i32,
     deadline: Option<u64>,
-    mut watch: Option<Watch>,
+    mut watch: Option<LimitMonitor>,
     mut asks: Option<&mut Asks>,
-) -> End {
+) -> WaitOutcome {
     let mut errors = errors;
     let mut waiting = false;
     let mut next_look_ms = sys::monotonic_ms().saturating_add(LOOK_MS);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_sub(sys::monotonic_ms()));
         if left == Some(0) {
-            return End::TimedOut;
+            return WaitOutcome::TimedOut;
         }
-        if let Some(limit) = watch.as_mut().and_then(Watch::look) {
-            return End::Over(limit);
+        if let Some(limit) = watch.as_mut().and_then(LimitMonitor::look) {
+            return WaitOutcome::Over(limit);
         }
-        let look = watch.as_ref().map(Watch::left_ms);
+        let look = watch.as_ref().map(LimitMonitor::left_ms);
         let now = waiting.then_some(0);
         let parts = (mounts >= 0).then(|| next_look_ms.saturating_sub(sys::monotonic_ms()));
         let left = left.into_iter().chain(look).chain(now).chain(parts).min();
@@ -268,12 +269,12 @@ fn wait(
         }
         // Nothing is ever sent after the job; any event here is the end of the broker's side.
         if fds[0].revents & (sys::POLLIN | sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0 {
-            return End::BrokerGone;
+            return WaitOutcome::BrokerGone;
         }
         // The connector sends nothing; without it the kernel answers for it, and nobody knows what
         // became of what was under way.
         if fds[3].revents != 0 {
-            return End::ConnectorGone;
+            return WaitOutcome::ConnectorGone;
         }
         if let Some(asks) = &mut asks
             && fds[5].revents != 0
@@ -283,7 +284,7 @@ fn wait(
         let due = mounts >= 0 && sys::monotonic_ms() >= next_look_ms;
         if fds[4].revents != 0 || due {
             if pins::is_part_lost(run) {
-                return End::PartLost;
+                return WaitOutcome::PartLost;
             }
             next_look_ms = sys::monotonic_ms().saturating_add(LOOK_MS);
         }
@@ -295,7 +296,7 @@ fn wait(
                 if errors >= 0 {
                     started_or_not(errors);
                 }
-                return End::Target(status);
+                return WaitOutcome::Target(status);
             }
         }
     }
@@ -393,19 +394,19 @@ fn drain(signals: i32) {
 
 /// Reaps who is done, as many as there is time for: in a tree that forks without end there is
 /// always one more, and the clock must be looked at too.
-fn reap(target: i32) -> Reaped {
+fn reap(target: i32) -> ReapResult {
     let mut found = None;
     for _ in 0..MAX_REAPED {
         match sys::wait_any(false) {
             Ok(Some((pid, status))) if pid == target => found = Some(status),
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) => return Reaped { found, all: true },
+            Ok(None) | Err(_) => return ReapResult { found, all: true },
         }
     }
-    Reaped { found, all: false }
+    ReapResult { found, all: false }
 }
 
-struct Reaped {
+struct ReapResult {
     /// The status of the target, if it was among them.
     found: Option<i32>,
     /// Nobody else is done.
@@ -482,13 +483,17 @@ fn kill_children() {
     sys::close(list);
 }
 
-fn report(end: End) {
+fn report(end: WaitOutcome) {
     match end {
-        End::Target(status) if status & 0x7f == 0 => {
+        WaitOutcome::Target(status) if status & 0x7f == 0 => {
             tell(wire::RECORD_EXITED, status >> 8 & 0xff, 0, 0);
         }
-        End::Target(status) => tell(wire::RECORD_SIGNALLED, status & 0x7f, 0, 0),
-        End::TimedOut | End::Over(_) | End::BrokerGone | End::ConnectorGone | End::PartLost => {
+        WaitOutcome::Target(status) => tell(wire::RECORD_SIGNALLED, status & 0x7f, 0, 0),
+        WaitOutcome::TimedOut
+        | WaitOutcome::Over(_)
+        | WaitOutcome::BrokerGone
+        | WaitOutcome::ConnectorGone
+        | WaitOutcome::PartLost => {
             tell(wire::RECORD_SIGNALLED, sys::SIGKILL, 0, 0);
         }
     }

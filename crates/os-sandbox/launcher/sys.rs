@@ -677,7 +677,7 @@ pub fn has_capabilities() -> bool {
 /// descriptor comes back on which calls ask for an answer.
 pub fn install_filter(program: &[u8], listener: bool) -> Result<Option<i32>> {
     #[repr(C)]
-    struct Program {
+    struct BpfProgram {
         len: u16,
         filter: usize,
     }
@@ -688,7 +688,7 @@ pub fn install_filter(program: &[u8], listener: bool) -> Result<Option<i32>> {
     // look like "connected already".
     const WAIT_KILLABLE: usize = 32;
     let len = u16::try_from(program.len() / 8).map_err(|_| EINVAL)?;
-    let program = Program {
+    let program = BpfProgram {
         len,
         filter: program.as_ptr() as usize,
     };

@@ -9,9 +9,9 @@ use super::{
 };
 
 /// An open descriptor, closed when it goes out of scope.
-pub struct Open(pub i32);
+pub struct OwnedDescriptor(pub i32);
 
-impl Drop for Open {
+impl Drop for OwnedDescriptor {
     fn drop(&mut self) {
         close(self.0);
     }
@@ -86,18 +86,19 @@ pub fn wake_in_step(listener: i32) {
 }
 
 /// A descriptor for a thread. Before Linux 6.9 there are only those for whole processes.
-pub fn thread(id: i32) -> Result<Open> {
+pub fn thread(id: i32) -> Result<OwnedDescriptor> {
     const PIDFD_THREAD: usize = 0o200;
     let opened = match raw(nr::PIDFD_OPEN, [fd(id), PIDFD_THREAD, 0, 0, 0, 0]) {
         Err(EINVAL) => raw(nr::PIDFD_OPEN, [fd(process_of(id)?), 0, 0, 0, 0, 0]),
         other => other,
     };
-    opened.map(|number| Open(number as i32))
+    opened.map(|number| OwnedDescriptor(number as i32))
 }
 
 /// Another process's open file, under a number of ours.
-pub fn take_descriptor(of: &Open, number: i32) -> Result<Open> {
-    raw(nr::PIDFD_GETFD, [fd(of.0), fd(number), 0, 0, 0, 0]).map(|number| Open(number as i32))
+pub fn take_descriptor(of: &OwnedDescriptor, number: i32) -> Result<OwnedDescriptor> {
+    raw(nr::PIDFD_GETFD, [fd(of.0), fd(number), 0, 0, 0, 0])
+        .map(|number| OwnedDescriptor(number as i32))
 }
 
 /// Copies all of `buffer.len()` bytes out of a thread's memory.
@@ -208,13 +209,18 @@ pub const RESOLVE_NO_SYMLINKS: u64 = 4;
 pub const RESOLVE_BENEATH: u64 = 8;
 
 /// A place, not opened for anything, through no link at all.
-pub fn place(path: CStr<'_>) -> Result<Open> {
+pub fn place(path: CStr<'_>) -> Result<OwnedDescriptor> {
     // Not with `nofollow`, which would open a link at the end instead of refusing it.
     open_place(AT_FDCWD, path, false, RESOLVE_NO_SYMLINKS)
 }
 
 /// A place, not opened for anything; with `nofollow` a link at the end is the place.
-pub fn open_place(start: i32, path: CStr<'_>, nofollow: bool, resolve: u64) -> Result<Open> {
+pub fn open_place(
+    start: i32,
+    path: CStr<'_>,
+    nofollow: bool,
+    resolve: u64,
+) -> Result<OwnedDescriptor> {
     let nofollow = if nofollow { super::O_NOFOLLOW } else { 0 };
     let flags = (super::O_PATH | O_CLOEXEC | nofollow) as u32;
     let how = [u64::from(flags), 0, resolve];
@@ -229,13 +235,13 @@ pub fn open_place(start: i32, path: CStr<'_>, nofollow: bool, resolve: u64) -> R
             0,
         ],
     )
-    .map(|number| Open(number as i32))
+    .map(|number| OwnedDescriptor(number as i32))
 }
 
 /// Returns the present path of an open file, NUL-terminated.
 pub fn name_of(number: i32, buffer: &mut [u8]) -> Result<&[u8]> {
     let mut path = [0u8; 32];
-    let mut text = Text::new(&mut path);
+    let mut text = TextBuffer::new(&mut path);
     text.push(b"/proc/self/fd/");
     text.push_number(number);
     text.push(b"\0");
@@ -324,11 +330,11 @@ fn process_of(thread: i32) -> Result<i32> {
 /// What /proc tells about a thread, as one text.
 fn status(thread: i32, buffer: &mut [u8]) -> Result<&[u8]> {
     let mut path = [0u8; 32];
-    let mut text = Text::new(&mut path);
+    let mut text = TextBuffer::new(&mut path);
     text.push(b"/proc/");
     text.push_number(thread);
     text.push(b"/status\0");
-    let file = Open(open(text.c_str().ok_or(EINVAL)?, O_CLOEXEC, 0)?);
+    let file = OwnedDescriptor(open(text.c_str().ok_or(EINVAL)?, O_CLOEXEC, 0)?);
     let got = read(file.0, buffer)?;
     Ok(&buffer[..got])
 }
@@ -349,14 +355,14 @@ fn parse(text: &[u8], base: u32) -> u64 {
 }
 
 /// A short text in memory of the caller's; what does not fit is left out.
-pub struct Text<'a> {
+pub struct TextBuffer<'a> {
     bytes: &'a mut [u8],
     len: usize,
 }
 
-impl<'a> Text<'a> {
+impl<'a> TextBuffer<'a> {
     pub fn new(bytes: &'a mut [u8]) -> Self {
-        Text { bytes, len: 0 }
+        TextBuffer { bytes, len: 0 }
     }
 
     pub fn push(&mut self, more: &[u8]) {

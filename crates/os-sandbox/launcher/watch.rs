@@ -20,7 +20,7 @@ const MAX_LOOKED: usize = 1 << 16;
 /// Room for one file of `/proc`, or a part of a list of it.
 const TEXT_BYTES: usize = 16 << 10;
 
-pub struct Watch {
+pub struct LimitMonitor {
     bytes: u64,
     threads: u64,
     next_ms: u64,
@@ -39,9 +39,9 @@ enum Count {
     Exact,
 }
 
-impl Watch {
+impl LimitMonitor {
     /// `None` if the job asks for nothing to be watched.
-    pub fn new(run: &Run<'_>, me: i32) -> sys::Result<Option<Watch>> {
+    pub fn new(run: &Run<'_>, me: i32) -> sys::Result<Option<LimitMonitor>> {
         if run.watch_bytes == 0 && run.watch_threads == 0 {
             return Ok(None);
         }
@@ -50,7 +50,7 @@ impl Watch {
             // One more than allowed is all that must be seen, and one is ourselves.
             Ok(threads) => threads.saturating_add(2).min(MAX_LOOKED),
         };
-        Ok(Some(Watch {
+        Ok(Some(LimitMonitor {
             bytes: run.watch_bytes,
             threads: run.watch_threads,
             next_ms: sys::monotonic_ms() + INTERVAL_MS,
@@ -173,7 +173,7 @@ impl Watch {
     }
 }
 
-impl Watch {
+impl LimitMonitor {
     /// Bytes in the private file systems.
     fn files(&self) -> u64 {
         if !self.alone {
