@@ -6,11 +6,11 @@
 //! lies in a value that ends it when it is dropped, wherever that happens.
 
 use crate::captured::Captured;
-use crate::child::{Child, Findings, Killer, Stream, Watched};
+use crate::child::{Child, Findings, Killer, Readiness, Stream};
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::{Bounds, Exceeded, Seen};
+use crate::exceeded::{EffectiveLimits, Exceeded, LimitHit};
 use crate::output::{Exit, Output};
 use crate::plan::Plan;
 use crate::quarantine::Quarantined;
@@ -68,24 +68,24 @@ pub struct AsyncChild {
     pub stdout: Option<pipe::Receiver>,
     /// The other end of standard error, if it is [`Piped`](crate::Stdio::Piped).
     pub stderr: Option<pipe::Receiver>,
-    state: State,
+    state: ChildState,
     /// Readable when there is something to look at.
-    watched: Watch,
+    watched: AsyncReadiness,
     /// When to look whatever is readable.
     timer: Option<Pin<Box<Sleep>>>,
     /// Which stream is read first, in turns.
     errors_first: bool,
     enforcement: Enforcement,
     keep: [usize; 2],
-    bounds: Bounds,
+    bounds: EffectiveLimits,
     plan: Plan,
     exceeded: Option<Exceeded>,
 }
 
 /// How far it is.
 #[derive(Debug)]
-enum State {
-    Running(Held),
+enum ChildState {
+    Running(RunningGuard),
     /// The last word was said; a blocking thread reaps and tidies up.
     Ending(JoinHandle<Result<Ended, Error>>),
     Ended(Exit),
@@ -94,7 +94,7 @@ enum State {
 }
 
 /// How it ended, and what was found then.
-type Ended = (Result<(Exit, Option<Seen>), Error>, Findings);
+type Ended = (Result<(Exit, Option<LimitHit>), Error>, Findings);
 
 impl Command {
     /// As [`Command::spawn`], without holding up the other tasks.
@@ -108,7 +108,7 @@ impl Command {
         let runtime = runtime()?;
         // The outcome may be dropped by whoever drops the future: never as a bare `Child`, which
         // would wait there for the end.
-        let start = runtime.spawn_blocking(move || self.spawn().map(Begun::from));
+        let start = runtime.spawn_blocking(move || self.spawn().map(StartedChild::from));
         AsyncChild::new(joined(start.await)?)
     }
 
@@ -122,12 +122,12 @@ impl Command {
 }
 
 impl AsyncChild {
-    fn new(started: Begun) -> Result<AsyncChild, Error> {
+    fn new(started: StartedChild) -> Result<AsyncChild, Error> {
         let failed = |error| Error::io("could not wait for the command's streams", error);
-        let Begun { held, parts } = started;
+        let StartedChild { held, parts } = started;
         let watched = match held.running() {
-            Some(running) => Watch::new(running.watched()?).map_err(failed)?,
-            None => Watch::Nothing,
+            Some(running) => AsyncReadiness::new(running.watched()?).map_err(failed)?,
+            None => AsyncReadiness::Nothing,
         };
         let receiver = |pipe: Option<std::io::PipeReader>| {
             pipe.map(|pipe| pipe::Receiver::from_owned_fd(pipe.into()))
@@ -144,7 +144,7 @@ impl AsyncChild {
             watched,
             timer: None,
             errors_first: false,
-            state: State::Running(held),
+            state: ChildState::Running(held),
             enforcement: parts.enforcement,
             keep: parts.keep,
             bounds: parts.bounds,
@@ -229,13 +229,13 @@ impl AsyncChild {
     /// Ends the command and everything that it started; [`AsyncChild::wait`] then tells how.
     pub fn kill(&mut self) {
         match &mut self.state {
-            State::Running(held) => {
+            ChildState::Running(held) => {
                 if let Some(running) = held.0.as_mut() {
                     running.kill();
                 }
             }
             // It has ended.
-            State::Ending(_) | State::Ended(_) | State::Lost => {}
+            ChildState::Ending(_) | ChildState::Ended(_) | ChildState::Lost => {}
         }
     }
 
@@ -245,8 +245,8 @@ impl AsyncChild {
     /// If the system is out of descriptors.
     pub fn killer(&self) -> Result<Option<Killer>, Error> {
         let running = match &self.state {
-            State::Running(held) => held.running(),
-            State::Ending(_) | State::Ended(_) | State::Lost => None,
+            ChildState::Running(held) => held.running(),
+            ChildState::Ending(_) | ChildState::Ended(_) | ChildState::Lost => None,
         };
         running
             .map(|running| running.killer().map(Killer))
@@ -308,7 +308,7 @@ impl AsyncChild {
 
     /// Ready once the supervisor has said its last word.
     fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let State::Running(held) = &mut self.state else {
+        let ChildState::Running(held) = &mut self.state else {
             return Poll::Ready(Ok(()));
         };
         let Some(running) = held.0.as_mut() else {
@@ -340,13 +340,13 @@ impl AsyncChild {
 
     /// Reaps, on a thread that may wait for it.
     async fn finish(&mut self) -> Result<Exit, Error> {
-        if let State::Running(held) = &mut self.state
+        if let ChildState::Running(held) = &mut self.state
             && let Some(running) = held.0.take()
         {
-            self.watched = Watch::Nothing;
+            self.watched = AsyncReadiness::Nothing;
             self.timer = None;
             // Held again: a runtime that shuts down drops what it has not begun.
-            let mut held = Held(Some(running));
+            let mut held = RunningGuard(Some(running));
             let end = runtime()?.spawn_blocking(move || match held.0.as_mut() {
                 Some(running) => {
                     let exit = running.wait().map(|exit| (exit, running.seen()));
@@ -354,20 +354,20 @@ impl AsyncChild {
                 }
                 None => Err(lost()),
             });
-            self.state = State::Ending(end);
+            self.state = ChildState::Ending(end);
         }
         let outcome = match &mut self.state {
-            State::Ended(exit) => return Ok(*exit),
-            State::Running(_) | State::Lost => return Err(lost()),
-            State::Ending(end) => joined(end.await).and_then(|(exit, findings)| {
+            ChildState::Ended(exit) => return Ok(*exit),
+            ChildState::Running(_) | ChildState::Lost => return Err(lost()),
+            ChildState::Ending(end) => joined(end.await).and_then(|(exit, findings)| {
                 let failure = findings.failure(&self.plan);
                 self.enforcement.found(findings);
                 exit.and_then(|exit| failure.map_or(Ok(exit), Err))
             }),
         };
         self.state = match &outcome {
-            Ok((exit, _)) => State::Ended(*exit),
-            Err(_) => State::Lost,
+            Ok((exit, _)) => ChildState::Ended(*exit),
+            Err(_) => ChildState::Lost,
         };
         let (exit, seen) = outcome?;
         self.exceeded = self.bounds.exceeded(exit, seen);
@@ -388,7 +388,7 @@ fn in_pipe(pipe: &pipe::Receiver, chunk: &mut [u8]) -> std::io::Result<usize> {
 
 /// What is waited for, known to tokio.
 #[derive(Debug)]
-enum Watch {
+enum AsyncReadiness {
     Socket(UnixStream),
     /// The descriptor of a process, which is no pipe: its readiness is all that is asked for, and
     /// reading it, which the kernel refuses, is the only safe way to ask.
@@ -396,17 +396,17 @@ enum Watch {
     Nothing,
 }
 
-impl Watch {
-    fn new(watched: Watched) -> std::io::Result<Watch> {
+impl AsyncReadiness {
+    fn new(watched: Readiness) -> std::io::Result<AsyncReadiness> {
         Ok(match watched {
-            Watched::Socket(socket) => {
+            Readiness::Socket(socket) => {
                 socket.set_nonblocking(true)?;
-                Watch::Socket(UnixStream::from_std(socket)?)
+                AsyncReadiness::Socket(UnixStream::from_std(socket)?)
             }
-            Watched::Process(process) => {
-                Watch::Process(pipe::Receiver::from_owned_fd_unchecked(process)?)
+            Readiness::Process(process) => {
+                AsyncReadiness::Process(pipe::Receiver::from_owned_fd_unchecked(process)?)
             }
-            Watched::Nothing => Watch::Nothing,
+            Readiness::Nothing => AsyncReadiness::Nothing,
         })
     }
 
@@ -417,7 +417,7 @@ impl Watch {
         look: impl FnOnce() -> Result<bool, Error>,
     ) -> Poll<Result<bool, Error>> {
         match self {
-            Watch::Socket(socket) => {
+            AsyncReadiness::Socket(socket) => {
                 let doing = "could not wait for the command";
                 ready!(socket.poll_read_ready(cx)).map_err(|error| Error::io(doing, error))?;
                 let mut last = Ok(false);
@@ -428,18 +428,18 @@ impl Watch {
                 });
                 Poll::Ready(last)
             }
-            Watch::Process(process) => {
+            AsyncReadiness::Process(process) => {
                 let _ = ready!(Pin::new(process).poll_read(cx, &mut ReadBuf::new(&mut [0u8; 8])));
                 Poll::Ready(look())
             }
-            Watch::Nothing => Poll::Pending,
+            AsyncReadiness::Nothing => Poll::Pending,
         }
     }
 }
 
 /// What a blocking start hands over.
-struct Begun {
-    held: Held,
+struct StartedChild {
+    held: RunningGuard,
     parts: Parts,
 }
 
@@ -450,14 +450,14 @@ struct Parts {
     stderr: Option<std::io::PipeReader>,
     enforcement: Enforcement,
     keep: [usize; 2],
-    bounds: Bounds,
+    bounds: EffectiveLimits,
     plan: Plan,
 }
 
-impl From<Child> for Begun {
-    fn from(child: Child) -> Begun {
-        Begun {
-            held: Held(Some(Box::new(child.running))),
+impl From<Child> for StartedChild {
+    fn from(child: Child) -> StartedChild {
+        StartedChild {
+            held: RunningGuard(Some(Box::new(child.running))),
             parts: Parts {
                 stdin: child.stdin,
                 stdout: child.stdout,
@@ -473,15 +473,15 @@ impl From<Child> for Begun {
 
 /// A running tree whose end is waited for elsewhere if this is dropped.
 #[derive(Debug)]
-struct Held(Option<Box<Running>>);
+struct RunningGuard(Option<Box<Running>>);
 
-impl Held {
+impl RunningGuard {
     fn running(&self) -> Option<&Running> {
         self.0.as_deref()
     }
 }
 
-impl Drop for Held {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         if let Some(mut running) = self.0.take() {
             // Told at once; only the waiting is left to the other thread.
@@ -498,18 +498,18 @@ impl Drop for Held {
 }
 
 /// What is known of dropped commands whose end is waited for.
-struct Ending {
+struct DroppedCommands {
     waiting: usize,
     found: Vec<Quarantined>,
 }
 
-static ENDING: Mutex<Ending> = Mutex::new(Ending {
+static ENDING: Mutex<DroppedCommands> = Mutex::new(DroppedCommands {
     waiting: 0,
     found: Vec::new(),
 });
 static ENDED: Condvar = Condvar::new();
 
-fn ending() -> MutexGuard<'static, Ending> {
+fn ending() -> MutexGuard<'static, DroppedCommands> {
     ENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

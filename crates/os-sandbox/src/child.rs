@@ -4,12 +4,12 @@ use crate::captured::Captured;
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::{Bounds, Exceeded};
+use crate::exceeded::{EffectiveLimits, Exceeded};
 use crate::output::{Exit, Output};
 use crate::plan::Plan;
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
-use crate::running::{self, Running, Started};
+use crate::running::{self, Running, StartedCommand};
 use std::io::{PipeReader, PipeWriter, Read};
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct Child {
     pub(crate) running: Running,
     pub(crate) enforcement: Enforcement,
     pub(crate) keep: [usize; 2],
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: EffectiveLimits,
     pub(crate) exceeded: Option<Exceeded>,
     pub(crate) plan: Plan,
 }
@@ -75,7 +75,7 @@ pub enum Stream {
 
 /// What an async caller waits for, apart from time.
 #[cfg(feature = "tokio")]
-pub(crate) enum Watched {
+pub(crate) enum Readiness {
     /// Readable when there is something to look at.
     #[cfg_attr(
         not(any(target_os = "linux", feature = "docker")),
@@ -159,11 +159,11 @@ impl Child {
         let keep = [limits.stdout_bytes, limits.stderr_bytes];
         let plan = command.plan.clone();
         let mut enforcement = Enforcement::new(&plan);
-        let bounds = Bounds {
+        let bounds = EffectiveLimits {
             wall: command.wall(),
             ..command.plan.bounds()
         };
-        let Started {
+        let StartedCommand {
             running,
             pipes: (stdin, stdout, stderr),
             notes,

@@ -65,14 +65,14 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// What the backend saw of the limits that only it can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum LimitHit {
     Memory,
     Processes,
 }
 
 /// The limits of one command. Those of the whole tree are what holds here, not what the policy says.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bounds {
+pub(crate) struct EffectiveLimits {
     pub(crate) wall: Option<Duration>,
     pub(crate) cpu: Option<Duration>,
     pub(crate) memory_bytes: Option<u64>,
@@ -80,8 +80,8 @@ pub(crate) struct Bounds {
     pub(crate) file_bytes: Option<u64>,
 }
 
-impl Bounds {
-    pub(crate) fn new(limits: &Limits, support: &Support) -> Bounds {
+impl EffectiveLimits {
+    pub(crate) fn new(limits: &Limits, support: &Support) -> EffectiveLimits {
         let at_most = |limit: u64, group: Option<&ControlGroup>| {
             let ceiling = group.and_then(|group| group.ceiling);
             limit.min(ceiling.unwrap_or(u64::MAX))
@@ -89,7 +89,7 @@ impl Bounds {
         // A limit that the machine does not have would limit nobody: the machine itself, and the
         // caller with it, would be out of memory first.
         let machine = support.machine_bytes.map_or(u64::MAX, most_of);
-        Bounds {
+        EffectiveLimits {
             wall: limits.wall,
             cpu: limits.cpu,
             memory_bytes: limits
@@ -103,11 +103,11 @@ impl Bounds {
     }
 
     /// Which limit it was, if any: what the backend saw first, then what the end itself says.
-    pub(crate) fn exceeded(&self, exit: Exit, seen: Option<Seen>) -> Option<Exceeded> {
+    pub(crate) fn exceeded(&self, exit: Exit, seen: Option<LimitHit>) -> Option<Exceeded> {
         match (exit, seen) {
             (Exit::TimedOut, _) => self.wall.map(Exceeded::Wall),
-            (_, Some(Seen::Memory)) => self.memory_bytes.map(Exceeded::Memory),
-            (_, Some(Seen::Processes)) => self.processes.map(Exceeded::Processes),
+            (_, Some(LimitHit::Memory)) => self.memory_bytes.map(Exceeded::Memory),
+            (_, Some(LimitHit::Processes)) => self.processes.map(Exceeded::Processes),
             (Exit::Signal(SIGXCPU), None) => self.cpu.map(Exceeded::Cpu),
             (Exit::Signal(SIGXFSZ), None) => self.file_bytes.map(Exceeded::FileSize),
             (Exit::Signal(_) | Exit::Code(_), None) => None,

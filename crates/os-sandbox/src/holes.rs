@@ -62,7 +62,7 @@ impl fmt::Display for KnownHole {
 
 /// What covers a hole, in general.
 #[derive(Clone, Copy)]
-enum Cover {
+enum Mitigation {
     /// Only set-id ones have it, and those are not used.
     NotSetId,
     /// The options that we use came later than the fix, so that such a version does not work.
@@ -71,45 +71,45 @@ enum Cover {
     PinsByDescriptor,
 }
 
-struct Row {
+struct VulnerabilityEntry {
     id: &'static str,
     /// The first version that has it, and the first that has not.
     versions: [Version; 2],
     what: &'static str,
-    cover: Cover,
+    cover: Mitigation,
 }
 
 /// Newest first.
-const TABLE: [Row; 5] = [
-    Row {
+const TABLE: [VulnerabilityEntry; 5] = [
+    VulnerabilityEntry {
         id: "CVE-2026-87766",
         versions: [[0, 0, 0], [0, 12, 0]],
         what: "makes missing mount points through links",
-        cover: Cover::PinsByDescriptor,
+        cover: Mitigation::PinsByDescriptor,
     },
-    Row {
+    VulnerabilityEntry {
         id: "CVE-2026-41163",
         versions: [[0, 11, 0], [0, 11, 2]],
         what: "set-id, its set-up can be traced",
-        cover: Cover::NotSetId,
+        cover: Mitigation::NotSetId,
     },
-    Row {
+    VulnerabilityEntry {
         id: "CVE-2020-5291",
         versions: [[0, 4, 0], [0, 4, 1]],
         what: "set-id, keeps root's rights while it can be traced",
-        cover: Cover::NotSetId,
+        cover: Mitigation::NotSetId,
     },
-    Row {
+    VulnerabilityEntry {
         id: "CVE-2019-12439",
         versions: [[0, 0, 0], [0, 3, 3]],
         what: "mounts on a directory in /tmp that others can prepare",
-        cover: Cover::TooOld,
+        cover: Mitigation::TooOld,
     },
-    Row {
+    VulnerabilityEntry {
         id: "CVE-2017-5226",
         versions: [[0, 0, 0], [0, 1, 5]],
         what: "commands push input into the caller's terminal",
-        cover: Cover::Filter,
+        cover: Mitigation::Filter,
     },
 ];
 
@@ -140,20 +140,20 @@ impl Support {
     }
 }
 
-impl Row {
+impl VulnerabilityEntry {
     fn concerns(&self, found: &Bubblewrap) -> bool {
         let [from, until] = self.versions;
         parse(found.version()).is_none_or(|version| (from..until).contains(&version))
     }
 }
 
-impl Cover {
+impl Mitigation {
     fn here(self, support: &Support) -> Option<&'static str> {
         match self {
-            Cover::NotSetId => Some("a set-id bwrap is not used"),
-            Cover::TooOld => Some("the options that are used came later"),
-            Cover::Filter => support.seccomp().then_some("the filter refuses it"),
-            Cover::PinsByDescriptor => support
+            Mitigation::NotSetId => Some("a set-id bwrap is not used"),
+            Mitigation::TooOld => Some("the options that are used came later"),
+            Mitigation::Filter => support.seccomp().then_some("the filter refuses it"),
+            Mitigation::PinsByDescriptor => support
                 .pins_by_descriptor()
                 .then_some("what lies inside mounts is made by descriptor"),
         }

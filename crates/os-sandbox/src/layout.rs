@@ -14,10 +14,10 @@ pub(crate) struct Layout {
     /// For each mount of the policy, in order: whether it is a directory.
     pub(crate) directories: Vec<bool>,
     /// What of the host is mounted, to be looked at once more when it has been.
-    pub(crate) sources: crate::backend::Sources,
+    pub(crate) sources: crate::backend::MountSources,
     pub(crate) notes: Notes,
     /// To be done once nothing of the command is left.
-    pub(crate) after: crate::backend::After,
+    pub(crate) after: crate::backend::Cleanup,
 }
 
 /// One place inside.

@@ -3,13 +3,13 @@
 
 use crate::child::Findings;
 #[cfg(feature = "tokio")]
-use crate::child::Watched;
+use crate::child::Readiness;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::{Bounds, Seen};
+use crate::exceeded::{EffectiveLimits, LimitHit};
 use crate::output::Exit;
 use crate::policy::Limits;
-use crate::running::{Event, Started};
+use crate::running::{Event, StartedCommand};
 use std::convert::Infallible;
 use std::io::PipeReader;
 use std::time::Duration;
@@ -39,8 +39,8 @@ impl Containers {
         true
     }
 
-    pub(crate) fn bounds(&self, limits: &Limits) -> Bounds {
-        Bounds {
+    pub(crate) fn bounds(&self, limits: &Limits) -> EffectiveLimits {
+        EffectiveLimits {
             wall: limits.wall,
             cpu: limits.cpu,
             memory_bytes: limits.memory_bytes,
@@ -58,7 +58,7 @@ pub(crate) struct Running(Infallible);
 #[derive(Debug)]
 pub(crate) struct Killer(Infallible);
 
-pub(crate) fn start(_: Command) -> Result<Started, Error> {
+pub(crate) fn start(_: Command) -> Result<StartedCommand, Error> {
     let what = "the plan's containers are only described";
     Err(Error::new(ErrorKind::Unsupported, what))
 }
@@ -72,7 +72,7 @@ impl Running {
         match self.0 {}
     }
 
-    pub(crate) fn seen(&self) -> Option<Seen> {
+    pub(crate) fn seen(&self) -> Option<LimitHit> {
         match self.0 {}
     }
 
@@ -89,7 +89,7 @@ impl Running {
     }
 
     #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<Watched, Error> {
+    pub(crate) fn watched(&self) -> Result<Readiness, Error> {
         match self.0 {}
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::child::Findings;
 use crate::error::Error;
-use crate::exceeded::Seen;
+use crate::exceeded::LimitHit;
 use crate::output::Exit;
 use crate::support::{Finding, Support};
 use nix::errno::Errno;
@@ -32,12 +32,12 @@ pub(crate) struct Event {
 
 /// A running command. Dropping it ends it, and its process group if it has one.
 #[derive(Debug)]
-pub(crate) struct Running<Held> {
+pub(crate) struct Running<Resources> {
     who: Who,
     deadline: Option<Instant>,
     result: Option<Exit>,
     /// Given up after the end.
-    held: Option<Held>,
+    held: Option<Resources>,
 }
 
 /// Ends a command from another thread.
@@ -52,9 +52,9 @@ struct Who {
     reaped: Arc<AtomicBool>,
 }
 
-impl<Held> Running<Held> {
+impl<Resources> Running<Resources> {
     /// A child of this process, the leader of its process group if `group` says so.
-    pub(crate) fn new(pid: Pid, group: bool, wall: Option<Duration>, held: Held) -> Self {
+    pub(crate) fn new(pid: Pid, group: bool, wall: Option<Duration>, held: Resources) -> Self {
         Running {
             who: Who {
                 pid,
@@ -130,8 +130,8 @@ impl<Held> Running<Held> {
 
     /// There is no socket to wait on.
     #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<crate::child::Watched, Error> {
-        Ok(crate::child::Watched::Nothing)
+    pub(crate) fn watched(&self) -> Result<crate::child::Readiness, Error> {
+        Ok(crate::child::Readiness::Nothing)
     }
 
     /// When to look again.
@@ -149,7 +149,7 @@ impl<Held> Running<Held> {
     }
 
     /// No limit of a whole tree is watched here.
-    pub(crate) fn seen(&self) -> Option<Seen> {
+    pub(crate) fn seen(&self) -> Option<LimitHit> {
         None
     }
 
@@ -167,7 +167,7 @@ impl<Held> Running<Held> {
     }
 }
 
-impl<Held> Drop for Running<Held> {
+impl<Resources> Drop for Running<Resources> {
     fn drop(&mut self) {
         if self.result.is_none() {
             self.who.kill();
@@ -212,9 +212,9 @@ pub(crate) fn birdcage(_: &Support, _: Option<&Path>) -> Finding<PathBuf> {
 }
 
 /// Whose the mounts are.
-pub(crate) enum Whose {
+pub(crate) enum ProbeScope {
     /// The user's.
-    Users,
+    UserMounts,
 }
 
 /// Removes what a command left. The standard library opens each directory relative to the one
@@ -229,7 +229,7 @@ pub(crate) fn remove(path: &Path) {
 }
 
 #[cfg(feature = "docker")]
-pub(crate) use elsewhere::{After, Sources, layout};
+pub(crate) use elsewhere::{Cleanup, MountSources, layout};
 
 /// The mounts of a command that an engine runs. Names are not looked for here.
 #[cfg(feature = "docker")]
@@ -244,18 +244,18 @@ mod elsewhere {
     use std::path::{Path, PathBuf};
 
     /// There is nothing to do.
-    pub(crate) struct After;
+    pub(crate) struct Cleanup;
 
-    impl After {
+    impl Cleanup {
         pub(crate) fn run(self) -> Findings {
             Findings::default()
         }
     }
 
     /// They are not looked at again.
-    pub(crate) struct Sources;
+    pub(crate) struct MountSources;
 
-    impl Sources {
+    impl MountSources {
         pub(crate) fn unchanged(&self) -> Result<(), Error> {
             Ok(())
         }
@@ -319,9 +319,9 @@ mod elsewhere {
             placed,
             owners,
             directories: real.into_iter().map(|(_, is_dir)| is_dir).collect(),
-            sources: Sources,
+            sources: MountSources,
             notes,
-            after: After,
+            after: Cleanup,
         })
     }
 }

@@ -1,9 +1,9 @@
 //! Policy × support → which mechanism keeps which promise, and what is left open. A plan is the
 //! only way to a command, so nobody can start one without having seen the gaps, or asked for them.
 
-use crate::backend::Places;
+use crate::backend::ScratchPool;
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::Bounds;
+use crate::exceeded::EffectiveLimits;
 use crate::policy::{Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::support::{Support, UNTRIED};
@@ -95,7 +95,7 @@ pub struct Plan {
     backend: Backend,
     requirement: Requirement,
     entries: Arc<[Entry]>,
-    places: Arc<Places>,
+    places: Arc<ScratchPool>,
 }
 
 /// Why there is no plan: the promises that the best mechanism of this host leaves open.
@@ -293,10 +293,10 @@ impl Plan {
     }
 
     /// The limits as they hold here.
-    pub(crate) fn bounds(&self) -> Bounds {
+    pub(crate) fn bounds(&self) -> EffectiveLimits {
         match (self.backend, &self.support.containers) {
             (Backend::Docker, Some(containers)) => containers.bounds(self.policy.limits()),
-            _ => Bounds::new(self.policy.limits(), &self.support),
+            _ => EffectiveLimits::new(self.policy.limits(), &self.support),
         }
     }
 
@@ -318,7 +318,7 @@ impl Plan {
         )
     }
 
-    pub(crate) fn places(&self) -> &Arc<Places> {
+    pub(crate) fn places(&self) -> &Arc<ScratchPool> {
         &self.places
     }
 

@@ -2,13 +2,13 @@
 
 use crate::backend;
 #[cfg(feature = "tokio")]
-use crate::child::Watched;
+use crate::child::Readiness;
 use crate::child::{Findings, Notes, Pipes};
 use crate::command::Command;
 use crate::docker;
 use crate::enforcement::ShownContainer;
 use crate::error::Error;
-use crate::exceeded::Seen;
+use crate::exceeded::LimitHit;
 use crate::output::Exit;
 use crate::plan::Backend;
 use std::io::PipeReader;
@@ -44,14 +44,14 @@ pub(crate) struct Event {
 }
 
 /// A command that was started, and what is to be known of that.
-pub(crate) struct Started {
+pub(crate) struct StartedCommand {
     pub(crate) running: Running,
     pub(crate) pipes: Pipes,
     pub(crate) notes: Notes,
     pub(crate) container: Option<ShownContainer>,
 }
 
-pub(crate) fn start(command: Command) -> Result<Started, Error> {
+pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     match command.plan.backend() {
         Backend::Docker => docker::start(command),
         Backend::Bubblewrap
@@ -60,7 +60,7 @@ pub(crate) fn start(command: Command) -> Result<Started, Error> {
         | Backend::Seatbelt
         | Backend::None => {
             let (running, pipes, notes) = backend::start(command)?;
-            Ok(Started {
+            Ok(StartedCommand {
                 running: Running::Here(Box::new(running)),
                 pipes,
                 notes,
@@ -95,7 +95,7 @@ impl Running {
     }
 
     /// The limit of the whole tree that was hit, once it was waited for.
-    pub(crate) fn seen(&self) -> Option<Seen> {
+    pub(crate) fn seen(&self) -> Option<LimitHit> {
         match self {
             Running::Here(running) => running.seen(),
             Running::Container(running) => running.seen(),
@@ -136,7 +136,7 @@ impl Running {
 
     /// What is readable when there is something to look at.
     #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<Watched, Error> {
+    pub(crate) fn watched(&self) -> Result<Readiness, Error> {
         match self {
             Running::Here(running) => running.watched(),
             Running::Container(running) => running.watched(),

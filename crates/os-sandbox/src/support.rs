@@ -1,7 +1,7 @@
 //! What this host can enforce, found out by running something, never by a version number alone:
 //! `bwrap` may be on the disk and namespaces forbidden, Landlock compiled in and switched off.
 
-use crate::backend::Whose;
+use crate::backend::ProbeScope;
 use crate::docker::Containers;
 use crate::enforcement::Enforcement;
 use crate::error::Error;
@@ -233,7 +233,7 @@ impl Support {
     /// no place for its decoys.
     pub fn prove(plan: &Plan) -> Result<Proof, Error> {
         let start = Instant::now();
-        let (checks, notes) = crate::backend::prove(plan, Whose::Users)?;
+        let (checks, notes) = crate::backend::prove(plan, ProbeScope::UserMounts)?;
         let mut enforcement = Enforcement::new(plan);
         enforcement.note(&notes.0);
         enforcement.remark(&notes.1);

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 #[cfg(feature = "docker")]
-pub(crate) use crate::plain::{After, Sources, layout};
-pub(crate) use crate::plain::{Killer, Whose, remove, survey};
+pub(crate) use crate::plain::{Cleanup, MountSources, layout};
+pub(crate) use crate::plain::{Killer, ProbeScope, remove, survey};
 
 /// What is left by a killed process cannot be told from what another needs.
 #[cfg(feature = "docker")]
@@ -84,14 +84,14 @@ pub(crate) fn detect() -> Support {
 }
 
 /// There is no confinement to prove.
-pub(crate) fn prove(_: &Plan, _: Whose) -> Result<(Vec<Check>, Notes), Error> {
+pub(crate) fn prove(_: &Plan, _: ProbeScope) -> Result<(Vec<Check>, Notes), Error> {
     let what = format!("nothing can be proved on {}", std::env::consts::OS);
     Err(Error::new(ErrorKind::Unsupported, what))
 }
 
 /// Directories that a plan keeps for its commands: none here.
 #[derive(Debug, Default)]
-pub(crate) struct Places;
+pub(crate) struct ScratchPool;
 
 pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> {
     let temp = std::env::temp_dir();

@@ -31,11 +31,11 @@ const TLS_PORT: u16 = 2376;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Address {
-    pub(super) way: Way,
+    pub(super) way: Endpoint,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Way {
+pub(super) enum Endpoint {
     Unix(PathBuf),
     Tcp {
         host: String,
@@ -79,11 +79,11 @@ impl Address {
             return Err(wrong("it does not say how the engine is reached"));
         };
         let way = match scheme {
-            "unix" if rest.starts_with('/') => Way::Unix(PathBuf::from(rest)),
+            "unix" if rest.starts_with('/') => Endpoint::Unix(PathBuf::from(rest)),
             "unix" => return Err(wrong("the path is not absolute")),
             "tcp" => {
                 let (host, port) = place(rest.strip_suffix('/').unwrap_or(rest)).map_err(wrong)?;
-                Way::Tcp {
+                Endpoint::Tcp {
                     host,
                     port,
                     tls: None,
@@ -102,7 +102,7 @@ impl Address {
                     return Err(wrong("missing or invalid user name before the @"));
                 }
                 let (host, port) = place(rest).map_err(wrong)?;
-                Way::Ssh(Ssh {
+                Endpoint::Ssh(Ssh {
                     user: user.map(str::to_owned),
                     host,
                     port,
@@ -122,12 +122,12 @@ impl Address {
     /// should be.
     pub fn with_certificates(self, directory: impl AsRef<Path>) -> Result<Address, Error> {
         let way = match self.way {
-            Way::Tcp { host, port, tls: _ } => Way::Tcp {
+            Endpoint::Tcp { host, port, tls: _ } => Endpoint::Tcp {
                 tls: Some(tls::read(directory.as_ref(), &host)?),
                 host,
                 port,
             },
-            other @ (Way::Unix(_) | Way::Ssh(_)) => other,
+            other @ (Endpoint::Unix(_) | Endpoint::Ssh(_)) => other,
         };
         Ok(Address { way })
     }
@@ -135,18 +135,18 @@ impl Address {
     /// What to try if nothing answers there.
     pub(super) fn hint(&self) -> &'static str {
         match &self.way {
-            Way::Unix(_) => {
+            Endpoint::Unix(_) => {
                 "start the engine, or say where it is in DOCKER_HOST; who asks it must be allowed \
                  to use its socket (group docker)"
             }
-            Way::Tcp { tls: None, .. } => {
+            Endpoint::Tcp { tls: None, .. } => {
                 "start the engine; if it wants TLS, set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"
             }
-            Way::Tcp { tls: Some(_), .. } => {
+            Endpoint::Tcp { tls: Some(_), .. } => {
                 "start the engine, and look whether DOCKER_CERT_PATH has its authority (ca.pem) and \
                  a certificate that it accepts"
             }
-            Way::Ssh(_) => {
+            Endpoint::Ssh(_) => {
                 "try the same by hand: ssh HOST docker system dial-stdio; it must ask for nothing"
             }
         }
@@ -157,7 +157,7 @@ impl Address {
 impl Default for Address {
     fn default() -> Self {
         Address {
-            way: Way::Unix(PathBuf::from(USUAL)),
+            way: Endpoint::Unix(PathBuf::from(USUAL)),
         }
     }
 }
@@ -165,12 +165,12 @@ impl Default for Address {
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.way {
-            Way::Unix(path) => write!(f, "unix://{}", path.display()),
-            Way::Tcp { host, port, tls } => {
+            Endpoint::Unix(path) => write!(f, "unix://{}", path.display()),
+            Endpoint::Tcp { host, port, tls } => {
                 let port = port.unwrap_or_else(|| default_port(tls.as_ref()));
                 write!(f, "tcp://{}:{port}", bracketed(host))
             }
-            Way::Ssh(ssh) => {
+            Endpoint::Ssh(ssh) => {
                 f.write_str("ssh://")?;
                 if let Some(user) = &ssh.user {
                     write!(f, "{user}@")?;

@@ -20,18 +20,18 @@ const NOT_FOUND: u16 = 404;
 
 /// One that is there. Dropping it takes it away.
 #[derive(Debug)]
-pub(super) struct Carrier {
+pub(super) struct TransferContainer {
     engine: Engine,
     id: String,
 }
 
-impl Carrier {
+impl TransferContainer {
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 }
 
-impl Drop for Carrier {
+impl Drop for TransferContainer {
     fn drop(&mut self) {
         // What stays has our name on it, and is removed when we are gone.
         let _next_time = self.engine.remove_container(&self.id);
@@ -44,7 +44,7 @@ pub(super) fn carrier(
     image: &str,
     mounts: Vec<Mount>,
     labels: HashMap<String, String>,
-) -> Result<Result<Carrier, bollard::errors::Error>, Error> {
+) -> Result<Result<TransferContainer, bollard::errors::Error>, Error> {
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
         cmd: Some(vec![NOTHING.to_owned()]),
@@ -62,7 +62,7 @@ pub(super) fn carrier(
     let made = engine.answered(MADE_WITHIN, async move {
         client.create_container(None, body).await
     })?;
-    Ok(made.map(|made| Carrier {
+    Ok(made.map(|made| TransferContainer {
         engine: engine.clone(),
         id: made.id,
     }))

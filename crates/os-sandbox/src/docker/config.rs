@@ -10,7 +10,7 @@ use super::place::Private;
 use super::settings::Settings;
 use crate::enforcement::ShownContainer;
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::Bounds;
+use crate::exceeded::EffectiveLimits;
 use crate::layout::{Owner, Placed, What};
 use crate::policy::{Network, Policy, UnixSockets};
 use crate::seccomp::{Arch, Local};
@@ -39,14 +39,14 @@ const MIN_CPU_MILLI: u64 = 10;
 const HOSTNAME: &str = "HOSTNAME";
 
 /// What a container is made of.
-pub(super) struct Wanted<'a> {
+pub(super) struct ContainerSpec<'a> {
     pub(super) policy: &'a Policy,
     pub(super) settings: &'a Settings,
     pub(super) host: &'a Host,
     pub(super) digest: &'a str,
     /// The names of the variables that the image sets.
     pub(super) image_variables: &'a [String],
-    pub(super) bounds: Bounds,
+    pub(super) bounds: EffectiveLimits,
     pub(super) user: User,
     pub(super) placed: &'a [Placed],
     pub(super) private: &'a Private,
@@ -110,8 +110,10 @@ impl User {
 }
 
 /// What the engine is asked for, and how the receipt has it.
-pub(super) fn config(wanted: Wanted<'_>) -> Result<(ContainerCreateBody, ShownContainer), Error> {
-    let Wanted {
+pub(super) fn config(
+    wanted: ContainerSpec<'_>,
+) -> Result<(ContainerCreateBody, ShownContainer), Error> {
+    let ContainerSpec {
         policy,
         settings,
         host,
@@ -198,7 +200,7 @@ pub(super) fn config(wanted: Wanted<'_>) -> Result<(ContainerCreateBody, ShownCo
 }
 
 /// What is mounted.
-fn mounts(wanted: &Wanted<'_>) -> Result<Vec<Mount>, Error> {
+fn mounts(wanted: &ContainerSpec<'_>) -> Result<Vec<Mount>, Error> {
     let host = wanted.host;
     let mut mounts = Vec::new();
     if let Some(work) = &wanted.private.work {
@@ -245,14 +247,14 @@ fn bind(host: &Host, from: &Path, inside: String, writable: bool) -> Result<Moun
 }
 
 /// Bound on each place in memory.
-fn scratch_bytes(bounds: &Bounds) -> u64 {
+fn scratch_bytes(bounds: &EffectiveLimits) -> u64 {
     bounds
         .memory_bytes
         .map_or(SCRATCH_BYTES, |bytes| SCRATCH_BYTES.min(bytes / 2))
 }
 
 /// HOME and TMPDIR, in memory.
-fn scratch(user: User, bounds: &Bounds) -> HashMap<String, String> {
+fn scratch(user: User, bounds: &EffectiveLimits) -> HashMap<String, String> {
     let bytes = scratch_bytes(bounds);
     let of = |mode: &str| {
         let User { uid, gid } = user;
@@ -261,7 +263,7 @@ fn scratch(user: User, bounds: &Bounds) -> HashMap<String, String> {
     HashMap::from([(HOME.to_owned(), of("0700")), (TMP.to_owned(), of("1777"))])
 }
 
-fn security(wanted: &Wanted<'_>) -> Vec<String> {
+fn security(wanted: &ContainerSpec<'_>) -> Vec<String> {
     let mut out = vec!["no-new-privileges:true".to_owned()];
     if let Some(arch) = wanted.host.arch.filter(|_| wanted.host.filters) {
         out.push(format!("seccomp={}", filter(wanted, arch)));
@@ -269,7 +271,7 @@ fn security(wanted: &Wanted<'_>) -> Vec<String> {
     out
 }
 
-fn filter(wanted: &Wanted<'_>, arch: Arch) -> String {
+fn filter(wanted: &ContainerSpec<'_>, arch: Arch) -> String {
     let internet = match wanted.policy.network() {
         Network::Hosts(_) => false,
         // A container without a network has a loopback all the same.
@@ -309,7 +311,7 @@ fn ulimits(policy: &Policy) -> Vec<ResourcesUlimits> {
 }
 
 /// The command's variables. What the image or the engine would add is taken out by its bare name.
-fn environment(wanted: &Wanted<'_>) -> Result<Vec<String>, Error> {
+fn environment(wanted: &ContainerSpec<'_>) -> Result<Vec<String>, Error> {
     let mut out = Vec::new();
     for (name, value) in wanted.variables {
         let (name, value) = (text(name, "a variable")?, text(value, "a variable")?);

@@ -6,7 +6,7 @@ use super::images::Image;
 use super::name::ImageName;
 use super::settings::Settings;
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::Bounds;
+use crate::exceeded::EffectiveLimits;
 use crate::policy::Limits;
 use crate::seccomp::Arch;
 use bollard::models::SystemInfo;
@@ -36,10 +36,10 @@ const READ_ONLY_BELOW: u32 = 25;
 ///
 /// [`Support::with_docker`]: crate::Support::with_docker
 #[derive(Clone, Debug)]
-pub struct Containers(Arc<Inner>);
+pub struct Containers(Arc<ContainersInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct ContainersInner {
     /// None if a host is only described.
     engine: Option<Engine>,
     settings: Settings,
@@ -82,7 +82,7 @@ impl Containers {
         let host = Host::new(engine.version(), &info)?;
         let image = engine.image(settings.image())?;
         let image = image.ok_or_else(|| missing(settings.image()))?;
-        Ok(Containers(Arc::new(Inner {
+        Ok(Containers(Arc::new(ContainersInner {
             engine: Some(engine),
             settings,
             image: Some(image),
@@ -137,15 +137,15 @@ impl Containers {
     }
 
     /// The limits of one command in a container: the lower of the policy's and the settings'.
-    pub(crate) fn bounds(&self, limits: &Limits) -> Bounds {
+    pub(crate) fn bounds(&self, limits: &Limits) -> EffectiveLimits {
         let lower = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        let Inner { settings, host, .. } = &*self.0;
+        let ContainersInner { settings, host, .. } = &*self.0;
         let machine = host.memory_bytes.map(|bytes| bytes - bytes / 8);
         let memory = lower(limits.memory_bytes, settings.memory_bytes);
-        Bounds {
+        EffectiveLimits {
             wall: limits.wall,
             cpu: limits.cpu,
             memory_bytes: memory.map(|bytes| bytes.min(machine.unwrap_or(u64::MAX))),
@@ -172,7 +172,7 @@ impl Containers {
     }
 
     pub(super) fn assumed_with(settings: Settings, host: Host) -> Containers {
-        Containers(Arc::new(Inner {
+        Containers(Arc::new(ContainersInner {
             engine: None,
             settings,
             image: None,

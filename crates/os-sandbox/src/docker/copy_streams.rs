@@ -27,8 +27,8 @@ pub(super) struct Copying {
     pub(super) output: JoinHandle<Result<(), bollard::errors::Error>>,
 }
 
-type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
-type Input = Pin<Box<dyn AsyncWrite + Send>>;
+type LogStream = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
+type StdinWriter = Pin<Box<dyn AsyncWrite + Send>>;
 
 /// On the engine's runtime only.
 pub(super) fn copy(attached: AttachContainerResults, streams: Streams) -> Result<Copying, Error> {
@@ -54,7 +54,7 @@ pub(super) fn copy(attached: AttachContainerResults, streams: Streams) -> Result
     Ok(Copying { input, output })
 }
 
-async fn feed(mut source: pipe::Receiver, mut input: Input) {
+async fn feed(mut source: pipe::Receiver, mut input: StdinWriter) {
     let mut chunk = vec![0u8; CHUNK_BYTES];
     loop {
         match source.read(&mut chunk).await {
@@ -76,7 +76,7 @@ async fn feed(mut source: pipe::Receiver, mut input: Input) {
     drop(source);
 }
 
-async fn read(mut output: Output, mut sinks: [Sink; 2]) -> Result<(), bollard::errors::Error> {
+async fn read(mut output: LogStream, mut sinks: [Sink; 2]) -> Result<(), bollard::errors::Error> {
     while let Some(piece) = output.next().await {
         match piece? {
             LogOutput::StdOut { message } | LogOutput::Console { message } => {

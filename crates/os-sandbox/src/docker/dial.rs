@@ -1,7 +1,7 @@
 //! How an engine is reached: a stream of bytes to it, and requests over that. One stream for each
 //! request, except where a stream is dear (TLS, ssh): there it is kept for the next ones.
 
-use super::address::{Address, Ssh, Way, default_port};
+use super::address::{Address, Endpoint, Ssh, default_port};
 use bollard::{BollardRequest, errors};
 use hyper::Response;
 use hyper::body::Incoming;
@@ -46,7 +46,8 @@ impl<B> Carries for hyper::Request<B> {
 }
 
 /// What bollard waits for.
-type Answer = Pin<Box<dyn Future<Output = Result<Response<Incoming>, errors::Error>> + Send>>;
+type ResponseFuture =
+    Pin<Box<dyn Future<Output = Result<Response<Incoming>, errors::Error>> + Send>>;
 
 type Sender = SendRequest<<BollardRequest as Carries>::Body>;
 
@@ -69,7 +70,7 @@ impl Dial {
     }
 
     /// Sends one, and waits for the beginning of its answer.
-    pub(super) fn request(&self, mut request: BollardRequest) -> Answer {
+    pub(super) fn request(&self, mut request: BollardRequest) -> ResponseFuture {
         let (address, kept) = (Arc::clone(&self.address), Arc::clone(&self.kept));
         let version = self.agreed.get().cloned().unwrap_or_default();
         Box::pin(async move {
@@ -159,8 +160,8 @@ impl Address {
     /// Whether a stream takes more than a moment.
     fn is_dear(&self) -> bool {
         match &self.way {
-            Way::Unix(_) | Way::Tcp { tls: None, .. } => false,
-            Way::Tcp { tls: Some(_), .. } | Way::Ssh(_) => true,
+            Endpoint::Unix(_) | Endpoint::Tcp { tls: None, .. } => false,
+            Endpoint::Tcp { tls: Some(_), .. } | Endpoint::Ssh(_) => true,
         }
     }
 }
@@ -169,13 +170,13 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-async fn open(way: &Way) -> io::Result<(Box<dyn Duplex>, Complaint)> {
+async fn open(way: &Endpoint) -> io::Result<(Box<dyn Duplex>, Complaint)> {
     match way {
-        Way::Unix(path) => Ok((
+        Endpoint::Unix(path) => Ok((
             Box::new(UnixStream::connect(path).await?),
             Complaint::none(),
         )),
-        Way::Tcp { host, port, tls } => {
+        Endpoint::Tcp { host, port, tls } => {
             let port = port.unwrap_or_else(|| default_port(tls.as_ref()));
             let stream = TcpStream::connect((host.as_str(), port)).await?;
             stream.set_nodelay(true)?;
@@ -191,7 +192,7 @@ async fn open(way: &Way) -> io::Result<(Box<dyn Duplex>, Complaint)> {
             let stream = connector.connect(tls.name.clone(), stream).await?;
             Ok((Box::new(stream), Complaint::none()))
         }
-        Way::Ssh(ssh) => {
+        Endpoint::Ssh(ssh) => {
             let (tunnel, complaint) = Tunnel::start(ssh)?;
             Ok((Box::new(tunnel), complaint))
         }

@@ -6,7 +6,7 @@ use super::containers::Containers;
 use super::copy::{BroughtBack, Copies, Source};
 use super::engine::Engine;
 use super::place::Private;
-use super::running::Ending;
+use super::running::ContainerOutcome;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use bollard::models::{ContainerCreateBody, Mount, MountType, MountVolumeOptions};
@@ -124,7 +124,11 @@ pub(super) fn prepare(
 }
 
 /// Takes over what was changed. That it could not be is how the command ended, too.
-pub(super) async fn brought_back(ending: Ending, copies: Copies, back: Back) -> Ending {
+pub(super) async fn brought_back(
+    ending: ContainerOutcome,
+    copies: Copies,
+    back: Back,
+) -> ContainerOutcome {
     let work = tokio::task::spawn_blocking(move || copies.bring_back());
     let lost = |_| Error::new(ErrorKind::Enforcement, "the thread that copies was lost");
     let brought = work.await.map_err(lost).and_then(|brought| brought);

@@ -10,7 +10,7 @@
 //!
 //! Format: <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>
 
-use crate::seccomp::{Action, Arch, ENOSYS, EPERM, Local, Rule, Table, Test, Wanted, table};
+use crate::seccomp::{Action, Arch, ENOSYS, EPERM, FilterSpec, Local, Rule, Table, Test, table};
 use std::fmt::Write as _;
 
 /// Calls that the table has no rule for, up to Linux 6.17. A later one is refused as one that the
@@ -60,7 +60,7 @@ pub(super) enum Inside {
 
 /// The profile, as JSON.
 pub(super) fn profile(arch: Arch, internet: bool, unix: Local, inside: Inside) -> String {
-    let table = table(Wanted {
+    let table = table(FilterSpec {
         arch,
         internet,
         unix,
@@ -70,7 +70,7 @@ pub(super) fn profile(arch: Arch, internet: bool, unix: Local, inside: Inside) -
         tracing: false,
         ask_modes: false,
     });
-    let mut out = Profile::new(arch);
+    let mut out = SeccompProfile::new(arch);
     let mut plain: Vec<&str> = PLAIN.split_whitespace().collect();
     let mut never: Vec<&str> = Vec::new();
     for (name, rule) in rules(&table) {
@@ -96,15 +96,15 @@ fn rules(table: &Table) -> impl Iterator<Item = (&'static str, &Rule)> {
         .filter(move |(_, rule)| **rule != plain)
 }
 
-struct Profile(String);
+struct SeccompProfile(String);
 
-impl Profile {
-    fn new(arch: Arch) -> Profile {
+impl SeccompProfile {
+    fn new(arch: Arch) -> SeccompProfile {
         let arch = match arch {
             Arch::X86_64 => "SCMP_ARCH_X86_64",
             Arch::Aarch64 => "SCMP_ARCH_AARCH64",
         };
-        Profile(format!(
+        SeccompProfile(format!(
             "{{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"defaultErrnoRet\":{ENOSYS},\
              \"architectures\":[\"{arch}\"],\"syscalls\":["
         ))
@@ -245,7 +245,7 @@ mod tests {
     }
 
     fn wanted(internet: bool, unix: Local) -> Table {
-        table(Wanted {
+        table(FilterSpec {
             arch: Arch::X86_64,
             internet,
             unix,

@@ -13,23 +13,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long an engine may take to answer a question about one.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-pub(super) struct Made {
+pub(super) struct ContainerHandle {
     client: Docker,
     id: String,
     removed: bool,
 }
 
 /// What the engine says of one.
-pub(super) enum Look {
+pub(super) enum ContainerStatus {
     Runs,
     /// With this code, and whether memory was the reason.
     Ended(i64, bool),
     Gone,
 }
 
-impl Made {
-    pub(super) fn new(client: Docker, id: String) -> Made {
-        Made {
+impl ContainerHandle {
+    pub(super) fn new(client: Docker, id: String) -> ContainerHandle {
+        ContainerHandle {
             client,
             id,
             removed: false,
@@ -40,20 +40,20 @@ impl Made {
         &self.id
     }
 
-    pub(super) async fn look(&self) -> Result<Look, Error> {
+    pub(super) async fn look(&self) -> Result<ContainerStatus, Error> {
         let asked = self.client.inspect_container(&self.id, None);
         match tokio::time::timeout(ANSWER_WITHIN, asked).await {
             Err(_) => Err(Error::RequestTimeoutError),
-            Ok(Err(error)) if is(&error, &[404]) => Ok(Look::Gone),
+            Ok(Err(error)) if is(&error, &[404]) => Ok(ContainerStatus::Gone),
             Ok(Err(error)) => Err(error),
             Ok(Ok(seen)) => {
                 let state = seen.state.unwrap_or_default();
                 Ok(match state.running {
-                    Some(false) => Look::Ended(
+                    Some(false) => ContainerStatus::Ended(
                         state.exit_code.unwrap_or(0),
                         state.oom_killed.unwrap_or(false),
                     ),
-                    Some(true) | None => Look::Runs,
+                    Some(true) | None => ContainerStatus::Runs,
                 })
             }
         }
@@ -82,7 +82,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for ContainerHandle {
     fn drop(&mut self) {
         if self.removed {
             return;

@@ -6,7 +6,7 @@ use super::config::{WORK, text};
 use crate::command::Command;
 use crate::error::Error;
 use crate::layout::{Layout, Placed, What};
-use crate::policy::{Mount, Place, Policy};
+use crate::policy::{Mount, MountPlacement, Policy};
 use crate::scratch::Scratch;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -70,7 +70,7 @@ impl Private {
 
     pub(super) fn new(policy: &Policy, layout: &Layout) -> Result<Private, Error> {
         let mut made = Private::default();
-        let root = |mount: &Mount| mount.place() == Place::Root;
+        let root = |mount: &Mount| mount.place() == MountPlacement::Root;
         if !policy.mounts().iter().any(root) {
             let scratch = work(policy, &layout.directories)?;
             made.work = Some(scratch.work());
@@ -99,7 +99,7 @@ fn work(policy: &Policy, directories: &[bool]) -> Result<Scratch, Error> {
     // Of a deeper name the first directory, which all that lie in it share.
     let named = mounts
         .iter()
-        .filter(|mount| mount.place() == Place::Named)
+        .filter(|mount| mount.place() == MountPlacement::Named)
         .filter_map(|mount| mount.inside().trim_start_matches('/').split('/').next());
     let links: BTreeSet<&str> = named.collect();
     let links: Vec<(String, PathBuf)> = links
@@ -110,7 +110,7 @@ fn work(policy: &Policy, directories: &[bool]) -> Result<Scratch, Error> {
     let failed = |error| Error::io("could not make the working directory", error);
     open(&made.work()).map_err(failed)?;
     for (mount, is_dir) in mounts.iter().zip(directories) {
-        if mount.place() == Place::InWork
+        if mount.place() == MountPlacement::InWork
             && let Some(name) = mount.in_work()
         {
             way(&made.work(), Path::new(name), *is_dir).map_err(failed)?;
@@ -188,8 +188,12 @@ fn place(policy: &Policy, path: &Path) -> Option<PathBuf> {
     let placed: PathBuf = Path::new(mount.inside()).join(rest).components().collect();
     match mount.place() {
         // Every absolute path could be meant, or one of the image; only what is there is.
-        Place::Root | Place::InWork => mount.host().join(rest).exists().then_some(placed),
-        Place::Named | Place::CarvedFrom(_) | Place::Covers(_) => Some(placed),
+        MountPlacement::Root | MountPlacement::InWork => {
+            mount.host().join(rest).exists().then_some(placed)
+        }
+        MountPlacement::Named | MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => {
+            Some(placed)
+        }
     }
 }
 

@@ -102,8 +102,8 @@ impl Engine {
     /// The same, once in this process for each engine and state directory: what comes before the
     /// first container. What went wrong is looked at by the next one.
     pub fn reap_once(&self, state_dir: Option<&Path>) {
-        type Done = HashSet<(String, Option<PathBuf>)>;
-        static DONE: Mutex<Option<Done>> = Mutex::new(None);
+        type ReapHistory = HashSet<(String, Option<PathBuf>)>;
+        static DONE: Mutex<Option<ReapHistory>> = Mutex::new(None);
         let key = (self.address().to_string(), state_dir.map(Path::to_owned));
         // Held while it is done: whoever comes second finds everything removed.
         let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,10 +4,10 @@
 use super::elsewhere::Back;
 use super::engine::runtime;
 use super::place::Private;
-use crate::backend::After;
-use crate::child::{Findings, Watched};
+use crate::backend::Cleanup;
+use crate::child::{Findings, Readiness};
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::Seen;
+use crate::exceeded::LimitHit;
 use crate::output::Exit;
 use crate::running::Event;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,17 +23,17 @@ use tokio::sync::Notify;
 const END_GRACE: Duration = Duration::from_secs(40);
 
 /// How it ended, and what was seen then.
-pub(super) type Ending = Result<(Exit, Option<Seen>), Error>;
+pub(super) type ContainerOutcome = Result<(Exit, Option<LimitHit>), Error>;
 
 /// A running container. Dropping it ends it.
 pub(crate) struct Running {
     news: UnixStream,
-    told: Arc<Mutex<Option<Ending>>>,
+    told: Arc<Mutex<Option<ContainerOutcome>>>,
     stop: Arc<Notify>,
-    result: Option<(Exit, Option<Seen>)>,
+    result: Option<(Exit, Option<LimitHit>)>,
     /// It has been said that nothing is left.
     ended: bool,
-    after: Option<After>,
+    after: Option<Cleanup>,
     /// Removed after the end, because the container looks at it.
     private: Option<Private>,
     /// What became of copies.
@@ -46,21 +46,21 @@ pub(crate) struct Running {
 pub(crate) struct Killer(Arc<Notify>);
 
 /// What the task that supervises is handed.
-pub(super) struct End {
+pub(super) struct StopSignal {
     pub(super) stop: Arc<Notify>,
 }
 
 impl Running {
     /// Starts the task.
-    pub(super) fn new<F>(task: impl FnOnce(End) -> F) -> Result<Running, Error>
+    pub(super) fn new<F>(task: impl FnOnce(StopSignal) -> F) -> Result<Running, Error>
     where
-        F: Future<Output = Ending> + Send + 'static,
+        F: Future<Output = ContainerOutcome> + Send + 'static,
     {
         let failed = |error| Error::io("could not watch the container", error);
         let (news, tell) = UnixStream::pair().map_err(failed)?;
         let told = Arc::new(Mutex::new(None));
         let stop = Arc::new(Notify::new());
-        let task = task(End {
+        let task = task(StopSignal {
             stop: Arc::clone(&stop),
         });
         let telling = Arc::clone(&told);
@@ -84,7 +84,7 @@ impl Running {
     }
 
     /// What is to be done after the end, and what is kept until then.
-    pub(super) fn then(mut self, after: After, private: Private, back: Back) -> Running {
+    pub(super) fn then(mut self, after: Cleanup, private: Private, back: Back) -> Running {
         self.after = Some(after);
         self.back = back;
         self.private = Some(private);
@@ -120,9 +120,9 @@ impl Running {
         })
     }
 
-    pub(crate) fn watched(&self) -> Result<Watched, Error> {
+    pub(crate) fn watched(&self) -> Result<Readiness, Error> {
         let news = self.news.try_clone();
-        news.map(Watched::Socket)
+        news.map(Readiness::Socket)
             .map_err(|error| Error::io("could not copy a descriptor", error))
     }
 
@@ -150,7 +150,7 @@ impl Running {
         Ok(result.0)
     }
 
-    pub(crate) fn seen(&self) -> Option<Seen> {
+    pub(crate) fn seen(&self) -> Option<LimitHit> {
         self.result.and_then(|(_, seen)| seen)
     }
 

@@ -1,20 +1,20 @@
 //! From a checked command to a running container.
 
-use super::config::{HOME, TMP, User, Wanted, config};
+use super::config::{ContainerSpec, HOME, TMP, User, config};
 use super::containers::Containers;
 use super::elsewhere::{self, Back, brought_back};
 use super::engine::{Engine, said};
 use super::labels::labels;
-use super::made::Made;
+use super::made::ContainerHandle;
 use super::place::{self, Private};
 use super::running::Running;
-use super::supervise::{Begun, Streams, supervise};
+use super::supervise::{StartedContainer, Streams, supervise};
 use crate::backend;
 use crate::command::Command;
 use crate::enforcement::ShownContainer;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
-use crate::running::{self, Started};
+use crate::running::{self, StartedCommand};
 use crate::streams::streams;
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
@@ -31,7 +31,7 @@ const START_WITHIN: Duration = Duration::from_secs(120);
 /// How long the end of one may take that must not go on.
 const END_WITHIN: Duration = Duration::from_secs(40);
 
-pub(crate) fn start(command: Command) -> Result<Started, Error> {
+pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     let gone = || {
         Error::new(
             ErrorKind::Enforcement,
@@ -85,7 +85,7 @@ pub(crate) fn start(command: Command) -> Result<Started, Error> {
             }
         }
     })?;
-    Ok(Started {
+    Ok(StartedCommand {
         running: running::Running::Container(Box::new(running.then(after, private, back))),
         pipes,
         notes,
@@ -101,7 +101,7 @@ fn compose(
     user: User,
 ) -> Result<(ContainerCreateBody, ShownContainer), Error> {
     let policy = command.plan.policy();
-    config(Wanted {
+    config(ContainerSpec {
         policy,
         settings: containers.settings(),
         host: containers.host(),
@@ -121,7 +121,11 @@ fn compose(
 }
 
 /// Everything up to the start; what was made is removed again if anything fails.
-fn begin(engine: &Engine, body: ContainerCreateBody, stdin: bool) -> Result<Begun, Error> {
+fn begin(
+    engine: &Engine,
+    body: ContainerCreateBody,
+    stdin: bool,
+) -> Result<StartedContainer, Error> {
     let program = body.entrypoint.clone().unwrap_or_default().concat();
     let client = engine.client().clone();
     let begun = engine.answered(START_WITHIN, asked(client, body, stdin))?;
@@ -132,9 +136,9 @@ async fn asked(
     client: Docker,
     body: ContainerCreateBody,
     stdin: bool,
-) -> Result<Begun, bollard::errors::Error> {
+) -> Result<StartedContainer, bollard::errors::Error> {
     let made = client.create_container(None, body).await?;
-    let made = Made::new(client.clone(), made.id);
+    let made = ContainerHandle::new(client.clone(), made.id);
     let options = AttachContainerOptionsBuilder::new()
         .stdin(stdin)
         .stdout(true)
@@ -149,7 +153,7 @@ async fn asked(
         .build();
     let events = client.events(Some(options)).boxed();
     client.start_container(made.id(), None).await?;
-    Ok(Begun {
+    Ok(StartedContainer {
         made,
         attached,
         events,

@@ -3,11 +3,11 @@
 
 use super::copy_streams::{Copying, copy};
 use super::engine::{Engine, said};
-use super::made::{Look, Made};
-use super::running::{End, Ending};
+use super::made::{ContainerHandle, ContainerStatus};
+use super::running::{ContainerOutcome, StopSignal};
 use crate::command::Stdio;
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::Seen;
+use crate::exceeded::LimitHit;
 use crate::output::Exit;
 use bollard::container::AttachContainerResults;
 use bollard::models::EventMessage;
@@ -33,8 +33,8 @@ const SIGNALS: i64 = 128;
 const SIGKILL: i64 = 9;
 
 /// A container that was started.
-pub(super) struct Begun {
-    pub(super) made: Made,
+pub(super) struct StartedContainer {
+    pub(super) made: ContainerHandle,
     pub(super) attached: AttachContainerResults,
     pub(super) events: Events,
 }
@@ -48,18 +48,18 @@ pub(super) struct Streams {
 }
 
 pub(super) async fn supervise(
-    begun: Begun,
+    begun: StartedContainer,
     engine: Engine,
     streams: Streams,
     wall: Option<Duration>,
-    end: End,
-) -> Ending {
-    let Begun {
+    end: StopSignal,
+) -> ContainerOutcome {
+    let StartedContainer {
         made,
         attached,
         events,
     } = begun;
-    let mut watch = Watch {
+    let mut watch = ContainerMonitor {
         made,
         engine,
         deadline: wall.and_then(|wall| Instant::now().checked_add(wall)),
@@ -98,18 +98,18 @@ pub(super) async fn supervise(
         Error::new(ErrorKind::Enforcement, text).with_hint(engine.address().hint())
     })?;
     read?;
-    Ok((exit(code, timed_out), memory.then_some(Seen::Memory)))
+    Ok((exit(code, timed_out), memory.then_some(LimitHit::Memory)))
 }
 
-struct Watch {
-    made: Made,
+struct ContainerMonitor {
+    made: ContainerHandle,
     engine: Engine,
     deadline: Option<Instant>,
     timed_out: bool,
     memory: bool,
 }
 
-impl Watch {
+impl ContainerMonitor {
     /// The code that it ended with.
     async fn until_end(
         &mut self,
@@ -168,12 +168,12 @@ impl Watch {
 
     async fn look(&mut self) -> Result<Option<i64>, Error> {
         match self.made.look().await.map_err(|error| self.lost(&error))? {
-            Look::Runs => Ok(None),
-            Look::Ended(code, memory) => {
+            ContainerStatus::Runs => Ok(None),
+            ContainerStatus::Ended(code, memory) => {
                 self.memory |= memory;
                 Ok(Some(code))
             }
-            Look::Gone => Err(Error::new(
+            ContainerStatus::Gone => Err(Error::new(
                 ErrorKind::Enforcement,
                 "the command's container was removed by another program, and how it ended with it",
             )),

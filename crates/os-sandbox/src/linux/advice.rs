@@ -28,7 +28,7 @@ pub(super) struct Surroundings {
     distributions: Vec<String>,
     /// `kernel.apparmor_restrict_unprivileged_userns`.
     apparmor_restricts: bool,
-    profile: Profile,
+    profile: AppArmorProfile,
     /// `user.max_user_namespaces` is 0.
     none_allowed: bool,
     /// `kernel.unprivileged_userns_clone` is 0 (Debian's and Arch's patch).
@@ -45,7 +45,7 @@ enum Container {
 
 /// Where AppArmor's profile for bubblewrap is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Profile {
+enum AppArmorProfile {
     #[default]
     NotInstalled,
     Spare,
@@ -74,11 +74,11 @@ impl Surroundings {
                 "1",
             ),
             profile: if file(PROFILE) {
-                Profile::InPlace
+                AppArmorProfile::InPlace
             } else if file(SPARE_PROFILE) {
-                Profile::Spare
+                AppArmorProfile::Spare
             } else {
-                Profile::NotInstalled
+                AppArmorProfile::NotInstalled
             },
             none_allowed: setting("/proc/sys/user/max_user_namespaces", "0"),
             clone_off: setting("/proc/sys/kernel/unprivileged_userns_clone", "0"),
@@ -193,9 +193,9 @@ impl Surroundings {
         let load = format!("{sudo}apparmor_parser -r {PROFILE}");
         let copy = format!("{sudo}install -m 644 {SPARE_PROFILE} {PROFILE}");
         let command = match self.profile {
-            Profile::InPlace => load,
-            Profile::Spare => format!("{copy} && {load}"),
-            Profile::NotInstalled => {
+            AppArmorProfile::InPlace => load,
+            AppArmorProfile::Spare => format!("{copy} && {load}"),
+            AppArmorProfile::NotInstalled => {
                 format!("{sudo}apt-get install apparmor-profiles && {copy} && {load}")
             }
         };
@@ -362,12 +362,12 @@ mod tests {
             ),
             (person(), NO_LOOPBACK, "sudo apparmor_parser -r"),
             (
-                profile(Profile::InPlace),
+                profile(AppArmorProfile::InPlace),
                 NO_NAMESPACE,
                 "allows them: sudo apparmor_parser -r",
             ),
             (
-                profile(Profile::Spare),
+                profile(AppArmorProfile::Spare),
                 NO_MAP,
                 "allows them: sudo install -m 644",
             ),

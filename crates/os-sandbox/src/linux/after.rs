@@ -1,19 +1,19 @@
 //! What is to be done once a tree has ended, in this order: look for names that appeared, then
 //! take our own placeholders away.
 
-use super::state::Held;
+use super::state::PlaceholderLease;
 use super::sweep::Sweep;
 use crate::child::Findings;
 
-/// Dropping it without [`After::run`] takes the placeholders away, and nothing else.
-pub(crate) struct After {
+/// Dropping it without [`Cleanup::run`] takes the placeholders away, and nothing else.
+pub(crate) struct Cleanup {
     sweep: Option<Sweep>,
-    held: Option<Held>,
+    held: Option<PlaceholderLease>,
 }
 
-impl After {
-    pub(crate) fn new(sweep: Option<Sweep>, held: Option<Held>) -> After {
-        After { sweep, held }
+impl Cleanup {
+    pub(crate) fn new(sweep: Option<Sweep>, held: Option<PlaceholderLease>) -> Cleanup {
+        Cleanup { sweep, held }
     }
 
     /// Only once nothing of the tree is left.

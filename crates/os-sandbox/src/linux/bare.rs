@@ -33,7 +33,7 @@ pub(super) fn is_part(directory: &Path, bare: &[PathBuf]) -> bool {
 }
 
 /// What of a repository one directory's listing has.
-pub(super) struct Listed<'p> {
+pub(super) struct GitDirMarkers<'p> {
     policy: &'p Policy,
     /// In a `.git`, where everything is git's.
     whole: bool,
@@ -44,9 +44,9 @@ pub(super) struct Listed<'p> {
     parts: Vec<(OsString, FileType)>,
 }
 
-impl<'p> Listed<'p> {
-    pub(super) fn of(policy: &'p Policy, whole: bool) -> Listed<'p> {
-        Listed {
+impl<'p> GitDirMarkers<'p> {
+    pub(super) fn of(policy: &'p Policy, whole: bool) -> GitDirMarkers<'p> {
+        GitDirMarkers {
             policy,
             whole,
             head: false,

@@ -20,7 +20,7 @@ use super::wire;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{BROAD, DEVICES, ETC, Network, PROGRAMS, Policy, System};
-use job::{Job, Right};
+use job::{BirdcageJob, Right};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -33,13 +33,13 @@ use std::path::{Path, PathBuf};
 pub(super) mod job;
 
 /// What is composed, and what the first process inside must find to be so.
-pub(crate) struct Composed {
+pub(crate) struct BirdcageSetup {
     pub(crate) job: Vec<u8>,
     pub(crate) pins: Vec<Pin>,
 }
 
 /// What is shown: with which access, and which file must be found there.
-type Shown = BTreeMap<PathBuf, (Access, Option<(u64, u64)>)>;
+type VisiblePaths = BTreeMap<PathBuf, (Access, Option<(u64, u64)>)>;
 
 /// `private` are directories of this run that can be written, `listed` one that can be listed.
 pub(crate) fn compose(
@@ -48,8 +48,8 @@ pub(crate) fn compose(
     names: &[Names],
     private: &[PathBuf],
     listed: &Path,
-) -> Result<Composed, Error> {
-    let mut shown = Shown::new();
+) -> Result<BirdcageSetup, Error> {
+    let mut shown = VisiblePaths::new();
     system(&mut shown, policy.system());
     let programs = policy.programs().iter().map(|one| one.host());
     for path in programs.filter(|path| path.exists()) {
@@ -85,7 +85,7 @@ pub(crate) fn compose(
         }
     }
 
-    let mut job = Job {
+    let mut job = BirdcageJob {
         host_network: match policy.network() {
             Network::Unrestricted => true,
             Network::Denied | Network::Loopback | Network::Hosts(_) => false,
@@ -119,11 +119,11 @@ pub(crate) fn compose(
             "too many mounts and protected names for birdcage",
         ));
     }
-    Ok(Composed { job, pins })
+    Ok(BirdcageSetup { job, pins })
 }
 
 /// What is there; birdcage stops at what is not.
-fn system(shown: &mut Shown, system: System) {
+fn system(shown: &mut VisiblePaths, system: System) {
     let mut show = |paths: &[&str], access: Access| {
         for path in paths.iter().map(Path::new).filter(|path| path.exists()) {
             shown.insert(path.to_owned(), (access, None));
@@ -143,7 +143,7 @@ fn system(shown: &mut Shown, system: System) {
 /// Makes each directory on the way to a part of a mount a mount too, so that it cannot be moved
 /// aside with everything in it.
 fn hold_way(
-    shown: &mut Shown,
+    shown: &mut VisiblePaths,
     mounts: &[HostMount],
     mount: &HostMount,
     below: &Path,

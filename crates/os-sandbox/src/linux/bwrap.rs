@@ -15,7 +15,7 @@ use super::view::HostMount;
 use super::wire;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
-use crate::policy::{BROAD, ETC, Mount, Network, PROGRAMS, Place, Policy, System};
+use crate::policy::{BROAD, ETC, Mount, MountPlacement, Network, PROGRAMS, Policy, System};
 use nix::unistd::geteuid;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +59,7 @@ const PROC_MASKED: [&str; 5] = [
 ];
 
 /// What is composed, and what the first process inside must find to be so.
-pub(crate) struct Composed {
+pub(crate) struct BubblewrapSetup {
     pub(crate) args: Vec<u8>,
     pub(crate) pins: Vec<Pin>,
     /// What the launcher opens for bubblewrap, in the order of their descriptors.
@@ -68,7 +68,7 @@ pub(crate) struct Composed {
 
 /// Who makes the mounts that lie inside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Inner {
+pub(crate) enum NestedMountMethod {
     /// Our first process, by descriptor.
     ByDescriptor,
     /// bubblewrap, by path.
@@ -93,14 +93,14 @@ pub(super) enum Op {
 }
 
 /// The descriptors as bubblewrap will know them: our own versions of passwd and group, and the first
-/// of [`Composed::files`].
+/// of [`BubblewrapSetup::files`].
 pub(crate) fn compose(
     policy: &Policy,
     mounts: &[HostMount],
     names: &[Names],
-    inner: Inner,
+    inner: NestedMountMethod,
     [passwd, group, first_file]: [i32; 3],
-) -> Result<Composed, Error> {
+) -> Result<BubblewrapSetup, Error> {
     let mut args = Args(Vec::new());
     args.all(&[
         "--unshare-user",
@@ -158,14 +158,14 @@ pub(crate) fn compose(
     let mut pins = Vec::with_capacity(ops.len());
     for ((_, dest), op) in ops {
         let own_root = !mounts.iter().any(|mount| is_inside(&dest, &mount.inside));
-        if inner == Inner::ByDescriptor {
+        if inner == NestedMountMethod::ByDescriptor {
             let staged = aside(&mut args, mounts, &dest, &op, pins.len());
             pins.extend(staged.into_iter().flatten());
         }
         pins.push(match inner {
-            Inner::ByDescriptor if own_root => outer(&mut args, mounts, dest, &op),
-            Inner::ByDescriptor => of_launcher(dest, &op),
-            Inner::ByPath => by_path(&mut args, dest, &op),
+            NestedMountMethod::ByDescriptor if own_root => outer(&mut args, mounts, dest, &op),
+            NestedMountMethod::ByDescriptor => of_launcher(dest, &op),
+            NestedMountMethod::ByPath => by_path(&mut args, dest, &op),
         });
     }
     working_directory(&mut args, policy, mounts);
@@ -187,7 +187,7 @@ pub(crate) fn compose(
         bytes.extend_from_slice(&arg.into_vec());
         bytes.push(0);
     }
-    Ok(Composed {
+    Ok(BubblewrapSetup {
         args: bytes,
         pins,
         files,
@@ -215,7 +215,9 @@ fn ways(args: &mut Args, mounts: &[HostMount]) {
 /// paths of the host, their names are links too.
 fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
     let at_host_paths = policy.mounts().iter().any(Mount::is_at_host_path);
-    let root = mounts.iter().find(|mount| mount.place == Place::Root);
+    let root = mounts
+        .iter()
+        .find(|mount| mount.place == MountPlacement::Root);
     let mut links: BTreeMap<String, String> = BTreeMap::new();
     match root {
         Some(root) if at_host_paths => {
@@ -230,7 +232,7 @@ fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
                 };
                 if at_host_paths {
                     links.insert(format!("/work/{name}"), mount.inside().to_owned());
-                } else if mount.place() == Place::Named
+                } else if mount.place() == MountPlacement::Named
                     // Of a deeper name the first directory, which all that lie in it share.
                     && let Some(name) = name.split('/').next()
                 {
@@ -243,7 +245,7 @@ fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
         for mount in policy
             .mounts()
             .iter()
-            .filter(|one| one.place() == Place::Named)
+            .filter(|one| one.place() == MountPlacement::Named)
         {
             links.insert(mount.shown_at().to_owned(), mount.inside().to_owned());
         }
@@ -449,7 +451,7 @@ pub(super) fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
     let mut ops = BTreeMap::new();
     for mount in mounts {
         let mut op = of_mount(mount)?;
-        if let (Place::Covers(outer), Op::Bind { covered, .. }) = (mount.place, &mut op) {
+        if let (MountPlacement::Covers(outer), Op::Bind { covered, .. }) = (mount.place, &mut op) {
             let outer = &mounts[outer];
             let way = Path::new(&mount.inside).strip_prefix(&outer.inside);
             let way = way.map_err(|_| Error::invalid("a mount lies beside the one around it"))?;

@@ -64,7 +64,7 @@ const SETTINGS: [&str; 6] = [
 
 /// Which probes have passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct ProbeResults {
     pub(super) landlock: bool,
     /// The version of the bubblewrap that passed.
     pub(super) bubblewrap: Option<String>,
@@ -74,10 +74,10 @@ pub(super) struct Known {
     pub(super) bubblewrap_connector: bool,
 }
 
-impl Known {
+impl ProbeResults {
     /// Names every finding, so that a new one does not build before somebody decided whether its
     /// probe is kept here.
-    pub(super) fn of(support: &Support) -> Known {
+    pub(super) fn of(support: &Support) -> ProbeResults {
         let Support {
             // Made, each time.
             memory_group: _,
@@ -107,7 +107,7 @@ impl Known {
             landlock: landlock_connector,
         } = connector;
         let bubblewrap = bubblewrap.found().map(|bwrap| bwrap.version.clone());
-        Known {
+        ProbeResults {
             landlock: landlock.found().is_some(),
             pins: bubblewrap.is_some() && pins.found().is_some(),
             landlock_connector: landlock_connector.found().is_some(),
@@ -142,9 +142,9 @@ impl Known {
         out
     }
 
-    /// `None` for anything that [`Known::words`] does not write.
-    fn parse(words: &str) -> Option<Known> {
-        let mut known = Known::default();
+    /// `None` for anything that [`ProbeResults::words`] does not write.
+    fn parse(words: &str) -> Option<ProbeResults> {
+        let mut known = ProbeResults::default();
         for word in words.split(' ').filter(|word| !word.is_empty()) {
             match word.split_once('=') {
                 None => match word {
@@ -173,30 +173,30 @@ fn is_version(text: &str) -> bool {
 }
 
 /// The file, and the entry of this process in it.
-pub(super) struct Cache {
+pub(super) struct ProbeCache {
     directory: PathBuf,
     key: String,
 }
 
-impl Cache {
+impl ProbeCache {
     /// `None` where nothing can be kept: no home, a directory that is not the caller's alone, no
     /// `/proc`.
-    pub(super) fn open(report: &Report) -> Option<Cache> {
+    pub(super) fn open(report: &Report) -> Option<ProbeCache> {
         let directory = directory(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))?;
         let key = key(report)?;
-        Some(Cache { directory, key })
+        Some(ProbeCache { directory, key })
     }
 
     /// What is known; nothing, if in doubt.
-    pub(super) fn read(&self) -> Known {
+    pub(super) fn read(&self) -> ProbeResults {
         let entries = self.entries().unwrap_or_default();
         let own = entries.into_iter().find(|(key, _)| *key == self.key);
-        own.and_then(|(_, words)| Known::parse(&words))
+        own.and_then(|(_, words)| ProbeResults::parse(&words))
             .unwrap_or_default()
     }
 
     /// Puts this process's entry first. That it could not be written costs time, not more.
-    pub(super) fn write(&self, known: &Known) {
+    pub(super) fn write(&self, known: &ProbeResults) {
         if *known != self.read() {
             let _ = self.replace(known);
         }
@@ -219,7 +219,7 @@ impl Cache {
         Ok(parse(&bytes))
     }
 
-    fn replace(&self, known: &Known) -> io::Result<()> {
+    fn replace(&self, known: &ProbeResults) -> io::Result<()> {
         if !is_ours(&self.directory) {
             match make(&self.directory) {
                 // By another process, a moment ago.
@@ -419,15 +419,15 @@ mod tests {
     use proptest::prelude::*;
     use std::os::unix::fs::symlink;
 
-    fn cache(base: &Path, key: char) -> Cache {
-        Cache {
+    fn cache(base: &Path, key: char) -> ProbeCache {
+        ProbeCache {
             directory: base.join(DIRECTORY),
             key: String::from(key).repeat(64),
         }
     }
 
-    fn all() -> Known {
-        Known {
+    fn all() -> ProbeResults {
+        ProbeResults {
             landlock: true,
             bubblewrap: Some("0.11.0".to_owned()),
             pins: true,
@@ -440,13 +440,13 @@ mod tests {
     fn what_is_written_is_read_by_the_same_and_by_nobody_else() {
         let base = tempfile::tempdir().unwrap();
         let one = cache(base.path(), 'a');
-        assert_eq!(one.read(), Known::default());
+        assert_eq!(one.read(), ProbeResults::default());
         one.write(&all());
         assert_eq!(one.read(), all());
-        assert_eq!(cache(base.path(), 'b').read(), Known::default());
-        let only = Known {
+        assert_eq!(cache(base.path(), 'b').read(), ProbeResults::default());
+        let only = ProbeResults {
             landlock: true,
-            ..Known::default()
+            ..ProbeResults::default()
         };
         cache(base.path(), 'b').write(&only);
         assert_eq!((one.read(), cache(base.path(), 'b').read()), (all(), only));
@@ -485,18 +485,18 @@ mod tests {
             fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
             one.read()
         };
-        assert_eq!(with(0o770), Known::default());
-        assert_eq!(with(0o701), Known::default());
+        assert_eq!(with(0o770), ProbeResults::default());
+        assert_eq!(with(0o701), ProbeResults::default());
         assert_eq!(with(0o700), all());
         fs::set_permissions(dir.join(NAME), fs::Permissions::from_mode(0o620)).unwrap();
-        assert_eq!(one.read(), Known::default());
+        assert_eq!(one.read(), ProbeResults::default());
         // A link to a good one is none.
         fs::set_permissions(dir.join(NAME), fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(one.read(), all());
         fs::rename(&dir, base.path().join("elsewhere")).unwrap();
         symlink(base.path().join("elsewhere"), &dir).unwrap();
-        assert_eq!(one.read(), Known::default());
-        one.write(&Known::default());
+        assert_eq!(one.read(), ProbeResults::default());
+        one.write(&ProbeResults::default());
         let kept = fs::read_to_string(base.path().join("elsewhere").join(NAME)).unwrap();
         assert!(kept.contains("landlock"));
     }
@@ -511,9 +511,9 @@ mod tests {
         fs::write(&new, HEADER).unwrap();
         let then = std::time::SystemTime::now() - SWEEP_AGE * 2;
         File::create(&old).unwrap().set_modified(then).unwrap();
-        one.write(&Known::default());
+        one.write(&ProbeResults::default());
         assert!(new.exists() && !old.exists());
-        assert_eq!(one.read(), Known::default());
+        assert_eq!(one.read(), ProbeResults::default());
     }
 
     #[test]
@@ -527,10 +527,10 @@ mod tests {
                         let known = if turn % 2 == 0 {
                             all()
                         } else {
-                            Known::default()
+                            ProbeResults::default()
                         };
                         one.write(&known);
-                        assert!([all(), Known::default()].contains(&one.read()));
+                        assert!([all(), ProbeResults::default()].contains(&one.read()));
                         // Nothing torn: the file is there and all of it is understood.
                         let file = fs::read(one.directory.join(NAME)).unwrap();
                         assert!(!parse(&file).is_empty());
@@ -572,8 +572,8 @@ mod tests {
             let [landlock_connector, bubblewrap_connector] = connector;
             let pins = pins && version.is_some();
             let known =
-                Known { landlock, pins, bubblewrap: version, landlock_connector, bubblewrap_connector };
-            prop_assert_eq!(Known::parse(&known.words()), Some(known.clone()));
+                ProbeResults { landlock, pins, bubblewrap: version, landlock_connector, bubblewrap_connector };
+            prop_assert_eq!(ProbeResults::parse(&known.words()), Some(known.clone()));
             let entries = vec![("c".repeat(64), known.words())];
             prop_assert_eq!(parse(render(&entries).as_bytes()), entries);
         }
@@ -590,7 +590,7 @@ mod tests {
 
         #[test]
         fn words_are_exactly_ours(words in "( (landlock|pins|landlock-connector|bubblewrap=[0-9./ ]{0,40}|.{0,6})){0,4}") {
-            if let Some(known) = Known::parse(&words) {
+            if let Some(known) = ProbeResults::parse(&words) {
                 prop_assert_eq!(known.words(), words);
             }
         }

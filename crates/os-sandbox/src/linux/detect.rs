@@ -2,14 +2,14 @@
 //! attempts what it must not be able to do.
 
 use super::advice::{self, Surroundings};
-use super::cache::{Cache, Known};
+use super::cache::{ProbeCache, ProbeResults};
 use super::cgroup;
 use super::launch::{By, launch};
 use super::message;
 use super::private::PrivateDir;
-use super::prove::{Whose, prove};
+use super::prove::{ProbeScope, prove};
 use super::running::{Own, Running};
-use super::start::{Probe, begin};
+use super::start::{ProbeSpec, begin};
 use super::wire;
 use crate::access::Access;
 use crate::command::{Command, Stdio};
@@ -52,11 +52,11 @@ pub(crate) fn detect() -> Support {
         Ok(report) => report,
         Err(error) => return nothing(&error),
     };
-    let Some(cache) = Cache::open(&report) else {
-        return look(&Known::default(), report);
+    let Some(cache) = ProbeCache::open(&report) else {
+        return look(&ProbeResults::default(), report);
     };
     let support = look(&cache.read(), report);
-    cache.write(&Known::of(&support));
+    cache.write(&ProbeResults::of(&support));
     support
 }
 
@@ -75,13 +75,13 @@ fn detect_from_cache() -> Option<Support> {
         errata,
         filters: true,
     };
-    let cache = Cache::open(&report)?;
+    let cache = ProbeCache::open(&report)?;
     let known = cache.read();
     if !known.has_passed() {
         return None;
     }
     let support = look(&known, report);
-    cache.write(&Known::of(&support));
+    cache.write(&ProbeResults::of(&support));
     Some(support)
 }
 
@@ -119,12 +119,12 @@ fn query_landlock() -> Option<(u32, u32)> {
 /// Tries everything.
 pub(crate) fn detect_fresh() -> Support {
     match report() {
-        Ok(report) => look(&Known::default(), report),
+        Ok(report) => look(&ProbeResults::default(), report),
         Err(error) => nothing(&error),
     }
 }
 
-fn look(known: &Known, report: Report) -> Support {
+fn look(known: &ProbeResults, report: Report) -> Support {
     let Report {
         landlock,
         errata,
@@ -319,7 +319,7 @@ fn enter(support: &Support) -> Result<(), String> {
         .stdout(Stdio::Null)
         .stderr(Stdio::Null)
         .timeout(WITHIN);
-    let mut nothing = Probe {
+    let mut nothing = ProbeSpec {
         pid: 0,
         strings: vec![Vec::new(); wire::PROBE_STRINGS],
     };
@@ -340,7 +340,7 @@ fn machine_bytes() -> Option<u64> {
 }
 
 /// bubblewrap, and whether mounts inside mounts can be made by descriptor under it.
-fn bubblewrap(support: &Support, known: &Known) -> (Finding<Bubblewrap>, Finding<()>) {
+fn bubblewrap(support: &Support, known: &ProbeResults) -> (Finding<Bubblewrap>, Finding<()>) {
     let none = |finding| (finding, missing("there is no bubblewrap", ""));
     let Some(path) = BWRAP.iter().map(Path::new).find(|path| path.is_file()) else {
         let how = Surroundings::look().not_installed();
@@ -445,7 +445,7 @@ fn not_held(
 ) -> Result<(), String> {
     let plan = Plan::with_mechanism(policy, support, Requirement::BestEffort, backend)
         .map_err(|error| error.to_string())?;
-    let (checks, _) = prove(&plan, Whose::Ours).map_err(|error| error.to_string())?;
+    let (checks, _) = prove(&plan, ProbeScope::Scratch).map_err(|error| error.to_string())?;
     let could: Vec<String> = checks
         .iter()
         .filter_map(|check| match check.seen {

@@ -129,9 +129,9 @@ fn each(
     }
 }
 
-type Listed = (Dir, Vec<(OsString, SFlag)>);
+type DirEntries = (Dir, Vec<(OsString, SFlag)>);
 
-fn list(parent: BorrowedFd<'_>, name: &OsStr) -> Result<Listed, Errno> {
+fn list(parent: BorrowedFd<'_>, name: &OsStr) -> Result<DirEntries, Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let mut directory = Dir::openat(parent, name, flags, Mode::empty())?;
     let mut names = Vec::new();

@@ -3,7 +3,7 @@
 use super::hold;
 use super::names::{self, Names};
 use super::sockets;
-use super::state::Held;
+use super::state::PlaceholderLease;
 use super::view::HostMount;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{Policy, UnixSockets};
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Protected and hidden names below the mounts, as they were found or are held.
 pub(super) struct Guarded {
     pub(super) names: Vec<Names>,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<PlaceholderLease>,
     pub(super) notes: Vec<(Promise, String)>,
     /// Weaken nothing.
     pub(super) remarks: Vec<(Promise, String)>,

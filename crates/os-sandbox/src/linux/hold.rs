@@ -7,10 +7,10 @@
 //! a `.git` of ours would be a broken repository.
 
 use super::below;
-use super::names::{Found, Names};
+use super::names::{GuardedPath, Names};
 use super::record::{Form, MAX_HELD, Placeholder};
 use super::repository;
-use super::state::{Held, Live, State};
+use super::state::{Live, PlaceholderLease, StateDir};
 use super::view::HostMount;
 use crate::access::Access;
 use crate::escape::visible;
@@ -34,13 +34,13 @@ pub(crate) fn hold(
     policy: &Policy,
     mounts: &[HostMount],
     names: &mut [Names],
-) -> (Option<Held>, Vec<String>) {
+) -> (Option<PlaceholderLease>, Vec<String>) {
     let mut reasons = Reasons::default();
     let places = places(policy, mounts, names, &mut reasons);
     if places.is_empty() {
         return (None, reasons.0);
     }
-    let held = match State::open(state_dir, |path| is_outside(path, mounts)) {
+    let held = match StateDir::open(state_dir, |path| is_outside(path, mounts)) {
         Ok(state) => make(&state, places, &mut reasons),
         Err(reason) => Err(reason),
     };
@@ -58,7 +58,7 @@ pub(crate) fn hold(
 
 /// Takes away what a killed run has left, where there is any: for a run that holds nothing itself.
 pub(crate) fn clear(state_dir: Option<&Path>, mounts: &[HostMount]) {
-    let left = State::with_records(state_dir, |path| is_outside(path, mounts));
+    let left = StateDir::with_records(state_dir, |path| is_outside(path, mounts));
     // Whoever cannot be cleared after stands there for a person to see; nothing depends on it.
     let _cleared = left.map(|state| state.lock().map(drop));
 }
@@ -83,7 +83,7 @@ impl Reasons {
 }
 
 /// A name to be held: its directory, opened, and where that is.
-struct Place {
+struct PlaceholderTarget {
     directory: Rc<OwnedFd>,
     wanted: Placeholder,
 }
@@ -94,8 +94,8 @@ fn places(
     mounts: &[HostMount],
     names: &[Names],
     reasons: &mut Reasons,
-) -> Vec<Place> {
-    let mut out: Vec<Place> = Vec::new();
+) -> Vec<PlaceholderTarget> {
+    let mut out: Vec<PlaceholderTarget> = Vec::new();
     let mut seen: HashSet<PathBuf> = HashSet::new();
     for (mount, names) in mounts.iter().zip(names) {
         if !mount.is_dir || !mount.access.contains(Access::WRITE) {
@@ -138,7 +138,7 @@ fn places(
                 reasons.add(format!("more than {MAX_HELD} absent names"));
                 return out;
             }
-            out.push(Place {
+            out.push(PlaceholderTarget {
                 directory: directory.clone(),
                 wanted: Placeholder {
                     parent: mount.host.join(parent),
@@ -187,18 +187,18 @@ fn wanted(policy: &Policy, mount: &HostMount, names: &Names) -> Vec<PathBuf> {
 }
 
 /// A path of the host, and whether it is a directory.
-type There = (PathBuf, bool);
+type ExistingPath = (PathBuf, bool);
 
 /// Makes what is absent; returns the run's record, if it is about anything, and what stands there
 /// now.
 fn make(
-    state: &State,
-    places: Vec<Place>,
+    state: &StateDir,
+    places: Vec<PlaceholderTarget>,
     reasons: &mut Reasons,
-) -> Result<(Option<Held>, Vec<There>), String> {
+) -> Result<(Option<PlaceholderLease>, Vec<ExistingPath>), String> {
     let locked = state.lock()?;
-    let mut there: Vec<There> = Vec::new();
-    let mut ours: Vec<Place> = Vec::new();
+    let mut there: Vec<ExistingPath> = Vec::new();
+    let mut ours: Vec<PlaceholderTarget> = Vec::new();
     for mut place in places {
         let path = place.wanted.parent.join(&place.wanted.name);
         let parent = place.directory.as_fd();
@@ -246,7 +246,7 @@ fn make(
 }
 
 /// Whether what stands there is a placeholder of another run of ours, living or not.
-fn shared(live: &Live, place: &Place, stat: &nix::sys::stat::FileStat) -> bool {
+fn shared(live: &Live, place: &PlaceholderTarget, stat: &nix::sys::stat::FileStat) -> bool {
     let wanted = &place.wanted;
     let fits = wanted
         .form
@@ -309,7 +309,7 @@ fn refused(name: &OsStr, errno: Errno) -> String {
 }
 
 /// Paths of the host under every mount that shows them for writing.
-fn add(there: &[There], mounts: &[HostMount], names: &mut [Names]) {
+fn add(there: &[ExistingPath], mounts: &[HostMount], names: &mut [Names]) {
     for (mount, names) in mounts.iter().zip(names) {
         if !mount.is_dir || !mount.access.contains(Access::WRITE) {
             continue;
@@ -323,7 +323,7 @@ fn add(there: &[There], mounts: &[HostMount], names: &mut [Names]) {
                 continue;
             }
             known.insert(below.to_owned());
-            names.found.push(Found {
+            names.found.push(GuardedPath {
                 below: below.to_owned(),
                 is_dir: *is_dir,
                 hide: false,

@@ -2,7 +2,7 @@
 //! install and nothing on disk that a target could replace; the memory is sealed, so that a
 //! target that finds it (`/proc/1/exe`, CVE-2019-5736) cannot change it either.
 
-use super::message::Message;
+use super::message::LauncherMessage;
 use super::wire;
 use crate::error::Error;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -120,7 +120,7 @@ pub(crate) fn launch(errors: bool, decoy: bool, by: By) -> Result<Starting, Erro
 
 impl Starting {
     /// Hands over the job.
-    pub(crate) fn job(mut self, messages: &[Message<'_>]) -> Result<Launched, Error> {
+    pub(crate) fn job(mut self, messages: &[LauncherMessage<'_>]) -> Result<Launched, Error> {
         let (Some(control), Some(process)) = (self.control.take(), self.process.take()) else {
             return Err(gone());
         };
@@ -231,7 +231,7 @@ fn gone() -> Error {
     )
 }
 
-fn send_message(control: &UnixStream, message: &Message<'_>) -> std::io::Result<()> {
+fn send_message(control: &UnixStream, message: &LauncherMessage<'_>) -> std::io::Result<()> {
     let mut header = [0u8; wire::HEADER_BYTES];
     let bytes = u32::try_from(message.body.len()).map_err(std::io::Error::other)?;
     for (slot, word) in
@@ -288,16 +288,16 @@ fn sealed(name: &str, bytes: &[u8], executable: bool) -> Result<OwnedFd, nix::Er
 /// The one thread that starts processes, while the caller prepares the job. `PR_SET_PDEATHSIG`, which bubblewrap sets, fires when
 /// the *thread* that started it ends, so that must not be a thread of somebody's pool.
 struct Spawner {
-    jobs: Mutex<Sender<Job>>,
+    jobs: Mutex<Sender<LaunchJob>>,
 }
 
 type Start = Box<dyn FnOnce() -> std::io::Result<Child> + Send>;
-type Job = (Start, Sender<std::io::Result<Child>>);
+type LaunchJob = (Start, Sender<std::io::Result<Child>>);
 
 fn spawner() -> &'static Spawner {
     static SPAWNER: OnceLock<Spawner> = OnceLock::new();
     SPAWNER.get_or_init(|| {
-        let (jobs, inbox) = channel::<Job>();
+        let (jobs, inbox) = channel::<LaunchJob>();
         // If the thread cannot start, the sender's other end is gone and every spawn says so.
         let _ = thread::Builder::new()
             .name("os-sandbox".to_owned())

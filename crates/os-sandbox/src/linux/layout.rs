@@ -1,7 +1,7 @@
 //! The mounts of a command that somebody else makes, an engine: the same names are looked for, held
 //! and swept as under bubblewrap, and the same places come of them.
 
-use super::after::After;
+use super::after::Cleanup;
 use super::below;
 use super::bwrap::{Op, ops};
 use super::guards::guard;
@@ -21,9 +21,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What is mounted, and which file each place was.
-pub(crate) struct Sources(Vec<(PathBuf, (u64, u64))>);
+pub(crate) struct MountSources(Vec<(PathBuf, (u64, u64))>);
 
-impl Sources {
+impl MountSources {
     /// An engine goes to each place by path, where a command that runs beside this one could have put
     /// a link meanwhile. Whether each is still what it was, without a link on the way.
     pub(crate) fn unchanged(&self) -> Result<(), Error> {
@@ -64,7 +64,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
     let remarks = remarks.into_iter();
     let remarks = remarks.map(|remark| (Promise::WriteOutside, remark));
     let guarded = guard(policy, &mounts, state_dir)?;
-    let mut sources = Sources(Vec::new());
+    let mut sources = MountSources(Vec::new());
     let placed = ops(&mounts, &guarded.names)?
         .into_iter()
         .map(|((_, inside), op)| Placed {
@@ -90,7 +90,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
         directories: directories.collect(),
         sources,
         notes: Notes(guarded.notes, remarks.chain(guarded.remarks).collect()),
-        after: After::new(Sweep::new(policy, mounts, guarded.names), guarded.held),
+        after: Cleanup::new(Sweep::new(policy, mounts, guarded.names), guarded.held),
     })
 }
 

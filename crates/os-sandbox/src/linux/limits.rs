@@ -1,7 +1,7 @@
 //! What a command may use up, in the kernel's terms: limits of each process, a control group for
 //! the whole tree, and what the supervisor watches where there is none.
 
-use super::cgroup::{Group, Resource, Wanted};
+use super::cgroup::{CgroupLimit, CommandCgroup, Resource};
 use super::message::Run;
 use crate::error::Error;
 use crate::plan::{Backend, MemoryLimiter, Plan};
@@ -49,12 +49,12 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
 }
 
 /// A control group for what one can be made for; the rest the supervisor watches.
-pub(super) fn limit_tree(plan: &Plan, run: &mut Run) -> Result<Option<Group>, Error> {
+pub(super) fn limit_tree(plan: &Plan, run: &mut Run) -> Result<Option<CommandCgroup>, Error> {
     let (support, bounds) = (plan.support(), plan.bounds());
     let mut wanted = Vec::new();
     if let Some(limit) = bounds.memory_bytes {
         match support.memory_group.found() {
-            Some(at) => wanted.push(Wanted {
+            Some(at) => wanted.push(CgroupLimit {
                 resource: Resource::Memory,
                 at: at.clone(),
                 limit,
@@ -65,7 +65,7 @@ pub(super) fn limit_tree(plan: &Plan, run: &mut Run) -> Result<Option<Group>, Er
     }
     if let Some(limit) = bounds.processes {
         match support.process_group.found() {
-            Some(at) => wanted.push(Wanted {
+            Some(at) => wanted.push(CgroupLimit {
                 resource: Resource::Processes,
                 at: at.clone(),
                 limit,

@@ -52,7 +52,7 @@ const KEEPS_TIMES: [i64; 8] = [
 
 /// The names of one directory that can matter.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub(super) struct CachedListing {
     pub(super) entries: Vec<(OsString, FileType)>,
     /// All of them, also those that cannot matter.
     pub(super) count: usize,
@@ -62,7 +62,7 @@ pub(super) struct Listing {
 
 /// Which file a directory is, and when it was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct DirStamp {
     file: (u64, u64),
     changed: (i64, u64),
     modified: (i64, u64),
@@ -70,28 +70,28 @@ struct Stamp {
 
 /// The directories that a walk has listed, by their path below the mount.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    listed: HashMap<PathBuf, (Stamp, Arc<Listing>)>,
-    clock: Clock,
+pub(crate) struct ListingCache {
+    listed: HashMap<PathBuf, (DirStamp, Arc<CachedListing>)>,
+    clock: WallClock,
     /// By device: whether its times can be believed.
     devices: HashMap<u64, bool>,
 }
 
 /// The time of day against a clock that nobody can set.
 #[derive(Clone, Copy, Debug)]
-struct Clock(SystemTime, Instant);
+struct WallClock(SystemTime, Instant);
 
-impl Default for Memory {
+impl Default for ListingCache {
     fn default() -> Self {
-        Memory {
+        ListingCache {
             listed: HashMap::new(),
-            clock: Clock(SystemTime::now(), Instant::now()),
+            clock: WallClock(SystemTime::now(), Instant::now()),
             devices: HashMap::new(),
         }
     }
 }
 
-impl Clock {
+impl WallClock {
     fn was_set(self) -> bool {
         let (day, steady) = (self.0.elapsed(), self.1.elapsed());
         match day {
@@ -104,8 +104,8 @@ impl Clock {
 /// Lists directories for one walk, with the memory of an earlier one.
 pub(super) struct Lister<'a> {
     mount: &'a HostMount,
-    earlier: Option<&'a mut Memory>,
-    pub(super) memory: Memory,
+    earlier: Option<&'a mut ListingCache>,
+    pub(super) memory: ListingCache,
     buffer: Buffer,
     /// Directories listed ahead of the walk.
     ahead: HashMap<PathBuf, FreshListing>,
@@ -117,8 +117,8 @@ type Buffer = Box<[MaybeUninit<u8>]>;
 
 /// A directory that was just listed.
 struct FreshListing {
-    listing: Listing,
-    stamp: Stamp,
+    listing: CachedListing,
+    stamp: DirStamp,
     /// `true` if its last change is old enough for its times to tell a later one.
     settled: bool,
     /// `true` if its file system keeps reliable times.
@@ -126,11 +126,11 @@ struct FreshListing {
 }
 
 impl<'a> Lister<'a> {
-    pub(super) fn new(mount: &'a HostMount, earlier: Option<&'a mut Memory>) -> Lister<'a> {
+    pub(super) fn new(mount: &'a HostMount, earlier: Option<&'a mut ListingCache>) -> Lister<'a> {
         Lister {
             mount,
             earlier: earlier.filter(|memory| !memory.clock.was_set()),
-            memory: Memory::default(),
+            memory: ListingCache::default(),
             buffer: Box::new_uninit_slice(BUFFER_BYTES),
             ahead: HashMap::new(),
             considered: 0,
@@ -207,7 +207,7 @@ impl<'a> Lister<'a> {
         below: &Path,
         whole: bool,
         matters: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Arc<Listing>, Errno> {
+    ) -> Result<Arc<CachedListing>, Errno> {
         if let Some(listing) = self.unchanged(below, whole) {
             return Ok(listing);
         }
@@ -236,7 +236,7 @@ impl<'a> Lister<'a> {
         Ok(listing)
     }
 
-    fn unchanged(&mut self, below: &Path, whole: bool) -> Option<Arc<Listing>> {
+    fn unchanged(&mut self, below: &Path, whole: bool) -> Option<Arc<CachedListing>> {
         let earlier = self.earlier.as_mut()?;
         let (stamp, listing) = earlier.listed.get(below)?;
         if whole && !listing.whole {
@@ -249,7 +249,7 @@ impl<'a> Lister<'a> {
         };
         // A link on the way would lead to another directory, or to the same one.
         let stat = statat(&self.mount.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        if Stamp::of(&stat) != *stamp {
+        if DirStamp::of(&stat) != *stamp {
             return None;
         }
         let (path, (stamp, listing)) = earlier.listed.remove_entry(below)?;
@@ -284,7 +284,7 @@ fn list_fresh(
     });
     Ok(FreshListing {
         listing,
-        stamp: Stamp::of(&stat),
+        stamp: DirStamp::of(&stat),
         settled: changed.is_some_and(|changed| {
             now.duration_since(changed)
                 .is_ok_and(|age| age > SETTLED_AFTER)
@@ -298,10 +298,10 @@ fn read(
     whole: bool,
     matters: &dyn Fn(&[u8]) -> bool,
     buffer: &mut Buffer,
-) -> Result<Listing, Errno> {
-    let mut listing = Listing {
+) -> Result<CachedListing, Errno> {
+    let mut listing = CachedListing {
         whole,
-        ..Listing::default()
+        ..CachedListing::default()
     };
     let mut raw = RawDir::new(directory, buffer);
     while let Some(entry) = raw.next() {
@@ -331,9 +331,9 @@ fn read(
     Ok(listing)
 }
 
-impl Stamp {
-    fn of(stat: &Stat) -> Stamp {
-        Stamp {
+impl DirStamp {
+    fn of(stat: &Stat) -> DirStamp {
+        DirStamp {
             file: (stat.st_dev, stat.st_ino),
             changed: (stat.st_ctime, stat.st_ctime_nsec),
             modified: (stat.st_mtime, stat.st_mtime_nsec),
@@ -372,7 +372,7 @@ mod tests {
 
     const DIRECTORIES: usize = 3 * MIN_AHEAD;
 
-    fn names(listing: &Listing) -> Vec<String> {
+    fn names(listing: &CachedListing) -> Vec<String> {
         let shown = |(name, kind): &(OsString, FileType)| format!("{kind:?} {name:?}");
         let mut names: Vec<String> = listing.entries.iter().map(shown).collect();
         names.sort();

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// One message to one stage of the launcher.
-pub(crate) struct Message<'a> {
+pub(crate) struct LauncherMessage<'a> {
     pub(crate) kind: u32,
     pub(crate) body: Vec<u8>,
     pub(crate) fds: Vec<BorrowedFd<'a>>,
@@ -56,7 +56,7 @@ pub(crate) fn exec<'a>(
     args: &[&OsStr],
     fds: Vec<BorrowedFd<'a>>,
     files: &[&'static str],
-) -> Message<'a> {
+) -> LauncherMessage<'a> {
     let mut body = Vec::new();
     for count in [args.len(), 0, files.len()] {
         body.extend_from_slice(&(count as u32).to_ne_bytes());
@@ -68,7 +68,7 @@ pub(crate) fn exec<'a>(
     for file in files {
         string(&mut body, file.as_bytes());
     }
-    Message {
+    LauncherMessage {
         kind: wire::KIND_EXEC,
         body,
         fds,
@@ -81,7 +81,7 @@ pub(crate) fn connect<'a>(
     internet: bool,
     places: &[PathBuf],
     channel: BorrowedFd<'a>,
-) -> Message<'a> {
+) -> LauncherMessage<'a> {
     let flags = if internet { wire::CONNECT_INTERNET } else { 0 };
     let mut body = Vec::new();
     body.extend_from_slice(&flags.to_ne_bytes());
@@ -94,7 +94,7 @@ pub(crate) fn connect<'a>(
     for place in places {
         string(&mut body, place.as_os_str().as_bytes());
     }
-    Message {
+    LauncherMessage {
         kind: wire::KIND_CONNECT,
         body,
         fds: vec![channel],
@@ -102,8 +102,8 @@ pub(crate) fn connect<'a>(
 }
 
 /// Asks what the kernel has.
-pub(crate) fn report() -> Message<'static> {
-    Message {
+pub(crate) fn report() -> LauncherMessage<'static> {
+    LauncherMessage {
         kind: wire::KIND_REPORT,
         body: Vec::new(),
         fds: Vec::new(),
@@ -111,7 +111,7 @@ pub(crate) fn report() -> Message<'static> {
 }
 
 impl Run {
-    pub(crate) fn message<'a>(&self, fds: Vec<BorrowedFd<'a>>) -> Message<'a> {
+    pub(crate) fn message<'a>(&self, fds: Vec<BorrowedFd<'a>>) -> LauncherMessage<'a> {
         let mut words = [0u64; wire::RUN_WORDS];
         words[wire::WORD_FLAGS] = self.flags;
         words[wire::WORD_WALL_MS] = self.wall_ms;
@@ -163,7 +163,7 @@ impl Run {
         for place in &self.places {
             string(&mut body, place.as_os_str().as_bytes());
         }
-        Message {
+        LauncherMessage {
             kind: wire::KIND_RUN,
             body,
             fds,

@@ -50,15 +50,15 @@ mod worktree;
 mod wire;
 
 #[cfg(feature = "docker")]
-pub(crate) use after::After;
+pub(crate) use after::Cleanup;
 #[cfg(feature = "birdcage")]
 pub(crate) use birdcage::birdcage;
 pub(crate) use cache::forget;
 pub(crate) use detect::{detect, detect_fresh};
 #[cfg(feature = "docker")]
-pub(crate) use layout::{Sources, layout};
-pub(crate) use private::Places;
-pub(crate) use prove::{Whose, prove};
+pub(crate) use layout::{MountSources, layout};
+pub(crate) use private::ScratchPool;
+pub(crate) use prove::{ProbeScope, prove};
 pub(crate) use remove::remove;
 pub(crate) use running::{Killer, Running};
 pub(crate) use start::start;

@@ -6,7 +6,7 @@
 
 use super::bare;
 use super::below;
-use super::listings::{Lister, Memory};
+use super::listings::{Lister, ListingCache};
 use super::ready_patterns::{Guards, LastNames};
 use super::repository::{self, Led};
 use super::secrets::Secrets;
@@ -36,7 +36,7 @@ const MAX_LINKS: usize = 100_000;
 
 /// A name that was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct GuardedPath {
     /// Relative to the mount.
     pub(crate) below: PathBuf,
     pub(crate) is_dir: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Found {
 /// What was found, and whether everything was looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<GuardedPath>,
     /// Links with protected names, and those in repositories: nothing can be mounted over them.
     pub(crate) links: Vec<PathBuf>,
     /// Directories that git takes for repositories, whatever they are called.
@@ -82,13 +82,13 @@ pub(crate) struct Names {
     /// How many entries there are.
     pub(crate) entries: usize,
     /// For the next walk.
-    pub(crate) memory: Memory,
+    pub(crate) memory: ListingCache,
 }
 
 /// Directories that a command closed to everybody, opened for a walk. Dropping it closes them
 /// again.
 #[derive(Default)]
-pub(crate) struct Opened(Vec<(OwnedFd, u32)>);
+pub(crate) struct ReopenedDirs(Vec<(OwnedFd, u32)>);
 
 /// Walks one mount.
 pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
@@ -156,8 +156,8 @@ pub(crate) fn find_but(
     policy: &Policy,
     mount: &HostMount,
     known: &dyn Fn(&Path, bool) -> bool,
-    earlier: Option<&mut Memory>,
-    mut opened: Option<&mut Opened>,
+    earlier: Option<&mut ListingCache>,
+    mut opened: Option<&mut ReopenedDirs>,
 ) -> Names {
     let mut names = Names::default();
     let protect: &[Pattern] = if mount.access.contains(Access::WRITE) {
@@ -195,7 +195,7 @@ pub(crate) fn find_but(
         }
         let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
         let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
-        let place = git_matters.then(|| repository::Place::of(mount, &below, &names.bare));
+        let place = git_matters.then(|| repository::GitDirLocation::of(mount, &below, &names.bare));
         let place = place.flatten();
         // Where every name has a meaning.
         let whole = in_git || part || place.is_some();
@@ -231,7 +231,7 @@ pub(crate) fn find_but(
                         names.incomplete = Some(format!("{} cannot be listed", mount.inside));
                         break;
                     }
-                    names.found.push(Found {
+                    names.found.push(GuardedPath {
                         below: below.clone(),
                         is_dir: true,
                         hide: true,
@@ -260,7 +260,7 @@ pub(crate) fn find_but(
         // Names of branches, which can be anything.
         let data = mount.linked.as_ref().is_some_and(|one| one.is_data(&below));
         let among_modules = place.as_ref().is_some_and(|place| place.among_modules);
-        let mut listed = bare::Listed::of(policy, among_modules);
+        let mut listed = bare::GitDirMarkers::of(policy, among_modules);
         for (name, kind) in &listing.entries {
             let kind = *kind;
             if !mount.covered.is_empty() && mount.is_covered(&below.join(name)) {
@@ -269,7 +269,8 @@ pub(crate) fn find_but(
             if git_matters && (!in_git || among_modules) {
                 listed.see(name, kind);
             }
-            let is_config = |place: &repository::Place| kind.is_file() && place.is_config(name);
+            let is_config =
+                |place: &repository::GitDirLocation| kind.is_file() && place.is_config(name);
             if in_git && policy.checks_git_config() && place.as_ref().is_some_and(is_config) {
                 names.configs.push(below.join(name));
                 continue;
@@ -379,7 +380,7 @@ fn short(path: &str) -> String {
     format!("{first}…{last}")
 }
 
-impl Opened {
+impl ReopenedDirs {
     /// Lets the caller, if it is the owner, list and enter a directory.
     fn open(&mut self, mount: &HostMount, below: &Path) -> Result<(), Errno> {
         let directory = below::directory(mount.handle.as_fd(), below)?;
@@ -394,7 +395,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for ReopenedDirs {
     fn drop(&mut self) {
         // The innermost first: its path is not needed, but may be what is shown in an error.
         for (directory, mode) in self.0.drain(..).rev() {
@@ -477,7 +478,7 @@ impl Names {
         } else if kind.is_symlink() {
             self.links.push(below);
         } else {
-            self.found.push(Found {
+            self.found.push(GuardedPath {
                 below,
                 is_dir: kind.is_dir(),
                 hide,
@@ -491,7 +492,7 @@ impl Names {
         let looked = below::look(mount.handle.as_fd(), OsStr::new(QUARANTINE));
         let there = looked.is_ok_and(|stat| below::kind(&stat) == SFlag::S_IFDIR);
         if there && mount.access.contains(Access::READ) {
-            self.found.push(Found {
+            self.found.push(GuardedPath {
                 below: PathBuf::from(QUARANTINE),
                 is_dir: true,
                 hide: true,

@@ -3,7 +3,7 @@
 
 use super::cgroup::Groups;
 use super::pool::Pool;
-use super::ruleset::{Rules, Wanted};
+use super::ruleset::{LandlockRuleset, RulesetSpec};
 use crate::error::Error;
 use crate::scratch::Scratch;
 use crate::seccomp;
@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// What a plan keeps for its next commands: directories that its commands left as they had found
 /// them, one that they share, the compiled filter, control groups.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct ScratchPool {
     kept: Pool<Arc<PrivateDir>>,
     shared: Mutex<Option<Arc<PrivateDir>>>,
-    filter: OnceLock<(seccomp::Wanted, Vec<u8>)>,
+    filter: OnceLock<(seccomp::FilterSpec, Vec<u8>)>,
     pub(crate) groups: Groups,
 }
 
-impl Places {
+impl ScratchPool {
     /// A directory with exactly these links in it.
     pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<Arc<PrivateDir>, Error> {
         if let Some(kept) = self.kept.take()
@@ -49,7 +49,7 @@ impl Places {
     }
 
     /// The compiled filter, kept as well: building it costs as much as installing it.
-    pub(crate) fn filter(&self, wanted: seccomp::Wanted) -> Option<Vec<u8>> {
+    pub(crate) fn filter(&self, wanted: seccomp::FilterSpec) -> Option<Vec<u8>> {
         let compile = || {
             let program = seccomp::compile(&seccomp::table(wanted))?;
             Some((wanted, seccomp::bytes(&program)))
@@ -75,7 +75,7 @@ impl Places {
 #[derive(Debug)]
 pub(crate) struct PrivateDir {
     scratch: Scratch,
-    rules: Mutex<Option<Arc<Rules>>>,
+    rules: Mutex<Option<Arc<LandlockRuleset>>>,
 }
 
 impl PrivateDir {
@@ -93,7 +93,7 @@ impl PrivateDir {
     }
 
     /// The ruleset of whoever works here: the one of last time, if it still holds.
-    pub(crate) fn rules(&self, wanted: &Wanted<'_>) -> Result<Arc<Rules>, Error> {
+    pub(crate) fn rules(&self, wanted: &RulesetSpec<'_>) -> Result<Arc<LandlockRuleset>, Error> {
         let mut kept = self
             .rules
             .lock()
@@ -103,7 +103,7 @@ impl PrivateDir {
         {
             return Ok(Arc::clone(kept));
         }
-        let made = Arc::new(Rules::build(wanted)?);
+        let made = Arc::new(LandlockRuleset::build(wanted)?);
         *kept = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -188,7 +188,7 @@ mod tests {
             let private = PrivateDir::create_in(base.path()).expect("a private directory");
             let (home, tmp) = (private.home(), private.tmp());
             let own = [home.as_path(), tmp.as_path()];
-            let wanted = Wanted {
+            let wanted = RulesetSpec {
                 policy: &policy,
                 abi,
                 mounts: &[],

@@ -6,7 +6,7 @@ use super::checks;
 use super::launch::LAUNCHER;
 use super::names;
 use super::private::PrivateDir;
-use super::start::{Probe, begin};
+use super::start::{ProbeSpec, begin};
 use super::view::{HostMount, host_mounts};
 use super::wire::{self, Try};
 use crate::access::Access;
@@ -14,7 +14,7 @@ use crate::child::Notes;
 use crate::command::{Command, Stdio};
 use crate::error::{Error, ErrorKind};
 use crate::plan::{Backend, Plan};
-use crate::policy::{Place, System};
+use crate::policy::{MountPlacement, System};
 use crate::proof::{Check, Seen};
 use crate::scratch::{make, random};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -46,15 +46,15 @@ const PROGRAMS: [&str; 2] = ["/bin/true", "/usr/bin/true"];
 
 /// Whose the mounts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum ProbeScope {
     /// The user's: nothing is tried that would leave a trace if it worked.
-    Users,
+    UserMounts,
     /// Made for the probe.
-    Ours,
+    Scratch,
 }
 
 /// Runs the probe under the plan.
-pub(crate) fn prove(plan: &Plan, whose: Whose) -> Result<(Vec<Check>, Notes), Error> {
+pub(crate) fn prove(plan: &Plan, whose: ProbeScope) -> Result<(Vec<Check>, Notes), Error> {
     if !plan.support().launcher() {
         return Err(Error::new(
             ErrorKind::Unsupported,
@@ -125,16 +125,16 @@ struct Decoys {
     _place: PrivateDir,
     _sockets: Vec<UnixListener>,
     _listener: Option<TcpListener>,
-    made: Made,
+    made: CreatedFile,
     asked: u64,
     strings: Vec<Vec<u8>>,
     pid: u32,
 }
 
 /// The one name in a mount of the user's: removed whatever became of the probe.
-struct Made(Option<PathBuf>);
+struct CreatedFile(Option<PathBuf>);
 
-impl Drop for Made {
+impl Drop for CreatedFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
             // It is not there if all went well.
@@ -144,11 +144,11 @@ impl Drop for Made {
 }
 
 impl Decoys {
-    fn lay_out(plan: &Plan, whose: Whose) -> Result<Decoys, Error> {
+    fn lay_out(plan: &Plan, whose: ProbeScope) -> Result<Decoys, Error> {
         let mounts = host_mounts(plan.policy())?;
         let place = outside(plan, &mounts)?;
         let mut decoys = Decoys {
-            made: Made(None),
+            made: CreatedFile(None),
             _listener: None,
             _sockets: Vec::new(),
             asked: 0,
@@ -208,10 +208,10 @@ impl Decoys {
         self.asked & (1 << one as u8) != 0
     }
 
-    fn probe(&self) -> Probe {
+    fn probe(&self) -> ProbeSpec {
         let mut strings = self.strings.clone();
         strings[wire::PROBE_ASKED] = self.asked.to_string().into_bytes();
-        Probe {
+        ProbeSpec {
             pid: self.pid,
             strings,
         }
@@ -265,10 +265,16 @@ impl Decoys {
             let inside = seen_at(plan, mount, Path::new(""));
             let writable = mount.access.contains(Access::WRITE);
             match (writable, mount.place) {
-                (false, Place::CarvedFrom(_)) => {
+                (false, MountPlacement::CarvedFrom(_)) => {
                     self.ask_with(Try::WriteNarrower, wire::PROBE_NARROWER, &inside);
                 }
-                (false, Place::Root | Place::Named | Place::InWork | Place::Covers(_)) => {
+                (
+                    false,
+                    MountPlacement::Root
+                    | MountPlacement::Named
+                    | MountPlacement::InWork
+                    | MountPlacement::Covers(_),
+                ) => {
                     self.ask_with(Try::WriteReadOnly, wire::PROBE_READ_ONLY, &inside);
                 }
                 (true, _) => {
@@ -291,7 +297,7 @@ impl Decoys {
 
     /// One protected name, a hidden file and a hidden directory, if the policy has any and they
     /// exist.
-    fn names(&mut self, plan: &Plan, mounts: &[HostMount], whose: Whose) {
+    fn names(&mut self, plan: &Plan, mounts: &[HostMount], whose: ProbeScope) {
         let tries = [Try::ProtectedName, Try::HiddenName, Try::HiddenDirectory];
         for mount in mounts {
             let wanted = |one: &Try| !self.asked(*one) && checks::expected(*one, plan).is_some();
@@ -322,7 +328,7 @@ impl Decoys {
                     continue;
                 }
                 self.ask_with(one, index, &seen_at(plan, mount, &found.below));
-                if one == Try::ProtectedName && whose == Whose::Ours {
+                if one == Try::ProtectedName && whose == ProbeScope::Scratch {
                     let elsewhere = seen_at(plan, mount, Path::new("elsewhere"));
                     self.ask_with(Try::MoveProtected, wire::PROBE_ELSEWHERE, &elsewhere);
                 }
@@ -332,7 +338,7 @@ impl Decoys {
 
     /// A listener of our own that is not named. A named one is connected only if it was made for
     /// that; a daemon of the user's is left in peace.
-    fn sockets(&mut self, plan: &Plan, whose: Whose) {
+    fn sockets(&mut self, plan: &Plan, whose: ProbeScope) {
         let other = self._place.home().join("socket");
         // A path too long for a socket: nothing to try.
         if let Ok(listener) = UnixListener::bind(&other) {
@@ -341,7 +347,7 @@ impl Decoys {
             self._sockets.push(listener);
             self.ask_with(Try::OtherSocket, wire::PROBE_OTHER_SOCKET, &other);
         }
-        if let ([named, ..], Whose::Ours) = (plan.connects(), whose) {
+        if let ([named, ..], ProbeScope::Scratch) = (plan.connects(), whose) {
             self.ask_with(Try::NamedSocket, wire::PROBE_NAMED_SOCKET, named);
         }
     }

@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 256 << 10;
 const MAX_INCLUDED: usize = 32;
 
 /// Where a directory lies below the innermost git directory around it.
-pub(super) struct Place {
+pub(super) struct GitDirLocation {
     way: Vec<String>,
     /// Everything in it is git's, not only what git knows.
     whole: bool,
@@ -29,9 +29,9 @@ pub(super) struct Place {
     pub(super) among_modules: bool,
 }
 
-impl Place {
+impl GitDirLocation {
     /// `None`: in no git directory that is known by now.
-    pub(super) fn of(mount: &HostMount, below: &Path, bare: &[PathBuf]) -> Option<Place> {
+    pub(super) fn of(mount: &HostMount, below: &Path, bare: &[PathBuf]) -> Option<GitDirLocation> {
         let names: Vec<&OsStr> = below.iter().collect();
         let dot = names.iter().rposition(|name| *name == ".git");
         let whole = mount.linked.is_some() || dot.is_some();
@@ -49,7 +49,7 @@ impl Place {
                 Some("modules") => 1,
                 Some("worktrees") if rest.get(2).is_some_and(|name| *name == "modules") => 3,
                 _ => {
-                    return Some(Place {
+                    return Some(GitDirLocation {
                         way: rest
                             .iter()
                             .map(|name| name.to_string_lossy().into_owned())
@@ -66,7 +66,7 @@ impl Place {
             match module {
                 Some(end) => top = end,
                 None => {
-                    return Some(Place {
+                    return Some(GitDirLocation {
                         way: Vec::new(),
                         whole,
                         among_modules: true,
@@ -305,7 +305,7 @@ pub(super) fn led(
     repositories: &[PathBuf],
     attributes: &[PathBuf],
 ) -> LedFrom {
-    let mut found = Found {
+    let mut found = ReferenceCollector {
         mount,
         out: LedFrom {
             led: Vec::new(),
@@ -324,12 +324,12 @@ pub(super) fn led(
     found.out
 }
 
-struct Found<'a> {
+struct ReferenceCollector<'a> {
     mount: &'a HostMount,
     out: LedFrom,
 }
 
-impl Found<'_> {
+impl ReferenceCollector<'_> {
     fn repository(&mut self, git: &Path, attributes: &[PathBuf]) {
         let around = match git.file_name() {
             Some(name) if name == ".git" => git.parent().unwrap_or(git),

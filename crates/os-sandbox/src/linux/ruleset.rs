@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 /// What a ruleset is made from.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct RulesetSpec<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) abi: u32,
     pub(crate) mounts: &'a [HostMount],
@@ -45,14 +45,14 @@ pub(crate) struct Wanted<'a> {
 /// is found again is the same file; if that should ever be wrong, the old rule names a file that
 /// nobody can reach, and the new file is refused.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub(crate) struct LandlockRuleset {
     fd: OwnedFd,
-    from: Vec<Option<Seen>>,
+    from: Vec<Option<RuleTarget>>,
 }
 
 /// Device, inode and time of birth, where the file system has one.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen(u64, u64, Option<SystemTime>);
+struct RuleTarget(u64, u64, Option<SystemTime>);
 
 /// Where a rule is to hang.
 enum At<'a> {
@@ -65,8 +65,8 @@ enum At<'a> {
     Programs(&'a Path),
 }
 
-impl Rules {
-    pub(crate) fn build(wanted: &Wanted<'_>) -> Result<Rules, Error> {
+impl LandlockRuleset {
+    pub(crate) fn build(wanted: &RulesetSpec<'_>) -> Result<LandlockRuleset, Error> {
         let mut ruleset = Building::new(wanted)?;
         let mut from = Vec::new();
         for (at, rights) in wanted.rules() {
@@ -75,11 +75,11 @@ impl Rules {
         let gone = "this kernel has no Landlock any more";
         let fd = Option::<OwnedFd>::from(ruleset.created)
             .ok_or_else(|| Error::new(ErrorKind::Enforcement, gone))?;
-        Ok(Rules { fd, from })
+        Ok(LandlockRuleset { fd, from })
     }
 
     /// Whether building now would give the same rules. Policy and version are those of one plan.
-    pub(crate) fn hold_for(&self, wanted: &Wanted<'_>) -> bool {
+    pub(crate) fn hold_for(&self, wanted: &RulesetSpec<'_>) -> bool {
         let mut kept = self.from.iter();
         let same = wanted.rules().all(|(at, _)| {
             let now = match at {
@@ -88,7 +88,7 @@ impl Rules {
                 At::Systems(path) => fs::metadata(path),
                 At::Programs(path) => programs(path).and_then(|place| place.metadata()),
             };
-            kept.next() == Some(&now.ok().map(|meta| Seen::of(&meta)))
+            kept.next() == Some(&now.ok().map(|meta| RuleTarget::of(&meta)))
         });
         same && kept.next().is_none()
     }
@@ -105,19 +105,19 @@ fn programs(path: &Path) -> io::Result<File> {
     Ok(below::place(path)?.into())
 }
 
-impl AsFd for Rules {
+impl AsFd for LandlockRuleset {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-impl Seen {
-    fn of(meta: &fs::Metadata) -> Seen {
-        Seen(meta.dev(), meta.ino(), meta.created().ok())
+impl RuleTarget {
+    fn of(meta: &fs::Metadata) -> RuleTarget {
+        RuleTarget(meta.dev(), meta.ino(), meta.created().ok())
     }
 }
 
-impl Wanted<'_> {
+impl RulesetSpec<'_> {
     fn rules(&self) -> impl Iterator<Item = (At<'_>, BitFlags<AccessFs>)> {
         let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
         let mounts = self
@@ -301,7 +301,7 @@ struct Building {
 }
 
 impl Building {
-    fn new(wanted: &Wanted<'_>) -> Result<Building, Error> {
+    fn new(wanted: &RulesetSpec<'_>) -> Result<Building, Error> {
         let abi = abi(wanted.abi);
         let handled = handled(wanted.policy, abi);
         let refused = |error: RulesetError| {
@@ -329,13 +329,17 @@ impl Building {
     }
 
     /// Opens, and says what was opened.
-    fn add(&mut self, at: &At<'_>, rights: BitFlags<AccessFs>) -> Result<Option<Seen>, Error> {
+    fn add(
+        &mut self,
+        at: &At<'_>,
+        rights: BitFlags<AccessFs>,
+    ) -> Result<Option<RuleTarget>, Error> {
         let (path, must_exist) = match at {
             At::Mount(mount) => {
                 let meta = mount.handle.metadata();
                 let meta = meta.map_err(|error| unreachable_place(&mount.host, error))?;
                 self.allow(mount.handle.as_fd(), meta.is_dir(), rights, &mount.host)?;
-                return Ok(Some(Seen::of(&meta)));
+                return Ok(Some(RuleTarget::of(&meta)));
             }
             At::Own(path) => (*path, true),
             At::Systems(path) => (Path::new(path), false),
@@ -356,7 +360,7 @@ impl Building {
                 Err(error) => return Err(unreachable_place(path, error)),
             };
         self.allow(place.as_fd(), meta.is_dir(), rights, path)?;
-        Ok(Some(Seen::of(&meta)))
+        Ok(Some(RuleTarget::of(&meta)))
     }
 
     fn allow(

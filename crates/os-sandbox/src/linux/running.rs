@@ -2,17 +2,17 @@
 //! supervisor's records say how the command ended; the end of the launcher's process says that
 //! nothing is left.
 
-use super::after::After;
+use super::after::Cleanup;
 use super::alone::{self, Alone};
-use super::cgroup::Group;
+use super::cgroup::CommandCgroup;
 use super::launch::Launched;
-use super::private::{Places, PrivateDir};
+use super::private::{PrivateDir, ScratchPool};
 use super::wire;
 use crate::child::Findings;
 #[cfg(feature = "tokio")]
-use crate::child::Watched;
+use crate::child::Readiness;
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::Seen;
+use crate::exceeded::LimitHit;
 use crate::output::Exit;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{PipeReader, Read};
@@ -61,8 +61,8 @@ pub(crate) struct Running {
     alone: Option<Alone>,
     // Removed after the end, because the target works in it.
     own: Box<Own>,
-    seen: Option<Seen>,
-    after: Option<Box<After>>,
+    seen: Option<LimitHit>,
+    after: Option<Box<Cleanup>>,
     findings: Findings,
 }
 
@@ -70,8 +70,8 @@ pub(crate) struct Running {
 #[derive(Default)]
 pub(crate) struct Own {
     pub(crate) private: Option<Arc<PrivateDir>>,
-    pub(crate) group: Option<Group>,
-    pub(crate) keep: Option<Arc<Places>>,
+    pub(crate) group: Option<CommandCgroup>,
+    pub(crate) keep: Option<Arc<ScratchPool>>,
 }
 
 /// Ends a tree from another thread.
@@ -103,7 +103,7 @@ impl Running {
     }
 
     /// What is to be done after the end.
-    pub(crate) fn then(mut self, after: Option<After>) -> Self {
+    pub(crate) fn then(mut self, after: Option<Cleanup>) -> Self {
         self.after = after.map(Box::new);
         self
     }
@@ -252,16 +252,16 @@ impl Running {
 
     /// What is readable when there is something to [`look`](Running::look) at.
     #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<Watched, Error> {
+    pub(crate) fn watched(&self) -> Result<Readiness, Error> {
         if let Some(alone) = &self.alone {
             let process = alone.process().try_clone_to_owned();
             return process
-                .map(Watched::Process)
+                .map(Readiness::Process)
                 .map_err(|error| Error::io("could not copy a descriptor", error));
         }
         let control = self.launched.control.try_clone();
         control
-            .map(Watched::Socket)
+            .map(Readiness::Socket)
             .map_err(|error| Error::io("could not copy the control socket", error))
     }
 
@@ -308,8 +308,8 @@ impl Running {
             let hits = own.group.as_mut()?.hits();
             match (hits.memory, hits.processes) {
                 (0, 0) => None,
-                (0, _) => Some(Seen::Processes),
-                (_, _) => Some(Seen::Memory),
+                (0, _) => Some(LimitHit::Processes),
+                (_, _) => Some(LimitHit::Memory),
             }
         });
         if let Some(places) = own.keep {
@@ -325,19 +325,19 @@ impl Running {
     }
 
     /// The limit of the whole tree that was hit, once it was waited for.
-    pub(crate) fn seen(&self) -> Option<Seen> {
+    pub(crate) fn seen(&self) -> Option<LimitHit> {
         self.seen
     }
 
     /// The limit for which the supervisor ended it.
-    fn over_limit(&self) -> Option<Seen> {
+    fn over_limit(&self) -> Option<LimitHit> {
         let record = self
             .records
             .iter()
             .find(|record| record.kind == wire::RECORD_OVER_LIMIT)?;
         Some(match record.a {
-            wire::OVER_THREADS => Seen::Processes,
-            _ => Seen::Memory,
+            wire::OVER_THREADS => LimitHit::Processes,
+            _ => LimitHit::Memory,
         })
     }
 

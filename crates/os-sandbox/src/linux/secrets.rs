@@ -32,7 +32,7 @@ pub(super) struct Secrets<'a> {
 }
 
 /// A name that is judged when a pattern asks for it.
-pub(super) struct Candidate<'a> {
+pub(super) struct SecretCandidate<'a> {
     secrets: &'a Secrets<'a>,
     parent: &'a Path,
     name: &'a OsStr,
@@ -56,8 +56,8 @@ impl<'a> Secrets<'a> {
         parent: &'a Path,
         name: &'a OsStr,
         kind: FileType,
-    ) -> Candidate<'a> {
-        Candidate {
+    ) -> SecretCandidate<'a> {
+        SecretCandidate {
             secrets: self,
             parent,
             name,
@@ -143,7 +143,7 @@ impl<'a> Secrets<'a> {
     }
 }
 
-impl Candidate<'_> {
+impl SecretCandidate<'_> {
     /// Returns `true` if a pattern that names it holds for it.
     pub(super) fn is_held_by(&self, pattern: &Pattern) -> bool {
         let (for_keys, spares_tracked) = (pattern.is_by_content(), pattern.spares_tracked());

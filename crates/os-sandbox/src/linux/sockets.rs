@@ -1,7 +1,7 @@
 //! Named sockets, as one start finds them: what each path stands for, and the message to the
 //! process that connects them (`launcher/connect.rs`).
 
-use super::message::{self, Message};
+use super::message::{self, LauncherMessage};
 use super::view::HostMount;
 use crate::access::Access;
 use crate::error::Error;
@@ -53,7 +53,7 @@ impl Connector {
         })
     }
 
-    pub(crate) fn message(&self) -> Message<'_> {
+    pub(crate) fn message(&self) -> LauncherMessage<'_> {
         message::connect(
             &self.sockets,
             self.internet,

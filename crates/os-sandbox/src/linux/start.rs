@@ -1,25 +1,25 @@
 //! From a checked command to a running tree: compile everything, send it, wait for the answer.
 
-use super::after::After;
-use super::cgroup::Group;
+use super::after::Cleanup;
+use super::cgroup::CommandCgroup;
 use super::failed::failure;
 use super::guards::{Guarded, guard, look};
 use super::launch::{By, Launched, Starting, data, image, launch};
 use super::limits::{limit_tree, limits};
-use super::message::{self, Message, Run};
+use super::message::{self, LauncherMessage, Run};
 use super::names::Names;
-use super::private::{Places, PrivateDir};
-use super::ruleset::{self, Rules};
+use super::private::{PrivateDir, ScratchPool};
+use super::ruleset::{self, LandlockRuleset};
 use super::running::{Own, Running};
 use super::sockets::{self, Connector};
-use super::state::Held;
+use super::state::PlaceholderLease;
 use super::sweep::Sweep;
 use super::users::users;
-use super::view::{HostMount, View, host_mounts};
+use super::view::{HostMount, MountView, host_mounts};
 use super::worktree;
 use super::{
     birdcage::{self, job},
-    bwrap::{self, Inner},
+    bwrap::{self, NestedMountMethod},
     wire,
 };
 use crate::access::Access;
@@ -27,7 +27,7 @@ use crate::child::{Notes, Pipes};
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::plan::{Backend, Plan};
-use crate::policy::{DEFAULT_PATH, Network, Place, UnixSockets};
+use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::promise::Promise;
 use crate::seccomp::{self, Arch, Local};
 use crate::streams::streams;
@@ -44,7 +44,7 @@ use std::time::Duration;
 const START_WITHIN: Duration = Duration::from_secs(60);
 
 /// Checks made from inside instead of a program; see `launcher/probe.rs`.
-pub(crate) struct Probe {
+pub(crate) struct ProbeSpec {
     pub(crate) pid: u32,
     /// By the numbers of `launcher/wire.rs`; the one in TMPDIR is filled in here.
     pub(crate) strings: Vec<Vec<u8>>,
@@ -57,7 +57,7 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
 /// Starts a command, or a probe in its place.
 pub(crate) fn begin(
     command: Command,
-    probe: Option<Probe>,
+    probe: Option<ProbeSpec>,
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
     let starting = launch(
@@ -89,7 +89,7 @@ pub(crate) fn begin(
         },
         wall,
     )
-    .then(Some(After::new(
+    .then(Some(Cleanup::new(
         prepared.sweep.take(),
         prepared.held.take(),
     )));
@@ -126,7 +126,7 @@ fn starter(plan: &Plan) -> By {
 
 /// Where a private directory can be kept for the next command: only if nobody can be left in it,
 /// or if nobody is confined to it anyway.
-fn keep(plan: &Plan) -> Option<Arc<Places>> {
+fn keep(plan: &Plan) -> Option<Arc<ScratchPool>> {
     if plan.policy().leaves() {
         return None;
     }
@@ -140,15 +140,15 @@ fn keep(plan: &Plan) -> Option<Arc<Places>> {
 /// Everything that was compiled for one start.
 struct Prepared {
     run: Run,
-    ruleset: Option<Arc<Rules>>,
+    ruleset: Option<Arc<LandlockRuleset>>,
     private: Option<Arc<PrivateDir>>,
-    group: Option<Group>,
+    group: Option<CommandCgroup>,
     /// The files by which the target enters its group.
     doors: Vec<OwnedFd>,
     outer: Option<Outer>,
     connector: Option<Connector>,
     notes: Notes,
-    held: Option<Held>,
+    held: Option<PlaceholderLease>,
     sweep: Option<Sweep>,
 }
 
@@ -178,14 +178,16 @@ impl Prepared {
         let remarks = remarks
             .map(|remark| (Promise::WriteOutside, remark))
             .collect();
-        let links = !mounts.iter().any(|mount| mount.place == Place::Root);
+        let links = !mounts
+            .iter()
+            .any(|mount| mount.place == MountPlacement::Root);
         // Under birdcage everything lies where it lies outside.
         let private = if backend == Backend::Bubblewrap || plan.support().own_container {
             None
         } else {
             Some(private_dir(plan, &mounts, links)?)
         };
-        let view = View {
+        let view = MountView {
             policy,
             mounts: &mounts,
             private: private.as_deref(),
@@ -303,7 +305,7 @@ impl Prepared {
             }
         };
         let group = limit_tree(plan, &mut run)?;
-        let doors = group.as_ref().map(Group::doors).transpose()?;
+        let doors = group.as_ref().map(CommandCgroup::doors).transpose()?;
         let doors = doors.unwrap_or_default();
         run.groups = doors.len() as u64;
         let mut prepared = Prepared {
@@ -332,7 +334,7 @@ impl Prepared {
     }
 
     /// Checks instead of a program.
-    fn probe(&mut self, probe: Probe) {
+    fn probe(&mut self, probe: ProbeSpec) {
         let tmp = self
             .private
             .as_ref()
@@ -388,9 +390,9 @@ impl Prepared {
         let program = program.ok_or_else(|| gone("bubblewrap"))?;
         let (passwd, group) = users();
         let inner = if plan.support().pins_by_descriptor() {
-            Inner::ByDescriptor
+            NestedMountMethod::ByDescriptor
         } else {
-            Inner::ByPath
+            NestedMountMethod::ByPath
         };
         let composed = bwrap::compose(plan.policy(), mounts, names, inner, FD_FILES)?;
         self.run.pins = composed.pins;
@@ -415,7 +417,7 @@ impl Prepared {
         // Last, and not looked at: the supervisor keeps it open until its end.
         fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
         fds.extend(self.doors.iter().map(AsFd::as_fd));
-        let mut messages: Vec<Message<'_>> =
+        let mut messages: Vec<LauncherMessage<'_>> =
             self.connector.iter().map(Connector::message).collect();
         let run = self.run.message(fds);
         match (&self.outer, plan.backend()) {
@@ -477,7 +479,7 @@ fn rules(
     mounts: &[HostMount],
     private: Option<&PrivateDir>,
     links: bool,
-) -> Result<Arc<Rules>, Error> {
+) -> Result<Arc<LandlockRuleset>, Error> {
     let places = private.map(|private| [private.home(), private.tmp(), private.work()]);
     let own: Vec<&Path> = places
         .iter()
@@ -492,7 +494,7 @@ fn rules(
         true => Some(ruleset::image(plan.policy())?),
         false => None,
     };
-    let wanted = ruleset::Wanted {
+    let wanted = ruleset::RulesetSpec {
         policy: plan.policy(),
         abi: plan.support().landlock_abi(),
         mounts,
@@ -506,14 +508,14 @@ fn rules(
     match private {
         Some(private) if wanted.host_proc => private.rules(&wanted),
         // The first process inside adds rules of its own, so it needs one of its own.
-        _ => Rules::build(&wanted).map(Arc::new),
+        _ => LandlockRuleset::build(&wanted).map(Arc::new),
     }
 }
 
 fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
     let policy = plan.policy();
     let none = || Error::new(ErrorKind::Enforcement, "no filter for this machine");
-    let wanted = seccomp::Wanted {
+    let wanted = seccomp::FilterSpec {
         arch: Arch::native().ok_or_else(none)?,
         internet: internet(plan),
         unix: match policy.unix_sockets() {

@@ -28,13 +28,13 @@ const LOCK_WITHIN: Duration = Duration::from_secs(10);
 
 /// A state directory that was looked at.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct StateDir {
     path: PathBuf,
 }
 
 /// The lock of the whole directory, for a moment.
 pub(crate) struct Locked<'a> {
-    state: &'a State,
+    state: &'a StateDir,
     /// What living runs list.
     pub(crate) live: Live,
     _lock: File,
@@ -49,21 +49,21 @@ pub(crate) struct Live {
 
 /// The record of a run of ours. Dropping it takes its placeholders away.
 #[derive(Debug)]
-pub(crate) struct Held {
-    state: State,
+pub(crate) struct PlaceholderLease {
+    state: StateDir,
     path: PathBuf,
     /// Locked.
     file: File,
     pub(crate) placeholders: Vec<Placeholder>,
 }
 
-impl State {
+impl StateDir {
     /// The directory that the caller named, or the usual one. `outside` says whether a path lies
     /// outside everything that the command can write.
     pub(crate) fn open(
         wanted: Option<&Path>,
         outside: impl Fn(&Path) -> bool,
-    ) -> Result<State, String> {
+    ) -> Result<StateDir, String> {
         let candidates = candidates(wanted);
         let mut problem = "there is no place for a state directory".to_owned();
         for path in candidates {
@@ -74,7 +74,7 @@ impl State {
                 continue;
             }
             match prepare(&path) {
-                Ok(path) if outside(&path) => return Ok(State { path }),
+                Ok(path) if outside(&path) => return Ok(StateDir { path }),
                 Ok(path) => problem = inside(&path),
                 Err(reason) => {
                     problem = format!("the state directory {}: {reason}", path.display());
@@ -88,14 +88,14 @@ impl State {
     pub(crate) fn with_records(
         wanted: Option<&Path>,
         outside: impl Fn(&Path) -> bool,
-    ) -> Option<State> {
+    ) -> Option<StateDir> {
         let has_records = |path: &PathBuf| {
             let entries = fs::read_dir(path).into_iter().flatten().flatten();
             let mut names = entries.map(|entry| entry.file_name());
             names.any(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
         };
         let path = candidates(wanted).into_iter().find(has_records)?;
-        State::open(Some(&path), outside).ok()
+        StateDir::open(Some(&path), outside).ok()
     }
 
     /// Takes the lock, and clears away what dead runs left.
@@ -173,7 +173,7 @@ impl Locked<'_> {
     }
 
     /// A record for a run, with nothing in it.
-    pub(crate) fn record(&self) -> Result<Held, String> {
+    pub(crate) fn record(&self) -> Result<PlaceholderLease, String> {
         let mut last = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
         for _ in 0..16 {
             let path = self.state.path.join(format!("{PREFIX}{:016x}", random()));
@@ -187,8 +187,8 @@ impl Locked<'_> {
                         last = error;
                         break;
                     }
-                    return Ok(Held {
-                        state: State {
+                    return Ok(PlaceholderLease {
+                        state: StateDir {
                             path: self.state.path.clone(),
                         },
                         path,
@@ -223,7 +223,7 @@ impl Live {
     }
 }
 
-impl Held {
+impl PlaceholderLease {
     /// Writes down what is about to be made.
     pub(crate) fn want(&mut self, placeholders: Vec<Placeholder>) -> std::io::Result<()> {
         let lines: String = placeholders.iter().map(record::wanted).collect();
@@ -253,7 +253,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PlaceholderLease {
     fn drop(&mut self) {
         // Without the lock, the record stays, and the next start does this.
         let Ok(locked) = self.state.locked(Some(&self.path)) else {
@@ -375,8 +375,8 @@ mod tests {
     use super::*;
     use nix::sys::stat::{Mode, SFlag, mknod};
 
-    fn state(dir: &Path) -> State {
-        State::open(Some(&dir.join("state")), |_| true).unwrap()
+    fn state(dir: &Path) -> StateDir {
+        StateDir::open(Some(&dir.join("state")), |_| true).unwrap()
     }
 
     fn socket(dir: &Path, name: &str) -> Placeholder {
@@ -391,13 +391,13 @@ mod tests {
         }
     }
 
-    fn list(held: &mut Held, placeholders: Vec<Placeholder>) {
+    fn list(held: &mut PlaceholderLease, placeholders: Vec<Placeholder>) {
         held.want(placeholders).unwrap();
         held.made().unwrap();
     }
 
     /// A run that is killed: the lock goes, the record stays.
-    fn kill(held: Held) {
+    fn kill(held: PlaceholderLease) {
         let path = held.path.clone();
         let kept = fs::read(&path).unwrap();
         let mut held = held;
@@ -416,12 +416,12 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, home.join(".local")).unwrap();
         let outside = |path: &Path| !path.starts_with(&home);
         for path in [".local/state/os-sandbox", "new/os-sandbox", "os-sandbox"] {
-            let refused = State::open(Some(&home.join(path)), outside);
+            let refused = StateDir::open(Some(&home.join(path)), outside);
             assert!(refused.unwrap_err().contains("can write"), "{path}");
         }
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
         assert_eq!(fs::read_dir(&home).unwrap().count(), 1);
-        assert!(State::open(Some(&elsewhere.join("state/x")), outside).is_ok());
+        assert!(StateDir::open(Some(&elsewhere.join("state/x")), outside).is_ok());
     }
 
     #[test]
@@ -517,15 +517,15 @@ mod tests {
             ("file", "not a directory"),
             ("file/below", "file"),
         ] {
-            let refused = State::open(Some(&at(name)), |_| true).unwrap_err();
+            let refused = StateDir::open(Some(&at(name)), |_| true).unwrap_err();
             assert!(refused.contains(said), "{refused}");
         }
-        let inside = State::open(Some(&at("new")), |_| false).unwrap_err();
+        let inside = StateDir::open(Some(&at("new")), |_| false).unwrap_err();
         assert!(inside.contains("can write"), "{inside}");
-        assert!(State::open(Some(Path::new("relative")), |_| true).is_err());
+        assert!(StateDir::open(Some(Path::new("relative")), |_| true).is_err());
         if geteuid().is_root() {
             nix::unistd::chown(&at("open"), Some(65534.into()), None).unwrap();
-            let foreign = State::open(Some(&at("open")), |_| true).unwrap_err();
+            let foreign = StateDir::open(Some(&at("open")), |_| true).unwrap_err();
             assert!(foreign.contains("another user"), "{foreign}");
         }
     }

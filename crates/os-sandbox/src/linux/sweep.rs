@@ -7,9 +7,9 @@ use super::bare;
 use super::below;
 use super::fresh;
 use super::hold::writable;
-use super::listings::Memory;
-use super::names::{Names, Opened, find_but};
-use super::repository::{self, Led, Place};
+use super::listings::ListingCache;
+use super::names::{Names, ReopenedDirs, find_but};
+use super::repository::{self, GitDirLocation, Led};
 use super::view::HostMount;
 use crate::access::Access;
 use crate::child::Findings;
@@ -41,7 +41,7 @@ const MAX_ROUNDS: usize = 8;
 pub(crate) struct Sweep {
     policy: Policy,
     mounts: Vec<HostMount>,
-    before: Vec<Before>,
+    before: Vec<MountSnapshot>,
     started: SystemTime,
     /// For each mount, what the names were that a command can change; empty if it cannot.
     loose: Vec<HashMap<PathBuf, Print>>,
@@ -49,11 +49,11 @@ pub(crate) struct Sweep {
 
 /// Device, inode, and time of birth, where the file system has one: the number of a file that is
 /// removed can be the next one's.
-type Identity = (u64, u64, Option<SystemTime>);
+type FileIdentity = (u64, u64, Option<SystemTime>);
 
-struct Before {
+struct MountSnapshot {
     /// Which file each name was, and whether it is hidden.
-    names: HashMap<PathBuf, (Option<Identity>, bool)>,
+    names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
     links: HashMap<PathBuf, OsString>,
     /// What configuration said that may be changed; `None` if it could not be read.
     configs: HashMap<PathBuf, Option<Vec<u8>>>,
@@ -64,7 +64,7 @@ struct Before {
     todo: HashMap<PathBuf, HashSet<String>>,
     unlisted: Vec<PathBuf>,
     /// Spares the walk what has not changed.
-    memory: Memory,
+    memory: ListingCache,
 }
 
 impl Sweep {
@@ -77,7 +77,7 @@ impl Sweep {
         let before = mounts
             .iter()
             .zip(names)
-            .map(|(mount, names)| Before::new(mount, names));
+            .map(|(mount, names)| MountSnapshot::new(mount, names));
         Some(Sweep {
             policy: policy.clone(),
             before: before.collect(),
@@ -139,12 +139,12 @@ impl Sweep {
     fn one(
         &self,
         mount: &HostMount,
-        before: &Before,
-        memory: &mut Memory,
+        before: &MountSnapshot,
+        memory: &mut ListingCache,
         id: &str,
         findings: &mut Findings,
     ) -> Result<(), String> {
-        let mut opened = Opened::default();
+        let mut opened = ReopenedDirs::default();
         let mut quarantine = Quarantine {
             mount,
             id,
@@ -257,7 +257,7 @@ impl Sweep {
     fn configurations(
         &self,
         mount: &HostMount,
-        before: &Before,
+        before: &MountSnapshot,
         id: &str,
         findings: &mut Findings,
     ) {
@@ -394,7 +394,7 @@ impl Sweep {
     fn is_gits(&self, mount: &HostMount, below: &Path, bare: &[PathBuf]) -> bool {
         let place = below
             .parent()
-            .and_then(|around| Place::of(mount, around, bare));
+            .and_then(|around| GitDirLocation::of(mount, around, bare));
         let place = place.filter(|_| bare::matters(&self.policy, &mount.guards.protect));
         match (place, below.file_name()) {
             (Some(place), Some(name)) => place.keeps(&self.policy, name),
@@ -412,11 +412,11 @@ impl Sweep {
     }
 }
 
-impl Before {
-    fn new(mount: &HostMount, names: Names) -> Before {
+impl MountSnapshot {
+    fn new(mount: &HostMount, names: Names) -> MountSnapshot {
         let text = |below: &PathBuf| readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
         let links = names.links.iter();
-        Before {
+        MountSnapshot {
             links: links
                 .filter_map(|link| Some((link.clone(), text(link)?)))
                 .collect(),
@@ -757,7 +757,7 @@ fn print_into(
     Some(())
 }
 
-fn identity(mount: &HostMount, below: &Path) -> Option<Identity> {
+fn identity(mount: &HostMount, below: &Path) -> Option<FileIdentity> {
     let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let place = openat(&parent, below.file_name()?, flags, Mode::empty()).ok()?;

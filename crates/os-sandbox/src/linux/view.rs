@@ -8,7 +8,9 @@ use super::worktree::Linked;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::escape::visible;
-use crate::policy::{Links, Mount, MountGuards, Place, Policy, check_not_kernel, covered};
+use crate::policy::{
+    LinkPolicy, Mount, MountGuards, MountPlacement, Policy, check_not_kernel, covered,
+};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, major, minor};
@@ -27,7 +29,7 @@ pub(crate) struct HostMount {
     pub(crate) host: PathBuf,
     pub(crate) inside: String,
     pub(crate) access: Access,
-    pub(crate) place: Place,
+    pub(crate) place: MountPlacement,
     pub(crate) is_dir: bool,
     /// Opened with O_PATH.
     pub(crate) handle: File,
@@ -116,7 +118,7 @@ pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
                 .with_hint("a part of a mount must be a real directory or file in it"));
             }
         }
-        if let Place::Covers(outer) = inner.place {
+        if let MountPlacement::Covers(outer) = inner.place {
             mount_point(&mounts[outer], inner, inner_policy, &policy.mounts()[outer])?;
         }
     }
@@ -172,7 +174,7 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         .with_hint(hint)
     };
     let (host, handle) = match mount.links() {
-        Links::Followed => {
+        LinkPolicy::Followed => {
             let host = std::fs::canonicalize(mount.host()).map_err(failed)?;
             check_not_kernel(&host)?;
             let handle = File::options()
@@ -182,7 +184,7 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
                 .map_err(failed)?;
             (host, handle)
         }
-        Links::Refused => (mount.host().to_owned(), through_no_link(mount, &failed)?),
+        LinkPolicy::Refused => (mount.host().to_owned(), through_no_link(mount, &failed)?),
     };
     // What was opened is what was looked at, whatever happened in between.
     let opened =
@@ -245,14 +247,14 @@ pub(super) fn identity(file: &File) -> Result<(u64, u64), Error> {
 }
 
 /// Where the target finds things.
-pub(crate) struct View<'a> {
+pub(crate) struct MountView<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) mounts: &'a [HostMount],
     /// `None` if mounts, HOME and TMPDIR appear at their sandbox paths.
     pub(crate) private: Option<&'a PrivateDir>,
 }
 
-impl View<'_> {
+impl MountView<'_> {
     /// The working directory, `/work`, as the target must name it.
     pub(crate) fn work(&self) -> PathBuf {
         let Some(private) = self.private else {
@@ -260,10 +262,14 @@ impl View<'_> {
                 .policy
                 .mounts()
                 .iter()
-                .find(|one| one.place() == Place::Root);
+                .find(|one| one.place() == MountPlacement::Root);
             return PathBuf::from(root.map_or("/work", Mount::inside));
         };
-        match self.mounts.iter().find(|mount| mount.place == Place::Root) {
+        match self
+            .mounts
+            .iter()
+            .find(|mount| mount.place == MountPlacement::Root)
+        {
             Some(root) => root.host.clone(),
             None => private.work(),
         }
@@ -330,8 +336,12 @@ impl View<'_> {
         let placed = join(base, rest);
         match host.place {
             // Every absolute path could be meant, or one of the system; only what is there is.
-            Place::Root | Place::InWork => join(host.host.clone(), rest).exists().then_some(placed),
-            Place::Named | Place::CarvedFrom(_) | Place::Covers(_) => Some(placed),
+            MountPlacement::Root | MountPlacement::InWork => {
+                join(host.host.clone(), rest).exists().then_some(placed)
+            }
+            MountPlacement::Named | MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => {
+                Some(placed)
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use super::below;
 use super::view::HostMount;
 use crate::access::Access;
 use crate::escape::visible;
-use crate::policy::{BROAD, Git, PROGRAMS, Place, Policy, check_not_kernel};
+use crate::policy::{BROAD, Git, MountPlacement, PROGRAMS, Policy, check_not_kernel};
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag};
 use nix::unistd::geteuid;
@@ -213,7 +213,7 @@ fn follow(
             inside,
             access,
             // Neither at the top nor linked to from the working directory.
-            place: Place::CarvedFrom(0),
+            place: MountPlacement::CarvedFrom(0),
             is_dir: linked.is_some(),
             handle: handle.into(),
             guards: policy.guards_of_all(),

@@ -12,12 +12,12 @@ use crate::error::{Error, ErrorKind};
 use crate::plain;
 use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::{
-    DEFAULT_PATH, Limits, Links, Mount, Network, Place, Policy, Survivors, UnixSockets,
-    check_not_kernel,
+    DEFAULT_PATH, Limits, LinkPolicy, Mount, MountPlacement, Network, Policy, Survivors,
+    UnixSockets, check_not_kernel,
 };
 use crate::proof::Check;
 use crate::scratch::Scratch;
-use crate::seatbelt::start::{SHELL, View, judged, steps};
+use crate::seatbelt::start::{LinkView, SHELL, judged, steps};
 use crate::seatbelt::{SeatbeltProfile, SeatbeltRun};
 use crate::streams::streams;
 use crate::support::{Connector, Finding, Support};
@@ -36,15 +36,15 @@ pub(crate) use process::small_program;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 #[cfg(feature = "docker")]
-pub(crate) use crate::plain::{After, Sources, layout};
-pub(crate) use crate::plain::{Killer, Whose, remove, survey};
+pub(crate) use crate::plain::{Cleanup, MountSources, layout};
+pub(crate) use crate::plain::{Killer, ProbeScope, remove, survey};
 
 /// A running command, and the directories that it works in.
 pub(crate) type Running = plain::Running<Scratch>;
 
 /// What a plan keeps for its next commands: nothing, since somebody can be left in a directory.
 #[derive(Debug, Default)]
-pub(crate) struct Places;
+pub(crate) struct ScratchPool;
 
 /// Found out by running it, each time the process asks first: there is nothing to remember.
 pub(crate) fn forget() {}
@@ -64,7 +64,7 @@ pub(crate) fn detect() -> Support {
 }
 
 /// The probe of the self-test is a part of the launcher, which there is none of here.
-pub(crate) fn prove(_: &Plan, _: Whose) -> Result<(Vec<Check>, Notes), Error> {
+pub(crate) fn prove(_: &Plan, _: ProbeScope) -> Result<(Vec<Check>, Notes), Error> {
     Err(Error::new(
         ErrorKind::Unsupported,
         "there is no self-test on macOS yet",
@@ -90,7 +90,7 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
     let real: Vec<PathBuf> = policy.mounts().iter().map(real).collect::<Result<_, _>>()?;
     let private = Scratch::with(&links(policy, &real))?;
     let (home, tmp, work) = (private.home(), private.tmp(), private.work());
-    let view = View {
+    let view = LinkView {
         policy,
         real: &real,
         links: &work,
@@ -221,19 +221,19 @@ fn real(mount: &Mount) -> Result<PathBuf, Error> {
     })?;
     check_not_kernel(&real)?;
     match mount.links() {
-        Links::Refused if real != mount.host() => Err(Error::new(
+        LinkPolicy::Refused if real != mount.host() => Err(Error::new(
             ErrorKind::Enforcement,
             format!("{} runs through a link now", named()),
         )
         .with_hint("another program has replaced a directory of the path; put it back")),
-        Links::Refused | Links::Followed => Ok(real),
+        LinkPolicy::Refused | LinkPolicy::Followed => Ok(real),
     }
 }
 
 /// Links in the working directory, which a root mount does without.
 fn links(policy: &Policy, real: &[PathBuf]) -> Vec<(String, PathBuf)> {
     let mounts = || policy.mounts().iter().zip(real);
-    if mounts().any(|(mount, _)| mount.place() == Place::Root) {
+    if mounts().any(|(mount, _)| mount.place() == MountPlacement::Root) {
         return Vec::new();
     }
     mounts()

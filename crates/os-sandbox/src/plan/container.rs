@@ -9,7 +9,7 @@ use crate::support::Support;
 /// Every promise that the policy makes.
 pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     use Mechanism::{Cgroup, Docker, Seccomp};
-    let mut out = Out(Vec::new());
+    let mut out = ContainerEntries(Vec::new());
     let Some(containers) = &support.containers else {
         return out.0;
     };
@@ -151,9 +151,9 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     out.0
 }
 
-struct Out(Vec<Entry>);
+struct ContainerEntries(Vec<Entry>);
 
-impl Out {
+impl ContainerEntries {
     fn kept(&mut self, promise: Promise, by: &[Mechanism]) {
         self.push(promise, State::Enforced, by, "");
     }

@@ -2,7 +2,7 @@
 
 use super::Backend;
 use crate::access::Access;
-use crate::exceeded::Bounds;
+use crate::exceeded::EffectiveLimits;
 use crate::policy::{Network, Policy, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, State};
 use crate::support::{Finding, Support};
@@ -53,7 +53,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         }
     };
 
-    let mut out = Out(Vec::new());
+    let mut out = CoverageEntries(Vec::new());
     let readable = policy
         .mounts()
         .iter()
@@ -335,7 +335,7 @@ fn is_supervised(policy: &Policy, backend: Backend) -> bool {
 }
 
 /// Those of the whole tree. Without a control group the supervisor looks at it now and then.
-fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
+fn limits(out: &mut CoverageEntries, policy: &Policy, support: &Support, backend: Backend) {
     use Mechanism::{Cgroup, Launcher, Rlimits};
     const LOOKS: &str =
         "looked at ten times a second, and ended; a writable control group keeps it exactly";
@@ -359,7 +359,7 @@ fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
         State::Degraded
     };
     let watched = is_supervised(policy, backend);
-    let bounds = Bounds::new(policy.limits(), support);
+    let bounds = EffectiveLimits::new(policy.limits(), support);
     if let Some(asked) = policy.limits().memory_bytes {
         let promise = Promise::MemoryLimit;
         if !support.launcher() {
@@ -408,13 +408,13 @@ fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
     }
 }
 
-struct Out(Vec<Entry>);
+struct CoverageEntries(Vec<Entry>);
 
-type Kept = Result<Mechanism, String>;
+type Coverage = Result<Mechanism, String>;
 
-impl Out {
+impl CoverageEntries {
     /// Enforced if one of them works; all that work are listed.
-    fn any(&mut self, promise: Promise, kept: &[&Kept]) {
+    fn any(&mut self, promise: Promise, kept: &[&Coverage]) {
         let by: Vec<Mechanism> = kept
             .iter()
             .filter_map(|one| one.as_ref().ok().copied())
@@ -433,7 +433,7 @@ impl Out {
     }
 
     /// Enforced only if all of them work.
-    fn all(&mut self, promise: Promise, kept: &[&Kept]) {
+    fn all(&mut self, promise: Promise, kept: &[&Coverage]) {
         match kept.iter().find_map(|one| one.as_ref().err()) {
             Some(reason) => self.push(promise, State::Absent, &[], reason),
             None => self.any(promise, kept),

@@ -19,7 +19,7 @@ pub(crate) use git::OBEYED;
 pub(crate) use guards::Pattern;
 pub use limits::Limits;
 pub use mounts::Mount;
-pub(crate) use mounts::{Links, Place, check_not_kernel, covered};
+pub(crate) use mounts::{LinkPolicy, MountPlacement, check_not_kernel, covered};
 pub use network::Network;
 pub use programs::ProgramDir;
 pub use sockets::UnixSockets;
@@ -309,8 +309,8 @@ impl Policy {
             text.push(0);
             text.extend_from_slice(mount.access().to_string().as_bytes());
             match mount.links() {
-                Links::Followed => {}
-                Links::Refused => text.extend_from_slice(b"\0resolved"),
+                LinkPolicy::Followed => {}
+                LinkPolicy::Refused => text.extend_from_slice(b"\0resolved"),
             }
             if mount.is_at_host_path() {
                 text.extend_from_slice(b"\0at host path");
@@ -433,7 +433,7 @@ impl Policy {
 
     /// Returns a mount that covers a directory of another one, if there is any.
     pub(crate) fn covering(&self) -> Option<&Mount> {
-        let covers = |mount: &&Mount| matches!(mount.place(), Place::Covers(_));
+        let covers = |mount: &&Mount| matches!(mount.place(), MountPlacement::Covers(_));
         self.mounts.iter().find(covers)
     }
 
@@ -464,8 +464,11 @@ impl Policy {
     fn outward<'a>(&'a self, mount: &'a Mount) -> impl Iterator<Item = (usize, &'a Mount)> {
         let index = self.mounts.iter().position(|one| std::ptr::eq(one, mount));
         let next = |index: &usize| match self.mounts[*index].place() {
-            Place::CarvedFrom(outer) => Some(outer),
-            Place::Root | Place::Named | Place::InWork | Place::Covers(_) => None,
+            MountPlacement::CarvedFrom(outer) => Some(outer),
+            MountPlacement::Root
+            | MountPlacement::Named
+            | MountPlacement::InWork
+            | MountPlacement::Covers(_) => None,
         };
         std::iter::successors(index, next).map(|index| (index, &self.mounts[index]))
     }
@@ -503,7 +506,7 @@ pub(crate) struct Narrowed {
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct PolicyBuilder {
-    mounts: Vec<mounts::Wanted>,
+    mounts: Vec<mounts::UnresolvedMount>,
     system: System,
     network: Network,
     unix_sockets: UnixSockets,
@@ -541,7 +544,7 @@ impl PolicyBuilder {
         shown_at: impl Into<String>,
         access: Access,
     ) -> Self {
-        self.add(host.as_ref(), shown_at.into(), access, Links::Followed)
+        self.add(host.as_ref(), shown_at.into(), access, LinkPolicy::Followed)
     }
 
     /// The same for a path whose links the caller has followed before: at each start it is reached
@@ -560,11 +563,11 @@ impl PolicyBuilder {
         shown_at: impl Into<String>,
         access: Access,
     ) -> Self {
-        self.add(host.as_ref(), shown_at.into(), access, Links::Refused)
+        self.add(host.as_ref(), shown_at.into(), access, LinkPolicy::Refused)
     }
 
-    fn add(mut self, host: &Path, shown_at: String, access: Access, links: Links) -> Self {
-        self.mounts.push(mounts::Wanted {
+    fn add(mut self, host: &Path, shown_at: String, access: Access, links: LinkPolicy) -> Self {
+        self.mounts.push(mounts::UnresolvedMount {
             host: host.to_owned(),
             shown_at,
             access,

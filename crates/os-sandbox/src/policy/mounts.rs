@@ -60,15 +60,15 @@ pub struct Mount {
     host: PathBuf,
     shown_at: String,
     access: Access,
-    links: Links,
-    place: Place,
+    links: LinkPolicy,
+    place: MountPlacement,
     inside: String,
     paths: Paths,
 }
 
 /// What becomes of links in the host path of a mount, at each start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Links {
+pub(crate) enum LinkPolicy {
     Followed,
     /// The caller has followed them: one that is there now was put there since.
     Refused,
@@ -76,16 +76,16 @@ pub(crate) enum Links {
 
 /// A mount as it was asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct UnresolvedMount {
     pub(super) host: PathBuf,
     pub(super) shown_at: String,
     pub(super) access: Access,
-    pub(super) links: Links,
+    pub(super) links: LinkPolicy,
 }
 
 /// Which of the four forms a mount has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MountPlacement {
     Root,
     Named,
     /// Somewhere below `/work`, without a root mount.
@@ -122,11 +122,11 @@ impl Mount {
         &self.inside
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> MountPlacement {
         self.place
     }
 
-    pub(crate) fn links(&self) -> Links {
+    pub(crate) fn links(&self) -> LinkPolicy {
         self.links
     }
 
@@ -136,7 +136,10 @@ impl Mount {
         // A directory called `work` in a root mount is shown at /work/work.
         let is_place = match self.paths {
             Paths::OfSandbox => self.inside == self.shown_at,
-            Paths::OfHost => matches!(self.place, Place::InWork | Place::Covers(_)),
+            Paths::OfHost => matches!(
+                self.place,
+                MountPlacement::InWork | MountPlacement::Covers(_)
+            ),
         };
         match self.shown_at.strip_prefix(WORK) {
             Some(rest) if rest.starts_with('/') && is_place => rest,
@@ -147,8 +150,12 @@ impl Mount {
     /// Its name in a working directory that is ours, where one stands for it.
     pub(crate) fn in_work(&self) -> Option<&str> {
         match self.place {
-            Place::Named | Place::InWork => Some(self.seen_as().trim_start_matches('/')),
-            Place::Root | Place::CarvedFrom(_) | Place::Covers(_) => None,
+            MountPlacement::Named | MountPlacement::InWork => {
+                Some(self.seen_as().trim_start_matches('/'))
+            }
+            MountPlacement::Root | MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => {
+                None
+            }
         }
     }
 
@@ -157,8 +164,8 @@ impl Mount {
     }
 
     /// As it was asked for.
-    pub(super) fn wanted(&self) -> Wanted {
-        Wanted {
+    pub(super) fn wanted(&self) -> UnresolvedMount {
+        UnresolvedMount {
             host: self.host.clone(),
             shown_at: self.shown_at.clone(),
             access: self.access,
@@ -180,12 +187,12 @@ pub(crate) fn covered<'m>(
 ) -> impl Iterator<Item = PathBuf> + 'm {
     mounts
         .iter()
-        .filter(|mount| matches!(mount.place, Place::Covers(_)))
+        .filter(|mount| matches!(mount.place, MountPlacement::Covers(_)))
         .filter_map(|mount| outer.way_to(mount))
 }
 
 /// Turns what the builder collected into mounts, or says which of them makes no sense.
-pub(super) fn resolve(wanted: &[Wanted], paths: Paths) -> Result<Vec<Mount>, Error> {
+pub(super) fn resolve(wanted: &[UnresolvedMount], paths: Paths) -> Result<Vec<Mount>, Error> {
     if wanted.len() > MAX_MOUNTS {
         return Err(Error::new(
             crate::error::ErrorKind::Limit,
@@ -352,13 +359,13 @@ fn on_host(all: &[Parsed], index: usize) -> String {
     }
 }
 
-fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<Place, Error> {
+fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<MountPlacement, Error> {
     let (_, shown_at, access) = &all[index];
     if shown_at == "/" {
         if access.is_none() {
             return Err(Error::invalid("the mount at / has no access at all"));
         }
-        return Ok(Place::Root);
+        return Ok(MountPlacement::Root);
     }
     let whole = whole_of(all, index);
     let below =
@@ -369,14 +376,14 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<Place, E
     match (whole, nearest) {
         // A part of the directory that lies around it, and not of one that is covered there.
         (Some(whole), Some(nearest)) if whole == nearest => {
-            return Ok(Place::CarvedFrom(whole));
+            return Ok(MountPlacement::CarvedFrom(whole));
         }
         // Under its own path, inside another mount, it is a part of that one.
         (None, Some(nearest)) if Path::new(&insides[index]) == all[index].0 => {
-            return Ok(Place::CarvedFrom(nearest));
+            return Ok(MountPlacement::CarvedFrom(nearest));
         }
-        (_, Some(nearest)) if !access.is_none() => return Ok(Place::Covers(nearest)),
-        (Some(whole), _) => return Ok(Place::CarvedFrom(whole)),
+        (_, Some(nearest)) if !access.is_none() => return Ok(MountPlacement::Covers(nearest)),
+        (Some(whole), _) => return Ok(MountPlacement::CarvedFrom(whole)),
         (None, _) => {}
     }
     let mut names = shown_at.trim_start_matches('/').split('/');
@@ -407,7 +414,11 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<Place, E
             ),
         );
     }
-    Ok(if in_work { Place::InWork } else { Place::Named })
+    Ok(if in_work {
+        MountPlacement::InWork
+    } else {
+        MountPlacement::Named
+    })
 }
 
 pub(super) fn check_host(host: &Path) -> Result<PathBuf, Error> {
@@ -470,12 +481,12 @@ fn check_shown(shown_at: &str) -> Result<String, Error> {
 mod tests {
     use super::*;
 
-    fn one(host: &str, shown_at: &str) -> Wanted {
-        Wanted {
+    fn one(host: &str, shown_at: &str) -> UnresolvedMount {
+        UnresolvedMount {
             host: PathBuf::from(host),
             shown_at: shown_at.to_owned(),
             access: Access::READ,
-            links: Links::Followed,
+            links: LinkPolicy::Followed,
         }
     }
 
@@ -558,7 +569,7 @@ mod tests {
             let all = mounts.iter().map(|m| (m.inside().to_owned(), m.place()));
             all.collect::<Vec<_>>()
         };
-        let own = |wanted: &[(&str, &str)], places: &[Place]| {
+        let own = |wanted: &[(&str, &str)], places: &[MountPlacement]| {
             let expected: Vec<_> = wanted
                 .iter()
                 .zip(places)
@@ -566,7 +577,7 @@ mod tests {
                 .collect();
             assert_eq!(at(wanted), expected, "{wanted:?}");
         };
-        use Place::{CarvedFrom, Covers, InWork, Named, Root};
+        use MountPlacement::{CarvedFrom, Covers, InWork, Named, Root};
         own(&[("/p", "/"), ("/d", "/data")], &[Root, Named]);
         own(&[("/p", "/"), ("/p/v", "/v")], &[Root, CarvedFrom(0)]);
         own(&[("/p", "/"), ("/p/v", "/other")], &[Root, CarvedFrom(0)]);

@@ -1,6 +1,6 @@
 //! ProgramDir of the host that lie outside the system's own directories, such as `~/.cargo/bin`.
 
-use super::mounts::{self, Mount, Wanted};
+use super::mounts::{self, Mount, UnresolvedMount};
 use super::system::{PROGRAMS, System};
 use crate::error::Error;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ fn check(one: &ProgramDir, mounts: &[Mount]) -> Result<(), Error> {
     let meet = |a: &Path, b: &Path| a.starts_with(b) || b.starts_with(a);
     for mount in mounts {
         let inside = Path::new(mount.inside());
-        let wanted: Wanted = mount.wanted();
+        let wanted: UnresolvedMount = mount.wanted();
         if meet(&one.host, &wanted.host)
             || meet(&one.shown_at, &wanted.host)
             || meet(&one.shown_at, inside)

@@ -3,13 +3,13 @@
 
 use super::fixed::own_terminals;
 use super::layout::{Layout, Placed};
-use super::text::{Action, Text, literal, named, subpath};
+use super::text::{Action, ProfileText, literal, named, subpath};
 use super::{pattern, system};
 use crate::access::Access;
 use crate::policy::{Pattern, Policy};
 
 /// A group of operations that a mount allows or does not.
-struct Group {
+struct OperationGroup {
     access: Access,
     operations: &'static str,
     /// Whether protected names are excepted too.
@@ -18,25 +18,25 @@ struct Group {
 
 /// `file-test-existence` stands beside the others, not below `file-read*`. Links are made by an
 /// operation of their own, and so are clones, which nothing here allows by name.
-const GROUPS: [Group; 3] = [
-    Group {
+const GROUPS: [OperationGroup; 3] = [
+    OperationGroup {
         access: Access::READ,
         operations: "file-read* file-test-existence",
         protects: false,
     },
-    Group {
+    OperationGroup {
         access: Access::WRITE,
         operations: "file-write* file-link",
         protects: true,
     },
-    Group {
+    OperationGroup {
         access: Access::EXECUTE,
         operations: "process-exec* file-map-executable",
         protects: false,
     },
 ];
 
-pub(super) fn write(text: &mut Text, policy: &Policy, layout: &Layout) {
+pub(super) fn write(text: &mut ProfileText, policy: &Policy, layout: &Layout) {
     for group in &GROUPS {
         text.section(&format!("files: {}", group.access));
         for mount in &layout.mounts {
@@ -78,7 +78,7 @@ pub(super) fn write(text: &mut Text, policy: &Policy, layout: &Layout) {
 
 /// Nothing that is excepted can be moved away, nor the directories around it, nor what lies in
 /// between two mounts.
-pub(super) fn write_last(text: &mut Text, policy: &Policy, layout: &Layout) {
+pub(super) fn write_last(text: &mut ProfileText, policy: &Policy, layout: &Layout) {
     text.section("last: what stays where it is");
     let mut fixed: Vec<String> = Vec::new();
     let mounts = layout.mounts.iter().map(|mount| &mount.at);
@@ -121,7 +121,7 @@ pub(super) fn write_last(text: &mut Text, policy: &Policy, layout: &Layout) {
     text.always(Action::Deny, "file-write-setugid");
 }
 
-fn write_mount(text: &mut Text, policy: &Policy, mount: &Placed, group: &Group) {
+fn write_mount(text: &mut ProfileText, policy: &Policy, mount: &Placed, group: &OperationGroup) {
     let here = mount.at.names().map(|name| subpath(&name));
     if !policy.mounts()[mount.index].access().contains(group.access) {
         if mount.nested {

@@ -5,7 +5,7 @@
 //! (SecurityServer, securityd), other programs' windows and events (launchservicesd, AppleEvents),
 //! task ports, and the list of all processes (`kern.proc.all`).
 
-use super::text::{Action, Text, named};
+use super::text::{Action, ProfileText, named};
 
 /// Facts about the machine and the system.
 const SYSCTLS: [&str; 54] = [
@@ -92,7 +92,7 @@ const SERVICES: [&str; 13] = [
     "com.apple.system.opendirectoryd.membership",
 ];
 
-pub(super) fn write(text: &mut Text) {
+pub(super) fn write(text: &mut ProfileText) {
     let all = |condition: &[&str]| vec![format!("(require-all {})", condition.join(" "))];
     text.section("processes");
     text.always(Action::Allow, "process-fork");

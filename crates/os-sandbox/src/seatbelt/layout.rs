@@ -3,7 +3,7 @@
 use super::SeatbeltRun;
 use crate::access::Access;
 use crate::error::Error;
-use crate::policy::{Place, Policy, UnixSockets, refuse_writable};
+use crate::policy::{MountPlacement, Policy, UnixSockets, refuse_writable};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
@@ -153,8 +153,8 @@ fn refuse_unlike_names(policy: &Policy, mounts: &[Placed]) -> Result<(), Error> 
     let shown = |mount: &Placed| Path::new(policy.mounts()[mount.index].shown_at());
     for part in mounts {
         match policy.mounts()[part.index].place() {
-            Place::CarvedFrom(_) | Place::Covers(_) => continue,
-            Place::Root | Place::Named | Place::InWork => {}
+            MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => continue,
+            MountPlacement::Root | MountPlacement::Named | MountPlacement::InWork => {}
         }
         let outer = mounts.iter().find(|outer| {
             outer.index != part.index
@@ -186,7 +186,7 @@ impl Placed {
         let mut outer = index;
         let mut outer_at = at.clone();
         let mut outward = vec![(index, at.depths())];
-        while let Place::CarvedFrom(next) = mounts[outer].place() {
+        while let MountPlacement::CarvedFrom(next) = mounts[outer].place() {
             outer = next;
             let real = real(policy, run, outer)?;
             outer_at = Spelled::new(String::new(), real, mounts[outer].host())?;

@@ -31,7 +31,7 @@ use crate::policy::Policy;
 use layout::Layout;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use text::Text;
+use text::ProfileText;
 
 /// The one program that applies profiles. Never looked up along PATH.
 pub(crate) const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
@@ -93,7 +93,7 @@ impl SeatbeltProfile {
     pub fn new(policy: &Policy, run: &SeatbeltRun) -> Result<SeatbeltProfile, Error> {
         check_tag(&run.tag)?;
         let layout = Layout::new(policy, run)?;
-        let mut text = Text::new(&run.tag);
+        let mut text = ProfileText::new(&run.tag);
         fixed::write(&mut text);
         files::write(&mut text, policy, &layout);
         network::write(&mut text, policy, &layout, run.proxy_port);

@@ -3,7 +3,7 @@
 //! own rules say.
 
 use super::layout::Layout;
-use super::text::{Action, Text, named};
+use super::text::{Action, ProfileText, named};
 use crate::access::Access;
 use crate::policy::{Network, Policy, UnixSockets};
 
@@ -23,7 +23,12 @@ const RESOLVER: [&str; 2] = [
     "(remote unix-socket (path-literal \"/var/run/mDNSResponder\"))",
 ];
 
-pub(super) fn write(text: &mut Text, policy: &Policy, layout: &Layout, proxy_port: Option<u16>) {
+pub(super) fn write(
+    text: &mut ProfileText,
+    policy: &Policy,
+    layout: &Layout,
+    proxy_port: Option<u16>,
+) {
     text.section("network");
     let one = |filter: &str| vec![filter.to_owned()];
     match policy.network() {
@@ -102,7 +107,7 @@ pub(super) fn write(text: &mut Text, policy: &Policy, layout: &Layout, proxy_por
 
 /// Connects to sockets below a directory, and sockets made there; denied only if something around
 /// the directory allows it.
-fn sockets(text: &mut Text, names: &[String; 2], connect: bool, make: bool, nested: bool) {
+fn sockets(text: &mut ProfileText, names: &[String; 2], connect: bool, make: bool, nested: bool) {
     for (allowed, operation, end) in [
         (connect, "network-outbound", "remote"),
         (make, "network-bind", "local"),

@@ -3,7 +3,7 @@
 
 use super::SANDBOX_EXEC;
 use crate::output::Exit;
-use crate::policy::{Limits, Place, Policy};
+use crate::policy::{Limits, MountPlacement, Policy};
 use crate::support::Finding;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -25,7 +25,7 @@ shift 4
 exec \"$@\"";
 
 /// Where a command finds things: at their paths of the host, and in a directory of links.
-pub(crate) struct View<'a> {
+pub(crate) struct LinkView<'a> {
     pub(crate) policy: &'a Policy,
     /// Of the mounts, with links followed.
     pub(crate) real: &'a [PathBuf],
@@ -33,11 +33,11 @@ pub(crate) struct View<'a> {
     pub(crate) links: &'a Path,
 }
 
-impl View<'_> {
+impl LinkView<'_> {
     /// The working directory, `/work`.
     pub(crate) fn work(&self) -> PathBuf {
         let root = self.policy.mounts().iter().zip(self.real);
-        let mut root = root.filter(|(mount, _)| mount.place() == Place::Root);
+        let mut root = root.filter(|(mount, _)| mount.place() == MountPlacement::Root);
         root.next()
             .map_or_else(|| self.links.to_owned(), |(_, real)| real.clone())
     }
@@ -96,8 +96,10 @@ impl View<'_> {
         let placed = join(real.clone(), rest);
         match mount.place() {
             // Every absolute path could be meant, or one of the system; only what is there is.
-            Place::Root | Place::InWork => exists(&placed).then_some(placed),
-            Place::Named | Place::CarvedFrom(_) | Place::Covers(_) => Some(placed),
+            MountPlacement::Root | MountPlacement::InWork => exists(&placed).then_some(placed),
+            MountPlacement::Named | MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => {
+                Some(placed)
+            }
         }
     }
 }
@@ -204,7 +206,7 @@ mod tests {
     fn where_things_are() {
         let (rooted, linked) = (policy(true), policy(false));
         let real = [PathBuf::from("/real/p"), PathBuf::from("/real/data")];
-        let view = |policy| View {
+        let view = |policy| LinkView {
             policy,
             real: &real,
             links: Path::new("/run/work"),

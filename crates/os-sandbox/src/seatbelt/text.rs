@@ -2,7 +2,7 @@
 //! expressions made by `pattern`, all of them printable ASCII.
 
 /// A profile in the making.
-pub(super) struct Text(String);
+pub(super) struct ProfileText(String);
 
 /// Whether a rule allows or denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,14 +11,14 @@ pub(super) enum Action {
     Deny,
 }
 
-impl Text {
-    pub(super) fn new(tag: &str) -> Text {
+impl ProfileText {
+    pub(super) fn new(tag: &str) -> ProfileText {
         let default = if tag.is_empty() {
             "(deny default)".to_owned()
         } else {
             format!("(deny default (with message \"{tag}\"))")
         };
-        Text(format!("(version 1)\n{default}\n"))
+        ProfileText(format!("(version 1)\n{default}\n"))
     }
 
     /// A line for people.
@@ -29,7 +29,7 @@ impl Text {
     }
 
     /// One rule. None at all without a filter, for it would hold for everything: that is
-    /// [`Text::always`].
+    /// [`ProfileText::always`].
     pub(super) fn rule(&mut self, action: Action, operations: &str, filters: &[String]) {
         if filters.is_empty() {
             return;

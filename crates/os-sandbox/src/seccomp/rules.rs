@@ -10,7 +10,7 @@ use super::table::{
 
 /// What a filter depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct FilterSpec {
     pub(crate) arch: Arch,
     /// Internet sockets can be made: the network is unrestricted, or the target's own.
     pub(crate) internet: bool,
@@ -70,8 +70,8 @@ const SOCK_MASK: u32 = 0xf;
 const ALL: u32 = u32::MAX;
 
 /// The whole table.
-pub(crate) fn table(wanted: Wanted) -> Table {
-    let mut rules = Rules {
+pub(crate) fn table(wanted: FilterSpec) -> Table {
+    let mut rules = RuleBuilder {
         arch: wanted.arch,
         out: Vec::new(),
     };
@@ -311,7 +311,7 @@ fn tracing() -> Rule {
 
 /// Keystrokes into the terminal of the person (CVE-2017-5226), line disciplines, which are kernel
 /// code loaded on demand, and what writes through a descriptor that was opened for reading only.
-fn ioctls(wanted: Wanted) -> Rule {
+fn ioctls(wanted: FilterSpec) -> Rule {
     let number = |value: u32| Test::Masked {
         arg: 1,
         mask: ALL,
@@ -359,7 +359,7 @@ const READING_IOCTLS: [u32; 6] = [
 /// Pairs talk to nobody else: streams are connected for good. Datagram sockets are not: `sendto`
 /// and `connect` take any of them to any path, past the filter on `socket`. For local sockets
 /// "raw" is another word for datagrams.
-fn pairs(wanted: Wanted) -> Rule {
+fn pairs(wanted: FilterSpec) -> Rule {
     let clauses = match wanted.unix {
         Local::Open => vec![local(Action::Allow)],
         Local::Closed | Local::Asked => streams(),
@@ -395,7 +395,7 @@ fn streams() -> Vec<Clause> {
 }
 
 /// Families by allow-list: VSOCK, packet, AF_ALG, TIPC and whatever comes next stay closed.
-fn sockets(wanted: Wanted) -> Rule {
+fn sockets(wanted: FilterSpec) -> Rule {
     let mut clauses = match wanted.unix {
         Local::Closed => vec![local(Action::Errno(EACCES))],
         Local::Asked => streams(),
@@ -462,12 +462,12 @@ fn family(family: u32) -> Test {
     }
 }
 
-struct Rules {
+struct RuleBuilder {
     arch: Arch,
     out: Vec<(u32, Rule)>,
 }
 
-impl Rules {
+impl RuleBuilder {
     fn rule(&mut self, name: &str, rule: Rule) {
         // A call that this machine does not have needs no rule.
         if let Some(number) = self.arch.number(name) {

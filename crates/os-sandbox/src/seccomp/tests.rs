@@ -3,18 +3,18 @@
 use super::compile::compile;
 use super::interpret;
 use super::numbers::{Arch, NUMBERS};
-use super::rules::{Local, TIOCSTI, Wanted, table};
+use super::rules::{FilterSpec, Local, TIOCSTI, table};
 use super::table::{
     Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM,
     EPROTONOSUPPORT, Rule, Table, Test,
 };
 use proptest::prelude::*;
 
-fn all_wanted() -> Vec<Wanted> {
+fn all_wanted() -> Vec<FilterSpec> {
     let mut all = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
         for bits in 0..256 {
-            all.push(Wanted {
+            all.push(FilterSpec {
                 arch,
                 internet: bits & 1 != 0,
                 unix: match (bits & 2, bits & 32) {
@@ -33,12 +33,12 @@ fn all_wanted() -> Vec<Wanted> {
     all
 }
 
-fn decide(wanted: Wanted, name: &str, args: [u64; 6]) -> Action {
+fn decide(wanted: FilterSpec, name: &str, args: [u64; 6]) -> Action {
     let number = wanted.arch.number(name).expect("a call of this machine");
     table(wanted).decide(wanted.arch.audit(), number, &args)
 }
 
-const CLOSED: Wanted = Wanted {
+const CLOSED: FilterSpec = FilterSpec {
     arch: Arch::X86_64,
     internet: false,
     unix: Local::Closed,
@@ -48,7 +48,7 @@ const CLOSED: Wanted = Wanted {
     tracing: false,
     ask_modes: false,
 };
-const OPEN: Wanted = Wanted {
+const OPEN: FilterSpec = FilterSpec {
     arch: Arch::X86_64,
     internet: true,
     unix: Local::Open,
@@ -58,7 +58,7 @@ const OPEN: Wanted = Wanted {
     tracing: true,
     ask_modes: false,
 };
-const NAMED: Wanted = Wanted {
+const NAMED: FilterSpec = FilterSpec {
     unix: Local::Asked,
     ask_modes: true,
     ..CLOSED

@@ -43,12 +43,12 @@ impl Right {
 
 /// A cage. Several rights for one path add up.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Job {
+pub(crate) struct BirdcageJob {
     pub(crate) host_network: bool,
     pub(crate) exceptions: Vec<(Right, PathBuf)>,
 }
 
-impl Job {
+impl BirdcageJob {
     /// A path with a NUL has been refused by then; here it would only spoil the job.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let network = if self.host_network {
@@ -66,7 +66,7 @@ impl Job {
     }
 
     /// `None` if it is not one of ours.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Job> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<BirdcageJob> {
         let bytes = bytes.strip_suffix(b"\0")?;
         let mut words = bytes.split(|byte| *byte == 0);
         if words.next()? != FORMAT {
@@ -83,7 +83,7 @@ impl Job {
             path.is_absolute()
                 .then_some((Right::of(*letter)?, path.to_owned()))
         };
-        Some(Job {
+        Some(BirdcageJob {
             host_network,
             exceptions: words.map(exception).collect::<Option<_>>()?,
         })
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_job_comes_back_and_nothing_else_is_one() {
-        let job = Job {
+        let job = BirdcageJob {
             host_network: true,
             exceptions: vec![
                 (Right::Read, PathBuf::from("/usr")),
@@ -104,9 +104,9 @@ mod tests {
                 (Right::Write, PathBuf::from(OsStr::from_bytes(b"/\xff\n"))),
             ],
         };
-        assert_eq!(Job::parse(&job.bytes()), Some(job));
-        let none = Job::default();
-        assert_eq!(Job::parse(&none.bytes()), Some(none));
+        assert_eq!(BirdcageJob::parse(&job.bytes()), Some(job));
+        let none = BirdcageJob::default();
+        assert_eq!(BirdcageJob::parse(&none.bytes()), Some(none));
         for wrong in [
             &b""[..],
             b"\0",
@@ -118,7 +118,7 @@ mod tests {
             b"os-sandbox-birdcage 1\0own\0q/usr\0",
             b"os-sandbox-birdcage 1\0own\0\0",
         ] {
-            assert_eq!(Job::parse(wrong), None, "{wrong:?}");
+            assert_eq!(BirdcageJob::parse(wrong), None, "{wrong:?}");
         }
     }
 }

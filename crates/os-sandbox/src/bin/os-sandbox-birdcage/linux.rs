@@ -1,6 +1,6 @@
 //! Reads the job, has birdcage start the launcher, waits for it.
 
-use crate::job::{FD_IMAGE, FD_JOB, Job, MAX_BYTES, Right};
+use crate::job::{BirdcageJob, FD_IMAGE, FD_JOB, MAX_BYTES, Right};
 use birdcage::process::{Command, Stdio};
 use birdcage::{Birdcage, Exception, Sandbox};
 use std::fs::File;
@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 pub(crate) fn run() -> Result<ExitCode, String> {
     let job = read().map_err(|error| format!("could not read the job: {error}"))?;
-    let job = Job::parse(&job).ok_or("did not understand the job; is it of another build?")?;
+    let job =
+        BirdcageJob::parse(&job).ok_or("did not understand the job; is it of another build?")?;
     let mut cage = Birdcage::new();
     if job.host_network {
         cage.add_exception(Exception::Networking)

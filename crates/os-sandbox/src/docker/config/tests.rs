@@ -40,7 +40,7 @@ fn placed() -> Vec<Placed> {
 fn asked(settings: Settings, host: Host, policy: Policy) -> Result<(Value, ShownContainer), Error> {
     let private = Private::at("/tmp/private");
     let variables = [("HOME", HOME), ("PATH", "/bin"), ("TMPDIR", TMP)];
-    let (body, shown) = config(Wanted {
+    let (body, shown) = config(ContainerSpec {
         bounds: Containers::assumed_with(settings.clone(), host.clone()).bounds(policy.limits()),
         policy: &policy,
         settings: &settings,

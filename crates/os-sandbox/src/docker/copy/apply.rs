@@ -1,9 +1,9 @@
 //! What came back, into the files here. Only what differs from what went out is touched, and of that
 //! only what nobody has changed here meanwhile: the files here are the truth.
 
-use super::pack::{Known, Manifest, What};
-use super::tree::{self, Shape, Stamp};
-use super::unpack::{Got, Kept, Unpacked};
+use super::pack::{CopiedContent, CopiedEntry, Manifest};
+use super::tree::{self, FileAttributes, FileVersion};
+use super::unpack::{Got, StoredRange, Unpacked};
 use crate::policy::Pattern;
 use nix::errno::Errno;
 use std::fs::File;
@@ -110,10 +110,10 @@ pub(super) fn apply(
         let stays = match (unpacked.entries.get(below).map(|got| &got.what), &was.what) {
             (None, _) => false,
             // One takes the place of the other.
-            (Some(What::Directory), What::Directory) => true,
+            (Some(CopiedContent::Directory), CopiedContent::Directory) => true,
             // It stays a directory.
-            (Some(_), What::Directory) if protected.leads(below) => true,
-            (Some(What::Directory), _) | (Some(_), What::Directory) => false,
+            (Some(_), CopiedContent::Directory) if protected.leads(below) => true,
+            (Some(CopiedContent::Directory), _) | (Some(_), CopiedContent::Directory) => false,
             (Some(_), _) => true,
         };
         if !stays {
@@ -138,15 +138,15 @@ struct Applying<'a> {
 }
 
 impl Applying<'_> {
-    fn remove(&mut self, below: &Path, was: &Known) {
+    fn remove(&mut self, below: &Path, was: &CopiedEntry) {
         if self.protected.keeps(self.top, below) {
             self.back.refused.push(below.to_owned());
             return;
         }
-        let directory = was.what == What::Directory;
+        let directory = was.what == CopiedContent::Directory;
         let removed = tree::around(self.top, below).and_then(|(at, name)| {
             let stat = tree::look(at.as_fd(), name)?;
-            match directory || Stamp::of(&stat) == was.stamp {
+            match directory || FileVersion::of(&stat) == was.stamp {
                 true => tree::remove(at.as_fd(), name, directory),
                 false => Err(Errno::EEXIST),
             }
@@ -169,12 +169,12 @@ impl Applying<'_> {
             return;
         }
         // The permissions of a link say nothing.
-        if let (Some(was), What::Link(_)) = (was, &got.what)
+        if let (Some(was), CopiedContent::Link(_)) = (was, &got.what)
             && was.what == got.what
         {
             return;
         }
-        let leads = got.what != What::Directory && self.protected.leads(below);
+        let leads = got.what != CopiedContent::Directory && self.protected.leads(below);
         if leads || self.protected.keeps(self.top, below) {
             self.back.refused.push(below.to_owned());
             return;
@@ -196,7 +196,7 @@ impl Applying<'_> {
         &self,
         below: &Path,
         got: &Got,
-        was: Option<&Known>,
+        was: Option<&CopiedEntry>,
         unpacked: &Unpacked,
     ) -> io::Result<bool> {
         let (at, name) = tree::around(self.top, below)?;
@@ -206,10 +206,10 @@ impl Applying<'_> {
             Err(Errno::ENOENT) => None,
             Err(errno) => return Err(errno.into()),
         };
-        let directory = got.what == What::Directory;
+        let directory = got.what == CopiedContent::Directory;
         match (&here, was) {
             // It was removed here while it was changed there, or removed above to make room.
-            (None, Some(was)) if (was.what == What::Directory) == directory => {
+            (None, Some(was)) if (was.what == CopiedContent::Directory) == directory => {
                 return Err(Errno::ENOENT.into());
             }
             (None, _) => {}
@@ -221,7 +221,7 @@ impl Applying<'_> {
                 }
                 return Ok(mine);
             }
-            (Some(stat), Some(was)) if Stamp::of(stat) == was.stamp => {
+            (Some(stat), Some(was)) if FileVersion::of(stat) == was.stamp => {
                 if was.what == got.what {
                     tree::set_mode(at, name, got.mode)?;
                     return Ok(true);
@@ -233,14 +233,14 @@ impl Applying<'_> {
         let owner = here.map_or((around.st_uid, around.st_gid), |stat| {
             (stat.st_uid, stat.st_gid)
         });
-        let shape = Shape {
+        let shape = FileAttributes {
             mode: got.mode,
             owner,
         };
         match &got.what {
-            What::Directory => tree::make_directory(at, name, shape)?,
-            What::Link(to) => tree::replace_link(at, name, to, owner)?,
-            What::File(hash) => {
+            CopiedContent::Directory => tree::make_directory(at, name, shape)?,
+            CopiedContent::Link(to) => tree::replace_link(at, name, to, owner)?,
+            CopiedContent::File(hash) => {
                 tree::replace(at, name, shape, got.modified, |file| match got.kept {
                     Some(kept) => copy_kept(&unpacked.store, kept, file),
                     None => self.copy_known(hash, file),
@@ -252,12 +252,12 @@ impl Applying<'_> {
 
     /// The bytes of a file that went out and is still as it was.
     fn copy_known(&self, hash: &[u8; 32], to: &mut File) -> io::Result<()> {
-        let same = |known: &&Known| matches!(&known.what, What::File(other) if other == hash);
+        let same = |known: &&CopiedEntry| matches!(&known.what, CopiedContent::File(other) if other == hash);
         let found = self.known.iter().find(|(_, known)| same(known));
         let (below, known) = found.ok_or_else(|| io::Error::from(Errno::ENOENT))?;
         let (at, name) = tree::around(self.top, below)?;
         let (mut file, stat) = tree::file(at.as_fd(), name)?;
-        if Stamp::of(&stat) != known.stamp {
+        if FileVersion::of(&stat) != known.stamp {
             return Err(Errno::EEXIST.into());
         }
         io::copy(&mut file, to).map(drop)
@@ -268,7 +268,7 @@ impl Applying<'_> {
     }
 }
 
-fn copy_kept(mut store: &File, kept: Kept, to: &mut File) -> io::Result<()> {
+fn copy_kept(mut store: &File, kept: StoredRange, to: &mut File) -> io::Result<()> {
     store.seek(SeekFrom::Start(kept.at))?;
     let copied = io::copy(&mut store.take(kept.bytes), to)?;
     match copied == kept.bytes {

@@ -16,7 +16,7 @@ mod unpack;
 pub use apply::BroughtBack;
 pub use limits::CopyLimits;
 
-use super::carrier::{Carrier, carrier};
+use super::carrier::{TransferContainer, carrier};
 use super::engine::Engine;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
@@ -71,7 +71,7 @@ const INSIDE: &str = "os-sandbox-copy";
 #[derive(Debug)]
 pub struct Copies {
     engine: Engine,
-    carrier: Option<Carrier>,
+    carrier: Option<TransferContainer>,
     mounts: Vec<Copied>,
     limits: CopyLimits,
 }

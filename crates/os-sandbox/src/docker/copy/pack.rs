@@ -2,7 +2,7 @@
 //! held against what went out.
 
 use super::limits::CopyLimits;
-use super::tree::{self, Stamp};
+use super::tree::{self, FileVersion};
 use crate::policy::Pattern;
 use nix::errno::Errno;
 use nix::sys::stat::{FileStat, SFlag};
@@ -22,22 +22,22 @@ const MAX_FIELD: usize = 100;
 
 /// What was at a path when it was copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum CopiedContent {
     Directory,
     File([u8; 32]),
     Link(OsString),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) what: What,
+pub(super) struct CopiedEntry {
+    pub(super) what: CopiedContent,
     pub(super) mode: u32,
     /// Of the file here.
-    pub(super) stamp: Stamp,
+    pub(super) stamp: FileVersion,
 }
 
 /// Everything that went out, by its path below the mount. Whoever is above stands before.
-pub(super) type Manifest = BTreeMap<PathBuf, Known>;
+pub(super) type Manifest = BTreeMap<PathBuf, CopiedEntry>;
 
 /// What was packed.
 #[derive(Debug, Default)]
@@ -158,14 +158,14 @@ impl<W: Write> Packing<'_, W> {
                 let header = self.header(EntryType::Directory, mode, &stat, 0);
                 self.entry(&header, below, None, &mut io::empty())
                     .map_err(failed)?;
-                What::Directory
+                CopiedContent::Directory
             }
             SFlag::S_IFLNK => {
                 let to = tree::link(at, name).map_err(errno)?;
                 let header = self.header(EntryType::Symlink, 0o777, &stat, 0);
                 self.entry(&header, below, Some(&to), &mut io::empty())
                     .map_err(failed)?;
-                What::Link(to)
+                CopiedContent::Link(to)
             }
             SFlag::S_IFREG => return self.file(at, name, below).map(|()| None),
             _ => {
@@ -173,10 +173,10 @@ impl<W: Write> Packing<'_, W> {
                 return Ok(None);
             }
         };
-        let stamp = Stamp::of(&stat);
+        let stamp = FileVersion::of(&stat);
         self.packed
             .manifest
-            .insert(below.to_owned(), Known { what, mode, stamp });
+            .insert(below.to_owned(), CopiedEntry { what, mode, stamp });
         Ok(inner)
     }
 
@@ -201,11 +201,11 @@ impl<W: Write> Packing<'_, W> {
             let error = io::Error::other("it became smaller while it was copied");
             return Err(failed(error));
         }
-        let what = What::File(hashed.hash.finalize().into());
-        let stamp = Stamp::of(&stat);
+        let what = CopiedContent::File(hashed.hash.finalize().into());
+        let stamp = FileVersion::of(&stat);
         self.packed
             .manifest
-            .insert(below.to_owned(), Known { what, mode, stamp });
+            .insert(below.to_owned(), CopiedEntry { what, mode, stamp });
         Ok(())
     }
 

@@ -23,16 +23,16 @@ const DIRECTORY: OFlag = OFlag::O_RDONLY
 
 /// What tells that nobody has changed a file meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileVersion {
     device: nix::libc::dev_t,
     inode: nix::libc::ino_t,
     size: i64,
     modified: (i64, i64),
 }
 
-impl Stamp {
-    pub(super) fn of(stat: &FileStat) -> Stamp {
-        Stamp {
+impl FileVersion {
+    pub(super) fn of(stat: &FileStat) -> FileVersion {
+        FileVersion {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: stat.st_size,
@@ -126,12 +126,16 @@ pub(super) fn names(directory: BorrowedFd<'_>, most: usize) -> Result<Vec<OsStri
 
 /// Who owns what is made in a directory, and with which permissions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct FileAttributes {
     pub(super) mode: u32,
     pub(super) owner: (u32, u32),
 }
 
-pub(super) fn make_directory(at: BorrowedFd<'_>, name: &OsStr, shape: Shape) -> io::Result<()> {
+pub(super) fn make_directory(
+    at: BorrowedFd<'_>,
+    name: &OsStr,
+    shape: FileAttributes,
+) -> io::Result<()> {
     mkdirat(at, name, Mode::S_IRWXU)?;
     // Somebody may have put something else in its place; it is what was made that is meant.
     let made = File::from(enter(at, name)?);
@@ -152,7 +156,7 @@ pub(super) fn set_mode(at: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Resul
 pub(super) fn replace(
     at: BorrowedFd<'_>,
     name: &OsStr,
-    shape: Shape,
+    shape: FileAttributes,
     modified: SystemTime,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -212,7 +216,7 @@ pub(super) fn remove(at: BorrowedFd<'_>, name: &OsStr, directory: bool) -> Resul
 }
 
 /// Gives a new file its owner, if that is not who made it, and its permissions.
-fn own(file: &File, shape: Shape) -> io::Result<()> {
+fn own(file: &File, shape: FileAttributes) -> io::Result<()> {
     let meta = file.metadata()?;
     if nix::unistd::geteuid().is_root() && (meta.uid(), meta.gid()) != shape.owner {
         std::os::unix::fs::fchown(file, Some(shape.owner.0), Some(shape.owner.1))?;

@@ -3,7 +3,7 @@
 //! new in one private file, and knows only names below the root of the archive.
 
 use super::limits::CopyLimits;
-use super::pack::{MAX_DEPTH, Manifest, What};
+use super::pack::{CopiedContent, MAX_DEPTH, Manifest};
 use super::tree::plain;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -29,15 +29,15 @@ const PIECE_BYTES: usize = 64 << 10;
 /// What came back at a path.
 #[derive(Debug)]
 pub(super) struct Got {
-    pub(super) what: What,
+    pub(super) what: CopiedContent,
     pub(super) mode: u32,
     pub(super) modified: SystemTime,
     /// Where its bytes are kept, if they are not the ones that went out.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<StoredRange>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredRange {
     pub(super) at: u64,
     pub(super) bytes: u64,
 }
@@ -75,7 +75,7 @@ pub(super) fn unpack(
     store: File,
 ) -> Result<Unpacked, Unusable> {
     let mut archive = Archive::new(Whole::new(from));
-    let mut reading = Reading {
+    let mut reading = ArchiveReader {
         known,
         limits,
         unpacked: Unpacked {
@@ -88,7 +88,7 @@ pub(super) fn unpack(
         bytes: 0,
         end: 0,
         archive_end: 0,
-        before: Before::default(),
+        before: EntryHeader::default(),
     };
     for entry in archive.entries()?.raw(true) {
         reading.entry(entry?)?;
@@ -107,12 +107,12 @@ pub(super) fn unpack(
 
 /// What stands before an entry and is about it.
 #[derive(Default)]
-struct Before {
+struct EntryHeader {
     name: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
 }
 
-struct Reading<'a> {
+struct ArchiveReader<'a> {
     known: &'a Manifest,
     limits: &'a CopyLimits,
     unpacked: Unpacked,
@@ -124,10 +124,10 @@ struct Reading<'a> {
     end: u64,
     /// The end of the last entry in the archive.
     archive_end: u64,
-    before: Before,
+    before: EntryHeader,
 }
 
-impl Reading<'_> {
+impl ArchiveReader<'_> {
     fn entry<R: Read>(&mut self, mut entry: Entry<'_, R>) -> Result<(), Unusable> {
         let kind = entry.header().entry_type();
         let size = entry.header().entry_size()?;
@@ -167,15 +167,15 @@ impl Reading<'_> {
         let mode = entry.header().mode()? & 0o777;
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.header().mtime()?);
         let (what, kept) = match kind {
-            EntryType::Directory => (What::Directory, None),
+            EntryType::Directory => (CopiedContent::Directory, None),
             EntryType::Symlink => {
                 let to = link.filter(|to| !to.is_empty() && to.len() <= MAX_PATH_BYTES);
                 let to = to.ok_or_else(|| hostile("a link leads nowhere", &below))?;
-                (What::Link(OsStr::from_bytes(&to).to_owned()), None)
+                (CopiedContent::Link(OsStr::from_bytes(&to).to_owned()), None)
             }
             EntryType::Regular | EntryType::Continuous => {
                 let (hash, kept) = self.file(&mut entry, size, &below)?;
-                (What::File(hash), kept)
+                (CopiedContent::File(hash), kept)
             }
             EntryType::Link => self.same(link.as_deref(), &below)?,
             EntryType::Fifo | EntryType::Char | EntryType::Block => {
@@ -233,7 +233,7 @@ impl Reading<'_> {
         let around = parent.map(|parent| self.unpacked.entries.get(parent));
         match around {
             None => Ok(Some(below)),
-            Some(Some(got)) if got.what == What::Directory => Ok(Some(below)),
+            Some(Some(got)) if got.what == CopiedContent::Directory => Ok(Some(below)),
             Some(_) => Err(hostile("something that is in no directory", &below)),
         }
     }
@@ -244,10 +244,10 @@ impl Reading<'_> {
         from: &mut impl Read,
         size: u64,
         below: &Path,
-    ) -> Result<([u8; 32], Option<Kept>), Unusable> {
+    ) -> Result<([u8; 32], Option<StoredRange>), Unusable> {
         self.count(size)?;
         let before = match self.known.get(below).map(|known| &known.what) {
-            Some(What::File(hash)) => Some(*hash),
+            Some(CopiedContent::File(hash)) => Some(*hash),
             _ => None,
         };
         let start = self.end;
@@ -277,7 +277,7 @@ impl Reading<'_> {
             self.unpacked.store.write_all(&piece[..most])?;
         }
         self.end = start + size;
-        let kept = Kept {
+        let kept = StoredRange {
             at: start,
             bytes: size,
         };
@@ -285,21 +285,25 @@ impl Reading<'_> {
     }
 
     /// One more name of a file that was seen: here it becomes a file of its own.
-    fn same(&self, link: Option<&[u8]>, below: &Path) -> Result<(What, Option<Kept>), Unusable> {
+    fn same(
+        &self,
+        link: Option<&[u8]>,
+        below: &Path,
+    ) -> Result<(CopiedContent, Option<StoredRange>), Unusable> {
         let wrong = || hostile("one more name of what is not there", below);
         let to = plain(Path::new(OsStr::from_bytes(link.ok_or_else(wrong)?))).ok_or_else(wrong)?;
         let root = self.root.as_deref().unwrap_or(Path::new(""));
         let to = to.strip_prefix(root).map_err(|_| wrong())?;
         let first = self.unpacked.entries.get(to).ok_or_else(wrong)?;
-        let What::File(hash) = &first.what else {
+        let CopiedContent::File(hash) = &first.what else {
             return Err(wrong());
         };
         let same = matches!(self.known.get(below), Some(known) if known.what == first.what);
         match (same, first.kept) {
-            (true, _) => Ok((What::File(*hash), None)),
-            (false, kept @ Some(_)) => Ok((What::File(*hash), kept)),
+            (true, _) => Ok((CopiedContent::File(*hash), None)),
+            (false, kept @ Some(_)) => Ok((CopiedContent::File(*hash), kept)),
             // What it names is as it was, and is here.
-            (false, None) => Ok((What::File(*hash), None)),
+            (false, None) => Ok((CopiedContent::File(*hash), None)),
         }
     }
 

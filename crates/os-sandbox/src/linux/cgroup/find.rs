@@ -1,6 +1,6 @@
 //! Where a group can be made: below the caller's own, or beside it, by the kernel's own words.
 
-use super::{Group, Resource, Wanted, open_directory, read};
+use super::{CgroupLimit, CommandCgroup, Resource, open_directory, read};
 use crate::support::{ControlGroup, Finding, GroupVersion};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ fn advice(reason: &str) -> &'static str {
 
 fn first_that_works(
     resource: Resource,
-    candidates: Vec<Candidate>,
+    candidates: Vec<CgroupCandidate>,
 ) -> Result<ControlGroup, String> {
     let mut last = "there is nowhere to make one".to_owned();
     for candidate in candidates {
@@ -62,7 +62,7 @@ fn first_that_works(
     Err(last)
 }
 
-fn attempt(resource: Resource, candidate: Candidate) -> io::Result<ControlGroup> {
+fn attempt(resource: Resource, candidate: CgroupCandidate) -> io::Result<ControlGroup> {
     open_directory(&candidate.path)?;
     let mut at = ControlGroup {
         parent: candidate.path,
@@ -83,7 +83,7 @@ fn attempt(resource: Resource, candidate: Candidate) -> io::Result<ControlGroup>
             .ok()
             .and_then(|text| text.trim().parse().ok());
     }
-    let made = Group::make(&[Wanted {
+    let made = CommandCgroup::make(&[CgroupLimit {
         resource,
         at: at.clone(),
         limit: 1 << 20,
@@ -118,7 +118,7 @@ fn enable(group: &Path, controller: &str) -> io::Result<()> {
 
 /// A group in which ours could be made.
 #[derive(Debug, PartialEq, Eq)]
-struct Candidate {
+struct CgroupCandidate {
     path: PathBuf,
     version: GroupVersion,
     /// The caller's own group, if the candidate is the one above it.
@@ -128,7 +128,7 @@ struct Candidate {
 /// From /proc/self/cgroup and /proc/self/mountinfo, in the order of preference. Version 2 has no
 /// groups with both processes and groups below them, other than its root: so the group above the
 /// caller's comes next, which systemd gives to the user of a user session.
-fn candidates(own: &str, mounts: &str, controller: &str) -> Result<Vec<Candidate>, String> {
+fn candidates(own: &str, mounts: &str, controller: &str) -> Result<Vec<CgroupCandidate>, String> {
     let mut groups = own.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
@@ -161,7 +161,7 @@ fn candidates(own: &str, mounts: &str, controller: &str) -> Result<Vec<Candidate
         } else {
             point.join(below)
         };
-        out.push(Candidate {
+        out.push(CgroupCandidate {
             path: own.clone(),
             version,
             beside: None,
@@ -170,7 +170,7 @@ fn candidates(own: &str, mounts: &str, controller: &str) -> Result<Vec<Candidate
             && !below.as_os_str().is_empty()
             && let Some(above) = own.parent()
         {
-            out.push(Candidate {
+            out.push(CgroupCandidate {
                 path: above.to_owned(),
                 version,
                 beside: Some(own.clone()),

@@ -48,7 +48,7 @@ pub(crate) enum Resource {
 
 /// A limit, and where it can be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct CgroupLimit {
     pub(crate) resource: Resource,
     pub(crate) at: ControlGroup,
     pub(crate) limit: u64,
@@ -57,12 +57,12 @@ pub(crate) struct Wanted {
 /// The groups that a plan keeps for its next commands: making and removing one costs more than
 /// entering it, and pages of files that a command read stay with the group that read them.
 #[derive(Debug, Default)]
-pub(crate) struct Groups(Pool<Group>);
+pub(crate) struct Groups(Pool<CommandCgroup>);
 
 /// The group of one command: one directory, or one in each hierarchy.
 #[derive(Debug)]
-pub(crate) struct Group {
-    wanted: Vec<Wanted>,
+pub(crate) struct CommandCgroup {
+    wanted: Vec<CgroupLimit>,
     directories: Vec<Directory>,
     /// What the counters had come to when it was last looked at.
     seen: Hits,
@@ -87,10 +87,10 @@ struct Directory {
 
 impl Groups {
     /// A group with these limits; the same ones for every command of a plan.
-    pub(crate) fn take(&self, wanted: &[Wanted]) -> Result<Group, Error> {
+    pub(crate) fn take(&self, wanted: &[CgroupLimit]) -> Result<CommandCgroup, Error> {
         match self.0.take() {
             Some(kept) if kept.wanted == wanted => Ok(kept),
-            _ => Group::make(wanted).map_err(|error| {
+            _ => CommandCgroup::make(wanted).map_err(|error| {
                 Error::new(ErrorKind::Enforcement, "could not make a control group")
                     .with_source(error)
             }),
@@ -98,14 +98,14 @@ impl Groups {
     }
 
     /// Keeps it if nobody is in it.
-    pub(crate) fn give_back(&self, group: Group) {
-        self.0.give_back(group, Group::is_empty);
+    pub(crate) fn give_back(&self, group: CommandCgroup) {
+        self.0.give_back(group, CommandCgroup::is_empty);
     }
 }
 
-impl Group {
-    fn make(wanted: &[Wanted]) -> io::Result<Group> {
-        let mut group = Group {
+impl CommandCgroup {
+    fn make(wanted: &[CgroupLimit]) -> io::Result<CommandCgroup> {
+        let mut group = CommandCgroup {
             wanted: wanted.to_vec(),
             directories: Vec::new(),
             seen: Hits::default(),
@@ -121,7 +121,7 @@ impl Group {
         Ok(group)
     }
 
-    fn directory(&self, wanted: &Wanted) -> Option<&Directory> {
+    fn directory(&self, wanted: &CgroupLimit) -> Option<&Directory> {
         self.directories
             .iter()
             .find(|directory| directory.path.parent() == Some(&wanted.at.parent))
