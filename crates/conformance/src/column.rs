@@ -1,7 +1,7 @@
 //! The enforcers, which are the columns of the matrix.
 
 use crate::verb::Verb;
-use os_sandbox::{Assumed, Backend, Plan, Policy, Requirement, Support};
+use os_sandbox::{Backend, HostSpec, Plan, Policy, Requirement, Support};
 
 /// The Landlock versions that have a column.
 const ABIS: u32 = 7;
@@ -170,7 +170,7 @@ impl Column {
     pub(crate) fn assumed_plan(self, policy: &Policy) -> Option<Plan> {
         let backend = self.backend()?;
         let mounts = backend == Backend::Bubblewrap;
-        let host = Support::assume(Assumed {
+        let host = Support::assume(HostSpec {
             landlock_abi: self.abi(),
             seccomp: backend != Backend::Seatbelt,
             connector: true,
@@ -179,7 +179,7 @@ impl Column {
             birdcage: backend == Backend::Birdcage,
             docker: backend == Backend::Docker,
             seatbelt: backend == Backend::Seatbelt,
-            ..Assumed::default()
+            ..HostSpec::default()
         });
         Plan::with_mechanism(policy, &host, Requirement::BestEffort, backend).ok()
     }

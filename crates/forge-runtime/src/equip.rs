@@ -9,7 +9,7 @@ use forge_tools::{
     FailureCode, Processes, ProgramList, Recorder, Redactor, Reply, RunAnswers, RunningCommand,
     Tool, ToolContext, Toolbox, ToolboxBuilder, tools,
 };
-use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
+use os_sandbox::{Backend, HostSpec, Network, Plan, PlanError, Promise, Requirement, Support};
 use sandbox_config::{ExecutionMode, Grant, GrantError, MountOpener, ShellRules};
 
 use crate::docker::{ContainerSource, NodeContainers, WorkerNodes};
@@ -468,10 +468,10 @@ pub fn programs(grant: &Grant) -> Vec<ProgramList> {
 /// `None` if the plan failed for another reason.
 ///
 /// ```
-/// use os_sandbox::{Assumed, Network, Plan, Policy, Requirement, Support};
+/// use os_sandbox::{HostSpec, Network, Plan, Policy, Requirement, Support};
 /// let refused = |network: Network| {
 ///     let policy = Policy::builder().network(network).build().unwrap();
-///     let host = Support::assume(Assumed { landlock_abi: 7, seccomp: true, ..Assumed::default() });
+///     let host = Support::assume(HostSpec { landlock_abi: 7, seccomp: true, ..HostSpec::default() });
 ///     let error = Plan::new(&policy, &host, Requirement::Enforce).err()?;
 ///     forge_runtime::hosts_not_kept(&policy, &error)
 /// };
@@ -495,7 +495,7 @@ pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<
 fn unconfined(policy: &os_sandbox::Policy) -> Result<Plan, EquipError> {
     Plan::with_mechanism(
         policy,
-        &Support::assume(Assumed::default()),
+        &Support::assume(HostSpec::default()),
         Requirement::BestEffort,
         Backend::None,
     )

@@ -11,12 +11,12 @@ type Version = [u32; 3];
 /// A published hole of the `bwrap` that was found.
 ///
 /// ```
-/// use os_sandbox::{Assumed, Support};
+/// use os_sandbox::{HostSpec, Support};
 ///
-/// let host = |version: &str| Support::assume(Assumed {
+/// let host = |version: &str| Support::assume(HostSpec {
 ///     bubblewrap: Some(version.to_owned()),
 ///     pins_by_descriptor: true,
-///     ..Assumed::default()
+///     ..HostSpec::default()
 /// });
 /// let holes = host("0.11.1").known_holes();
 /// assert_eq!(holes[0].id(), "CVE-2026-87766");
@@ -24,13 +24,13 @@ type Version = [u32; 3];
 /// assert!(host("0.12.0").known_holes().is_empty());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownHole {
+pub struct KnownVulnerability {
     id: &'static str,
     what: &'static str,
     covered_by: Option<&'static str>,
 }
 
-impl KnownHole {
+impl KnownVulnerability {
     /// Its number, such as `CVE-2026-87766`.
     #[must_use]
     pub fn id(&self) -> &'static str {
@@ -50,7 +50,7 @@ impl KnownHole {
     }
 }
 
-impl fmt::Display for KnownHole {
+impl fmt::Display for KnownVulnerability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (id, what) = (self.id, self.what);
         match self.covered_by {
@@ -117,14 +117,14 @@ impl Support {
     /// Published holes of this host's bubblewrap, and what covers them here. Of a version that
     /// cannot be read, all are assumed.
     #[must_use]
-    pub fn known_holes(&self) -> Vec<KnownHole> {
+    pub fn known_holes(&self) -> Vec<KnownVulnerability> {
         let Some(found) = self.bubblewrap() else {
             return Vec::new();
         };
         TABLE
             .iter()
             .filter(|row| row.concerns(found))
-            .map(|row| KnownHole {
+            .map(|row| KnownVulnerability {
                 id: row.id,
                 what: row.what,
                 covered_by: row.cover.here(self),
@@ -177,14 +177,14 @@ fn parse(version: &str) -> Option<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::support::Assumed;
+    use crate::support::HostSpec;
 
     fn host(version: &str, pins_by_descriptor: bool, seccomp: bool) -> Support {
-        Support::assume(Assumed {
+        Support::assume(HostSpec {
             bubblewrap: Some(version.to_owned()),
             pins_by_descriptor,
             seccomp,
-            ..Assumed::default()
+            ..HostSpec::default()
         })
     }
 

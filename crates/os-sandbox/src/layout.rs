@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The mounts of one command.
 pub(crate) struct Layout {
     /// Those nearer to the root first.
-    pub(crate) placed: Vec<Placed>,
+    pub(crate) placed: Vec<LayoutEntry>,
     /// Whose each writable mount of the policy is.
     pub(crate) owners: Vec<Owner>,
     /// For each mount of the policy, in order: whether it is a directory.
@@ -22,14 +22,14 @@ pub(crate) struct Layout {
 
 /// One place inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct LayoutEntry {
     pub(crate) inside: PathBuf,
-    pub(crate) what: What,
+    pub(crate) what: LayoutContent,
 }
 
 /// What lies at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum LayoutContent {
     /// This of the host.
     Host { from: PathBuf, writable: bool },
     /// Nothing that could be read or written.

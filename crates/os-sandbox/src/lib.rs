@@ -121,7 +121,7 @@ pub use command::{Command, Session, Stdio};
 pub use enforcement::{Enforcement, ShownContainer, ShownMount};
 pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;
-pub use holes::KnownHole;
+pub use holes::KnownVulnerability;
 pub use output::{Exit, Output};
 pub use plan::{Backend, Plan, PlanError, Requirement};
 pub use policy::{
@@ -132,5 +132,5 @@ pub use promise::{Entry, Mechanism, Promise, Rank, State};
 pub use proof::{Check, Expected, Proof, Seen};
 pub use quarantine::{QUARANTINE, Quarantined};
 pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
-pub use support::{Assumed, Bubblewrap, MechanismReport, Support};
+pub use support::{Bubblewrap, HostSpec, MechanismReport, Support};
 pub use survey::Survey;

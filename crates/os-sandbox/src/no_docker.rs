@@ -1,5 +1,5 @@
 //! Without the feature `docker` nobody can hand over an engine, so that containers are only ever
-//! those of a host that is described ([`Assumed`](crate::Assumed)).
+//! those of a host that is described ([`HostSpec`](crate::HostSpec)).
 
 use crate::child::Findings;
 #[cfg(feature = "tokio")]

@@ -5,7 +5,7 @@ use crate::child::Findings;
 use crate::error::Error;
 use crate::exceeded::LimitHit;
 use crate::output::Exit;
-use crate::support::{Finding, Support};
+use crate::support::{Availability, Support};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -204,8 +204,8 @@ impl Who {
 
 /// Not used on this system.
 #[cfg(feature = "birdcage")]
-pub(crate) fn birdcage(_: &Support, _: Option<&Path>) -> Finding<PathBuf> {
-    Finding::Missing {
+pub(crate) fn birdcage(_: &Support, _: Option<&Path>) -> Availability<PathBuf> {
+    Availability::Missing {
         reason: "birdcage is used on Linux only".to_owned(),
         how: String::new(),
     }
@@ -237,7 +237,7 @@ mod elsewhere {
     use crate::access::Access;
     use crate::child::{Findings, Notes};
     use crate::error::Error;
-    use crate::layout::{Layout, Owner, Placed, What};
+    use crate::layout::{Layout, LayoutContent, LayoutEntry, Owner};
     use crate::policy::{Policy, check_not_kernel};
     use crate::promise::Promise;
     use std::os::unix::fs::MetadataExt;
@@ -282,15 +282,15 @@ mod elsewhere {
             real.push((host, meta.is_dir()));
         }
         let what = |at: usize| match policy.mounts()[at].access() {
-            access if access.is_none() => What::Closed { is_dir: real[at].1 },
-            access => What::Host {
+            access if access.is_none() => LayoutContent::Closed { is_dir: real[at].1 },
+            access => LayoutContent::Host {
                 from: real[at].0.clone(),
                 writable: access.contains(Access::WRITE),
             },
         };
         let mut placed = Vec::new();
         for (at, mount) in policy.mounts().iter().enumerate() {
-            placed.push(Placed {
+            placed.push(LayoutEntry {
                 inside: mount.inside().into(),
                 what: what(at),
             });
@@ -298,7 +298,7 @@ mod elsewhere {
                 if let Ok(rest) = real[at].0.strip_prefix(&real[outer].0)
                     && !rest.as_os_str().is_empty()
                 {
-                    placed.push(Placed {
+                    placed.push(LayoutEntry {
                         inside: Path::new(outer_mount.inside()).join(rest),
                         what: what(at),
                     });

@@ -74,15 +74,15 @@ pub enum Backend {
 /// A policy that was held against a host.
 ///
 /// ```
-/// use os_sandbox::{Access, Assumed, Backend, Plan, Policy, Requirement, Support};
+/// use os_sandbox::{Access, HostSpec, Backend, Plan, Policy, Requirement, Support};
 ///
 /// let policy = Policy::builder().mount("/srv/data", "/data", Access::READ).build()?;
-/// let host = Support::assume(Assumed { landlock_abi: 7, seccomp: true, ..Assumed::default() });
+/// let host = Support::assume(HostSpec { landlock_abi: 7, seccomp: true, ..HostSpec::default() });
 /// let plan = Plan::new(&policy, &host, Requirement::Enforce)?;
 /// assert_eq!(plan.backend(), Backend::Landlock);
 ///
 /// // An older kernel cannot keep signals in: refused, with the reason.
-/// let old = Support::assume(Assumed { landlock_abi: 5, seccomp: true, ..Assumed::default() });
+/// let old = Support::assume(HostSpec { landlock_abi: 5, seccomp: true, ..HostSpec::default() });
 /// let refused = Plan::new(&policy, &old, Requirement::Enforce).unwrap_err();
 /// assert!(refused.to_string().contains("signals"));
 /// # Ok::<(), os_sandbox::Error>(())
@@ -216,10 +216,10 @@ impl Plan {
     /// open; `None` under the best one, and where a policy promises nothing that is left open.
     ///
     /// ```
-    /// use os_sandbox::{Assumed, Plan, Policy, Requirement, Support};
+    /// use os_sandbox::{HostSpec, Plan, Policy, Requirement, Support};
     ///
     /// let policy = Policy::builder().protect(".envrc").build()?;
-    /// let host = Support::assume(Assumed { landlock_abi: 7, seccomp: true, ..Assumed::default() });
+    /// let host = Support::assume(HostSpec { landlock_abi: 7, seccomp: true, ..HostSpec::default() });
     /// let told = Plan::new(&policy, &host, Requirement::Enforce)?.fallback().unwrap();
     /// assert!(told.starts_with("bubblewrap is not used") && told.contains("protected names"));
     /// # Ok::<(), os_sandbox::Error>(())

@@ -206,10 +206,10 @@ mod tests {
     use super::*;
     use crate::plan::{Backend, Plan, Requirement};
     use crate::policy::Policy;
-    use crate::support::{Assumed, Support};
+    use crate::support::{HostSpec, Support};
 
     fn proof(checks: Vec<Check>) -> Proof {
-        let support = Support::assume(Assumed::default());
+        let support = Support::assume(HostSpec::default());
         let policy = Policy::builder().build().unwrap();
         let plan = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, Backend::None)
             .unwrap();

@@ -15,31 +15,31 @@ use std::time::Instant;
 /// What a host can enforce.
 ///
 /// ```
-/// use os_sandbox::{Assumed, Support};
+/// use os_sandbox::{HostSpec, Support};
 ///
-/// let old = Support::assume(Assumed { landlock_abi: 2, seccomp: true, ..Assumed::default() });
+/// let old = Support::assume(HostSpec { landlock_abi: 2, seccomp: true, ..HostSpec::default() });
 /// assert_eq!(old.landlock_abi(), 2);
 /// assert!(old.bubblewrap().is_none());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Support {
-    pub(crate) launcher: Finding<()>,
-    pub(crate) seccomp: Finding<()>,
-    pub(crate) landlock: Finding<Landlock>,
-    pub(crate) bubblewrap: Finding<Bubblewrap>,
+    pub(crate) launcher: Availability<()>,
+    pub(crate) seccomp: Availability<()>,
+    pub(crate) landlock: Availability<Landlock>,
+    pub(crate) bubblewrap: Availability<Bubblewrap>,
     /// Under bubblewrap, mounts inside mounts by descriptor.
-    pub(crate) pins: Finding<()>,
-    pub(crate) memory_group: Finding<ControlGroup>,
-    pub(crate) process_group: Finding<ControlGroup>,
+    pub(crate) pins: Availability<()>,
+    pub(crate) memory_group: Availability<ControlGroup>,
+    pub(crate) process_group: Availability<ControlGroup>,
     /// Memory of the machine, if it is known.
     pub(crate) machine_bytes: Option<u64>,
-    pub(crate) connector: Connector,
+    pub(crate) connector: ConnectorSupport,
     /// `None` as long as nobody has named its program.
-    pub(crate) birdcage: Option<Finding<PathBuf>>,
+    pub(crate) birdcage: Option<Availability<PathBuf>>,
     /// `None` as long as nobody has handed over an engine.
     pub(crate) containers: Option<Containers>,
     /// Nothing is said about it where it cannot exist.
-    pub(crate) seatbelt: Option<Finding<()>>,
+    pub(crate) seatbelt: Option<Availability<()>>,
     pub(crate) uid_zero: bool,
     /// See [`Support::in_own_container`].
     pub(crate) own_container: bool,
@@ -49,9 +49,9 @@ pub struct Support {
 
 /// Whether a process of ours can connect sockets for the command, under each mechanism.
 #[derive(Clone, Debug)]
-pub(crate) struct Connector {
-    pub(crate) bubblewrap: Finding<()>,
-    pub(crate) landlock: Finding<()>,
+pub(crate) struct ConnectorSupport {
+    pub(crate) bubblewrap: Availability<()>,
+    pub(crate) landlock: Availability<()>,
 }
 
 /// A control group below which others can be made.
@@ -75,7 +75,7 @@ pub(crate) const UNTRIED: &str = "cannot be tried without";
 
 /// Something that works here, or why not and what would change that.
 #[derive(Clone, Debug)]
-pub(crate) enum Finding<T> {
+pub(crate) enum Availability<T> {
     Works(T),
     Missing { reason: String, how: String },
 }
@@ -146,14 +146,14 @@ impl Bubblewrap {
 /// elsewhere. The default is a host that has nothing.
 ///
 /// ```
-/// use os_sandbox::{Assumed, Plan, Policy, Requirement, Support};
+/// use os_sandbox::{HostSpec, Plan, Policy, Requirement, Support};
 ///
-/// let bare = Support::assume(Assumed::default());
+/// let bare = Support::assume(HostSpec::default());
 /// assert!(Plan::new(&Policy::builder().build()?, &bare, Requirement::Enforce).is_err());
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Assumed {
+pub struct HostSpec {
     /// The Landlock version; 0 is none.
     pub landlock_abi: u32,
     /// The fixed errata, as a bit set.
@@ -246,16 +246,16 @@ impl Support {
 
     /// A host as described.
     #[must_use]
-    pub fn assume(host: Assumed) -> Support {
-        fn missing<T>() -> Finding<T> {
-            Finding::Missing {
+    pub fn assume(host: HostSpec) -> Support {
+        fn missing<T>() -> Availability<T> {
+            Availability::Missing {
                 reason: "assumed to be missing".to_owned(),
                 how: String::new(),
             }
         }
         let group = |there: bool| {
             if there {
-                Finding::Works(ControlGroup {
+                Availability::Works(ControlGroup {
                     parent: PathBuf::from("/sys/fs/cgroup"),
                     version: GroupVersion::Two,
                     ceiling: None,
@@ -264,34 +264,40 @@ impl Support {
                 missing()
             }
         };
-        let when = |there: bool| if there { Finding::Works(()) } else { missing() };
+        let when = |there: bool| {
+            if there {
+                Availability::Works(())
+            } else {
+                missing()
+            }
+        };
         Support {
-            launcher: Finding::Works(()),
+            launcher: Availability::Works(()),
             seccomp: when(host.seccomp),
             landlock: match host.landlock_abi {
                 0 => missing(),
-                abi => Finding::Works(Landlock {
+                abi => Availability::Works(Landlock {
                     abi,
                     errata: host.landlock_errata,
                 }),
             },
             bubblewrap: match host.bubblewrap {
                 None => missing(),
-                Some(version) => Finding::Works(Bubblewrap {
+                Some(version) => Availability::Works(Bubblewrap {
                     path: PathBuf::from("/usr/bin/bwrap"),
                     version,
                 }),
             },
             pins: when(host.pins_by_descriptor),
-            connector: Connector {
+            connector: ConnectorSupport {
                 bubblewrap: when(host.connector),
                 landlock: when(host.connector),
             },
             birdcage: host
                 .birdcage
-                .then(|| Finding::Works(PathBuf::from("/usr/bin/os-sandbox-birdcage"))),
+                .then(|| Availability::Works(PathBuf::from("/usr/bin/os-sandbox-birdcage"))),
             containers: host.docker.then(Containers::assumed),
-            seatbelt: host.seatbelt.then_some(Finding::Works(())),
+            seatbelt: host.seatbelt.then_some(Availability::Works(())),
             memory_group: group(host.memory_cgroup),
             process_group: group(host.process_cgroup),
             machine_bytes: host.memory_bytes,
@@ -309,8 +315,8 @@ impl Support {
     /// and from the caller stays.
     ///
     /// ```
-    /// use os_sandbox::{Access, Assumed, Backend, Plan, Policy, Requirement, Support};
-    /// let inside = Assumed { landlock_abi: 7, seccomp: true, ..Assumed::default() };
+    /// use os_sandbox::{Access, HostSpec, Backend, Plan, Policy, Requirement, Support};
+    /// let inside = HostSpec { landlock_abi: 7, seccomp: true, ..HostSpec::default() };
     /// let inside = Support::assume(inside).in_own_container(true);
     /// let policy = Policy::builder().mount("/work", "/", Access::ALL).build()?;
     /// let plan = Plan::new(&policy, &inside, Requirement::Enforce)?;
@@ -324,7 +330,7 @@ impl Support {
         self
     }
 
-    pub(crate) fn connector(&self, backend: Backend) -> &Finding<()> {
+    pub(crate) fn connector(&self, backend: Backend) -> &Availability<()> {
         match backend {
             Backend::Bubblewrap => &self.connector.bubblewrap,
             Backend::Birdcage | Backend::Docker => &NOT_OFFERED,
@@ -361,9 +367,9 @@ impl Support {
     /// bubblewrap does it, by path.
     ///
     /// ```
-    /// use os_sandbox::{Assumed, Support};
+    /// use os_sandbox::{HostSpec, Support};
     ///
-    /// let host = Support::assume(Assumed { pins_by_descriptor: true, ..Assumed::default() });
+    /// let host = Support::assume(HostSpec { pins_by_descriptor: true, ..HostSpec::default() });
     /// // Without bubblewrap there are no mounts at all.
     /// assert!(!host.pins_by_descriptor());
     /// ```
@@ -434,7 +440,7 @@ impl Support {
     /// This host without [`Support::pins_by_descriptor`]: stricter ones, emulated.
     #[must_use]
     pub fn without_pins_by_descriptor(mut self) -> Support {
-        self.pins = Finding::Missing {
+        self.pins = Availability::Missing {
             reason: "switched off by the caller".to_owned(),
             how: String::new(),
         };
@@ -506,11 +512,11 @@ impl Support {
     /// This host as if nobody could connect sockets for a command: older kernels, emulated.
     #[must_use]
     pub fn without_named_sockets(mut self) -> Support {
-        let off = || Finding::Missing {
+        let off = || Availability::Missing {
             reason: "switched off by the caller".to_owned(),
             how: String::new(),
         };
-        self.connector = Connector {
+        self.connector = ConnectorSupport {
             bubblewrap: off(),
             landlock: off(),
         };
@@ -521,7 +527,7 @@ impl Support {
     #[must_use]
     pub fn without_cgroups(mut self) -> Support {
         for group in [&mut self.memory_group, &mut self.process_group] {
-            *group = Finding::Missing {
+            *group = Availability::Missing {
                 reason: "switched off by the caller".to_owned(),
                 how: String::new(),
             };
@@ -532,10 +538,10 @@ impl Support {
     /// This host with Landlock held at `abi` at most: older kernels, emulated.
     #[must_use]
     pub fn with_landlock_at_most(mut self, abi: u32) -> Support {
-        if let Finding::Works(landlock) = &mut self.landlock {
+        if let Availability::Works(landlock) = &mut self.landlock {
             landlock.abi = landlock.abi.min(abi);
             if abi == 0 {
-                self.landlock = Finding::Missing {
+                self.landlock = Availability::Missing {
                     reason: "switched off by the caller".to_owned(),
                     how: String::new(),
                 };
@@ -549,9 +555,9 @@ impl Support {
     /// Returns every mechanism that was looked for, with what was found.
     ///
     /// ```
-    /// use os_sandbox::{Assumed, Support};
+    /// use os_sandbox::{HostSpec, Support};
     ///
-    /// let host = Support::assume(Assumed { landlock_abi: 7, ..Assumed::default() });
+    /// let host = Support::assume(HostSpec { landlock_abi: 7, ..HostSpec::default() });
     /// assert!(host.mechanisms().iter().any(|row| row.name == "landlock" && row.works));
     /// ```
     #[must_use]
@@ -639,18 +645,18 @@ impl fmt::Display for Support {
     }
 }
 
-impl<T> Finding<T> {
+impl<T> Availability<T> {
     pub(crate) fn found(&self) -> Option<&T> {
         match self {
-            Finding::Works(found) => Some(found),
-            Finding::Missing { .. } => None,
+            Availability::Works(found) => Some(found),
+            Availability::Missing { .. } => None,
         }
     }
 
     fn row(&self, detail: impl Fn(&T) -> String) -> Result<String, (&str, &str)> {
         match self {
-            Finding::Works(found) => Ok(detail(found)),
-            Finding::Missing { reason, how } => Err((reason, how)),
+            Availability::Works(found) => Ok(detail(found)),
+            Availability::Missing { reason, how } => Err((reason, how)),
         }
     }
 
@@ -659,14 +665,14 @@ impl<T> Finding<T> {
         what: &'static str,
         out: &mut Vec<(&'static str, &'a str, &'a str)>,
     ) {
-        if let Finding::Missing { reason, how } = self {
+        if let Availability::Missing { reason, how } = self {
             out.push((what, reason, how));
         }
     }
 }
 
 /// No process of ours outside connects for what birdcage or an engine has started.
-static NOT_OFFERED: LazyLock<Finding<()>> = LazyLock::new(|| Finding::Missing {
+static NOT_OFFERED: LazyLock<Availability<()>> = LazyLock::new(|| Availability::Missing {
     reason: "not offered under this mechanism".to_owned(),
     how: String::new(),
 });

@@ -9,7 +9,7 @@ use crate::plain;
 use crate::plan::Plan;
 use crate::proof::Check;
 use crate::streams::streams;
-use crate::support::{Connector, Finding, Support};
+use crate::support::{Availability, ConnectorSupport, Support};
 use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(crate) use crate::plain::{Killer, ProbeScope, remove, survey};
 /// What is left by a killed process cannot be told from what another needs.
 #[cfg(feature = "docker")]
 pub(crate) mod process {
-    use crate::docker::Life;
+    use crate::docker::OwnerId;
 
     pub(crate) fn boot() -> Option<String> {
         None
@@ -33,8 +33,8 @@ pub(crate) mod process {
         None
     }
 
-    pub(crate) fn life(_: u32) -> Life {
-        Life::Unknown
+    pub(crate) fn life(_: u32) -> OwnerId {
+        OwnerId::Unknown
     }
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn detect_fresh() -> Support {
 }
 
 pub(crate) fn detect() -> Support {
-    fn missing<T>() -> Finding<T> {
-        Finding::Missing {
+    fn missing<T>() -> Availability<T> {
+        Availability::Missing {
             reason: format!("not available on {}", std::env::consts::OS),
             how: "run on Linux or macOS".to_owned(),
         }
@@ -67,7 +67,7 @@ pub(crate) fn detect() -> Support {
         landlock: missing(),
         bubblewrap: missing(),
         pins: missing(),
-        connector: Connector {
+        connector: ConnectorSupport {
             bubblewrap: missing(),
             landlock: missing(),
         },

@@ -8,7 +8,7 @@ use std::time::Duration;
 use file_sandbox::{FileSandbox, SandboxPath};
 use forge_tools::node::{CallCompletion, NodeClient, NodeConnectOptions, PathMapping, Setup};
 use os_sandbox::{
-    Access, Assumed, AsyncChild, Backend, Command, Plan, Policy, Requirement, Stdio, Support,
+    Access, AsyncChild, Backend, Command, HostSpec, Plan, Policy, Requirement, Stdio, Support,
     docker,
 };
 use sandbox_config::Reuse;
@@ -112,7 +112,7 @@ impl NodeContainers {
         policy: &Policy,
         requirement: Requirement,
     ) -> Result<Plan, os_sandbox::PlanError> {
-        let host = Support::assume(Assumed::default()).with_docker(self.0.containers.clone());
+        let host = Support::assume(HostSpec::default()).with_docker(self.0.containers.clone());
         Plan::with_mechanism(policy, &host, requirement, Backend::Docker)
     }
 

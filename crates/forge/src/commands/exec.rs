@@ -17,7 +17,7 @@ use std::time::Duration;
 use file_sandbox::cap_std;
 use forge_runtime::{NodeContainers, hosts_not_kept};
 use os_sandbox::{
-    Assumed, Backend, Captured, Child, Command, Enforcement, Entry, Error, ErrorKind, Exceeded,
+    Backend, Captured, Child, Command, Enforcement, Entry, Error, ErrorKind, Exceeded, HostSpec,
     Limits, Plan, PlanError, Policy, Rank, Requirement, Session, Stdio, Stream, Support,
 };
 use rustix::fs::OFlags;
@@ -271,7 +271,7 @@ fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliErro
             ));
         }
         warn_unconfined();
-        let nothing = Support::assume(Assumed::default());
+        let nothing = Support::assume(HostSpec::default());
         return Plan::with_mechanism(policy, &nothing, Requirement::BestEffort, Backend::None)
             .map_err(|error| refused(&error, false));
     }

@@ -11,9 +11,9 @@ use super::settings::Settings;
 use crate::enforcement::ShownContainer;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::EffectiveLimits;
-use crate::layout::{Owner, Placed, What};
+use crate::layout::{LayoutContent, LayoutEntry, Owner};
 use crate::policy::{Network, Policy, UnixSockets};
-use crate::seccomp::{Arch, Local};
+use crate::seccomp::{Arch, UnixSocketRule};
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
     Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
@@ -48,7 +48,7 @@ pub(super) struct ContainerSpec<'a> {
     pub(super) image_variables: &'a [String],
     pub(super) bounds: EffectiveLimits,
     pub(super) user: User,
-    pub(super) placed: &'a [Placed],
+    pub(super) placed: &'a [LayoutEntry],
     pub(super) private: &'a Private,
     pub(super) program: &'a OsStr,
     pub(super) args: &'a [OsString],
@@ -209,8 +209,10 @@ fn mounts(wanted: &ContainerSpec<'_>) -> Result<Vec<Mount>, Error> {
     for one in wanted.placed {
         let inside = text(one.inside.as_os_str(), "a place in a mount")?;
         match &one.what {
-            What::Host { from, writable } => mounts.push(bind(host, from, inside, *writable)?),
-            What::Closed { is_dir } => {
+            LayoutContent::Host { from, writable } => {
+                mounts.push(bind(host, from, inside, *writable)?)
+            }
+            LayoutContent::Closed { is_dir } => {
                 let gone =
                     || Error::new(ErrorKind::Enforcement, "nothing stands for a closed place");
                 let closed = wanted.private.closed.as_ref().ok_or_else(gone)?;
@@ -278,8 +280,8 @@ fn filter(wanted: &ContainerSpec<'_>, arch: Arch) -> String {
         Network::Denied | Network::Loopback | Network::Unrestricted => true,
     };
     let unix = match wanted.policy.unix_sockets() {
-        UnixSockets::Closed | UnixSockets::Own | UnixSockets::Named(_) => Local::Closed,
-        UnixSockets::Open => Local::Open,
+        UnixSockets::Closed | UnixSockets::Own | UnixSockets::Named(_) => UnixSocketRule::Deny,
+        UnixSockets::Open => UnixSocketRule::Allow,
     };
     let inside = match wanted.settings.own_program {
         true => Inside::OwnProgram,

@@ -37,11 +37,11 @@ const COMPLAINT_WITHIN: Duration = Duration::from_secs(2);
 const SSH_NEEDS: [&str; 6] = ["HOME", "LANG", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER"];
 
 /// The body of a request of bollard's, which gives its type no name.
-trait Carries {
+trait Transport {
     type Body;
 }
 
-impl<B> Carries for hyper::Request<B> {
+impl<B> Transport for hyper::Request<B> {
     type Body = B;
 }
 
@@ -49,20 +49,20 @@ impl<B> Carries for hyper::Request<B> {
 type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<Incoming>, errors::Error>> + Send>>;
 
-type Sender = SendRequest<<BollardRequest as Carries>::Body>;
+type Sender = SendRequest<<BollardRequest as Transport>::Body>;
 
 /// Requests to one address.
-pub(super) struct Dial {
+pub(super) struct EngineConnector {
     address: Arc<Address>,
     kept: Arc<Mutex<Vec<(Instant, Sender)>>>,
     agreed: Arc<OnceLock<String>>,
 }
 
-impl Dial {
+impl EngineConnector {
     /// Once something is `agreed`, as `/v1.41`, every request is of that version. bollard negotiates
     /// one and then asks for paths without it, which is whatever an engine thinks newest.
-    pub(super) fn new(address: Address, agreed: Arc<OnceLock<String>>) -> Dial {
-        Dial {
+    pub(super) fn new(address: Address, agreed: Arc<OnceLock<String>>) -> EngineConnector {
+        EngineConnector {
             address: Arc::new(address),
             kept: Arc::default(),
             agreed,
@@ -170,11 +170,11 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-async fn open(way: &Endpoint) -> io::Result<(Box<dyn Duplex>, Complaint)> {
+async fn open(way: &Endpoint) -> io::Result<(Box<dyn Duplex>, SshStderr)> {
     match way {
         Endpoint::Unix(path) => Ok((
             Box::new(UnixStream::connect(path).await?),
-            Complaint::none(),
+            SshStderr::none(),
         )),
         Endpoint::Tcp { host, port, tls } => {
             let port = port.unwrap_or_else(|| default_port(tls.as_ref()));
@@ -186,11 +186,11 @@ async fn open(way: &Endpoint) -> io::Result<(Box<dyn Duplex>, Complaint)> {
                 .with_retries(ALIVE_TIMES);
             socket2::SockRef::from(&stream).set_tcp_keepalive(&alive)?;
             let Some(tls) = tls else {
-                return Ok((Box::new(stream), Complaint::none()));
+                return Ok((Box::new(stream), SshStderr::none()));
             };
             let connector = tokio_rustls::TlsConnector::from(Arc::clone(&tls.config));
             let stream = connector.connect(tls.name.clone(), stream).await?;
-            Ok((Box::new(stream), Complaint::none()))
+            Ok((Box::new(stream), SshStderr::none()))
         }
         Endpoint::Ssh(ssh) => {
             let (tunnel, complaint) = Tunnel::start(ssh)?;
@@ -207,7 +207,7 @@ struct Tunnel {
 }
 
 impl Tunnel {
-    fn start(ssh: &Ssh) -> io::Result<(Tunnel, Complaint)> {
+    fn start(ssh: &Ssh) -> io::Result<(Tunnel, SshStderr)> {
         let mut command = Command::new("ssh");
         command.env_clear();
         for name in SSH_NEEDS {
@@ -240,7 +240,7 @@ impl Tunnel {
         let input = pipe::Sender::from_owned_fd(OwnedFd::from(ssh.stdin.take().ok_or_else(lost)?))?;
         let output = OwnedFd::from(ssh.stdout.take().ok_or_else(lost)?);
         let output = pipe::Receiver::from_owned_fd(output)?;
-        let complaint = Complaint::hear(ssh.stderr.take().ok_or_else(lost)?)?;
+        let complaint = SshStderr::hear(ssh.stderr.take().ok_or_else(lost)?)?;
         let tunnel = Tunnel {
             ssh,
             input: Some(input),
@@ -291,14 +291,14 @@ impl AsyncWrite for Tunnel {
 }
 
 /// The last that ssh wrote where programs complain, when it has said it.
-struct Complaint(Option<watch::Receiver<Option<String>>>);
+struct SshStderr(Option<watch::Receiver<Option<String>>>);
 
-impl Complaint {
-    fn none() -> Complaint {
-        Complaint(None)
+impl SshStderr {
+    fn none() -> SshStderr {
+        SshStderr(None)
     }
 
-    fn hear(errors: ChildStderr) -> io::Result<Complaint> {
+    fn hear(errors: ChildStderr) -> io::Result<SshStderr> {
         let mut errors = pipe::Receiver::from_owned_fd(OwnedFd::from(errors))?;
         let (said, hears) = watch::channel(None);
         tokio::spawn(async move {
@@ -314,7 +314,7 @@ impl Complaint {
             // Nobody waits for it if all went well.
             let _heard = said.send(Some(text));
         });
-        Ok(Complaint(Some(hears)))
+        Ok(SshStderr(Some(hears)))
     }
 
     async fn heard(&self) -> Option<String> {

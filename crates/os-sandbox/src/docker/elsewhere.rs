@@ -3,7 +3,7 @@
 
 use super::config::{HOME, TMP, User};
 use super::containers::Containers;
-use super::copy::{BroughtBack, Copies, Source};
+use super::copy::{CopyBackReport, MountCopies, Source};
 use super::engine::Engine;
 use super::place::Private;
 use super::running::ContainerOutcome;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What became of the copies, once that is known.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Back(Arc<Mutex<Option<BroughtBack>>>);
+pub(super) struct Back(Arc<Mutex<Option<CopyBackReport>>>);
 
 impl Back {
     /// What was changed there and is not changed here, in sentences.
@@ -63,7 +63,7 @@ pub(super) fn prepare(
     private: &Private,
     user: User,
     body: &mut ContainerCreateBody,
-) -> Result<Option<Copies>, Error> {
+) -> Result<Option<MountCopies>, Error> {
     let state_dir = command.state_dir.as_deref();
     if containers.shares_files(state_dir)? {
         return Ok(None);
@@ -93,7 +93,7 @@ pub(super) fn prepare(
         host: mount.source.clone().unwrap_or_default().into(),
         writable: mount.read_only == Some(false),
     });
-    let copies = Copies::of(
+    let copies = MountCopies::of(
         engine,
         containers.digest(),
         sources.collect(),
@@ -126,7 +126,7 @@ pub(super) fn prepare(
 /// Takes over what was changed. That it could not be is how the command ended, too.
 pub(super) async fn brought_back(
     ending: ContainerOutcome,
-    copies: Copies,
+    copies: MountCopies,
     back: Back,
 ) -> ContainerOutcome {
     let work = tokio::task::spawn_blocking(move || copies.bring_back());

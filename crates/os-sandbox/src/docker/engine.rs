@@ -2,7 +2,7 @@
 //! one thread of ours talks to all engines; whoever asks waits for it, within bounds.
 
 use super::address::Address;
-use super::dial::Dial;
+use super::dial::EngineConnector;
 use crate::error::{Error, ErrorKind};
 use crate::escape::visible;
 use bollard::{BollardRequest, Docker};
@@ -55,7 +55,7 @@ impl Engine {
         let newest = bollard::API_DEFAULT_VERSION;
         let here = Some("http://engine");
         let spoken = Arc::new(OnceLock::new());
-        let dial = Dial::new(address.clone(), Arc::clone(&spoken));
+        let dial = EngineConnector::new(address.clone(), Arc::clone(&spoken));
         let send = move |request: BollardRequest| dial.request(request);
         let client = Docker::connect_with_custom_transport(send, here, BEGIN_WITHIN_S, newest)
             .map_err(|error| unusable(&error))?;

@@ -10,7 +10,9 @@
 //!
 //! Format: <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>
 
-use crate::seccomp::{Action, Arch, ENOSYS, EPERM, FilterSpec, Local, Rule, Table, Test, table};
+use crate::seccomp::{
+    Action, Arch, ENOSYS, EPERM, FilterSpec, Rule, Table, Test, UnixSocketRule, table,
+};
 use std::fmt::Write as _;
 
 /// Calls that the table has no rule for, up to Linux 6.17. A later one is refused as one that the
@@ -59,7 +61,7 @@ pub(super) enum Inside {
 }
 
 /// The profile, as JSON.
-pub(super) fn profile(arch: Arch, internet: bool, unix: Local, inside: Inside) -> String {
+pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: Inside) -> String {
     let table = table(FilterSpec {
         arch,
         internet,
@@ -138,7 +140,7 @@ impl SeccompProfile {
             Action::Allow => "\"action\":\"SCMP_ACT_ALLOW\"".to_owned(),
             Action::Errno(errno) => format!("\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":{errno}"),
             // Nobody listens.
-            Action::Ask => return,
+            Action::UserNotify => return,
             Action::Kill => "\"action\":\"SCMP_ACT_KILL_PROCESS\"".to_owned(),
         };
         let comma = if self.0.ends_with('[') { "" } else { "," };
@@ -244,7 +246,7 @@ mod tests {
         }
     }
 
-    fn wanted(internet: bool, unix: Local) -> Table {
+    fn wanted(internet: bool, unix: UnixSocketRule) -> Table {
         table(FilterSpec {
             arch: Arch::X86_64,
             internet,
@@ -265,7 +267,7 @@ mod tests {
             internet: bool,
             open: bool,
         ) {
-            let table = wanted(internet, if open { Local::Open } else { Local::Closed });
+            let table = wanted(internet, if open { UnixSocketRule::Allow } else { UnixSocketRule::Deny });
             for (name, rule) in rules(&table) {
                 let number = Arch::X86_64.number(name).unwrap();
                 let want = table.decide(Arch::X86_64.audit(), number, &args);
@@ -283,7 +285,7 @@ mod tests {
     #[test]
     fn a_profile() {
         for arch in [Arch::X86_64, Arch::Aarch64] {
-            let text = profile(arch, true, Local::Open, Inside::Target);
+            let text = profile(arch, true, UnixSocketRule::Allow, Inside::Target);
             let value: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(value["defaultErrnoRet"], 38);
             let rules = value["syscalls"].as_array().unwrap();
@@ -307,7 +309,12 @@ mod tests {
             }
             assert!(of("fchmodat2").len() > 2);
         }
-        let own = profile(Arch::X86_64, true, Local::Open, Inside::OwnProgram);
+        let own = profile(
+            Arch::X86_64,
+            true,
+            UnixSocketRule::Allow,
+            Inside::OwnProgram,
+        );
         assert!(own.contains("\"openat2\"],\"action\":\"SCMP_ACT_ALLOW\""));
     }
 }

@@ -19,7 +19,7 @@ const STATE: &str = "os-sandbox.state";
 
 /// What is known of a process now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum OwnerId {
     /// It is there, since then.
     Since(String),
     /// There is no such process.
@@ -31,8 +31,8 @@ pub(crate) enum Life {
 pub(super) fn labels(state_dir: Option<&Path>) -> HashMap<String, String> {
     let pid = std::process::id();
     let started = match process::life(pid) {
-        Life::Since(started) => Some(started),
-        Life::Gone | Life::Unknown => None,
+        OwnerId::Since(started) => Some(started),
+        OwnerId::Gone | OwnerId::Unknown => None,
     };
     [
         (OWNER, Some(OURS.to_owned())),
@@ -69,7 +69,7 @@ fn is_orphan_of(
     state_dir: Option<&Path>,
     boot: Option<String>,
     namespace: Option<String>,
-    life: impl Fn(u32) -> Life,
+    life: impl Fn(u32) -> OwnerId,
 ) -> bool {
     let is =
         |name: &str, value: Option<String>| value.is_some() && labels.get(name) == value.as_ref();
@@ -80,9 +80,9 @@ fn is_orphan_of(
     let pid = labels.get(PID).and_then(|pid| pid.parse().ok());
     match (near, pid, labels.get(STARTED)) {
         (true, Some(pid), Some(started)) => match life(pid) {
-            Life::Since(now) => now != *started,
-            Life::Gone => true,
-            Life::Unknown => false,
+            OwnerId::Since(now) => now != *started,
+            OwnerId::Gone => true,
+            OwnerId::Unknown => false,
         },
         _ => false,
     }
@@ -110,7 +110,7 @@ mod tests {
     fn only_what_is_surely_nobodys_is_an_orphan() {
         let ours = labels(None);
         let me = std::process::id();
-        let of = |labels: &HashMap<String, String>, life: Life| {
+        let of = |labels: &HashMap<String, String>, life: OwnerId| {
             is_orphan_of(labels, None, process::boot(), process::namespace(), |pid| {
                 assert_eq!(pid, me);
                 life.clone()
@@ -118,24 +118,24 @@ mod tests {
         };
         let since = ours.get(STARTED).cloned().unwrap();
         for (life, orphan) in [
-            (Life::Gone, true),
-            (Life::Unknown, false),
-            (Life::Since(since), false),
-            (Life::Since("another time".to_owned()), true),
+            (OwnerId::Gone, true),
+            (OwnerId::Unknown, false),
+            (OwnerId::Since(since), false),
+            (OwnerId::Since("another time".to_owned()), true),
         ] {
             assert_eq!(of(&ours, life.clone()), orphan, "{life:?}");
         }
         for name in [OWNER, PID, STARTED, NAMESPACE, BOOT, STATE] {
             let mut other = ours.clone();
             other.remove(name);
-            assert!(!of(&other, Life::Gone), "without {name}");
+            assert!(!of(&other, OwnerId::Gone), "without {name}");
             if !matches!(name, PID | STARTED) {
                 other.insert(name.to_owned(), "another".to_owned());
-                assert!(!of(&other, Life::Gone), "another {name}");
+                assert!(!of(&other, OwnerId::Gone), "another {name}");
             }
         }
         assert!(!is_orphan(&ours, None), "we are alive");
-        assert!(!is_orphan_of(&ours, None, None, None, |_| Life::Gone));
+        assert!(!is_orphan_of(&ours, None, None, None, |_| OwnerId::Gone));
         assert!(!is_orphan(&labels(Some(Path::new("/elsewhere"))), None));
     }
 
@@ -144,6 +144,6 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();
-        assert_eq!(process::life(pid), Life::Gone);
+        assert_eq!(process::life(pid), OwnerId::Gone);
     }
 }

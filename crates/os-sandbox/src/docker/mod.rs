@@ -25,10 +25,10 @@ mod tls;
 
 pub use address::Address;
 pub use containers::Containers;
-pub use copy::{BroughtBack, Copies, CopyLimits};
+pub use copy::{CopyBackReport, CopyLimits, MountCopies};
 pub use engine::Engine;
 pub use images::Image;
-pub(crate) use labels::Life;
+pub(crate) use labels::OwnerId;
 pub use name::ImageName;
 pub use probe::Probed;
 pub use reaper::Reaped;

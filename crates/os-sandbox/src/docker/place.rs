@@ -5,7 +5,7 @@
 use super::config::{WORK, text};
 use crate::command::Command;
 use crate::error::Error;
-use crate::layout::{Layout, Placed, What};
+use crate::layout::{Layout, LayoutContent, LayoutEntry};
 use crate::policy::{Mount, MountPlacement, Policy};
 use crate::scratch::Scratch;
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ impl Private {
             made.scratch = Some(scratch);
         }
         let wanted = |is_dir: bool| {
-            let closed = |one: &Placed| one.what == What::Closed { is_dir };
+            let closed = |one: &LayoutEntry| one.what == LayoutContent::Closed { is_dir };
             layout.placed.iter().any(closed)
         };
         if wanted(true) || wanted(false) {
@@ -191,7 +191,7 @@ fn place(policy: &Policy, path: &Path) -> Option<PathBuf> {
         MountPlacement::Root | MountPlacement::InWork => {
             mount.host().join(rest).exists().then_some(placed)
         }
-        MountPlacement::Named | MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => {
+        MountPlacement::Named | MountPlacement::NestedIn(_) | MountPlacement::Covers(_) => {
             Some(placed)
         }
     }

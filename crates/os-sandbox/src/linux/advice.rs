@@ -20,7 +20,7 @@ const EOPNOTSUPP: i32 = 95;
 
 /// What decides which remedy is the right one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Surroundings {
+pub(super) struct HostEnvironment {
     /// Commands that change the system need `sudo`.
     ordinary_user: bool,
     container: Option<Container>,
@@ -52,12 +52,12 @@ enum AppArmorProfile {
     InPlace,
 }
 
-impl Surroundings {
-    pub(super) fn look() -> Surroundings {
+impl HostEnvironment {
+    pub(super) fn look() -> HostEnvironment {
         // Files, not just names: one that something is mounted over is out of the way.
         let file = |path: &str| Path::new(path).is_file();
         let setting = |path: &str, value: &str| read(path).trim() == value;
-        Surroundings {
+        HostEnvironment {
             ordinary_user: !nix::unistd::geteuid().is_root(),
             container: if file("/.dockerenv") {
                 Some(Container::Docker)
@@ -333,23 +333,23 @@ mod tests {
     const NONE_LEFT: &str = "bwrap: Creating new namespace failed: nesting depth exceeded (ENOSPC)";
     const NO_PROC: &str = "bwrap: Can't mount proc on /newroot/proc: Operation not permitted";
 
-    fn person() -> Surroundings {
-        Surroundings {
+    fn person() -> HostEnvironment {
+        HostEnvironment {
             ordinary_user: true,
-            ..Surroundings::default()
+            ..HostEnvironment::default()
         }
     }
 
-    fn inside(container: Container) -> Surroundings {
-        Surroundings {
+    fn inside(container: Container) -> HostEnvironment {
+        HostEnvironment {
             container: Some(container),
-            ..Surroundings::default()
+            ..HostEnvironment::default()
         }
     }
 
     #[test]
     fn one_command_for_each_cause() {
-        let profile = |profile| Surroundings {
+        let profile = |profile| HostEnvironment {
             apparmor_restricts: true,
             profile,
             ..person()
@@ -372,7 +372,7 @@ mod tests {
                 "allows them: sudo install -m 644",
             ),
             (
-                Surroundings {
+                HostEnvironment {
                     none_allowed: true,
                     ..person()
                 },
@@ -380,7 +380,7 @@ mod tests {
                 "sudo sysctl -w user.max_user_namespaces=15000",
             ),
             (
-                Surroundings {
+                HostEnvironment {
                     clone_off: true,
                     ..person()
                 },
@@ -480,16 +480,16 @@ mod tests {
             ("ID=somebody\n", "install the package bubblewrap"),
             ("", "install the package bubblewrap"),
         ] {
-            let here = Surroundings {
+            let here = HostEnvironment {
                 distributions: distributions(os_release),
                 ..person()
             };
             assert_eq!(here.not_installed(), wanted, "{os_release}");
         }
         // Containers often have no sudo, and root needs none.
-        let root = Surroundings {
+        let root = HostEnvironment {
             distributions: vec!["debian".to_owned()],
-            ..Surroundings::default()
+            ..HostEnvironment::default()
         };
         assert_eq!(root.not_installed(), "apt-get install bubblewrap");
     }

@@ -2,23 +2,23 @@
 //! take our own placeholders away.
 
 use super::state::PlaceholderLease;
-use super::sweep::Sweep;
+use super::sweep::PostRunScan;
 use crate::child::Findings;
 
 /// Dropping it without [`Cleanup::run`] takes the placeholders away, and nothing else.
 pub(crate) struct Cleanup {
-    sweep: Option<Sweep>,
+    sweep: Option<PostRunScan>,
     held: Option<PlaceholderLease>,
 }
 
 impl Cleanup {
-    pub(crate) fn new(sweep: Option<Sweep>, held: Option<PlaceholderLease>) -> Cleanup {
+    pub(crate) fn new(sweep: Option<PostRunScan>, held: Option<PlaceholderLease>) -> Cleanup {
         Cleanup { sweep, held }
     }
 
     /// Only once nothing of the tree is left.
     pub(crate) fn run(self) -> Findings {
-        let findings = self.sweep.map(Sweep::run).unwrap_or_default();
+        let findings = self.sweep.map(PostRunScan::run).unwrap_or_default();
         drop(self.held);
         findings
     }

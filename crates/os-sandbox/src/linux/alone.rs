@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// What the broker knows of such a command.
-pub(crate) struct Alone {
+pub(crate) struct Unsupervised {
     process: Arc<OwnedFd>,
     /// When to end it; nobody else does.
     pub(crate) deadline: Option<Instant>,
@@ -23,12 +23,12 @@ pub(crate) struct Alone {
     pub(crate) replaced: bool,
 }
 
-impl Alone {
-    pub(crate) fn watch(process: &Child, deadline: Option<Instant>) -> Result<Alone, Error> {
+impl Unsupervised {
+    pub(crate) fn watch(process: &Child, deadline: Option<Instant>) -> Result<Unsupervised, Error> {
         let opened = pidfd_open(Pid::from_child(process), PidfdFlags::NONBLOCK);
         let process =
             opened.map_err(|errno| Error::io("could not watch the command", errno.into()))?;
-        Ok(Alone {
+        Ok(Unsupervised {
             process: Arc::new(process),
             deadline,
             timed_out: false,

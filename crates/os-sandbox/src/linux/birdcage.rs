@@ -14,7 +14,7 @@
 
 use super::bwrap::access_of;
 use super::message::Pin;
-use super::names::Names;
+use super::names::ScanResult;
 use super::view::HostMount;
 use super::wire;
 use crate::access::Access;
@@ -45,7 +45,7 @@ type VisiblePaths = BTreeMap<PathBuf, (Access, Option<(u64, u64)>)>;
 pub(crate) fn compose(
     policy: &Policy,
     mounts: &[HostMount],
-    names: &[Names],
+    names: &[ScanResult],
     private: &[PathBuf],
     listed: &Path,
 ) -> Result<BirdcageSetup, Error> {
@@ -170,15 +170,15 @@ pub(crate) use looked_for::birdcage;
 mod looked_for {
     use crate::backend::detect::probe;
     use crate::plan::Backend;
-    use crate::support::{Finding, Support};
+    use crate::support::{Availability, Support};
     use std::os::unix::fs::PermissionsExt;
     use std::path::{Path, PathBuf};
 
     const PROGRAM: &str = "os-sandbox-birdcage";
 
     /// The program, if a probe that it started was confined.
-    pub(crate) fn birdcage(support: &Support, program: Option<&Path>) -> Finding<PathBuf> {
-        let missing = |reason: String, how: &str| Finding::Missing {
+    pub(crate) fn birdcage(support: &Support, program: Option<&Path>) -> Availability<PathBuf> {
+        let missing = |reason: String, how: &str| Availability::Missing {
             reason,
             how: how.to_owned(),
         };
@@ -198,9 +198,9 @@ mod looked_for {
             );
         }
         let mut with = support.clone();
-        with.birdcage = Some(Finding::Works(path.clone()));
+        with.birdcage = Some(Availability::Works(path.clone()));
         match probe(&with, Backend::Birdcage) {
-            Ok(()) => Finding::Works(path),
+            Ok(()) => Availability::Works(path),
             Err(reason) => missing(
                 format!("{} does not work: {reason}", path.display()),
                 "it needs user namespaces and a /proc that nothing covers",

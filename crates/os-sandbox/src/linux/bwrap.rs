@@ -10,7 +10,7 @@
 //! does bubblewrap do that too, and the first process looks at the result.
 
 use super::message::Pin;
-use super::names::Names;
+use super::names::ScanResult;
 use super::view::HostMount;
 use super::wire;
 use crate::access::Access;
@@ -97,7 +97,7 @@ pub(super) enum Op {
 pub(crate) fn compose(
     policy: &Policy,
     mounts: &[HostMount],
-    names: &[Names],
+    names: &[ScanResult],
     inner: NestedMountMethod,
     [passwd, group, first_file]: [i32; 3],
 ) -> Result<BubblewrapSetup, Error> {
@@ -447,7 +447,7 @@ fn system(
 }
 
 /// All mounts by depth of their destination, so that nothing buries what lies deeper.
-pub(super) fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
+pub(super) fn ops(mounts: &[HostMount], names: &[ScanResult]) -> Result<Ops, Error> {
     let mut ops = BTreeMap::new();
     for mount in mounts {
         let mut op = of_mount(mount)?;

@@ -24,7 +24,7 @@
 use super::detect::{BWRAP, Report};
 use super::launch::LAUNCHER;
 use crate::scratch::{make, random};
-use crate::support::{Connector, Support};
+use crate::support::{ConnectorSupport, Support};
 use nix::fcntl::OFlag;
 use nix::unistd::{getegid, geteuid};
 use sha2::{Digest, Sha256};
@@ -102,7 +102,7 @@ impl ProbeResults {
             // Handed over each time.
             containers: _,
         } = support;
-        let Connector {
+        let ConnectorSupport {
             bubblewrap: bubblewrap_connector,
             landlock: landlock_connector,
         } = connector;

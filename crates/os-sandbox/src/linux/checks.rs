@@ -204,13 +204,13 @@ mod tests {
     use super::*;
     use crate::plan::{Backend, Requirement};
     use crate::policy::Policy;
-    use crate::support::{Assumed, Support};
+    use crate::support::{HostSpec, Support};
 
     fn plan(landlock_abi: u32) -> Plan {
-        let host = Assumed {
+        let host = HostSpec {
             landlock_abi,
             seccomp: true,
-            ..Assumed::default()
+            ..HostSpec::default()
         };
         let policy = Policy::builder().build().unwrap();
         let support = Support::assume(host);

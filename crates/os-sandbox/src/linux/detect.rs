@@ -1,14 +1,14 @@
 //! Finds out what works here by trying: a confined process, once under each mechanism, that
 //! attempts what it must not be able to do.
 
-use super::advice::{self, Surroundings};
+use super::advice::{self, HostEnvironment};
 use super::cache::{ProbeCache, ProbeResults};
 use super::cgroup;
-use super::launch::{By, launch};
+use super::launch::{SpawnFrom, launch};
 use super::message;
-use super::private::PrivateDir;
+use super::private::ScratchDir;
 use super::prove::{ProbeScope, prove};
-use super::running::{Own, Running};
+use super::running::{RunResources, Running};
 use super::start::{ProbeSpec, begin};
 use super::wire;
 use crate::access::Access;
@@ -18,7 +18,7 @@ use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::proof::{Check, Seen};
-use crate::support::{Bubblewrap, Connector, Finding, Landlock, Support, UNTRIED};
+use crate::support::{Availability, Bubblewrap, ConnectorSupport, Landlock, Support, UNTRIED};
 use landlock::{AccessFs, Erratum, LandlockStatus, Ruleset, RulesetAttr};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::unistd::geteuid;
@@ -132,9 +132,9 @@ fn look(known: &ProbeResults, report: Report) -> Support {
     } = report;
     let abi = landlock.unwrap_or(0);
     let mut support = Support {
-        launcher: Finding::Works(()),
-        seccomp: Finding::Works(()),
-        landlock: Finding::Works(Landlock { abi, errata }),
+        launcher: Availability::Works(()),
+        seccomp: Availability::Works(()),
+        landlock: Availability::Works(Landlock { abi, errata }),
         bubblewrap: missing("not looked for yet", ""),
         pins: missing("there is no bubblewrap", ""),
         connector: no_connector(),
@@ -166,7 +166,7 @@ fn look(known: &ProbeResults, report: Report) -> Support {
         );
     }
     if let Err(errno) = landlock {
-        let (reason, how) = Surroundings::look().landlock(errno);
+        let (reason, how) = HostEnvironment::look().landlock(errno);
         support.landlock = missing(reason, &how);
     } else if !known.landlock
         && let Err(reason) = probe(&support, Backend::Landlock)
@@ -177,7 +177,7 @@ fn look(known: &ProbeResults, report: Report) -> Support {
     let filters = support.seccomp();
     let connects = |known: bool, support: &Support, backend: Backend| {
         if known {
-            Finding::Works(())
+            Availability::Works(())
         } else {
             connector(support, backend)
         }
@@ -193,9 +193,9 @@ fn look(known: &ProbeResults, report: Report) -> Support {
     support
 }
 
-fn no_connector() -> Connector {
+fn no_connector() -> ConnectorSupport {
     let unknown = || missing(&format!("{UNTRIED} the mechanism"), "");
-    Connector {
+    ConnectorSupport {
         bubblewrap: unknown(),
         landlock: unknown(),
     }
@@ -203,18 +203,18 @@ fn no_connector() -> Connector {
 
 /// Named sockets need a filter that asks, and an outer process that may read the target's memory
 /// and take its descriptors: all of it tried, against a real listener.
-fn connector(support: &Support, backend: Backend) -> Finding<()> {
+fn connector(support: &Support, backend: Backend) -> Availability<()> {
     let mut with = support.clone();
     match backend {
-        Backend::Bubblewrap => with.connector.bubblewrap = Finding::Works(()),
+        Backend::Bubblewrap => with.connector.bubblewrap = Availability::Works(()),
         Backend::Birdcage
         | Backend::Docker
         | Backend::Landlock
         | Backend::Seatbelt
-        | Backend::None => with.connector.landlock = Finding::Works(()),
+        | Backend::None => with.connector.landlock = Availability::Works(()),
     }
     let tried = || -> Result<(), String> {
-        let scratch = PrivateDir::create().map_err(|error| error.to_string())?;
+        let scratch = ScratchDir::create().map_err(|error| error.to_string())?;
         let path = scratch.home().join("named");
         let _listener = UnixListener::bind(&path)
             // Whatever the umask left of it.
@@ -227,7 +227,7 @@ fn connector(support: &Support, backend: Backend) -> Finding<()> {
         not_held(&policy, &with, backend, Some(Promise::UnixSockets))
     };
     match tried() {
-        Ok(()) => Finding::Works(()),
+        Ok(()) => Availability::Works(()),
         Err(reason) => missing(
             &match reason.strip_prefix("it could not ") {
                 Some(what) => format!("a command that tried could not {what}"),
@@ -240,7 +240,7 @@ fn connector(support: &Support, backend: Backend) -> Finding<()> {
 }
 
 fn nothing(error: &Error) -> Support {
-    fn unknown<T>() -> Finding<T> {
+    fn unknown<T>() -> Availability<T> {
         missing(&format!("{UNTRIED} the launcher"), "")
     }
     Support {
@@ -262,8 +262,8 @@ fn nothing(error: &Error) -> Support {
     }
 }
 
-fn missing<T>(reason: &str, how: &str) -> Finding<T> {
-    Finding::Missing {
+fn missing<T>(reason: &str, how: &str) -> Availability<T> {
+    Availability::Missing {
         reason: reason.to_owned(),
         how: how.to_owned(),
     }
@@ -280,8 +280,8 @@ pub(super) struct Report {
 
 fn report() -> Result<Report, Error> {
     let mut running = Running::new(
-        launch(false, false, By::Spawner)?.job(&[message::report()])?,
-        Own::default(),
+        launch(false, false, SpawnFrom::DedicatedThread)?.job(&[message::report()])?,
+        RunResources::default(),
         None,
     );
     let record = running.first(WITHIN)?;
@@ -340,10 +340,13 @@ fn machine_bytes() -> Option<u64> {
 }
 
 /// bubblewrap, and whether mounts inside mounts can be made by descriptor under it.
-fn bubblewrap(support: &Support, known: &ProbeResults) -> (Finding<Bubblewrap>, Finding<()>) {
+fn bubblewrap(
+    support: &Support,
+    known: &ProbeResults,
+) -> (Availability<Bubblewrap>, Availability<()>) {
     let none = |finding| (finding, missing("there is no bubblewrap", ""));
     let Some(path) = BWRAP.iter().map(Path::new).find(|path| path.is_file()) else {
-        let how = Surroundings::look().not_installed();
+        let how = HostEnvironment::look().not_installed();
         return none(missing("bwrap is not installed", &how));
     };
     let mode = std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
@@ -353,21 +356,21 @@ fn bubblewrap(support: &Support, known: &ProbeResults) -> (Finding<Bubblewrap>, 
                 "{} is set-user-id, which is not used (CVE-2026-41163)",
                 path.display()
             ),
-            &Surroundings::look().set_id(path),
+            &HostEnvironment::look().set_id(path),
         ));
     }
     let mut with = support.clone();
-    with.pins = Finding::Works(());
+    with.pins = Availability::Works(());
     // With pins nothing depends on the version.
     if let (Some(version), true) = (&known.bubblewrap, known.pins) {
         let found = Bubblewrap {
             path: path.to_owned(),
             version: version.clone(),
         };
-        return (Finding::Works(found), with.pins);
+        return (Availability::Works(found), with.pins);
     }
     let version = version(path);
-    with.bubblewrap = Finding::Works(Bubblewrap {
+    with.bubblewrap = Availability::Works(Bubblewrap {
         path: path.to_owned(),
         version: version.clone(),
     });
@@ -382,7 +385,7 @@ fn bubblewrap(support: &Support, known: &ProbeResults) -> (Finding<Bubblewrap>, 
     match probe(&with, Backend::Bubblewrap) {
         Ok(()) => (with.bubblewrap, with.pins),
         Err(said) => {
-            let (reason, how) = Surroundings::look().bubblewrap(path, &version, &said);
+            let (reason, how) = HostEnvironment::look().bubblewrap(path, &version, &said);
             none(missing(&reason, &how))
         }
     }
@@ -423,7 +426,7 @@ fn first_words(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// Runs the probe under a mechanism. An error says what it could do, or why it did not run.
 pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), String> {
-    let scratch = PrivateDir::create().map_err(|error| error.to_string())?;
+    let scratch = ScratchDir::create().map_err(|error| error.to_string())?;
     let mut policy = Policy::builder().mount(scratch.tmp(), "/probe", Access::ALL);
     match backend {
         Backend::Bubblewrap => policy = policy.protect("kept").hide("unseen").hide("closed"),

@@ -1,7 +1,7 @@
 //! Names below the mounts that are kept from the command: found, and held where they are absent.
 
 use super::hold;
-use super::names::{self, Names};
+use super::names::{self, ScanResult};
 use super::sockets;
 use super::state::PlaceholderLease;
 use super::view::HostMount;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Protected and hidden names below the mounts, as they were found or are held.
 pub(super) struct Guarded {
-    pub(super) names: Vec<Names>,
+    pub(super) names: Vec<ScanResult>,
     pub(super) held: Option<PlaceholderLease>,
     pub(super) notes: Vec<(Promise, String)>,
     /// Weaken nothing.
@@ -87,16 +87,16 @@ pub(super) fn guard(
 }
 
 /// Directories that a command could get at and that cannot be listed, as it sees them.
-fn unlisted(mounts: &[HostMount], names: &[Names]) -> Vec<String> {
-    let closed = |(mount, names): (&HostMount, &Names)| -> Vec<String> {
+fn unlisted(mounts: &[HostMount], names: &[ScanResult]) -> Vec<String> {
+    let closed = |(mount, names): (&HostMount, &ScanResult)| -> Vec<String> {
         let closed = names.found.iter().filter(|found| found.unlisted);
         closed.map(|found| mount.shown(&found.below)).collect()
     };
     mounts.iter().zip(names).flat_map(closed).collect()
 }
 
-fn everywhere(policy: &Policy, mounts: &[HostMount]) -> Result<Vec<Names>, Error> {
-    let mut names: Vec<Names> = mounts
+fn everywhere(policy: &Policy, mounts: &[HostMount]) -> Result<Vec<ScanResult>, Error> {
+    let mut names: Vec<ScanResult> = mounts
         .iter()
         .map(|mount| names::find(policy, mount))
         .collect();

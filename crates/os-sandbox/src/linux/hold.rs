@@ -7,10 +7,10 @@
 //! a `.git` of ours would be a broken repository.
 
 use super::below;
-use super::names::{GuardedPath, Names};
-use super::record::{Form, MAX_HELD, Placeholder};
+use super::names::{GuardedPath, ScanResult};
+use super::record::{MAX_HELD, Placeholder, PlaceholderKind};
 use super::repository;
-use super::state::{Live, PlaceholderLease, StateDir};
+use super::state::{ActiveRuns, PlaceholderLease, StateDir};
 use super::view::HostMount;
 use crate::access::Access;
 use crate::escape::visible;
@@ -33,7 +33,7 @@ pub(crate) fn hold(
     state_dir: Option<&Path>,
     policy: &Policy,
     mounts: &[HostMount],
-    names: &mut [Names],
+    names: &mut [ScanResult],
 ) -> (Option<PlaceholderLease>, Vec<String>) {
     let mut reasons = Reasons::default();
     let places = places(policy, mounts, names, &mut reasons);
@@ -92,7 +92,7 @@ struct PlaceholderTarget {
 fn places(
     policy: &Policy,
     mounts: &[HostMount],
-    names: &[Names],
+    names: &[ScanResult],
     reasons: &mut Reasons,
 ) -> Vec<PlaceholderTarget> {
     let mut out: Vec<PlaceholderTarget> = Vec::new();
@@ -153,15 +153,17 @@ fn places(
 }
 
 /// Also where a `.git` is the mount: git looks at its parts while the command runs.
-fn form(mount: &HostMount, below: &Path) -> Form {
-    match Form::of(&mount.named(below)) {
-        Form::Socket => Form::of(&mount.host.join(below)),
-        form @ (Form::Directory | Form::Empty | Form::Here) => form,
+fn form(mount: &HostMount, below: &Path) -> PlaceholderKind {
+    match PlaceholderKind::of(&mount.named(below)) {
+        PlaceholderKind::Socket => PlaceholderKind::of(&mount.host.join(below)),
+        form @ (PlaceholderKind::Directory | PlaceholderKind::Empty | PlaceholderKind::DotFile) => {
+            form
+        }
     }
 }
 
 /// The exact names of a mount: at its root, and in each repository.
-fn wanted(policy: &Policy, mount: &HostMount, names: &Names) -> Vec<PathBuf> {
+fn wanted(policy: &Policy, mount: &HostMount, names: &ScanResult) -> Vec<PathBuf> {
     let mut out = Vec::new();
     let patterns = mount.guards.protect.iter();
     for pattern in patterns.filter(|pattern| policy.holds(pattern)) {
@@ -246,15 +248,17 @@ fn make(
 }
 
 /// Whether what stands there is a placeholder of another run of ours, living or not.
-fn shared(live: &Live, place: &PlaceholderTarget, stat: &nix::sys::stat::FileStat) -> bool {
+fn shared(live: &ActiveRuns, place: &PlaceholderTarget, stat: &nix::sys::stat::FileStat) -> bool {
     let wanted = &place.wanted;
     let fits = wanted
         .form
         .fits(place.directory.as_fd(), &wanted.name, stat);
     match wanted.form {
         // Nobody else makes such a thing.
-        Form::Socket => fits,
-        Form::Directory | Form::Empty | Form::Here => fits && live.lists(wanted),
+        PlaceholderKind::Socket => fits,
+        PlaceholderKind::Directory | PlaceholderKind::Empty | PlaceholderKind::DotFile => {
+            fits && live.lists(wanted)
+        }
     }
 }
 
@@ -262,13 +266,13 @@ fn create(parent: BorrowedFd<'_>, wanted: &Placeholder) -> Result<(u64, u64), Er
     let name = wanted.name.as_os_str();
     let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let finished = match wanted.form {
-        Form::Socket => mknodat(parent, name, SFlag::S_IFSOCK, Mode::empty(), 0),
-        Form::Directory => {
+        PlaceholderKind::Socket => mknodat(parent, name, SFlag::S_IFSOCK, Mode::empty(), 0),
+        PlaceholderKind::Directory => {
             mkdirat(parent, name, Mode::from_bits_truncate(0o755))?;
             let flags = flags | OFlag::O_PATH | OFlag::O_DIRECTORY;
             openat(parent, name, flags, Mode::empty()).and_then(|made| finish(&made, 0o755))
         }
-        Form::Empty | Form::Here => {
+        PlaceholderKind::Empty | PlaceholderKind::DotFile => {
             let flags = flags | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
             let mode = Mode::from_bits_truncate(0o444);
             let mut file = File::from(openat(parent, name, flags, mode)?);
@@ -281,7 +285,7 @@ fn create(parent: BorrowedFd<'_>, wanted: &Placeholder) -> Result<(u64, u64), Er
     match looked {
         Ok(stat) => Ok((stat.st_dev, stat.st_ino)),
         Err(errno) => {
-            if wanted.form != Form::Socket {
+            if wanted.form != PlaceholderKind::Socket {
                 // Half made, a moment ago, by us; what cannot be removed either is in the record.
                 let how = if wanted.form.is_dir() {
                     UnlinkatFlags::RemoveDir
@@ -309,7 +313,7 @@ fn refused(name: &OsStr, errno: Errno) -> String {
 }
 
 /// Paths of the host under every mount that shows them for writing.
-fn add(there: &[ExistingPath], mounts: &[HostMount], names: &mut [Names]) {
+fn add(there: &[ExistingPath], mounts: &[HostMount], names: &mut [ScanResult]) {
     for (mount, names) in mounts.iter().zip(names) {
         if !mount.is_dir || !mount.access.contains(Access::WRITE) {
             continue;

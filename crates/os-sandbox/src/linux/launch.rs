@@ -57,12 +57,12 @@ pub(crate) fn data(name: &str, bytes: &[u8]) -> Result<OwnedFd, Error> {
 
 /// Who starts a launcher.
 #[derive(Clone, Copy)]
-pub(crate) enum By {
+pub(crate) enum SpawnFrom {
     /// The crate's own thread, which never ends: for whatever asks to end with its parent, and while
     /// the caller prepares the job.
-    Spawner,
+    DedicatedThread,
     /// The calling thread: two handovers less.
-    Caller,
+    CallingThread,
 }
 
 /// A launcher that is being started while the broker still prepares its job.
@@ -82,7 +82,7 @@ pub(crate) struct Launched {
 /// Has the launcher started, by the crate's own thread. What it, or the bubblewrap that it
 /// becomes, complains about comes on a pipe if `errors`. A probe is started among variables that it
 /// must not see.
-pub(crate) fn launch(errors: bool, decoy: bool, by: By) -> Result<Starting, Error> {
+pub(crate) fn launch(errors: bool, decoy: bool, by: SpawnFrom) -> Result<Starting, Error> {
     let image = image()?.as_raw_fd();
     let (control, theirs) = UnixStream::pair()
         .map_err(|error| Error::io("could not make the control socket", error))?;
@@ -104,8 +104,8 @@ pub(crate) fn launch(errors: bool, decoy: bool, by: By) -> Result<Starting, Erro
         command.spawn()
     };
     let process = match by {
-        By::Spawner => spawner().spawn(Box::new(start))?,
-        By::Caller => {
+        SpawnFrom::DedicatedThread => spawner().spawn(Box::new(start))?,
+        SpawnFrom::CallingThread => {
             let (answer, result) = channel();
             // The other end is in the next line.
             let _ = answer.send(start());

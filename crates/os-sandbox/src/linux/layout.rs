@@ -5,13 +5,13 @@ use super::after::Cleanup;
 use super::below;
 use super::bwrap::{Op, ops};
 use super::guards::guard;
-use super::sweep::Sweep;
+use super::sweep::PostRunScan;
 use super::view::{host_mounts, identity};
 use super::worktree;
 use crate::access::Access;
 use crate::child::Notes;
 use crate::error::{Error, ErrorKind};
-use crate::layout::{Layout, Owner, Placed, What};
+use crate::layout::{Layout, LayoutContent, LayoutEntry, Owner};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use std::ffi::OsString;
@@ -67,7 +67,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
     let mut sources = MountSources(Vec::new());
     let placed = ops(&mounts, &guarded.names)?
         .into_iter()
-        .map(|((_, inside), op)| Placed {
+        .map(|((_, inside), op)| LayoutEntry {
             inside: OsString::from_vec(inside).into(),
             what: match op {
                 Op::Bind {
@@ -77,9 +77,9 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
                     ..
                 } => {
                     sources.0.push((from.clone(), identity));
-                    What::Host { from, writable }
+                    LayoutContent::Host { from, writable }
                 }
-                Op::Mask { is_dir, .. } => What::Closed { is_dir },
+                Op::Mask { is_dir, .. } => LayoutContent::Closed { is_dir },
             },
         })
         .collect();
@@ -90,7 +90,10 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
         directories: directories.collect(),
         sources,
         notes: Notes(guarded.notes, remarks.chain(guarded.remarks).collect()),
-        after: Cleanup::new(Sweep::new(policy, mounts, guarded.names), guarded.held),
+        after: Cleanup::new(
+            PostRunScan::new(policy, mounts, guarded.names),
+            guarded.held,
+        ),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Finds the names that a policy protects or hides, below the mounts: before a start, and once
 //! more after the end. A walk that follows no links, nearest names first. It asks for nothing but
 //! names and their kinds, which a directory's listing has, so that a file costs no system call of
-//! its own. What it could not look at makes it [`Names::incomplete`], and then nothing is started,
+//! its own. What it could not look at makes it [`ScanResult::incomplete`], and then nothing is started,
 //! or nothing that ran is passed on.
 
 use super::bare;
@@ -47,7 +47,7 @@ pub(crate) struct GuardedPath {
 
 /// What was found, and whether everything was looked at.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct ScanResult {
     pub(crate) found: Vec<GuardedPath>,
     /// Links with protected names, and those in repositories: nothing can be mounted over them.
     pub(crate) links: Vec<PathBuf>,
@@ -91,7 +91,7 @@ pub(crate) struct Names {
 pub(crate) struct ReopenedDirs(Vec<(OwnedFd, u32)>);
 
 /// Walks one mount.
-pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
+pub(crate) fn find(policy: &Policy, mount: &HostMount) -> ScanResult {
     let mut names = find_but(policy, mount, &|_, _| false, None, None);
     let own = policy.unix_sockets() == &UnixSockets::Own;
     let is_socket = |stat: &nix::sys::stat::FileStat| below::kind(stat) == SFlag::S_IFSOCK;
@@ -108,7 +108,11 @@ pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
 
 /// What mounts lead to in others that can be written, kept with those; which of them have to be
 /// walked again for it.
-pub(crate) fn follow_between(policy: &Policy, mounts: &[HostMount], names: &[Names]) -> Vec<usize> {
+pub(crate) fn follow_between(
+    policy: &Policy,
+    mounts: &[HostMount],
+    names: &[ScanResult],
+) -> Vec<usize> {
     if !policy.protects_names() || mounts.len() == 1 {
         return Vec::new();
     }
@@ -158,8 +162,8 @@ pub(crate) fn find_but(
     known: &dyn Fn(&Path, bool) -> bool,
     earlier: Option<&mut ListingCache>,
     mut opened: Option<&mut ReopenedDirs>,
-) -> Names {
-    let mut names = Names::default();
+) -> ScanResult {
+    let mut names = ScanResult::default();
     let protect: &[Pattern] = if mount.access.contains(Access::WRITE) {
         &mount.guards.protect
     } else {
@@ -421,7 +425,7 @@ fn opens(mount: &HostMount, below: &Path) -> bool {
     looked.is_ok_and(|stat| stat.st_uid == geteuid().as_raw() || stat.st_mode & 0o011 != 0)
 }
 
-impl Names {
+impl ScanResult {
     /// Adds what links and the configuration of repositories lead to.
     fn follow(
         &mut self,

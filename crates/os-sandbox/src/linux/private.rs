@@ -14,26 +14,26 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// them, one that they share, the compiled filter, control groups.
 #[derive(Debug, Default)]
 pub(crate) struct ScratchPool {
-    kept: Pool<Arc<PrivateDir>>,
-    shared: Mutex<Option<Arc<PrivateDir>>>,
+    kept: Pool<Arc<ScratchDir>>,
+    shared: Mutex<Option<Arc<ScratchDir>>>,
     filter: OnceLock<(seccomp::FilterSpec, Vec<u8>)>,
     pub(crate) groups: Groups,
 }
 
 impl ScratchPool {
     /// A directory with exactly these links in it.
-    pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<Arc<PrivateDir>, Error> {
+    pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<Arc<ScratchDir>, Error> {
         if let Some(kept) = self.kept.take()
             && kept.scratch.has(links)
         {
             return Ok(kept);
         }
-        PrivateDir::with(links)
+        ScratchDir::with(links)
     }
 
     /// One directory for all commands of the plan: nobody knows when those that were left need it
     /// no more.
-    pub(crate) fn share(&self, links: &[(String, PathBuf)]) -> Result<Arc<PrivateDir>, Error> {
+    pub(crate) fn share(&self, links: &[(String, PathBuf)]) -> Result<Arc<ScratchDir>, Error> {
         let mut shared = self
             .shared
             .lock()
@@ -43,7 +43,7 @@ impl ScratchPool {
         {
             return Ok(Arc::clone(shared));
         }
-        let made = PrivateDir::with(links)?;
+        let made = ScratchDir::with(links)?;
         *shared = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -66,30 +66,30 @@ impl ScratchPool {
     }
 
     /// Keeps it if nothing was left in it, else it is removed.
-    pub(crate) fn give_back(&self, place: Arc<PrivateDir>) {
+    pub(crate) fn give_back(&self, place: Arc<ScratchDir>) {
         self.kept.give_back(place, |place| place.is_fresh());
     }
 }
 
 /// A private directory, and the ruleset that opens it.
 #[derive(Debug)]
-pub(crate) struct PrivateDir {
+pub(crate) struct ScratchDir {
     scratch: Scratch,
     rules: Mutex<Option<Arc<LandlockRuleset>>>,
 }
 
-impl PrivateDir {
-    pub(crate) fn create() -> Result<PrivateDir, Error> {
-        Scratch::create().map(PrivateDir::from)
+impl ScratchDir {
+    pub(crate) fn create() -> Result<ScratchDir, Error> {
+        Scratch::create().map(ScratchDir::from)
     }
 
     /// The same in a directory of the caller's choice.
-    pub(crate) fn create_in(base: &Path) -> Result<PrivateDir, Error> {
-        Scratch::create_in(base).map(PrivateDir::from)
+    pub(crate) fn create_in(base: &Path) -> Result<ScratchDir, Error> {
+        Scratch::create_in(base).map(ScratchDir::from)
     }
 
-    fn with(links: &[(String, PathBuf)]) -> Result<Arc<PrivateDir>, Error> {
-        Scratch::with(links).map(PrivateDir::from).map(Arc::new)
+    fn with(links: &[(String, PathBuf)]) -> Result<Arc<ScratchDir>, Error> {
+        Scratch::with(links).map(ScratchDir::from).map(Arc::new)
     }
 
     /// The ruleset of whoever works here: the one of last time, if it still holds.
@@ -145,9 +145,9 @@ fn is_unmarked(path: &Path) -> bool {
     }
 }
 
-impl From<Scratch> for PrivateDir {
-    fn from(scratch: Scratch) -> PrivateDir {
-        PrivateDir {
+impl From<Scratch> for ScratchDir {
+    fn from(scratch: Scratch) -> ScratchDir {
+        ScratchDir {
             scratch,
             rules: Mutex::default(),
         }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_directory_that_was_written_on_is_not_used_again() {
         let base = tempfile::tempdir().expect("a directory");
-        let private = PrivateDir::create_in(base.path()).expect("a private directory");
+        let private = ScratchDir::create_in(base.path()).expect("a private directory");
         assert!(private.is_fresh());
         let flags = rustix::fs::XattrFlags::empty();
         match rustix::fs::setxattr(private.home(), "user.note", b"x", flags) {
@@ -185,7 +185,7 @@ mod tests {
         let base = tempfile::tempdir().expect("a directory");
         let policy = Policy::builder().build().expect("a policy");
         for swapped in ["home", "tmp", ""] {
-            let private = PrivateDir::create_in(base.path()).expect("a private directory");
+            let private = ScratchDir::create_in(base.path()).expect("a private directory");
             let (home, tmp) = (private.home(), private.tmp());
             let own = [home.as_path(), tmp.as_path()];
             let wanted = RulesetSpec {

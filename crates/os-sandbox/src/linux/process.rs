@@ -1,7 +1,7 @@
 //! Which process this is, in words that mean the same one later: numbers of processes are used again,
 //! by the next start of the machine too, and are other ones in another namespace.
 
-use crate::docker::Life;
+use crate::docker::OwnerId;
 
 /// Which start of which machine; `None` if the kernel does not say.
 pub(crate) fn boot() -> Option<String> {
@@ -17,7 +17,7 @@ pub(crate) fn namespace() -> Option<String> {
 }
 
 /// When a process was started, in ticks after the start of the machine.
-pub(crate) fn life(pid: u32) -> Life {
+pub(crate) fn life(pid: u32) -> OwnerId {
     let text = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
         // Seen by nobody (hidepid) or not there: who is asked directly knows.
@@ -25,24 +25,24 @@ pub(crate) fn life(pid: u32) -> Life {
     };
     // The name of the program, in brackets, can have anything in it.
     let Some((_, rest)) = text.rsplit_once(')') else {
-        return Life::Unknown;
+        return OwnerId::Unknown;
     };
     let mut fields = rest.split_ascii_whitespace();
     match (fields.next(), fields.nth(18)) {
         // It has ended, and its parent was not told yet.
-        (Some("Z" | "X"), _) => Life::Gone,
-        (Some(_), Some(started)) => Life::Since(started.to_owned()),
-        _ => Life::Unknown,
+        (Some("Z" | "X"), _) => OwnerId::Gone,
+        (Some(_), Some(started)) => OwnerId::Since(started.to_owned()),
+        _ => OwnerId::Unknown,
     }
 }
 
-fn asked(pid: u32) -> Life {
+fn asked(pid: u32) -> OwnerId {
     use nix::errno::Errno;
     let Ok(pid) = i32::try_from(pid) else {
-        return Life::Gone;
+        return OwnerId::Gone;
     };
     match nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) {
-        Err(Errno::ESRCH) => Life::Gone,
-        _ => Life::Unknown,
+        Err(Errno::ESRCH) => OwnerId::Gone,
+        _ => OwnerId::Unknown,
     }
 }

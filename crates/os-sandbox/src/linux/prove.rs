@@ -5,7 +5,7 @@
 use super::checks;
 use super::launch::LAUNCHER;
 use super::names;
-use super::private::PrivateDir;
+use super::private::ScratchDir;
 use super::start::{ProbeSpec, begin};
 use super::view::{HostMount, host_mounts};
 use super::wire::{self, Try};
@@ -122,7 +122,7 @@ fn survivor(mut pipe: PipeReader) -> Seen {
 /// What the probe is sent at, removed when it is done with.
 struct Decoys {
     // Held until the end.
-    _place: PrivateDir,
+    _place: ScratchDir,
     _sockets: Vec<UnixListener>,
     _listener: Option<TcpListener>,
     made: CreatedFile,
@@ -265,7 +265,7 @@ impl Decoys {
             let inside = seen_at(plan, mount, Path::new(""));
             let writable = mount.access.contains(Access::WRITE);
             match (writable, mount.place) {
-                (false, MountPlacement::CarvedFrom(_)) => {
+                (false, MountPlacement::NestedIn(_)) => {
                     self.ask_with(Try::WriteNarrower, wire::PROBE_NARROWER, &inside);
                 }
                 (
@@ -393,7 +393,7 @@ impl Decoys {
 }
 
 /// A private directory that no mount and no system profile shows.
-fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<PrivateDir, Error> {
+fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<ScratchDir, Error> {
     let mut places = vec![std::env::temp_dir()];
     places.extend(["/var/tmp", "/dev/shm"].map(PathBuf::from));
     places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
@@ -407,7 +407,7 @@ fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<PrivateDir, Error> {
         if shown {
             continue;
         }
-        match PrivateDir::create_in(&place) {
+        match ScratchDir::create_in(&place) {
             Ok(made) => return Ok(made),
             Err(error) => last = Some(error),
         }

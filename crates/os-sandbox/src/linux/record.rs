@@ -22,7 +22,7 @@ const FIRST: &str = "os-sandbox-holds 1";
 
 /// What a placeholder looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum PlaceholderKind {
     /// A socket that nobody listens on, without any permission: `open` answers at once (ENXIO or
     /// EACCES), git and most tools pass it by.
     Socket,
@@ -32,7 +32,7 @@ pub(crate) enum Form {
     /// cannot open.
     Empty,
     /// A file that says ".": a `commondir` that is where it would be without one.
-    Here,
+    DotFile,
 }
 
 /// One placeholder: wanted, and, once it is there, which inode it is.
@@ -41,7 +41,7 @@ pub(crate) struct Placeholder {
     /// The directory on the host, links resolved.
     pub(crate) parent: PathBuf,
     pub(crate) name: OsString,
-    pub(crate) form: Form,
+    pub(crate) form: PlaceholderKind,
     /// Device and inode.
     pub(crate) made: Option<(u64, u64)>,
 }
@@ -55,42 +55,47 @@ pub(crate) enum Removed {
     Stays,
 }
 
-impl Form {
+impl PlaceholderKind {
     /// What a placeholder at this path must look like, so that git goes on working around it.
-    pub(crate) fn of(path: &Path) -> Form {
+    pub(crate) fn of(path: &Path) -> PlaceholderKind {
         let in_git = path.parent().and_then(Path::file_name) == Some(OsStr::new(".git"));
         match path.file_name().and_then(OsStr::to_str) {
-            Some("hooks" | "info" | "remotes" | "branches") if in_git => Form::Directory,
-            Some("config" | "config.worktree") if in_git => Form::Empty,
-            Some("commondir") if in_git => Form::Here,
-            _ => Form::Socket,
+            Some("hooks" | "info" | "remotes" | "branches") if in_git => PlaceholderKind::Directory,
+            Some("config" | "config.worktree") if in_git => PlaceholderKind::Empty,
+            Some("commondir") if in_git => PlaceholderKind::DotFile,
+            _ => PlaceholderKind::Socket,
         }
     }
 
     pub(crate) fn content(self) -> &'static [u8] {
         match self {
-            Form::Socket | Form::Directory | Form::Empty => b"",
-            Form::Here => b".\n",
+            PlaceholderKind::Socket | PlaceholderKind::Directory | PlaceholderKind::Empty => b"",
+            PlaceholderKind::DotFile => b".\n",
         }
     }
 
     pub(crate) fn is_dir(self) -> bool {
-        self == Form::Directory
+        self == PlaceholderKind::Directory
     }
 
     fn word(self) -> &'static str {
         match self {
-            Form::Socket => "socket",
-            Form::Directory => "directory",
-            Form::Empty => "empty",
-            Form::Here => "here",
+            PlaceholderKind::Socket => "socket",
+            PlaceholderKind::Directory => "directory",
+            PlaceholderKind::Empty => "empty",
+            PlaceholderKind::DotFile => "here",
         }
     }
 
-    fn parse(word: &str) -> Option<Form> {
-        [Form::Socket, Form::Directory, Form::Empty, Form::Here]
-            .into_iter()
-            .find(|form| form.word() == word)
+    fn parse(word: &str) -> Option<PlaceholderKind> {
+        [
+            PlaceholderKind::Socket,
+            PlaceholderKind::Directory,
+            PlaceholderKind::Empty,
+            PlaceholderKind::DotFile,
+        ]
+        .into_iter()
+        .find(|form| form.word() == word)
     }
 
     /// Whether this could be a placeholder that we made.
@@ -99,10 +104,12 @@ impl Form {
         let ours = stat.st_uid == geteuid().as_raw();
         let unwritable = stat.st_mode & 0o222 == 0;
         match self {
-            Form::Socket => ours && kind == SFlag::S_IFSOCK && stat.st_mode & 0o7777 == 0,
+            PlaceholderKind::Socket => {
+                ours && kind == SFlag::S_IFSOCK && stat.st_mode & 0o7777 == 0
+            }
             // Removed only if it is empty.
-            Form::Directory => ours && kind == SFlag::S_IFDIR,
-            Form::Empty | Form::Here => {
+            PlaceholderKind::Directory => ours && kind == SFlag::S_IFDIR,
+            PlaceholderKind::Empty | PlaceholderKind::DotFile => {
                 let content = self.content();
                 ours && unwritable
                     && kind == SFlag::S_IFREG
@@ -219,7 +226,7 @@ fn one(form: &str, parent: &str, name: &str) -> Option<Placeholder> {
         && !matches!(name.as_slice(), b"." | b"..")
         && !name.iter().any(|byte| matches!(byte, b'/' | 0));
     (parent.is_absolute() && plain).then_some(Placeholder {
-        form: Form::parse(form)?,
+        form: PlaceholderKind::parse(form)?,
         parent,
         name: OsString::from_vec(name),
         made: None,
@@ -260,7 +267,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn placeholder(parent: &str, name: &[u8], form: Form) -> Placeholder {
+    fn placeholder(parent: &str, name: &[u8], form: PlaceholderKind) -> Placeholder {
         Placeholder {
             parent: parent.into(),
             name: OsString::from_vec(name.to_vec()),
@@ -272,9 +279,9 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mut want = vec![
-            placeholder("/a b/\u{e9}", b".vscode", Form::Socket),
-            placeholder("/a\nb", b"\xff", Form::Directory),
-            placeholder("/x", b"commondir", Form::Here),
+            placeholder("/a b/\u{e9}", b".vscode", PlaceholderKind::Socket),
+            placeholder("/a\nb", b"\xff", PlaceholderKind::Directory),
+            placeholder("/x", b"commondir", PlaceholderKind::DotFile),
         ];
         let mut text = head();
         for one in &want {
@@ -313,7 +320,7 @@ mod tests {
         fn parsing_never_panics(bytes: Vec<u8>, cut in 0usize..200) {
             parse(&bytes);
             let mut record = head().into_bytes();
-            record.extend_from_slice(wanted(&placeholder("/a", b"b", Form::Empty)).as_bytes());
+            record.extend_from_slice(wanted(&placeholder("/a", b"b", PlaceholderKind::Empty)).as_bytes());
             record.truncate(cut);
             record.extend(bytes);
             parse(&record);
@@ -323,15 +330,15 @@ mod tests {
     #[test]
     fn forms() {
         for (path, form) in [
-            (".vscode", Form::Socket),
-            ("hooks", Form::Socket),
-            (".git/hooks", Form::Directory),
-            ("a/.git/info", Form::Directory),
-            (".git/config.worktree", Form::Empty),
-            (".git/commondir", Form::Here),
-            (".git/other", Form::Socket),
+            (".vscode", PlaceholderKind::Socket),
+            ("hooks", PlaceholderKind::Socket),
+            (".git/hooks", PlaceholderKind::Directory),
+            ("a/.git/info", PlaceholderKind::Directory),
+            (".git/config.worktree", PlaceholderKind::Empty),
+            (".git/commondir", PlaceholderKind::DotFile),
+            (".git/other", PlaceholderKind::Socket),
         ] {
-            assert_eq!(Form::of(Path::new(path)), form, "{path}");
+            assert_eq!(PlaceholderKind::of(Path::new(path)), form, "{path}");
         }
     }
 }

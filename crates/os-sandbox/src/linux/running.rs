@@ -3,10 +3,10 @@
 //! nothing is left.
 
 use super::after::Cleanup;
-use super::alone::{self, Alone};
+use super::alone::{self, Unsupervised};
 use super::cgroup::CommandCgroup;
 use super::launch::Launched;
-use super::private::{PrivateDir, ScratchPool};
+use super::private::{ScratchDir, ScratchPool};
 use super::wire;
 use crate::child::Findings;
 #[cfg(feature = "tokio")]
@@ -58,9 +58,9 @@ pub(crate) struct Running {
     /// When to stop trusting the supervisor with the time limit.
     give_up: Option<Instant>,
     /// For a command that nobody supervises.
-    alone: Option<Alone>,
+    alone: Option<Unsupervised>,
     // Removed after the end, because the target works in it.
-    own: Box<Own>,
+    own: Box<RunResources>,
     seen: Option<LimitHit>,
     after: Option<Box<Cleanup>>,
     findings: Findings,
@@ -68,8 +68,8 @@ pub(crate) struct Running {
 
 /// What a command has to itself, and where that may be kept for the next one.
 #[derive(Default)]
-pub(crate) struct Own {
-    pub(crate) private: Option<Arc<PrivateDir>>,
+pub(crate) struct RunResources {
+    pub(crate) private: Option<Arc<ScratchDir>>,
     pub(crate) group: Option<CommandCgroup>,
     pub(crate) keep: Option<Arc<ScratchPool>>,
 }
@@ -84,7 +84,7 @@ pub(crate) enum Killer {
 }
 
 impl Running {
-    pub(crate) fn new(launched: Launched, own: Own, wall: Option<Duration>) -> Self {
+    pub(crate) fn new(launched: Launched, own: RunResources, wall: Option<Duration>) -> Self {
         let give_up =
             wall.and_then(|wall| Instant::now().checked_add(wall.saturating_add(END_GRACE)));
         Running {
@@ -126,7 +126,7 @@ impl Running {
         if let Some(group) = &mut self.own.group {
             group.may_stay();
         }
-        self.alone = match Alone::watch(&self.launched.process, deadline) {
+        self.alone = match Unsupervised::watch(&self.launched.process, deadline) {
             Ok(alone) => Some(alone),
             Err(error) => {
                 self.launched.end();
@@ -152,7 +152,7 @@ impl Running {
             self.poll(&[], Some(left))?;
         }
         let answer = match &self.alone {
-            Some(_) => Alone::answer(&self.records),
+            Some(_) => Unsupervised::answer(&self.records),
             None => self.records.first().copied(),
         };
         match answer {

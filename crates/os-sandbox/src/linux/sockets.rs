@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// What the two halves of the launcher get.
-pub(crate) struct Connector {
+pub(crate) struct ConnectorSpec {
     /// The name that the target uses, and where it leads without any link.
     sockets: Vec<(PathBuf, PathBuf)>,
     internet: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Connector {
     pub(crate) targets: UnixStream,
 }
 
-impl Connector {
+impl ConnectorSpec {
     /// With `internet` the connector makes connects of internet sockets too, as the policy lets
     /// them be made at all.
     pub(crate) fn new(
@@ -37,14 +37,14 @@ impl Connector {
         mounts: &[HostMount],
         internet: bool,
         places: Vec<PathBuf>,
-    ) -> Result<Connector, Error> {
+    ) -> Result<ConnectorSpec, Error> {
         let mut sockets = Vec::with_capacity(paths.len());
         for path in paths {
             sockets.push((path.clone(), real(path, mounts)?));
         }
         let (ours, targets) = UnixStream::pair()
             .map_err(|error| Error::io("could not make the connector's channel", error))?;
-        Ok(Connector {
+        Ok(ConnectorSpec {
             sockets,
             internet,
             places,

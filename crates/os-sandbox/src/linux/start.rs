@@ -4,16 +4,16 @@ use super::after::Cleanup;
 use super::cgroup::CommandCgroup;
 use super::failed::failure;
 use super::guards::{Guarded, guard, look};
-use super::launch::{By, Launched, Starting, data, image, launch};
+use super::launch::{Launched, SpawnFrom, Starting, data, image, launch};
 use super::limits::{limit_tree, limits};
 use super::message::{self, LauncherMessage, Run};
-use super::names::Names;
-use super::private::{PrivateDir, ScratchPool};
+use super::names::ScanResult;
+use super::private::{ScratchDir, ScratchPool};
 use super::ruleset::{self, LandlockRuleset};
-use super::running::{Own, Running};
-use super::sockets::{self, Connector};
+use super::running::{RunResources, Running};
+use super::sockets::{self, ConnectorSpec};
 use super::state::PlaceholderLease;
-use super::sweep::Sweep;
+use super::sweep::PostRunScan;
 use super::users::users;
 use super::view::{HostMount, MountView, host_mounts};
 use super::worktree;
@@ -29,7 +29,7 @@ use crate::error::{Error, ErrorKind};
 use crate::plan::{Backend, Plan};
 use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::promise::Promise;
-use crate::seccomp::{self, Arch, Local};
+use crate::seccomp::{self, Arch, UnixSocketRule};
 use crate::streams::streams;
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::geteuid;
@@ -82,7 +82,7 @@ pub(crate) fn begin(
     let notes = std::mem::take(&mut prepared.notes);
     let mut running = Running::new(
         launched,
-        Own {
+        RunResources {
             private: prepared.private.take(),
             group: prepared.group.take(),
             keep: keep(&command.plan),
@@ -112,15 +112,15 @@ pub(crate) fn begin(
 
 /// bubblewrap ends with the thread that started it, and a supervised start has enough to prepare
 /// meanwhile. Where there is neither, handing over is all that the thread would add.
-fn starter(plan: &Plan) -> By {
+fn starter(plan: &Plan) -> SpawnFrom {
     match plan.backend() {
-        Backend::Landlock | Backend::None if plan.policy().leaves() => By::Caller,
+        Backend::Landlock | Backend::None if plan.policy().leaves() => SpawnFrom::CallingThread,
         Backend::Bubblewrap
         | Backend::Birdcage
         | Backend::Docker
         | Backend::Landlock
         | Backend::Seatbelt
-        | Backend::None => By::Spawner,
+        | Backend::None => SpawnFrom::DedicatedThread,
     }
 }
 
@@ -141,15 +141,15 @@ fn keep(plan: &Plan) -> Option<Arc<ScratchPool>> {
 struct Prepared {
     run: Run,
     ruleset: Option<Arc<LandlockRuleset>>,
-    private: Option<Arc<PrivateDir>>,
+    private: Option<Arc<ScratchDir>>,
     group: Option<CommandCgroup>,
     /// The files by which the target enters its group.
     doors: Vec<OwnedFd>,
     outer: Option<Outer>,
-    connector: Option<Connector>,
+    connector: Option<ConnectorSpec>,
     notes: Notes,
     held: Option<PlaceholderLease>,
-    sweep: Option<Sweep>,
+    sweep: Option<PostRunScan>,
 }
 
 /// What the launcher becomes before it is started once more, inside.
@@ -301,7 +301,7 @@ impl Prepared {
             }
             paths => {
                 run.flags |= wire::FLAG_CONNECT;
-                Some(Connector::new(paths, &mounts, internet(plan), places)?)
+                Some(ConnectorSpec::new(paths, &mounts, internet(plan), places)?)
             }
         };
         let group = limit_tree(plan, &mut run)?;
@@ -324,11 +324,12 @@ impl Prepared {
             prepared.compose(plan, mounts, command.state_dir.as_deref())?;
         } else if backend == Backend::Landlock
             && !policy.leaves()
-            && Sweep::is_needed(policy, &mounts)
+            && PostRunScan::is_needed(policy, &mounts)
         {
             let Guarded { names, notes, .. } = look(policy, &mounts)?;
             prepared.notes.0.extend(notes);
-            prepared.sweep = Sweep::new(policy, mounts, names).map(Sweep::of_loose_names);
+            prepared.sweep =
+                PostRunScan::new(policy, mounts, names).map(PostRunScan::of_loose_names);
         }
         Ok(prepared)
     }
@@ -376,7 +377,7 @@ impl Prepared {
             }
             None => Outer::Bwrap(self.bwrap(plan, &mounts, &names)?),
         });
-        self.sweep = Sweep::new(policy, mounts, names);
+        self.sweep = PostRunScan::new(policy, mounts, names);
         Ok(())
     }
 
@@ -384,7 +385,7 @@ impl Prepared {
         &mut self,
         plan: &Plan,
         mounts: &[HostMount],
-        names: &[Names],
+        names: &[ScanResult],
     ) -> Result<Bwrap, Error> {
         let program = plan.support().bubblewrap();
         let program = program.ok_or_else(|| gone("bubblewrap"))?;
@@ -418,7 +419,7 @@ impl Prepared {
         fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
         fds.extend(self.doors.iter().map(AsFd::as_fd));
         let mut messages: Vec<LauncherMessage<'_>> =
-            self.connector.iter().map(Connector::message).collect();
+            self.connector.iter().map(ConnectorSpec::message).collect();
         let run = self.run.message(fds);
         match (&self.outer, plan.backend()) {
             (Some(Outer::Birdcage { program, job }), _) => {
@@ -458,7 +459,7 @@ fn gone(what: &str) -> Error {
     Error::new(ErrorKind::Enforcement, format!("the plan's {what} is gone"))
 }
 
-fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Arc<PrivateDir>, Error> {
+fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Arc<ScratchDir>, Error> {
     let wanted: Vec<(String, PathBuf)> = plan
         .policy()
         .mounts()
@@ -477,7 +478,7 @@ fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Arc<Pri
 fn rules(
     plan: &Plan,
     mounts: &[HostMount],
-    private: Option<&PrivateDir>,
+    private: Option<&ScratchDir>,
     links: bool,
 ) -> Result<Arc<LandlockRuleset>, Error> {
     let places = private.map(|private| [private.home(), private.tmp(), private.work()]);
@@ -519,12 +520,12 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
         arch: Arch::native().ok_or_else(none)?,
         internet: internet(plan),
         unix: match policy.unix_sockets() {
-            UnixSockets::Closed => Local::Closed,
-            UnixSockets::Own if sockets::in_system(policy).is_some() => Local::Closed,
+            UnixSockets::Closed => UnixSocketRule::Deny,
+            UnixSockets::Own if sockets::in_system(policy).is_some() => UnixSocketRule::Deny,
             // Never more than was asked for: what nobody can connect is closed.
-            UnixSockets::Named(_) if plan.connects().is_empty() => Local::Closed,
-            UnixSockets::Named(_) => Local::Asked,
-            UnixSockets::Own | UnixSockets::Open => Local::Open,
+            UnixSockets::Named(_) if plan.connects().is_empty() => UnixSocketRule::Deny,
+            UnixSockets::Named(_) => UnixSocketRule::Notify,
+            UnixSockets::Own | UnixSockets::Open => UnixSocketRule::Allow,
         },
         // A container of our own has no other files.
         freeze_metadata: plan.backend() == Backend::Landlock
@@ -539,7 +540,7 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
 }
 
 /// Returns the host paths of the directories that the command may write.
-fn writable_places(mounts: &[HostMount], private: Option<&PrivateDir>) -> Vec<PathBuf> {
+fn writable_places(mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<PathBuf> {
     let own = private.map(|private| [private.home(), private.tmp()]);
     mounts
         .iter()

@@ -36,13 +36,13 @@ pub(crate) struct StateDir {
 pub(crate) struct Locked<'a> {
     state: &'a StateDir,
     /// What living runs list.
-    pub(crate) live: Live,
+    pub(crate) live: ActiveRuns,
     _lock: File,
 }
 
 /// The placeholders of living runs, by path and by inode.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
+pub(crate) struct ActiveRuns {
     paths: HashSet<(PathBuf, OsString)>,
     inodes: HashSet<(u64, u64)>,
 }
@@ -124,7 +124,7 @@ impl StateDir {
         }
         let mut locked = Locked {
             state: self,
-            live: Live::default(),
+            live: ActiveRuns::default(),
             _lock: lock,
         };
         locked.look(own);
@@ -206,7 +206,7 @@ impl Locked<'_> {
     }
 }
 
-impl Live {
+impl ActiveRuns {
     fn add(&mut self, placeholders: &[Placeholder]) {
         for one in placeholders {
             self.paths.insert((one.parent.clone(), one.name.clone()));
@@ -371,7 +371,7 @@ fn random() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Form;
+    use super::super::record::PlaceholderKind;
     use super::*;
     use nix::sys::stat::{Mode, SFlag, mknod};
 
@@ -386,7 +386,7 @@ mod tests {
         Placeholder {
             parent: dir.canonicalize().unwrap(),
             name: name.into(),
-            form: Form::Socket,
+            form: PlaceholderKind::Socket,
             made: Some((meta.dev(), meta.ino())),
         }
     }

@@ -1,7 +1,7 @@
 //! The walk of a start, made for somebody who wants to know beforehand.
 
 use super::below;
-use super::names::{self, Names};
+use super::names::{self, ScanResult};
 use super::view::{HostMount, host_mounts};
 use crate::error::Error;
 use crate::git_config::{self, MAX_BYTES};
@@ -33,7 +33,7 @@ fn one(policy: &Policy, mount: &HostMount) -> Survey {
 }
 
 /// What is said by the configuration of each repository that is there.
-fn git(mount: &HostMount, names: &Names) -> Vec<String> {
+fn git(mount: &HostMount, names: &ScanResult) -> Vec<String> {
     let repositories = names.repositories.iter().chain(&names.bare);
     let said = repositories.filter_map(|git| {
         let directory = below::directory(mount.handle.as_fd(), git).ok()?;

@@ -8,7 +8,7 @@ use super::below;
 use super::fresh;
 use super::hold::writable;
 use super::listings::ListingCache;
-use super::names::{Names, ReopenedDirs, find_but};
+use super::names::{ReopenedDirs, ScanResult, find_but};
 use super::repository::{self, GitDirLocation, Led};
 use super::view::HostMount;
 use crate::access::Access;
@@ -38,7 +38,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const MAX_ROUNDS: usize = 8;
 
 /// What was there before the start, in each mount.
-pub(crate) struct Sweep {
+pub(crate) struct PostRunScan {
     policy: Policy,
     mounts: Vec<HostMount>,
     before: Vec<MountSnapshot>,
@@ -67,18 +67,22 @@ struct MountSnapshot {
     memory: ListingCache,
 }
 
-impl Sweep {
+impl PostRunScan {
     /// `names` as they were found, with what is held in addition. `None` if there is nothing that
     /// could appear.
-    pub(crate) fn new(policy: &Policy, mounts: Vec<HostMount>, names: Vec<Names>) -> Option<Sweep> {
-        if !Sweep::is_needed(policy, &mounts) {
+    pub(crate) fn new(
+        policy: &Policy,
+        mounts: Vec<HostMount>,
+        names: Vec<ScanResult>,
+    ) -> Option<PostRunScan> {
+        if !PostRunScan::is_needed(policy, &mounts) {
             return None;
         }
         let before = mounts
             .iter()
             .zip(names)
             .map(|(mount, names)| MountSnapshot::new(mount, names));
-        Some(Sweep {
+        Some(PostRunScan {
             policy: policy.clone(),
             before: before.collect(),
             started: SystemTime::now(),
@@ -95,7 +99,7 @@ impl Sweep {
 
     /// Nothing is mounted over the names that are there, so what they are is looked at now and
     /// again after the end.
-    pub(crate) fn of_loose_names(mut self) -> Sweep {
+    pub(crate) fn of_loose_names(mut self) -> PostRunScan {
         let each = self.mounts.iter().zip(&self.before);
         self.loose = each
             .map(|(mount, before)| {
@@ -389,7 +393,7 @@ fn led_offence(mount: &HostMount, led: &Led) -> Option<(String, String)> {
     Some((".git".to_owned(), visible(&why)))
 }
 
-impl Sweep {
+impl PostRunScan {
     /// Whether git's table keeps it.
     fn is_gits(&self, mount: &HostMount, below: &Path, bare: &[PathBuf]) -> bool {
         let place = below
@@ -413,7 +417,7 @@ impl Sweep {
 }
 
 impl MountSnapshot {
-    fn new(mount: &HostMount, names: Names) -> MountSnapshot {
+    fn new(mount: &HostMount, names: ScanResult) -> MountSnapshot {
         let text = |below: &PathBuf| readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
         let links = names.links.iter();
         MountSnapshot {

@@ -2,7 +2,7 @@
 //! directory or program named by its sandbox path lies under each mechanism.
 
 use super::below;
-use super::private::PrivateDir;
+use super::private::ScratchDir;
 use super::repository::Led;
 use super::worktree::Linked;
 use crate::access::Access;
@@ -251,7 +251,7 @@ pub(crate) struct MountView<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) mounts: &'a [HostMount],
     /// `None` if mounts, HOME and TMPDIR appear at their sandbox paths.
-    pub(crate) private: Option<&'a PrivateDir>,
+    pub(crate) private: Option<&'a ScratchDir>,
 }
 
 impl MountView<'_> {
@@ -339,7 +339,7 @@ impl MountView<'_> {
             MountPlacement::Root | MountPlacement::InWork => {
                 join(host.host.clone(), rest).exists().then_some(placed)
             }
-            MountPlacement::Named | MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => {
+            MountPlacement::Named | MountPlacement::NestedIn(_) | MountPlacement::Covers(_) => {
                 Some(placed)
             }
         }

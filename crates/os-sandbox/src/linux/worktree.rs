@@ -213,7 +213,7 @@ fn follow(
             inside,
             access,
             // Neither at the top nor linked to from the working directory.
-            place: MountPlacement::CarvedFrom(0),
+            place: MountPlacement::NestedIn(0),
             is_dir: linked.is_some(),
             handle: handle.into(),
             guards: policy.guards_of_all(),

@@ -20,7 +20,7 @@ use crate::scratch::Scratch;
 use crate::seatbelt::start::{LinkView, SHELL, judged, steps};
 use crate::seatbelt::{SeatbeltProfile, SeatbeltRun};
 use crate::streams::streams;
-use crate::support::{Connector, Finding, Support};
+use crate::support::{Availability, ConnectorSupport, Support};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::geteuid;
 use std::ffi::{OsStr, OsString};
@@ -55,11 +55,13 @@ pub(crate) fn detect_fresh() -> Support {
 
 pub(crate) fn detect() -> Support {
     let mut support = nothing();
-    support.seatbelt = Some(Finding::Works(()));
-    support.seatbelt = Some(probe(&support).unwrap_or_else(|error| Finding::Missing {
-        reason: error.to_string(),
-        how: error.hint().unwrap_or_default().to_owned(),
-    }));
+    support.seatbelt = Some(Availability::Works(()));
+    support.seatbelt = Some(
+        probe(&support).unwrap_or_else(|error| Availability::Missing {
+            reason: error.to_string(),
+            how: error.hint().unwrap_or_default().to_owned(),
+        }),
+    );
     support
 }
 
@@ -147,8 +149,8 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
 
 /// A host with nothing but what is found out next.
 fn nothing() -> Support {
-    fn missing<T>() -> Finding<T> {
-        Finding::Missing {
+    fn missing<T>() -> Availability<T> {
+        Availability::Missing {
             reason: "a part of Linux".to_owned(),
             how: String::new(),
         }
@@ -159,7 +161,7 @@ fn nothing() -> Support {
         landlock: missing(),
         bubblewrap: missing(),
         pins: missing(),
-        connector: Connector {
+        connector: ConnectorSupport {
             bubblewrap: missing(),
             landlock: missing(),
         },
@@ -177,7 +179,7 @@ fn nothing() -> Support {
 
 /// Prints a file inside and one outside, under a profile with every kind of rule, so that a macOS
 /// which does not know one of them is found out here.
-fn probe(support: &Support) -> Result<Finding<()>, Error> {
+fn probe(support: &Support) -> Result<Availability<()>, Error> {
     const INSIDE: &str = "inside";
     const OUTSIDE: &str = "outside";
     let (shown, hidden) = (Scratch::create()?, Scratch::create()?);

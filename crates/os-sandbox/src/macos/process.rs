@@ -1,6 +1,6 @@
 //! Which process this is, in words that mean the same one later. The system's own programs say it.
 
-use crate::docker::Life;
+use crate::docker::OwnerId;
 use std::process::{Command, Stdio};
 
 /// Which start of which machine; `None` if the system does not say.
@@ -14,23 +14,23 @@ pub(crate) fn namespace() -> Option<String> {
 }
 
 /// When a process was started.
-pub(crate) fn life(pid: u32) -> Life {
+pub(crate) fn life(pid: u32) -> OwnerId {
     let mut ps = Command::new("/bin/ps");
     ps.args(["-o", "lstart=", "-p", &pid.to_string()]);
     match said(ps.env("LC_ALL", "C").env("TZ", "UTC")) {
-        Some(started) => Life::Since(started),
+        Some(started) => OwnerId::Since(started),
         None => gone(pid),
     }
 }
 
-fn gone(pid: u32) -> Life {
+fn gone(pid: u32) -> OwnerId {
     use nix::errno::Errno;
     let Ok(pid) = i32::try_from(pid) else {
-        return Life::Gone;
+        return OwnerId::Gone;
     };
     match nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) {
-        Err(Errno::ESRCH) => Life::Gone,
-        _ => Life::Unknown,
+        Err(Errno::ESRCH) => OwnerId::Gone,
+        _ => OwnerId::Unknown,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::access::Access;
 use crate::exceeded::EffectiveLimits;
 use crate::policy::{Network, Policy, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, State};
-use crate::support::{Finding, Support};
+use crate::support::{Availability, Support};
 
 /// The launcher changes modes below at most 64 places, of which some are no mounts.
 const MAX_JUDGED_MOUNTS: usize = 32;
@@ -173,8 +173,8 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         UnixSockets::Named(paths) => {
             let connector = match (backend, support.connector(backend)) {
                 (Backend::None, _) => Err("no mechanism".to_owned()),
-                (_, Finding::Works(())) => Ok(Launcher),
-                (_, Finding::Missing { reason, .. }) => Err(format!(
+                (_, Availability::Works(())) => Ok(Launcher),
+                (_, Availability::Missing { reason, .. }) => Err(format!(
                     "named sockets cannot be connected from outside: {reason}; all are closed"
                 )),
             };

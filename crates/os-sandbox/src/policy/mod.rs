@@ -411,8 +411,8 @@ impl Policy {
 
     /// Whether some mount allows less than one around it (by host path), and whether one that is not
     /// closed altogether loses execution, or reading, by that.
-    pub(crate) fn narrowed(&self) -> Narrowed {
-        let mut found = Narrowed::default();
+    pub(crate) fn narrowed(&self) -> NestedRestriction {
+        let mut found = NestedRestriction::default();
         for inner in &self.mounts {
             for outer in &self.mounts {
                 if inner.host() == outer.host() || !inner.host().starts_with(outer.host()) {
@@ -464,7 +464,7 @@ impl Policy {
     fn outward<'a>(&'a self, mount: &'a Mount) -> impl Iterator<Item = (usize, &'a Mount)> {
         let index = self.mounts.iter().position(|one| std::ptr::eq(one, mount));
         let next = |index: &usize| match self.mounts[*index].place() {
-            MountPlacement::CarvedFrom(outer) => Some(outer),
+            MountPlacement::NestedIn(outer) => Some(outer),
             MountPlacement::Root
             | MountPlacement::Named
             | MountPlacement::InWork
@@ -483,7 +483,7 @@ pub(crate) struct MountGuards {
 
 /// See [`Policy::narrowed`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Narrowed {
+pub(crate) struct NestedRestriction {
     pub(crate) at_all: bool,
     pub(crate) in_execution: bool,
     pub(crate) in_reading: bool,

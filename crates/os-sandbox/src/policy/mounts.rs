@@ -91,7 +91,7 @@ pub(crate) enum MountPlacement {
     /// Somewhere below `/work`, without a root mount.
     InWork,
     /// Index of the mount that it is a part of.
-    CarvedFrom(usize),
+    NestedIn(usize),
     /// Index of the mount in which it covers a directory.
     Covers(usize),
 }
@@ -153,9 +153,7 @@ impl Mount {
             MountPlacement::Named | MountPlacement::InWork => {
                 Some(self.seen_as().trim_start_matches('/'))
             }
-            MountPlacement::Root | MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => {
-                None
-            }
+            MountPlacement::Root | MountPlacement::NestedIn(_) | MountPlacement::Covers(_) => None,
         }
     }
 
@@ -376,14 +374,14 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<MountPla
     match (whole, nearest) {
         // A part of the directory that lies around it, and not of one that is covered there.
         (Some(whole), Some(nearest)) if whole == nearest => {
-            return Ok(MountPlacement::CarvedFrom(whole));
+            return Ok(MountPlacement::NestedIn(whole));
         }
         // Under its own path, inside another mount, it is a part of that one.
         (None, Some(nearest)) if Path::new(&insides[index]) == all[index].0 => {
-            return Ok(MountPlacement::CarvedFrom(nearest));
+            return Ok(MountPlacement::NestedIn(nearest));
         }
         (_, Some(nearest)) if !access.is_none() => return Ok(MountPlacement::Covers(nearest)),
-        (Some(whole), _) => return Ok(MountPlacement::CarvedFrom(whole)),
+        (Some(whole), _) => return Ok(MountPlacement::NestedIn(whole)),
         (None, _) => {}
     }
     let mut names = shown_at.trim_start_matches('/').split('/');
@@ -577,10 +575,10 @@ mod tests {
                 .collect();
             assert_eq!(at(wanted), expected, "{wanted:?}");
         };
-        use MountPlacement::{CarvedFrom, Covers, InWork, Named, Root};
+        use MountPlacement::{Covers, InWork, Named, NestedIn, Root};
         own(&[("/p", "/"), ("/d", "/data")], &[Root, Named]);
-        own(&[("/p", "/"), ("/p/v", "/v")], &[Root, CarvedFrom(0)]);
-        own(&[("/p", "/"), ("/p/v", "/other")], &[Root, CarvedFrom(0)]);
+        own(&[("/p", "/"), ("/p/v", "/v")], &[Root, NestedIn(0)]);
+        own(&[("/p", "/"), ("/p/v", "/other")], &[Root, NestedIn(0)]);
         own(&[("/p/a", "/a"), ("/p/b", "/b")], &[Named, Named]);
         own(&[("/p/a/b", "/work/a/b")], &[InWork]);
         // A covering mount is where the directory is that it covers.

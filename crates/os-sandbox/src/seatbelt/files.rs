@@ -2,8 +2,8 @@
 //! followed by the names in it that are excepted, then what the system and the run itself give.
 
 use super::fixed::own_terminals;
-use super::layout::{Layout, Placed};
-use super::text::{Action, ProfileText, literal, named, subpath};
+use super::layout::{SeatbeltLayout, SeatbeltMount};
+use super::text::{ProfileAction, ProfileText, literal, named, subpath};
 use super::{pattern, system};
 use crate::access::Access;
 use crate::policy::{Pattern, Policy};
@@ -36,7 +36,7 @@ const GROUPS: [OperationGroup; 3] = [
     },
 ];
 
-pub(super) fn write(text: &mut ProfileText, policy: &Policy, layout: &Layout) {
+pub(super) fn write(text: &mut ProfileText, policy: &Policy, layout: &SeatbeltLayout) {
     for group in &GROUPS {
         text.section(&format!("files: {}", group.access));
         for mount in &layout.mounts {
@@ -48,7 +48,7 @@ pub(super) fn write(text: &mut ProfileText, policy: &Policy, layout: &Layout) {
             .flat_map(|place| place.names())
             .map(|name| subpath(&name))
             .collect();
-        text.rule(Action::Allow, group.operations, &private);
+        text.rule(ProfileAction::Allow, group.operations, &private);
         let given = match group.access {
             Access::READ => read_of_system(policy, layout),
             Access::WRITE => devices(),
@@ -58,19 +58,19 @@ pub(super) fn write(text: &mut ProfileText, policy: &Policy, layout: &Layout) {
                 programs
             }
         };
-        text.rule(Action::Allow, group.operations, &given);
+        text.rule(ProfileAction::Allow, group.operations, &given);
     }
 
     text.section("devices");
     let mut asked = named("literal", &system::ASKED);
     asked.extend(own_terminals());
-    text.rule(Action::Allow, "file-ioctl", &asked);
+    text.rule(ProfileAction::Allow, "file-ioctl", &asked);
 
     text.section("directories on the way");
     let mut way = named("literal", system::on_the_way(policy.system()));
     way.extend(layout.above.iter().map(|above| literal(&above.name)));
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "file-read-metadata file-test-existence",
         &way,
     );
@@ -78,7 +78,7 @@ pub(super) fn write(text: &mut ProfileText, policy: &Policy, layout: &Layout) {
 
 /// Nothing that is excepted can be moved away, nor the directories around it, nor what lies in
 /// between two mounts.
-pub(super) fn write_last(text: &mut ProfileText, policy: &Policy, layout: &Layout) {
+pub(super) fn write_last(text: &mut ProfileText, policy: &Policy, layout: &SeatbeltLayout) {
     text.section("last: what stays where it is");
     let mut fixed: Vec<String> = Vec::new();
     let mounts = layout.mounts.iter().map(|mount| &mount.at);
@@ -87,7 +87,7 @@ pub(super) fn write_last(text: &mut ProfileText, policy: &Policy, layout: &Layou
     }
     let between = layout.above.iter().filter(|above| above.in_mount);
     fixed.extend(between.map(|above| literal(&above.name)));
-    text.rule(Action::Deny, "file-write-unlink", &fixed);
+    text.rule(ProfileAction::Deny, "file-write-unlink", &fixed);
 
     let mut around: Vec<String> = Vec::new();
     let mut around_by_any_name: Vec<String> = Vec::new();
@@ -115,23 +115,36 @@ pub(super) fn write_last(text: &mut ProfileText, policy: &Policy, layout: &Layou
             clones.extend(excepted(mount, &guards(policy, mount, false), covering));
         }
     }
-    text.rule(Action::Deny, "file-write-create file-write-unlink", &around);
-    text.rule(Action::Deny, "file-write-unlink", &around_by_any_name);
-    text.rule(Action::Deny, "file-clone file-link", &clones);
-    text.always(Action::Deny, "file-write-setugid");
+    text.rule(
+        ProfileAction::Deny,
+        "file-write-create file-write-unlink",
+        &around,
+    );
+    text.rule(
+        ProfileAction::Deny,
+        "file-write-unlink",
+        &around_by_any_name,
+    );
+    text.rule(ProfileAction::Deny, "file-clone file-link", &clones);
+    text.always(ProfileAction::Deny, "file-write-setugid");
 }
 
-fn write_mount(text: &mut ProfileText, policy: &Policy, mount: &Placed, group: &OperationGroup) {
+fn write_mount(
+    text: &mut ProfileText,
+    policy: &Policy,
+    mount: &SeatbeltMount,
+    group: &OperationGroup,
+) {
     let here = mount.at.names().map(|name| subpath(&name));
     if !policy.mounts()[mount.index].access().contains(group.access) {
         if mount.nested {
-            text.rule(Action::Deny, group.operations, &here);
+            text.rule(ProfileAction::Deny, group.operations, &here);
         }
         return;
     }
-    text.rule(Action::Allow, group.operations, &here);
+    text.rule(ProfileAction::Allow, group.operations, &here);
     let names = excepted(mount, &guards(policy, mount, group.protects), covering);
-    text.rule(Action::Deny, group.operations, &names);
+    text.rule(ProfileAction::Deny, group.operations, &names);
 }
 
 fn covering(pattern: &Pattern, depth: usize) -> Vec<String> {
@@ -143,7 +156,7 @@ type Guard = (Pattern, [usize; 2]);
 
 /// Those at any depth count from the root or named mount that this one is a part of; those from the
 /// top count from each mount on the way there.
-fn guards(policy: &Policy, mount: &Placed, protects: bool) -> Vec<Guard> {
+fn guards(policy: &Policy, mount: &SeatbeltMount, protects: bool) -> Vec<Guard> {
     let outermost = mount.outward.last().map_or([0; 2], |(_, depths)| *depths);
     let mut all: Vec<Guard> = Vec::new();
     for protect in [false, true].into_iter().filter(|one| !one || protects) {
@@ -167,7 +180,7 @@ fn guards(policy: &Policy, mount: &Placed, protects: bool) -> Vec<Guard> {
 
 /// The names in a mount that the expressions match: one filter for each way to write its path.
 fn excepted(
-    mount: &Placed,
+    mount: &SeatbeltMount,
     guards: &[Guard],
     expressions: impl Fn(&Pattern, usize) -> Vec<String>,
 ) -> Vec<String> {
@@ -195,12 +208,12 @@ fn excepted(
 }
 
 /// The policy's own programs.
-fn own_programs(layout: &Layout) -> Vec<String> {
+fn own_programs(layout: &SeatbeltLayout) -> Vec<String> {
     let names = layout.programs.iter().flat_map(|place| place.names());
     names.map(|name| subpath(&name)).collect()
 }
 
-fn read_of_system(policy: &Policy, layout: &Layout) -> Vec<String> {
+fn read_of_system(policy: &Policy, layout: &SeatbeltLayout) -> Vec<String> {
     // Names in the root directory: without them no absolute path can be opened.
     let mut out = vec!["(literal \"/\")".to_owned()];
     for place in &layout.shown {

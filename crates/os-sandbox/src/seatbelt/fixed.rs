@@ -5,7 +5,7 @@
 //! (SecurityServer, securityd), other programs' windows and events (launchservicesd, AppleEvents),
 //! task ports, and the list of all processes (`kern.proc.all`).
 
-use super::text::{Action, ProfileText, named};
+use super::text::{ProfileAction, ProfileText, named};
 
 /// Facts about the machine and the system.
 const SYSCTLS: [&str; 54] = [
@@ -95,9 +95,9 @@ const SERVICES: [&str; 13] = [
 pub(super) fn write(text: &mut ProfileText) {
     let all = |condition: &[&str]| vec![format!("(require-all {})", condition.join(" "))];
     text.section("processes");
-    text.always(Action::Allow, "process-fork");
+    text.always(ProfileAction::Allow, "process-fork");
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "process-info* signal",
         &["(target same-sandbox)".to_owned()],
     );
@@ -105,45 +105,45 @@ pub(super) fn write(text: &mut ProfileText) {
     text.section("facts");
     let mut facts = named("sysctl-name", &SYSCTLS);
     facts.extend(named("sysctl-name-prefix", &SYSCTL_PREFIXES));
-    text.rule(Action::Allow, "sysctl-read", &facts);
+    text.rule(ProfileAction::Allow, "sysctl-read", &facts);
     // Java and V8 set these for themselves.
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "sysctl-write",
         &named("sysctl-name", &["kern.grade_cputype", "kern.tcsm_enable"]),
     );
 
     text.section("services");
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "mach-lookup",
         &named("global-name", &SERVICES),
     );
-    text.always(Action::Allow, "ipc-posix-sem");
+    text.always(ProfileAction::Allow, "ipc-posix-sem");
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "ipc-posix-shm-read*",
         &named("ipc-posix-name", &["apple.shm.notification_center"]),
     );
     // OpenMP.
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "ipc-posix-shm*",
         &["(ipc-posix-name-regex #\"^/__KMP_REGISTERED_LIB_[0-9]+$\")".to_owned()],
     );
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "iokit-open",
         &named("iokit-registry-entry-class", &["RootDomainUserClient"]),
     );
-    text.always(Action::Allow, "iokit-get-properties");
+    text.always(ProfileAction::Allow, "iokit-get-properties");
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "system-socket",
         &all(&["(socket-domain AF_SYSTEM)", "(socket-protocol 2)"]),
     );
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "system-mac-syscall",
         &[
             "(mac-policy-name \"vnguard\")".to_owned(),
@@ -151,13 +151,13 @@ pub(super) fn write(text: &mut ProfileText) {
         ],
     );
     text.rule(
-        Action::Allow,
+        ProfileAction::Allow,
         "system-fsctl",
         &["(fsctl-command FSIOC_CAS_BSDFLAGS)".to_owned()],
     );
 
     text.section("pseudo-terminals of its own");
-    text.always(Action::Allow, "pseudo-tty");
+    text.always(ProfileAction::Allow, "pseudo-tty");
 }
 
 /// A pseudo-terminal that the command opened itself.

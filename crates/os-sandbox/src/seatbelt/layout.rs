@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 /// Where everything is, outer directories first.
-pub(super) struct Layout {
-    pub(super) mounts: Vec<Placed>,
+pub(super) struct SeatbeltLayout {
+    pub(super) mounts: Vec<SeatbeltMount>,
     pub(super) private: Vec<Spelled>,
     pub(super) shown: Vec<Spelled>,
     /// Programs outside the system's directories.
@@ -21,7 +21,7 @@ pub(super) struct Layout {
 }
 
 /// A mount.
-pub(super) struct Placed {
+pub(super) struct SeatbeltMount {
     /// Which of the policy's.
     pub(super) index: usize,
     pub(super) at: Spelled,
@@ -49,11 +49,11 @@ pub(super) struct Spelled {
     logical: PathBuf,
 }
 
-impl Layout {
-    pub(super) fn new(policy: &Policy, run: &SeatbeltRun) -> Result<Layout, Error> {
-        let mut mounts: Vec<Placed> = Vec::new();
+impl SeatbeltLayout {
+    pub(super) fn new(policy: &Policy, run: &SeatbeltRun) -> Result<SeatbeltLayout, Error> {
+        let mut mounts: Vec<SeatbeltMount> = Vec::new();
         for index in 0..policy.mounts().len() {
-            let placed = Placed::new(policy, run, index)?;
+            let placed = SeatbeltMount::new(policy, run, index)?;
             if let Some(other) = mounts
                 .iter()
                 .find(|o| o.at.canonical == placed.at.canonical)
@@ -120,7 +120,7 @@ impl Layout {
                 }
             }
         }
-        Ok(Layout {
+        Ok(SeatbeltLayout {
             mounts,
             private,
             shown,
@@ -149,11 +149,11 @@ impl Layout {
 
 /// A part of a mount that the policy does not see as one, because it names the part by one
 /// spelling and the mount by the other: the patterns of the mount would not count in it.
-fn refuse_unlike_names(policy: &Policy, mounts: &[Placed]) -> Result<(), Error> {
-    let shown = |mount: &Placed| Path::new(policy.mounts()[mount.index].shown_at());
+fn refuse_unlike_names(policy: &Policy, mounts: &[SeatbeltMount]) -> Result<(), Error> {
+    let shown = |mount: &SeatbeltMount| Path::new(policy.mounts()[mount.index].shown_at());
     for part in mounts {
         match policy.mounts()[part.index].place() {
-            MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => continue,
+            MountPlacement::NestedIn(_) | MountPlacement::Covers(_) => continue,
             MountPlacement::Root | MountPlacement::Named | MountPlacement::InWork => {}
         }
         let outer = mounts.iter().find(|outer| {
@@ -174,8 +174,8 @@ fn refuse_unlike_names(policy: &Policy, mounts: &[Placed]) -> Result<(), Error> 
     Ok(())
 }
 
-impl Placed {
-    fn new(policy: &Policy, run: &SeatbeltRun, index: usize) -> Result<Placed, Error> {
+impl SeatbeltMount {
+    fn new(policy: &Policy, run: &SeatbeltRun, index: usize) -> Result<SeatbeltMount, Error> {
         let mounts = policy.mounts();
         let mount = &mounts[index];
         let at = Spelled::new(
@@ -186,7 +186,7 @@ impl Placed {
         let mut outer = index;
         let mut outer_at = at.clone();
         let mut outward = vec![(index, at.depths())];
-        while let MountPlacement::CarvedFrom(next) = mounts[outer].place() {
+        while let MountPlacement::NestedIn(next) = mounts[outer].place() {
             outer = next;
             let real = real(policy, run, outer)?;
             outer_at = Spelled::new(String::new(), real, mounts[outer].host())?;
@@ -202,7 +202,7 @@ impl Placed {
             ))
             .with_hint("a part of a mount must be a real directory or file in it"));
         }
-        Ok(Placed {
+        Ok(SeatbeltMount {
             index,
             at,
             outward,

@@ -28,7 +28,7 @@ pub(crate) use promises::evaluate;
 
 use crate::error::{Error, ErrorKind};
 use crate::policy::Policy;
-use layout::Layout;
+use layout::SeatbeltLayout;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use text::ProfileText;
@@ -92,7 +92,7 @@ impl SeatbeltProfile {
     /// profile is larger than a command line.
     pub fn new(policy: &Policy, run: &SeatbeltRun) -> Result<SeatbeltProfile, Error> {
         check_tag(&run.tag)?;
-        let layout = Layout::new(policy, run)?;
+        let layout = SeatbeltLayout::new(policy, run)?;
         let mut text = ProfileText::new(&run.tag);
         fixed::write(&mut text);
         files::write(&mut text, policy, &layout);

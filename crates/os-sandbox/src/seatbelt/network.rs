@@ -2,8 +2,8 @@
 //! the local end matches every address. Local sockets are asked for by path, whatever the files'
 //! own rules say.
 
-use super::layout::Layout;
-use super::text::{Action, ProfileText, named};
+use super::layout::SeatbeltLayout;
+use super::text::{ProfileAction, ProfileText, named};
 use crate::access::Access;
 use crate::policy::{Network, Policy, UnixSockets};
 
@@ -26,7 +26,7 @@ const RESOLVER: [&str; 2] = [
 pub(super) fn write(
     text: &mut ProfileText,
     policy: &Policy,
-    layout: &Layout,
+    layout: &SeatbeltLayout,
     proxy_port: Option<u16>,
 ) {
     text.section("network");
@@ -35,29 +35,37 @@ pub(super) fn write(
         Network::Denied => {}
         Network::Loopback => {
             let servers = one("(local ip \"localhost:*\")");
-            text.rule(Action::Allow, "network-bind network-inbound", &servers);
+            text.rule(
+                ProfileAction::Allow,
+                "network-bind network-inbound",
+                &servers,
+            );
             let remote = one("(remote ip \"localhost:*\")");
-            text.rule(Action::Allow, "network-outbound", &remote);
+            text.rule(ProfileAction::Allow, "network-outbound", &remote);
         }
         Network::Hosts(_) => {
             if let Some(port) = proxy_port {
                 let proxy = format!("(remote ip \"localhost:{port}\")");
-                text.rule(Action::Allow, "network-outbound", &[proxy]);
+                text.rule(ProfileAction::Allow, "network-outbound", &[proxy]);
             }
         }
         Network::Unrestricted => {
             let servers = one("(local ip \"*:*\")");
-            text.rule(Action::Allow, "network-bind network-inbound", &servers);
+            text.rule(
+                ProfileAction::Allow,
+                "network-bind network-inbound",
+                &servers,
+            );
             let mut remote = one("(remote ip \"*:*\")");
             remote.extend(RESOLVER.map(str::to_owned));
-            text.rule(Action::Allow, "network-outbound", &remote);
+            text.rule(ProfileAction::Allow, "network-outbound", &remote);
             text.rule(
-                Action::Allow,
+                ProfileAction::Allow,
                 "system-socket",
                 &one("(socket-domain AF_ROUTE)"),
             );
             text.rule(
-                Action::Allow,
+                ProfileAction::Allow,
                 "mach-lookup",
                 &named("global-name", &SERVICES),
             );
@@ -69,7 +77,7 @@ pub(super) fn write(
         UnixSockets::Closed | UnixSockets::Own => {}
         UnixSockets::Named(_) => {
             text.rule(
-                Action::Allow,
+                ProfileAction::Allow,
                 "system-socket",
                 &one("(socket-domain AF_UNIX)"),
             );
@@ -79,11 +87,11 @@ pub(super) fn write(
                 .flat_map(|socket| socket.names())
                 .map(|name| format!("(remote unix-socket (path-literal (param \"{name}\")))"))
                 .collect();
-            text.rule(Action::Allow, "network-outbound", &named);
+            text.rule(ProfileAction::Allow, "network-outbound", &named);
         }
         UnixSockets::Open => {
             text.rule(
-                Action::Allow,
+                ProfileAction::Allow,
                 "system-socket",
                 &one("(socket-domain AF_UNIX)"),
             );
@@ -117,9 +125,9 @@ fn sockets(text: &mut ProfileText, names: &[String; 2], connect: bool, make: boo
             .map(|name| format!("({end} unix-socket (subpath (param \"{name}\")))"))
             .collect();
         if allowed {
-            text.rule(Action::Allow, operation, &filters);
+            text.rule(ProfileAction::Allow, operation, &filters);
         } else if nested {
-            text.rule(Action::Deny, operation, &filters);
+            text.rule(ProfileAction::Deny, operation, &filters);
         }
     }
 }

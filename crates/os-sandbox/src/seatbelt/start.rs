@@ -4,7 +4,7 @@
 use super::SANDBOX_EXEC;
 use crate::output::Exit;
 use crate::policy::{Limits, MountPlacement, Policy};
-use crate::support::Finding;
+use crate::support::Availability;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -97,7 +97,7 @@ impl LinkView<'_> {
         match mount.place() {
             // Every absolute path could be meant, or one of the system; only what is there is.
             MountPlacement::Root | MountPlacement::InWork => exists(&placed).then_some(placed),
-            MountPlacement::Named | MountPlacement::CarvedFrom(_) | MountPlacement::Covers(_) => {
+            MountPlacement::Named | MountPlacement::NestedIn(_) | MountPlacement::Covers(_) => {
                 Some(placed)
             }
         }
@@ -145,8 +145,8 @@ pub(crate) fn judged(
     stderr: &str,
     inside: &str,
     outside: &str,
-) -> Finding<()> {
-    let missing = |reason: String, how: &str| Finding::Missing {
+) -> Availability<()> {
+    let missing = |reason: String, how: &str| Availability::Missing {
         reason,
         how: how.to_owned(),
     };
@@ -157,7 +157,7 @@ pub(crate) fn judged(
         );
     }
     if stdout == inside && exit == Exit::Code(1) {
-        return Finding::Works(());
+        return Availability::Works(());
     }
     if stderr.contains("sandbox_apply") {
         return missing(
@@ -294,8 +294,8 @@ mod tests {
     fn what_a_probe_means() {
         let reason =
             |exit, stdout: &str, stderr: &str| match judged(exit, stdout, stderr, "in", "out") {
-                Finding::Works(()) => "works".to_owned(),
-                Finding::Missing { reason, .. } => reason,
+                Availability::Works(()) => "works".to_owned(),
+                Availability::Missing { reason, .. } => reason,
             };
         let denied = "cat: /x: Operation not permitted";
         assert_eq!(reason(Exit::Code(1), "in", denied), "works");

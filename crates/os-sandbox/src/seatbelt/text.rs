@@ -6,7 +6,7 @@ pub(super) struct ProfileText(String);
 
 /// Whether a rule allows or denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum ProfileAction {
     Allow,
     Deny,
 }
@@ -30,7 +30,7 @@ impl ProfileText {
 
     /// One rule. None at all without a filter, for it would hold for everything: that is
     /// [`ProfileText::always`].
-    pub(super) fn rule(&mut self, action: Action, operations: &str, filters: &[String]) {
+    pub(super) fn rule(&mut self, action: ProfileAction, operations: &str, filters: &[String]) {
         if filters.is_empty() {
             return;
         }
@@ -43,7 +43,7 @@ impl ProfileText {
     }
 
     /// One rule for everything.
-    pub(super) fn always(&mut self, action: Action, operations: &str) {
+    pub(super) fn always(&mut self, action: ProfileAction, operations: &str) {
         self.open(action, operations);
         self.0.push_str(")\n");
     }
@@ -52,10 +52,10 @@ impl ProfileText {
         self.0
     }
 
-    fn open(&mut self, action: Action, operations: &str) {
+    fn open(&mut self, action: ProfileAction, operations: &str) {
         self.0.push_str(match action {
-            Action::Allow => "(allow ",
-            Action::Deny => "(deny ",
+            ProfileAction::Allow => "(allow ",
+            ProfileAction::Deny => "(deny ",
         });
         self.0.push_str(operations);
     }

@@ -42,7 +42,7 @@ const BUCKET: usize = 4;
 
 /// The program, or `None` if the table is too large for the kernel.
 pub(crate) fn compile(table: &Table) -> Option<Vec<Instruction>> {
-    let mut code = Backwards::default();
+    let mut code = ReverseAssembler::default();
     let allow = Rule::always(Action::Allow);
     let mut ruled = Vec::new();
     for (at, range) in table.ranges.iter().enumerate() {
@@ -92,13 +92,13 @@ struct Label(usize);
 /// A program written from its end, because jumps lead forwards only: what they lead to is there
 /// already, and can be shared. What many rules have in common, answers above all, is there once.
 #[derive(Default)]
-struct Backwards {
+struct ReverseAssembler {
     code: Vec<Instruction>,
     answers: Vec<(Action, Label)>,
     rules: Vec<(Rule, Label)>,
 }
 
-impl Backwards {
+impl ReverseAssembler {
     fn forwards(mut self) -> Vec<Instruction> {
         self.code.reverse();
         self.code
@@ -218,7 +218,7 @@ fn leaves_loaded(before: &Clause, after: &Clause) -> bool {
 fn answer(action: Action) -> u32 {
     match action {
         Action::Allow => RETURN_ALLOW,
-        Action::Ask => RETURN_USER_NOTIF,
+        Action::UserNotify => RETURN_USER_NOTIF,
         Action::Errno(errno) => RETURN_ERRNO | u32::from(errno),
         Action::Kill => RETURN_KILL_PROCESS,
     }

@@ -33,7 +33,7 @@ pub(crate) fn run(
             compile::RETURN => {
                 return Some(match one.k {
                     compile::RETURN_ALLOW => Action::Allow,
-                    compile::RETURN_USER_NOTIF => Action::Ask,
+                    compile::RETURN_USER_NOTIF => Action::UserNotify,
                     compile::RETURN_KILL_PROCESS => Action::Kill,
                     k if k & 0xffff_0000 == compile::RETURN_ERRNO => Action::Errno(k as u16),
                     _ => return None,

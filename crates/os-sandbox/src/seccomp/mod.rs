@@ -15,6 +15,6 @@ mod tests;
 
 pub(crate) use compile::{bytes, compile};
 pub(crate) use numbers::Arch;
-pub(crate) use rules::{FilterSpec, Local, table};
+pub(crate) use rules::{FilterSpec, UnixSocketRule, table};
 #[cfg(feature = "docker")]
 pub(crate) use table::{Action, ENOSYS, EPERM, Rule, Table, Test};

@@ -14,7 +14,7 @@ pub(crate) struct FilterSpec {
     pub(crate) arch: Arch,
     /// Internet sockets can be made: the network is unrestricted, or the target's own.
     pub(crate) internet: bool,
-    pub(crate) unix: Local,
+    pub(crate) unix: UnixSocketRule,
     /// The caller is uid 0 and no mount layer keeps its files out of reach: owners and extended
     /// attributes, which Landlock does not control, are frozen.
     pub(crate) freeze_metadata: bool,
@@ -33,13 +33,13 @@ pub(crate) struct FilterSpec {
 
 /// Local sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Local {
+pub(crate) enum UnixSocketRule {
     /// None can be made.
-    Closed,
+    Deny,
     /// Streams can be made, and somebody else decides about every `connect`.
-    Asked,
+    Notify,
     /// All.
-    Open,
+    Allow,
 }
 
 /// Set-user-id and set-group-id in a mode.
@@ -182,7 +182,7 @@ pub(crate) fn table(wanted: FilterSpec) -> Table {
     rules.when(&["creat", "mkdir", "mknod"], 1, SET_ID, EPERM);
     rules.when(&["mkdirat", "mknodat"], 2, SET_ID, EPERM);
     let else_modes = match wanted.ask_modes {
-        true => Action::Ask,
+        true => Action::UserNotify,
         false => Action::Allow,
     };
     for (name, mode) in [
@@ -277,8 +277,8 @@ pub(crate) fn table(wanted: FilterSpec) -> Table {
     rules.rule("socketpair", pairs(wanted));
     match wanted.unix {
         // Of all families: by its number alone a socket does not tell which it is.
-        Local::Asked => rules.rule("connect", Rule::always(Action::Ask)),
-        Local::Closed | Local::Open => {}
+        UnixSocketRule::Notify => rules.rule("connect", Rule::always(Action::UserNotify)),
+        UnixSocketRule::Deny | UnixSocketRule::Allow => {}
     }
     Table::new(wanted.arch, rules.out)
 }
@@ -361,8 +361,8 @@ const READING_IOCTLS: [u32; 6] = [
 /// "raw" is another word for datagrams.
 fn pairs(wanted: FilterSpec) -> Rule {
     let clauses = match wanted.unix {
-        Local::Open => vec![local(Action::Allow)],
-        Local::Closed | Local::Asked => streams(),
+        UnixSocketRule::Allow => vec![local(Action::Allow)],
+        UnixSocketRule::Deny | UnixSocketRule::Notify => streams(),
     };
     Rule {
         clauses,
@@ -397,9 +397,9 @@ fn streams() -> Vec<Clause> {
 /// Families by allow-list: VSOCK, packet, AF_ALG, TIPC and whatever comes next stay closed.
 fn sockets(wanted: FilterSpec) -> Rule {
     let mut clauses = match wanted.unix {
-        Local::Closed => vec![local(Action::Errno(EACCES))],
-        Local::Asked => streams(),
-        Local::Open => vec![local(Action::Allow)],
+        UnixSocketRule::Deny => vec![local(Action::Errno(EACCES))],
+        UnixSocketRule::Notify => streams(),
+        UnixSocketRule::Allow => vec![local(Action::Allow)],
     };
     for internet in [AF_INET, AF_INET6] {
         if !wanted.internet {

@@ -20,7 +20,7 @@ pub(crate) enum Action {
     /// The call is not made and answers with this error.
     Errno(u16),
     /// The call waits for the process that holds the filter's listener, which answers for it.
-    Ask,
+    UserNotify,
     /// The whole process ends: a call of another architecture.
     Kill,
 }

@@ -3,7 +3,7 @@
 use super::compile::compile;
 use super::interpret;
 use super::numbers::{Arch, NUMBERS};
-use super::rules::{FilterSpec, Local, TIOCSTI, table};
+use super::rules::{FilterSpec, TIOCSTI, UnixSocketRule, table};
 use super::table::{
     Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM,
     EPROTONOSUPPORT, Rule, Table, Test,
@@ -18,9 +18,9 @@ fn all_wanted() -> Vec<FilterSpec> {
                 arch,
                 internet: bits & 1 != 0,
                 unix: match (bits & 2, bits & 32) {
-                    (0, 0) => Local::Closed,
-                    (0, _) => Local::Asked,
-                    _ => Local::Open,
+                    (0, 0) => UnixSocketRule::Deny,
+                    (0, _) => UnixSocketRule::Notify,
+                    _ => UnixSocketRule::Allow,
                 },
                 freeze_metadata: bits & 4 != 0,
                 shared_host: bits & 8 != 0,
@@ -41,7 +41,7 @@ fn decide(wanted: FilterSpec, name: &str, args: [u64; 6]) -> Action {
 const CLOSED: FilterSpec = FilterSpec {
     arch: Arch::X86_64,
     internet: false,
-    unix: Local::Closed,
+    unix: UnixSocketRule::Deny,
     freeze_metadata: true,
     shared_host: true,
     shared_group: true,
@@ -51,7 +51,7 @@ const CLOSED: FilterSpec = FilterSpec {
 const OPEN: FilterSpec = FilterSpec {
     arch: Arch::X86_64,
     internet: true,
-    unix: Local::Open,
+    unix: UnixSocketRule::Allow,
     freeze_metadata: false,
     shared_host: false,
     shared_group: false,
@@ -59,7 +59,7 @@ const OPEN: FilterSpec = FilterSpec {
     ask_modes: false,
 };
 const NAMED: FilterSpec = FilterSpec {
-    unix: Local::Asked,
+    unix: UnixSocketRule::Notify,
     ask_modes: true,
     ..CLOSED
 };
@@ -77,7 +77,7 @@ fn every_row_is_a_name_once() {
 
 #[test]
 fn what_is_refused_and_what_is_not() {
-    use Action::{Allow, Ask, Errno};
+    use Action::{Allow, Errno, UserNotify};
     let high = 0xdead_beef_0000_0000u64;
     for (wanted, name, args, want) in [
         (CLOSED, "socket", [2, 1, 0, 0, 0, 0], Errno(ENETUNREACH)),
@@ -125,11 +125,16 @@ fn what_is_refused_and_what_is_not() {
             Errno(EPERM),
         ),
         (OPEN, "openat", [0, 0, 0o200_000, 0o6755, 0, 0], Allow),
-        (NAMED, "chmod", [0, 0o755, 0, 0, 0, 0], Ask),
+        (NAMED, "chmod", [0, 0o755, 0, 0, 0, 0], UserNotify),
         (NAMED, "chmod", [0, 0o4755, 0, 0, 0, 0], Errno(EPERM)),
-        (NAMED, "fchmod", [3, 0o755, 0, 0, 0, 0], Ask),
-        (NAMED, "fchmodat", [3, 0, 0o755, 0, 0, 0], Ask),
-        (NAMED, "fchmodat2", [3, 0, high | 0o755, 0, 0, 0], Ask),
+        (NAMED, "fchmod", [3, 0o755, 0, 0, 0, 0], UserNotify),
+        (NAMED, "fchmodat", [3, 0, 0o755, 0, 0, 0], UserNotify),
+        (
+            NAMED,
+            "fchmodat2",
+            [3, 0, high | 0o755, 0, 0, 0],
+            UserNotify,
+        ),
         (NAMED, "fchmodat2", [3, 0, 0o2755, 0, 0, 0], Errno(EPERM)),
         (OPEN, "chown", [0; 6], Allow),
         (CLOSED, "chown", [0; 6], Errno(EPERM)),
@@ -194,7 +199,7 @@ fn what_is_refused_and_what_is_not() {
             Errno(EAFNOSUPPORT),
         ),
         (OPEN, "socketpair", [1, 2, 0, 0, 0, 0], Allow),
-        (NAMED, "connect", [3, 0, 110, 0, 0, 0], Ask),
+        (NAMED, "connect", [3, 0, 110, 0, 0, 0], UserNotify),
         (CLOSED, "connect", [3, 0, 110, 0, 0, 0], Allow),
         (OPEN, "connect", [3, 0, 110, 0, 0, 0], Allow),
         (NAMED, "socket", [1, 0o2_000_001, 0, 0, 0, 0], Allow),

@@ -2,7 +2,7 @@
 //! container, and what was changed comes back.
 
 use crate::daemon::{Daemon, IMAGE};
-use os_sandbox::docker::{Copies, CopyLimits, Engine, ImageName};
+use os_sandbox::docker::{CopyLimits, Engine, ImageName, MountCopies};
 use os_sandbox::{Access, ErrorKind, Policy};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -35,13 +35,13 @@ impl Place {
         path
     }
 
-    fn copy(&self, policy: &Policy, limits: &CopyLimits) -> Result<Copies, os_sandbox::Error> {
-        Copies::make(&self.engine, &self.image, policy, OWNER, limits, None)
+    fn copy(&self, policy: &Policy, limits: &CopyLimits) -> Result<MountCopies, os_sandbox::Error> {
+        MountCopies::make(&self.engine, &self.image, policy, OWNER, limits, None)
     }
 }
 
 /// Runs a script with the volumes at `/0`, `/1` and so on, the first of them writable.
-fn run(daemon: &Daemon, copies: &Copies, script: &str) -> String {
+fn run(daemon: &Daemon, copies: &MountCopies, script: &str) -> String {
     let user = format!("{}:{}", OWNER.0, OWNER.1);
     let mut arguments = vec!["run", "--rm", "--network", "none", "--user", &user];
     let mounts: Vec<String> = (0..)

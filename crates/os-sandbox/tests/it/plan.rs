@@ -1,19 +1,19 @@
 //! Plans on described hosts: which gaps refuse, which are listed, and how it reads.
 
 use os_sandbox::{
-    Access, Assumed, Backend, Error, ErrorKind, Network, Plan, Policy, PolicyBuilder, Promise,
+    Access, Backend, Error, ErrorKind, HostSpec, Network, Plan, Policy, PolicyBuilder, Promise,
     Rank, Requirement, State, Support, Survivors,
 };
 
 fn host(abi: u32, bubblewrap: bool) -> Support {
-    Support::assume(Assumed {
+    Support::assume(HostSpec {
         landlock_abi: abi,
         landlock_errata: 0,
         seccomp: true,
         bubblewrap: bubblewrap.then(|| "0.12.0".to_owned()),
         pins_by_descriptor: bubblewrap,
         connector: true,
-        ..Assumed::default()
+        ..HostSpec::default()
     })
 }
 
@@ -59,7 +59,7 @@ fn each_landlock_version_says_what_it_lacks() {
 
 #[test]
 fn nothing_to_enforce_with() {
-    let bare = Support::assume(Assumed::default());
+    let bare = Support::assume(HostSpec::default());
     let refused = Plan::new(&policy(), &bare, Requirement::Enforce).unwrap_err();
     assert_eq!(format!("{refused:?}"), refused.to_string());
     let error = Error::from(refused);
@@ -121,10 +121,10 @@ fn what_a_policy_asks_of_the_network() {
         assert!(!keeps(Backend::None));
     }
     // Without filters, sockets that no namespace holds (VSOCK) are open.
-    let unfiltered = Support::assume(Assumed {
+    let unfiltered = Support::assume(HostSpec {
         landlock_abi: 7,
         bubblewrap: Some("0.12.0".to_owned()),
-        ..Assumed::default()
+        ..HostSpec::default()
     });
     let refused = Plan::new(&policy(), &unfiltered, Requirement::Enforce).unwrap_err();
     assert!(
@@ -274,12 +274,12 @@ fn an_old_bubblewrap_is_named_where_it_matters() {
     let part = |policy: PolicyBuilder| policy.mount("/p/v", "/v", Access::NONE);
     let nothing = |policy: PolicyBuilder| policy;
     let remark = |version: &str, by_descriptor, inside: &dyn Fn(PolicyBuilder) -> PolicyBuilder| {
-        let support = Support::assume(Assumed {
+        let support = Support::assume(HostSpec {
             landlock_abi: 7,
             seccomp: true,
             bubblewrap: Some(version.to_owned()),
             pins_by_descriptor: by_descriptor,
-            ..Assumed::default()
+            ..HostSpec::default()
         });
         let policy = Policy::builder().mount("/p", "/", Access::ALL);
         let plan = Plan::new(
@@ -351,12 +351,12 @@ fn named_sockets_need_somebody_who_connects_them() {
         .unwrap();
     for (bubblewrap, landlock_abi) in [(true, 7), (true, 0), (false, 7)] {
         let host = |connector: bool| {
-            Support::assume(Assumed {
+            Support::assume(HostSpec {
                 landlock_abi,
                 seccomp: true,
                 bubblewrap: bubblewrap.then(|| "0.12.0".to_owned()),
                 connector,
-                ..Assumed::default()
+                ..HostSpec::default()
             })
         };
         let plan = Plan::new(&policy, &host(true), Requirement::Enforce).unwrap();
@@ -381,8 +381,8 @@ fn named_sockets_need_somebody_who_connects_them() {
 
 #[test]
 fn limits_of_a_whole_tree() {
-    let state = |assumed: Assumed, backend: Backend, promise: Promise| {
-        let support = Support::assume(Assumed {
+    let state = |assumed: HostSpec, backend: Backend, promise: Promise| {
+        let support = Support::assume(HostSpec {
             landlock_abi: 7,
             seccomp: true,
             bubblewrap: Some("0.12.0".to_owned()),
@@ -393,12 +393,12 @@ fn limits_of_a_whole_tree() {
         let entry = plan.entries().iter().find(|entry| entry.promise == promise);
         entry.unwrap().to_string()
     };
-    let groups = |uid_zero, memory_bytes| Assumed {
+    let groups = |uid_zero, memory_bytes| HostSpec {
         memory_cgroup: true,
         process_cgroup: true,
         memory_bytes,
         uid_zero,
-        ..Assumed::default()
+        ..HostSpec::default()
     };
     let (memory, processes) = (Promise::MemoryLimit, Promise::ProcessLimit);
     let got = [
@@ -409,17 +409,17 @@ fn limits_of_a_whole_tree() {
         state(groups(false, None), Backend::Bubblewrap, processes),
         state(groups(false, None), Backend::Landlock, processes),
         state(
-            Assumed {
+            HostSpec {
                 uid_zero: true,
-                ..Assumed::default()
+                ..HostSpec::default()
             },
             Backend::Bubblewrap,
             processes,
         ),
         state(
-            Assumed {
+            HostSpec {
                 memory_bytes: Some(1 << 30),
-                ..Assumed::default()
+                ..HostSpec::default()
             },
             Backend::Landlock,
             memory,
@@ -440,13 +440,13 @@ fn limits_of_a_whole_tree() {
 #[test]
 fn birdcage_is_there_by_name_and_says_what_it_lacks() {
     let host = |landlock_abi, uid_zero| {
-        Support::assume(Assumed {
+        Support::assume(HostSpec {
             landlock_abi,
             seccomp: true,
             birdcage: true,
             connector: true,
             uid_zero,
-            ..Assumed::default()
+            ..HostSpec::default()
         })
     };
     let plan = |policy: &Policy, support: &Support| {
@@ -518,6 +518,6 @@ fn birdcage_is_there_by_name_and_says_what_it_lacks() {
     process limit    enforced  rlimits
     ");
     // Where nobody has named its program, it says how.
-    let refused = plan(&policy(), &Support::assume(Assumed::default())).unwrap_err();
+    let refused = plan(&policy(), &Support::assume(HostSpec::default())).unwrap_err();
     assert!(refused.hint().contains("feature birdcage"));
 }

@@ -6,7 +6,7 @@ use crate::outcome::{ensure, say};
 use crate::report::Report;
 use nix::sys::stat::Mode;
 use os_sandbox::{
-    Access, Assumed, Backend, Command, Error, ErrorKind, Exit, Plan, Policy, PolicyBuilder,
+    Access, Backend, Command, Error, ErrorKind, Exit, HostSpec, Plan, Policy, PolicyBuilder,
     Requirement, Support,
 };
 use std::ffi::{OsStr, OsString};
@@ -355,7 +355,7 @@ fn many(world: &World) -> Result<(), String> {
 /// the code of a command that was not started.
 fn more(world: &World) -> Result<(), String> {
     let policy = world.policy().build().map_err(say)?;
-    let bare = Support::assume(Assumed::default());
+    let bare = Support::assume(HostSpec::default());
     let Err(refused) = Plan::new(&policy, &bare, Requirement::Enforce) else {
         return Err("planned".to_owned());
     };

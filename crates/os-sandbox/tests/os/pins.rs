@@ -8,7 +8,7 @@ use crate::outcome::{ensure, say};
 use crate::report::Report;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use os_sandbox::{
-    Access, Assumed, Backend, Command, Exit, Plan, Policy, PolicyBuilder, Requirement, Support,
+    Access, Backend, Command, Exit, HostSpec, Plan, Policy, PolicyBuilder, Requirement, Support,
 };
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -231,12 +231,12 @@ fn unfiltered() -> Result<(), String> {
         if pins_by_descriptor && !detected.pins_by_descriptor() {
             continue;
         }
-        let support = Support::assume(Assumed {
+        let support = Support::assume(HostSpec {
             bubblewrap: detected
                 .bubblewrap()
                 .map(|found| found.version().to_owned()),
             pins_by_descriptor,
-            ..Assumed::default()
+            ..HostSpec::default()
         });
         let policy = repository.policy().build().map_err(say)?;
         let plan = Plan::with_mechanism(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use forge_tools::{
     ApprovalAnswer, NoApprover, Processes, ProgramList, Toolbox, ToolboxBuilder, Verdict, tools,
 };
-use os_sandbox::{Access, Assumed, Plan, Policy, Requirement, Support};
+use os_sandbox::{Access, HostSpec, Plan, Policy, Requirement, Support};
 use serde_json::{Value, json};
 
 use super::Page;
@@ -101,9 +101,9 @@ fn allow(builder: ToolboxBuilder) -> ToolboxBuilder {
 
 /// A plan for a host that can do what this one cannot: no program of that mechanism is here.
 fn pretended(dir: &Path) -> Processes {
-    let support = Support::assume(Assumed {
+    let support = Support::assume(HostSpec {
         seatbelt: true,
-        ..Assumed::default()
+        ..HostSpec::default()
     });
     Processes::new(Plan::new(&policy(dir), &support, Requirement::BestEffort).unwrap())
 }

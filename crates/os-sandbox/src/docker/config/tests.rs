@@ -14,17 +14,17 @@ fn host() -> Host {
     Containers::assumed().host().clone()
 }
 
-fn placed() -> Vec<Placed> {
-    let host = |inside: &str, from: &str, writable| Placed {
+fn placed() -> Vec<LayoutEntry> {
+    let host = |inside: &str, from: &str, writable| LayoutEntry {
         inside: inside.into(),
-        what: What::Host {
+        what: LayoutContent::Host {
             from: from.into(),
             writable,
         },
     };
-    let closed = |inside: &str, is_dir| Placed {
+    let closed = |inside: &str, is_dir| LayoutEntry {
         inside: inside.into(),
-        what: What::Closed { is_dir },
+        what: LayoutContent::Closed { is_dir },
     };
     vec![
         host("/work", "/home/me/project", true),

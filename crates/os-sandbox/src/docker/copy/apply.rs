@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 /// What became of the changes at an engine.
 ///
 /// ```
-/// use os_sandbox::docker::BroughtBack;
+/// use os_sandbox::docker::CopyBackReport;
 ///
-/// let nothing = BroughtBack::default();
+/// let nothing = CopyBackReport::default();
 /// assert!(nothing.is_whole() && nothing.written.is_empty());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct BroughtBack {
+pub struct CopyBackReport {
     /// Made or changed here. All paths are those of the host.
     pub written: Vec<PathBuf>,
     /// Removed here.
@@ -36,7 +36,7 @@ pub struct BroughtBack {
     pub failed: Vec<(PathBuf, String)>,
 }
 
-impl BroughtBack {
+impl CopyBackReport {
     /// Whether everything that was changed there is changed here.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -95,14 +95,14 @@ pub(super) fn apply(
     known: &Manifest,
     mut unpacked: Unpacked,
     protected: &Protected,
-) -> BroughtBack {
+) -> CopyBackReport {
     let mut applying = Applying {
         top,
         known,
         protected,
-        back: BroughtBack {
+        back: CopyBackReport {
             left_out: std::mem::take(&mut unpacked.left_out),
-            ..BroughtBack::default()
+            ..CopyBackReport::default()
         },
     };
     // What is deepest goes first, so that directories are empty.
@@ -134,7 +134,7 @@ struct Applying<'a> {
     top: BorrowedFd<'a>,
     known: &'a Manifest,
     protected: &'a Protected,
-    back: BroughtBack,
+    back: CopyBackReport,
 }
 
 impl Applying<'_> {

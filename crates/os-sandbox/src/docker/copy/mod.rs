@@ -13,7 +13,7 @@ mod tests;
 mod tree;
 mod unpack;
 
-pub use apply::BroughtBack;
+pub use apply::CopyBackReport;
 pub use limits::CopyLimits;
 
 use super::carrier::{TransferContainer, carrier};
@@ -55,13 +55,13 @@ const INSIDE: &str = "os-sandbox-copy";
 /// Hard links become files of their own, on both ways; sockets, pipes and devices stay where they are.
 ///
 /// ```no_run
-/// use os_sandbox::docker::{Copies, CopyLimits, Engine, ImageName};
+/// use os_sandbox::docker::{MountCopies, CopyLimits, Engine, ImageName};
 /// use os_sandbox::{Access, Policy};
 ///
 /// let engine = Engine::connect(Some("ssh://builder"))?;
 /// let image = engine.image(&ImageName::parse("debian:12")?)?.expect("an image");
 /// let policy = Policy::builder().mount("/srv/project", "/", Access::ALL).build()?;
-/// let copies = Copies::make(&engine, image.id(), &policy, (1000, 1000), &CopyLimits::default(), None)?;
+/// let copies = MountCopies::make(&engine, image.id(), &policy, (1000, 1000), &CopyLimits::default(), None)?;
 /// let volume = copies.volume(0).expect("one for each mount");
 /// // … a container with that volume …
 /// let back = copies.bring_back()?;
@@ -69,7 +69,7 @@ const INSIDE: &str = "os-sandbox-copy";
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Copies {
+pub struct MountCopies {
     engine: Engine,
     carrier: Option<TransferContainer>,
     mounts: Vec<Copied>,
@@ -94,7 +94,7 @@ struct Copied {
     hidden: Vec<Pattern>,
 }
 
-impl Copies {
+impl MountCopies {
     /// Copies every mount of `policy` to the engine, as files of `owner` (a user and a group there).
     ///
     /// # Errors
@@ -107,13 +107,13 @@ impl Copies {
         owner: (u32, u32),
         limits: &CopyLimits,
         state_dir: Option<&Path>,
-    ) -> Result<Copies, Error> {
+    ) -> Result<MountCopies, Error> {
         let sources = policy.mounts().iter().map(|mount| Source {
             host: mount.host().to_owned(),
             writable: mount.access().contains(Access::WRITE),
         });
         let sources = sources.collect();
-        Copies::of(engine, image, sources, policy, owner, limits, state_dir)
+        MountCopies::of(engine, image, sources, policy, owner, limits, state_dir)
     }
 
     /// The same with other mounts than the policy's own; what it hides and protects holds for them.
@@ -125,8 +125,8 @@ impl Copies {
         owner: (u32, u32),
         limits: &CopyLimits,
         state_dir: Option<&Path>,
-    ) -> Result<Copies, Error> {
-        let mut copies = Copies {
+    ) -> Result<MountCopies, Error> {
+        let mut copies = MountCopies {
             engine: engine.clone(),
             carrier: None,
             mounts: Vec::new(),
@@ -205,7 +205,7 @@ impl Copies {
     /// [`ErrorKind::Limit`] if there is too much of it, [`ErrorKind::Enforcement`] if it cannot be
     /// what was in a volume, [`ErrorKind::Unsupported`] if the engine does not answer,
     /// [`ErrorKind::Io`] if there is no room for it.
-    pub fn bring_back(&self) -> Result<BroughtBack, Error> {
+    pub fn bring_back(&self) -> Result<CopyBackReport, Error> {
         let mut fetched = Vec::new();
         // All of them, before anything is changed.
         for (index, copied) in self.mounts.iter().enumerate() {
@@ -213,7 +213,7 @@ impl Copies {
                 fetched.push((copied, self.fetch(index, copied)?));
             }
         }
-        let mut all = BroughtBack::default();
+        let mut all = CopyBackReport::default();
         for (copied, unpacked) in fetched {
             let back = apply::apply(
                 copied.top.as_fd(),
@@ -386,7 +386,7 @@ impl Copies {
     }
 }
 
-impl Drop for Copies {
+impl Drop for MountCopies {
     fn drop(&mut self) {
         // Volumes that are in use stay.
         self.carrier = None;

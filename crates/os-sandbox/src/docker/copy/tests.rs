@@ -1,7 +1,7 @@
 //! Trees that go out and come back, and archives that no engine would send: nothing of those lands
 //! anywhere, and nothing outside of the tree is ever touched.
 
-use super::apply::{BroughtBack, Protected, apply};
+use super::apply::{CopyBackReport, Protected, apply};
 use super::limits::CopyLimits;
 use super::pack::{self, Packed, Unpackable};
 use super::unpack::{Unusable, unpack};
@@ -40,11 +40,11 @@ impl Place {
         self.base.path().join("top")
     }
 
-    fn back(&self, archive: &[u8]) -> Result<BroughtBack, Unusable> {
+    fn back(&self, archive: &[u8]) -> Result<CopyBackReport, Unusable> {
         self.back_within(archive, &CopyLimits::default())
     }
 
-    fn back_within(&self, archive: &[u8], limits: &CopyLimits) -> Result<BroughtBack, Unusable> {
+    fn back_within(&self, archive: &[u8], limits: &CopyLimits) -> Result<CopyBackReport, Unusable> {
         let store = tempfile::tempfile().unwrap();
         let unpacked = unpack(archive, &self.packed.manifest, limits, store)?;
         let top = File::open(self.top()).unwrap();
@@ -131,7 +131,7 @@ fn what_comes_back_unchanged_changes_nothing() {
     assert!(!text.contains("secret") && !text.contains(".env"));
     let before = fs::metadata(place.top().join("a/file")).unwrap();
     let back = place.back(&place.archive).unwrap();
-    assert_eq!(back, BroughtBack::default());
+    assert_eq!(back, CopyBackReport::default());
     let after = fs::metadata(place.top().join("a/file")).unwrap();
     assert_eq!(
         (before.ino(), before.mtime_nsec()),

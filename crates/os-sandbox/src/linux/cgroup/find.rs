@@ -1,13 +1,13 @@
 //! Where a group can be made: below the caller's own, or beside it, by the kernel's own words.
 
 use super::{CgroupLimit, CommandCgroup, Resource, open_directory, read};
-use crate::support::{ControlGroup, Finding, GroupVersion};
+use crate::support::{Availability, ControlGroup, GroupVersion};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Where groups can be made for memory and for processes: found out by making one.
-pub(crate) fn find() -> [Finding<ControlGroup>; 2] {
+pub(crate) fn find() -> [Availability<ControlGroup>; 2] {
     let texts = read(Path::new("/proc/self/cgroup"))
         .and_then(|own| Ok((own, read(Path::new("/proc/self/mountinfo"))?)));
     [Resource::Memory, Resource::Processes].map(|resource| {
@@ -17,8 +17,8 @@ pub(crate) fn find() -> [Finding<ControlGroup>; 2] {
                 .and_then(|candidates| first_that_works(resource, candidates)),
         };
         match found {
-            Ok(group) => Finding::Works(group),
-            Err(reason) => Finding::Missing {
+            Ok(group) => Availability::Works(group),
+            Err(reason) => Availability::Missing {
                 how: advice(&reason).to_owned(),
                 reason,
             },

@@ -5,8 +5,9 @@ mod properties;
 mod text;
 
 use os_sandbox::{
-    Access, Assumed, Backend, Error, ErrorKind, Git, Network, Plan, Policy, PolicyBuilder, Promise,
-    Requirement, SeatbeltProfile, SeatbeltRun, State, Support, Survivors, System, UnixSockets,
+    Access, Backend, Error, ErrorKind, Git, HostSpec, Network, Plan, Policy, PolicyBuilder,
+    Promise, Requirement, SeatbeltProfile, SeatbeltRun, State, Support, Survivors, System,
+    UnixSockets,
 };
 use seatbelt_eval::{Host, Profile, Subject, Target};
 use std::ffi::OsStr;
@@ -586,9 +587,9 @@ fn what_cannot_be_told() {
 
 #[test]
 fn what_a_plan_says() {
-    let mac = Support::assume(Assumed {
+    let mac = Support::assume(HostSpec {
         seatbelt: true,
-        ..Assumed::default()
+        ..HostSpec::default()
     });
     let gaps = |policy: &Policy| -> Vec<(Promise, State)> {
         let plan = Plan::new(policy, &mac, Requirement::BestEffort).unwrap();

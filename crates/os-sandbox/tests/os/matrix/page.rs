@@ -2,7 +2,7 @@
 //! Made from the fixtures and from hosts that are assumed, so it is the same on every machine.
 
 use super::expect::{Case, Enforcer, Fixtures, Outcome, Reference};
-use os_sandbox::{Access, Assumed, Backend, Entry, Plan, Policy, Requirement, Support};
+use os_sandbox::{Access, Backend, Entry, HostSpec, Plan, Policy, Requirement, Support};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ pub(crate) const ABIS: std::ops::RangeInclusive<u32> = 1..=7;
 
 /// A host that has what an enforcer takes and nothing else.
 pub(crate) fn assumed(enforcer: Enforcer, abi: u32, root: bool) -> Support {
-    Support::assume(Assumed {
+    Support::assume(HostSpec {
         landlock_abi: match enforcer {
             Enforcer::Bubblewrap => 0,
             Enforcer::Landlock | Enforcer::Both => abi,
@@ -23,7 +23,7 @@ pub(crate) fn assumed(enforcer: Enforcer, abi: u32, root: bool) -> Support {
             Enforcer::Bubblewrap | Enforcer::Both => Some("0.12.0".to_owned()),
         },
         uid_zero: root,
-        ..Assumed::default()
+        ..HostSpec::default()
     })
 }
 
@@ -133,12 +133,12 @@ fn birdcage(out: &mut String) {
     out.push_str(BIRDCAGE);
     out.push_str("| promise | rank | no Landlock | 7 |\n|---|---|---|---|\n");
     let of = |landlock_abi: u32, uid_zero: bool| {
-        let support = Support::assume(Assumed {
+        let support = Support::assume(HostSpec {
             landlock_abi,
             seccomp: true,
             birdcage: true,
             uid_zero,
-            ..Assumed::default()
+            ..HostSpec::default()
         });
         let policy = everything();
         Plan::with_mechanism(
@@ -182,9 +182,9 @@ its own against a real engine.
 fn container(out: &mut String) {
     out.push_str(CONTAINER);
     out.push_str("| promise | rank | state | by | remark |\n|---|---|---|---|---|\n");
-    let support = Support::assume(Assumed {
+    let support = Support::assume(HostSpec {
         docker: true,
-        ..Assumed::default()
+        ..HostSpec::default()
     });
     let policy = everything();
     let plan = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, Backend::Docker)
