@@ -109,7 +109,7 @@ impl WorkerBudget {
         })
     }
 
-    /// Whether money is limited, here or above.
+    /// Returns `true` if money is limited, here or above.
     pub(crate) fn limits_cost(&self) -> bool {
         self.chain()
             .any(|budget| budget.limits.max_cost_nano_usd().is_some())
@@ -181,7 +181,7 @@ impl WorkerBudget {
         )
     }
 
-    /// How long it has been at it.
+    /// Returns the time since its start.
     pub(crate) fn time(&self) -> ElapsedTime {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         ElapsedTime {
@@ -190,7 +190,7 @@ impl WorkerBudget {
         }
     }
 
-    /// Whether its time was up when it went on.
+    /// Returns the time limit that was exceeded before the run was resumed.
     pub(crate) fn was_out_of_time(&self) -> Option<RunOutcome> {
         match self.time_left() {
             (TimeLeft::Nothing(seconds), _) => Some(RunOutcome::WallLimit { seconds }),
@@ -222,7 +222,7 @@ impl WorkerBudget {
     }
 }
 
-/// How long a worker waits for those below it to end, once all are to stop.
+/// Longest wait for the workers below to end, once all are stopped.
 const CHILD_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A worker below at work.
@@ -255,7 +255,7 @@ fn left(limit_s: Option<u64>, used: Duration) -> TimeLeft {
     }
 }
 
-/// How long a worker's time stood still; two reasons at once count once.
+/// Time during which a worker's clock was stopped; two simultaneous reasons count once.
 #[derive(Debug, Default)]
 struct PauseClock {
     state: Mutex<PauseState>,
@@ -338,7 +338,7 @@ pub(crate) enum RepeatAction {
     No,
     /// Tell the model.
     Hint,
-    /// It goes round in circles.
+    /// The limit of repetitions is reached.
     Stop,
 }
 

@@ -314,7 +314,7 @@ impl Tool for DelegationTool {
             let name = self.target(&args).to_owned();
             let (worker, grant) = self.child(&name)?;
             let input = self.input(&worker, &args)?;
-            // Taken in the order of the calls, before anything is waited for.
+            // Counted in the order of the calls, before any await.
             if !self.budget.start_child(self.session.max_children()) {
                 return Err(self.too_many(&name));
             }
@@ -336,8 +336,8 @@ impl Tool for DelegationTool {
                         "answer": value,
                     })))
                 }
-                // The whole run was stopped: said as of every other call that this ends,
-                // whether the worker or its caller hears of it first.
+                // The whole run was cancelled: the result equals that of every other call that this
+                // ends, whether the worker or its caller learns of it first.
                 RunOutcome::Cancelled => Err(CallFailure::new(FailureCode::Cancelled, CANCELLED)),
                 end => {
                     let end = for_caller(end);

@@ -16,7 +16,7 @@ use crate::docker::{ContainerSource, NodeContainers, WorkerNodes};
 use crate::gate::{GrantGate, IsolationAvailability};
 use crate::repositories::{RepositoriesUnavailable, RepositorySource};
 
-/// How commands are to be confined.
+/// The confinement of commands.
 ///
 /// ```
 /// let support = os_sandbox::Support::detect();
@@ -50,9 +50,9 @@ impl OsSandbox {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Isolation {
-    /// How commands are confined here.
+    /// The confinement of commands on this host.
     pub os: OsSandbox,
-    /// Where containers come from.
+    /// The source of containers.
     pub docker: ContainerSource,
     /// Access to repositories, under this sandbox.
     pub repositories: RepositorySource,
@@ -82,7 +82,7 @@ impl From<OsSandbox> for Isolation {
 pub struct WorkerEquipment {
     /// The tools.
     pub toolbox: Toolbox,
-    /// How commands are confined, if the worker can run any.
+    /// The confinement of commands, if the worker can run any.
     pub plan: Option<Plan>,
     /// For people, at most one of each.
     pub warnings: Vec<String>,
@@ -97,12 +97,12 @@ pub struct WorkerEquipment {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum EquipError {
-    /// The policy requires an OS sandbox, and this host has none that can keep it.
+    /// The policy requires an OS sandbox, and no mechanism of this host can enforce it.
     #[error("OS sandbox required but unavailable: {reason}")]
     Isolation {
         /// The missing prerequisite.
         reason: String,
-        /// How to get it.
+        /// The remediation.
         hint: Option<String>,
     },
     /// A call requires a container, and none could be started.
@@ -116,7 +116,7 @@ pub enum EquipError {
     /// The grant's directories could not be opened, or make no policy.
     #[error("{0}")]
     Grant(#[from] GrantError),
-    /// A repository is granted, and cannot be reached by anything here.
+    /// The grant names a repository, and none can be reached.
     #[error("{0}")]
     Repositories(#[from] RepositoriesUnavailable),
     /// Two tools of one name.
@@ -259,13 +259,13 @@ pub(crate) fn equip_with(
     })
 }
 
-/// Returns the time of one call: never longer than the run may take, also where nothing else ends
-/// the run (an MCP client has none).
+/// Returns the time limit of one call: at most that of the run, also if the run is otherwise
+/// unlimited (as for an MCP client).
 fn seconds(grant: &Grant, limit: u64) -> Duration {
     Duration::from_secs(limit.min(grant.limits().max_wall_s().unwrap_or(u64::MAX)))
 }
 
-/// Where the calls of a worker run that do not run in this process.
+/// The place where a worker's calls run if they do not run in this process.
 enum ExecutionSite {
     /// On this host; with a plan if the worker can run commands.
     Here {
@@ -490,8 +490,8 @@ pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<
     )
 }
 
-/// A plan that enforces nothing and says so: every command under it is asked of a
-/// person (see the gate).
+/// Returns a plan that enforces nothing and reports so: a person is asked about every command under
+/// it (see the gate).
 fn unconfined(policy: &os_sandbox::Policy) -> Result<Plan, EquipError> {
     Plan::with_mechanism(
         policy,

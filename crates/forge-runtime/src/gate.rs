@@ -36,7 +36,7 @@ pub struct GrantGate {
 pub(crate) struct IsolationAvailability {
     /// `true` if an OS sandbox can be enforced; `None` if each call decides.
     pub(crate) os: Option<bool>,
-    /// Whether containers can be run, or why not.
+    /// `Ok` if containers can be run, else the reason.
     pub(crate) docker: Result<(), String>,
 }
 
@@ -206,7 +206,7 @@ impl GrantGate {
         }
     }
 
-    /// Where the call would run, and whether it may (behaviour section 7).
+    /// Decides where the call would run, and if it may (behaviour section 7).
     fn place(&self, request: &GateRequest<'_>, mut judgement: Judgement) -> Judgement {
         let execution = self.grant.execution();
         let usable = RunnerAvailability {
@@ -240,7 +240,7 @@ impl GrantGate {
         judgement
     }
 
-    /// Whether rules that block cannot see all that a command line starts.
+    /// Returns `true` if blocking rules exist and the command line hides commands from them.
     fn could_be_blocked(&self, request: &GateRequest<'_>) -> bool {
         let mut rules = self.grant.shell().into_iter().flat_map(ShellRules::rules);
         let hides = |intent: &Intent| match intent {
@@ -263,7 +263,7 @@ impl GrantGate {
             Intent::Delete(path) => (path, Operation::Delete),
             Intent::Execute(_) | Intent::Delegate(_) => return None,
         };
-        // Looking at the root shows names of mounts and touches none of them.
+        // Listing the root shows names of mounts and reads none of them.
         let mount = self.mount_of(path.as_str())?;
         let verdict = mount.approval().verdict(operation);
         let place = self.grant.front().show(mount.target());
@@ -322,8 +322,8 @@ impl Gate for GrantGate {
 }
 
 impl GrantGate {
-    /// Returns the rules of the person's that would allow exactly this call from now on; none if
-    /// rules alone do not.
+    /// Returns the personal rules that would allow exactly this call from now on; empty if rules
+    /// alone cannot.
     fn rules_to_allow(&self, request: &GateRequest<'_>) -> Vec<String> {
         let Some(shell) = self.grant.shell() else {
             return Vec::new();
@@ -435,7 +435,7 @@ fn commands_of<'r>(request: &'r GateRequest<'_>) -> impl Iterator<Item = &'r Com
     })
 }
 
-/// Returns whether a command of the line is answered by the default, since no rule names it.
+/// Returns `true` if no rule names one of the line's commands, so that the default applies.
 fn by_default(rules: &ShellRules, line: &CommandLine) -> bool {
     let mut segments = line.segments().iter();
     segments.any(|segment| rules.decide(segment.words()).rule().is_none())

@@ -13,7 +13,7 @@
 //! * **playbook**: a model that is a file.
 //! * **transcript**: the record of all model input and output of a run, from which it can be
 //!   resumed.
-//! * **attempt**: a call of a hostile playbook that something has to stop.
+//! * **attempt**: a forbidden call of a hostile playbook, which a layer has to stop.
 #![forbid(unsafe_code)]
 
 mod budget;

@@ -36,8 +36,8 @@ pub enum Message {
     ToolResult(ToolResult),
 }
 
-/// One block of a model's thinking. Providers that sign their blocks refuse a turn that
-/// comes back without them, so a block is kept as it came.
+/// One block of a model's thinking. Providers that sign their blocks refuse a turn without them, so
+/// a block is stored unchanged.
 ///
 /// ```
 /// let block = forge_runtime::Thinking { text: "first the lock file".into(), signature: None };
@@ -85,14 +85,14 @@ pub struct ToolResult {
     pub tool: String,
     /// The text for the model.
     pub content: String,
-    /// Whether the call failed.
+    /// `true` if the call failed.
     pub is_error: bool,
     /// The whole result for programs (`forge tools call --json` prints it as well); it is not sent
     /// to a provider.
     pub detail: Value,
 }
 
-/// A tool as a model is told of it.
+/// A tool as described to a model.
 ///
 /// ```
 /// fn name(tool: &forge_runtime::ToolDescription) -> &str {
@@ -109,7 +109,7 @@ pub struct ToolDescription {
     pub input_schema: Value,
 }
 
-/// Everything a model needs for its next turn.
+/// The input of a model's next turn.
 ///
 /// ```
 /// let request = forge_runtime::ModelRequest {
@@ -119,7 +119,7 @@ pub struct ToolDescription {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// Which worker is running.
+    /// The running worker.
     pub worker: String,
     /// Its instructions (the system text).
     pub instructions: String,
@@ -130,7 +130,7 @@ pub struct ModelRequest {
 }
 
 impl ModelRequest {
-    /// How many turns the model has had in this conversation.
+    /// Returns the number of the model's turns in this conversation.
     pub fn turns_so_far(&self) -> usize {
         self.messages
             .iter()
@@ -139,8 +139,8 @@ impl ModelRequest {
     }
 }
 
-/// A piece of a turn. A turn is over at [`ModelEvent::End`] or [`ModelEvent::Failed`]; a
-/// stream that stops without either was cut, and nothing of it is executed.
+/// An event of a turn. A turn ends with [`ModelEvent::End`] or [`ModelEvent::Failed`]; a stream
+/// that stops without either was cut, and none of its calls is executed.
 ///
 /// ```
 /// let event = forge_runtime::ModelEvent::Text("hello".into());
@@ -154,8 +154,8 @@ pub enum ModelEvent {
     Thinking(Thinking),
     /// A whole call.
     Call(ToolCall),
-    /// The model is at work, with nothing to show yet: a heartbeat, or a part of
-    /// something that only counts when it is whole.
+    /// The model is working without output: a heartbeat, or a part of an item that is only passed
+    /// on complete.
     Heartbeat,
     /// The turn starts again: its events so far are void.
     Retry(Retry),
@@ -175,9 +175,9 @@ pub enum ModelEvent {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// Which attempt comes next; the first one was 1.
+    /// The number of the next attempt; the first one was 1.
     pub attempt: u32,
-    /// How long until then.
+    /// The pause before it.
     pub wait_ms: u64,
     /// Why the one before failed.
     pub reason: String,
@@ -243,14 +243,14 @@ impl Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It had nothing more to say, or waits for the results of its calls.
+    /// It has finished its answer, or waits for the results of its calls.
     Done,
     /// It ran out of output tokens; a call cut in half is not executed.
     #[serde(rename = "out_of_tokens")]
     MaxTokens,
     /// It refused, or a filter of its provider stopped it.
     Refused,
-    /// A reason that we do not know; taken for `Done`, and said.
+    /// A reason that forge does not know; treated as `Done`, with a warning.
     Unknown,
 }
 
@@ -291,13 +291,13 @@ pub enum ModelError {
         status: Option<u16>,
         /// The provider's words.
         message: String,
-        /// How long it asked to be left alone.
+        /// The requested pause.
         retry_after_ms: Option<u64>,
     },
     /// No connection, or one that ended before an answer.
     #[error("the provider cannot be reached: {0}")]
     Unreachable(String),
-    /// No connection, and none at the next attempt either: the certificate is not trusted, say.
+    /// The connection is impossible, also for a retry: the certificate is not trusted, say.
     #[error("no connection to the provider is possible: {0}")]
     NoConnection(String),
     /// The answer is not of the protocol, or larger than any answer.

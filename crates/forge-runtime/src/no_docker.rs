@@ -9,7 +9,7 @@ use sandbox_config::Grant;
 
 use crate::equip::EquipError;
 
-/// Where containers come from: nowhere.
+/// A source without containers.
 ///
 /// ```
 /// let nowhere = forge_runtime::ContainerSource::default();

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Message, ModelError, ModelEvent, ToolCall, ToolDescription, ToolResult, Usage};
 
-/// Something that happened in a run. Which run of a worker it happened to is the
-/// [number](Caller::run) of its caller: the entry worker's is 1.
+/// An event of a run. The [number](Caller::run) of its caller identifies the worker run: the entry
+/// worker's is 1.
 ///
 /// ```
 /// fn worker(event: &forge_runtime::RunEvent<'_>) -> String {
@@ -37,7 +37,7 @@ pub enum RunEvent<'a> {
     },
     /// A worker has its model and its tools.
     Prepared {
-        /// Which.
+        /// The worker.
         caller: &'a Caller,
         /// `provider:model`.
         model: &'a str,
@@ -54,7 +54,7 @@ pub enum RunEvent<'a> {
         turn: u64,
         /// `provider:model`.
         model: &'a str,
-        /// How long the worker has been at it.
+        /// The worker's time so far.
         time: ElapsedTime,
     },
     /// A piece of a turn arrived. The whole turn follows as `Said`.
@@ -101,16 +101,16 @@ pub enum RunEvent<'a> {
         caller: &'a Caller,
         /// The ids of the calls whose results were removed.
         calls: &'a [String],
-        /// How many tokens the conversation had, about.
+        /// Approximate tokens of the conversation before.
         tokens: u64,
     },
     /// A worker ended.
     Ended {
-        /// Which.
+        /// The worker.
         caller: &'a Caller,
         /// How.
         end: &'a RunOutcome,
-        /// How long the worker was at it.
+        /// The worker's time.
         time: ElapsedTime,
     },
     /// Something a person should know.
@@ -120,7 +120,7 @@ pub enum RunEvent<'a> {
     },
 }
 
-/// How long a worker has been at it, over all programs that went on with its run.
+/// Time of a worker, summed over all programs that continued its run.
 ///
 /// ```
 /// let time = forge_runtime::ElapsedTime { wall_ms: 1_500, working_ms: 900 };
@@ -155,7 +155,7 @@ pub trait Observer: Send + Sync + 'static {
     fn observe(&self, event: RunEvent<'_>);
 }
 
-/// Is told, and does not care.
+/// An observer that ignores all events.
 ///
 /// ```
 /// let observer = forge_runtime::NoObserver;
@@ -168,7 +168,7 @@ impl Observer for NoObserver {
     fn observe(&self, _: RunEvent<'_>) {}
 }
 
-/// How a worker ended.
+/// The outcome of a worker.
 ///
 /// ```
 /// let end = forge_runtime::RunOutcome::TurnLimit { turns: 50 };
@@ -238,7 +238,7 @@ pub enum RunOutcome {
     Cancelled,
     /// One call was repeated with an unchanged result.
     Repeated {
-        /// How often in a row.
+        /// Number of repetitions in a row.
         calls: u64,
     },
     /// The model failed.
@@ -248,7 +248,7 @@ pub enum RunOutcome {
         /// The kind of failure.
         cause: ModelFailure,
     },
-    /// The worker names the models it runs on, and this is none of them.
+    /// The worker lists its models, and this one is not among them.
     WrongModel {
         /// The session's model.
         model: String,
@@ -263,9 +263,9 @@ pub enum RunOutcome {
     SetupFailed {
         /// Why.
         reason: String,
-        /// How to get it.
+        /// The remediation.
         hint: Option<String>,
-        /// Whether it is a required OS sandbox that is missing.
+        /// `true` if a required OS sandbox is missing.
         isolation: bool,
     },
 }
@@ -309,7 +309,7 @@ impl RunOutcome {
         matches!(self, RunOutcome::Answered { .. })
     }
 
-    /// Whether a limit ended it.
+    /// Returns `true` if a limit ended it.
     pub fn is_limit(&self) -> bool {
         match self {
             RunOutcome::TurnLimit { .. }
@@ -441,7 +441,7 @@ impl std::fmt::Display for Dollars {
 /// ```
 #[derive(Debug, Clone, Serialize)]
 pub struct RunReport {
-    /// How the entry worker ended.
+    /// The outcome of the entry worker.
     #[serde(flatten)]
     pub end: RunOutcome,
     /// Turns taken in the whole tree.

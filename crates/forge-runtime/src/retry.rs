@@ -1,8 +1,8 @@
 //! Turns that failed in a way that passes, tried again: with a pause that grows and is random,
 //! or a longer one that the provider asks for, until a limit of all pauses together.
 //!
-//! A turn is sent again whole. Nothing of it has been executed, since calls only count when
-//! their turn is over.
+//! A failed turn is repeated as a whole. None of its calls has been executed, since calls only
+//! count when their turn is over.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices, Retry};
 
-/// The longest pause that we choose ourselves.
+/// The longest pause of our own choice.
 const LONGEST_MS: u64 = 30_000;
 /// Most attempts of one turn, under any time limit.
 const MAX_ATTEMPTS: u32 = 100;

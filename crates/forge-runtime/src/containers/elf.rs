@@ -30,7 +30,7 @@ const AARCH64: u16 = 183;
 pub(super) struct Elf {
     /// In the words of images.
     pub(super) architecture: &'static str,
-    /// The loader that starts it; none starts itself.
+    /// The loader that starts it; `None` if it starts itself.
     pub(super) interpreter: Option<String>,
     /// The name (`DT_SONAME`) by which other files need this library.
     pub(super) own_name: Option<String>,

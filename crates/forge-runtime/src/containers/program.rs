@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::elf::Elf;
 
-/// Where forge is in a container: not a name that a mount can have.
+/// Directory of forge in a container: not a name that a mount can have.
 pub const INSIDE: &str = "/.forge";
 /// The program's own name there.
 const PROGRAM: &str = "forge";
@@ -48,7 +48,7 @@ impl ProgramFile {
     }
 }
 
-/// A program with everything it needs.
+/// A program with all files it needs.
 ///
 /// ```
 /// # fn main() -> Result<(), forge_runtime::containers::ProgramError> {
@@ -76,7 +76,7 @@ pub struct ProgramBundle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DynamicLoader {
     name: String,
-    /// Where programs look for it.
+    /// The path at which programs look for it.
     path: String,
 }
 
@@ -101,7 +101,7 @@ impl ProgramBundle {
     /// (`/proc/PID/maps`). A static program needs no `maps`.
     ///
     /// # Errors
-    /// [`ProgramError`] if it is none for Linux, or something that it needs is not to be found.
+    /// [`ProgramError`] if it is not a program for Linux, or a dependency is missing.
     pub fn of(file: &Path, maps: &str) -> Result<ProgramBundle, ProgramError> {
         let own = read(file)?;
         // The system reports the loader, not the program that the loader was told to start.
@@ -143,7 +143,7 @@ impl ProgramBundle {
         &self.parts
     }
 
-    /// Whether it is one file and needs nothing else.
+    /// Returns `true` if it is one file without dependencies.
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.loader.is_none()
@@ -171,8 +171,8 @@ impl ProgramBundle {
         }
     }
 
-    /// Where it looks for the rest of it when it is started directly: paths, and the names in
-    /// [`INSIDE`] that they have to lead to.
+    /// Returns the paths at which it looks for its dependencies when it is started directly, with
+    /// the names in [`INSIDE`] to which they have to lead.
     pub(super) fn looked_for(&self) -> Vec<(String, &str)> {
         let Some(loader) = &self.loader else {
             return Vec::new();

@@ -14,7 +14,7 @@ pub use engine::ContainerSource;
 pub use node_containers::{ContainersUnavailable, NodeContainers};
 pub(crate) use nodes::WorkerNodes;
 
-/// Where calls are said to run.
+/// The runner's name in reports.
 const PLACE: &str = "docker";
 /// Arguments of forge inside.
 const NODE: [&str; 3] = ["node", "serve", "--stdio"];

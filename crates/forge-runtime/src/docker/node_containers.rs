@@ -17,7 +17,7 @@ use tokio::io::AsyncReadExt as _;
 use super::PLACE;
 use super::thread::{in_nodes, on_nodes};
 
-/// How long a container and the node in it may take to be ready.
+/// Longest start of a container and its node.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Largest part of a node's standard error that is recorded.
 const MAX_SAID_BYTES: usize = 4 * 1024;
@@ -38,7 +38,7 @@ pub(super) struct NodeContainersInner {
     pub(super) containers: docker::Containers,
     pub(super) reuse: Reuse,
     pub(super) state_dir: Option<PathBuf>,
-    /// How forge is started inside.
+    /// The command that starts forge inside.
     pub(super) command: Vec<String>,
 }
 

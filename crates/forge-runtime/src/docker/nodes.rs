@@ -97,7 +97,7 @@ impl NodeContainers {
     /// with it. Lists of programs do not apply there.
     ///
     /// # Errors
-    /// The grant cannot be kept in a container, or none could be started.
+    /// If a container cannot enforce the grant, or none could be started.
     pub async fn node(&self, grant: &Grant) -> Result<NodeClient, EquipError> {
         let WorkerNodes { source, .. } = WorkerNodes::of(self, grant, None, true)?;
         let setup = source.setup.clone().programs(&[]);
@@ -112,8 +112,8 @@ impl NodeContainers {
 }
 
 impl NodeContainers {
-    /// Starts a container with everything that `grant` holds, its directories and its network, and
-    /// a node for commands in it, and ends it again. Blocks.
+    /// Starts a container with the directories and the network of `grant` and a node for commands,
+    /// and ends it again. Blocks.
     ///
     /// # Errors
     /// As [`node`](Self::node).
@@ -139,7 +139,7 @@ impl ContainerNodeSource {
 
     async fn start(&self) -> Result<NodeClient, CallFailure> {
         self.try_start(self.setup.clone()).await.map_err(|why| {
-            // The model is told of no place; the record is for people.
+            // The model gets no details about this machine; the record is for people.
             let why = format!("cannot start a container: {}", why.with_remediation());
             let event = PolicyEvent::new(EventKind::Refused, why);
             CallFailure::new(

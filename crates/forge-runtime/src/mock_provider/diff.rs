@@ -1,7 +1,7 @@
 //! Compares the received request with the sent one.
 //!
-//! The client is trusted by real runs to lose nothing of a conversation. Here both ends are
-//! known, so it is looked at, on every request of every run of a playbook.
+//! Real runs trust the client to lose no part of a conversation. Here both ends are known, so every
+//! request of every playbook run is compared.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -78,7 +78,7 @@ enum DiffEntry<'a> {
 }
 
 impl fmt::Display for DiffEntry<'_> {
-    /// Which it is; not its text, which may be long.
+    /// Writes the kind; not the text, which may be long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DiffEntry::Input(text) => write!(f, "an input of {} bytes", text.len()),

@@ -124,7 +124,7 @@ impl MockModel {
         self
     }
 
-    /// The attempts made so far, kept up to date while the run goes on.
+    /// Returns the attempts so far; the list is updated during the run.
     pub fn attempts(&self) -> AttackAttempts {
         self.attempts.clone()
     }
@@ -207,7 +207,7 @@ impl Model for MockModel {
         turn
     }
 
-    /// Nothing is paid for a playbook.
+    /// A playbook is free.
     fn prices(&self) -> Option<Prices> {
         Some(Prices::default())
     }

@@ -8,7 +8,7 @@ use crate::model::{Message, Thinking, ToolCall, ToolDescription, ToolResult};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ParsedRequest {
     pub(super) model: String,
-    /// Whether the answer is to come piece by piece.
+    /// `true` if the answer is to be streamed.
     pub(super) stream: bool,
     /// `true` if the stream ends with the usage.
     pub(super) usage_in_stream: bool,
@@ -35,8 +35,7 @@ pub(super) fn tools(
         .collect()
 }
 
-/// Puts entries together the way a conversation holds them: all that a model says between two
-/// entries of others is one turn.
+/// Builds a conversation from entries: consecutive entries of the model form one turn.
 #[derive(Debug, Default)]
 pub(super) struct ConversationBuilder {
     messages: Vec<Message>,
@@ -111,7 +110,7 @@ impl ConversationBuilder {
     }
 }
 
-/// The text of a member, or nothing.
+/// Returns the text of a member, or an empty text.
 pub(super) fn text_at(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }

@@ -74,7 +74,7 @@ impl PendingTurn {
         self.played.get()?.as_ref().err().cloned()
     }
 
-    /// How often it was asked for before.
+    /// Counts the request and returns the number of requests before it.
     pub(super) fn next_try(&self) -> u32 {
         self.tries.fetch_add(1, Ordering::Relaxed)
     }

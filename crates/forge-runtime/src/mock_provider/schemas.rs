@@ -1,5 +1,5 @@
-//! The shapes of requests as the vendors document them, kept by hand, and held against every
-//! request that arrives: a client that drifts away from them is told at once.
+//! The schemas of requests, written by hand from the vendors' documentation and checked for every
+//! received request: a client that deviates gets an error at once.
 
 use std::sync::LazyLock;
 

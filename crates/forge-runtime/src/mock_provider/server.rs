@@ -35,13 +35,13 @@ const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// Connections that have shown no key. Those that have are as many as turns are on their way.
 const MAX_STRANGERS: usize = 256;
 
-/// How long a request's head may take.
+/// Longest time for a request's head.
 const MAX_HEAD: Duration = Duration::from_secs(5);
 
-/// How long its body may take.
+/// Longest time for its body.
 const MAX_BODY: Duration = Duration::from_secs(120);
 
-/// How long until a connection is accepted again after that failed, for want of descriptors say.
+/// Pause after a failed accept, for want of descriptors say.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The shared state of the server.
@@ -87,7 +87,7 @@ impl Unauthenticated {
     }
 }
 
-/// One request: a connection that is kept could be closed just when the next one is sent.
+/// Serves one request: a reused connection could be closed just when the next request is sent.
 async fn one(stream: TcpStream, state: Arc<ServerState>, known: Arc<AtomicBool>) {
     let service = service_fn(move |request| {
         let state = Arc::clone(&state);

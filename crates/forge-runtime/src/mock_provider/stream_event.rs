@@ -46,7 +46,7 @@ impl StreamEvent {
     }
 }
 
-/// `text` in several pieces, none of them empty.
+/// Splits `text` into several non-empty pieces.
 pub(super) fn pieces(text: &str) -> Vec<&str> {
     let length = text.len().div_ceil(MAX_PIECES).max(1);
     let mut found = Vec::new();

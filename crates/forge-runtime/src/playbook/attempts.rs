@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use serde_json::Value;
 
-/// One attempt at something forbidden.
+/// A forbidden call of a playbook.
 ///
 /// ```
 /// fn held(attempt: &forge_runtime::AttackAttempt) -> bool {
@@ -16,11 +16,11 @@ use serde_json::Value;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttackAttempt {
-    /// Which worker tried.
+    /// The worker.
     pub worker: String,
     /// Description of the attempt.
     pub what: String,
-    /// Whether it was stopped.
+    /// `true` if it was stopped.
     pub stopped: bool,
     /// The layer that stopped it.
     pub layer: String,
@@ -86,7 +86,7 @@ impl fmt::Display for AttackAttempts {
     }
 }
 
-/// Which layer spoke, and which rule or mechanism of it, from a call's result.
+/// Returns the layer that stopped a call, and its rule or mechanism, from the call's result.
 ///
 /// `promise` names the promise that the operating system was to enforce, for a command that ran and
 /// failed inside.

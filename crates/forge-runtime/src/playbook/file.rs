@@ -87,7 +87,7 @@ pub(crate) struct CaseScript {
     pub(crate) turns: Vec<TurnScript>,
 }
 
-/// Which conversations a case is for.
+/// The condition of a case.
 #[derive(Debug, Clone)]
 pub(crate) enum CaseCondition {
     Input(String),
@@ -183,7 +183,7 @@ impl From<StopScript> for StopReason {
     }
 }
 
-/// An answer of the provider that is none.
+/// A scripted failure of the provider.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FailScript {
@@ -276,22 +276,22 @@ pub(crate) struct CallScript {
     /// An expression that gives a list: one call each, with `item` bound.
     #[serde(default)]
     pub(crate) for_each: Option<String>,
-    /// The call is an attempt at something forbidden, described by this.
+    /// Marks the call as an attempt, with this description.
     #[serde(default)]
     pub(crate) attempt: Option<String>,
     /// For an attempt: an expression over `result` that is true if it was stopped.
     /// Left out: it was stopped if the call failed.
     #[serde(default)]
     pub(crate) stopped: Option<String>,
-    /// For an attempt that the operating system stops: the promise that was kept,
-    /// as the receipt names it.
+    /// For an attempt that the operating system stops: the enforced promise, as the receipt names
+    /// it.
     #[serde(default)]
     pub(crate) promise: Option<String>,
 }
 
 impl Playbook {
-    /// The JSON Schema (draft 2020-12) of playbooks. It knows keys and kinds; whether templates
-    /// can be read [`Playbook::parse`] tells.
+    /// The JSON Schema (draft 2020-12) of playbooks. It covers keys and types; [`Playbook::parse`]
+    /// also checks the templates.
     ///
     /// ```
     /// let schema: serde_json::Value =

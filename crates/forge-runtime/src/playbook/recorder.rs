@@ -133,7 +133,7 @@ impl PlaybookRecorder {
                         _ => "    ",
                     };
                     if talk.turns.is_empty() {
-                        // An empty list has to be said.
+                        // An empty list must be explicit.
                         text.truncate(text.trim_end().len());
                         text.push_str(" []\n");
                     }
@@ -316,7 +316,7 @@ impl RecordedConversation {
     }
 }
 
-/// Whether it can be written as a template.
+/// Returns `true` if it fits into a template.
 fn fits(text: &str) -> bool {
     // Each brace may become nine letters.
     text.len() <= MAX_TEMPLATE_BYTES / 9

@@ -49,7 +49,7 @@ impl ScriptedModel {
         }
     }
 
-    /// The attempts made so far, kept up to date while the run goes on.
+    /// Returns the attempts so far; the list is updated during the run.
     pub fn attempts(&self) -> AttackAttempts {
         self.attempts.clone()
     }
@@ -149,7 +149,7 @@ impl ScriptedModel {
         })
     }
 
-    /// Whether each attempt of the turn before was stopped.
+    /// Records for each attempt of the last turn if it was stopped.
     fn judge_attempts(
         &self,
         play: &TurnPlayer<'_>,
@@ -209,7 +209,7 @@ impl Model for ScriptedModel {
         };
         let (sender, turn) = mpsc::channel(events.len().max(1));
         for event in events {
-            // The channel holds a whole turn, so nothing here can be refused.
+            // The channel has capacity for the whole turn, so every send succeeds.
             let _ = sender.try_send(event);
         }
         turn
@@ -243,7 +243,7 @@ impl PlayedTurn {
             events.push(ModelEvent::Text(self.text));
         }
         if self.stream.cut_after.is_some() {
-            // Nothing says that it is over.
+            // The end event is missing.
             return events;
         }
         if self.stream.malformed.is_some() {
@@ -385,7 +385,7 @@ impl TurnPlayer<'_> {
         Ok(calls)
     }
 
-    /// Which results belong to which call script: the id says.
+    /// Groups the results by call script, as given by their ids.
     fn grouped<'s, 'r>(
         &self,
         script: &'s TurnScript,

@@ -22,9 +22,8 @@ pub(super) enum TemplateSource {
     Expression(String),
 }
 
-/// Runs `work` on a stack of its own: the template language recurses once for each
-/// operator of an expression, and a playbook may be nothing but operators. None if it
-/// could not be run to its end.
+/// Runs `work` on a stack of its own: the template language recurses once for each operator of an
+/// expression, and a playbook may consist of operators only. `None` if it did not run to its end.
 pub(crate) fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
         std::thread::Builder::new()
@@ -110,8 +109,8 @@ fn tally(values: Value) -> Result<Vec<Value>, Error> {
         .collect())
 }
 
-/// Renders every string inside `script`. A string that is one expression and
-/// nothing else (`"{{ n }}"`) becomes that value, with its type.
+/// Renders every string inside `script`. A string that is exactly one expression (`"{{ n }}"`)
+/// becomes that value, with its type.
 pub(crate) fn render(
     env: &Environment<'_>,
     script: &serde_json::Value,
@@ -147,7 +146,7 @@ pub(crate) fn render_text(
     env.render_str(template, context)
 }
 
-/// Whether it can be compiled. One that is too long for it is met when it is needed.
+/// Checks that the source compiles. An overlong one is only reported when it is used.
 pub(super) fn check(env: &Environment<'_>, source: &TemplateSource) -> Result<(), Error> {
     match source {
         TemplateSource::Expression(text) if text.len() <= MAX_TEMPLATE_BYTES => {

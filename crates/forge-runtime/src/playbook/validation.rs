@@ -9,13 +9,13 @@ use super::templates::{self, TemplateSource};
 /// Most complaints that are listed; a playbook with more is not a playbook.
 const MAX_COMPLAINTS: usize = 50;
 
-/// Tokens that any turn can be said to have used; vendors' clients count in 32 bits.
+/// Largest token count of a turn; vendors' clients count in 32 bits.
 const MAX_TOKENS: u64 = 1_000_000_000;
 
 /// Longest pause before an event, and longest time a provider asks to be left alone.
 const MAX_SLOW_MS: u64 = 60_000;
 
-/// Everything that is wrong with `file`.
+/// Returns all mistakes in `file`.
 pub(super) fn of(file: &PlaybookFile) -> Vec<String> {
     let mut found = PlaybookCheck::default();
     for (worker, turns) in file.workers.iter().flatten() {
@@ -26,7 +26,7 @@ pub(super) fn of(file: &PlaybookFile) -> Vec<String> {
             found.case(worker, case);
         }
     }
-    // The compiler of templates recurses, and a template may be nothing but operators.
+    // The compiler of templates recurses, and a template may consist of operators only.
     templates::on_deep_stack(move || {
         let env = templates::environment();
         let mut list = found.list;

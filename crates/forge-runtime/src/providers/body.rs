@@ -14,10 +14,10 @@ use crate::model::ModelError;
 
 /// Compressed bytes that are unpacked at once. Each of them can become a thousand.
 const UNPACKED_AT_ONCE: usize = 4 * 1024;
-/// Of a body that begins with nothing but spaces, this much is looked at.
+/// Longest run of leading whitespace that is inspected.
 const MAX_BEGINNING: usize = 1024;
 
-/// Whether an answer comes in events or in one piece.
+/// The format of an answer: a stream of events, or one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyFormat {
     Events,
@@ -132,7 +132,7 @@ impl BodyReader {
         let mut rest = &packed[..];
         while !rest.is_empty() {
             match unpacker.write(rest) {
-                // Behind its end nothing counts.
+                // Bytes after the end are ignored.
                 Ok(0) => {
                     self.packed.clear();
                     break;

@@ -1,4 +1,4 @@
-//! Lists that a server writes, none of them longer than any answer needs.
+//! Lists from a server, with a bound on their length.
 //!
 //! An empty item is three bytes on the wire and a hundred times that in memory, so that a bound
 //! on bytes alone bounds little; the reading stops at the first item that is too many.
@@ -72,7 +72,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedListVisitor<T> {
     }
 }
 
-/// Whether an answer that has so many may have one more.
+/// Checks that an answer may have one more item.
 pub(super) fn room(items: usize, what: &str) -> Result<(), ModelError> {
     match items < MAX_ITEMS {
         true => Ok(()),

@@ -12,10 +12,10 @@ use super::settings::{ProviderError, ResponseLimits};
 
 /// A client for this endpoint.
 ///
-/// TLS is rustls with ring and the system's roots. Proxies of the environment are used for
-/// https, where they see a tunnel only; over plain http they would see the key, so there they
-/// are not, and never for the loopback. Redirects are answers like any other: none of these
-/// endpoints has them, and a key goes nowhere but where it was meant to.
+/// TLS is rustls with ring and the system's roots. Proxies of the environment are used for https,
+/// where they only see a tunnel; plain http would show them the key, so it uses none, and neither
+/// does the loopback. Redirects are not followed: none of these endpoints has them, and the key is
+/// only sent to its endpoint.
 pub(super) fn client(url: &Url, bounds: &ResponseLimits) -> Result<reqwest::Client, ProviderError> {
     // Ours unless the program has chosen one before.
     let _chosen = rustls::crypto::ring::default_provider().install_default();
@@ -96,7 +96,7 @@ fn check_proxies(
 /// The reason why a request was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransportFailure {
-    /// There was an answer, but none of HTTP: a length that is none, bytes that no header has.
+    /// The answer is not HTTP: an invalid length, invalid bytes in a header.
     NotHttp,
     /// A retry fails as well: a certificate that is not trusted, a server that does not speak TLS,
     /// a proxy that wants a password.
@@ -126,7 +126,7 @@ pub(super) fn problem(error: &reqwest::Error) -> TransportFailure {
     TransportFailure::Passing
 }
 
-/// `true` if nothing listens at the address.
+/// Returns `true` if the connection was refused at the address.
 pub(super) fn is_refused(error: &reqwest::Error) -> bool {
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {

@@ -22,7 +22,7 @@ use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices};
 
 /// Queued events; the server is read no faster than they are consumed.
 const MAX_WAITING: usize = 64;
-/// Of an answer that is none, this much is looked at.
+/// Largest part of a failed answer that is read.
 const MAX_COMPLAINT_BYTES: usize = 64 * 1024;
 /// The version of Anthropic's wire.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -274,7 +274,7 @@ impl HttpModelInner {
         Ok(asked.header(name, value))
     }
 
-    /// Whether a refusal says how to ask instead.
+    /// Returns `true` if a refusal tells how to repeat the request.
     fn learn(&self, error: &ModelError) -> bool {
         let ModelError::Rejected {
             status: Some(400),

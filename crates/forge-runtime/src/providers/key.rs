@@ -2,7 +2,7 @@
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// A longer one is something else by mistake, a file say.
+/// A longer one is a mistake: the content of a file, say.
 const MAX_BYTES: usize = 16 * 1024;
 
 /// A shorter key could not be redacted: it occurs in too many texts by chance.
@@ -11,7 +11,7 @@ const MIN_BYTES: usize = 8;
 /// Replaces a key in texts of a provider.
 const HIDDEN: &str = "[key]";
 
-/// An API key. `Debug` shows nothing of it, and its memory is overwritten when it is dropped.
+/// An API key. `Debug` hides it, and its memory is overwritten on drop.
 ///
 /// ```
 /// use forge_runtime::ProviderKey;

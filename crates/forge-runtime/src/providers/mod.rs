@@ -7,8 +7,8 @@
 //! a conversation (`request`) and events read from an answer (`response`), with one transport
 //! around them ([`HttpModel`]).
 //!
-//! Everything that comes from a server is bounded ([`ResponseLimits`]), and no call is handed on before
-//! the server has said that the turn is over.
+//! All data from a server are bounded ([`ResponseLimits`]), and no call is passed on before the
+//! server has ended the turn.
 
 mod anthropic;
 mod body;

@@ -43,7 +43,7 @@ impl ProviderEndpoint {
     ///
     /// # Errors
     ///
-    /// `base_url` is not one of http or https, or holds a password.
+    /// If `base_url` is not an http or https URL, or contains a password.
     pub fn new(
         name: impl Into<String>,
         wire: Wire,
@@ -64,14 +64,14 @@ impl ProviderEndpoint {
         })
     }
 
-    /// The key that goes with every request.
+    /// Sets the key of every request.
     #[must_use]
     pub fn key(mut self, key: ProviderKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// How many tokens a conversation may have.
+    /// Sets the limit on tokens of a conversation.
     #[must_use]
     pub fn context_tokens(mut self, tokens: u64) -> Self {
         self.context_tokens = Some(tokens);
@@ -85,8 +85,8 @@ impl ProviderEndpoint {
         self
     }
 
-    /// Whether answers come piece by piece, which they do unless told otherwise. Some local
-    /// servers only make proper calls in one piece.
+    /// Sets whether answers are streamed, which is the default. Some local servers only make proper
+    /// calls in one piece.
     #[must_use]
     pub fn stream(mut self, stream: bool) -> Self {
         self.stream = stream;
@@ -117,7 +117,7 @@ impl ProviderEndpoint {
     }
 }
 
-/// Where requests go.
+/// Returns the URL of requests.
 fn address(wire: Wire, base_url: &str) -> Result<Url, ProviderError> {
     let mut url =
         Url::parse(base_url).map_err(|error| ProviderError::NotAUrl(error.to_string()))?;

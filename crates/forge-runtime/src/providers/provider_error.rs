@@ -15,7 +15,7 @@ use crate::shortened::shortened;
 /// Longer words of a provider are cut.
 const MAX_CHARS: usize = 1_000;
 
-/// An answer with a status that is none of success.
+/// Returns the error for an answer with a status other than success.
 pub(super) fn refused(
     status: u16,
     headers: &HeaderMap,
@@ -101,7 +101,7 @@ pub(super) fn in_stream(error: &Value) -> ModelError {
     }
 }
 
-/// An answer that is of another type than any we asked for.
+/// Returns the error for an answer of an unexpected type.
 pub(super) fn other_type(content_type: &str, body: &[u8], key: Option<&ProviderKey>) -> ModelError {
     let seen = plain(&String::from_utf8_lossy(body), key);
     ModelError::Malformed(format!(
@@ -165,7 +165,7 @@ pub(super) fn sanitized(error: ModelError, key: Option<&ProviderKey>) -> ModelEr
     }
 }
 
-/// How long to leave it alone: milliseconds as some say, seconds, or a date.
+/// Returns the requested pause: milliseconds as some servers send it, seconds, or a date.
 fn retry_after_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|ms| number(ms, 1.0)) {

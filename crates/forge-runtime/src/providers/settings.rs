@@ -35,7 +35,7 @@ impl std::fmt::Display for Wire {
     }
 }
 
-/// How much of an answer is taken, and how long it may take.
+/// Limits on the size and the duration of an answer.
 ///
 /// ```
 /// let bounds = forge_runtime::ResponseLimits { total_ms: 60_000, ..Default::default() };
@@ -47,7 +47,7 @@ pub struct ResponseLimits {
     pub connect_ms: u64,
     /// Without a single byte.
     pub idle_ms: u64,
-    /// With signs of life, but nothing of an answer.
+    /// With signs of life, but without content.
     pub progress_ms: u64,
     /// Of a whole turn.
     pub total_ms: u64,
@@ -73,7 +73,7 @@ impl Default for ResponseLimits {
     fn default() -> Self {
         ResponseLimits {
             connect_ms: 30_000,
-            // Models that think for themselves send nothing for minutes.
+            // Thinking models send no bytes for minutes.
             idle_ms: 300_000,
             progress_ms: 600_000,
             total_ms: 3_600_000,
@@ -101,7 +101,7 @@ pub enum ProviderError {
     /// A URL of another kind.
     #[error("the base URL is neither http nor https, but {0}")]
     NotHttp(String),
-    /// A password in the URL; keys have a place of their own, where nothing shows them.
+    /// A password in the URL; keys have their own setting, which is never shown.
     #[error("the base URL holds a user or a password")]
     HoldsPassword,
     /// A variable of the environment that names a proxy, and cannot be used.

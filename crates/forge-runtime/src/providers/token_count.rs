@@ -84,7 +84,7 @@ impl<'de> Visitor<'de> for TokenCountVisitor {
     }
 }
 
-/// An object of counts; anything else in its place counts as missing.
+/// An object of counts; any other value counts as missing.
 #[derive(Debug)]
 pub(super) struct OptionalCounts<T>(pub(super) Option<T>);
 

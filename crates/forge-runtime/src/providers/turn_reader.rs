@@ -187,10 +187,10 @@ pub(super) fn arguments(text: &str) -> Value {
     }
 }
 
-/// The name of a call that was made, as it goes back to a server that takes up to `longest`
-/// ASCII letters, digits, `_` and `-`. A model may have made up any name, which is not to cost
-/// the whole conversation: such a one is written in those letters. The result says the real
-/// one, and calls are told apart by their ids.
+/// Returns the name of a call for a server that takes up to `longest` ASCII letters, digits, `_`
+/// and `-`. A model may have invented any name, which must not fail the whole conversation: an
+/// unsupported name is written in those letters. The result contains the real name, and ids
+/// distinguish the calls.
 pub(super) fn tool_name_to_wire(name: &str, longest: usize) -> String {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if (1..=longest).contains(&name.len()) && name.chars().all(fits) {

@@ -7,7 +7,7 @@ use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use sandbox_config::SchemaMistake;
 use serde_json::Value;
 
-/// Everything that is wrong with a schema of draft 2020-12; nothing is fetched.
+/// Returns all mistakes in a schema of draft 2020-12; references are not fetched.
 ///
 /// ```
 /// use forge_runtime::schema_mistakes;
@@ -55,7 +55,7 @@ pub(crate) fn compiled(schema: &Value) -> Result<CompiledSchema, SchemaMistake> 
     }
     let validator = jsonschema::options()
         .with_draft(Draft::Draft202012)
-        // The other engine goes back: a short pattern may take it any time.
+        // The other engine backtracks: a short pattern may take it exponential time.
         .with_pattern_options(PatternOptions::regex())
         .build(schema)
         .map_err(|error: ValidationError<'_>| SchemaMistake {

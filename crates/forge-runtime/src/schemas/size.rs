@@ -121,7 +121,7 @@ impl<'s> SizeCounter<'s, '_> {
             };
             size = size.with(part);
         }
-        // Which parts a value has is found out by evaluating everything beside once more.
+        // These keywords evaluate all of their siblings once more.
         for again in ["unevaluatedProperties", "unevaluatedItems"] {
             if keywords.contains_key(again) {
                 size.values = size.values.saturating_mul(2);

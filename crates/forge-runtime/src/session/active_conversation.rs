@@ -31,8 +31,8 @@ pub(super) struct ActiveConversation {
     _at_work: Option<ChildGuard>,
 }
 
-/// Results by id that are there and not said yet: those of calls that were faster than the
-/// ones before them.
+/// Finished results by id that the model has not got yet: those of calls that overtook earlier
+/// ones.
 #[derive(Default)]
 pub(super) struct FinishedResults(Mutex<HashMap<String, ToolResult>>);
 
@@ -112,7 +112,7 @@ impl ActiveConversation {
         }
     }
 
-    /// How many bytes were said.
+    /// Returns the size of all messages.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

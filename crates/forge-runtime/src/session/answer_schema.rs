@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::schemas::{CompiledSchema, compiled};
 use crate::shortened::shortened;
 
-/// Most problems that are told at once.
+/// Most problems in one message.
 const MAX_PROBLEMS: usize = 20;
 /// Longest problem, in characters.
 const MAX_PROBLEM_CHARS: usize = 300;
@@ -22,8 +22,8 @@ const MAX_PROBLEM_CHARS: usize = 300;
 const MAX_BYTES: usize = 256 * 1024;
 /// Most values in a value.
 const MAX_VALUES: usize = 10_000;
-/// Where a schema and a value are larger than this together (the product), all problems of them
-/// may be more than fit into memory: the first is told.
+/// Above this product of the sizes of schema and value, the list of all problems may exceed the
+/// memory: only the first is reported.
 const MAX_FOR_ALL_PROBLEMS: u64 = 1_000_000;
 /// Longest that a check is waited for.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,7 +72,7 @@ impl AnswerSchema {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All mismatches.
     pub(crate) async fn check<'a>(&self, answer: &'a str) -> Result<&'a str, Vec<String>> {
         let (text, value) = parsed(answer).map_err(|problem| vec![problem])?;
         let (tell, told) = oneshot::channel();
@@ -91,7 +91,7 @@ impl AnswerSchema {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All mismatches.
     pub(crate) fn check_now(&self, answer: &str) -> Result<(), Vec<String>> {
         let (_, value) = parsed(answer).map_err(|problem| vec![problem])?;
         self.check_value(&value)
@@ -101,7 +101,7 @@ impl AnswerSchema {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All mismatches.
     pub(crate) fn check_value(&self, value: &Value) -> Result<(), Vec<String>> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         self.start(value.clone(), move |found| {

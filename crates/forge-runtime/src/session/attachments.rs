@@ -1,9 +1,8 @@
 //! Attachments of a worker: copies of files, taken when it is called. Later changes of the files do
 //! not affect it.
 //!
-//! A worker that reads files finds them in a read-only place of their own, which is in
-//! memory and goes with it. One without files gets them as text in its input, as far as
-//! they are text and not too long.
+//! A worker that reads files finds them in a read-only mount, which is in memory and ends with it.
+//! A worker without files gets them as text in its input, if they are text and not too long.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -58,7 +57,7 @@ impl Attachment {
 pub(super) struct AttachedInput {
     /// Its input, with a list of the attachments.
     pub(super) input: String,
-    /// Where it finds them, if it can look.
+    /// The mount with them, if it reads files.
     pub(super) place: Option<Mount>,
 }
 

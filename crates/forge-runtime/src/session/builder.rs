@@ -33,8 +33,7 @@ impl SessionBuilder {
         }
     }
 
-    /// Where workers find the model that they name for themselves; without it all run on
-    /// the session's.
+    /// Sets the models that workers may name; without it all run on the session's model.
     pub fn models(mut self, models: Arc<dyn Models>) -> Self {
         self.shared.models = Some(models);
         self
@@ -56,19 +55,19 @@ impl SessionBuilder {
         self
     }
 
-    /// How deep calls may go below the entry worker; 5 if not said.
+    /// Sets the depth limit of calls below the entry worker; 5 by default.
     pub fn max_depth(mut self, depth: u64) -> Self {
         self.shared.max_depth = depth;
         self
     }
 
-    /// How many workers one run of a worker may start; 16 if not said.
+    /// Sets the number of workers that one run of a worker may start; 16 by default.
     pub fn max_children(mut self, children: u64) -> Self {
         self.shared.max_children = children;
         self
     }
 
-    /// How commands are confined.
+    /// Sets the confinement of commands.
     pub fn os_sandbox(mut self, os: OsSandbox) -> Self {
         self.shared.isolation.os = os;
         self
@@ -80,7 +79,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Where containers come from; from nowhere if not said.
+    /// Sets the source of containers; none by default.
     pub fn docker(mut self, docker: ContainerSource) -> Self {
         self.shared.isolation.docker = docker;
         self

@@ -43,7 +43,7 @@ impl Concurrency {
 }
 
 impl Session {
-    /// Makes a turn's calls; `heard` may still add to a result before it is said.
+    /// Makes a turn's calls; `heard` may extend a result before the model gets it.
     pub(super) async fn make_calls(
         &self,
         toolbox: &Toolbox,
@@ -97,7 +97,7 @@ impl Session {
         prepared: PreparedCall,
     ) -> ToolCall {
         if self.shared.is_cancelled() {
-            // Told to stop while this one waited its turn: its result is said at the end.
+            // Cancelled while this call waited: it gets its result at the end.
             return call;
         }
         self.tell(RunEvent::CallStarted {

@@ -10,14 +10,14 @@ use super::turn::size;
 use crate::model::{Message, ModelRequest, Usage};
 use crate::report::RunOutcome;
 
-/// A result shorter than this stays: a line in its place would save nothing.
+/// A shorter result stays: replacing it by a line would save nothing.
 const WORTH_IT: usize = 256;
 const BYTES_A_TOKEN: u64 = 4;
 /// Most bytes of one conversation, independent of the limits of its model or provider: it is in
 /// memory, and no model reads as much.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// Whether so many bytes are more than any conversation has.
+/// Checks that a conversation is not longer than any may be.
 pub(super) fn is_too_long(said: usize) -> Result<(), RunOutcome> {
     match said > MOST_BYTES {
         true => Err(RunOutcome::ContextFull {
@@ -32,7 +32,7 @@ pub(super) fn is_too_long(said: usize) -> Result<(), RunOutcome> {
 pub(super) struct TrimmedResults {
     /// The calls of these results.
     pub(super) calls: Vec<String>,
-    /// How many tokens there were before.
+    /// Tokens before the trim.
     pub(super) tokens: u64,
 }
 

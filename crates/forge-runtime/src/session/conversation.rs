@@ -1,5 +1,5 @@
-//! The conversation of one worker with its model: turn by turn, until it has nothing
-//! more to call or a limit is reached.
+//! The conversation of one worker with its model: turn by turn, until it makes no more calls or a
+//! limit is reached.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub struct UsageTotals {
     pub usage: Usage,
     /// Money, in billionths of a US dollar.
     pub cost_nano_usd: u64,
-    /// How long the entry worker was at it.
+    /// Time of the entry worker.
     pub time: ElapsedTime,
 }
 
@@ -413,7 +413,7 @@ fn no_shape(worker: &Worker, problem: &str) -> RunOutcome {
     }
 }
 
-/// Whether the worker may run on the model, and within its limits.
+/// Checks that the worker may run on the model, and within its limits.
 fn fits(
     worker: &Worker,
     model: &dyn Model,

@@ -1,5 +1,5 @@
-//! One run of a worker tree: the loop that takes a model's turns, makes its calls,
-//! and gives the results back until it has nothing more to call.
+//! One run of a worker tree: the loop takes a model's turns, makes its calls, and returns the
+//! results until the model makes no more calls.
 //!
 //! [`builder`] builds a session, [`session_state`] is the shared state of a tree, [`conversation`]
 //! is the loop of one worker, [`active_conversation`] tracks its messages and its calls without a
@@ -328,7 +328,7 @@ impl Session {
         self.shared.model_of(worker)
     }
 
-    /// Whether a tool of this name calls a worker.
+    /// Returns `true` if a tool of this name calls a worker.
     pub(crate) fn is_delegation(&self, tool: &str) -> bool {
         tool == delegate::CALL_WORKER || self.worker(tool).is_some()
     }

@@ -127,7 +127,7 @@ impl RunCounters {
     /// Adds the usage of an earlier run.
     pub(super) fn start_from(&self, earlier: &Conversation) {
         let used = earlier.used();
-        // The entry worker is the first one, also when it goes on.
+        // The entry worker is the first one, also when it is resumed.
         let worker_runs = earlier.worker_runs().max(1);
         self.worker_runs.store(worker_runs, Ordering::Relaxed);
         self.turns.fetch_add(used.turns, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! One turn of a model, received to its end. Nothing of a turn that was cut comes out, and
-//! none is larger than any answer.
+//! Receives one turn of a model to its end. A turn that was cut yields no content, and the size of
+//! a turn is bounded.
 
 use std::sync::Arc;
 use std::time::Duration;

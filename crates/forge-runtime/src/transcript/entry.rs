@@ -18,7 +18,7 @@ pub const MAX_LINES: u64 = 1 << 20;
 /// The most bytes.
 pub const MAX_BYTES: u64 = 1 << 30;
 
-/// One line: something that happened, and when.
+/// One line: an event and its time.
 ///
 /// ```
 /// use forge_runtime::transcript::TranscriptLine;
@@ -46,7 +46,7 @@ pub struct TranscriptLine {
 pub enum TranscriptEntry {
     /// The first line: which run this is.
     Begin(Box<TranscriptHeader>),
-    /// Another program goes on with the run.
+    /// Another program resumes the run.
     #[serde(rename = "gone_on")]
     Resumed(Box<ResumeRecord>),
     /// A worker begins.
@@ -61,7 +61,7 @@ pub enum TranscriptEntry {
     },
     /// A worker has its model and its tools.
     Prepared {
-        /// Which.
+        /// The run.
         run: u64,
         /// Its model, `provider:model`.
         model: String,
@@ -76,7 +76,7 @@ pub enum TranscriptEntry {
         run: u64,
         /// The worker's first one is 1.
         turn: u64,
-        /// How long the worker has been at it.
+        /// The worker's time so far.
         #[serde(default)]
         time: ElapsedTime,
     },
@@ -104,14 +104,14 @@ pub enum TranscriptEntry {
         /// The entry.
         message: Message,
     },
-    /// A call begins. Written before anything of it is done.
+    /// A call begins. Written before its execution.
     Call {
         /// The calling run.
         run: u64,
         /// The id that the model gave it.
         id: String,
     },
-    /// A call is over; the model has not been told of it yet.
+    /// A call has ended; the model has not got its result yet.
     #[serde(rename = "came")]
     CallEnded {
         /// The calling run.
@@ -134,22 +134,22 @@ pub enum TranscriptEntry {
         run: u64,
         /// The calls whose results were removed.
         calls: Vec<String>,
-        /// How many tokens the conversation had, about.
+        /// Approximate tokens of the conversation before.
         tokens: u64,
     },
     /// A worker ended.
     Ended {
-        /// Which.
+        /// The run.
         run: u64,
         /// How.
         end: RunOutcome,
-        /// How long the worker was at it.
+        /// The worker's time.
         #[serde(default)]
         time: ElapsedTime,
     },
 }
 
-/// Which run a transcript is of.
+/// The header of a transcript.
 ///
 /// ```
 /// fn name(begin: &forge_runtime::transcript::TranscriptHeader) -> &str {
@@ -197,14 +197,14 @@ pub struct TranscriptHeader {
 pub struct AttachedFile {
     /// Its name.
     pub name: String,
-    /// How long the copy is.
+    /// Size of the copy.
     pub bytes: u64,
     /// SHA-256 (hex) of the copy.
     pub sha256: String,
 }
 
 impl AttachedFile {
-    /// Describes `kept`.
+    /// Describes an attachment.
     pub fn of(kept: &Attachment) -> AttachedFile {
         AttachedFile {
             name: kept.name().to_owned(),
@@ -214,7 +214,7 @@ impl AttachedFile {
     }
 }
 
-/// A program that goes on with a run.
+/// A program that resumes a run.
 ///
 /// ```
 /// fn version(resumed: &forge_runtime::transcript::ResumeRecord) -> &str {

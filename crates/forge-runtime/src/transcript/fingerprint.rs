@@ -32,7 +32,7 @@ use sha2::{Digest as _, Sha256};
 pub struct RunFingerprint {
     /// `provider:model`.
     pub model: String,
-    /// SHA-256 (hex) over everything below.
+    /// SHA-256 (hex) over the fields below.
     pub policy_sha256: String,
     /// The entry worker's grant, by name of each fact. A value that contains a secret is replaced.
     pub policy: BTreeMap<String, String>,
@@ -99,17 +99,17 @@ pub enum FingerprintChange {
     },
     /// The grant of a called worker.
     Holds {
-        /// Which.
+        /// The worker.
         worker: String,
     },
     /// A worker that could not be called before.
     Added {
-        /// Which.
+        /// The worker.
         worker: String,
     },
     /// A worker that cannot be called any more.
     Removed {
-        /// Which.
+        /// The worker.
         worker: String,
     },
 }
@@ -168,7 +168,7 @@ impl RunFingerprint {
         self
     }
 
-    /// Over everything but the model and the hash itself.
+    /// Hashes all fields but the model and the hash itself.
     fn hash(&self) -> String {
         sha256(&(&self.policy, &self.workers, &self.answer_sha256))
     }

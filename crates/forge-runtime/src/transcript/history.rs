@@ -17,7 +17,7 @@ use crate::session::{Conversation, UsageTotals};
 /// The code of a call without a recorded result.
 const INTERRUPTED: &str = "INTERRUPTED";
 
-/// Where a run goes on.
+/// The point from which a run is resumed.
 ///
 /// ```
 /// fn shown(past: &forge_runtime::transcript::History) -> String {
@@ -45,7 +45,7 @@ pub struct InterruptedCall {
     pub id: String,
     /// The tool.
     pub tool: String,
-    /// Whether anything of it can have been done.
+    /// `true` if the call may have had an effect.
     pub begun: bool,
 }
 
@@ -83,7 +83,7 @@ impl History {
     pub fn of(transcript: &Transcript, same_model: bool) -> Result<History, NotResumable> {
         let worker_runs = transcript.runs.keys().next_back().copied().unwrap_or(0);
         let Some(entry) = transcript.entry().filter(|run| !run.messages.is_empty()) else {
-            // The program was stopped before the worker was asked anything.
+            // The program was stopped before the worker got its input.
             return Ok(History {
                 conversation: Conversation::asked(&*transcript.begin.input).behind(worker_runs),
                 results: Vec::new(),
@@ -112,8 +112,8 @@ impl History {
             });
         }
         let mut messages = entry.messages;
-        // The program was stopped before it was known whether this is the answer: the model is
-        // asked again, and no call is made twice by that.
+        // The program was stopped before this answer was accepted: the model is asked again, which
+        // repeats no call.
         let is_last_word =
             |message: &Message| matches!(message, Message::Model { calls, .. } if calls.is_empty());
         if entry.end.is_none() && messages.last().is_some_and(is_last_word) {
@@ -193,7 +193,7 @@ fn result_of_interrupted(call: &ToolCall, begun: bool) -> ToolResult {
     }
 }
 
-/// Blocks that a provider sealed mean nothing to another one.
+/// Blocks sealed by one provider mean nothing to another.
 fn forget_thoughts(message: &mut Message) {
     if let Message::Model { thinking, .. } = message {
         thinking.clear();

@@ -1,5 +1,5 @@
-//! The transcript of a run: everything that its models saw and said, one JSON object a line, so
-//! that a person can read it and a later program go on from it.
+//! The transcript of a run: all input and output of its models, one JSON object a line, readable
+//! for a person, and sufficient for a later program to resume the run.
 //!
 //! `entry` is the format, `fingerprint` the configuration that a run depends on (its model, the
 //! grants and files of its workers), `write` writes a transcript during a run, `read` parses one

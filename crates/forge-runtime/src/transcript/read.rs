@@ -24,7 +24,7 @@ const MAX_RUNS: usize = 1 << 16;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transcript {
-    /// Which run it is of.
+    /// The header.
     pub begin: TranscriptHeader,
     /// The programs that went on with it.
     pub resumed: Vec<ResumeRecord>,
@@ -32,7 +32,7 @@ pub struct Transcript {
     pub runs: BTreeMap<u64, WorkerRun>,
     /// Number of complete lines.
     pub lines: u64,
-    /// How many bytes those are.
+    /// Size of those lines.
     pub sound_bytes: u64,
     /// Bytes of a line that a killed program did not finish.
     pub torn_bytes: u64,
@@ -61,9 +61,9 @@ pub struct WorkerRun {
     pub tools: Vec<ToolDescription>,
     /// Its conversation.
     pub messages: Vec<Message>,
-    /// How often its model was asked.
+    /// Number of its turns.
     pub turns: u64,
-    /// How many calls it made.
+    /// Number of its calls.
     pub calls: u64,
     /// The tokens of its turns.
     pub usage: Usage,
@@ -75,13 +75,13 @@ pub struct WorkerRun {
     pub trimmed: u64,
     /// Its outcome; `None` if it did not end.
     pub end: Option<RunOutcome>,
-    /// How long it was at it, when that was last written down.
+    /// Its time at the last record.
     pub time: ElapsedTime,
     /// Time of that record; `None` if the clock was stopped since.
     timed_ms: Option<u64>,
-    /// How many of its calls began.
+    /// Number of its calls that began.
     pub(super) calls_begun: u64,
-    /// The calls of its last turn that the model was not told the result of.
+    /// The calls of its last turn whose results the model has not got.
     pub(super) open: VecDeque<ToolCall>,
     /// The ids of all calls of that turn.
     ids: BTreeSet<String>,
@@ -114,7 +114,7 @@ pub struct TranscriptError {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum TranscriptProblem {
-    /// Nothing is there.
+    /// The file is empty.
     #[error("it is empty")]
     Empty,
     /// The first line is another one, or the one that comes first comes again.
@@ -143,8 +143,8 @@ pub enum TranscriptProblem {
     Unreadable(#[from] std::io::Error),
 }
 
-/// Reads a transcript. A last line without its newline is one that a killed program did not
-/// finish: it is left out, and said.
+/// Reads a transcript. A last line without its newline was not finished by a killed program: it is
+/// ignored, and its size reported.
 ///
 /// # Errors
 ///
@@ -362,7 +362,7 @@ impl Transcript {
         Ok(())
     }
 
-    /// One that goes on.
+    /// Returns a worker run that has not ended.
     fn run(&mut self, run: u64) -> Result<&mut WorkerRun, TranscriptProblem> {
         match self.runs.get_mut(&run) {
             Some(found) if found.end.is_none() => Ok(found),

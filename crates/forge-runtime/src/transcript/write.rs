@@ -1,5 +1,5 @@
-//! Keeps a transcript while a run goes on. Each line is one write, so a program that is killed
-//! leaves whole lines and at most one that is torn.
+//! Writes a transcript during a run. Each line is one write, so a killed program leaves complete
+//! lines and at most one torn line.
 //!
 //! An event that cannot be recorded must not happen either: a run resumed without it would repeat
 //! it. So after the first line that could not be written no further one is, and
@@ -53,7 +53,7 @@ struct WriterState<W> {
     out: W,
     lines: u64,
     bytes: u64,
-    /// Results that are kept and that the model was not told yet, by run and id.
+    /// Results that are recorded and that the model has not got yet, by run and id.
     came: BTreeMap<(u64, String), ToolResult>,
     failed: Option<(ErrorKind, String)>,
 }
@@ -82,7 +82,7 @@ impl<W: Write> TranscriptWriter<W> {
         self
     }
 
-    /// Says which run this is. The first line.
+    /// Writes the header, the first line.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl<W: Write> TranscriptWriter<W> {
         self.add(TranscriptEntry::Begin(Box::new(begin)))
     }
 
-    /// Says that another program goes on with it.
+    /// Writes that another program resumes the run.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl<W: Write> TranscriptWriter<W> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As it is kept: nothing secret in it, not too deep, a newline behind it.
+    /// Returns the line as it is written: redacted, of limited depth, with a newline.
     fn line(&self, mut entry: TranscriptEntry) -> std::io::Result<Vec<u8>> {
         if let TranscriptEntry::Said { message, .. } = &mut entry {
             self.unseal(message);
@@ -141,7 +141,7 @@ impl<W: Write> TranscriptWriter<W> {
         Ok(line)
     }
 
-    /// A provider's seal over a thought holds for its very words.
+    /// A provider's seal over a thought covers its exact words.
     fn unseal(&self, message: &mut Message) {
         if let Message::Model { thinking, .. } = message {
             for block in thinking {
@@ -309,7 +309,7 @@ pub struct TranscriptRecorder<W> {
 }
 
 impl<W: Write + Send + 'static> TranscriptRecorder<W> {
-    /// Records in `inner`, as long as `transcript` is kept.
+    /// Records in `inner`, as long as `transcript` can be written.
     pub fn new(inner: Arc<dyn Recorder>, transcript: Arc<TranscriptWriter<W>>) -> Self {
         TranscriptRecorder { inner, transcript }
     }

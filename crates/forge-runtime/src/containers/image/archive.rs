@@ -14,11 +14,11 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
-/// Where a name without a host is, and without a user.
+/// Host and user of an image name that leaves them out.
 const HUB: &str = "docker.io";
 const LIBRARY: &str = "library";
 
-/// How the bytes of a layer are packed.
+/// Compression of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
     Plain,

@@ -20,7 +20,7 @@ const MAX_LAYERS: usize = 500;
 /// Largest file of the archive that is read as a whole.
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 const PIECE_BYTES: usize = 1 << 20;
-/// Where one list is followed to another name.
+/// Most links that are followed to another name.
 const MAX_LINKS: usize = 8;
 
 /// An image that another one is put upon.
@@ -44,7 +44,7 @@ pub struct BaseArchive {
     architecture: String,
     config: Map<String, Value>,
     layers: Vec<Blob>,
-    /// Where they are in the archive.
+    /// Locations of the layers in the archive.
     places: BTreeMap<String, ArchiveSpan>,
     archive: File,
 }
@@ -119,7 +119,7 @@ impl BaseArchive {
         &self.layers
     }
 
-    /// Whether a program for this processor runs on it.
+    /// Checks that a program for this processor runs on it.
     pub(super) fn fits(&self, architecture: &str) -> Result<(), ImageError> {
         if self.os == "linux" && self.architecture == architecture {
             Ok(())

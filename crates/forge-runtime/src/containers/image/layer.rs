@@ -54,7 +54,7 @@ impl LayerEntry {
         LayerEntry::new(path, mode, LayerContent::Directory)
     }
 
-    /// Where it is, from the root on.
+    /// Returns its path, relative to the root.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

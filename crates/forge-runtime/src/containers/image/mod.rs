@@ -21,14 +21,14 @@ use archive::Blob;
 pub use base::BaseArchive;
 pub use layer::{LayerContent, LayerEntry};
 
-/// Says of an image which version of forge is in it.
+/// Label with the version of forge in an image.
 pub const VERSION_LABEL: &str = "org.opencontainers.image.version";
 /// Label with the protocol version of the node in the image.
 pub const NODE_LABEL: &str = "forge.node";
-/// Says which image is below, in the word that is common for it.
+/// Label with the digest of the base image, by its common name.
 pub const BASE_LABEL: &str = "org.opencontainers.image.base.digest";
 
-/// Nothing in an image says when it was made.
+/// Creation time of every image, fixed for reproducible builds.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 /// `created_by` of the layer.
 const MADE_BY: &str = "forge image build";
@@ -117,7 +117,7 @@ pub struct PlannedImage<'a> {
 }
 
 impl ImageBuild {
-    /// An image with nothing in it but this program, started with these arguments.
+    /// Returns an image that contains only this program, started with these arguments.
     #[must_use]
     pub fn new(program: ProgramBundle, arguments: &[&str]) -> ImageBuild {
         let mut entrypoint = program.command();
@@ -137,7 +137,7 @@ impl ImageBuild {
         self
     }
 
-    /// On top of that image, of which everything else stays as it is.
+    /// Puts the image on top of a base image, whose other properties stay unchanged.
     ///
     /// # Errors
     /// [`ImageError::Base`] if it is for another system or processor.
@@ -161,7 +161,7 @@ impl ImageBuild {
         &self.labels
     }
 
-    /// Everything that its layer holds, sorted.
+    /// Returns the entries of its layer, sorted.
     #[must_use]
     pub fn entries(&self) -> Vec<LayerEntry> {
         let below = INSIDE.trim_start_matches('/');

@@ -6,6 +6,6 @@ mod response;
 pub(super) use request::ask;
 pub(super) use response::{AnthropicParser, whole};
 
-/// Begins the signature of a block that is nothing but its seal (`redacted_thinking`). No
-/// signature has a colon, they are base64.
+/// Prefix of the signature of a block that only consists of its seal (`redacted_thinking`). Real
+/// signatures are base64 and contain no colon.
 const REDACTED: &str = "redacted:";

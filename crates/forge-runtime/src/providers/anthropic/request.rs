@@ -1,8 +1,7 @@
 //! A conversation as a request.
 //!
-//! Roles take turns here: all results of a turn's calls go back in one message of the user, the
-//! results first. Thinking goes back as it came, before everything else of its turn. A text may
-//! not be blank.
+//! Roles alternate here: all results of a turn's calls go back in one message of the user, the
+//! results first. Thinking goes back unchanged, at the start of its turn. A text must not be blank.
 
 use serde_json::{Value, json};
 
@@ -16,7 +15,8 @@ const NO_INPUT: &str = "(no input)";
 /// Longest name of a call.
 const NAME_LETTERS: usize = 128;
 
-/// Up to where the conversation stays as it is: the provider keeps it for the next turn.
+/// Returns the mark for the end of the unchanged part of the conversation, which the provider
+/// caches for the next turn.
 fn cache() -> Value {
     json!({"type": "ephemeral"})
 }

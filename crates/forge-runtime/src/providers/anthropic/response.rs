@@ -309,7 +309,7 @@ impl AnthropicParser {
             (BlockDelta::InputJson { partial_json }, Some(PartialBlock::Call { pieces, .. })) => {
                 pieces.push_str(&partial_json);
             }
-            // Citations of a text, and the pieces of blocks that we do not know.
+            // Citations of a text, and the pieces of unknown blocks.
             (BlockDelta::Other, _) | (_, Some(PartialBlock::Other)) => {}
             (
                 BlockDelta::Text { .. }

@@ -1,5 +1,5 @@
-//! OpenAI Responses: `POST /v1/responses`. Nothing is stored there: every request carries the
-//! whole conversation, thinking included, sealed by the provider.
+//! OpenAI Responses: `POST /v1/responses`. The server stores no conversation: every request carries
+//! the whole conversation, thinking included, sealed by the provider.
 
 mod request;
 mod response;

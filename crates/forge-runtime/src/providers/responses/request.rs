@@ -12,7 +12,7 @@ const NAME_LETTERS: usize = 64;
 /// Longest id of a call.
 const ID_LETTERS: usize = 64;
 
-/// Whether thinking is asked for in its sealed form. Models that do not think refuse that.
+/// The request for sealed thinking. Models without thinking refuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::providers) enum SealedThinking {
     Wanted,
@@ -104,9 +104,9 @@ fn thought(block: &Thinking) -> Option<Value> {
     Some(json!({"type": "reasoning", "summary": summary, "encrypted_content": sealed}))
 }
 
-/// An id as this wire takes it. Servers of other wires give longer ones, and a run can go on under
-/// another model: those are written as their hash, in the call as in its result. Within forge a
-/// call keeps the id that it came with.
+/// Returns an id as this wire takes it. Servers of other wires give longer ones, and a run can be
+/// resumed with another model: those are replaced by their hash, in the call and in its result.
+/// Within forge a call has its original id.
 fn id(id: &str) -> String {
     if id.chars().count() <= ID_LETTERS {
         return id.to_owned();

@@ -1,6 +1,6 @@
 //! An answer as events about a list of items: each is added, grows, and is done; then the whole
-//! response is told once more. Servers leave out one or the other, so that every way is taken
-//! by which a text or a call can come, and none is counted twice.
+//! response is repeated. Servers leave out one or the other, so texts and calls are accepted from
+//! every event that carries them, and none is counted twice.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -47,8 +47,8 @@ struct ErrorEvent {
     error: Option<Value>,
 }
 
-/// The type of an event. Serde would keep the whole of a tagged one in a form that takes many times
-/// its bytes, and the last event holds the whole answer.
+/// The type of an event. Serde would buffer a tagged event in a form that takes many times its
+/// bytes, and the last event contains the whole answer.
 #[derive(Deserialize)]
 struct EventType {
     #[serde(rename = "type")]
@@ -402,7 +402,8 @@ impl ResponsesParser {
             (Some("incomplete"), Some("content_filter")) => StopReason::Refused,
             (Some(_) | None, _) => StopReason::Unknown,
         };
-        // A call that came as events is not another one when it is told at another place.
+        // A call that was streamed under one index is not a second call when the response lists it
+        // at another.
         let places: HashMap<String, u64> = self
             .items
             .iter()
