@@ -15,6 +15,7 @@ use sandbox_config::{Grant, Worker};
 use serde_json::{Value, json};
 
 use crate::budget::WorkerBudget;
+use crate::model::Model;
 use crate::report::RunOutcome;
 use crate::session::{AnswerSchema, Attachment, CANCELLED, Conversation, Session};
 
@@ -177,6 +178,39 @@ impl DelegationTool {
     /// Returns the worker and its grant, or the reason why it may not be called.
     fn child(&self, name: &str) -> Result<(Worker, Grant), CallFailure> {
         let shown = forge_tools::escape_controls(name);
+        let worker = self.callee(name, &shown)?;
+        let model = self.callee_model(worker, &shown)?;
+        let named = model.name();
+        if self.budget.children() >= self.session.max_children() {
+            return Err(self.too_many(&shown));
+        }
+        let grant = self
+            .grant
+            .child(worker.declaration())
+            .map_err(|escalation| {
+                CallFailure::new(
+                    FailureCode::Escalation,
+                    format!("Cannot call worker '{shown}': {}", escalation.for_model()),
+                )
+                .hint(
+                    "The worker was not started. Do the work with what you hold, or leave it out.",
+                )
+            })?;
+        let limited = grant.limits().max_cost_nano_usd().is_some() || self.budget.limits_cost();
+        if limited && model.prices().is_none() {
+            return Err(CallFailure::new(
+                FailureCode::WorkerFailed,
+                format!(
+                    "Cannot call worker '{shown}': the cost is limited, and no prices are known \
+                     for the model `{named}`."
+                ),
+            ));
+        }
+        Ok((worker.clone(), grant))
+    }
+
+    /// Returns the worker of this name, if it may be called from here.
+    fn callee(&self, name: &str, shown: &str) -> Result<&Worker, CallFailure> {
         if self.caller.chain().iter().any(|above| above == name) {
             return Err(CallFailure::new(
                 FailureCode::Blocked,
@@ -216,6 +250,11 @@ impl DelegationTool {
                 ),
             ));
         }
+        Ok(worker)
+    }
+
+    /// Returns the model of `worker`, if the worker runs on it.
+    fn callee_model(&self, worker: &Worker, shown: &str) -> Result<Arc<dyn Model>, CallFailure> {
         let model = self.session.model_of(worker).map_err(|error| {
             CallFailure::new(
                 FailureCode::WorkerFailed,
@@ -229,32 +268,7 @@ impl DelegationTool {
                 format!("Cannot call worker '{shown}': it does not run on the model `{named}`."),
             ));
         }
-        if self.budget.children() >= self.session.max_children() {
-            return Err(self.too_many(&shown));
-        }
-        let grant = self
-            .grant
-            .child(worker.declaration())
-            .map_err(|escalation| {
-                CallFailure::new(
-                    FailureCode::Escalation,
-                    format!("Cannot call worker '{shown}': {}", escalation.for_model()),
-                )
-                .hint(
-                    "The worker was not started. Do the work with what you hold, or leave it out.",
-                )
-            })?;
-        let limited = grant.limits().max_cost_nano_usd().is_some() || self.budget.limits_cost();
-        if limited && model.prices().is_none() {
-            return Err(CallFailure::new(
-                FailureCode::WorkerFailed,
-                format!(
-                    "Cannot call worker '{shown}': the cost is limited, and no prices are known \
-                     for the model `{named}`."
-                ),
-            ));
-        }
-        Ok((worker.clone(), grant))
+        Ok(model)
     }
 
     fn too_many(&self, shown: &str) -> CallFailure {

@@ -12,8 +12,8 @@ use forge_tools::{
     CommandLine, Gate, GateRequest, Intent, Judgement, MountVerdicts, Risk, Verdict, VerdictReason,
 };
 use sandbox_config::{
-    CommandPattern, ConfigOrigin, Grant, Layer, Operation, PersonalRules, RunnerAvailability,
-    RunnerChoice, ShellRules,
+    CommandPattern, ConfigOrigin, Grant, Layer, Operation, PersonalRules, RuleMatch,
+    RunnerAvailability, RunnerChoice, ShellRules,
 };
 
 /// The gate of a worker that holds `grant`.
@@ -350,6 +350,34 @@ impl GrantGate {
         }
     }
 
+    /// Answers the remaining question by the project's approval mode.
+    fn answer_by_mode(&self, request: &GateRequest<'_>, judgement: Judgement) -> Judgement {
+        let approval = self.grant.approval();
+        let mode = approval.mode();
+        let risk = config_risk(request.risk);
+        let verdict = config_verdict(judgement.verdict);
+        let answered = approval.answer(request.tool, risk, verdict);
+        // A blocked command could be hidden in the unparsed part: no mode answers for that.
+        let answered = if self.could_be_blocked(request) {
+            tools_verdict(answered).max(judgement.verdict)
+        } else {
+            tools_verdict(answered)
+        };
+        if answered != judgement.verdict {
+            let by_mode = tools_verdict(mode.answer(verdict, risk)) == answered;
+            let reason = if by_mode {
+                let mut reason = VerdictReason::new(format!("approval mode `{mode}`"));
+                reason.rule = Some(format!("approval.mode: {mode}"));
+                reason.origin = approval.mode_at().map(ToString::to_string);
+                reason
+            } else {
+                self.own_file(request.tool, risk)
+            };
+            return judgement.because(answered, reason);
+        }
+        judgement
+    }
+
     fn judge_by_rules(&self, request: &GateRequest<'_>) -> Judgement {
         // `network` is about the worker's own connections. Forge itself talks to the repositories
         // of a grant.
@@ -376,30 +404,7 @@ impl GrantGate {
                 .intents
                 .iter()
                 .any(|intent| matches!(intent, Intent::Execute(_)));
-        let approval = self.grant.approval();
-        let mode = approval.mode();
-        let risk = config_risk(request.risk);
-        let mut judgement = axes;
-        let verdict = config_verdict(judgement.verdict);
-        let answered = approval.answer(request.tool, risk, verdict);
-        // A blocked command could be hidden in the unparsed part: no mode answers for that.
-        let answered = if self.could_be_blocked(request) {
-            tools_verdict(answered).max(judgement.verdict)
-        } else {
-            tools_verdict(answered)
-        };
-        if answered != judgement.verdict {
-            let by_mode = tools_verdict(mode.answer(verdict, risk)) == answered;
-            let reason = if by_mode {
-                let mut reason = VerdictReason::new(format!("approval mode `{mode}`"));
-                reason.rule = Some(format!("approval.mode: {mode}"));
-                reason.origin = approval.mode_at().map(ToString::to_string);
-                reason
-            } else {
-                self.own_file(request.tool, risk)
-            };
-            judgement = judgement.because(answered, reason);
-        }
+        let mut judgement = self.answer_by_mode(request, axes);
         if !delegates(request) && !is_git(request.tool) {
             judgement = self.place(request, judgement);
         }
@@ -447,24 +452,7 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
     let judged = line
         .segments()
         .iter()
-        .map(|segment| {
-            let matched = rules.decide(segment.words());
-            let program = segment.words().first().map_or("", String::as_str);
-            let text = match matched.rule() {
-                Some(rule) if matched.is_personal() => {
-                    format!("`{program}` matches the person's own rule `{rule}` for this project")
-                }
-                Some(rule) => format!("`{program}` matches the rule `{rule}`"),
-                None => format!("no rule for `{program}`"),
-            };
-            let reason = VerdictReason {
-                text,
-                rule: Some(matched.rule().unwrap_or("default").to_owned()),
-                origin: Some(matched.origin().to_string()),
-                why: matched.why().map(str::to_owned),
-            };
-            Judgement::new(tools_verdict(matched.verdict()), reason)
-        })
+        .map(|segment| judge_command(rules, segment.words()))
         .reduce(Judgement::and)
         .unwrap_or_else(|| {
             Judgement::new(Verdict::Block, VerdictReason::new("the command is empty"))
@@ -480,35 +468,13 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
             } else {
                 rules.decide_by_rule(started.words())?
             };
-            let program = started.words().first().map_or("", String::as_str);
-            let text = match matched.rule() {
-                Some(rule) => {
-                    format!("`{program}`, which this starts, matches the rule `{rule}`")
-                }
-                None => format!("no rule for `{program}`, which this starts"),
-            };
-            let reason = VerdictReason {
-                text,
-                rule: Some(matched.rule().unwrap_or("default").to_owned()),
-                origin: Some(matched.origin().to_string()),
-                why: matched.why().map(str::to_owned),
-            };
-            let verdict = tools_verdict(matched.verdict());
-            (verdict > Verdict::Allow).then(|| Judgement::new(verdict, reason))
+            judge_started(&matched, started.words())
         })
         .fold(judged, Judgement::and);
     // A command that cannot be seen is one that no rule names.
-    let judged = if line.has_hidden_commands() {
-        let unseen = rules.decide(&[]);
-        let reason = VerdictReason {
-            text: "no rule for a command that runs out of their sight".to_owned(),
-            rule: Some("default".to_owned()),
-            origin: Some(unseen.origin().to_string()),
-            why: None,
-        };
-        judged.and(Judgement::new(tools_verdict(unseen.verdict()), reason))
-    } else {
-        judged
+    let judged = match line.has_hidden_commands() {
+        true => judged.and(judge_hidden(rules)),
+        false => judged,
     };
     match line.approval_reason() {
         Some(why) => judged.and(Judgement::new(
@@ -516,6 +482,55 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
             VerdictReason::new(format!("rules cannot see all of it: {why}")),
         )),
         None => judged,
+    }
+}
+
+/// Judges one command of a line.
+fn judge_command(rules: &ShellRules, words: &[String]) -> Judgement {
+    let matched = rules.decide(words);
+    let program = words.first().map_or("", String::as_str);
+    let text = match matched.rule() {
+        Some(rule) if matched.is_personal() => {
+            format!("`{program}` matches the person's own rule `{rule}` for this project")
+        }
+        Some(rule) => format!("`{program}` matches the rule `{rule}`"),
+        None => format!("no rule for `{program}`"),
+    };
+    Judgement::new(
+        tools_verdict(matched.verdict()),
+        match_reason(&matched, text),
+    )
+}
+
+/// Judges a program that a command starts; `None` if it is allowed.
+fn judge_started(matched: &RuleMatch, words: &[String]) -> Option<Judgement> {
+    let program = words.first().map_or("", String::as_str);
+    let text = match matched.rule() {
+        Some(rule) => format!("`{program}`, which this starts, matches the rule `{rule}`"),
+        None => format!("no rule for `{program}`, which this starts"),
+    };
+    let verdict = tools_verdict(matched.verdict());
+    (verdict > Verdict::Allow).then(|| Judgement::new(verdict, match_reason(matched, text)))
+}
+
+/// Judges the commands that a line hides from the rules by the default.
+fn judge_hidden(rules: &ShellRules) -> Judgement {
+    let unseen = rules.decide(&[]);
+    let reason = VerdictReason {
+        text: "no rule for a command that runs out of their sight".to_owned(),
+        rule: Some("default".to_owned()),
+        origin: Some(unseen.origin().to_string()),
+        why: None,
+    };
+    Judgement::new(tools_verdict(unseen.verdict()), reason)
+}
+
+fn match_reason(matched: &RuleMatch, text: String) -> VerdictReason {
+    VerdictReason {
+        text,
+        rule: Some(matched.rule().unwrap_or("default").to_owned()),
+        origin: Some(matched.origin().to_string()),
+        why: matched.why().map(str::to_owned),
     }
 }
 

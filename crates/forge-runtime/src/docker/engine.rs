@@ -115,15 +115,7 @@ impl ContainerSource {
                 "nothing that runs containers is available",
             ));
         }
-        let mut address = match asked.host().or(self.host.as_deref()) {
-            Some(host) => Address::parse(host)?,
-            None => Address::default(),
-        };
-        if let Some(directory) = &self.certificates {
-            address = address.with_certificates(directory)?;
-        }
-        let engine = Engine::at(address)?;
-        engine.reap_once(self.state_dir.as_deref());
+        let engine = self.engine(asked)?;
         let name = ImageName::parse(asked.image())?;
         let image = engine.image(&name)?;
         let image = image.ok_or_else(|| {
@@ -132,16 +124,7 @@ impl ContainerSource {
             ))
             .hint("build it with `forge image build`, or name one that is there in `docker.image`")
         })?;
-        let mut settings = Settings::new(name)
-            .cpu_milli(asked.cpu_limit_milli())
-            .memory_bytes(asked.mem_limit_bytes())
-            .pids(asked.pids_limit())
-            .read_only_root(asked.read_only_root())
-            .own_program(true)
-            .network(match asked.network() {
-                ContainerNetwork::None => "none",
-                ContainerNetwork::Bridge => "bridge",
-            })?;
+        let mut settings = settings_for(asked, name)?;
         let own = image.labels().get(VERSION_LABEL);
         let own = own.is_some_and(|version| version == env!("CARGO_PKG_VERSION"));
         let own = own && image.entrypoint().ends_with(&NODE.map(str::to_owned));
@@ -183,24 +166,60 @@ impl ContainerSource {
             Ok(false) => {}
             Ok(true) | Err(_) => return Err(why),
         }
-        let elsewhere = "the container engine does not see the files of this machine";
-        match (asked.reuse(), own) {
-            (Reuse::Call, true) => {}
-            (Reuse::Session, _) => {
-                return Err(ContainersUnavailable::new(format!(
-                    "{elsewhere}, and a container that lives through many calls would not bring \
-                     them back after each"
-                ))
-                .hint("set `docker.reuse: call`, or use an engine of this machine"));
-            }
-            (Reuse::Call, false) => {
-                return Err(ContainersUnavailable::new(format!(
-                    "{elsewhere}, and so not forge; there is no forge of this version in the image"
-                ))
-                .hint("build one there with `forge image build --base IMAGE`"));
-            }
-        }
+        check_copies(asked.reuse(), own)?;
         there.prove()?;
         Ok(there)
+    }
+
+    /// Connects to the engine.
+    fn engine(
+        &self,
+        asked: &sandbox_config::DockerSettings,
+    ) -> Result<Engine, ContainersUnavailable> {
+        let mut address = match asked.host().or(self.host.as_deref()) {
+            Some(host) => Address::parse(host)?,
+            None => Address::default(),
+        };
+        if let Some(directory) = &self.certificates {
+            address = address.with_certificates(directory)?;
+        }
+        let engine = Engine::at(address)?;
+        engine.reap_once(self.state_dir.as_deref());
+        Ok(engine)
+    }
+}
+
+/// Returns the settings of containers for `asked`.
+fn settings_for(
+    asked: &sandbox_config::DockerSettings,
+    name: ImageName,
+) -> Result<Settings, ContainersUnavailable> {
+    let settings = Settings::new(name)
+        .cpu_milli(asked.cpu_limit_milli())
+        .memory_bytes(asked.mem_limit_bytes())
+        .pids(asked.pids_limit())
+        .read_only_root(asked.read_only_root())
+        .own_program(true)
+        .network(match asked.network() {
+            ContainerNetwork::None => "none",
+            ContainerNetwork::Bridge => "bridge",
+        })?;
+    Ok(settings)
+}
+
+/// Checks that copies of the files can replace mounts on an engine without them.
+fn check_copies(reuse: Reuse, own: bool) -> Result<(), ContainersUnavailable> {
+    let elsewhere = "the container engine does not see the files of this machine";
+    match (reuse, own) {
+        (Reuse::Call, true) => Ok(()),
+        (Reuse::Session, _) => Err(ContainersUnavailable::new(format!(
+            "{elsewhere}, and a container that lives through many calls would not bring \
+                 them back after each"
+        ))
+        .hint("set `docker.reuse: call`, or use an engine of this machine")),
+        (Reuse::Call, false) => Err(ContainersUnavailable::new(format!(
+            "{elsewhere}, and so not forge; there is no forge of this version in the image"
+        ))
+        .hint("build one there with `forge image build --base IMAGE`")),
     }
 }

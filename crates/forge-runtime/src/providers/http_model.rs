@@ -183,25 +183,7 @@ impl HttpModelInner {
         };
         let response = match timeout(Duration::from_millis(limit_ms), asked.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let host = provider.url.host_str().unwrap_or_default();
-                // A server of this machine that is not there does not come by waiting.
-                if is_loopback(&provider.url) && is_refused(&error) {
-                    let port = provider.url.port_or_known_default().unwrap_or_default();
-                    let start = match provider.name.as_str() {
-                        "ollama" => "run `ollama serve`".to_owned(),
-                        name => format!("start the server of the provider `{name}`"),
-                    };
-                    let why = format!("no server listens at {host}:{port}; {start}");
-                    return Err(ModelError::NoConnection(why));
-                }
-                let why = format!("{host}: {}", causes(&error));
-                return Err(match problem(&error) {
-                    TransportFailure::NotHttp => ModelError::Malformed(why),
-                    TransportFailure::Lasting => ModelError::NoConnection(why),
-                    TransportFailure::Passing => ModelError::Unreachable(why),
-                });
-            }
+            Ok(Err(error)) => return Err(self.send_failure(&error)),
             Err(_) => return Err(silent(format!("no answer within {limit_ms} ms"))),
         };
         let status = response.status();
@@ -223,6 +205,28 @@ impl HttpModelInner {
             &body.unwrap_or_default(),
             provider.key.as_ref(),
         )))
+    }
+
+    /// Classifies an error of sending the request.
+    fn send_failure(&self, error: &reqwest::Error) -> ModelError {
+        let provider = &self.provider;
+        let host = provider.url.host_str().unwrap_or_default();
+        // A server of this machine that is not there does not come by waiting.
+        if is_loopback(&provider.url) && is_refused(error) {
+            let port = provider.url.port_or_known_default().unwrap_or_default();
+            let start = match provider.name.as_str() {
+                "ollama" => "run `ollama serve`".to_owned(),
+                name => format!("start the server of the provider `{name}`"),
+            };
+            let why = format!("no server listens at {host}:{port}; {start}");
+            return ModelError::NoConnection(why);
+        }
+        let why = format!("{host}: {}", causes(error));
+        match problem(error) {
+            TransportFailure::NotHttp => ModelError::Malformed(why),
+            TransportFailure::Lasting => ModelError::NoConnection(why),
+            TransportFailure::Passing => ModelError::Unreachable(why),
+        }
     }
 
     fn body_of(&self, request: &ModelRequest) -> Value {

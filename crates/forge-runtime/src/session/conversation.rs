@@ -17,7 +17,9 @@ use super::context::{is_too_long, trim_context};
 use super::turn::receive;
 use crate::budget::{RepeatAction, RepeatDetector};
 use crate::equip::EquipError;
-use crate::model::{Message, Model, ModelEvent, StopReason, ToolCall, ToolDescription, Usage};
+use crate::model::{
+    Message, Model, ModelEvent, StopReason, ToolCall, ToolDescription, ToolResult, Usage,
+};
 use crate::report::{ElapsedTime, RunEvent, RunOutcome};
 
 /// The messages and the usage so far, from which a worker continues.
@@ -177,54 +179,21 @@ impl Session {
         place: Option<Mount>,
         running: &mut ActiveConversation,
     ) -> RunOutcome {
-        let model = match self.model_of(worker) {
-            Ok(model) => model,
-            Err(error) => return error.into(),
-        };
-        if let Err(end) = fits(worker, &*model, running) {
-            return end;
-        }
-        let shape = match shape {
-            Ok(shape) => shape,
-            Err(problem) => return no_shape(worker, &problem),
-        };
-        let toolbox = match self.toolbox(worker, grant, &running.caller, &running.budget, place) {
-            Ok(toolbox) => toolbox,
-            Err(error) => return not_equipped(&error),
-        };
-        running.request_mut().tools = describe(&toolbox);
+        let (model, toolbox) =
+            match self.prepare(worker, grant, place, shape.as_ref().err(), running) {
+                Ok(prepared) => prepared,
+                Err(end) => return end,
+            };
+        let shape = shape.unwrap_or_default();
         let name = model.name();
-        self.tell(RunEvent::Prepared {
-            caller: &running.caller,
-            model: &name,
-            instructions: &running.request().instructions,
-            tools: &running.request().tools,
-        });
         let mut last = Usage::default();
         let mut repeats = RepeatDetector::default();
-        let max_turns = grant.limits().max_turns();
         let mut so_far = u64::try_from(running.request().turns_so_far()).unwrap_or(u64::MAX);
         if let Some(end) = running.budget.was_out_of_time() {
             return end;
         }
         loop {
-            // Stopped while calls were under way, it may hear of their ends first.
-            if self.shared.is_cancelled() {
-                return RunOutcome::Cancelled;
-            }
-            if so_far >= max_turns {
-                return RunOutcome::TurnLimit { turns: max_turns };
-            }
-            // Called workers may have exhausted the rest.
-            if let Some(end) = running.budget.exhausted_limit() {
-                return end;
-            }
-            if let Err(end) = is_too_long(running.bytes()) {
-                return end;
-            }
-            if let Some(limit) = model.context_tokens()
-                && let Err(end) = self.trim_context(running, limit, last)
-            {
+            if let Err(end) = self.check_limits(grant, &*model, so_far, last, running) {
                 return end;
             }
             so_far += 1;
@@ -256,28 +225,102 @@ impl Session {
                 }
                 (StopReason::Done | StopReason::Unknown, false) => {}
             }
-            // The results of the calls would need another turn.
-            if let Some(end) = running.budget.exhausted_limit() {
-                return end;
-            }
-            let made = u64::try_from(calls.len()).unwrap_or(u64::MAX);
-            if let Some(end) = running.budget.too_many_calls(made) {
-                return end;
-            }
-            running.budget.count_calls(made);
             let limit = grant.limits().repeat_calls();
-            let mut stuck = None;
-            let heard = |call: &ToolCall, result: &mut crate::model::ToolResult| match repeats
-                .count(identity(call), result.content.clone(), limit)
-            {
-                RepeatAction::No => {}
-                RepeatAction::Hint => result.content.push_str(SAME_AGAIN),
-                RepeatAction::Stop => stuck = limit.map(|limit| limit.saturating_mul(2)),
-            };
-            self.make_calls(&toolbox, running, calls, heard).await;
-            if let Some(calls) = stuck {
-                return RunOutcome::Repeated { calls };
+            let made = self.make_counted_calls(&toolbox, limit, calls, &mut repeats, running);
+            if let Err(end) = made.await {
+                return end;
             }
+        }
+    }
+
+    /// Finds the model and opens the tools of `worker`, and reports that it is ready.
+    fn prepare(
+        &self,
+        worker: &Worker,
+        grant: &Grant,
+        place: Option<Mount>,
+        schema_problem: Option<&String>,
+        running: &mut ActiveConversation,
+    ) -> Result<(Arc<dyn Model>, Toolbox), RunOutcome> {
+        let model = self.model_of(worker)?;
+        fits(worker, &*model, running)?;
+        if let Some(problem) = schema_problem {
+            return Err(no_shape(worker, problem));
+        }
+        let toolbox = self
+            .toolbox(worker, grant, &running.caller, &running.budget, place)
+            .map_err(|error| not_equipped(&error))?;
+        running.request_mut().tools = describe(&toolbox);
+        self.tell(RunEvent::Prepared {
+            caller: &running.caller,
+            model: &model.name(),
+            instructions: &running.request().instructions,
+            tools: &running.request().tools,
+        });
+        Ok((model, toolbox))
+    }
+
+    /// Checks that the worker may take another turn, and makes the conversation fit into the
+    /// model's context.
+    fn check_limits(
+        &self,
+        grant: &Grant,
+        model: &dyn Model,
+        turns: u64,
+        last: Usage,
+        running: &mut ActiveConversation,
+    ) -> Result<(), RunOutcome> {
+        // If the run was cancelled during calls, their ends may arrive first.
+        if self.shared.is_cancelled() {
+            return Err(RunOutcome::Cancelled);
+        }
+        let max_turns = grant.limits().max_turns();
+        if turns >= max_turns {
+            return Err(RunOutcome::TurnLimit { turns: max_turns });
+        }
+        // Called workers may have exhausted the rest.
+        if let Some(end) = running.budget.exhausted_limit() {
+            return Err(end);
+        }
+        is_too_long(running.bytes())?;
+        match model.context_tokens() {
+            Some(limit) => self.trim_context(running, limit, last),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the calls of a turn if the limits on calls allow them; `limit` bounds repetitions.
+    async fn make_counted_calls(
+        &self,
+        toolbox: &Toolbox,
+        limit: Option<u64>,
+        calls: Vec<ToolCall>,
+        repeats: &mut RepeatDetector,
+        running: &mut ActiveConversation,
+    ) -> Result<(), RunOutcome> {
+        // The results of the calls would need another turn.
+        if let Some(end) = running.budget.exhausted_limit() {
+            return Err(end);
+        }
+        let made = u64::try_from(calls.len()).unwrap_or(u64::MAX);
+        if let Some(end) = running.budget.too_many_calls(made) {
+            return Err(end);
+        }
+        running.budget.count_calls(made);
+        let mut stuck = None;
+        let heard = |call: &ToolCall, result: &mut ToolResult| match repeats.count(
+            identity(call),
+            result.content.clone(),
+            limit,
+        ) {
+            RepeatAction::No => {}
+            RepeatAction::Hint => result.content.push_str(SAME_AGAIN),
+            RepeatAction::Stop => stuck = limit.map(|limit| limit.saturating_mul(2)),
+        };
+        self.make_calls(toolbox, running, calls, heard).await;
+        match stuck {
+            Some(calls) => Err(RunOutcome::Repeated { calls }),
+            None => Ok(()),
         }
     }
 

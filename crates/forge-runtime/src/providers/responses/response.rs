@@ -193,6 +193,25 @@ struct PartialItem {
     is_done: bool,
 }
 
+impl PartialItem {
+    /// Adds the completed call to the streamed one.
+    fn complete_call(&mut self, whole: PartialCall) {
+        let Some(call) = &mut self.call else {
+            self.call = Some(whole);
+            return;
+        };
+        if !whole.arguments.is_empty() {
+            call.arguments = whole.arguments;
+        }
+        if call.id.is_empty() {
+            call.id = whole.id;
+        }
+        if call.tool.is_empty() {
+            call.tool = whole.tool;
+        }
+    }
+}
+
 /// The state of a turn so far.
 #[derive(Debug, Default)]
 pub(in crate::providers) struct ResponsesParser {
@@ -338,26 +357,11 @@ impl ResponsesParser {
                 call_id,
                 name,
                 arguments,
-            } => match &mut kept.call {
-                Some(call) => {
-                    if !arguments.is_empty() {
-                        call.arguments = arguments;
-                    }
-                    if call.id.is_empty() {
-                        call.id = call_id;
-                    }
-                    if call.tool.is_empty() {
-                        call.tool = name;
-                    }
-                }
-                None => {
-                    kept.call = Some(PartialCall {
-                        id: call_id,
-                        tool: name,
-                        arguments,
-                    });
-                }
-            },
+            } => kept.complete_call(PartialCall {
+                id: call_id,
+                tool: name,
+                arguments,
+            }),
             OutputItem::Reasoning {
                 summary,
                 content,
