@@ -4,7 +4,6 @@
 //! text maps to its bytes in the file. So a match is a range of the file, and everything outside of
 //! it stays unchanged.
 
-use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::time::Duration;
@@ -12,41 +11,9 @@ use std::time::Duration;
 use unicode_normalization::UnicodeNormalization as _;
 
 use crate::error::{Difference, MatchExcerpt};
+use crate::line_endings::NormalizedText;
 
-/// A text with all line endings as `\n`, and the source position of each byte.
-pub(crate) struct NormalizedText<'t> {
-    text: Cow<'t, str>,
-    /// Positions in `text` of a `\n` that replaces `\r\n`, in order.
-    pairs: Vec<usize>,
-}
-
-impl<'t> NormalizedText<'t> {
-    pub(crate) fn of(source: &'t str) -> Self {
-        let mut pairs = Vec::new();
-        if !source.contains("\r\n") {
-            let text = Cow::Borrowed(source);
-            return Self { text, pairs };
-        }
-        let mut text = String::with_capacity(source.len());
-        let mut rest = source;
-        while let Some(at) = rest.find("\r\n") {
-            text.push_str(&rest[..at]);
-            pairs.push(text.len());
-            text.push('\n');
-            rest = &rest[at + 2..];
-        }
-        text.push_str(rest);
-        let text = Cow::Owned(text);
-        Self { text, pairs }
-    }
-
-    /// The range in the source.
-    fn back(&self, range: &Range<usize>) -> Range<usize> {
-        // Every pair before a position moved it by one.
-        let shift = |at: usize| at + self.pairs.partition_point(|pair| *pair < at);
-        shift(range.start)..shift(range.end)
-    }
-
+impl NormalizedText<'_> {
     fn line_of(&self, at: usize) -> usize {
         self.text[..at].matches('\n').count() + 1
     }
@@ -73,29 +40,6 @@ impl<'t> NormalizedText<'t> {
             text: self.text[start..end].to_owned(),
             first: self.line_of(start),
         }
-    }
-
-    /// Returns the ending for a new line: that of the line before, or of the first one.
-    fn ending_at(&self, at: usize) -> &'static str {
-        let before = self.text[..at].rfind('\n');
-        let near = before.or_else(|| self.text.find('\n'));
-        match near {
-            Some(newline) if self.pairs.binary_search(&newline).is_ok() => "\r\n",
-            _ => "\n",
-        }
-    }
-}
-
-/// Returns a text to append to `before`, with the line endings of `before`.
-pub(crate) fn with_endings(before: &str, text: &str) -> String {
-    let view = NormalizedText::of(before);
-    if !view.text.contains('\n') {
-        return text.to_owned();
-    }
-    let plain = NormalizedText::of(text).text;
-    match view.ending_at(view.text.len()) {
-        "\n" => plain.into_owned(),
-        ending => plain.replace('\n', ending),
     }
 }
 

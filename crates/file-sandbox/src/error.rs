@@ -14,7 +14,9 @@ use crate::path::PATH_MAX_BYTES;
 
 mod places;
 
-pub(crate) use places::{Difference, MatchExcerpt, NoMatch};
+#[cfg(feature = "edit")]
+pub(crate) use places::Difference;
+pub(crate) use places::{MatchExcerpt, NoMatch};
 use places::{excerpts_hint, the_text};
 
 /// The reason why an operation was refused or failed. `Display` is the text for a model. `Debug`

@@ -52,6 +52,13 @@
 //! open handle along.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(feature = "search", feature = "edit", feature = "encodings")),
+    allow(
+        dead_code,
+        reason = "helpers and error texts that only some features use"
+    )
+)]
 
 mod mode;
 mod path;
@@ -76,12 +83,15 @@ mod backend;
 mod bare;
 mod by_content;
 mod cancellation;
+#[cfg(feature = "edit")]
 mod edit;
 mod escape;
 mod glob;
 mod hash;
 mod host;
+mod line_endings;
 mod location;
+#[cfg_attr(not(feature = "edit"), path = "no_suggestions.rs")]
 mod nearest;
 mod preload;
 mod queries;
@@ -101,11 +111,14 @@ pub use limits::{HardLinks, Limits};
 pub use mode::{Mode, ParseModeError};
 pub use mount::Mount;
 pub use ops::{
-    AppendOptions, AppendOutcome, DeleteOptions, EditOptions, EditOutcome, EntryKind,
-    IgnoredEntries, ListEntry, ListKinds, ListOptions, Listing, MoveOptions, MoveOutcome, OpenFile,
-    ReadOptions, Replacement, SearchHit, SearchOptions, SearchResults, SkippedEntry, Stat,
+    AppendOptions, AppendOutcome, DeleteOptions, EntryKind, IgnoredEntries, ListEntry, ListKinds,
+    ListOptions, Listing, MoveOptions, MoveOutcome, OpenFile, ReadOptions, SkippedEntry, Stat,
     TextSlice, TotalChars, TruncationReason, WalkOptions, WriteOptions, WriteOutcome,
 };
+#[cfg(feature = "edit")]
+pub use ops::{EditOptions, EditOutcome, Replacement};
+#[cfg(feature = "search")]
+pub use ops::{SearchHit, SearchOptions, SearchResults};
 pub use path::SandboxPath;
 pub use queries::ResolvedLocation;
 pub use restrict::Restriction;
@@ -113,6 +126,6 @@ pub use rules::{DEFAULT_HIDDEN, DEFAULT_PROTECTED};
 pub use sandbox::{FileSandbox, FileSandboxBuilder, RootStyle};
 pub use text::TextEncoding;
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "edit"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeExamples;

@@ -8,8 +8,15 @@
 
 use std::fmt;
 
-use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::Decoder;
+#[cfg(feature = "encodings")]
+#[path = "text/encodings.rs"]
+mod codec;
+#[cfg(not(feature = "encodings"))]
+#[path = "text/utf8_only.rs"]
+mod codec;
+
+use codec::Codec;
+pub(crate) use codec::EncodingDecoder;
 
 /// The character encoding of a text file.
 ///
@@ -26,14 +33,14 @@ use encoding_rs::Decoder;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TextEncoding {
-    coding: &'static encoding_rs::Encoding,
+    coding: Codec,
     bom: bool,
 }
 
 impl TextEncoding {
     /// UTF-8 without a mark.
     pub const UTF_8: Self = Self {
-        coding: encoding_rs::UTF_8,
+        coding: Codec::UTF_8,
         bom: false,
     };
 
@@ -52,18 +59,18 @@ impl TextEncoding {
     /// `true` if it was guessed from the bytes, because no mark names it.
     #[must_use]
     pub fn is_guessed(self) -> bool {
-        !self.bom && self.coding != encoding_rs::UTF_8
+        !self.bom && self.coding != Codec::UTF_8
     }
 
     pub(crate) fn is_utf8(self) -> bool {
-        self.coding == encoding_rs::UTF_8
+        self.coding == Codec::UTF_8
     }
 
     /// Returns the encoding of the byte order mark, and the mark's length.
     pub(crate) fn by_bom(start: &[u8]) -> Option<(Self, usize)> {
-        let (coding, length) = encoding_rs::Encoding::for_bom(start)?;
+        let (coding, length) = Codec::for_bom(start)?;
         // UTF-8 with a mark is text with U+FEFF at its start, which reads back as written.
-        (coding != encoding_rs::UTF_8).then_some((Self { coding, bom: true }, length))
+        (coding != Codec::UTF_8).then_some((Self { coding, bom: true }, length))
     }
 
     /// Guesses the encoding of bytes that are not UTF-8; `None` if they are not text.
@@ -71,40 +78,19 @@ impl TextEncoding {
         if bytes.iter().any(|byte| is_binary(*byte)) {
             return None;
         }
-        let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
-        detector.feed(bytes, whole);
-        let coding = detector.guess(None, Utf8Detection::Deny);
+        let coding = Codec::guess(bytes, whole)?;
         Some(Self { coding, bom: false })
     }
 
-    pub(crate) fn decoder(self) -> Decoder {
-        self.coding.new_decoder_without_bom_handling()
+    pub(crate) fn decoder(self) -> EncodingDecoder {
+        self.coding.decoder()
     }
 
-    /// The bytes of a text; the first character that has none otherwise.
+    /// Returns the bytes of a text, or the first character that the encoding cannot represent.
     pub(crate) fn encode(self, text: &str) -> Result<Vec<u8>, char> {
-        if self.is_utf8() {
-            return Ok(text.as_bytes().to_vec());
-        }
-        if self.coding == encoding_rs::UTF_16LE {
-            return Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect());
-        }
-        if self.coding == encoding_rs::UTF_16BE {
-            return Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect());
-        }
-        let mut encoder = self.coding.new_encoder();
-        let room = encoder.max_buffer_length_from_utf8_without_replacement(text.len());
-        let mut bytes = vec![0; room.unwrap_or(text.len().saturating_mul(4)).max(16)];
-        let (result, _, written) =
-            encoder.encode_from_utf8_without_replacement(text, &mut bytes, true);
-        match result {
-            encoding_rs::EncoderResult::InputEmpty => {
-                bytes.truncate(written);
-                Ok(bytes)
-            }
-            encoding_rs::EncoderResult::Unmappable(c) => Err(c),
-            // The room was asked for.
-            encoding_rs::EncoderResult::OutputFull => Err(char::REPLACEMENT_CHARACTER),
+        match self.is_utf8() {
+            true => Ok(text.as_bytes().to_vec()),
+            false => self.coding.encode(text),
         }
     }
 }
@@ -209,36 +195,9 @@ pub(crate) fn is_invalid_byte(c: char) -> bool {
 
 fn decode_all(encoding: TextEncoding, bytes: &[u8]) -> Option<String> {
     let mut text = String::new();
-    let mut decode = EncodingDecoder::new(encoding);
+    let mut decode = encoding.decoder();
     decode.take(bytes, true, &mut text)?;
     (!text.contains('\0')).then_some(text)
-}
-
-/// Decoding part by part.
-pub(crate) struct EncodingDecoder(Decoder);
-
-impl EncodingDecoder {
-    pub(crate) fn new(encoding: TextEncoding) -> Self {
-        Self(encoding.decoder())
-    }
-
-    /// Adds the characters that `bytes` complete; `None` if they are none.
-    pub(crate) fn take(&mut self, bytes: &[u8], last: bool, text: &mut String) -> Option<()> {
-        let room = self
-            .0
-            .max_utf8_buffer_length_without_replacement(bytes.len());
-        text.reserve(room?);
-        let (result, read) = self
-            .0
-            .decode_to_string_without_replacement(bytes, text, last);
-        match result {
-            encoding_rs::DecoderResult::InputEmpty => Some(()),
-            encoding_rs::DecoderResult::OutputFull | encoding_rs::DecoderResult::Malformed(..) => {
-                let _ = read;
-                None
-            }
-        }
-    }
 }
 
 /// `true` for control characters that do not occur in text of any byte encoding.

@@ -7,9 +7,9 @@ use crate::backend::{
 };
 use crate::by_content::is_key;
 use crate::cancellation::CancellationToken;
-use crate::edit;
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
+use crate::line_endings::with_endings;
 use crate::ops::atomic_write::{WriteMode, WriteSource, write_all};
 use crate::ops::lock::unchanged;
 use crate::ops::write::{WriteOutcome, last_name};
@@ -270,10 +270,10 @@ impl FileSandbox {
         let decoded = Decoded::of(&bytes).ok_or_else(not_text)?;
         let encoding = decoded.encoding;
         if encoding.is_guessed() && is_mostly_utf8(&bytes) {
-            let text = edit::with_endings(&String::from_utf8_lossy(&bytes), text);
+            let text = with_endings(&String::from_utf8_lossy(&bytes), text);
             return Ok(EncodedText::as_it_is(&text));
         }
-        let added = edit::with_endings(&decoded.text, text);
+        let added = with_endings(&decoded.text, text);
         if encoding.is_utf8() {
             return Ok(EncodedText::as_it_is(&added));
         }
@@ -329,7 +329,7 @@ impl FileSandbox {
             true => tail,
             false => head,
         };
-        let added = edit::with_endings(&String::from_utf8_lossy(&near), text);
+        let added = with_endings(&String::from_utf8_lossy(&near), text);
         Ok(EncodedText::as_it_is(&added))
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::backend::{BackendDir as _, BackendFile as _, block_on_ready};
 use crate::by_content::is_key;
-use crate::edit::{self, MatchError, MatchOptions, NormalizedText, TextChange};
+use crate::edit::{self, MatchError, MatchOptions, TextChange};
 use crate::error::{CurrentContent, Error, ErrorReason, NoMatch, Verb};
 use crate::hash::ContentHash;
+use crate::line_endings::NormalizedText;
 use crate::ops::atomic_write::{WriteMode, WriteSource};
 use crate::ops::write::{last_name, overwrite};
 use crate::path::SandboxPath;

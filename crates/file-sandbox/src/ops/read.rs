@@ -10,7 +10,7 @@ use crate::ops::collect::TextCollector;
 use crate::path::SandboxPath;
 use crate::resolve::{OpenedFile, check_size};
 use crate::sandbox::FileSandbox;
-use crate::text::{EncodingDecoder, TextEncoding};
+use crate::text::TextEncoding;
 
 /// The part of a text to read.
 ///
@@ -345,7 +345,7 @@ impl FileSandbox {
         };
         drop(start);
         let mut source = FileReader::new(self, path, opened);
-        let mut decode = EncodingDecoder::new(encoding);
+        let mut decode = encoding.decoder();
         let mut collect = TextCollector::new(options);
         let mut hasher = options.hash.then(ContentHasher::new);
         let mut text = String::new();

@@ -7,7 +7,7 @@ use crate::ops::read::{ReadOptions, TextSlice, TotalChars};
 use crate::path::SandboxPath;
 use crate::resolve::OpenedFile;
 use crate::sandbox::FileSandbox;
-use crate::text::{EncodingDecoder, TextEncoding};
+use crate::text::TextEncoding;
 
 /// The most bytes read of a file, including those of its start.
 const TAIL_BYTES: u64 = 1024 * 1024 - 64;
@@ -66,7 +66,8 @@ impl FileSandbox {
             None => TextEncoding::guess(body, true).ok_or_else(refuse)?,
         };
         let mut text = String::new();
-        EncodingDecoder::new(encoding)
+        encoding
+            .decoder()
             .take(body, true, &mut text)
             .filter(|()| !text.contains('\0'))
             .ok_or_else(refuse)?;

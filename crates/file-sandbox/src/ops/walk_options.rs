@@ -13,7 +13,6 @@ use crate::cancellation::CancellationToken;
 /// let options = WalkOptions::new()
 ///     .max_entries(500)
 ///     .max_depth(4)
-///     .gitignore(true)
 ///     .time_limit(Some(Duration::from_secs(2)));
 /// ```
 #[derive(Clone, Debug)]
@@ -64,6 +63,7 @@ impl WalkOptions {
 
     /// Leaves out `.git` and names in `.gitignore` files. The start directory is never left out,
     /// because the caller named it.
+    #[cfg(feature = "search")]
     #[must_use]
     pub fn gitignore(mut self, yes: bool) -> Self {
         self.gitignore = yes;
