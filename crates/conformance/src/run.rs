@@ -5,14 +5,14 @@
 use crate::case::{Case, Cell, Listed};
 use crate::column::Column;
 use crate::fixtures::Fixtures;
-use crate::tree::changed;
+use crate::tree::{Picture, changed};
 use crate::verb::Verb;
 use crate::verdict::{Seen, judge};
 use crate::world::{World, done, held};
 use crate::{commands, files, host, memory, reference, seatbelt};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The results of a column.
@@ -254,38 +254,27 @@ fn tried(
             return Err(format!("{what}; {seen:?}"));
         }
     }
-    let outside = |path: &Path| path.starts_with(world.top.join("outside"));
     let mut out = Vec::new();
     for (at, case) in cases.iter().enumerate() {
         let Some(seen) = seen.get(at) else {
             return Err("an answer is missing".to_owned());
         };
-        let listed = match (&plan, &case.promise) {
-            (Some(plan), Some(promise)) => Some(Listed::of(plan, promise)),
-            (_, _) => None,
-        };
+        let promise = plan.as_ref().zip(case.promise.as_deref());
+        let listed = promise.map(|(plan, promise)| Listed::of(plan, promise));
         let mut result = judge(case, column, seen, listed);
         if result.is_ok() && matches!(seen, Seen::Through(_)) && case.cell(column) != Cell::Gap {
-            let said = says_true(case, seen, &places[at]);
-            // Another name of a file that may be changed.
-            let here = places[at].iter().flatten();
-            let own: Vec<u64> = here
-                .filter_map(|place| before.get(place))
-                .map(|seen| seen.inode)
-                .collect();
-            let kept = match &difference {
-                Some(_) if case.verb.changes() => before
-                    .iter()
-                    .filter(|(path, then)| outside(path) && !own.contains(&then.inode))
-                    .find(|(path, then)| after.get(*path) != Some(then))
-                    .map_or(Ok(()), |(path, _)| {
-                        Err(format!("{} was changed", path.display()))
-                    }),
-                Some(_) | None => Ok(()),
+            let unexpected = match &difference {
+                Some(_) if case.verb.changes() => {
+                    changed_outside(&world, &places[at], &before, &after)
+                }
+                Some(_) | None => None,
             };
-            result = said
+            result = says_true(case, seen, &places[at])
                 .and_then(|()| done(case, &places[at], &held[at]))
-                .and(kept)
+                .and_then(|()| match unexpected {
+                    Some(path) => Err(format!("{} was changed", path.display())),
+                    None => Ok(()),
+                })
                 .map_err(|error| format!("{}: {:?}: {error}", column.name(), case.name));
         }
         out.push(result);
@@ -293,12 +282,29 @@ fn tried(
     Ok(out)
 }
 
+/// Returns an object outside every mount that changed, and is not another name of a file of the case.
+fn changed_outside<'p>(
+    world: &World<'_>,
+    places: &[Option<PathBuf>],
+    before: &'p Picture,
+    after: &Picture,
+) -> Option<&'p Path> {
+    let outside = world.top.join("outside");
+    let own: Vec<u64> = places
+        .iter()
+        .flatten()
+        .filter_map(|place| before.get(place))
+        .map(|seen| seen.inode)
+        .collect();
+    before
+        .iter()
+        .filter(|(path, then)| path.starts_with(&outside) && !own.contains(&then.inode))
+        .find(|(path, then)| after.get(*path) != Some(then))
+        .map(|(path, _)| path.as_path())
+}
+
 /// Checks that the text read, or the output of the started program, is correct.
-fn says_true(
-    case: &Case,
-    seen: &Seen,
-    places: &[Option<std::path::PathBuf>],
-) -> Result<(), String> {
+fn says_true(case: &Case, seen: &Seen, places: &[Option<PathBuf>]) -> Result<(), String> {
     let Seen::Through(text) = seen else {
         return Ok(());
     };

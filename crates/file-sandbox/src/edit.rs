@@ -84,32 +84,10 @@ pub(crate) fn find_changes(
     look: MatchOptions,
 ) -> Result<Vec<TextChange>, MatchError> {
     let old = NormalizedText::of(old).text;
-    let mut found: Vec<Range<usize>> = Vec::new();
-    let mut from = 0;
     if old.is_empty() {
         return Err(MatchError::Nowhere(None));
     }
-    let most = match look.all {
-        true => MAX_FOUND,
-        false => MAX_FOUND.min(FIND_BYTES / old.len()).max(1),
-    };
-    let mut cut = false;
-    // Overlapping matches count too: either could be intended.
-    while let Some(at) = view.text[from..].find(&*old) {
-        let start = from + at;
-        found.push(start..start + old.len());
-        // A long text that overlaps itself costs its length each time.
-        if found.len() > most {
-            cut = true;
-            break;
-        }
-        let step = view.text[start..].chars().next().map_or(1, char::len_utf8);
-        from = if look.all {
-            start + old.len()
-        } else {
-            start + step
-        };
-    }
+    let (mut found, cut) = exact_matches(view, &old, look.all);
     let mut fuzzy = false;
     if found.is_empty() {
         if look.fuzzy {
@@ -124,14 +102,9 @@ pub(crate) fn find_changes(
         && found.len() > 1
         && !fuzzy
         && !cut
+        && let Some(nearest) = nearest_match(view, &found, line)
     {
-        let lines = view.lines_of(&found);
-        let best = lines.iter().map(|own| own.abs_diff(line)).min();
-        let near = |i: &usize| Some(lines[*i].abs_diff(line)) == best;
-        let nearest: Vec<usize> = (0..found.len()).filter(near).collect();
-        if let [only] = nearest[..] {
-            found = vec![found[only].clone()];
-        }
+        found = vec![nearest];
     }
     if cut || found.len() > 1 && (!look.all || fuzzy) {
         return Err(MatchError::Several {
@@ -150,6 +123,47 @@ pub(crate) fn find_changes(
         .zip(lines)
         .map(|(range, line)| change(view, range, new, line, fuzzy))
         .collect())
+}
+
+/// Returns the matches of a text, and `true` if they are more than the limit. Overlapping matches
+/// count too unless all are replaced: either could be intended.
+fn exact_matches(view: &NormalizedText<'_>, old: &str, all: bool) -> (Vec<Range<usize>>, bool) {
+    let most = match all {
+        true => MAX_FOUND,
+        false => MAX_FOUND.min(FIND_BYTES / old.len()).max(1),
+    };
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = view.text[from..].find(old) {
+        let start = from + at;
+        found.push(start..start + old.len());
+        // A long text that overlaps itself costs its length each time.
+        if found.len() > most {
+            return (found, true);
+        }
+        from = start
+            + match all {
+                true => old.len(),
+                false => view.text[start..].chars().next().map_or(1, char::len_utf8),
+            };
+    }
+    (found, false)
+}
+
+/// Returns the match nearest to a line; `None` if two are equally near.
+fn nearest_match(
+    view: &NormalizedText<'_>,
+    found: &[Range<usize>],
+    line: usize,
+) -> Option<Range<usize>> {
+    let lines = view.lines_of(found);
+    let best = lines.iter().map(|own| own.abs_diff(line)).min();
+    let near = |i: &usize| Some(lines[*i].abs_diff(line)) == best;
+    let nearest: Vec<usize> = (0..found.len()).filter(near).collect();
+    match nearest[..] {
+        [only] => Some(found[only].clone()),
+        _ => None,
+    }
 }
 
 /// Builds the change of a match. Unchanged lines retain their endings; new lines get their

@@ -80,6 +80,15 @@ fn is_id_of(id: &[u8], content: &[u8]) -> bool {
     }
 }
 
+/// One entry of an index.
+struct IndexEntry<'b> {
+    name: Vec<u8>,
+    stage: u16,
+    id: &'b [u8],
+    /// A regular file at stage 0, without `intent-to-add`.
+    is_tracked_file: bool,
+}
+
 /// The unread rest of an index.
 struct IndexReader<'b> {
     rest: &'b [u8],
@@ -101,48 +110,74 @@ impl<'b> IndexReader<'b> {
         let mut tracked = TrackedFiles::default();
         let mut last: Option<(Vec<u8>, u16)> = None;
         for _ in 0..self.number()? {
-            let before = self.rest.len();
-            let stat = self.bytes(STAT_BYTES)?;
-            let id = self.bytes(id_bytes)?;
-            let flags = self.short()?;
-            let more = match flags & 0x4000 {
-                0 => 0,
-                _ if version == 2 => return Err("an entry has flags that are not known"),
-                _ => self.short()?,
-            };
-            // All but `skip-worktree` and `intent-to-add`.
-            if more & 0x9fff != 0 {
-                return Err("an entry has flags that are not known");
-            }
-            let name = self.name(version, last.as_ref().map_or(&[][..], |(name, _)| name))?;
-            if name.is_empty() {
-                return Err(OTHER_FORM);
-            }
-            if usize::from(flags & 0xfff) != name.len().min(0xfff) {
-                return Err("the length of a path is wrong");
-            }
-            if version < 4 {
-                // One NUL is read already.
-                let padding = (before - self.rest.len()).wrapping_neg() % 8;
-                if self.bytes(padding)?.iter().any(|byte| *byte != 0) {
-                    return Err("an entry is padded with something else");
-                }
-            }
-            let stage = flags >> 12 & 3;
-            let entry = (name, stage);
-            if last.as_ref().is_some_and(|last| *last >= entry) {
+            let before = last.as_ref().map_or(&[][..], |(name, _)| name);
+            let entry = self.entry(version, id_bytes, before)?;
+            let key = (entry.name, entry.stage);
+            if last.as_ref().is_some_and(|last| *last >= key) {
                 return Err("its entries are out of order");
             }
-            let is_file = match stat[MODE_AT + 2] >> 4 {
-                0o10 => true,
-                0o12 | 0o16 => false,
-                _ => return Err("an entry is neither a file nor a link"),
-            };
-            if stage == 0 && is_file && more & 0x2000 == 0 && is_wanted(&entry.0) {
-                tracked.entries.push((entry.0.clone(), id.to_owned()));
+            if entry.is_tracked_file && is_wanted(&key.0) {
+                tracked.entries.push((key.0.clone(), entry.id.to_owned()));
             }
-            last = Some(entry);
+            last = Some(key);
         }
+        self.skip_extensions(id_bytes)?;
+        match self.rest.len() == id_bytes {
+            true => Ok(tracked),
+            false => Err("it ends too early"),
+        }
+    }
+
+    /// Reads an entry. `before` is the name of the entry before it.
+    fn entry(
+        &mut self,
+        version: u32,
+        id_bytes: usize,
+        before: &[u8],
+    ) -> Result<IndexEntry<'b>, &'static str> {
+        let unread = self.rest.len();
+        let stat = self.bytes(STAT_BYTES)?;
+        let id = self.bytes(id_bytes)?;
+        let flags = self.short()?;
+        let more = match flags & 0x4000 {
+            0 => 0,
+            _ if version == 2 => return Err("an entry has flags that are not known"),
+            _ => self.short()?,
+        };
+        // All but `skip-worktree` and `intent-to-add`.
+        if more & 0x9fff != 0 {
+            return Err("an entry has flags that are not known");
+        }
+        let name = self.name(version, before)?;
+        if name.is_empty() {
+            return Err(OTHER_FORM);
+        }
+        if usize::from(flags & 0xfff) != name.len().min(0xfff) {
+            return Err("the length of a path is wrong");
+        }
+        if version < 4 {
+            // One NUL is read already.
+            let padding = (unread - self.rest.len()).wrapping_neg() % 8;
+            if self.bytes(padding)?.iter().any(|byte| *byte != 0) {
+                return Err("an entry is padded with something else");
+            }
+        }
+        let stage = flags >> 12 & 3;
+        let is_file = match stat[MODE_AT + 2] >> 4 {
+            0o10 => true,
+            0o12 | 0o16 => false,
+            _ => return Err("an entry is neither a file nor a link"),
+        };
+        Ok(IndexEntry {
+            name,
+            stage,
+            id,
+            is_tracked_file: stage == 0 && is_file && more & 0x2000 == 0,
+        })
+    }
+
+    /// Skips the extensions that git may ignore.
+    fn skip_extensions(&mut self, id_bytes: usize) -> Result<(), &'static str> {
         while self.rest.len() > id_bytes {
             let name = self.bytes(4)?;
             if !name[0].is_ascii_uppercase() {
@@ -151,10 +186,7 @@ impl<'b> IndexReader<'b> {
             let size = usize::try_from(self.number()?).map_err(|_| "it ends too early")?;
             self.bytes(size)?;
         }
-        match self.rest.len() == id_bytes {
-            true => Ok(tracked),
-            false => Err("it ends too early"),
-        }
+        Ok(())
     }
 
     fn bytes(&mut self, count: usize) -> Result<&'b [u8], &'static str> {

@@ -10,6 +10,7 @@ use crate::cancellation::CancellationToken;
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
 use crate::line_endings::with_endings;
+use crate::location::MountLocation;
 use crate::ops::atomic_write::{WriteMode, WriteSource, write_all};
 use crate::ops::lock::unchanged;
 use crate::ops::write::{WriteOutcome, last_name};
@@ -178,32 +179,12 @@ impl FileSandbox {
         if old.is_some() && options.create_new {
             return Err(Error::new(path.asked(), ErrorReason::Exists));
         }
-        let hold = match options.preview {
-            true => None,
-            false => self.hold_target(path, &spot, verb, old).await?,
-        };
-        let old = hold.as_ref().map(|hold| hold.meta).or(old);
+        let (_lock, old) = self
+            .lock_unless(options.preview, (path, &spot), verb, old)
+            .await?;
         self.check_match(path, &spot, old, options.if_match, verb)
             .await?;
-        let fitted = match (&spot.found, old, addition) {
-            (_, _, AppendInput::Bytes(bytes)) => EncodedText {
-                bytes: bytes.to_vec(),
-                added: String::new(),
-                encoding: TextEncoding::UTF_8,
-            },
-            // Why: line endings and encoding would reveal the content of a closed mount.
-            (_, _, AppendInput::Text(text)) if spot.mount.closed => EncodedText::as_it_is(text),
-            (Lookup::Entry { parent, .. }, Some(old), AppendInput::Text(text)) if old.size > 0 => {
-                let name = last_name(path, &spot)?;
-                let file = parent.open_file(&name).await;
-                let file = file.map_err(|fault| self.system(path, verb, fault))?;
-                if spot.by_content.is_some() && is_key(&file).await {
-                    return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
-                }
-                self.fit(path, &file, old.size, text).await?
-            }
-            (_, _, AppendInput::Text(text)) => EncodedText::as_it_is(text),
-        };
+        let fitted = self.encode_addition(path, &spot, old, addition).await?;
         let added = fitted.bytes.len() as u64;
         let after = old.map_or(0, |old| old.size).saturating_add(added);
         check_size(path, spot.mount, verb, after)?;
@@ -240,6 +221,41 @@ impl FileSandbox {
             }
         }
         Ok(appended)
+    }
+
+    /// Encodes the addition for the file at `spot`.
+    async fn encode_addition(
+        &self,
+        path: &SandboxPath,
+        spot: &MountLocation<'_>,
+        old: Option<FileMeta>,
+        addition: AppendInput<'_>,
+    ) -> Result<EncodedText, Error> {
+        let verb = Verb::Append;
+        let text = match addition {
+            AppendInput::Bytes(bytes) => {
+                return Ok(EncodedText {
+                    bytes: bytes.to_vec(),
+                    added: String::new(),
+                    encoding: TextEncoding::UTF_8,
+                });
+            }
+            AppendInput::Text(text) => text,
+        };
+        match (&spot.found, old) {
+            // Why: line endings and encoding would reveal the content of a closed mount.
+            _ if spot.mount.closed => Ok(EncodedText::as_it_is(text)),
+            (Lookup::Entry { parent, .. }, Some(old)) if old.size > 0 => {
+                let name = last_name(path, spot)?;
+                let file = parent.open_file(&name).await;
+                let file = file.map_err(|fault| self.system(path, verb, fault))?;
+                if spot.by_content.is_some() && is_key(&file).await {
+                    return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
+                }
+                self.fit(path, &file, old.size, text).await
+            }
+            _ => Ok(EncodedText::as_it_is(text)),
+        }
     }
 
     /// Encodes a text for appending to a file.

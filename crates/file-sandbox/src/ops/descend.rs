@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::backend::{BackendDir as _, BackendError, BackendNames as _, FileKind, Handle};
+use crate::backend::{AnyDir, BackendDir as _, BackendError, BackendNames as _, FileKind, Handle};
 use crate::cancellation::CancellationToken;
 use crate::error::{Error, Verb};
 use crate::escape;
@@ -278,61 +278,31 @@ impl<'s> TreeWalker<'s> {
         let mut entries = dir.names().await?;
         let mut directories = 0;
         while let Some((raw, kind)) = entries.next().await? {
-            self.names += 1;
-            if self.names > self.options.max_names {
-                self.cut(TruncationReason::Names);
-            }
-            let look = self.names.is_multiple_of(NAMES_PER_LOOK);
-            if self.report.cut.is_some() || (look && self.is_over()) {
+            if self.count_name() {
                 return Ok(());
             }
             let rule = hidden.hiding(&raw);
             if rule.is_some_and(|rule| rule.by_content.is_none()) {
                 continue;
             }
-            // Not every file system tells the type with the name; one look then.
             let kind = match kind {
                 Some(kind) => kind,
-                None => dir
-                    .meta(&raw)
-                    .await
-                    .map_or(FileKind::Unknown, |meta| meta.kind),
+                None => kind_of(dir, &raw).await,
             };
-            // While a command runs, its OS sandbox occupies missing protected names with
-            // placeholder sockets. They are not part of the tree, and are removed soon.
-            if kind == FileKind::Socket && mount.protects(names, &raw) {
+            let by_content = rule.and_then(|rule| rule.by_content);
+            if self
+                .is_unlisted(index, (names, &raw), (dir, kind), by_content)
+                .await
+            {
                 continue;
             }
-            let by_content = rule.and_then(|rule| rule.by_content);
-            if let Some(content) = by_content {
-                let files = self.files;
-                let secret = files.is_listed_secret(index, content, (names, &raw), (dir, kind));
-                if secret.await {
-                    continue;
-                }
-            }
-            let (name, raw) = match escape::escape_name(&raw) {
-                Cow::Borrowed(name) => (name.to_owned(), None),
-                Cow::Owned(name) => (name, Some(raw)),
-            };
-            if let (Some(glob), Some(state)) = (self.glob, state)
-                && kind != FileKind::Directory
-                && name != ignored::FILE
-                && !glob.accepts_child(state, &name)
-            {
+            let (name, raw) = shown_name(raw);
+            if self.is_unmatched(state, &name, kind) {
                 continue;
             }
             if let Some(window) = &self.window {
                 let walks = self.glob.is_some() && kind == FileKind::Directory;
-                let left_out = !window.kinds.takes(kind) || {
-                    let shown = Cow::from(&name);
-                    let shown = match prefix {
-                        "" => shown,
-                        prefix => format!("{prefix}{shown}").into(),
-                    };
-                    window.is_before(&shown)
-                };
-                if left_out && !walks {
+                if !walks && !window.shows(prefix, &name, kind) {
                     continue;
                 }
                 if children.len() >= window.room() && children.len() >= 2 * directories {
@@ -353,6 +323,47 @@ impl<'s> TreeWalker<'s> {
             });
         }
         Ok(())
+    }
+
+    /// Counts a name. Returns `true` if the walk ends here.
+    fn count_name(&mut self) -> bool {
+        self.names += 1;
+        if self.names > self.options.max_names {
+            self.cut(TruncationReason::Names);
+        }
+        let look = self.names.is_multiple_of(NAMES_PER_LOOK);
+        self.report.cut.is_some() || (look && self.is_over())
+    }
+
+    /// `true` for an entry that the pattern excludes and the walk does not need.
+    fn is_unmatched(&self, state: Option<&GlobState>, name: &str, kind: FileKind) -> bool {
+        let (Some(glob), Some(state)) = (self.glob, state) else {
+            return false;
+        };
+        kind != FileKind::Directory && name != ignored::FILE && !glob.accepts_child(state, name)
+    }
+
+    /// `true` for a placeholder of the OS sandbox, and for a file that its content hides.
+    async fn is_unlisted(
+        &self,
+        mount: usize,
+        (names, name): (&[OsString], &OsStr),
+        (dir, kind): (&AnyDir, FileKind),
+        by_content: Option<ContentCondition>,
+    ) -> bool {
+        // While a command runs, its OS sandbox occupies missing protected names with placeholder
+        // sockets. They are not part of the tree, and are removed soon.
+        if kind == FileKind::Socket && self.files.table.mounts[mount].protects(names, name) {
+            return true;
+        }
+        let Some(content) = by_content else {
+            return false;
+        };
+        let place = (names, name);
+        let secret = self
+            .files
+            .is_listed_secret(mount, content, place, (dir, kind));
+        secret.await
     }
 
     fn drop_ignored(
@@ -450,6 +461,20 @@ impl<'s> TreeWalker<'s> {
         // The last one is taken first.
         self.pending[first_new..].reverse();
     }
+}
+
+/// Returns the name of an entry as shown, and as the backend knows it, if that differs.
+fn shown_name(raw: OsString) -> (String, Option<OsString>) {
+    match escape::escape_name(&raw) {
+        Cow::Borrowed(name) => (name.to_owned(), None),
+        Cow::Owned(name) => (name, Some(raw)),
+    }
+}
+
+/// Returns the type of an entry, on a file system whose directories do not have it.
+async fn kind_of(dir: &Handle<'_>, name: &OsStr) -> FileKind {
+    let meta = dir.meta(name).await;
+    meta.map_or(FileKind::Unknown, |meta| meta.kind)
 }
 
 impl FileSandbox {

@@ -1,11 +1,14 @@
 //! Editing: some of a text replaced, everything else as it was.
 
-use crate::backend::{BackendDir as _, BackendFile as _, block_on_ready};
+use std::ffi::OsStr;
+
+use crate::backend::{AnyDir, BackendDir as _, BackendFile as _, FileMeta, block_on_ready};
 use crate::by_content::is_key;
 use crate::edit::{self, MatchError, MatchOptions, TextChange};
 use crate::error::{CurrentContent, Error, ErrorReason, NoMatch, Verb};
 use crate::hash::ContentHash;
 use crate::line_endings::NormalizedText;
+use crate::location::MountLocation;
 use crate::ops::atomic_write::{WriteMode, WriteSource};
 use crate::ops::write::{last_name, overwrite};
 use crate::path::SandboxPath;
@@ -193,26 +196,16 @@ impl FileSandbox {
             return Err(self.missing(path, &spot).await);
         }
         let old = self.check_file_target(path, &spot, verb)?;
-        // A look needs no lock.
-        let hold = match options.preview {
-            true => None,
-            false => self.hold_target(path, &spot, verb, old).await?,
-        };
-        let old = hold.as_ref().map(|hold| hold.meta).or(old);
+        let (_lock, old) = self
+            .lock_unless(options.preview, (path, &spot), verb, old)
+            .await?;
         let (Lookup::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
             return Err(not_found(path, Vec::new()));
         };
-        self.check_links_for_read(path, &spot, &old)?;
         let name = last_name(path, &spot)?;
-        let file = parent.open_file(&name).await;
-        let file = file.map_err(|fault| self.system(path, verb, fault))?;
-        let meta = file.meta().await;
-        let meta = meta.map_err(|fault| self.system(path, verb, fault))?;
-        if meta.id != old.id || spot.by_content.is_some() && is_key(&file).await {
-            return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
-        }
-        let mount = spot.mount;
-        let opened = OpenedFile { file, meta, mount };
+        let opened = self
+            .open_for_edit(path, &spot, (parent, &name), &old)
+            .await?;
         let bytes = self.read_all(path, &opened, MAX_BYTES, verb).await?;
         let hash = ContentHash::of(&bytes);
         if options.if_match.is_some_and(|expected| expected != hash) {
@@ -228,17 +221,7 @@ impl FileSandbox {
         let _room = self
             .check_quota(path, &spot, verb, Some(old.size), size)
             .await?;
-        let (diff, whole) = edit::diff(&work.decoded.text, &work.changes, MAX_DIFF_BYTES);
-        let fuzzy = work.changes.iter().filter(|change| change.fuzzy);
-        let edited = EditOutcome {
-            path: spot.path(),
-            replaced: work.changes.len(),
-            diff,
-            diff_cut: !whole,
-            fuzzy_lines: fuzzy.map(|change| change.line).collect(),
-            encoding: work.decoded.encoding,
-            hash: ContentHash::of(&new_bytes),
-        };
+        let edited = work.outcome(spot.path(), &new_bytes);
         if options.preview || new_bytes == bytes {
             return Ok(edited);
         }
@@ -256,6 +239,27 @@ impl FileSandbox {
                 .await?;
         }
         Ok(edited)
+    }
+
+    /// Opens the file of an edit, and checks that it is still the locked one and not a key.
+    async fn open_for_edit<'s>(
+        &'s self,
+        path: &SandboxPath,
+        spot: &MountLocation<'s>,
+        (parent, name): (&AnyDir, &OsStr),
+        old: &FileMeta,
+    ) -> Result<OpenedFile<'s>, Error> {
+        let verb = Verb::Edit;
+        self.check_links_for_read(path, spot, old)?;
+        let file = parent.open_file(name).await;
+        let file = file.map_err(|fault| self.system(path, verb, fault))?;
+        let meta = file.meta().await;
+        let meta = meta.map_err(|fault| self.system(path, verb, fault))?;
+        if meta.id != old.id || spot.by_content.is_some() && is_key(&file).await {
+            return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
+        }
+        let mount = spot.mount;
+        Ok(OpenedFile { file, meta, mount })
     }
 }
 
@@ -350,6 +354,21 @@ impl<'p> PendingEdit<'p> {
         }
         let body = encoding.encode(&text).map_err(|c| refuse(Some(c)))?;
         Ok([bom, &body].concat())
+    }
+
+    /// Describes the edit, which makes a file of `new_bytes`.
+    fn outcome(&self, path: SandboxPath, new_bytes: &[u8]) -> EditOutcome {
+        let (diff, whole) = edit::diff(&self.decoded.text, &self.changes, MAX_DIFF_BYTES);
+        let fuzzy = self.changes.iter().filter(|change| change.fuzzy);
+        EditOutcome {
+            path,
+            replaced: self.changes.len(),
+            diff,
+            diff_cut: !whole,
+            fuzzy_lines: fuzzy.map(|change| change.line).collect(),
+            encoding: self.decoded.encoding,
+            hash: ContentHash::of(new_bytes),
+        }
     }
 }
 

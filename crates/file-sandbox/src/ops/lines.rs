@@ -103,17 +103,7 @@ impl<'o> FileSearch<'o> {
                 self.answer.binary += 1;
                 return Ok(());
             }
-            let sink = HitSink {
-                matcher: &self.matcher,
-                options: self.options,
-                path,
-                lines,
-                answer_bytes: &mut self.answer_bytes,
-                hits: &mut self.answer.hits,
-                full: None,
-            };
-            let full = run(&mut self.searcher, &self.matcher, piece, sink)?;
-            if let Some(cut) = full {
+            if let Some(cut) = self.piece(path, lines, piece_end)? {
                 descent.cut(cut);
             }
             if at_end && offset < size && offset == end {
@@ -122,13 +112,36 @@ impl<'o> FileSearch<'o> {
             if at_end || descent.is_over() {
                 return Ok(());
             }
-            lines += newlines(piece);
+            lines += newlines(&self.buffer[..piece_end]);
             kept = filled - piece_end;
             if kept >= MAX_LINE_BYTES {
                 return Err("a line is too long to be searched");
             }
             self.buffer.copy_within(piece_end..filled, 0);
         }
+    }
+
+    /// Searches the first `end` bytes of the buffer, which `lines` lines precede. Returns the limit
+    /// that was reached.
+    fn piece(
+        &mut self,
+        path: &SandboxPath,
+        lines: u64,
+        end: usize,
+    ) -> Result<Option<TruncationReason>, &'static str> {
+        let mut sink = HitSink {
+            matcher: &self.matcher,
+            options: self.options,
+            path,
+            lines,
+            answer_bytes: &mut self.answer_bytes,
+            hits: &mut self.answer.hits,
+            full: None,
+        };
+        self.searcher
+            .search_slice(&self.matcher, &self.buffer[..end], &mut sink)
+            .map_err(|_| "it cannot be searched")?;
+        Ok(sink.full)
     }
 
     /// Appends the next bytes to the retained ones. Returns the filled length of the buffer, and
@@ -174,18 +187,6 @@ impl<'o> FileSearch<'o> {
             ..answer
         }
     }
-}
-
-fn run(
-    searcher: &mut Searcher,
-    matcher: &RegexMatcher,
-    piece: &[u8],
-    mut sink: HitSink<'_>,
-) -> Result<Option<TruncationReason>, &'static str> {
-    searcher
-        .search_slice(matcher, piece, &mut sink)
-        .map_err(|_| "it cannot be searched")?;
-    Ok(sink.full)
 }
 
 /// Takes the lines of one piece of a file.

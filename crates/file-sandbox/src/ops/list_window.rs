@@ -65,6 +65,16 @@ impl ListWindow {
         self.after.as_deref().is_some_and(|after| name <= after)
     }
 
+    /// `true` if an entry is of a listed kind and not before the window. `prefix` is the path of
+    /// its directory.
+    pub(crate) fn shows(&self, prefix: &str, name: &str, kind: FileKind) -> bool {
+        self.kinds.takes(kind)
+            && !match prefix {
+                "" => self.is_before(name),
+                prefix => self.is_before(&format!("{prefix}{name}")),
+            }
+    }
+
     /// `true` if no name below a directory can be in the window.
     pub(crate) fn leaves_out(&self, prefix: &str) -> bool {
         let after = self.after.as_deref();

@@ -218,16 +218,7 @@ impl FileSandbox {
             .locate_for_change(to, FinalLink::Keep, Verb::Write)
             .await?;
         if meta.kind == FileKind::Directory {
-            // With all that is in it.
-            self.check_led(to, &target, Verb::Move).await?;
-            if let Some(rule) = target.by_content {
-                let name = rule.text.to_owned();
-                let verb = Verb::Write;
-                return Err(Error::new(
-                    to.asked(),
-                    ErrorReason::Protected { verb, name },
-                ));
-            }
+            self.check_directory_target(to, &target).await?;
         }
         if source.index == target.index && source.real == target.real {
             let (path, replaced) = (target.path(), false);
@@ -241,66 +232,115 @@ impl FileSandbox {
             path: target.path(),
             replaced: old.is_some(),
         };
-        let (name, new_name) = (last_name(from, &source)?, last_name(to, &target)?);
+        let (name, _) = (last_name(from, &source)?, last_name(to, &target)?);
         let holds = self.hold_both((from, &source), (to, &target), old).await?;
         self.check_match(from, &source, holds.from, options.if_match, Verb::Move)
             .await?;
         let expected = options.if_target_match;
         self.check_match(to, &target, holds.to, expected, Verb::Write)
             .await?;
-        if source.index == target.index {
-            if meta.kind == FileKind::Directory {
-                if target.real.starts_with(&source.real) {
-                    return Err(Error::new(from.asked(), ErrorReason::IntoItself));
-                }
-                self.check_below(from, &source, &target.real).await?;
-            }
-            match self
-                .move_within(parent, &name, &target, &new_name, options)
-                .await
-            {
-                Err(BackendError::OtherVolume) if meta.kind == FileKind::File => {}
-                Err(BackendError::OtherVolume) => {
-                    return Err(Error::new(from.asked(), ErrorReason::OtherVolume));
-                }
-                Err(BackendError::Invalid) => {
-                    return Err(Error::new(from.asked(), ErrorReason::IntoItself));
-                }
-                Err(fault @ BackendError::Exists) => {
-                    return Err(self.system(to, Verb::Write, fault));
-                }
-                Err(fault) => return Err(self.system(from, Verb::Move, fault)),
-                Ok(()) => return Ok(moved),
-            }
-        }
-        match meta.kind {
-            FileKind::File => {}
-            FileKind::Directory => return Err(Error::new(from.asked(), ErrorReason::OtherVolume)),
-            other => return Err(wrong_type(from, Verb::Move, other)),
-        }
-        // Two mounts show one file: it needs no copy.
-        if old.is_none() && matches!(target.found, Lookup::Entry { .. }) {
+        let source = MoveSource {
+            path: from,
+            location: &source,
+            parent,
+            name,
+            meta,
+        };
+        if source.location.index == target.index
+            && self.move_in_mount(&source, (to, &target), options).await?
+        {
             return Ok(moved);
         }
+        check_copyable(from, meta.kind)?;
+        // Two mounts show one file: it needs no copy.
+        if old.is_some() || !matches!(target.found, Lookup::Entry { .. }) {
+            self.move_by_copy(&source, (to, target), holds.to, options)
+                .await?;
+        }
+        Ok(moved)
+    }
+
+    /// Refuses a directory at a path that git's configuration or a rule for files protects.
+    async fn check_directory_target(
+        &self,
+        to: &SandboxPath,
+        target: &MountLocation<'_>,
+    ) -> Result<(), Error> {
+        // A move covers all entries of the directory.
+        self.check_led(to, target, Verb::Move).await?;
+        let Some(rule) = target.by_content else {
+            return Ok(());
+        };
+        let (verb, name) = (Verb::Write, rule.text.to_owned());
+        Err(Error::new(
+            to.asked(),
+            ErrorReason::Protected { verb, name },
+        ))
+    }
+
+    /// Moves an object within its mount. `false` for a file whose target is on another volume.
+    async fn move_in_mount(
+        &self,
+        source: &MoveSource<'_>,
+        (to, target): (&SandboxPath, &MountLocation<'_>),
+        options: &MoveOptions,
+    ) -> Result<bool, Error> {
+        let from = source.path;
+        if source.meta.kind == FileKind::Directory {
+            if target.real.starts_with(&source.location.real) {
+                return Err(Error::new(from.asked(), ErrorReason::IntoItself));
+            }
+            self.check_below(from, source.location, &target.real)
+                .await?;
+        }
+        let new_name = last_name(to, target)?;
+        let moved = self
+            .move_within(source.parent, &source.name, target, &new_name, options)
+            .await;
+        match moved {
+            Ok(()) => Ok(true),
+            Err(BackendError::OtherVolume) if source.meta.kind == FileKind::File => Ok(false),
+            Err(BackendError::OtherVolume) => {
+                Err(Error::new(from.asked(), ErrorReason::OtherVolume))
+            }
+            Err(BackendError::Invalid) => Err(Error::new(from.asked(), ErrorReason::IntoItself)),
+            Err(fault @ BackendError::Exists) => Err(self.system(to, Verb::Write, fault)),
+            Err(fault) => Err(self.system(from, Verb::Move, fault)),
+        }
+    }
+
+    /// Copies a file to another mount, and deletes the original.
+    async fn move_by_copy(
+        &self,
+        source: &MoveSource<'_>,
+        (to, target): (&SandboxPath, MountLocation<'_>),
+        held: Option<FileMeta>,
+        options: &MoveOptions,
+    ) -> Result<(), Error> {
+        let MoveSource {
+            path: from,
+            parent,
+            name,
+            ..
+        } = source;
         let opened = self.open_file(from).await?;
-        if opened.meta.id != meta.id {
+        if opened.meta.id != source.meta.id {
             return Err(Error::new(
                 from.asked(),
                 ErrorReason::Changed { verb: Verb::Move },
             ));
         }
         let before = opened.meta;
-        self.copy_file_over((from, opened), (to, target), holds.to, options)
+        self.copy_file_over((from, opened), (to, target), held, options)
             .await?;
         // The copy misses bytes that another process has written meanwhile.
-        let same = unchanged(parent, &name, &before, options.if_match, &self.cancel).await;
+        let same = unchanged(parent, name, &before, options.if_match, &self.cancel).await;
         same.map_err(|fault| self.system(from, Verb::Move, fault))?;
-        let mut gone = parent.remove_file(&name).await;
-        if gone.is_ok() && source.is_durable(options.durable) {
+        let mut gone = parent.remove_file(name).await;
+        if gone.is_ok() && source.location.is_durable(options.durable) {
             gone = parent.sync().await;
         }
-        gone.map_err(|fault| self.system(from, Verb::Delete, fault))?;
-        Ok(moved)
+        gone.map_err(|fault| self.system(from, Verb::Delete, fault))
     }
 
     /// Copies over `target`, which may be a link to the file.
@@ -452,6 +492,24 @@ impl FileSandbox {
         let dir = parent.open_dir(name).await;
         dir.map_err(|fault| self.system(path, verb, fault))
     }
+}
+
+/// Refuses to copy anything but a file.
+fn check_copyable(from: &SandboxPath, kind: FileKind) -> Result<(), Error> {
+    match kind {
+        FileKind::File => Ok(()),
+        FileKind::Directory => Err(Error::new(from.asked(), ErrorReason::OtherVolume)),
+        other => Err(wrong_type(from, Verb::Move, other)),
+    }
+}
+
+/// The object of a move.
+struct MoveSource<'s> {
+    path: &'s SandboxPath,
+    location: &'s MountLocation<'s>,
+    parent: &'s AnyDir,
+    name: OsString,
+    meta: FileMeta,
 }
 
 /// Two locked files, with their metadata when they were locked.

@@ -28,49 +28,9 @@ impl FileSandbox {
         let mut head = [0; 4];
         let got = opened.file.read_at(&mut head, 0).await.map_err(failed)?;
         let known = TextEncoding::by_bom(&head[..got]);
-        let unit = if known.is_some() { 2 } else { 1 };
-        // Reads backwards, chunk by chunk, until it has enough lines.
-        let mut start = size;
-        let mut bytes: Vec<u8> = Vec::new();
-        let floor = size.saturating_sub(TAIL_BYTES).next_multiple_of(2);
-        let floor = if size <= TAIL_BYTES { 0 } else { floor };
-        while start > floor && newlines(&bytes, unit) <= lines {
-            self.look(path, Verb::Read)?;
-            let from = start.saturating_sub(CHUNK_BYTES).max(floor) & !1;
-            let room = usize::try_from(start - from).unwrap_or(0);
-            let mut part = vec![0; room];
-            let mut filled = 0;
-            while filled < room {
-                let at = from + filled as u64;
-                let got = opened.file.read_at(&mut part[filled..], at).await;
-                match got.map_err(failed)? {
-                    0 => break,
-                    got => filled += got,
-                }
-            }
-            part.truncate(filled);
-            part.extend_from_slice(&bytes);
-            (bytes, start) = (part, from);
-        }
-        let mut body = &bytes[..];
-        if start > 0 {
-            // The first line of the bytes read may have begun before.
-            body = &body[line_start(body, unit)..];
-        } else if let Some((_, bom)) = known {
-            body = &body[bom.min(body.len())..];
-        }
-        let encoding = match known {
-            Some((encoding, _)) => encoding,
-            None if body.contains(&0) => return Err(refuse()),
-            None if std::str::from_utf8(body).is_ok() => TextEncoding::UTF_8,
-            None => TextEncoding::guess(body, true).ok_or_else(refuse)?,
-        };
-        let mut text = String::new();
-        encoding
-            .decoder()
-            .take(body, true, &mut text)
-            .filter(|()| !text.contains('\0'))
-            .ok_or_else(refuse)?;
+        let unit = unit_of(known);
+        let (bytes, start) = self.read_backwards(path, opened, lines, unit).await?;
+        let (encoding, text) = decode_tail(&bytes, start == 0, known).ok_or_else(refuse)?;
         let content = last_lines(&text, lines, options.max_chars);
         let more = start > 0 || content.len() < text.len();
         let chars = content.chars().count() as u64;
@@ -99,6 +59,71 @@ impl FileSandbox {
             hash,
         })
     }
+
+    /// Reads from the end of a file, chunk by chunk, until it has enough lines. Returns the bytes
+    /// and their position.
+    async fn read_backwards(
+        &self,
+        path: &SandboxPath,
+        opened: &OpenedFile<'_>,
+        lines: usize,
+        unit: usize,
+    ) -> Result<(Vec<u8>, u64), Error> {
+        let failed = |fault| self.system(path, Verb::Read, fault);
+        let size = opened.meta.size;
+        let mut start = size;
+        let mut bytes: Vec<u8> = Vec::new();
+        let floor = size.saturating_sub(TAIL_BYTES).next_multiple_of(2);
+        let floor = if size <= TAIL_BYTES { 0 } else { floor };
+        while start > floor && newlines(&bytes, unit) <= lines {
+            self.look(path, Verb::Read)?;
+            let from = start.saturating_sub(CHUNK_BYTES).max(floor) & !1;
+            let room = usize::try_from(start - from).unwrap_or(0);
+            let mut part = vec![0; room];
+            let mut filled = 0;
+            while filled < room {
+                let at = from + filled as u64;
+                let got = opened.file.read_at(&mut part[filled..], at).await;
+                match got.map_err(failed)? {
+                    0 => break,
+                    got => filled += got,
+                }
+            }
+            part.truncate(filled);
+            part.extend_from_slice(&bytes);
+            (bytes, start) = (part, from);
+        }
+        Ok((bytes, start))
+    }
+}
+
+/// Decodes the end of a file; `None` if it is not text. `known` is the encoding of the mark, and its
+/// length.
+fn decode_tail(
+    bytes: &[u8],
+    is_whole: bool,
+    known: Option<(TextEncoding, usize)>,
+) -> Option<(TextEncoding, String)> {
+    let body = match known {
+        // The first line of the bytes read may have begun before.
+        _ if !is_whole => &bytes[line_start(bytes, unit_of(known))..],
+        Some((_, bom)) => &bytes[bom.min(bytes.len())..],
+        None => bytes,
+    };
+    let encoding = match known {
+        Some((encoding, _)) => encoding,
+        None if body.contains(&0) => return None,
+        None if std::str::from_utf8(body).is_ok() => TextEncoding::UTF_8,
+        None => TextEncoding::guess(body, true)?,
+    };
+    let mut text = String::new();
+    encoding.decoder().take(body, true, &mut text)?;
+    (!text.contains('\0')).then_some((encoding, text))
+}
+
+/// Returns the number of bytes of a code unit: 2 in UTF-16, which has a mark.
+fn unit_of(known: Option<(TextEncoding, usize)>) -> usize {
+    if known.is_some() { 2 } else { 1 }
 }
 
 /// Line ends among these bytes.

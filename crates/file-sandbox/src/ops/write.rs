@@ -238,6 +238,23 @@ impl FileSandbox {
         Ok(old)
     }
 
+    /// Locks the file that will be changed, and returns its present metadata. A preview needs no
+    /// lock.
+    pub(crate) async fn lock_unless(
+        &self,
+        preview: bool,
+        (path, spot): (&SandboxPath, &MountLocation<'_>),
+        verb: Verb,
+        old: Option<FileMeta>,
+    ) -> Result<(Option<FileLock>, Option<FileMeta>), Error> {
+        let lock = match preview {
+            true => None,
+            false => self.hold_target(path, spot, verb, old).await?,
+        };
+        let old = lock.as_ref().map(|lock| lock.meta).or(old);
+        Ok((lock, old))
+    }
+
     /// Locks the file that will be changed or replaced, if it exists.
     pub(crate) async fn hold_target(
         &self,
