@@ -8,16 +8,16 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
-use crate::escape;
 use crate::hash::ContentHash;
 use crate::path::PATH_MAX_BYTES;
+use crate::text::escape;
 
-mod places;
+mod match_texts;
 
 #[cfg(feature = "edit")]
-pub(crate) use places::Difference;
-pub(crate) use places::{MatchExcerpt, NoMatch};
-use places::{excerpts_hint, the_text};
+pub(crate) use match_texts::Difference;
+pub(crate) use match_texts::{MatchExcerpt, NoMatch};
+use match_texts::{excerpts_hint, the_text};
 
 /// The reason why an operation was refused or failed. `Display` is the text for a model. `Debug`
 /// adds the causes that the text does not name, for `unwrap()` and for a `main` that returns it.

@@ -60,17 +60,11 @@
     )
 )]
 
-mod mode;
 mod path;
 
-mod led;
-mod limits;
 mod mount;
-mod rules;
 
 mod sandbox;
-
-mod restrict;
 
 mod ops;
 
@@ -80,25 +74,11 @@ mod async_files;
 mod error;
 
 mod backend;
-mod bare;
-mod by_content;
 mod cancellation;
-#[cfg(feature = "edit")]
-mod edit;
-mod escape;
-mod glob;
 mod hash;
 mod host;
-mod line_endings;
-mod location;
-#[cfg_attr(not(feature = "edit"), path = "no_suggestions.rs")]
-mod nearest;
-mod preload;
-mod queries;
-mod refusals;
 mod resolve;
 mod text;
-mod walk;
 
 #[cfg(feature = "tokio")]
 pub use async_files::AsyncFiles;
@@ -107,9 +87,10 @@ pub use cancellation::CancellationToken;
 pub use cap_std;
 pub use error::{Error, ErrorKind};
 pub use hash::{ContentHash, ParseHashError};
-pub use limits::{HardLinks, Limits};
-pub use mode::{Mode, ParseModeError};
 pub use mount::Mount;
+pub use mount::limits::{HardLinks, Limits};
+pub use mount::mode::{Mode, ParseModeError};
+pub use mount::name_rules::{DEFAULT_HIDDEN, DEFAULT_PROTECTED};
 pub use ops::{
     AppendOptions, AppendOutcome, DeleteOptions, EntryKind, IgnoredEntries, ListEntry, ListKinds,
     ListOptions, Listing, MoveOptions, MoveOutcome, OpenFile, ReadOptions, SkippedEntry, Stat,
@@ -120,9 +101,8 @@ pub use ops::{EditOptions, EditOutcome, Replacement};
 #[cfg(feature = "search")]
 pub use ops::{SearchHit, SearchOptions, SearchResults};
 pub use path::SandboxPath;
-pub use queries::ResolvedLocation;
-pub use restrict::Restriction;
-pub use rules::{DEFAULT_HIDDEN, DEFAULT_PROTECTED};
+pub use sandbox::queries::ResolvedLocation;
+pub use sandbox::restrict::Restriction;
 pub use sandbox::{FileSandbox, FileSandboxBuilder, RootStyle};
 pub use text::TextEncoding;
 

@@ -13,7 +13,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorReason, InvalidPath};
-use crate::escape;
+use crate::text::escape;
 
 /// Longest name, in bytes: `NAME_MAX` of Linux and macOS.
 pub(crate) const NAME_MAX_BYTES: usize = 255;

@@ -9,11 +9,11 @@ use super::*;
 use crate::cancellation::CancellationToken;
 use crate::error::{Error, ErrorKind};
 use crate::hash::ContentHash;
-use crate::limits::Limits;
-use crate::mode::Mode;
 use crate::mount::Mount;
-use crate::ops::listing::TruncationReason;
-use crate::ops::walk_options::WalkOptions;
+use crate::mount::limits::Limits;
+use crate::mount::mode::Mode;
+use crate::ops::walk::listing::TruncationReason;
+use crate::ops::walk::options::WalkOptions;
 use crate::sandbox::FileSandbox;
 
 /// The size of the files of a case, created anew for each attempt.

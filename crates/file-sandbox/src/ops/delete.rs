@@ -6,14 +6,14 @@ use std::ffi::{OsStr, OsString};
 use crate::backend::{AnyDir, BackendDir as _, BackendError, FileKind, FileMeta, block_on_ready};
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
-use crate::location::MountLocation;
-use crate::ops::lock::FileLock;
 use crate::ops::relocate::SubtreeCheck;
-use crate::ops::tree::{TreeVisitor, visit};
+use crate::ops::tree_visitor::{TreeVisitor, visit};
+use crate::ops::write::file_lock::FileLock;
 use crate::path::SandboxPath;
-use crate::refusals::{holds_root, not_found, wrong_type};
+use crate::resolve::location::MountLocation;
+use crate::resolve::path_walk::{FinalLink, Lookup};
+use crate::resolve::refusals::{holds_root, not_found, wrong_type};
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup};
 
 /// Options of a deletion.
 ///

@@ -3,22 +3,22 @@
 use std::ffi::{OsStr, OsString};
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError, FileKind, FileMeta, block_on_ready};
-use crate::by_content::is_key_at;
 use crate::error::{CurrentContent, Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
-use crate::location::MountLocation;
 use crate::mount::Mount;
-use crate::ops::atomic_write::{AtomicWriteError, NewParentDirs, WriteMode, WriteSource};
+use crate::mount::name_rules::{DirectoryRules, REPOSITORY, fold, strictest};
 use crate::ops::file_hash::hash_of;
-use crate::ops::lock::{FileLock, unchanged};
-use crate::ops::tree::{TreeVisitor, visit};
+use crate::ops::tree_visitor::{TreeVisitor, visit};
+use crate::ops::write::atomic_write::{AtomicWriteError, NewParentDirs, WriteMode, WriteSource};
+use crate::ops::write::file_lock::{FileLock, unchanged};
 use crate::ops::write::last_name;
 use crate::path::SandboxPath;
-use crate::refusals::{holds_root, wrong_type};
+use crate::resolve::content_rules::is_key_at;
+use crate::resolve::location::MountLocation;
+use crate::resolve::path_walk::{FinalLink, Lookup};
+use crate::resolve::refusals::{holds_root, wrong_type};
 use crate::resolve::{OpenedFile, check_size};
-use crate::rules::{DirectoryRules, REPOSITORY, fold, strictest};
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup};
 
 /// Options of a move or copy.
 ///

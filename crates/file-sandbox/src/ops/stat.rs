@@ -4,11 +4,11 @@ use std::time::SystemTime;
 
 use crate::backend::{BackendDir as _, FileKind, FileMeta, block_on_ready};
 use crate::error::{Error, ErrorKind, Verb};
-use crate::location::Resolution;
-use crate::ops::listing::EntryKind;
+use crate::ops::walk::listing::EntryKind;
 use crate::path::SandboxPath;
+use crate::resolve::location::Resolution;
+use crate::resolve::path_walk::{FinalLink, Lookup};
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup};
 
 /// Facts about an object. Of a link they are its target's; of one that leads nowhere, its own.
 ///

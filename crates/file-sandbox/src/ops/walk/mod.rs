@@ -1,13 +1,21 @@
 //! Lists everything below a directory, or the matches of a pattern.
 
+#[cfg_attr(not(feature = "search"), path = "no_ignore_rules.rs")]
+mod ignore_rules;
+pub(crate) mod list;
+pub(crate) mod list_window;
+pub(crate) mod listing;
+pub(crate) mod options;
+pub(crate) mod tree_walker;
+
 use crate::backend::{FileKind, block_on_ready};
 use crate::error::{Error, ErrorReason, Verb};
-use crate::glob::Glob;
-use crate::ops::descend::{TreeWalker, WalkReport};
-use crate::ops::listing::{EntryKind, ListEntry, Listing, TruncationReason};
-use crate::ops::walk_options::WalkOptions;
+use crate::ops::walk::listing::{EntryKind, ListEntry, Listing, TruncationReason};
+use crate::ops::walk::options::WalkOptions;
+use crate::ops::walk::tree_walker::{TreeWalker, WalkReport};
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
+use crate::text::glob::Glob;
 
 impl FileSandbox {
     /// Lists everything below a directory: files, links and directories, sorted by name.

@@ -3,20 +3,20 @@
 use std::ffi::OsStr;
 
 use crate::backend::{AnyDir, BackendDir as _, BackendFile as _, FileMeta, block_on_ready};
-use crate::by_content::is_key;
-use crate::edit::{self, MatchError, MatchOptions, TextChange};
 use crate::error::{CurrentContent, Error, ErrorReason, NoMatch, Verb};
 use crate::hash::ContentHash;
-use crate::line_endings::NormalizedText;
-use crate::location::MountLocation;
-use crate::ops::atomic_write::{WriteMode, WriteSource};
+use crate::ops::write::atomic_write::{WriteMode, WriteSource};
 use crate::ops::write::{last_name, overwrite};
 use crate::path::SandboxPath;
-use crate::refusals::not_found;
+use crate::resolve::content_rules::is_key;
+use crate::resolve::location::MountLocation;
+use crate::resolve::path_walk::{FinalLink, Lookup};
+use crate::resolve::refusals::not_found;
 use crate::resolve::{OpenedFile, check_size};
 use crate::sandbox::FileSandbox;
+use crate::text::line_endings::NormalizedText;
+use crate::text::replace::{self, MatchError, MatchOptions, TextChange};
 use crate::text::{self, Decoded, TextEncoding};
-use crate::walk::{FinalLink, Lookup};
 
 /// One replacement: a text that is in the file once, and the new text.
 ///
@@ -322,7 +322,7 @@ impl<'p> PendingEdit<'p> {
     /// Returns the bytes of the new file.
     fn finish(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let encoding = self.decoded.encoding;
-        let text = edit::apply(&self.decoded.text, &self.changes).ok_or_else(|| {
+        let text = replace::apply(&self.decoded.text, &self.changes).ok_or_else(|| {
             let which = None;
             let why = "to replace overlaps another one";
             Error::new(self.path.asked(), ErrorReason::Edits { which, why })
@@ -358,7 +358,7 @@ impl<'p> PendingEdit<'p> {
 
     /// Describes the edit, which makes a file of `new_bytes`.
     fn outcome(&self, path: SandboxPath, new_bytes: &[u8]) -> EditOutcome {
-        let (diff, whole) = edit::diff(&self.decoded.text, &self.changes, MAX_DIFF_BYTES);
+        let (diff, whole) = replace::diff(&self.decoded.text, &self.changes, MAX_DIFF_BYTES);
         let fuzzy = self.changes.iter().filter(|change| change.fuzzy);
         EditOutcome {
             path,
@@ -394,7 +394,7 @@ fn find_replacements(
             near_line: replacement.near_line,
             fuzzy,
         };
-        let found = edit::find_changes(&view, &replacement.old, &replacement.new, how);
+        let found = replace::find_changes(&view, &replacement.old, &replacement.new, how);
         changes.extend(found.map_err(|lost| {
             let reason = match lost {
                 MatchError::Nowhere(nearest) => ErrorReason::NoMatch(Box::new(NoMatch {

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError, FileId, FileKind, FileMeta};
 use crate::error::{Error, ErrorReason, Verb};
-use crate::location::MountLocation;
-use crate::ops::tree::{TreeVisitor, visit};
+use crate::ops::tree_visitor::{TreeVisitor, visit};
 use crate::path::SandboxPath;
+use crate::resolve::location::MountLocation;
 use crate::sandbox::FileSandbox;
 
 /// The content of a mount, including hidden files.

@@ -12,13 +12,13 @@ use sandbox_names::secret::{MAX_JUDGED_BYTES, holds_private_key};
 
 use crate::backend::{AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileKind};
 use crate::error::{Error, ErrorReason, Verb};
-use crate::location::MountLocation;
+use crate::mount::name_rules::{ContentCondition, NameRuleMatch, REPOSITORY};
 use crate::mount::{Mount, hidden_by, path_in};
 use crate::path::SandboxPath;
-use crate::refusals::not_found;
-use crate::rules::{ContentCondition, NameRuleMatch, REPOSITORY};
+use crate::resolve::location::MountLocation;
+use crate::resolve::path_walk::{FinalLink, Lookup};
+use crate::resolve::refusals::not_found;
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup};
 
 /// A rule against a change that the content decides.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
+use crate::mount::name_rules::NameRuleMatch;
 use crate::mount::{Mount, path_in};
 use crate::path::SandboxPath;
-use crate::rules::NameRuleMatch;
-use crate::walk::Lookup;
+use crate::resolve::path_walk::Lookup;
 
 /// The result of resolving a path.
 pub(crate) enum Resolution<'s> {

@@ -1,21 +1,29 @@
 //! Resolves a path to an object: finds the mount, follows the links, and checks the name rules.
 
+mod bare_repository;
+pub(crate) mod content_rules;
+mod git_config_targets;
+pub(crate) mod location;
+pub(crate) mod path_walk;
+pub(crate) mod refusals;
+#[cfg_attr(not(feature = "edit"), path = "no_suggestions.rs")]
+mod suggestions;
+
 use std::ffi::OsString;
 
 use crate::backend::{
     AnyFile, BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta,
 };
-use crate::by_content::{ContentGuard, is_secret};
 use crate::error::{Error, ErrorReason, InvalidPath, Verb};
-use crate::limits::HardLinks;
-use crate::location::{MountLocation, Resolution};
+use crate::mount::limits::HardLinks;
+use crate::mount::name_rules::{TEMP_PREFIX, strictest};
 use crate::mount::{Mount, hidden_by, is_temp, path_in};
-use crate::nearest;
 use crate::path::{SandboxPath, names_below};
-use crate::refusals::{holds_root, not_found, wrong_type};
-use crate::rules::{TEMP_PREFIX, strictest};
+use crate::resolve::content_rules::{ContentGuard, is_secret};
+use crate::resolve::location::{MountLocation, Resolution};
+use crate::resolve::path_walk::{FinalLink, Lookup, WalkBudget, WalkError, WalkRoot, walk};
+use crate::resolve::refusals::{holds_root, not_found, wrong_type};
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup, WalkBudget, WalkError, WalkRoot, walk};
 
 impl FileSandbox {
     /// Resolves `path`.
@@ -423,7 +431,7 @@ impl FileSandbox {
             // A name whose rule depends on content is left out: no file is opened for a suggestion.
             hidden_by(spot.mount, &names).is_none()
         };
-        let names = nearest::suggest(parent, &rest[0], visible).await;
+        let names = suggestions::suggest(parent, &rest[0], visible).await;
         let nearest = names.iter().map(|name| self.table.show(&place.child(name)));
         not_found(path, nearest.collect())
     }

@@ -1,5 +1,10 @@
 //! A mount: a directory handle, its path in the sandbox, and the rules below it.
 
+pub(crate) mod limits;
+pub(crate) mod mode;
+pub(crate) mod name_rules;
+mod preload;
+
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -12,12 +17,12 @@ use cap_std::fs::Dir;
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError, FileId, MemoryDir, block_on_ready};
 use crate::error::{Error, ErrorReason};
-use crate::escape;
 use crate::host::HostDir;
-use crate::limits::Limits;
-use crate::mode::Mode;
+use crate::mount::limits::Limits;
+use crate::mount::mode::Mode;
+use crate::mount::name_rules::{NameRuleMatch, NameRules, TEMP_PREFIX, kept_in_git, strictest};
 use crate::path::{SandboxPath, names_below};
-use crate::rules::{NameRuleMatch, NameRules, TEMP_PREFIX, kept_in_git, strictest};
+use crate::text::escape;
 
 /// One directory of the host, shown at a place in the sandbox.
 ///

@@ -12,19 +12,19 @@ use std::time::Instant;
 use crate::backend::{AnyDir, BackendDir as _, BackendError, BackendNames as _, FileKind, Handle};
 use crate::cancellation::CancellationToken;
 use crate::error::{Error, Verb};
-use crate::escape;
-use crate::glob::{Glob, GlobState};
-use crate::location::Resolution;
+use crate::mount::name_rules::ContentCondition;
 use crate::mount::{hidden_by, path_in};
-use crate::ops::ignored::{self, IgnoreRules};
-use crate::ops::list_window::ListWindow;
-use crate::ops::listing::{IgnoredEntries, SkippedEntry, TruncationReason};
-use crate::ops::walk_options::WalkOptions;
+use crate::ops::walk::ignore_rules::{self, IgnoreRules};
+use crate::ops::walk::list_window::ListWindow;
+use crate::ops::walk::listing::{IgnoredEntries, SkippedEntry, TruncationReason};
+use crate::ops::walk::options::WalkOptions;
 use crate::path::SandboxPath;
-use crate::refusals::wrong_type;
-use crate::rules::ContentCondition;
+use crate::resolve::location::Resolution;
+use crate::resolve::path_walk::{FinalLink, Lookup, WalkBudget, WalkRoot, joined, walk};
+use crate::resolve::refusals::wrong_type;
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup, WalkBudget, WalkRoot, joined, walk};
+use crate::text::escape;
+use crate::text::glob::{Glob, GlobState};
 
 /// Directories named in an answer because they could not be read.
 const MAX_SKIPPED: usize = 100;
@@ -239,11 +239,13 @@ impl<'s> TreeWalker<'s> {
                 return Err((prefix, fault));
             }
             if self.options.gitignore {
-                let own = children.iter().find(|child| child.name == ignored::FILE);
+                let own = children
+                    .iter()
+                    .find(|child| child.name == ignore_rules::FILE);
                 if own.is_some_and(|own| own.kind == FileKind::File) {
                     match IgnoreRules::read(&opened, names, ignores.clone()).await {
                         Ok(level) => ignores = Some(Arc::new(level)),
-                        Err(why) => self.skip(&format!("{prefix}{}", ignored::FILE), why),
+                        Err(why) => self.skip(&format!("{prefix}{}", ignore_rules::FILE), why),
                     }
                 }
             }
@@ -340,7 +342,9 @@ impl<'s> TreeWalker<'s> {
         let (Some(glob), Some(state)) = (self.glob, state) else {
             return false;
         };
-        kind != FileKind::Directory && name != ignored::FILE && !glob.accepts_child(state, name)
+        kind != FileKind::Directory
+            && name != ignore_rules::FILE
+            && !glob.accepts_child(state, name)
     }
 
     /// `true` for a placeholder of the OS sandbox, and for a file that its content hides.
@@ -374,7 +378,7 @@ impl<'s> TreeWalker<'s> {
         children: &mut Vec<DirEntry>,
     ) {
         let DirRef::In { names, .. } = at else { return };
-        let mut way = ignored::way_of(names);
+        let mut way = ignore_rules::way_of(names);
         let report = &mut self.report.ignored;
         let (files, mut asked) = (self.files, 0_usize);
         children.retain(|child| {
@@ -389,7 +393,7 @@ impl<'s> TreeWalker<'s> {
                 return true;
             }
             let is_dir = child.kind == FileKind::Directory;
-            let keep = !ignored::ignores(ignores, &mut way, &child.name, is_dir);
+            let keep = !ignore_rules::ignores(ignores, &mut way, &child.name, is_dir);
             if !keep {
                 report.count += 1;
                 if report.first.len() < MAX_IGNORED_NAMES {
@@ -585,7 +589,7 @@ impl FileSandbox {
                 continue;
             };
             let mut own = above.to_vec();
-            own.push(ignored::FILE.into());
+            own.push(ignore_rules::FILE.into());
             if hidden_by(&self.table.mounts[mount], &own).is_some() {
                 continue;
             }

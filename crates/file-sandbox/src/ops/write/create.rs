@@ -2,11 +2,11 @@
 
 use crate::backend::{BackendDir as _, BackendError, FileKind, block_on_ready};
 use crate::error::{Error, ErrorReason, Verb};
-use crate::ops::atomic_write::{AtomicWriteError, NewParentDirs};
+use crate::ops::write::atomic_write::{AtomicWriteError, NewParentDirs};
 use crate::ops::write::last_name;
 use crate::path::SandboxPath;
+use crate::resolve::path_walk::{FinalLink, Lookup};
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup};
 
 impl FileSandbox {
     /// Makes a directory and those on the way. `false` if it was there already.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::escape;
 use crate::hash::ContentHash;
+use crate::text::escape;
 
 /// A text that is not in the file.
 #[derive(Debug)]

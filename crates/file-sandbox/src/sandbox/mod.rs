@@ -1,5 +1,8 @@
 //! `FileSandbox`: the table of mounts, and queries on it.
 
+pub(crate) mod queries;
+pub(crate) mod restrict;
+
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +12,10 @@ use cap_std::AmbientAuthority;
 use crate::backend::FileId;
 use crate::cancellation::CancellationToken;
 use crate::error::{Error, ErrorReason};
-use crate::mode::Mode;
+use crate::mount::mode::Mode;
 use crate::mount::{Mount, path_in};
 use crate::path::{SandboxPath, names_below};
-use crate::walk::NestedMount;
+use crate::resolve::path_walk::NestedMount;
 
 /// Files below some mounts, and nothing else.
 ///
@@ -327,7 +330,7 @@ impl FileSandbox {
         let (mount, names) = self.table.by_host(host.as_ref())?;
         let path = self.table.mounts[mount].target();
         Some(names.iter().fold(path.clone(), |path, name| {
-            path.child(&crate::escape::escape_name(name))
+            path.child(&crate::text::escape::escape_name(name))
         }))
     }
 }

@@ -8,10 +8,10 @@ use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkMatch};
 
 use crate::backend::{AnyFile, BackendFile as _, FileMeta};
 use crate::error::{Error, ErrorReason};
-use crate::ops::clip::clip;
-use crate::ops::descend::TreeWalker;
-use crate::ops::listing::TruncationReason;
+use crate::ops::search::line_excerpt::clip;
 use crate::ops::search::{SearchHit, SearchOptions, SearchResults};
+use crate::ops::walk::listing::TruncationReason;
+use crate::ops::walk::tree_walker::TreeWalker;
 use crate::path::SandboxPath;
 
 /// A longer expression is refused.

@@ -12,7 +12,7 @@ use sandbox_names::exempt::{Exemption, is_dependencies};
 pub(crate) use sandbox_names::fold;
 use sandbox_names::git::{GitPathClass, classify};
 
-use crate::glob::{Glob, GlobState};
+use crate::text::glob::{Glob, GlobState};
 
 /// Name patterns, matched against paths below a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use unicode_normalization::UnicodeNormalization as _;
 
 use crate::error::{Difference, MatchExcerpt};
-use crate::line_endings::NormalizedText;
+use crate::text::line_endings::NormalizedText;
 
 impl NormalizedText<'_> {
     fn line_of(&self, at: usize) -> usize {

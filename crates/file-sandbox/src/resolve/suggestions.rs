@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use unicode_normalization::UnicodeNormalization as _;
 
 use crate::backend::{AnyDir, BackendDir as _, BackendNames as _, FileKind};
-use crate::escape;
+use crate::text::escape;
 
 /// Entries compared; in a larger directory the suggestion may miss the best name.
 const MAX_ENTRIES: usize = 2_000;

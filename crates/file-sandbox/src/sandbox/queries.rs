@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::{FileKind, block_on_ready};
 use crate::error::{Error, Verb};
-use crate::location::{MountLocation, Resolution};
-use crate::mode::Mode;
 use crate::mount::Mount;
+use crate::mount::mode::Mode;
 use crate::path::SandboxPath;
-use crate::refusals::wrong_type;
 use crate::resolve::check_size;
+use crate::resolve::location::{MountLocation, Resolution};
+use crate::resolve::path_walk::{FinalLink, Lookup};
+use crate::resolve::refusals::wrong_type;
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup};
 
 impl FileSandbox {
     /// `true` if the file or directory may be read, or could be if it existed. `false` after any

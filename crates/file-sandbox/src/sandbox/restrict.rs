@@ -4,12 +4,12 @@ use std::ffi::OsString;
 
 use crate::backend::{AnyDir, BackendDir as _, FileKind, block_on_ready};
 use crate::error::{Error, ErrorKind, ErrorReason, Verb};
-use crate::mode::Mode;
+use crate::mount::mode::Mode;
 use crate::mount::{Mount, hidden_by};
 use crate::path::{SandboxPath, names_below};
-use crate::refusals::{not_found, wrong_type};
+use crate::resolve::path_walk::{FinalLink, Lookup, WalkBudget, WalkRoot, walk};
+use crate::resolve::refusals::{not_found, wrong_type};
 use crate::sandbox::{FileSandbox, MountTable};
-use crate::walk::{FinalLink, Lookup, WalkBudget, WalkRoot, walk};
 
 /// The part of its parent's sandbox that a child keeps. By default all of it.
 ///

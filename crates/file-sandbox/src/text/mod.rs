@@ -6,13 +6,19 @@
 //! each of its characters, and a file whose text does not encode to equal bytes can be read, but
 //! not edited.
 
+pub(crate) mod escape;
+pub(crate) mod glob;
+pub(crate) mod line_endings;
+#[cfg(feature = "edit")]
+pub(crate) mod replace;
+
 use std::fmt;
 
 #[cfg(feature = "encodings")]
-#[path = "text/encodings.rs"]
+#[path = "encodings.rs"]
 mod codec;
 #[cfg(not(feature = "encodings"))]
-#[path = "text/utf8_only.rs"]
+#[path = "utf8_only.rs"]
 mod codec;
 
 use codec::Codec;

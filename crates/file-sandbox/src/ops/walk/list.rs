@@ -5,11 +5,11 @@
 
 use crate::backend::block_on_ready;
 use crate::error::{Error, Verb};
-use crate::ops::descend::TreeWalker;
-use crate::ops::list_window::{ListKinds, ListWindow};
-use crate::ops::listing::{EntryKind, ListEntry, Listing, TruncationReason};
+use crate::ops::walk::list_window::{ListKinds, ListWindow};
+use crate::ops::walk::listing::{EntryKind, ListEntry, Listing, TruncationReason};
+use crate::ops::walk::options::WalkOptions;
 use crate::ops::walk::parse_glob;
-use crate::ops::walk_options::WalkOptions;
+use crate::ops::walk::tree_walker::TreeWalker;
 use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 

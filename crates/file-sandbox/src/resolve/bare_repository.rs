@@ -13,11 +13,11 @@ use sandbox_names::git::{GitPathClass, classify};
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError};
 use crate::error::{Error, ErrorReason, Verb};
-use crate::location::MountLocation;
+use crate::mount::name_rules::fold;
 use crate::path::SandboxPath;
-use crate::rules::fold;
+use crate::resolve::location::MountLocation;
+use crate::resolve::path_walk::Lookup;
 use crate::sandbox::FileSandbox;
-use crate::walk::Lookup;
 
 /// Names that make a directory a repository: `HEAD`, and the next two or `commondir`.
 const LAYOUT: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];

@@ -5,21 +5,21 @@ use std::ffi::OsStr;
 use crate::backend::{
     AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileMeta, block_on_ready,
 };
-use crate::by_content::is_key;
 use crate::cancellation::CancellationToken;
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
-use crate::line_endings::with_endings;
-use crate::location::MountLocation;
-use crate::ops::atomic_write::{WriteMode, WriteSource, write_all};
-use crate::ops::lock::unchanged;
+use crate::ops::write::atomic_write::{WriteMode, WriteSource, write_all};
+use crate::ops::write::file_lock::unchanged;
 use crate::ops::write::{WriteOutcome, last_name};
 use crate::path::SandboxPath;
-use crate::refusals::not_found;
 use crate::resolve::check_size;
+use crate::resolve::content_rules::is_key;
+use crate::resolve::location::MountLocation;
+use crate::resolve::path_walk::{FinalLink, Lookup};
+use crate::resolve::refusals::not_found;
 use crate::sandbox::FileSandbox;
+use crate::text::line_endings::with_endings;
 use crate::text::{self, Decoded, TextEncoding};
-use crate::walk::{FinalLink, Lookup};
 
 /// Options of an append.
 ///

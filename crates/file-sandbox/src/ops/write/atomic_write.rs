@@ -13,8 +13,8 @@ use crate::backend::{
 };
 use crate::cancellation::CancellationToken;
 use crate::hash::ContentHash;
-use crate::ops::lock::unchanged;
-use crate::rules::TEMP_PREFIX;
+use crate::mount::name_rules::TEMP_PREFIX;
+use crate::ops::write::file_lock::unchanged;
 
 /// The reason why a file could not be written.
 #[derive(Debug)]

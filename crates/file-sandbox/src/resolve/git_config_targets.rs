@@ -12,12 +12,12 @@ use sandbox_names::git_config::references;
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError, BackendFile as _, FileKind};
 use crate::error::{Error, ErrorReason, Verb};
-use crate::location::MountLocation;
 use crate::mount::Mount;
+use crate::mount::name_rules::fold;
 use crate::path::SandboxPath;
-use crate::rules::fold;
+use crate::resolve::location::MountLocation;
+use crate::resolve::path_walk::Lookup;
 use crate::sandbox::FileSandbox;
-use crate::walk::Lookup;
 
 /// The largest configuration file that is read. With a larger one, every change is refused.
 const MAX_BYTES: u64 = 256 << 10;

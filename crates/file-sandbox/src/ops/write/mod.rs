@@ -4,6 +4,14 @@
 //! The new file has mode and owner of the old one, without its set-id bits, which a write(2) by
 //! another user would clear too.
 
+pub(crate) mod append;
+pub(crate) mod atomic_write;
+mod create;
+#[cfg(feature = "edit")]
+pub(crate) mod edit;
+pub(crate) mod file_lock;
+mod quota;
+
 use std::ffi::{OsStr, OsString};
 
 use crate::backend::{
@@ -12,17 +20,17 @@ use crate::backend::{
 use crate::cancellation::CancellationToken;
 use crate::error::{CurrentContent, Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
-use crate::location::MountLocation;
-use crate::ops::atomic_write::{
+use crate::ops::file_hash::hash_of;
+use crate::ops::write::atomic_write::{
     AtomicWriteError, NewParentDirs, WriteMode, WriteSource, atomic_write,
 };
-use crate::ops::file_hash::hash_of;
-use crate::ops::lock::{FileLock, unchanged};
+use crate::ops::write::file_lock::{FileLock, unchanged};
 use crate::path::SandboxPath;
-use crate::refusals::{not_found, wrong_type};
 use crate::resolve::check_size;
+use crate::resolve::location::MountLocation;
+use crate::resolve::path_walk::{FinalLink, Lookup};
+use crate::resolve::refusals::{not_found, wrong_type};
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup};
 
 /// Options of a write.
 ///

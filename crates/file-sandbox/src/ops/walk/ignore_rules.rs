@@ -10,7 +10,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::backend::{BackendDir as _, BackendFile as _, FileKind, Handle};
-use crate::escape;
+use crate::text::escape;
 
 pub(crate) const FILE: &str = ".gitignore";
 /// Git's own files are never searched.

@@ -3,10 +3,14 @@
 //! The size is checked before the first byte is read, and reading stops there even if another
 //! process appends to the file. A file that is not UTF-8 is read again in its detected encoding.
 
+pub(crate) mod open;
+mod tail;
+mod text_collector;
+
 use crate::backend::{BackendError, BackendFile as _, block_on_ready};
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::{ContentHash, ContentHasher};
-use crate::ops::collect::TextCollector;
+use crate::ops::read::text_collector::TextCollector;
 use crate::path::SandboxPath;
 use crate::resolve::{OpenedFile, check_size};
 use crate::sandbox::FileSandbox;

@@ -4,25 +4,28 @@
 //! bounded pieces that end at a line. The expressions are those of the `regex` crate, which take
 //! linear time on any text (`grep-regex` and `grep-searcher` are the parts that ripgrep is made of).
 
+mod file_search;
+mod line_excerpt;
+
 use std::ffi::OsString;
 
 use crate::backend::{
     BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta, block_on_ready,
 };
-use crate::by_content::is_secret;
 use crate::cancellation::CancellationToken;
 use crate::error::{Error, Verb};
-use crate::limits::HardLinks;
-use crate::location::Resolution;
 use crate::mount::Mount;
-use crate::ops::descend::{DirEntry, DirListing, DirRef, TreeWalker};
-use crate::ops::lines::FileSearch;
-use crate::ops::listing::{IgnoredEntries, SkippedEntry, TruncationReason};
+use crate::mount::limits::HardLinks;
+use crate::ops::search::file_search::FileSearch;
+use crate::ops::walk::listing::{IgnoredEntries, SkippedEntry, TruncationReason};
+use crate::ops::walk::options::WalkOptions;
 use crate::ops::walk::parse_glob;
-use crate::ops::walk_options::WalkOptions;
+use crate::ops::walk::tree_walker::{DirEntry, DirListing, DirRef, TreeWalker};
 use crate::path::SandboxPath;
+use crate::resolve::content_rules::is_secret;
+use crate::resolve::location::Resolution;
+use crate::resolve::path_walk::{FinalLink, Lookup};
 use crate::sandbox::FileSandbox;
-use crate::walk::{FinalLink, Lookup};
 
 /// Options of a search.
 ///
