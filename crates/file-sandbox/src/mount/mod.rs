@@ -20,7 +20,9 @@ use crate::error::{Error, ErrorReason};
 use crate::host::HostDir;
 use crate::mount::limits::Limits;
 use crate::mount::mode::Mode;
-use crate::mount::name_rules::{NameRuleMatch, NameRules, TEMP_PREFIX, kept_in_git, strictest};
+use crate::mount::name_rules::{
+    NameRuleMatch, NameRules, TEMP_PREFIX, git_protected_name, strictest,
+};
 use crate::path::{SandboxPath, names_below};
 use crate::text::escape;
 
@@ -493,7 +495,7 @@ impl Mount {
     pub(crate) fn protected_by<'m>(&'m self, names: &[OsString]) -> Option<NameRuleMatch<'m>> {
         let own = || {
             let mut bases = self.rule_bases();
-            let text = bases.find_map(|base| kept_in_git(&base, names))?;
+            let text = bases.find_map(|base| git_protected_name(&base, names))?;
             Some(NameRuleMatch {
                 text,
                 by_content: None,

@@ -302,7 +302,7 @@ impl<'r> DirectoryRules<'r> {
 
 /// Returns the protected name if `names` below `base` are a path in a `.git` that file tools may
 /// not write. A git directory itself, or one on the way to another, is not protected.
-pub(crate) fn kept_in_git(base: &[OsString], names: &[OsString]) -> Option<&'static str> {
+pub(crate) fn git_protected_name(base: &[OsString], names: &[OsString]) -> Option<&'static str> {
     let is_git = |name: &&OsString| fold(&name.to_string_lossy()) == ".git";
     let mut all = base.iter().chain(names);
     // The outermost `.git` counts: everything in it belongs to git.

@@ -107,7 +107,7 @@ impl FileSandbox {
     /// # Errors
     /// Theirs, and `STALE` with `if_match`.
     pub fn delete_with(&self, path: &SandboxPath, options: DeleteOptions) -> Result<(), Error> {
-        self.settled(|| block_on_ready(self.delete_at(path, &options)))
+        self.retry_on_change(|| block_on_ready(self.delete_at(path, &options)))
     }
 
     /// Fails as [`delete_with`](Self::delete_with) would for the present object: a missing one, a
@@ -117,12 +117,12 @@ impl FileSandbox {
     /// Those of deleting.
     pub fn check_removal(&self, path: &SandboxPath, recursive: bool) -> Result<(), Error> {
         block_on_ready(async {
-            let spot = self
+            let location = self
                 .locate_for_change(path, FinalLink::Keep, Verb::Delete)
                 .await?;
-            let (parent, meta) = self.removable(path, &spot, Verb::Delete).await?;
+            let (parent, meta) = self.removable(path, &location, Verb::Delete).await?;
             if recursive && meta.kind == FileKind::Directory {
-                self.removable_dir(path, &spot, parent).await?;
+                self.removable_dir(path, &location, parent).await?;
             }
             Ok(())
         })
@@ -130,52 +130,52 @@ impl FileSandbox {
 
     async fn delete_at(&self, path: &SandboxPath, options: &DeleteOptions) -> Result<(), Error> {
         let verb = Verb::Delete;
-        let spot = self.locate_for_change(path, FinalLink::Keep, verb).await?;
-        let (parent, meta) = self.removable(path, &spot, verb).await?;
+        let location = self.locate_for_change(path, FinalLink::Keep, verb).await?;
+        let (parent, meta) = self.removable(path, &location, verb).await?;
         let file = (meta.kind == FileKind::File).then_some(meta);
-        let hold = self.hold_name(path, &spot, verb, file).await?;
+        let hold = self.lock_entry(path, &location, verb, file).await?;
         let old = hold.as_ref().map(|hold| hold.meta);
-        self.check_match(path, &spot, old, options.if_match, verb)
+        self.check_match(path, &location, old, options.if_match, verb)
             .await?;
         if meta.kind == FileKind::Directory && options.recursive {
-            let dir = self.removable_dir(path, &spot, parent).await?;
+            let dir = self.removable_dir(path, &location, parent).await?;
             visit(&dir, &mut DeleteVisitor { files: self, path }).await?;
         }
-        self.remove(path, &spot, parent, meta).await
+        self.remove(path, &location, parent, meta).await
     }
 
     /// Opens a directory of which everything below may go.
     async fn removable_dir(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         parent: &AnyDir,
     ) -> Result<AnyDir, Error> {
         let verb = Verb::Delete;
-        if let Some(name) = spot.real.last()
+        if let Some(name) = location.real.last()
             && parent.is_mount_point(name).await
         {
             let what = "a mount point";
             return Err(Error::new(path.asked(), ErrorReason::Holds { verb, what }));
         }
-        let dir = self.open_found_dir(path, spot, verb).await?;
-        let mut check = SubtreeCheck::new(self, path, verb, spot, &spot.real);
+        let dir = self.open_found_dir(path, location, verb).await?;
+        let mut check = SubtreeCheck::new(self, path, verb, location, &location.real);
         visit(&dir, &mut check).await?;
         Ok(dir)
     }
 
     /// The lock of a file that loses its name, however many more it has.
-    pub(crate) async fn hold_name(
+    pub(crate) async fn lock_entry(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         verb: Verb,
         file: Option<FileMeta>,
     ) -> Result<Option<FileLock>, Error> {
-        let Lookup::Entry { parent, .. } = &spot.found else {
+        let Lookup::Entry { parent, .. } = &location.found else {
             return Ok(None);
         };
-        let (Some(file), Some(name)) = (file, spot.real.last()) else {
+        let (Some(file), Some(name)) = (file, location.real.last()) else {
             return Ok(None);
         };
         let hold = self.hold(path, verb, (&**parent, name.as_os_str()), &file);
@@ -186,13 +186,13 @@ impl FileSandbox {
     pub(crate) async fn removable<'s>(
         &self,
         path: &SandboxPath,
-        spot: &'s MountLocation<'_>,
+        location: &'s MountLocation<'_>,
         verb: Verb,
     ) -> Result<(&'s AnyDir, FileMeta), Error> {
         let is_root = || Err(Error::new(path.asked(), ErrorReason::IsRoot { verb }));
-        let (parent, meta) = match &spot.found {
+        let (parent, meta) = match &location.found {
             Lookup::Root => return is_root(),
-            Lookup::Missing { .. } => return Err(self.missing(path, spot).await),
+            Lookup::Missing { .. } => return Err(self.missing_error(path, location).await),
             Lookup::Entry { parent, meta } => (parent, *meta),
         };
         // By identity, because a root may also be reached through another mount, and by name,
@@ -200,7 +200,7 @@ impl FileSandbox {
         if self.table.ids.contains(&meta.id) {
             return is_root();
         }
-        if self.table.is_virtual(&spot.path()) {
+        if self.table.is_virtual(&location.path()) {
             return Err(holds_root(path, verb));
         }
         match meta.kind {
@@ -219,22 +219,22 @@ impl FileSandbox {
     async fn remove(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         parent: &AnyDir,
         meta: FileMeta,
     ) -> Result<(), Error> {
         let verb = Verb::Delete;
-        let Some(name) = spot.real.last() else {
+        let Some(name) = location.real.last() else {
             return Err(Error::new(path.asked(), ErrorReason::IsRoot { verb }));
         };
         let removed = if meta.kind == FileKind::Directory {
             parent.remove_dir(name).await
         } else {
-            self.check_suffix(path, spot)?;
+            self.check_suffix(path, location)?;
             parent.remove_file(name).await
         };
         let removed = match removed {
-            Ok(()) if spot.is_durable(false) => parent.sync().await,
+            Ok(()) if location.is_durable(false) => parent.sync().await,
             removed => removed,
         };
         removed.map_err(|fault| match fault {
@@ -244,7 +244,7 @@ impl FileSandbox {
                 Error::new(path.asked(), ErrorReason::WrongType { verb, found, hint })
             }
             BackendError::Missing => not_found(path, Vec::new()),
-            fault => self.system(path, verb, fault),
+            fault => self.backend_error(path, verb, fault),
         })
     }
 }
@@ -265,7 +265,7 @@ impl DeleteVisitor<'_> {
     }
 
     fn closed_by(&self, fault: BackendError) -> Result<(), Error> {
-        Err(self.files.system(self.path, Verb::Delete, fault))
+        Err(self.files.backend_error(self.path, Verb::Delete, fault))
     }
 }
 
@@ -277,7 +277,7 @@ impl TreeVisitor for DeleteVisitor<'_> {
         name: &OsStr,
         meta: &FileMeta,
     ) -> Result<(), Error> {
-        self.files.look(self.path, Verb::Delete)?;
+        self.files.check_cancelled(self.path, Verb::Delete)?;
         // A root may have been mounted or moved here since the look.
         if self.files.table.ids.contains(&meta.id) {
             return Err(holds_root(self.path, Verb::Delete));

@@ -10,7 +10,7 @@ use crate::mount::name_rules::{DirectoryRules, REPOSITORY, fold, strictest};
 use crate::ops::file_hash::hash_of;
 use crate::ops::tree_visitor::{TreeVisitor, visit};
 use crate::ops::write::atomic_write::{AtomicWriteError, NewParentDirs, WriteMode, WriteSource};
-use crate::ops::write::file_lock::{FileLock, unchanged};
+use crate::ops::write::file_lock::{FileLock, check_unchanged};
 use crate::ops::write::last_name;
 use crate::path::SandboxPath;
 use crate::resolve::content_rules::is_key_at;
@@ -109,7 +109,7 @@ impl FileSandbox {
         to: &SandboxPath,
         options: MoveOptions,
     ) -> Result<MoveOutcome, Error> {
-        self.settled(|| block_on_ready(self.rename_at(from, to, &options)))
+        self.retry_on_change(|| block_on_ready(self.rename_at(from, to, &options)))
     }
 
     /// Copies a file, making the directories on the way. Links are followed at both ends.
@@ -122,7 +122,7 @@ impl FileSandbox {
         to: &SandboxPath,
         options: MoveOptions,
     ) -> Result<MoveOutcome, Error> {
-        self.settled(|| block_on_ready(self.copy_at(from, to, &options)))
+        self.retry_on_change(|| block_on_ready(self.copy_at(from, to, &options)))
     }
 
     async fn copy_at(
@@ -132,56 +132,57 @@ impl FileSandbox {
         options: &MoveOptions,
     ) -> Result<MoveOutcome, Error> {
         let opened = self.open_file(from).await?;
-        let spot = self
+        let location = self
             .locate_for_change(to, FinalLink::Follow, Verb::Write)
             .await?;
-        let old = self.check_file_target(to, &spot, Verb::Write)?;
+        let old = self.check_file_target(to, &location, Verb::Write)?;
         if let Some(old) = old {
             if !options.overwrite {
                 return Err(Error::new(to.asked(), ErrorReason::Exists));
             }
             if old.id == opened.meta.id {
-                let (path, replaced) = (spot.path(), true);
+                let (path, replaced) = (location.path(), true);
                 return Ok(MoveOutcome { path, replaced });
             }
         }
-        let hold = self.hold_target(to, &spot, Verb::Write, old).await?;
+        let hold = self.lock_target(to, &location, Verb::Write, old).await?;
         let old = hold.as_ref().map(|hold| hold.meta);
-        self.copy_held(from, opened, to, spot, old, options).await
+        self.copy_to_locked(from, opened, to, location, old, options)
+            .await
     }
 
     /// Copies an open file to a locked target.
-    async fn copy_held(
+    async fn copy_to_locked(
         &self,
         from: &SandboxPath,
         opened: OpenedFile<'_>,
         to: &SandboxPath,
-        spot: MountLocation<'_>,
+        location: MountLocation<'_>,
         old: Option<FileMeta>,
         options: &MoveOptions,
     ) -> Result<MoveOutcome, Error> {
         let verb = Verb::Write;
         let moved = MoveOutcome {
-            path: spot.path(),
+            path: location.path(),
             replaced: old.is_some(),
         };
         let size = opened.meta.size;
-        check_size(to, spot.mount, verb, size)?;
+        check_size(to, location.mount, verb, size)?;
         if let Some(expected) = options.if_match {
             self.check_hash(from, &opened, expected, Verb::Read).await?;
         }
         let target = options.if_target_match;
-        self.check_match(to, &spot, old, target, verb).await?;
+        self.check_match(to, &location, old, target, verb).await?;
         let _room = self
-            .check_quota(to, &spot, verb, old.map(|old| old.size), size)
+            .check_quota(to, &location, verb, old.map(|old| old.size), size)
             .await?;
         let how = WriteMode {
             create_new: !options.overwrite,
-            durable: spot.is_durable(options.durable),
+            durable: location.is_durable(options.durable),
             content: target,
         };
         let source = WriteSource::File(&opened.file, opened.meta);
-        self.put_at(to, spot, source, old, how, verb).await?;
+        self.put_at(to, location, source, old, how, verb).await?;
         Ok(moved)
     }
 
@@ -193,7 +194,7 @@ impl FileSandbox {
         verb: Verb,
     ) -> Result<(), Error> {
         let hash = hash_of(&opened.file, opened.meta.size, &self.cancel).await;
-        let hash = hash.map_err(|fault| self.system(path, verb, fault))?;
+        let hash = hash.map_err(|fault| self.backend_error(path, verb, fault))?;
         if hash == expected {
             return Ok(());
         }
@@ -233,7 +234,7 @@ impl FileSandbox {
             replaced: old.is_some(),
         };
         let (name, _) = (last_name(from, &source)?, last_name(to, &target)?);
-        let holds = self.hold_both((from, &source), (to, &target), old).await?;
+        let holds = self.lock_both((from, &source), (to, &target), old).await?;
         self.check_match(from, &source, holds.from, options.if_match, Verb::Move)
             .await?;
         let expected = options.if_target_match;
@@ -267,7 +268,7 @@ impl FileSandbox {
         target: &MountLocation<'_>,
     ) -> Result<(), Error> {
         // A move covers all entries of the directory.
-        self.check_led(to, target, Verb::Move).await?;
+        self.check_config_target(to, target, Verb::Move).await?;
         let Some(rule) = target.by_content else {
             return Ok(());
         };
@@ -304,8 +305,8 @@ impl FileSandbox {
                 Err(Error::new(from.asked(), ErrorReason::OtherVolume))
             }
             Err(BackendError::Invalid) => Err(Error::new(from.asked(), ErrorReason::IntoItself)),
-            Err(fault @ BackendError::Exists) => Err(self.system(to, Verb::Write, fault)),
-            Err(fault) => Err(self.system(from, Verb::Move, fault)),
+            Err(fault @ BackendError::Exists) => Err(self.backend_error(to, Verb::Write, fault)),
+            Err(fault) => Err(self.backend_error(from, Verb::Move, fault)),
         }
     }
 
@@ -334,13 +335,13 @@ impl FileSandbox {
         self.copy_file_over((from, opened), (to, target), held, options)
             .await?;
         // The copy misses bytes that another process has written meanwhile.
-        let same = unchanged(parent, name, &before, options.if_match, &self.cancel).await;
-        same.map_err(|fault| self.system(from, Verb::Move, fault))?;
+        let same = check_unchanged(parent, name, &before, options.if_match, &self.cancel).await;
+        same.map_err(|fault| self.backend_error(from, Verb::Move, fault))?;
         let mut gone = parent.remove_file(name).await;
         if gone.is_ok() && source.location.is_durable(options.durable) {
             gone = parent.sync().await;
         }
-        gone.map_err(|fault| self.system(from, Verb::Delete, fault))
+        gone.map_err(|fault| self.backend_error(from, Verb::Delete, fault))
     }
 
     /// Copies over `target`, which may be a link to the file.
@@ -356,18 +357,18 @@ impl FileSandbox {
         if is_link {
             return self.copy_at(from, to, options).await;
         }
-        self.copy_held(from, opened, to, target, held, options)
+        self.copy_to_locked(from, opened, to, target, held, options)
             .await
     }
 
     /// Locks both files, always in one order.
-    async fn hold_both(
+    async fn lock_both(
         &self,
         (from, source): (&SandboxPath, &MountLocation<'_>),
         (to, target): (&SandboxPath, &MountLocation<'_>),
         old: Option<FileMeta>,
     ) -> Result<LockedPair, Error> {
-        let file = |spot: &MountLocation<'_>| match &spot.found {
+        let file = |location: &MountLocation<'_>| match &location.found {
             Lookup::Entry { meta, .. } if meta.kind == FileKind::File => Some(*meta),
             Lookup::Root | Lookup::Missing { .. } | Lookup::Entry { .. } => None,
         };
@@ -379,14 +380,14 @@ impl FileSandbox {
             (Some(_) | None, None) | (None, Some(_)) => true,
         };
         let (from, to) = if in_order {
-            let from = self.hold_name(from, source, Verb::Move, first).await?;
+            let from = self.lock_entry(from, source, Verb::Move, first).await?;
             (
                 from,
-                self.hold_target(to, target, Verb::Write, second).await?,
+                self.lock_target(to, target, Verb::Write, second).await?,
             )
         } else {
-            let to = self.hold_target(to, target, Verb::Write, second).await?;
-            (self.hold_name(from, source, Verb::Move, first).await?, to)
+            let to = self.lock_target(to, target, Verb::Write, second).await?;
+            (self.lock_entry(from, source, Verb::Move, first).await?, to)
         };
         Ok(LockedPair {
             from: from.as_ref().map(|hold| hold.meta),
@@ -471,26 +472,27 @@ impl FileSandbox {
     pub(crate) async fn check_below(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         new: &[OsString],
     ) -> Result<(), Error> {
         let verb = Verb::Move;
-        let dir = self.open_found_dir(path, spot, verb).await?;
-        let mut check = SubtreeCheck::new(self, path, verb, spot, new);
+        let dir = self.open_found_dir(path, location, verb).await?;
+        let mut check = SubtreeCheck::new(self, path, verb, location, new);
         visit(&dir, &mut check).await
     }
 
     pub(crate) async fn open_found_dir(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<AnyDir, Error> {
-        let (Lookup::Entry { parent, .. }, Some(name)) = (&spot.found, spot.real.last()) else {
+        let (Lookup::Entry { parent, .. }, Some(name)) = (&location.found, location.real.last())
+        else {
             return Err(Error::new(path.asked(), ErrorReason::IsRoot { verb }));
         };
         let dir = parent.open_dir(name).await;
-        dir.map_err(|fault| self.system(path, verb, fault))
+        dir.map_err(|fault| self.backend_error(path, verb, fault))
     }
 }
 
@@ -546,18 +548,18 @@ impl<'a> SubtreeCheck<'a> {
         files: &'a FileSandbox,
         path: &'a SandboxPath,
         verb: Verb,
-        spot: &'a MountLocation<'_>,
+        location: &'a MountLocation<'_>,
         new: &'a [OsString],
     ) -> Self {
-        let mut places = vec![&spot.real[..]];
-        if new != spot.real {
+        let mut places = vec![&location.real[..]];
+        if new != location.real {
             places.push(new);
         }
         Self {
             files,
             path,
             verb,
-            mount: spot.mount,
+            mount: location.mount,
             places,
             rules: Vec::new(),
             in_git: Vec::new(),
@@ -606,7 +608,7 @@ impl TreeVisitor for SubtreeCheck<'_> {
         name: &OsStr,
         meta: &FileMeta,
     ) -> Result<(), Error> {
-        self.files.look(self.path, self.verb)?;
+        self.files.check_cancelled(self.path, self.verb)?;
         self.seen += 1;
         if self.seen > MAX_BELOW {
             let (verb, limit) = (self.verb, MAX_BELOW);
@@ -656,6 +658,6 @@ impl TreeVisitor for SubtreeCheck<'_> {
 
     /// An unreadable directory cannot be checked, so the operation fails.
     fn closed(&mut self, fault: BackendError) -> Result<(), Error> {
-        Err(self.files.system(self.path, self.verb, fault))
+        Err(self.files.backend_error(self.path, self.verb, fault))
     }
 }

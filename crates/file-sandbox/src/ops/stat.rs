@@ -63,16 +63,16 @@ impl FileSandbox {
     }
 
     async fn stat_by_walk(&self, path: &SandboxPath) -> Result<Stat, Error> {
-        let spot = match self.locate(path, FinalLink::Keep, Verb::Access).await? {
+        let location = match self.locate(path, FinalLink::Keep, Verb::Access).await? {
             Resolution::Virtual(_) => return Ok(virtual_directory()),
-            Resolution::In(spot) => spot,
+            Resolution::In(location) => location,
         };
-        let meta = match &spot.found {
+        let meta = match &location.found {
             Lookup::Root => {
-                let meta = spot.mount.dir.own_meta().await;
-                meta.map_err(|fault| self.system(path, Verb::Access, fault))?
+                let meta = location.mount.dir.own_meta().await;
+                meta.map_err(|fault| self.backend_error(path, Verb::Access, fault))?
             }
-            Lookup::Missing { .. } => return Err(self.missing(path, &spot).await),
+            Lookup::Missing { .. } => return Err(self.missing_error(path, &location).await),
             Lookup::Entry { meta, .. } => *meta,
         };
         if meta.kind != FileKind::Link {
@@ -80,10 +80,11 @@ impl FileSandbox {
         }
         match self.locate(path, FinalLink::Follow, Verb::Access).await {
             Ok(Resolution::Virtual(_)) => Ok(virtual_directory()),
-            Ok(Resolution::In(spot)) => match &spot.found {
+            Ok(Resolution::In(location)) => match &location.found {
                 Lookup::Root => {
-                    let meta = spot.mount.dir.own_meta().await;
-                    let meta = meta.map_err(|fault| self.system(path, Verb::Access, fault))?;
+                    let meta = location.mount.dir.own_meta().await;
+                    let meta =
+                        meta.map_err(|fault| self.backend_error(path, Verb::Access, fault))?;
                     Ok(stat_of(&meta, true))
                 }
                 Lookup::Entry { meta, .. } => Ok(stat_of(meta, true)),
@@ -105,12 +106,12 @@ impl FileSandbox {
     }
 
     async fn created_at(&self, path: &SandboxPath) -> Result<Option<SystemTime>, Error> {
-        let spot = match self.locate(path, FinalLink::Follow, Verb::Access).await? {
+        let location = match self.locate(path, FinalLink::Follow, Verb::Access).await? {
             Resolution::Virtual(_) => return Ok(None),
-            Resolution::In(spot) => spot,
+            Resolution::In(location) => location,
         };
-        match (&spot.found, spot.real.last()) {
-            (Lookup::Missing { .. }, _) => Err(self.missing(path, &spot).await),
+        match (&location.found, location.real.last()) {
+            (Lookup::Missing { .. }, _) => Err(self.missing_error(path, &location).await),
             (Lookup::Entry { parent, .. }, Some(name)) => Ok(parent.created(name).await),
             (Lookup::Root, _) | (Lookup::Entry { .. }, None) => Ok(None),
         }
@@ -124,7 +125,7 @@ impl FileSandbox {
     pub fn exists(&self, path: &SandboxPath) -> Result<bool, Error> {
         match block_on_ready(self.locate(path, FinalLink::Follow, Verb::Access)) {
             Ok(Resolution::Virtual(_)) => Ok(true),
-            Ok(Resolution::In(spot)) => match spot.found {
+            Ok(Resolution::In(location)) => match location.found {
                 Lookup::Root | Lookup::Entry { .. } => Ok(true),
                 Lookup::Missing { .. } => Ok(false),
             },

@@ -25,24 +25,24 @@ const LAYOUT: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 impl FileSandbox {
     /// Refuses a change that would turn a directory into a repository, or that writes a file which
     /// git obeys in one.
-    pub(crate) async fn check_bare(
+    pub(crate) async fn check_bare_repository(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<(), Error> {
-        if !spot.mount.protects_repositories() {
+        if !location.mount.protects_repositories() {
             return Ok(());
         }
-        if let Lookup::Missing { parent, rest } = &spot.found
+        if let Lookup::Missing { parent, rest } = &location.found
             && let Some(new) = one_of(&LAYOUT, &rest[0])
             && !is_whole(parent, None).await
             && is_whole(parent, Some(new)).await
         {
             return Err(protected(path, verb, new));
         }
-        for (index, name) in spot.real.iter().enumerate() {
-            let names: Vec<String> = spot.real[index..]
+        for (index, name) in location.real.iter().enumerate() {
+            let names: Vec<String> = location.real[index..]
                 .iter()
                 .map(|name| fold(&name.to_string_lossy()))
                 .collect();
@@ -50,7 +50,7 @@ impl FileSandbox {
                 classify(&names),
                 GitPathClass::Obeyed | GitPathClass::State | GitPathClass::GitOnly
             );
-            if kept && lies_in_one(&spot.mount.dir, &spot.real[..index]).await {
+            if kept && lies_in_one(&location.mount.dir, &location.real[..index]).await {
                 return Err(protected(path, verb, &name.to_string_lossy()));
             }
         }

@@ -136,19 +136,21 @@ impl FileSandbox {
     pub(crate) async fn is_secret_in(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         rule: ContentCondition,
     ) -> bool {
-        let (Lookup::Entry { parent, meta }, Some(name)) = (&spot.found, spot.real.last()) else {
-            return matches!(spot.found, Lookup::Root);
+        let (Lookup::Entry { parent, meta }, Some(name)) = (&location.found, location.real.last())
+        else {
+            return matches!(location.found, Lookup::Root);
         };
         match meta.kind {
             FileKind::Link => {
-                let names = spot.real.clone();
-                self.leads_to_secret(path, spot.index, names, rule).await
+                let names = location.real.clone();
+                self.leads_to_secret(path, location.index, names, rule)
+                    .await
             }
             FileKind::File => match parent.open_file(name).await {
-                Ok(file) => is_secret(&file, rule, (spot.mount, &spot.real)).await,
+                Ok(file) => is_secret(&file, rule, (location.mount, &location.real)).await,
                 Err(_) => true,
             },
             _ => true,
@@ -188,46 +190,52 @@ impl FileSandbox {
         rule: ContentCondition,
     ) -> bool {
         let walked = self.walk_mounts(path, mount, names, FinalLink::Follow, Verb::Read);
-        let Ok(spot) = Box::pin(walked).await else {
+        let Ok(location) = Box::pin(walked).await else {
             return true;
         };
-        let (Lookup::Entry { parent, meta }, Some(name)) = (&spot.found, spot.real.last()) else {
+        let (Lookup::Entry { parent, meta }, Some(name)) = (&location.found, location.real.last())
+        else {
             return true;
         };
-        let own = hidden_by(spot.mount, &spot.real);
+        let own = hidden_by(location.mount, &location.real);
         let rule = match own.map(|own| own.by_content) {
             Some(None) => return true,
             Some(Some(ContentCondition::Untracked)) => ContentCondition::Untracked,
             Some(Some(ContentCondition::Key)) | None => rule,
         };
         match (meta.kind, parent.open_file(name).await) {
-            (FileKind::File, Ok(file)) => is_secret(&file, rule, (spot.mount, &spot.real)).await,
+            (FileKind::File, Ok(file)) => {
+                is_secret(&file, rule, (location.mount, &location.real)).await
+            }
             _ => true,
         }
     }
 
     /// Refuses to change a private key or a hidden file, and to create a directory under a name
     /// whose rule depends on content.
-    pub(crate) async fn check_key(
+    pub(crate) async fn check_content_guard(
         &self,
         path: &SandboxPath,
         guard: Option<ContentGuard<'_>>,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<(), Error> {
         let Some(guard) = guard else { return Ok(()) };
         let rule = guard.rule.by_content.unwrap_or(ContentCondition::Untracked);
-        let refused = match (&spot.found, rule) {
+        let refused = match (&location.found, rule) {
             (_, ContentCondition::Untracked) => true,
             (Lookup::Missing { .. }, ContentCondition::Key) => verb == Verb::Create,
             (Lookup::Entry { parent, meta }, ContentCondition::Key)
                 if meta.kind != FileKind::Link =>
             {
-                let name = spot.real.last().map_or(OsStr::new(""), OsString::as_os_str);
+                let name = location
+                    .real
+                    .last()
+                    .map_or(OsStr::new(""), OsString::as_os_str);
                 is_key_at(parent, name, meta.kind).await
             }
             (Lookup::Entry { .. } | Lookup::Root, ContentCondition::Key) => {
-                self.is_secret_in(path, spot, rule).await
+                self.is_secret_in(path, location, rule).await
             }
         };
         if !refused {
@@ -235,8 +243,8 @@ impl FileSandbox {
         }
         let is_absent = guard.is_hidden
             && verb.sees()
-            && (matches!(spot.found, Lookup::Missing { .. })
-                || self.is_secret_in(path, spot, rule).await);
+            && (matches!(location.found, Lookup::Missing { .. })
+                || self.is_secret_in(path, location, rule).await);
         if is_absent {
             return Err(not_found(path, Vec::new()));
         }

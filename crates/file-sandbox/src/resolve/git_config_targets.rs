@@ -26,22 +26,22 @@ const MAX_INCLUDED: usize = 32;
 
 impl FileSandbox {
     /// Refuses to change a file that the configuration of a repository around it names.
-    pub(crate) async fn check_led(
+    pub(crate) async fn check_config_target(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<(), Error> {
-        if !spot.mount.protects_repositories() {
+        if !location.mount.protects_repositories() {
             return Ok(());
         }
-        let top = &spot.mount.dir;
+        let top = &location.mount.dir;
         let mut own: Option<AnyDir> = None;
-        for (index, name) in spot.real.iter().enumerate() {
+        for (index, name) in location.real.iter().enumerate() {
             let here = own.as_ref().unwrap_or(top);
-            let above = &spot.real[..index];
-            if let Some(git) = repository(spot.mount, here, above).await
-                && let Some(name) = leads_to(top, &git, above, spot, verb).await
+            let above = &location.real[..index];
+            if let Some(git) = repository(location.mount, here, above).await
+                && let Some(name) = leads_to(top, &git, above, location, verb).await
             {
                 return Err(Error::new(path.asked(), ErrorReason::Obeyed { verb, name }));
             }
@@ -87,11 +87,11 @@ async fn leads_to(
     top: &AnyDir,
     git: &[OsString],
     above: &[OsString],
-    spot: &MountLocation<'_>,
+    location: &MountLocation<'_>,
     verb: Verb,
 ) -> Option<String> {
-    let place = folded(&spot.real);
-    let is_there = matches!(spot.found, Lookup::Entry { .. });
+    let place = folded(&location.real);
+    let is_there = matches!(location.found, Lookup::Entry { .. });
     let takes_all = matches!(verb, Verb::Move | Verb::Delete);
     let mut files: Vec<Vec<OsString>> = ["config", "config.worktree"]
         .map(|name| [git, &[name.into()]].concat())
@@ -112,7 +112,7 @@ async fn leads_to(
             };
             let path = Path::new(&lead.path);
             let way = match path.is_absolute() {
-                true => spot
+                true => location
                     .mount
                     .below_host(path)
                     .and_then(|way| names_at(&[], way)),

@@ -41,27 +41,27 @@ impl FileSandbox {
             if self.table.is_virtual(path) {
                 return Ok(Resolution::Virtual(path.clone()));
             }
-            return Err(self.outside(path));
+            return Err(self.outside_error(path));
         };
         self.check_open(path, index, verb)?;
         let asked = hidden_by(&self.table.mounts[index], &names);
         if asked.is_some_and(|rule| rule.by_content.is_none()) {
             return self.hidden_place(path, path.clone());
         }
-        let mut spot = self.walk_mounts(path, index, names, last, verb).await?;
-        let real = hidden_by(spot.mount, &spot.real);
+        let mut location = self.walk_mounts(path, index, names, last, verb).await?;
+        let real = hidden_by(location.mount, &location.real);
         if let Some(rule) = strictest(asked.into_iter().chain(real)) {
             let is_secret = match rule.by_content {
-                Some(content) => self.is_secret_in(path, &spot, content).await,
+                Some(content) => self.is_secret_in(path, &location, content).await,
                 None => true,
             };
             if is_secret {
-                return self.hidden_place(path, spot.path());
+                return self.hidden_place(path, location.path());
             }
-            spot.by_content = Some(rule);
+            location.by_content = Some(rule);
         }
         if path.asks_for_directory()
-            && let Lookup::Entry { meta, .. } = &spot.found
+            && let Lookup::Entry { meta, .. } = &location.found
             && !matches!(meta.kind, FileKind::Directory | FileKind::Link)
         {
             let found = meta.kind.words();
@@ -71,10 +71,10 @@ impl FileSandbox {
                 ErrorReason::WrongType { verb, found, hint },
             ));
         }
-        if self.is_only_shown(&spot) {
-            return Ok(Resolution::Virtual(spot.path()));
+        if self.is_only_shown(&location) {
+            return Ok(Resolution::Virtual(location.path()));
         }
-        Ok(Resolution::In(spot))
+        Ok(Resolution::In(location))
     }
 
     /// Reports a hidden path as absent, except for a directory above a mount point.
@@ -86,10 +86,10 @@ impl FileSandbox {
     }
 
     /// `true` if a mount point is below the path and the outer mount has no directory there.
-    fn is_only_shown(&self, spot: &MountLocation<'_>) -> bool {
-        matches!(spot.found, Lookup::Missing { .. })
-            && !self.table.nested[spot.index].is_empty()
-            && self.table.is_virtual(&spot.path())
+    fn is_only_shown(&self, location: &MountLocation<'_>) -> bool {
+        matches!(location.found, Lookup::Missing { .. })
+            && !self.table.nested[location.index].is_empty()
+            && self.table.is_virtual(&location.path())
     }
 
     /// Like `locate`, for an operation that changes the object.
@@ -103,24 +103,25 @@ impl FileSandbox {
             return Err(if self.table.is_virtual(path) {
                 Error::new(path.asked(), ErrorReason::IsRoot { verb })
             } else {
-                self.outside(path)
+                self.outside_error(path)
             });
         };
         let asked = self.check_changeable(path, index, &names, verb)?;
-        let mut spot = self.walk_mounts(path, index, names, last, verb).await?;
-        let real = self.check_changeable(path, spot.index, &spot.real, verb)?;
-        if self.is_only_shown(&spot) {
+        let mut location = self.walk_mounts(path, index, names, last, verb).await?;
+        let real = self.check_changeable(path, location.index, &location.real, verb)?;
+        if self.is_only_shown(&location) {
             return Err(holds_root(path, verb));
         }
         let guard = match asked {
             Some(asked) if asked.is_hidden => Some(asked),
             asked => real.or(asked),
         };
-        self.check_key(path, guard, &spot, verb).await?;
-        spot.by_content = guard.map(|guard| guard.rule);
-        self.check_bare(path, &spot, verb).await?;
-        self.check_led(path, &spot, verb).await?;
-        Ok(spot)
+        self.check_content_guard(path, guard, &location, verb)
+            .await?;
+        location.by_content = guard.map(|guard| guard.rule);
+        self.check_bare_repository(path, &location, verb).await?;
+        self.check_config_target(path, &location, verb).await?;
+        Ok(location)
     }
 
     /// Opens a regular file for reading, and checks the open file itself.
@@ -130,7 +131,7 @@ impl FileSandbox {
             && let Some(file) = mount.dir.open_file_beneath(way).await
         {
             let meta = file.meta().await;
-            let meta = meta.map_err(|fault| self.system(path, Verb::Read, fault))?;
+            let meta = meta.map_err(|fault| self.backend_error(path, Verb::Read, fault))?;
             // Without a link the name asked for is that of the file.
             check_opened(path, mount, None, &meta)?;
             return Ok(OpenedFile { file, meta, mount });
@@ -140,17 +141,17 @@ impl FileSandbox {
     }
 
     async fn open_by_walk(&self, path: &SandboxPath) -> Result<OpenedFile<'_>, Error> {
-        let spot = match self.locate(path, FinalLink::Follow, Verb::Read).await? {
+        let location = match self.locate(path, FinalLink::Follow, Verb::Read).await? {
             Resolution::Virtual(_) => {
                 return Err(wrong_type(path, Verb::Read, FileKind::Directory));
             }
-            Resolution::In(spot) => spot,
+            Resolution::In(location) => location,
         };
-        let Lookup::Entry { parent, meta } = &spot.found else {
-            return Err(match spot.found {
+        let Lookup::Entry { parent, meta } = &location.found else {
+            return Err(match location.found {
                 Lookup::Missing { .. } => {
-                    self.check_suffix(path, &spot)?;
-                    self.missing(path, &spot).await
+                    self.check_suffix(path, &location)?;
+                    self.missing_error(path, &location).await
                 }
                 Lookup::Root | Lookup::Entry { .. } => {
                     wrong_type(path, Verb::Read, FileKind::Directory)
@@ -161,19 +162,19 @@ impl FileSandbox {
         if meta.kind != FileKind::File {
             return Err(wrong_type(path, Verb::Read, meta.kind));
         }
-        self.check_suffix(path, &spot)?;
-        let (file, name) = match spot.real.last() {
+        self.check_suffix(path, &location)?;
+        let (file, name) = match location.real.last() {
             Some(name) => (parent.open_file(name).await, name.to_string_lossy()),
             None => return Err(wrong_type(path, Verb::Read, FileKind::Directory)),
         };
-        let file = file.map_err(|fault| self.system(path, Verb::Read, fault))?;
+        let file = file.map_err(|fault| self.backend_error(path, Verb::Read, fault))?;
         let meta = file.meta().await;
-        let meta = meta.map_err(|fault| self.system(path, Verb::Read, fault))?;
-        let mount = spot.mount;
+        let meta = meta.map_err(|fault| self.backend_error(path, Verb::Read, fault))?;
+        let mount = location.mount;
         check_opened(path, mount, Some(&name), &meta)?;
         // The check is repeated on the open file, because the file found may have been replaced.
-        if let Some(content) = spot.by_content.and_then(|rule| rule.by_content)
-            && is_secret(&file, content, (mount, &spot.real)).await
+        if let Some(content) = location.by_content.and_then(|rule| rule.by_content)
+            && is_secret(&file, content, (mount, &location.real)).await
         {
             return Err(not_found(path, Vec::new()));
         }
@@ -242,10 +243,10 @@ impl FileSandbox {
             way.push(path_in(&self.table.mounts[index], names));
             Ok(())
         });
-        if let Ok(spot) = walked.await
+        if let Ok(location) = walked.await
             && let Some(end) = way.last_mut()
         {
-            *end = spot.path();
+            *end = location.path();
         }
         way
     }
@@ -296,13 +297,13 @@ impl FileSandbox {
                 }
                 Err(WalkError::Absolute { text, rest }) => {
                     let Some((target, mut way)) = self.table.by_host(&text) else {
-                        return Err(self.escape(path));
+                        return Err(self.escape_error(path));
                     };
                     way.extend(rest);
                     (index, names) = (target, way);
                 }
                 Err(WalkError::Enters { mount, rest }) => (index, names) = (mount, rest),
-                Err(WalkError::Escape) => return Err(self.escape(path)),
+                Err(WalkError::Escape) => return Err(self.escape_error(path)),
                 Err(WalkError::Loop) => return Err(Error::new(path.asked(), ErrorReason::Loop)),
                 Err(WalkError::Broken) => return Err(not_found(path, Vec::new())),
                 Err(WalkError::NotADirectory) => {
@@ -314,7 +315,7 @@ impl FileSandbox {
                     };
                     return Err(Error::new(path.asked(), reason));
                 }
-                Err(WalkError::System(fault)) => return Err(self.system(path, verb, fault)),
+                Err(WalkError::System(fault)) => return Err(self.backend_error(path, verb, fault)),
             }
         }
     }
@@ -369,84 +370,93 @@ impl FileSandbox {
     pub(crate) fn check_suffix(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
     ) -> Result<(), Error> {
-        let real = spot.real.last().map(|name| name.to_string_lossy());
-        check_suffix(path, spot.mount, real.as_deref())
+        let real = location.real.last().map(|name| name.to_string_lossy());
+        check_suffix(path, location.mount, real.as_deref())
     }
 
-    /// Refuses a file at `spot` whose suffix is not allowed, and a file `.git`, which would point
+    /// Refuses a file at `location` whose suffix is not allowed, and a file `.git`, which would point
     /// to a repository.
     pub(crate) fn check_file_place(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<(), Error> {
-        if spot.mount.is_repository(&spot.real) {
+        if location.mount.is_repository(&location.real) {
             let name = ".git".to_owned();
             return Err(Error::new(
                 path.asked(),
                 ErrorReason::Protected { verb, name },
             ));
         }
-        self.check_suffix(path, spot)
+        self.check_suffix(path, location)
     }
 
     pub(crate) fn check_links_for_read(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         meta: &FileMeta,
     ) -> Result<(), Error> {
-        check_links_for_read(path, spot.mount, meta)
+        check_links_for_read(path, location.mount, meta)
     }
 
     pub(crate) fn check_links_for_write(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         meta: &FileMeta,
     ) -> Result<(), Error> {
-        match spot.mount.limits().hard_link_policy() {
+        match location.mount.limits().hard_link_policy() {
             HardLinks::Deny | HardLinks::ReadOnly => check_links(path, Verb::Write, meta),
             HardLinks::Allow => Ok(()),
         }
     }
 
     /// Returns `NOT_FOUND` with the nearest names.
-    pub(crate) async fn missing(&self, path: &SandboxPath, spot: &MountLocation<'_>) -> Error {
-        let Lookup::Missing { parent, rest } = &spot.found else {
+    pub(crate) async fn missing_error(
+        &self,
+        path: &SandboxPath,
+        location: &MountLocation<'_>,
+    ) -> Error {
+        let Lookup::Missing { parent, rest } = &location.found else {
             return not_found(path, Vec::new());
         };
         // The names in a closed mount are not revealed.
-        if spot.mount.closed {
+        if location.mount.closed {
             return not_found(path, Vec::new());
         }
-        let there = &spot.real[..spot.real.len() - rest.len()];
-        let place = path_in(spot.mount, there);
+        let there = &location.real[..location.real.len() - rest.len()];
+        let place = path_in(location.mount, there);
         let visible = |name: &OsString| {
             let mut names = there.to_vec();
             names.push(name.clone());
             // A name whose rule depends on content is left out: no file is opened for a suggestion.
-            hidden_by(spot.mount, &names).is_none()
+            hidden_by(location.mount, &names).is_none()
         };
         let names = suggestions::suggest(parent, &rest[0], visible).await;
         let nearest = names.iter().map(|name| self.table.show(&place.child(name)));
         not_found(path, nearest.collect())
     }
 
-    pub(crate) fn outside(&self, path: &SandboxPath) -> Error {
+    pub(crate) fn outside_error(&self, path: &SandboxPath) -> Error {
         let readable = Some(self.readable_roots());
         Error::new(path.asked(), ErrorReason::Outside { readable })
     }
 
-    fn escape(&self, path: &SandboxPath) -> Error {
+    fn escape_error(&self, path: &SandboxPath) -> Error {
         let readable = self.readable_roots();
         Error::new(path.asked(), ErrorReason::Escape { readable })
     }
 
-    pub(crate) fn system(&self, path: &SandboxPath, verb: Verb, fault: BackendError) -> Error {
+    pub(crate) fn backend_error(
+        &self,
+        path: &SandboxPath,
+        verb: Verb,
+        fault: BackendError,
+    ) -> Error {
         let reason = match fault {
             BackendError::Missing => return not_found(path, Vec::new()),
             BackendError::NameTooLong => ErrorReason::NameTooLong {

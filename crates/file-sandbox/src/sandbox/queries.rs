@@ -25,7 +25,7 @@ impl FileSandbox {
     #[must_use]
     pub fn can_write(&self, path: &SandboxPath) -> bool {
         match block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write)) {
-            Ok(spot) => self.check_writable_object(path, &spot).is_ok(),
+            Ok(location) => self.check_writable_object(path, &location).is_ok(),
             Err(_) => false,
         }
     }
@@ -35,9 +35,10 @@ impl FileSandbox {
     /// # Errors
     /// Those of writing that do not depend on the content.
     pub fn check_write(&self, path: &SandboxPath) -> Result<(), Error> {
-        let spot = block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write))?;
-        self.check_suffix(path, &spot)?;
-        self.check_writable_object(path, &spot)
+        let location =
+            block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write))?;
+        self.check_suffix(path, &location)?;
+        self.check_writable_object(path, &location)
     }
 
     /// Checks that a file of `bytes` bytes is not too large for a path, with the refusal that
@@ -66,7 +67,7 @@ impl FileSandbox {
             return Ok(());
         }
         match block_on_ready(self.locate_for_change(path, FinalLink::Follow, Verb::Write)) {
-            Ok(spot) => check_size(path, spot.mount, Verb::Write, bytes),
+            Ok(location) => check_size(path, location.mount, Verb::Write, bytes),
             Err(_) => Ok(()),
         }
     }
@@ -94,7 +95,7 @@ impl FileSandbox {
     /// # Errors
     /// Those of reading, but `NOT_FOUND` for hidden objects only.
     pub fn resolve(&self, path: &SandboxPath) -> Result<ResolvedLocation, Error> {
-        let spot = match block_on_ready(self.locate(path, FinalLink::Follow, Verb::Access))? {
+        let location = match block_on_ready(self.locate(path, FinalLink::Follow, Verb::Access))? {
             Resolution::Virtual(_) => {
                 return Ok(ResolvedLocation {
                     path: path.clone(),
@@ -103,16 +104,16 @@ impl FileSandbox {
                     host: None,
                 });
             }
-            Resolution::In(spot) => spot,
+            Resolution::In(location) => location,
         };
-        let exists = match &spot.found {
+        let exists = match &location.found {
             Lookup::Root => true,
             Lookup::Missing { .. } => false,
             Lookup::Entry { meta, .. } => {
                 match meta.kind {
                     FileKind::File => {
-                        self.check_suffix(path, &spot)?;
-                        self.check_links_for_read(path, &spot, meta)?;
+                        self.check_suffix(path, &location)?;
+                        self.check_links_for_read(path, &location, meta)?;
                     }
                     FileKind::Directory => {}
                     other => return Err(wrong_type(path, Verb::Access, other)),
@@ -121,16 +122,16 @@ impl FileSandbox {
             }
         };
         if !exists {
-            self.check_suffix(path, &spot)?;
+            self.check_suffix(path, &location)?;
         }
         Ok(ResolvedLocation {
-            host: spot.mount.host().map(|host| {
+            host: location.mount.host().map(|host| {
                 let mut host = host.to_owned();
-                host.extend(&spot.real);
+                host.extend(&location.real);
                 host
             }),
-            mode: spot.mount.mode(),
-            path: spot.path(),
+            mode: location.mount.mode(),
+            path: location.path(),
             exists,
         })
     }
@@ -147,19 +148,19 @@ impl FileSandbox {
         block_on_ready(self.mounts_on_the_way(path, last))
     }
 
-    /// Checks the object that a write to `spot` would replace.
+    /// Checks the object that a write to `location` would replace.
     fn check_writable_object(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
     ) -> Result<(), Error> {
-        match &spot.found {
+        match &location.found {
             Lookup::Root => Ok(()),
-            Lookup::Missing { .. } => self.check_file_place(path, spot, Verb::Write),
+            Lookup::Missing { .. } => self.check_file_place(path, location, Verb::Write),
             Lookup::Entry { meta, .. } => match meta.kind {
                 FileKind::File => {
-                    self.check_file_place(path, spot, Verb::Write)?;
-                    self.check_links_for_write(path, spot, meta)
+                    self.check_file_place(path, location, Verb::Write)?;
+                    self.check_links_for_write(path, location, meta)
                 }
                 FileKind::Directory => Ok(()),
                 other => Err(wrong_type(path, Verb::Write, other)),

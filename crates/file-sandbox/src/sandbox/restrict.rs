@@ -232,7 +232,7 @@ impl FileSandbox {
                 FileKind::Directory => parent
                     .open_dir(name)
                     .await
-                    .map_err(|fault| self.system(place, Verb::Access, fault)),
+                    .map_err(|fault| self.backend_error(place, Verb::Access, fault)),
                 FileKind::Link => Err(link()),
                 other => Err(wrong_type(place, Verb::List, other)),
             },

@@ -160,7 +160,7 @@ impl Decoded {
 
 /// First character for invalid bytes in a text that is UTF-8 otherwise: the end of a private use
 /// plane, from which they are restored.
-const STRAY: u32 = 0x10_ff00;
+const INVALID_BYTE_BASE: u32 = 0x10_ff00;
 
 impl Decoded {
     /// A file that is UTF-8 but for some bytes, each of which becomes a character of its own.
@@ -172,7 +172,7 @@ impl Decoded {
             }
             text.push_str(chunk.valid());
             for byte in chunk.invalid() {
-                text.push(char::from_u32(STRAY + u32::from(*byte))?);
+                text.push(char::from_u32(INVALID_BYTE_BASE + u32::from(*byte))?);
             }
         }
         Some(Self {
@@ -187,7 +187,7 @@ impl Decoded {
 pub(crate) fn restore_invalid_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for c in text.chars() {
-        match u8::try_from(u32::from(c).wrapping_sub(STRAY)) {
+        match u8::try_from(u32::from(c).wrapping_sub(INVALID_BYTE_BASE)) {
             Ok(byte) if byte >= 0x80 => bytes.push(byte),
             _ => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
         }
@@ -196,7 +196,7 @@ pub(crate) fn restore_invalid_bytes(text: &str) -> Vec<u8> {
 }
 
 pub(crate) fn is_invalid_byte(c: char) -> bool {
-    u32::from(c) >= STRAY + 0x80
+    u32::from(c) >= INVALID_BYTE_BASE + 0x80
 }
 
 fn decode_all(encoding: TextEncoding, bytes: &[u8]) -> Option<String> {

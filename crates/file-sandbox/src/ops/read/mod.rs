@@ -496,13 +496,13 @@ impl<'a> FileReader<'a> {
         if room == 0 {
             return Ok(0);
         }
-        self.files.look(self.path, Verb::Read)?;
+        self.files.check_cancelled(self.path, Verb::Read)?;
         let got = self
             .opened
             .file
             .read_at(&mut buffer[..room], self.bytes)
             .await;
-        let got = got.map_err(|fault| self.files.system(self.path, Verb::Read, fault))?;
+        let got = got.map_err(|fault| self.files.backend_error(self.path, Verb::Read, fault))?;
         self.bytes += got as u64;
         check_size(self.path, self.opened.mount, Verb::Read, self.bytes)?;
         Ok(got)

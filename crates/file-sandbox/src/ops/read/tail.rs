@@ -23,7 +23,7 @@ impl FileSandbox {
         options: &ReadOptions,
     ) -> Result<TextSlice, Error> {
         let refuse = || Error::new(path.asked(), ErrorReason::NotText);
-        let failed = |fault| self.system(path, Verb::Read, fault);
+        let failed = |fault| self.backend_error(path, Verb::Read, fault);
         let size = opened.meta.size;
         let mut head = [0; 4];
         let got = opened.file.read_at(&mut head, 0).await.map_err(failed)?;
@@ -69,14 +69,14 @@ impl FileSandbox {
         lines: usize,
         unit: usize,
     ) -> Result<(Vec<u8>, u64), Error> {
-        let failed = |fault| self.system(path, Verb::Read, fault);
+        let failed = |fault| self.backend_error(path, Verb::Read, fault);
         let size = opened.meta.size;
         let mut start = size;
         let mut bytes: Vec<u8> = Vec::new();
         let floor = size.saturating_sub(TAIL_BYTES).next_multiple_of(2);
         let floor = if size <= TAIL_BYTES { 0 } else { floor };
         while start > floor && newlines(&bytes, unit) <= lines {
-            self.look(path, Verb::Read)?;
+            self.check_cancelled(path, Verb::Read)?;
             let from = start.saturating_sub(CHUNK_BYTES).max(floor) & !1;
             let room = usize::try_from(start - from).unwrap_or(0);
             let mut part = vec![0; room];

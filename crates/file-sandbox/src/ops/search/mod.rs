@@ -244,7 +244,7 @@ impl FileSandbox {
         let mut descent = TreeWalker::new(self, at, glob.as_ref(), &options.walk).await;
         loop {
             let page = descent.next().await;
-            let page = page.map_err(|fault| self.system(path, Verb::List, fault))?;
+            let page = page.map_err(|fault| self.backend_error(path, Verb::List, fault))?;
             let Some(page) = page else { break };
             self.search_page(path, &page, &mut search, &mut descent)
                 .await;
@@ -256,7 +256,7 @@ impl FileSandbox {
         Ok(
             match self.locate(path, FinalLink::Follow, Verb::Read).await? {
                 Resolution::Virtual(_) => false,
-                Resolution::In(spot) => match &spot.found {
+                Resolution::In(location) => match &location.found {
                     Lookup::Entry { meta, .. } => meta.kind != FileKind::Directory,
                     Lookup::Root | Lookup::Missing { .. } => false,
                 },

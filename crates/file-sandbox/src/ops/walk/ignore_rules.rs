@@ -61,7 +61,7 @@ impl IgnoreRules {
         let text = String::from_utf8_lossy(&bytes[..got]);
         Ok(Self {
             rules: parse(&text),
-            base: way_of(names).len(),
+            base: relative_path(names).len(),
             above,
         })
     }
@@ -77,7 +77,7 @@ fn parse(text: &str) -> Gitignore {
 }
 
 /// Returns the path of a directory below its mount, with a slash at its end unless it is empty.
-pub(crate) fn way_of(names: &[OsString]) -> String {
+pub(crate) fn relative_path(names: &[OsString]) -> String {
     let mut way = String::new();
     for name in names {
         way.push_str(&escape::escape_name(name));

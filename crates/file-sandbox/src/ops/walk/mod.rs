@@ -76,7 +76,7 @@ impl FileSandbox {
         let mut entries = Vec::new();
         'pages: loop {
             let page = descent.next().await;
-            let page = page.map_err(|fault| self.system(path, Verb::List, fault))?;
+            let page = page.map_err(|fault| self.backend_error(path, Verb::List, fault))?;
             let Some(page) = page else { break };
             for child in page.children {
                 if !child.hit || (glob.is_some() && child.kind == FileKind::Directory) {

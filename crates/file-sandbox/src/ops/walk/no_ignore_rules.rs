@@ -21,7 +21,7 @@ impl IgnoreRules {
     }
 }
 
-pub(crate) fn way_of(_names: &[OsString]) -> String {
+pub(crate) fn relative_path(_names: &[OsString]) -> String {
     String::new()
 }
 

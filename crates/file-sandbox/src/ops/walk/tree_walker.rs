@@ -378,7 +378,7 @@ impl<'s> TreeWalker<'s> {
         children: &mut Vec<DirEntry>,
     ) {
         let DirRef::In { names, .. } = at else { return };
-        let mut way = ignore_rules::way_of(names);
+        let mut way = ignore_rules::relative_path(names);
         let report = &mut self.report.ignored;
         let (files, mut asked) = (self.files, 0_usize);
         children.retain(|child| {
@@ -484,20 +484,20 @@ async fn kind_of(dir: &Handle<'_>, name: &OsStr) -> FileKind {
 impl FileSandbox {
     /// The directory that a path leads to.
     pub(crate) async fn directory(&self, path: &SandboxPath) -> Result<DirRef, Error> {
-        let spot = match self.locate(path, FinalLink::Follow, Verb::List).await? {
+        let location = match self.locate(path, FinalLink::Follow, Verb::List).await? {
             Resolution::Virtual(path) => return Ok(DirRef::Virtual(path)),
-            Resolution::In(spot) => spot,
+            Resolution::In(location) => location,
         };
-        match &spot.found {
-            Lookup::Missing { .. } => return Err(self.missing(path, &spot).await),
+        match &location.found {
+            Lookup::Missing { .. } => return Err(self.missing_error(path, &location).await),
             Lookup::Entry { meta, .. } if meta.kind != FileKind::Directory => {
                 return Err(wrong_type(path, Verb::List, meta.kind));
             }
             Lookup::Root | Lookup::Entry { .. } => {}
         }
         Ok(DirRef::In {
-            mount: spot.index,
-            names: spot.real,
+            mount: location.index,
+            names: location.real,
         })
     }
 

@@ -9,7 +9,7 @@ use crate::cancellation::CancellationToken;
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
 use crate::ops::write::atomic_write::{WriteMode, WriteSource, write_all};
-use crate::ops::write::file_lock::unchanged;
+use crate::ops::write::file_lock::check_unchanged;
 use crate::ops::write::{WriteOutcome, last_name};
 use crate::path::SandboxPath;
 use crate::resolve::check_size;
@@ -140,7 +140,8 @@ impl FileSandbox {
     pub fn append(&self, path: &SandboxPath, bytes: &[u8]) -> Result<WriteOutcome, Error> {
         let options = AppendOptions::new();
         let addition = AppendInput::Bytes(bytes);
-        let appended = self.settled(|| block_on_ready(self.append_at(path, addition, &options)))?;
+        let appended =
+            self.retry_on_change(|| block_on_ready(self.append_at(path, addition, &options)))?;
         Ok(WriteOutcome {
             path: appended.path,
             chars: bytes.len() as u64,
@@ -162,7 +163,9 @@ impl FileSandbox {
         text: &str,
         options: AppendOptions,
     ) -> Result<AppendOutcome, Error> {
-        self.settled(|| block_on_ready(self.append_at(path, AppendInput::Text(text), &options)))
+        self.retry_on_change(|| {
+            block_on_ready(self.append_at(path, AppendInput::Text(text), &options))
+        })
     }
 
     async fn append_at(
@@ -172,24 +175,24 @@ impl FileSandbox {
         options: &AppendOptions,
     ) -> Result<AppendOutcome, Error> {
         let verb = Verb::Append;
-        let spot = self
+        let location = self
             .locate_for_change(path, FinalLink::Follow, verb)
             .await?;
-        let old = self.check_file_target(path, &spot, verb)?;
+        let old = self.check_file_target(path, &location, verb)?;
         if old.is_some() && options.create_new {
             return Err(Error::new(path.asked(), ErrorReason::Exists));
         }
         let (_lock, old) = self
-            .lock_unless(options.preview, (path, &spot), verb, old)
+            .lock_unless(options.preview, (path, &location), verb, old)
             .await?;
-        self.check_match(path, &spot, old, options.if_match, verb)
+        self.check_match(path, &location, old, options.if_match, verb)
             .await?;
-        let fitted = self.encode_addition(path, &spot, old, addition).await?;
+        let fitted = self.encode_addition(path, &location, old, addition).await?;
         let added = fitted.bytes.len() as u64;
         let after = old.map_or(0, |old| old.size).saturating_add(added);
-        check_size(path, spot.mount, verb, after)?;
+        check_size(path, location.mount, verb, after)?;
         let appended = AppendOutcome {
-            path: spot.path(),
+            path: location.path(),
             added: fitted.added,
             bytes: after,
             created: old.is_none(),
@@ -199,22 +202,22 @@ impl FileSandbox {
             return Ok(appended);
         }
         let _room = self
-            .check_quota(path, &spot, verb, old.map(|old| old.size), after)
+            .check_quota(path, &location, verb, old.map(|old| old.size), after)
             .await?;
         let how = WriteMode {
             create_new: options.create_new,
-            durable: spot.is_durable(options.durable),
+            durable: location.is_durable(options.durable),
             content: options.if_match,
         };
-        match (&spot.found, old) {
+        match (&location.found, old) {
             (Lookup::Entry { parent, .. }, Some(old)) => {
-                let name = last_name(path, &spot)?;
+                let name = last_name(path, &location)?;
                 let done = extend(parent, &name, &fitted.bytes, old, how, &self.cancel).await;
-                done.map_err(|fault| self.system(path, verb, fault))?;
+                done.map_err(|fault| self.backend_error(path, verb, fault))?;
             }
             (Lookup::Root | Lookup::Missing { .. }, None) => {
                 let source = WriteSource::Bytes(&fitted.bytes);
-                self.put_at(path, spot, source, None, how, verb).await?;
+                self.put_at(path, location, source, None, how, verb).await?;
             }
             (Lookup::Entry { .. }, None) | (Lookup::Root | Lookup::Missing { .. }, Some(_)) => {
                 return Err(not_found(path, Vec::new()));
@@ -223,11 +226,11 @@ impl FileSandbox {
         Ok(appended)
     }
 
-    /// Encodes the addition for the file at `spot`.
+    /// Encodes the addition for the file at `location`.
     async fn encode_addition(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         old: Option<FileMeta>,
         addition: AppendInput<'_>,
     ) -> Result<EncodedText, Error> {
@@ -242,14 +245,14 @@ impl FileSandbox {
             }
             AppendInput::Text(text) => text,
         };
-        match (&spot.found, old) {
+        match (&location.found, old) {
             // Why: line endings and encoding would reveal the content of a closed mount.
-            _ if spot.mount.closed => Ok(EncodedText::as_it_is(text)),
+            _ if location.mount.closed => Ok(EncodedText::as_it_is(text)),
             (Lookup::Entry { parent, .. }, Some(old)) if old.size > 0 => {
-                let name = last_name(path, spot)?;
+                let name = last_name(path, location)?;
                 let file = parent.open_file(&name).await;
-                let file = file.map_err(|fault| self.system(path, verb, fault))?;
-                if spot.by_content.is_some() && is_key(&file).await {
+                let file = file.map_err(|fault| self.backend_error(path, verb, fault))?;
+                if location.by_content.is_some() && is_key(&file).await {
                     return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
                 }
                 self.fit(path, &file, old.size, text).await
@@ -267,7 +270,7 @@ impl FileSandbox {
         text: &str,
     ) -> Result<EncodedText, Error> {
         let verb = Verb::Append;
-        let failed = |fault| self.system(path, verb, fault);
+        let failed = |fault| self.backend_error(path, verb, fault);
         let refuse = |encoding: TextEncoding, lost| {
             let encoding = encoding.name();
             let reason = ErrorReason::Encoding {
@@ -317,7 +320,7 @@ impl FileSandbox {
         text: &str,
     ) -> Result<EncodedText, Error> {
         let verb = Verb::Append;
-        let failed = |fault| self.system(path, verb, fault);
+        let failed = |fault| self.backend_error(path, verb, fault);
         let too_large = || {
             let reason = ErrorReason::TooLarge {
                 verb,
@@ -438,7 +441,7 @@ async fn extend(
     if file.meta().await?.id != old.id {
         return Err(BackendError::Link);
     }
-    unchanged(at, name, &old, how.content, cancel).await?;
+    check_unchanged(at, name, &old, how.content, cancel).await?;
     let mut done = write_all(&file, bytes, old.size, cancel).await;
     if done.is_ok() && how.durable {
         done = file.sync().await;

@@ -14,7 +14,7 @@ use crate::backend::{
 use crate::cancellation::CancellationToken;
 use crate::hash::ContentHash;
 use crate::mount::name_rules::TEMP_PREFIX;
-use crate::ops::write::file_lock::unchanged;
+use crate::ops::write::file_lock::check_unchanged;
 
 /// The reason why a file could not be written.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ async fn place(
 ) -> Result<(), BackendError> {
     let replaces = match &old {
         Some(old) if !how.create_new => {
-            unchanged(at, name, old, how.content, cancel).await?;
+            check_unchanged(at, name, old, how.content, cancel).await?;
             true
         }
         Some(_) | None => false,
@@ -120,7 +120,7 @@ async fn fill(
 ) -> Result<(), AtomicWriteError> {
     match source {
         WriteSource::Bytes(bytes) => write_all(file, bytes, 0, cancel).await?,
-        WriteSource::File(from, meta) => pour(from, meta.size, file, cancel).await?,
+        WriteSource::File(from, meta) => copy_bytes(from, meta.size, file, cancel).await?,
     }
     if let Some(old) = old {
         if file.meta().await?.owner != old.owner {
@@ -155,7 +155,7 @@ pub(crate) async fn write_all(
     Ok(())
 }
 
-async fn pour(
+async fn copy_bytes(
     from: &AnyFile,
     size: u64,
     to: &AnyFile,
@@ -193,7 +193,7 @@ async fn create_temp(at: &AnyDir, mode: u32) -> Result<(AnyFile, OsString), Back
     for number in 0..TEMP_TRIES {
         let name = OsString::from(format!("{TEMP_PREFIX}{number}"));
         let mut made = at.create_file(&name, mode).await;
-        if matches!(made, Err(BackendError::Exists)) && sweep(at, &name).await {
+        if matches!(made, Err(BackendError::Exists)) && remove_stale_temp(at, &name).await {
             made = at.create_file(&name, mode).await;
         }
         match made {
@@ -211,7 +211,7 @@ async fn create_temp(at: &AnyDir, mode: u32) -> Result<(AnyFile, OsString), Back
 }
 
 /// Removes a stale temporary file.
-async fn sweep(at: &AnyDir, name: &OsStr) -> bool {
+async fn remove_stale_temp(at: &AnyDir, name: &OsStr) -> bool {
     match at.open_file(name).await {
         Ok(left) => is_ours(at, name, &left).await && at.remove_file(name).await.is_ok(),
         Err(_) => false,

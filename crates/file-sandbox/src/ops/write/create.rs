@@ -31,34 +31,34 @@ impl FileSandbox {
 
     async fn create_dir_at(&self, path: &SandboxPath) -> Result<bool, Error> {
         let verb = Verb::Create;
-        let spot = self
+        let location = self
             .locate_for_change(path, FinalLink::Follow, verb)
             .await?;
-        let name = match &spot.found {
+        let name = match &location.found {
             Lookup::Root => return Ok(false),
             Lookup::Entry { meta, .. } if meta.kind == FileKind::Directory => return Ok(false),
             Lookup::Entry { .. } => return Err(Error::new(path.asked(), ErrorReason::Exists)),
-            Lookup::Missing { .. } => last_name(path, &spot)?,
+            Lookup::Missing { .. } => last_name(path, &location)?,
         };
-        let durable = spot.is_durable(false);
-        let Lookup::Missing { parent, rest } = spot.found else {
+        let durable = location.is_durable(false);
+        let Lookup::Missing { parent, rest } = location.found else {
             return Ok(false);
         };
         let dirs = NewParentDirs::make(parent, &rest).await;
         let dirs = dirs.map_err(|failure| match failure {
-            AtomicWriteError::System(fault) => self.system(path, verb, fault),
+            AtomicWriteError::System(fault) => self.backend_error(path, verb, fault),
             AtomicWriteError::Ownership => Error::new(path.asked(), ErrorReason::Ownership),
         })?;
         match dirs.innermost().create_dir(&name).await {
             Ok(()) if durable => match dirs.sync().await {
                 Ok(()) => Ok(true),
-                Err(fault) => Err(self.system(path, verb, fault)),
+                Err(fault) => Err(self.backend_error(path, verb, fault)),
             },
             Ok(()) => Ok(true),
             Err(BackendError::Exists) => Ok(false),
             Err(fault) => {
                 dirs.undo().await;
-                Err(self.system(path, verb, fault))
+                Err(self.backend_error(path, verb, fault))
             }
         }
     }

@@ -178,7 +178,7 @@ impl FileSandbox {
         replacements: &[Replacement],
         options: EditOptions,
     ) -> Result<EditOutcome, Error> {
-        self.settled(|| block_on_ready(self.edit_at(path, replacements, &options)))
+        self.retry_on_change(|| block_on_ready(self.edit_at(path, replacements, &options)))
     }
 
     async fn edit_at(
@@ -188,23 +188,23 @@ impl FileSandbox {
         options: &EditOptions,
     ) -> Result<EditOutcome, Error> {
         let verb = Verb::Edit;
-        let spot = self
+        let location = self
             .locate_for_change(path, FinalLink::Follow, verb)
             .await?;
-        if matches!(spot.found, Lookup::Missing { .. }) {
-            self.check_suffix(path, &spot)?;
-            return Err(self.missing(path, &spot).await);
+        if matches!(location.found, Lookup::Missing { .. }) {
+            self.check_suffix(path, &location)?;
+            return Err(self.missing_error(path, &location).await);
         }
-        let old = self.check_file_target(path, &spot, verb)?;
+        let old = self.check_file_target(path, &location, verb)?;
         let (_lock, old) = self
-            .lock_unless(options.preview, (path, &spot), verb, old)
+            .lock_unless(options.preview, (path, &location), verb, old)
             .await?;
-        let (Lookup::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
+        let (Lookup::Entry { parent, .. }, Some(old)) = (&location.found, old) else {
             return Err(not_found(path, Vec::new()));
         };
-        let name = last_name(path, &spot)?;
+        let name = last_name(path, &location)?;
         let opened = self
-            .open_for_edit(path, &spot, (parent, &name), &old)
+            .open_for_edit(path, &location, (parent, &name), &old)
             .await?;
         let bytes = self.read_all(path, &opened, MAX_BYTES, verb).await?;
         let hash = ContentHash::of(&bytes);
@@ -212,30 +212,30 @@ impl FileSandbox {
             let now = CurrentContent::Has(hash);
             return Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }));
         }
-        let look = || self.look(path, verb);
+        let look = || self.check_cancelled(path, verb);
         let mut work = PendingEdit::new(path, &bytes, hash, replacements, options.fuzzy, &look)?;
         let new_bytes = work.finish(&bytes)?;
         look()?;
         let size = new_bytes.len() as u64;
-        check_size(path, spot.mount, verb, size)?;
+        check_size(path, location.mount, verb, size)?;
         let _room = self
-            .check_quota(path, &spot, verb, Some(old.size), size)
+            .check_quota(path, &location, verb, Some(old.size), size)
             .await?;
-        let edited = work.outcome(spot.path(), &new_bytes);
+        let edited = work.outcome(location.path(), &new_bytes);
         if options.preview || new_bytes == bytes {
             return Ok(edited);
         }
         let how = WriteMode {
             create_new: false,
-            durable: spot.is_durable(options.durable),
+            durable: location.is_durable(options.durable),
             content: Some(hash),
         };
         if options.in_place {
             let done = overwrite(parent, &name, &new_bytes, old, how, &self.cancel).await;
-            done.map_err(|fault| self.system(path, verb, fault))?;
+            done.map_err(|fault| self.backend_error(path, verb, fault))?;
         } else {
             let source = WriteSource::Bytes(&new_bytes);
-            self.put_at(path, spot, source, Some(old), how, verb)
+            self.put_at(path, location, source, Some(old), how, verb)
                 .await?;
         }
         Ok(edited)
@@ -245,20 +245,20 @@ impl FileSandbox {
     async fn open_for_edit<'s>(
         &'s self,
         path: &SandboxPath,
-        spot: &MountLocation<'s>,
+        location: &MountLocation<'s>,
         (parent, name): (&AnyDir, &OsStr),
         old: &FileMeta,
     ) -> Result<OpenedFile<'s>, Error> {
         let verb = Verb::Edit;
-        self.check_links_for_read(path, spot, old)?;
+        self.check_links_for_read(path, location, old)?;
         let file = parent.open_file(name).await;
-        let file = file.map_err(|fault| self.system(path, verb, fault))?;
+        let file = file.map_err(|fault| self.backend_error(path, verb, fault))?;
         let meta = file.meta().await;
-        let meta = meta.map_err(|fault| self.system(path, verb, fault))?;
-        if meta.id != old.id || spot.by_content.is_some() && is_key(&file).await {
+        let meta = meta.map_err(|fault| self.backend_error(path, verb, fault))?;
+        if meta.id != old.id || location.by_content.is_some() && is_key(&file).await {
             return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
         }
-        let mount = spot.mount;
+        let mount = location.mount;
         Ok(OpenedFile { file, meta, mount })
     }
 }
@@ -268,7 +268,7 @@ struct PendingEdit<'p> {
     path: &'p SandboxPath,
     decoded: Decoded,
     /// `true` if the text is UTF-8 with invalid bytes, which private characters represent.
-    strays: bool,
+    has_invalid_bytes: bool,
     changes: Vec<TextChange>,
 }
 
@@ -302,19 +302,19 @@ impl<'p> PendingEdit<'p> {
             && let Ok(changes) =
                 find_replacements(path, &decoded.text, hash, replacements, fuzzy, look)
         {
-            let strays = true;
+            let has_invalid_bytes = true;
             return Ok(Self {
                 path,
                 decoded,
-                strays,
+                has_invalid_bytes,
                 changes,
             });
         }
-        let (changes, strays) = (first?, false);
+        let (changes, has_invalid_bytes) = (first?, false);
         Ok(Self {
             path,
             decoded,
-            strays,
+            has_invalid_bytes,
             changes,
         })
     }
@@ -336,7 +336,7 @@ impl<'p> PendingEdit<'p> {
             };
             Error::new(self.path.asked(), reason)
         };
-        if self.strays {
+        if self.has_invalid_bytes {
             let bad = |c: &char| text::is_invalid_byte(*c);
             if let Some(c) = self.changes.iter().flat_map(|c| c.new.chars()).find(bad) {
                 return Err(refuse(Some(c)));

@@ -29,17 +29,17 @@ use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 
 /// The timeout for a lock. Operations of this crate lock a file for one change.
-const WAIT: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between two attempts; `flock` has no timeout of its own.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 /// A file that changed within this time may have changed again within one tick of the clock of its
 /// times.
-const TICK: Duration = Duration::from_secs(1);
+const CLOCK_TICK: Duration = Duration::from_secs(1);
 
 /// Files locked by this process: the only lock on file systems without `flock`.
-static HELD: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
-static FREED: Condvar = Condvar::new();
+static LOCKED_FILES: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
+static UNLOCKED: Condvar = Condvar::new();
 
 /// A write lock on a file, until it is dropped.
 pub(crate) struct FileLock {
@@ -54,13 +54,13 @@ struct ProcessLock(FileId);
 
 impl Drop for ProcessLock {
     fn drop(&mut self) {
-        held().remove(&self.0);
-        FREED.notify_all();
+        locked_files().remove(&self.0);
+        UNLOCKED.notify_all();
     }
 }
 
-fn held() -> MutexGuard<'static, BTreeSet<FileId>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked_files() -> MutexGuard<'static, BTreeSet<FileId>> {
+    LOCKED_FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The reason why a file is not locked.
@@ -73,11 +73,11 @@ enum LockError {
 
 impl FileSandbox {
     /// Repeats `work` while it fails because another process changed the file.
-    pub(crate) fn settled<T>(
+    pub(crate) fn retry_on_change<T>(
         &self,
         mut work: impl FnMut() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let until = Instant::now() + WAIT;
+        let until = Instant::now() + LOCK_TIMEOUT;
         let mut pause = FIRST_PAUSE;
         loop {
             match work() {
@@ -108,7 +108,7 @@ impl FileSandbox {
             let reason = match lost {
                 LockError::Busy => ErrorReason::Busy {
                     verb,
-                    waited_s: WAIT.as_secs(),
+                    waited_s: LOCK_TIMEOUT.as_secs(),
                 },
                 LockError::Cancelled => ErrorReason::Cancelled { verb },
                 LockError::Changed => ErrorReason::Changed { verb },
@@ -121,7 +121,7 @@ impl FileSandbox {
     ///
     /// # Errors
     /// `CANCELLED`.
-    pub(crate) fn look(&self, path: &SandboxPath, verb: Verb) -> Result<(), Error> {
+    pub(crate) fn check_cancelled(&self, path: &SandboxPath, verb: Verb) -> Result<(), Error> {
         match self.cancel.is_cancelled() {
             true => Err(Error::new(path.asked(), ErrorReason::Cancelled { verb })),
             false => Ok(()),
@@ -135,7 +135,7 @@ async fn hold(
     meta: &FileMeta,
     cancel: &CancellationToken,
 ) -> Result<FileLock, LockError> {
-    let until = Instant::now() + WAIT;
+    let until = Instant::now() + LOCK_TIMEOUT;
     let here = wait_here(meta.id, until, cancel)?;
     let file = match at.open_file(name).await {
         Ok(file) => Some(file),
@@ -184,7 +184,7 @@ fn wait_here(
     until: Instant,
     cancel: &CancellationToken,
 ) -> Result<ProcessLock, LockError> {
-    let mut held = held();
+    let mut held = locked_files();
     while held.contains(&id) {
         if cancel.is_cancelled() {
             return Err(LockError::Cancelled);
@@ -194,7 +194,7 @@ fn wait_here(
             return Err(LockError::Busy);
         }
         let pause = left.min(LONGEST_PAUSE);
-        let woken = FREED.wait_timeout(held, pause);
+        let woken = UNLOCKED.wait_timeout(held, pause);
         (held, _) = woken.unwrap_or_else(PoisonError::into_inner);
     }
     held.insert(id);
@@ -206,7 +206,7 @@ fn wait_here(
 ///
 /// # Errors
 /// `Link`: it is not.
-pub(crate) async fn unchanged(
+pub(crate) async fn check_unchanged(
     at: &AnyDir,
     name: &OsStr,
     old: &FileMeta,
@@ -225,8 +225,8 @@ pub(crate) async fn unchanged(
     let Some(content) = content else {
         return Ok(());
     };
-    let settled = |time: SystemTime| time.elapsed().is_ok_and(|age| age >= TICK);
-    if now.changed.is_some_and(settled) {
+    let retry_on_change = |time: SystemTime| time.elapsed().is_ok_and(|age| age >= CLOCK_TICK);
+    if now.changed.is_some_and(retry_on_change) {
         return Ok(());
     }
     let file = at.open_file(name).await.map_err(|_| BackendError::Link)?;

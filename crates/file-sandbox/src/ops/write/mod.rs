@@ -24,7 +24,7 @@ use crate::ops::file_hash::hash_of;
 use crate::ops::write::atomic_write::{
     AtomicWriteError, NewParentDirs, WriteMode, WriteSource, atomic_write,
 };
-use crate::ops::write::file_lock::{FileLock, unchanged};
+use crate::ops::write::file_lock::{FileLock, check_unchanged};
 use crate::path::SandboxPath;
 use crate::resolve::check_size;
 use crate::resolve::location::MountLocation;
@@ -136,7 +136,7 @@ impl FileSandbox {
         bytes: &[u8],
         options: WriteOptions,
     ) -> Result<WriteOutcome, Error> {
-        self.settled(|| block_on_ready(self.write_at(path, bytes, &options)))
+        self.retry_on_change(|| block_on_ready(self.write_at(path, bytes, &options)))
     }
 
     /// Fails as [`write_bytes`](Self::write_bytes) would for the present object: a directory, a
@@ -151,14 +151,14 @@ impl FileSandbox {
     ) -> Result<(), Error> {
         block_on_ready(async {
             let verb = Verb::Write;
-            let spot = self
+            let location = self
                 .locate_for_change(path, FinalLink::Follow, verb)
                 .await?;
-            let old = self.check_file_target(path, &spot, verb)?;
+            let old = self.check_file_target(path, &location, verb)?;
             if old.is_some() && options.create_new {
                 return Err(Error::new(path.asked(), ErrorReason::Exists));
             }
-            self.check_match(path, &spot, old, options.if_match, verb)
+            self.check_match(path, &location, old, options.if_match, verb)
                 .await
         })
     }
@@ -170,7 +170,7 @@ impl FileSandbox {
     pub fn hash(&self, path: &SandboxPath) -> Result<ContentHash, Error> {
         let opened = block_on_ready(self.open_file(path))?;
         let hash = block_on_ready(hash_of(&opened.file, opened.meta.size, &self.cancel));
-        hash.map_err(|fault| self.system(path, Verb::Read, fault))
+        hash.map_err(|fault| self.backend_error(path, Verb::Read, fault))
     }
 
     pub(crate) async fn write_at(
@@ -180,41 +180,41 @@ impl FileSandbox {
         options: &WriteOptions,
     ) -> Result<WriteOutcome, Error> {
         let verb = Verb::Write;
-        let spot = self
+        let location = self
             .locate_for_change(path, FinalLink::Follow, verb)
             .await?;
-        let old = self.check_file_target(path, &spot, verb)?;
+        let old = self.check_file_target(path, &location, verb)?;
         if old.is_some() && options.create_new {
             return Err(Error::new(path.asked(), ErrorReason::Exists));
         }
-        check_size(path, spot.mount, verb, bytes.len() as u64)?;
-        let hold = self.hold_target(path, &spot, verb, old).await?;
+        check_size(path, location.mount, verb, bytes.len() as u64)?;
+        let hold = self.lock_target(path, &location, verb, old).await?;
         let old = hold.as_ref().map(|hold| hold.meta);
-        self.check_match(path, &spot, old, options.if_match, verb)
+        self.check_match(path, &location, old, options.if_match, verb)
             .await?;
         let size = bytes.len() as u64;
         let _room = self
-            .check_quota(path, &spot, verb, old.map(|old| old.size), size)
+            .check_quota(path, &location, verb, old.map(|old| old.size), size)
             .await?;
         let written = WriteOutcome {
-            path: spot.path(),
+            path: location.path(),
             chars: size,
             bytes: size,
             created: old.is_none(),
         };
         let how = WriteMode {
             create_new: options.create_new,
-            durable: spot.is_durable(options.durable),
+            durable: location.is_durable(options.durable),
             content: options.if_match,
         };
-        match (&spot.found, old) {
+        match (&location.found, old) {
             (Lookup::Entry { parent, .. }, Some(old)) if options.in_place => {
-                let name = last_name(path, &spot)?;
+                let name = last_name(path, &location)?;
                 let done = overwrite(parent, &name, bytes, old, how, &self.cancel).await;
-                done.map_err(|fault| self.system(path, verb, fault))?;
+                done.map_err(|fault| self.backend_error(path, verb, fault))?;
             }
             _ => {
-                self.put_at(path, spot, WriteSource::Bytes(bytes), old, how, verb)
+                self.put_at(path, location, WriteSource::Bytes(bytes), old, how, verb)
                     .await?
             }
         }
@@ -225,13 +225,13 @@ impl FileSandbox {
     pub(crate) fn check_file_target(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         verb: Verb,
     ) -> Result<Option<FileMeta>, Error> {
         if path.asks_for_directory() {
             return Err(wrong_type(path, verb, FileKind::Directory));
         }
-        let old = match &spot.found {
+        let old = match &location.found {
             Lookup::Root => return Err(wrong_type(path, verb, FileKind::Directory)),
             Lookup::Missing { .. } => None,
             Lookup::Entry { meta, .. } if meta.kind != FileKind::File => {
@@ -239,9 +239,9 @@ impl FileSandbox {
             }
             Lookup::Entry { meta, .. } => Some(*meta),
         };
-        self.check_file_place(path, spot, verb)?;
+        self.check_file_place(path, location, verb)?;
         if let Some(meta) = &old {
-            self.check_links_for_write(path, spot, meta)?;
+            self.check_links_for_write(path, location, meta)?;
         }
         Ok(old)
     }
@@ -251,33 +251,33 @@ impl FileSandbox {
     pub(crate) async fn lock_unless(
         &self,
         preview: bool,
-        (path, spot): (&SandboxPath, &MountLocation<'_>),
+        (path, location): (&SandboxPath, &MountLocation<'_>),
         verb: Verb,
         old: Option<FileMeta>,
     ) -> Result<(Option<FileLock>, Option<FileMeta>), Error> {
         let lock = match preview {
             true => None,
-            false => self.hold_target(path, spot, verb, old).await?,
+            false => self.lock_target(path, location, verb, old).await?,
         };
         let old = lock.as_ref().map(|lock| lock.meta).or(old);
         Ok((lock, old))
     }
 
     /// Locks the file that will be changed or replaced, if it exists.
-    pub(crate) async fn hold_target(
+    pub(crate) async fn lock_target(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         verb: Verb,
         old: Option<FileMeta>,
     ) -> Result<Option<FileLock>, Error> {
-        let (Lookup::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
+        let (Lookup::Entry { parent, .. }, Some(old)) = (&location.found, old) else {
             return Ok(None);
         };
-        let name = last_name(path, spot)?;
+        let name = last_name(path, location)?;
         let hold = self.hold(path, verb, (&**parent, name.as_os_str()), &old);
         let hold = hold.await?;
-        self.check_links_for_write(path, spot, &hold.meta)?;
+        self.check_links_for_write(path, location, &hold.meta)?;
         Ok(Some(hold))
     }
 
@@ -285,7 +285,7 @@ impl FileSandbox {
     pub(crate) async fn check_match(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         old: Option<FileMeta>,
         expected: Option<ContentHash>,
         verb: Verb,
@@ -293,20 +293,22 @@ impl FileSandbox {
         let Some(expected) = expected else {
             return Ok(());
         };
-        let (Lookup::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
+        let (Lookup::Entry { parent, .. }, Some(old)) = (&location.found, old) else {
             let now = CurrentContent::Gone;
             return Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }));
         };
-        let name = last_name(path, spot)?;
+        let name = last_name(path, location)?;
         let hash = async {
             let file = parent.open_file(&name).await?;
             hash_of(&file, old.size, &self.cancel).await
         };
-        let hash = hash.await.map_err(|fault| self.system(path, verb, fault))?;
+        let hash = hash
+            .await
+            .map_err(|fault| self.backend_error(path, verb, fault))?;
         if hash == expected {
             return Ok(());
         }
-        let now = match spot.mount.closed {
+        let now = match location.mount.closed {
             true => CurrentContent::Untold,
             false => CurrentContent::Has(hash),
         };
@@ -317,18 +319,18 @@ impl FileSandbox {
     pub(crate) async fn put_at(
         &self,
         path: &SandboxPath,
-        spot: MountLocation<'_>,
+        location: MountLocation<'_>,
         source: WriteSource<'_>,
         old: Option<FileMeta>,
         how: WriteMode,
         verb: Verb,
     ) -> Result<(), Error> {
-        let name = last_name(path, &spot)?;
+        let name = last_name(path, &location)?;
         let failed = |failure| match failure {
-            AtomicWriteError::System(fault) => self.system(path, verb, fault),
+            AtomicWriteError::System(fault) => self.backend_error(path, verb, fault),
             AtomicWriteError::Ownership => Error::new(path.asked(), ErrorReason::Ownership),
         };
-        let (parent, rest) = match spot.found {
+        let (parent, rest) = match location.found {
             Lookup::Entry { parent, .. } => (parent, Vec::new()),
             Lookup::Missing { parent, rest } => (parent, rest),
             Lookup::Root => return Err(wrong_type(path, verb, FileKind::Directory)),
@@ -358,7 +360,7 @@ pub(crate) async fn overwrite(
     if file.meta().await?.id != old.id {
         return Err(BackendError::Link);
     }
-    unchanged(at, name, &old, how.content, cancel).await?;
+    check_unchanged(at, name, &old, how.content, cancel).await?;
     // From here on it is done to its end: half of it would be neither the old nor the new file.
     file.write_at(bytes, 0).await?;
     file.set_size(bytes.len() as u64).await?;
@@ -368,7 +370,10 @@ pub(crate) async fn overwrite(
     Ok(())
 }
 
-pub(crate) fn last_name(path: &SandboxPath, spot: &MountLocation<'_>) -> Result<OsString, Error> {
-    let name = spot.real.last().cloned();
+pub(crate) fn last_name(
+    path: &SandboxPath,
+    location: &MountLocation<'_>,
+) -> Result<OsString, Error> {
+    let name = location.real.last().cloned();
     name.ok_or_else(|| not_found(path, Vec::new()))
 }

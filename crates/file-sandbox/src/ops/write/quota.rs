@@ -27,20 +27,20 @@ impl FileSandbox {
     pub(crate) async fn check_quota(
         &self,
         path: &SandboxPath,
-        spot: &MountLocation<'_>,
+        location: &MountLocation<'_>,
         verb: Verb,
         old: Option<u64>,
         new: u64,
     ) -> Result<Option<QuotaReservation>, Error> {
-        let limits = spot.mount.limits();
+        let limits = location.mount.limits();
         let [max_bytes, max_files] = limits.quotas();
         let adds_bytes = max_bytes.is_some() && new > old.unwrap_or(0);
         let adds_file = max_files.is_some() && old.is_none();
         if !adds_bytes && !adds_file {
             return Ok(None);
         }
-        let whole = spot.mount.whole.own_meta().await;
-        let whole = whole.map_err(|fault| self.system(path, verb, fault))?;
+        let whole = location.mount.whole.own_meta().await;
+        let whole = whole.map_err(|fault| self.backend_error(path, verb, fault))?;
         let room = QuotaReservation::take(
             whole.id,
             QuotaUsage {
@@ -54,7 +54,7 @@ impl FileSandbox {
             verb,
             used: QuotaUsage::default(),
         };
-        visit(&spot.mount.whole, &mut count).await?;
+        visit(&location.mount.whole, &mut count).await?;
         // Reservations of other writes count as existing content.
         let used = count.used.and(room.others());
         let refuse = |what, needed, limit, setting| {
@@ -94,7 +94,7 @@ impl QuotaUsage {
 }
 
 /// Reservations of running writes, by the identity of their mount's directory.
-static COMING: Mutex<BTreeMap<FileId, Vec<(u64, QuotaUsage)>>> = Mutex::new(BTreeMap::new());
+static RESERVATIONS: Mutex<BTreeMap<FileId, Vec<(u64, QuotaUsage)>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Quota reserved for a write until it is done, so that two writes cannot use one remainder.
@@ -106,12 +106,15 @@ pub(crate) struct QuotaReservation {
 impl QuotaReservation {
     fn take(mount: FileId, used: QuotaUsage) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        coming().entry(mount).or_default().push((number, used));
+        reservations()
+            .entry(mount)
+            .or_default()
+            .push((number, used));
         Self { mount, number }
     }
 
     fn others(&self) -> QuotaUsage {
-        let coming = coming();
+        let coming = reservations();
         let here = coming.get(&self.mount).into_iter().flatten();
         here.filter(|(number, _)| *number != self.number)
             .fold(QuotaUsage::default(), |sum, (_, used)| sum.and(*used))
@@ -120,7 +123,7 @@ impl QuotaReservation {
 
 impl Drop for QuotaReservation {
     fn drop(&mut self) {
-        let mut coming = coming();
+        let mut coming = reservations();
         if let Some(here) = coming.get_mut(&self.mount) {
             here.retain(|(number, _)| *number != self.number);
             if here.is_empty() {
@@ -130,8 +133,8 @@ impl Drop for QuotaReservation {
     }
 }
 
-fn coming() -> MutexGuard<'static, BTreeMap<FileId, Vec<(u64, QuotaUsage)>>> {
-    COMING.lock().unwrap_or_else(PoisonError::into_inner)
+fn reservations() -> MutexGuard<'static, BTreeMap<FileId, Vec<(u64, QuotaUsage)>>> {
+    RESERVATIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct QuotaCounter<'a> {
@@ -149,7 +152,7 @@ impl TreeVisitor for QuotaCounter<'_> {
         _name: &OsStr,
         meta: &FileMeta,
     ) -> Result<(), Error> {
-        self.files.look(self.path, self.verb)?;
+        self.files.check_cancelled(self.path, self.verb)?;
         if meta.kind != FileKind::Directory {
             self.used = self.used.and(QuotaUsage {
                 bytes: meta.size,
