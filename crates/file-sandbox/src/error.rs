@@ -185,7 +185,7 @@ impl Error {
         matches!(self.0.reason, ErrorReason::Changed { .. })
     }
 
-    /// The path as it was asked for.
+    /// Returns the path in the caller's spelling.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.0.path
@@ -780,7 +780,7 @@ fn clip(path: &str) -> Cow<'_, str> {
 fn io_words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(code) if error.kind().to_string().starts_with("uncategorized") => {
-            // Made anew from the number alone: `Input/output error (os error 5)`.
+            // Created from the number alone: `Input/output error (os error 5)`.
             io::Error::from_raw_os_error(code).to_string()
         }
         _ => error.kind().to_string(),

@@ -1,8 +1,7 @@
 //! A token for the content of a file: a caller that read it can ask for an operation on exactly
 //! this content.
 //!
-//! The content and not the time, because times change without the content and stay although it
-//! changed.
+//! Why not the time: times change without the content, and contents without the time.
 
 use std::fmt;
 use std::str::FromStr;

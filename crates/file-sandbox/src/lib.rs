@@ -1,4 +1,4 @@
-//! Files through directory handles: mounts, modes and limits that no path can talk its way around.
+//! Files through directory handles: mounts, modes and limits that no path can evade.
 //!
 //! For programs that let others (a language model, a plugin, a user) name files. Paths are not
 //! checked and then used: every name is looked up on an open directory, so that the checked object

@@ -1,4 +1,4 @@
-//! `SandboxPath`: the one spelling of a place that every decision is made on.
+//! `SandboxPath`: the normalised path on which every check is made.
 //!
 //! A path is parsed once. `.`, doubled and trailing slashes are removed and `..` is resolved by
 //! text, because models use it so; POSIX resolves `missing/../f` on disk and says "not found"
@@ -17,7 +17,7 @@ use crate::text::escape;
 
 /// Longest name, in bytes: `NAME_MAX` of Linux and macOS.
 pub(crate) const NAME_MAX_BYTES: usize = 255;
-/// Longest path as asked for, in bytes: `PATH_MAX` of Linux.
+/// Longest path of a caller, in bytes: `PATH_MAX` of Linux.
 pub(crate) const PATH_MAX_BYTES: usize = 4096;
 
 /// An absolute path inside a sandbox, normalised, that cannot climb above `/`.
@@ -61,7 +61,7 @@ impl SandboxPath {
         }
     }
 
-    /// Like [`parse`](Self::parse), but refuses every `..`, also one that stays inside.
+    /// Like [`parse`](Self::parse), but refuses every `..`, even one that stays inside.
     ///
     /// # Errors
     /// Those of `parse`, and `INVALID_PATH` for any `..`.
@@ -78,7 +78,7 @@ impl SandboxPath {
         Self::from_normal("/".to_owned())
     }
 
-    /// The path as it was asked for; messages show this spelling.
+    /// Returns the path in the caller's spelling, which messages show.
     #[must_use]
     pub fn asked(&self) -> &str {
         &self.asked

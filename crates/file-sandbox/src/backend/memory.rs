@@ -453,7 +453,7 @@ impl Inodes {
         }
     }
 
-    /// For changing it, which its time tells.
+    /// Returns an inode to change, and updates its time.
     fn dir_mut(&mut self, inode: u64) -> Result<&mut BTreeMap<OsString, u64>, BackendError> {
         let node = self.get_mut(inode)?;
         node.modified = SystemTime::now();

@@ -48,8 +48,8 @@ pub(crate) trait BackendDir: Sized {
     /// When the object at the name was created, where that is known.
     async fn created(&self, name: &OsStr) -> Option<SystemTime>;
 
-    /// A shortcut for several steps at once, by plain names with single slashes between them.
-    /// `None` says nothing: then go step by step.
+    /// Opens a directory several names below, by plain names with single slashes between them.
+    /// After `None` the caller goes step by step.
     async fn open_dir_beneath(&self, way: &str) -> Option<Self>;
     /// Like `open_dir_beneath`, for a file to read.
     async fn open_file_beneath(&self, way: &str) -> Option<Self::File>;

@@ -10,7 +10,7 @@ use crate::text::escape;
 pub(crate) struct NoMatch {
     /// Which of several replacements, from 1.
     pub(crate) which: Option<usize>,
-    /// The region that comes nearest, and how it differs.
+    /// The nearest region, and its first difference.
     pub(crate) nearest: Option<(MatchExcerpt, Difference)>,
     /// Of the file as it is.
     pub(crate) hash: ContentHash,

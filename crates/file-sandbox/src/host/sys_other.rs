@@ -24,7 +24,7 @@ pub(crate) fn open_object_beneath(_root: impl AsFd, _path: &Path) -> Option<Owne
     None
 }
 
-/// Not told; volumes are compared instead.
+/// Not available; the caller compares volumes instead.
 pub(super) fn is_mount_point(_at: impl AsFd, _name: &OsStr) -> Option<bool> {
     None
 }

@@ -28,7 +28,7 @@ use crate::text::escape;
 
 /// One directory of the host, shown at a place in the sandbox.
 ///
-/// The authority is the handle: no path that is asked for later can widen it.
+/// The authority is the handle: no later path can widen it.
 ///
 /// ```
 /// use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
@@ -297,7 +297,7 @@ impl Mount {
     /// ```
     ///
     /// # Errors
-    /// `INVALID_PATH` if it is absent, hidden, no directory, or a link is on the way.
+    /// `INVALID_PATH` if it is absent, hidden, not a directory, or a link is on the way.
     pub fn submount(&self, below: &SandboxPath, target: SandboxPath) -> Result<Self, Error> {
         let names = names_below(below, &SandboxPath::root()).unwrap_or_default();
         if hidden_by(self, &names).is_some() {
@@ -481,7 +481,7 @@ impl Mount {
         self
     }
 
-    /// The rule that `names` below this mount, or the way to them, fall under.
+    /// Returns the rule that covers `names` below this mount, or a directory around them.
     pub(crate) fn falls_under<'m>(
         &'m self,
         rules: &'m NameRules,

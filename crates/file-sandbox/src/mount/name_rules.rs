@@ -194,7 +194,7 @@ impl NameRules {
         self.rules.iter().map(|rule| rule.text.as_str())
     }
 
-    /// The rule that `names` below `base`, or the way to it, falls under.
+    /// Returns the rule that covers `names` below `base`, or a directory around them.
     pub(crate) fn matching(
         &self,
         base: &[OsString],

@@ -8,8 +8,8 @@ use crate::path::SandboxPath;
 use crate::sandbox::FileSandbox;
 
 impl Mount {
-    /// Plants a file in a mount in memory, at a path below it, also where the mount is read-only:
-    /// a tree is put together before it is given away.
+    /// Adds a file to a mount in memory, at a path below it, even if the mount is read-only: the
+    /// tree is built before it is used.
     ///
     /// ```
     /// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};

@@ -1,5 +1,5 @@
-//! Deleting: a file, a link (never its target), an empty directory; or a directory with
-//! everything in it, where that is said.
+//! Deletes a file, a link (never its target), an empty directory; or on request a directory with
+//! everything in it.
 
 use std::ffi::{OsStr, OsString};
 

@@ -112,7 +112,7 @@ impl FileSandbox {
         self.retry_on_change(|| block_on_ready(self.rename_at(from, to, &options)))
     }
 
-    /// Copies a file, making the directories on the way. Links are followed at both ends.
+    /// Copies a file, and creates missing parent directories. Links are followed at both ends.
     ///
     /// # Errors
     /// Those of reading and of writing, and `EXISTS` without `overwrite`.

@@ -57,7 +57,8 @@ impl FileSandbox {
     async fn stat_at(&self, path: &SandboxPath) -> Result<Stat, Error> {
         match self.meta_without_links(path).await {
             Some(meta) => Ok(stat_of(&meta, false)),
-            // Boxed, so that the short way does not carry the state of the long one.
+            // Boxed, so that the future of the fast path does not contain the state of the slow
+            // one.
             None => Box::pin(self.stat_by_walk(path)).await,
         }
     }
@@ -120,8 +121,8 @@ impl FileSandbox {
     /// `true` if the path exists. A dangling link does not exist; a directory does.
     ///
     /// # Errors
-    /// `OUTSIDE_SANDBOX` and `ESCAPE`, because the answer is not this sandbox's to give; `IO` if
-    /// the system does not tell.
+    /// `OUTSIDE_SANDBOX` and `ESCAPE`, because the sandbox does not reveal objects outside; `IO` if
+    /// the system fails.
     pub fn exists(&self, path: &SandboxPath) -> Result<bool, Error> {
         match block_on_ready(self.locate(path, FinalLink::Follow, Verb::Access)) {
             Ok(Resolution::Virtual(_)) => Ok(true),

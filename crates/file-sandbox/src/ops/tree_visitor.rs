@@ -131,7 +131,7 @@ impl OpenDirs<'_> {
         if depth > 0 && depth < self.first {
             self.climb(depth).await;
         }
-        // Handles deeper than asked for belong to another branch by now.
+        // Deeper handles belong to another branch.
         self.kept.truncate((depth + 1).saturating_sub(self.first));
         self.ids.truncate(depth);
         if depth < self.first {

@@ -1,5 +1,5 @@
-//! Files that git executes or obeys because a repository's configuration says so: `core.hooksPath`,
-//! includes, programs for files. Where a repository's names are protected, these are too.
+//! Files that git executes or obeys because of a repository's configuration: `core.hooksPath`,
+//! includes, programs for files. If a repository's names are protected, these are too.
 //!
 //! Every change reads the configuration again, from the top down to the path: a repository may be
 //! at any depth, and the user may have changed its configuration meanwhile.

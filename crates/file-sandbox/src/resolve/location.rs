@@ -9,7 +9,7 @@ use crate::resolve::path_walk::Lookup;
 
 /// The result of resolving a path.
 pub(crate) enum Resolution<'s> {
-    /// A directory that no mount covers, on the way to one.
+    /// A directory outside every mount and above one.
     Virtual(SandboxPath),
     In(MountLocation<'s>),
 }

@@ -132,11 +132,11 @@ impl FileSandbox {
         {
             let meta = file.meta().await;
             let meta = meta.map_err(|fault| self.backend_error(path, Verb::Read, fault))?;
-            // Without a link the name asked for is that of the file.
+            // Without a link the requested name is that of the file.
             check_opened(path, mount, None, &meta)?;
             return Ok(OpenedFile { file, meta, mount });
         }
-        // Boxed, so that the short way does not carry the state of the long one.
+        // Boxed, so that the future of the fast path does not contain the state of the slow one.
         Box::pin(self.open_by_walk(path)).await
     }
 

@@ -156,8 +156,9 @@ impl FileSandbox {
         .build()
     }
 
-    /// The short form: a workspace at `/workspace` and a cache at `/cache`, both writable and made
-    /// if they are missing. Without a directory of its own the cache is `.cache` in the workspace.
+    /// Builds a sandbox with a workspace at `/workspace` and a cache at `/cache`, both writable and
+    /// created if they are missing. Without a directory of its own the cache is `.cache` in the
+    /// workspace.
     ///
     /// ```
     /// use file_sandbox::FileSandbox;
@@ -192,7 +193,7 @@ impl FileSandbox {
                 _ => Mount::open_ambient(target, host, mode, authority),
             }
         };
-        // An existing directory may be named through links; a missing one is made beside none.
+        // An existing directory may be named by a link; a missing one is created in its parent.
         let open = |target: &str, host: &Path| match host.is_dir() {
             true => Mount::open_ambient(SandboxPath::parse(target)?, host, mode, authority),
             false => made(target, host),

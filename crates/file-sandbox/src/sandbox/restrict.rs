@@ -100,7 +100,7 @@ impl Restriction {
 }
 
 impl FileSandbox {
-    /// A sandbox that can do no more than this one, which stays as it is.
+    /// Returns a sandbox with at most the permissions of this one, which is unchanged.
     ///
     /// # Errors
     /// `PERMISSION_ESCALATION` if more is requested than the parent has, or if the path to a future
@@ -241,7 +241,7 @@ impl FileSandbox {
     }
 }
 
-/// A place named twice gets the smaller mode.
+/// A path that is named twice gets the stricter mode.
 fn merge(mounts: &mut Vec<Mount>, new: Mount) {
     match mounts
         .iter_mut()

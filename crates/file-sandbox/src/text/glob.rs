@@ -203,8 +203,8 @@ fn class(chars: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static str> {
     Ok(GlobToken::Class { negated, ranges })
 }
 
-/// One name against one part, with a single point to come back to: linear but for a name full of
-/// near-misses, and a name has at most 255 bytes.
+/// Matches one name against one part, with a single backtracking point: linear except for a name
+/// full of near-misses, and a name has at most 255 bytes.
 fn matches(tokens: &[GlobToken], name: &str) -> bool {
     let (mut t, mut n) = (0, 0);
     let mut back: Option<(usize, usize)> = None;

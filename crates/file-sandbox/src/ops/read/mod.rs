@@ -71,7 +71,7 @@ impl ReadOptions {
         self
     }
 
-    /// Also tells the hash of the whole file, for
+    /// Also returns the hash of the whole file, for
     /// [`WriteOptions::if_match`](crate::WriteOptions::if_match).
     #[must_use]
     pub fn hash(mut self, yes: bool) -> Self {
@@ -138,7 +138,7 @@ pub struct TextSlice {
     /// The byte at which the following text begins, if the file is UTF-8, for
     /// [`ReadOptions::at_byte`].
     pub next_byte: Option<u64>,
-    /// Of the whole file, if it was asked for.
+    /// The hash of the whole file, if it was requested.
     pub hash: Option<ContentHash>,
 }
 
@@ -189,7 +189,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Bytes that are counted after the requested part: the first lines of a large file cost no more
 /// than the last ones.
 const COUNT_BYTES: u64 = 256 * 1024;
-/// Looked at for guessing an encoding.
+/// Bytes that are inspected to guess an encoding.
 const GUESS_BYTES: usize = 1024 * 1024;
 /// The most bytes read of a file without a size, as some file systems have.
 pub(super) const NO_SIZE_BYTES: u64 = 1024 * 1024;

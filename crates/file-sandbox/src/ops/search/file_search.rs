@@ -23,7 +23,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The longest line that is searched.
 const MAX_LINE_BYTES: usize = 8 << 20;
 
-/// One search on its way through many files.
+/// A running search through many files.
 pub(crate) struct FileSearch<'o> {
     options: &'o SearchOptions,
     matcher: RegexMatcher,
@@ -79,7 +79,7 @@ impl<'o> FileSearch<'o> {
         let first_hit = self.answer.hits.len();
         self.answer.files += 1;
         let left = self.options.max_read_bytes - self.answer.bytes;
-        // A file that gives no size, as some file systems have them, ends where it ends.
+        // A file without a size, as some file systems have them, is read to its end.
         let size = if meta.size == 0 { u64::MAX } else { meta.size };
         let end = size.min(left);
         let (mut offset, mut kept, mut lines) = (0, 0, 0);

@@ -34,7 +34,7 @@ pub struct Listing {
     /// With [`FileSandbox::list`]: the name to continue [`after`](ListOptions::after), if more
     /// entries follow in a known order.
     pub next: Option<String>,
-    /// Directories that were not looked into, at most 100 of them.
+    /// Directories that were not read, at most 100 of them.
     pub skipped: Vec<SkippedEntry>,
     /// The entries that ignore rules excluded, if they were requested.
     pub ignored: IgnoredEntries,
@@ -144,7 +144,7 @@ impl TruncationReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkippedEntry {
-    /// Its path below the directory asked for; empty for that directory itself.
+    /// Its path below the listed directory; empty for that directory itself.
     pub name: String,
     /// The reason.
     pub reason: String,

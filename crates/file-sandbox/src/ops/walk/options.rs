@@ -46,8 +46,8 @@ impl WalkOptions {
         self
     }
 
-    /// Stops after this many names were looked at, whether they match or not; and in any case where
-    /// 65 536 names of one directory or 32 768 directories to visit would have to be kept.
+    /// Stops after this many examined names, matching or not; and in any case at 65 536 names of
+    /// one directory or 32 768 pending directories.
     #[must_use]
     pub fn max_names(mut self, names: usize) -> Self {
         self.max_names = names;

@@ -501,7 +501,7 @@ impl FileSandbox {
         })
     }
 
-    /// The roots, and the way to them, that a directory shows.
+    /// Adds the roots, and the virtual directories above them, that a directory shows.
     fn add_roots(&self, at: &DirRef, children: &mut Vec<DirEntry>) {
         let here = match at {
             DirRef::Virtual(path) => path.clone(),
@@ -542,7 +542,8 @@ impl FileSandbox {
         }
     }
 
-    /// Opens a directory by the names it was found under. A link there by now is not followed.
+    /// Opens a directory by the names it was found under. A link that has replaced it is not
+    /// followed.
     pub(crate) async fn open_dir(
         &self,
         mount: usize,

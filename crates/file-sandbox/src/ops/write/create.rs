@@ -9,7 +9,7 @@ use crate::resolve::path_walk::{FinalLink, Lookup};
 use crate::sandbox::FileSandbox;
 
 impl FileSandbox {
-    /// Makes a directory and those on the way. `false` if it was there already.
+    /// Creates a directory and its missing parents. `false` if it existed.
     ///
     /// ```
     /// # use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};

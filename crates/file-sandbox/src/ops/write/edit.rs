@@ -164,9 +164,9 @@ const MAX_DIFF_BYTES: usize = 64 * 1024;
 const MAX_REPLACEMENTS: usize = 1_000;
 
 impl FileSandbox {
-    /// Replaces texts in a file: all of them or, if one has no single place, none. All are found in
-    /// the file as it was. Bytes that are not replaced stay as they are: encoding, byte order mark,
-    /// the ending of each line.
+    /// Replaces texts in a file: all of them or, if one has no single match, none. All are found in
+    /// the original file. Other bytes are unchanged: encoding, byte order mark, the ending of each
+    /// line.
     ///
     /// # Errors
     /// `NO_MATCH` with the nearest text, `NOT_UNIQUE` with the places, `STALE`, `TOO_LARGE` above 8

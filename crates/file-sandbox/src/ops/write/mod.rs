@@ -1,4 +1,4 @@
-//! Writing: all of it or nothing, unless it is asked for in place.
+//! Writes a file completely or not at all, except for writes in place.
 //!
 //! A link is resolved first, or the rename would replace the link and leave its target unchanged.
 //! The new file has mode and owner of the old one, without its set-id bits, which a write(2) by
@@ -110,7 +110,7 @@ pub struct WriteOutcome {
 }
 
 impl FileSandbox {
-    /// Writes a text file as UTF-8, creating directories on the way.
+    /// Writes a text file as UTF-8, and creates missing parent directories.
     ///
     /// # Errors
     /// `READ_ONLY`, `SUFFIX_NOT_ALLOWED`, `TOO_LARGE`, `QUOTA`, `EXISTS` with `create_new`, `STALE`
@@ -126,7 +126,7 @@ impl FileSandbox {
         Ok(written)
     }
 
-    /// Writes a file, creating directories on the way.
+    /// Writes a file, and creates missing parent directories.
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
@@ -315,7 +315,7 @@ impl FileSandbox {
         Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }))
     }
 
-    /// Puts a whole file at a place that has been checked, making the directories on the way.
+    /// Writes a whole file at a checked path, and creates missing parent directories.
     pub(crate) async fn put_at(
         &self,
         path: &SandboxPath,
@@ -347,7 +347,7 @@ impl FileSandbox {
     }
 }
 
-/// Writes over the bytes that are there. The file must still be the one that was looked at.
+/// Overwrites the bytes of a file, which must still be the checked one.
 pub(crate) async fn overwrite(
     at: &AnyDir,
     name: &OsStr,
