@@ -6,6 +6,7 @@ mod ambient;
 mod bounded;
 mod cli;
 mod commands;
+mod completion;
 mod exit;
 mod install;
 mod output;
@@ -20,6 +21,9 @@ mod topics;
 const SETTLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(45);
 
 fn main() -> std::process::ExitCode {
+    if let Some(code) = completion::answer_shell() {
+        return code;
+    }
     let mut cli = match cli::Cli::from_process() {
         Ok(cli) => cli,
         Err(error) => return exit::unusable(&error).into(),

@@ -19,7 +19,9 @@ use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
 
+use crate::completion;
 use crate::exit::{self, CliError};
 
 pub(crate) use approvals::{AllowArgs, ApprovalFlags, ApproveAll, ApproveArgs, ApproverName};
@@ -193,10 +195,10 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) no_config: bool,
     /// Set one configuration key for this run.
-    #[arg(short = 'c', value_name = "KEY=VALUE", global = true)]
+    #[arg(short = 'c', value_name = "KEY=VALUE", global = true, add = ArgValueCompleter::new(completion::setting))]
     pub(crate) set: Vec<String>,
     /// The same as -c sandbox.root=DIR.
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, value_hint = clap::ValueHint::DirPath)]
     pub(crate) sandbox_root: Option<String>,
     /// Accept the project's widening keys for this run.
     #[arg(long, global = true)]

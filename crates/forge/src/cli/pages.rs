@@ -55,7 +55,11 @@ pub(crate) enum SchemaKind {
 Examples:
   forge completions bash > ~/.local/share/bash-completion/completions/forge
   forge completions zsh > ~/.zfunc/_forge
-  forge completions fish > ~/.config/fish/completions/forge.fish")]
+  forge completions fish > ~/.config/fish/completions/forge.fish
+
+In bash, zsh and fish, workers, runs, mounts, tools and configuration keys of the project are
+completed as well. Nothing is run for it, and a project that cannot be loaded or that you do not
+trust has no names.")]
 pub(crate) struct CompletionsArgs {
     /// The shell.
     #[arg(value_name = "SHELL")]

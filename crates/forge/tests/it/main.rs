@@ -8,6 +8,7 @@ mod approve;
 mod check;
 mod clean;
 mod cli;
+mod completion;
 mod config;
 #[cfg(target_os = "linux")]
 mod confined;

@@ -2,7 +2,6 @@
 //! completions.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -72,20 +71,18 @@ fn every_command_has_a_page() {
 #[test]
 fn completions_know_the_commands() {
     let world = World::new(&[]);
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+    // What the others know is in completion.rs.
+    for shell in ["elvish", "powershell"] {
         let ran = world.forge(&["completions", shell]);
         ran.code(0);
         for word in ["install", "sandbox-root", "stdout"] {
             let known = ran.stdout.contains(word);
             assert_eq!(known, word != "stdout", "{shell}: {word}");
         }
-        if shell == "bash" {
-            let file = world.project().join("completion");
-            std::fs::write(&file, &ran.stdout).unwrap();
-            let mut check = Command::new("bash");
-            check.arg("-n").arg(&file).stdin(Stdio::null());
-            assert!(check.status().unwrap().success());
-        }
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = world.forge(&["completions", shell]);
+        assert!(ran.code(0).stdout.contains("_FORGE_COMPLETE"), "{shell}");
     }
     world.forge(&["completions", "csh"]).code(2).says(&["bash"]);
 }

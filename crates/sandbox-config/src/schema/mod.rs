@@ -4,7 +4,9 @@
 
 pub(crate) mod examples;
 mod page;
+mod project_keys;
 
+pub use project_keys::{ProjectKey, project_keys};
 use serde_json::{Map, Value, json};
 
 use crate::syntax::keys::{KeyPattern, KeySpec, KeyTable, PROJECT, ValueShape, WORKER};

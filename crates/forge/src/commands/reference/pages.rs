@@ -7,15 +7,15 @@ use clap::{Arg, Command, CommandFactory as _};
 use serde_json::json;
 
 use crate::cli::{Cli, CompletionsArgs, Global, ManArgs};
+use crate::completion;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_path;
 
 const NAME: &str = "forge";
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitKind, CliError> {
-    // Written to memory first: the library panics if its output fails.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), NAME, &mut script);
+    completion::write_script(args.shell, &mut script).map_err(CliError::stdout)?;
     std::io::stdout()
         .lock()
         .write_all(&script)

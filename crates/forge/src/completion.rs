@@ -1,0 +1,363 @@
+//! Completion in shells. The script of `forge completions` starts forge with the words of the line
+//! each time that a person presses TAB, and shows the candidates that forge prints.
+//!
+//! Candidates come from loaded files: no program is run and nothing is written. A project that cannot
+//! be loaded or is not trusted has no candidates, and no error disturbs the line.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Command, CommandFactory as _, FromArgMatches as _};
+use clap_complete::engine::{self, CompletionCandidate, PathCompleter, ValueCompleter};
+use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Shells, Zsh};
+use sandbox_config::{Project, WithoutFile, schema};
+
+use crate::ambient::Ambient;
+use crate::cli::{Cli, Global};
+use crate::output::describe;
+use crate::output::escape::{escape, shortened};
+use crate::setup;
+use crate::state::stored_runs::{StoredRun, StoredRuns};
+
+const NAME: &str = "forge";
+
+/// Names the shell that asks. The underscore keeps it apart from the variables of a person.
+const VARIABLE: &str = "_FORGE_COMPLETE";
+
+/// Runs whose own files are read, and candidates that are offered.
+const MAX_RUNS: usize = 100;
+/// Programs that are offered.
+const MAX_PROGRAMS: usize = 500;
+/// Characters of the text beside a candidate.
+const MAX_HELP_CHARS: usize = 80;
+
+/// Those whose scripts ask forge. The others get a fixed list of commands and options.
+const SHELLS: Shells<'static> = Shells(&[&BashWords, &Fish, &AutoloadedZsh]);
+
+/// Prints candidates if a shell asks for them.
+pub(crate) fn answer_shell() -> Option<ExitCode> {
+    std::env::var_os(VARIABLE)?;
+    let directory = std::env::current_dir().ok();
+    let answered = CompleteEnv::with_factory(Cli::command)
+        .var(VARIABLE)
+        .shells(SHELLS)
+        .try_complete(std::env::args_os(), directory.as_deref());
+    match answered {
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Ok(false) => None,
+        // Why: bash would print the error into the line.
+        Err(_) => Some(ExitCode::FAILURE),
+    }
+}
+
+/// Writes the script that a shell loads.
+pub(crate) fn write_script(
+    shell: clap_complete::Shell,
+    script: &mut dyn Write,
+) -> std::io::Result<()> {
+    if let Some(completer) = SHELLS.completer(&shell.to_string()) {
+        return completer.write_registration(VARIABLE, NAME, NAME, NAME, script);
+    }
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
+    script.write_all(&text)
+}
+
+/// bash inserts candidates as they are, and splits words at `=` and `:`.
+struct BashWords;
+
+impl EnvCompleter for BashWords {
+    fn name(&self) -> &'static str {
+        Bash.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        Bash.is(name)
+    }
+
+    fn write_registration(
+        &self,
+        variable: &str,
+        name: &str,
+        bin: &str,
+        completer: &str,
+        script: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        let mut text = Vec::new();
+        Bash.write_registration(variable, name, bin, completer, &mut text)?;
+        let text = String::from_utf8_lossy(&text)
+            .replace("-o bashdefault ", "-o bashdefault -o default ")
+            .replace(
+                "words[COMP_CWORD]=\"$2\"",
+                "[[ ${words[COMP_CWORD]} == [=:] ]] || words[COMP_CWORD]=\"$2\"",
+            );
+        script.write_all(text.as_bytes())
+    }
+
+    /// Writes nothing if a candidate needs quotes: bash then completes file names by itself.
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        words: Vec<OsString>,
+        directory: Option<&Path>,
+        out: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        let variable = |name| std::env::var(name).ok();
+        let index = variable("_CLAP_COMPLETE_INDEX").and_then(|index| index.parse().ok());
+        let (words, inserted_from) = join_words(words, index.unwrap_or_default());
+        let index = words.len().saturating_sub(1);
+        let candidates = engine::complete(command, words, index, directory)?;
+        let values: Vec<String> = candidates
+            .iter()
+            .map(|candidate| candidate.get_value().to_string_lossy())
+            .filter_map(|value| Some(value.get(inserted_from..)?.to_owned()))
+            .collect();
+        let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+        if !values.iter().all(|value| value.chars().all(is_plain)) {
+            return Ok(());
+        }
+        let separator = variable("_CLAP_IFS").unwrap_or_else(|| "\n".to_owned());
+        write!(out, "{}", values.join(&separator))
+    }
+}
+
+/// Returns the words up to the one at `index`, with those joined that bash splits, and the length of
+/// what bash does not replace in the last one.
+fn join_words(words: Vec<OsString>, index: usize) -> (Vec<OsString>, usize) {
+    let mut joined: Vec<OsString> = Vec::new();
+    let mut inserted_from = 0;
+    let mut continues = false;
+    // An empty last word may be missing.
+    let last = [OsString::new()];
+    for word in words.into_iter().chain(last).take(index.saturating_add(1)) {
+        let is_break = word == "=" || word == ":";
+        match joined.last_mut() {
+            Some(last) if is_break || continues => {
+                inserted_from = last.len() + if is_break { word.len() } else { 0 };
+                last.push(&word);
+            }
+            _ => {
+                inserted_from = 0;
+                joined.push(word);
+            }
+        }
+        continues = is_break;
+    }
+    (joined, inserted_from)
+}
+
+/// zsh runs the file `_forge` of its function path as the function itself, the first time.
+struct AutoloadedZsh;
+
+impl EnvCompleter for AutoloadedZsh {
+    fn name(&self) -> &'static str {
+        Zsh.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        Zsh.is(name)
+    }
+
+    fn write_registration(
+        &self,
+        variable: &str,
+        name: &str,
+        bin: &str,
+        completer: &str,
+        script: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        Zsh.write_registration(variable, name, bin, completer, script)?;
+        writeln!(
+            script,
+            "if [[ $funcstack[1] == _{name} ]]; then\n    _clap_dynamic_completer_{name} \"$@\"\nfi"
+        )
+    }
+
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        words: Vec<OsString>,
+        directory: Option<&Path>,
+        out: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        Zsh.write_complete(command, words, directory, out)
+    }
+}
+
+/// Completes the name of a worker.
+pub(crate) fn worker(typed: &OsStr) -> Vec<CompletionCandidate> {
+    starting_with(typed, project().as_ref().map(workers).unwrap_or_default())
+}
+
+/// Completes what `forge run` takes first: a worker, its file, or a project's directory.
+pub(crate) fn worker_or_path(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let is_run =
+        |path: &Path| path.is_dir() || path.extension().is_some_and(|suffix| suffix == "worker");
+    let mut candidates = worker(typed);
+    candidates.extend(PathCompleter::any().filter(is_run).complete(typed));
+    candidates
+}
+
+/// Completes a command: its program, then paths.
+pub(crate) struct CommandLine;
+
+impl ValueCompleter for CommandLine {
+    fn complete(&self, typed: &OsStr) -> Vec<CompletionCandidate> {
+        PathCompleter::any().complete(typed)
+    }
+
+    fn complete_at(&self, index: usize, typed: &OsStr) -> Vec<CompletionCandidate> {
+        let is_program = index == 0 && !typed.is_empty() && !typed.as_bytes().contains(&b'/');
+        if !is_program {
+            return self.complete(typed);
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let entries = std::env::split_paths(&path)
+            .filter_map(|directory| std::fs::read_dir(directory).ok())
+            .flatten()
+            .flatten();
+        let names: BTreeSet<String> = entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.starts_with(&*typed.to_string_lossy()))
+            .collect();
+        let programs = names.into_iter().map(CompletionCandidate::new);
+        starting_with(typed, programs.take(MAX_PROGRAMS))
+    }
+}
+
+/// Completes the name of a run of this project, the newest first.
+pub(crate) fn run(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let last = [candidate("last", "the newest run")];
+    let runs = typed_globals().and_then(|(global, ambient)| runs(&global, &ambient, typed));
+    starting_with(typed, last.into_iter().chain(runs.unwrap_or_default()))
+}
+
+/// Completes `KEY=VALUE` of a setting.
+pub(crate) fn setting(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let keys = schema::project_keys();
+    let candidates = keys.iter().flat_map(|key| {
+        let bare = format!("{}=", key.path());
+        let words = key.words().iter();
+        let pairs = words.map(|word| candidate(&format!("{bare}{word}"), key.description()));
+        match typed.to_string_lossy().starts_with(&bare) {
+            true => pairs.collect(),
+            false => vec![candidate(&bare, key.description())],
+        }
+    });
+    starting_with(typed, candidates)
+}
+
+/// Completes the name of a key.
+pub(crate) fn key(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let keys = schema::project_keys();
+    let candidates = keys
+        .iter()
+        .map(|key| candidate(key.path(), key.description()));
+    starting_with(typed, candidates)
+}
+
+/// Completes the name of a tool.
+pub(crate) fn tool(typed: &OsStr) -> Vec<CompletionCandidate> {
+    starting_with(typed, project().as_ref().map(tools).unwrap_or_default())
+}
+
+/// Completes what `forge explain` takes: a mount, a tool, a worker or a repository.
+pub(crate) fn subject(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(project) = project() else {
+        return Vec::new();
+    };
+    let ceiling = project.ceiling();
+    let mounts = ceiling.mounts().map(|mount| {
+        let host = mount.host().to_string_lossy();
+        candidate(mount.target(), &format!("{} {host}", mount.mode()))
+    });
+    let repositories = ceiling.repositories().iter().map(|repository| {
+        let name = format!("repo:{}", repository.name());
+        candidate(&name, "a git repository")
+    });
+    let named = mounts.chain(repositories);
+    let candidates: Vec<_> = named
+        .chain(tools(&project))
+        .chain(workers(&project))
+        .collect();
+    starting_with(typed, candidates)
+}
+
+fn workers(project: &Project) -> Vec<CompletionCandidate> {
+    let workers = project.workers().unwrap_or_default();
+    let named = workers.iter();
+    named
+        .map(|worker| candidate(worker.name(), worker.description().unwrap_or("a worker")))
+        .collect()
+}
+
+fn tools(project: &Project) -> Vec<CompletionCandidate> {
+    let tools = describe::tools(project.ceiling()).unwrap_or_default();
+    let named = tools.iter();
+    named.map(|tool| candidate(&tool.name, "a tool")).collect()
+}
+
+fn runs(global: &Global, ambient: &Ambient, typed: &OsStr) -> Option<Vec<CompletionCandidate>> {
+    let project = setup::project_dir(global, ambient).ok();
+    let runs = StoredRuns::read(ambient.state.as_deref()?).ok()?;
+    let typed = typed.to_string_lossy();
+    let named = runs
+        .newest_first()
+        .filter(|run| run.name.starts_with(&*typed))
+        .take(MAX_RUNS);
+    let of_project = named.filter_map(|run: &StoredRun| {
+        let about = run.about();
+        let elsewhere = about
+            .as_ref()
+            .zip(project.as_ref())
+            .is_some_and(|(about, project)| about.project != *project);
+        let command = about.and_then(|about| about.command);
+        (!elsewhere).then(|| candidate(&run.name, &command.unwrap_or_default()))
+    });
+    Some(of_project.collect())
+}
+
+/// Returns the project that the typed words name.
+fn project() -> Option<Project> {
+    let (global, ambient) = typed_globals()?;
+    setup::project_silently(&global, &ambient, WithoutFile::DefaultZones).ok()
+}
+
+/// Returns the options of the typed line that say where the project is.
+fn typed_globals() -> Option<(Global, Ambient)> {
+    let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    let matches = Cli::command()
+        .ignore_errors(true)
+        .try_get_matches_from(words)
+        .ok()?;
+    let mut global = Global::from_arg_matches(&matches).ok()?;
+    // Why: the last one may not be complete.
+    global.set.clear();
+    let ambient = Ambient::from_env(None);
+    ambient.check().ok()?;
+    Some((global, ambient))
+}
+
+fn candidate(value: &str, help: &str) -> CompletionCandidate {
+    let help = shortened(escape(help), MAX_HELP_CHARS);
+    let help = Some(help).filter(|help| !help.is_empty());
+    CompletionCandidate::new(value).help(help.map(Into::into))
+}
+
+/// Returns the candidates that go on from what is typed. A name that a terminal would not show as it
+/// is, is left out.
+fn starting_with(
+    typed: &OsStr,
+    candidates: impl IntoIterator<Item = CompletionCandidate>,
+) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let fits = |candidate: &CompletionCandidate| {
+        let value = candidate.get_value().to_string_lossy();
+        value.starts_with(&*typed) && escape(&value) == value
+    };
+    candidates.into_iter().filter(fits).collect()
+}
