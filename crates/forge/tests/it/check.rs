@@ -496,3 +496,25 @@ fn what_nobody_has_agreed_to_is_shown() {
     );
     world.forge(&["--trust", "check"]).code(0);
 }
+
+#[test]
+fn files_that_a_worker_of_the_old_form_brings_are_in_the_table() {
+    let world = World::new(&[
+        ("program.yaml", "name: old\n"),
+        (
+            "workers/main.worker",
+            "---\nname: main\nsandbox:\n  paths:\n    portfolio: { root: ./portfolio, mode: rw }\n---\nWork.\n",
+        ),
+        ("portfolio/a.md", "a\n"),
+    ]);
+    let ran = world.forge(&["check"]);
+    ran.code(0);
+    let [says, _, row] = [
+        "no files of the project; `main` has its own",
+        "NAME",
+        "portfolio",
+    ]
+    .map(|text| ran.stdout.find(text).unwrap_or(usize::MAX));
+    assert!(says < row && row < usize::MAX, "{}", ran.stdout);
+    assert!(!ran.stdout.contains("no files\n"), "{}", ran.stdout);
+}

@@ -6,7 +6,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::Survey;
-use sandbox_config::{Diagnostic, Diagnostics, Project, Review, TrustedSettings, WithoutFile};
+use sandbox_config::{
+    Diagnostic, Diagnostics, Grant, Project, Review, TrustedSettings, WithoutFile,
+};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -250,12 +252,22 @@ fn as_text(
     let project_line = format!("project {} ({file})", escape(project.name()));
     text.push_str(&layout.wrap(&project_line, ""));
     text.push('\n');
-    text.push_str(&describe::mount_table(
-        ceiling,
-        "  ",
-        layout,
-        global.verbose > 0,
-    ));
+    let table = |grant| describe::mount_table(grant, "  ", layout, global.verbose > 0);
+    let has_files = |grant: &Grant| grant.mounts().next().is_some();
+    let own: Vec<_> = review
+        .tree()
+        .iter()
+        .filter(|node| !has_files(ceiling) && has_files(node.grant()))
+        .collect();
+    if own.is_empty() {
+        text.push_str(&table(ceiling));
+    }
+    for node in own {
+        let name = escape(node.worker());
+        let line = format!("no files of the project; `{name}` has its own, by the old form:");
+        text.push_str(&layout.wrap(&line, "  "));
+        text.push_str(&table(node.grant()));
+    }
     let line = format!(
         "network {} · shell {} · approval mode {} · delegation up to {} deep",
         escape(&describe::network(ceiling)),
