@@ -312,7 +312,7 @@ impl Playbook {
             )));
         }
         let file: PlaybookFile =
-            serde_saphyr::from_str(text).map_err(|error| PlaybookError(error.to_string()))?;
+            serde_saphyr::from_str(text).map_err(|error| syntax_error(&error))?;
         if file.version.value != 1 {
             return Err(PlaybookError(format!(
                 "`version` is {}; this forge reads version 1",
@@ -403,6 +403,17 @@ impl Playbook {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PlaybookError(String);
+
+/// Returns the parser's error without its own `error:` and name of the file: callers write both.
+fn syntax_error(error: &serde_saphyr::Error) -> PlaybookError {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("--> <input>"))
+        .collect();
+    PlaybookError(lines.join("\n"))
+}
 
 #[cfg(test)]
 mod tests {

@@ -378,3 +378,20 @@ fn all_that_is_wrong_with_a_playbook_is_said_before_it_runs() {
             "p.yaml",
         ]);
 }
+
+#[test]
+fn a_mistake_of_syntax_is_called_an_error_once() {
+    let world = World::new(&[
+        ("bad.yaml", "turns: []\n"),
+        ("workers/main.worker", "---\nname: main\n---\nWork.\n"),
+    ]);
+    let ran = world.forge(&["run", "--replay", "bad.yaml", "main", "hi"]);
+    ran.code(2);
+    let first = ran.stderr.lines().next().unwrap_or_default();
+    assert!(
+        first.contains("bad.yaml: line 1 column 1: unknown field `turns`"),
+        "{first}"
+    );
+    assert_eq!(ran.stderr.matches("error:").count(), 1, "{}", ran.stderr);
+    assert!(!ran.stderr.contains("<input>"), "{}", ran.stderr);
+}
