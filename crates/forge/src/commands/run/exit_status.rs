@@ -95,10 +95,11 @@ pub(crate) fn exit(
     report: &RunReport,
     refusals: &Refusals,
     fail_on: &[FailOn],
+    can_ask: bool,
 ) -> Result<ExitKind, CliError> {
     let failed = |exit, code| CliError::new(exit, code, report.end.to_string());
     Err(match &report.end {
-        RunOutcome::Answered { .. } => return answered(report, refusals, fail_on),
+        RunOutcome::Answered { .. } => return answered(report, refusals, fail_on, can_ask),
         RunOutcome::SetupFailed {
             hint, isolation, ..
         } => {
@@ -153,6 +154,7 @@ fn answered(
     report: &RunReport,
     refusals: &Refusals,
     fail_on: &[FailOn],
+    can_ask: bool,
 ) -> Result<ExitKind, CliError> {
     let on = |what: FailOn, list: &[String]| fail_on.contains(&what) && !list.is_empty();
     let refused = |code, text: &str, list: &[String]| {
@@ -165,10 +167,17 @@ fn answered(
     if on(FailOn::Unanswered, &report.unanswered) {
         let text = "calls needed an approval that nobody could give";
         let failure = refused("approval.unanswered", text, &report.unanswered);
-        return Err(failure.hint(
-            "run it in a terminal, pre-approve them in the project file, or pass --approve all; \
-             what only a person answers waits for `forge approve` with --approver queue",
-        ));
+        // Why: a question can also be too long to be shown, or wait too long for its answer.
+        return Err(failure.hint(match can_ask {
+            true => {
+                "`forge log show last` says why each was not answered; pre-approve them in the \
+                 project file, or pass --approve all"
+            }
+            false => {
+                "run it in a terminal, pre-approve them in the project file, or pass --approve all; \
+                 what only a person answers waits for `forge approve` with --approver queue"
+            }
+        }));
     }
     if on(FailOn::Denied, &refusals.denied) {
         let text = "calls were refused by a person";

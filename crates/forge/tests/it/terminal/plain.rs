@@ -237,3 +237,29 @@ workers:
         assert!(!is_command, "{line}");
     }
 }
+
+#[test]
+fn a_question_that_is_too_long_sends_nobody_to_a_terminal() {
+    let content = "line of text\\n".repeat(90_000);
+    let playbook = format!(
+        "version: 1\nworkers:\n  main:\n    - calls:\n        - {{ tool: write_file, args: {{ path: /out/a, \
+         content: \"{content}\" }} }}\n    - say: done\n"
+    );
+    let world = World::new(&[
+        (
+            "forge.yaml",
+            "sandbox: { mode: direct, zones: { out: { path: ./out, mode: rw } } }\n",
+        ),
+        ("workers/main.worker", "---\nname: main\n---\nWork.\n"),
+        ("big.yaml", &playbook),
+        ("out/b", ""),
+    ]);
+    let args = ["run", "--replay", "big.yaml", "main", "hi"];
+    let ended = Terminal::start(&world, USUAL, &args).end();
+    assert_eq!(ended.code, Some(3), "{}", ended.screen);
+    let words: Vec<&str> = ended.screen.split_whitespace().collect();
+    let text = words.join(" ");
+    assert!(text.contains("the difference has 1"), "{text}");
+    assert!(text.contains("`forge log show last` says why"), "{text}");
+    assert!(!text.contains("run it in a terminal"), "{text}");
+}
