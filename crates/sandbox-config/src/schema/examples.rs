@@ -81,7 +81,7 @@ docker:
         "\
 version: 1
 model: anthropic:claude-haiku-4-5
-network: { allow: [\"*.example.com\"] }
+network: false
 approval: { require_user_permission_by_risk: { exec: true } }
 shell: { rules: [{ pattern: \"sudo *\", approval: blocked }] }
 limits: { max_turns: 100 }
