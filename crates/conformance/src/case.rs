@@ -3,7 +3,7 @@
 use crate::column::Column;
 use crate::fixtures::Fixtures;
 use crate::verb::Verb;
-use os_sandbox::{Promise, Requirement, State};
+use os_sandbox::{Promise, PromiseState, Requirement};
 use serde::Deserialize;
 
 /// The verdict of the policy on an attempt.
@@ -284,7 +284,7 @@ impl Listed {
         let open = plan
             .entries()
             .iter()
-            .any(|entry| entry.promise.name() == promise && entry.state != State::Enforced);
+            .any(|entry| entry.promise.name() == promise && entry.state != PromiseState::Enforced);
         if !open {
             return Listed::No;
         }

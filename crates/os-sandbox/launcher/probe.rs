@@ -11,10 +11,10 @@ use crate::sys::attempts as attempt;
 use crate::sys::notify;
 use crate::sys::{self, CStr, Errno, Result};
 use crate::target::ERRORS;
-use crate::wire::{self, Try};
+use crate::wire::{self, ProbeCheck};
 
 /// The longest message.
-pub const MAX_BYTES: usize = 8 + wire::ANSWER_BYTES * Try::ALL.len();
+pub const MAX_BYTES: usize = 8 + wire::ANSWER_BYTES * ProbeCheck::ALL.len();
 
 const AF_UNIX: i32 = 1;
 const AF_INET: i32 = 2;
@@ -52,7 +52,7 @@ pub fn run(run: &Run<'_>, message: &mut [u8; MAX_BYTES]) -> usize {
     message[0..4].copy_from_slice(&(-1i32).to_ne_bytes());
     let asked = probe.number(wire::PROBE_ASKED);
     let mut at = 8;
-    for one in Try::ALL {
+    for one in ProbeCheck::ALL {
         if asked & 1 << (one as u8) == 0 {
             continue;
         }
@@ -74,59 +74,73 @@ struct CheckRunner<'a> {
 }
 
 impl CheckRunner<'_> {
-    fn make(&self, one: Try) -> CheckOutcome {
+    fn make(&self, one: ProbeCheck) -> CheckOutcome {
         match one {
-            Try::Descriptors => match (ERRORS + 1..1024).find(|number| sys::is_open(*number)) {
-                Some(_) => CheckOutcome::Succeeded,
-                None => CheckOutcome::Denied(0),
-            },
-            Try::ReadOutside => path(self.open(wire::PROBE_SECRET, READ)),
-            Try::ListOutside => path(self.open(wire::PROBE_DIRECTORY, READ | sys::O_DIRECTORY)),
-            Try::WriteOutside => path(self.open(wire::PROBE_SECRET, WRITE)),
-            Try::CreateOutside => path(self.open(wire::PROBE_NEW, MAKE)),
-            Try::TruncateOutside => path(self.at(wire::PROBE_SECRET).and_then(attempt::truncate)),
-            Try::DeleteOutside => path(self.at(wire::PROBE_DOOMED).and_then(sys::unlink)),
-            Try::ExecuteOutside => path(self.at(wire::PROBE_PROGRAM).and_then(|p| self.start(p))),
-            Try::WriteReadOnly => path(self.write_into(wire::PROBE_READ_ONLY)),
-            Try::WriteNarrower => path(self.write_into(wire::PROBE_NARROWER)),
-            Try::WriteMount => path(self.make_and_remove(wire::PROBE_MADE)),
-            Try::WriteTmp => path(self.make_and_remove(wire::PROBE_TMP)),
-            Try::StartProgram => path(self.at(wire::PROBE_START).and_then(|p| self.start(p))),
-            Try::KernelSetting => path(self.open(wire::PROBE_SETTING, WRITE)),
-            Try::SysSetting => path(self.open(wire::PROBE_SYS, WRITE)),
-            Try::Sysrq => match CStr::new(b"/proc/sysrq-trigger\0") {
+            ProbeCheck::Descriptors => {
+                match (ERRORS + 1..1024).find(|number| sys::is_open(*number)) {
+                    Some(_) => CheckOutcome::Succeeded,
+                    None => CheckOutcome::Denied(0),
+                }
+            }
+            ProbeCheck::ReadOutside => path(self.open(wire::PROBE_SECRET, READ)),
+            ProbeCheck::ListOutside => {
+                path(self.open(wire::PROBE_DIRECTORY, READ | sys::O_DIRECTORY))
+            }
+            ProbeCheck::WriteOutside => path(self.open(wire::PROBE_SECRET, WRITE)),
+            ProbeCheck::CreateOutside => path(self.open(wire::PROBE_NEW, MAKE)),
+            ProbeCheck::TruncateOutside => {
+                path(self.at(wire::PROBE_SECRET).and_then(attempt::truncate))
+            }
+            ProbeCheck::DeleteOutside => path(self.at(wire::PROBE_DOOMED).and_then(sys::unlink)),
+            ProbeCheck::ExecuteOutside => {
+                path(self.at(wire::PROBE_PROGRAM).and_then(|p| self.start(p)))
+            }
+            ProbeCheck::WriteReadOnly => path(self.write_into(wire::PROBE_READ_ONLY)),
+            ProbeCheck::WriteNarrower => path(self.write_into(wire::PROBE_NARROWER)),
+            ProbeCheck::WriteMount => path(self.make_and_remove(wire::PROBE_MADE)),
+            ProbeCheck::WriteTmp => path(self.make_and_remove(wire::PROBE_TMP)),
+            ProbeCheck::StartProgram => {
+                path(self.at(wire::PROBE_START).and_then(|p| self.start(p)))
+            }
+            ProbeCheck::KernelSetting => path(self.open(wire::PROBE_SETTING, WRITE)),
+            ProbeCheck::SysSetting => path(self.open(wire::PROBE_SYS, WRITE)),
+            ProbeCheck::Sysrq => match CStr::new(b"/proc/sysrq-trigger\0") {
                 Some(trigger) => path(open(trigger, WRITE)),
                 None => CheckOutcome::Inconclusive(sys::EINVAL),
             },
-            Try::SetId => self.set_id(),
-            Try::Inet => socket(AF_INET, SOCK_STREAM, 0),
-            Try::Inet6 => socket(AF_INET6, SOCK_STREAM, 0),
-            Try::Mptcp => socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP),
-            Try::Vsock => socket(AF_VSOCK, SOCK_STREAM, 0),
-            Try::Netlink => socket(AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT),
-            Try::Connect => self.connect(),
-            Try::Unix => socket(AF_UNIX, SOCK_STREAM, 0),
-            Try::UnixPair => denied(attempt::socket_pair(SOCK_DGRAM).map(|ends| {
+            ProbeCheck::SetId => self.set_id(),
+            ProbeCheck::Inet => socket(AF_INET, SOCK_STREAM, 0),
+            ProbeCheck::Inet6 => socket(AF_INET6, SOCK_STREAM, 0),
+            ProbeCheck::Mptcp => socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP),
+            ProbeCheck::Vsock => socket(AF_VSOCK, SOCK_STREAM, 0),
+            ProbeCheck::Netlink => socket(AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT),
+            ProbeCheck::Connect => self.connect(),
+            ProbeCheck::Unix => socket(AF_UNIX, SOCK_STREAM, 0),
+            ProbeCheck::UnixPair => denied(attempt::socket_pair(SOCK_DGRAM).map(|ends| {
                 for end in ends {
                     sys::close(end);
                 }
             })),
-            Try::NamedSocket => path(self.at(wire::PROBE_NAMED_SOCKET).and_then(connect_local)),
-            Try::OtherSocket => path(self.at(wire::PROBE_OTHER_SOCKET).and_then(connect_local)),
-            Try::Variables => self.variables(),
-            Try::Signal => process(sys::kill(self.run.probe_pid, 0)),
-            Try::Memory => match process(attempt::read_memory(self.run.probe_pid)) {
+            ProbeCheck::NamedSocket => {
+                path(self.at(wire::PROBE_NAMED_SOCKET).and_then(connect_local))
+            }
+            ProbeCheck::OtherSocket => {
+                path(self.at(wire::PROBE_OTHER_SOCKET).and_then(connect_local))
+            }
+            ProbeCheck::Variables => self.variables(),
+            ProbeCheck::Signal => process(sys::kill(self.run.probe_pid, 0)),
+            ProbeCheck::Memory => match process(attempt::read_memory(self.run.probe_pid)) {
                 CheckOutcome::Denied(_) => process(attempt::read_memory(sys::getppid())),
                 other => other,
             },
-            Try::Environ => path(self.open(wire::PROBE_ENVIRON, READ)),
-            Try::Process => path(self.open(wire::PROBE_STATUS, READ)),
-            Try::TerminalInput => kernel(attempt::push_input(0)),
-            Try::IoUring => kernel(attempt::io_uring()),
+            ProbeCheck::Environ => path(self.open(wire::PROBE_ENVIRON, READ)),
+            ProbeCheck::Process => path(self.open(wire::PROBE_STATUS, READ)),
+            ProbeCheck::TerminalInput => kernel(attempt::push_input(0)),
+            ProbeCheck::IoUring => kernel(attempt::io_uring()),
             // In a child, because the namespace cannot be left again.
-            Try::UserNamespace => denied(in_child(attempt::unshare_user)),
-            Try::Mount => kernel(attempt::mount()),
-            Try::KernelPrograms => {
+            ProbeCheck::UserNamespace => denied(in_child(attempt::unshare_user)),
+            ProbeCheck::Mount => kernel(attempt::mount()),
+            ProbeCheck::KernelPrograms => {
                 let mut last = CheckOutcome::Denied(sys::EPERM);
                 for result in attempt::kernel_programs() {
                     last = kernel(result);
@@ -136,7 +150,7 @@ impl CheckRunner<'_> {
                 }
                 last
             }
-            Try::Capabilities => {
+            ProbeCheck::Capabilities => {
                 let ambient = (0..64).any(|capability| {
                     sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, capability) == Ok(1)
                 });
@@ -146,22 +160,22 @@ impl CheckRunner<'_> {
                     CheckOutcome::Denied(0)
                 }
             }
-            Try::NewPrivileges => match sys::prctl(PR_GET_NO_NEW_PRIVS, 0, 0) {
+            ProbeCheck::NewPrivileges => match sys::prctl(PR_GET_NO_NEW_PRIVS, 0, 0) {
                 Ok(1) => CheckOutcome::Denied(0),
                 _ => CheckOutcome::Succeeded,
             },
-            Try::ProtectedName => path(self.write_into(wire::PROBE_PROTECTED)),
-            Try::MoveProtected => path(
+            ProbeCheck::ProtectedName => path(self.write_into(wire::PROBE_PROTECTED)),
+            ProbeCheck::MoveProtected => path(
                 self.at(wire::PROBE_PROTECTED)
                     .and_then(|name| sys::rename(name, self.at(wire::PROBE_ELSEWHERE)?)),
             ),
-            Try::HiddenName => path(self.open(wire::PROBE_HIDDEN, READ)),
-            Try::HiddenDirectory => path(self.open(wire::PROBE_HIDDEN_DIRECTORY, READ)),
-            Try::Metadata => path(
+            ProbeCheck::HiddenName => path(self.open(wire::PROBE_HIDDEN, READ)),
+            ProbeCheck::HiddenDirectory => path(self.open(wire::PROBE_HIDDEN_DIRECTORY, READ)),
+            ProbeCheck::Metadata => path(
                 self.at(wire::PROBE_SECRET)
                     .and_then(|secret| attempt::chmod(secret, 0o600)),
             ),
-            Try::Survivor => match survive() {
+            ProbeCheck::Survivor => match survive() {
                 Ok(()) => CheckOutcome::Succeeded,
                 Err(errno) => CheckOutcome::Inconclusive(errno),
             },

@@ -134,7 +134,7 @@ pub const RECORD_TIMED_OUT: u32 = 5;
 pub const RECORD_LEFT: u32 = 6;
 /// Landlock ABI, errata, 1 if filters work.
 pub const RECORD_REPORT: u32 = 7;
-/// One answer of a probe: which [`Try`], outcome, errno.
+/// One answer of a probe: which [`ProbeCheck`], outcome, errno.
 pub const RECORD_PROBE: u32 = 8;
 
 /// Everything was applied and the exec is next; only with [`FLAG_ALONE`].
@@ -177,7 +177,7 @@ pub const STAGE_FILES: i32 = 19;
 /// number, outcome, errno (u16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Try {
+pub enum ProbeCheck {
     Descriptors,
     ReadOutside,
     ListOutside,
@@ -225,54 +225,54 @@ pub enum Try {
     OtherSocket,
 }
 
-impl Try {
+impl ProbeCheck {
     /// In the order in which they are made: what opens nothing first, what breaks decoys last.
-    pub const ALL: [Try; 45] = [
-        Try::Descriptors,
-        Try::ReadOutside,
-        Try::ListOutside,
-        Try::WriteOutside,
-        Try::CreateOutside,
-        Try::ExecuteOutside,
-        Try::Metadata,
-        Try::TruncateOutside,
-        Try::DeleteOutside,
-        Try::WriteReadOnly,
-        Try::WriteNarrower,
-        Try::WriteMount,
-        Try::WriteTmp,
-        Try::StartProgram,
-        Try::ProtectedName,
-        Try::MoveProtected,
-        Try::HiddenName,
-        Try::HiddenDirectory,
-        Try::KernelSetting,
-        Try::SysSetting,
-        Try::Sysrq,
-        Try::SetId,
-        Try::Inet,
-        Try::Inet6,
-        Try::Mptcp,
-        Try::Vsock,
-        Try::Netlink,
-        Try::Connect,
-        Try::Unix,
-        Try::UnixPair,
-        Try::NamedSocket,
-        Try::OtherSocket,
-        Try::Variables,
-        Try::Signal,
-        Try::Memory,
-        Try::Environ,
-        Try::Process,
-        Try::TerminalInput,
-        Try::IoUring,
-        Try::UserNamespace,
-        Try::Mount,
-        Try::KernelPrograms,
-        Try::Capabilities,
-        Try::NewPrivileges,
-        Try::Survivor,
+    pub const ALL: [ProbeCheck; 45] = [
+        ProbeCheck::Descriptors,
+        ProbeCheck::ReadOutside,
+        ProbeCheck::ListOutside,
+        ProbeCheck::WriteOutside,
+        ProbeCheck::CreateOutside,
+        ProbeCheck::ExecuteOutside,
+        ProbeCheck::Metadata,
+        ProbeCheck::TruncateOutside,
+        ProbeCheck::DeleteOutside,
+        ProbeCheck::WriteReadOnly,
+        ProbeCheck::WriteNarrower,
+        ProbeCheck::WriteMount,
+        ProbeCheck::WriteTmp,
+        ProbeCheck::StartProgram,
+        ProbeCheck::ProtectedName,
+        ProbeCheck::MoveProtected,
+        ProbeCheck::HiddenName,
+        ProbeCheck::HiddenDirectory,
+        ProbeCheck::KernelSetting,
+        ProbeCheck::SysSetting,
+        ProbeCheck::Sysrq,
+        ProbeCheck::SetId,
+        ProbeCheck::Inet,
+        ProbeCheck::Inet6,
+        ProbeCheck::Mptcp,
+        ProbeCheck::Vsock,
+        ProbeCheck::Netlink,
+        ProbeCheck::Connect,
+        ProbeCheck::Unix,
+        ProbeCheck::UnixPair,
+        ProbeCheck::NamedSocket,
+        ProbeCheck::OtherSocket,
+        ProbeCheck::Variables,
+        ProbeCheck::Signal,
+        ProbeCheck::Memory,
+        ProbeCheck::Environ,
+        ProbeCheck::Process,
+        ProbeCheck::TerminalInput,
+        ProbeCheck::IoUring,
+        ProbeCheck::UserNamespace,
+        ProbeCheck::Mount,
+        ProbeCheck::KernelPrograms,
+        ProbeCheck::Capabilities,
+        ProbeCheck::NewPrivileges,
+        ProbeCheck::Survivor,
     ];
 }
 

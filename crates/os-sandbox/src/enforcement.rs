@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::child::Findings;
 use crate::exceeded::size;
 use crate::plan::{Backend, Plan};
-use crate::promise::{Entry, Promise, State};
+use crate::promise::{Entry, Promise, PromiseState};
 use crate::quarantine::Quarantined;
 use std::fmt;
 
@@ -231,8 +231,8 @@ impl Enforcement {
                 .filter(|entry| entry.promise == *promise)
             {
                 entry.state = match entry.state {
-                    State::Enforced | State::Detected => State::Degraded,
-                    weaker @ (State::Degraded | State::Absent) => weaker,
+                    PromiseState::Enforced | PromiseState::Detected => PromiseState::Degraded,
+                    weaker @ (PromiseState::Degraded | PromiseState::Absent) => weaker,
                 };
             }
         }

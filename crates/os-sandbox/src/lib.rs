@@ -128,8 +128,8 @@ pub use policy::{
     Environment, Git, Limits, Mount, Network, Policy, PolicyBuilder, ProgramDir, Survivors, System,
     UnixSockets,
 };
-pub use promise::{Entry, Mechanism, Promise, Rank, State};
-pub use proof::{Check, Expected, Proof, Seen};
+pub use promise::{Entry, Mechanism, Promise, PromiseState, Rank};
+pub use proof::{Expected, Observation, Proof, ProofCheck};
 pub use quarantine::{QUARANTINE, Quarantined};
 pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
 pub use support::{Bubblewrap, HostSpec, MechanismReport, Support};

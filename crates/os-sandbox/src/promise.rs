@@ -162,7 +162,7 @@ pub enum Mechanism {
 /// What became of one promise.
 ///
 /// ```
-/// assert_eq!(os_sandbox::State::Absent.to_string(), "absent");
+/// assert_eq!(os_sandbox::PromiseState::Absent.to_string(), "absent");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -170,7 +170,7 @@ pub enum Mechanism {
     derive(serde::Serialize),
     serde(rename_all = "lowercase")
 )]
-pub enum State {
+pub enum PromiseState {
     /// Kept.
     Enforced,
     /// What breaks it cannot be prevented, but is found and undone: by guards before the result is
@@ -201,7 +201,7 @@ pub struct Entry {
     /// What was promised.
     pub promise: Promise,
     /// What became of it.
-    pub state: State,
+    pub state: PromiseState,
     /// What keeps it; empty if it is absent.
     pub by: Vec<Mechanism>,
     /// Why it is not fully kept, and what would be needed.
@@ -210,13 +210,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether the promise is kept in part or not at all. One that is [`State::Detected`] is no
+    /// Whether the promise is kept in part or not at all. One that is [`PromiseState::Detected`] is no
     /// gap.
     #[must_use]
     pub fn is_gap(&self) -> bool {
         match self.state {
-            State::Enforced | State::Detected => false,
-            State::Degraded | State::Absent => true,
+            PromiseState::Enforced | PromiseState::Detected => false,
+            PromiseState::Degraded | PromiseState::Absent => true,
         }
     }
 }
@@ -270,13 +270,13 @@ impl fmt::Display for Mechanism {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for PromiseState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            State::Enforced => "enforced",
-            State::Detected => "detected",
-            State::Degraded => "degraded",
-            State::Absent => "absent",
+            PromiseState::Enforced => "enforced",
+            PromiseState::Detected => "detected",
+            PromiseState::Degraded => "degraded",
+            PromiseState::Absent => "absent",
         })
     }
 }

@@ -22,7 +22,7 @@ use std::fmt;
 #[must_use]
 pub struct Proof {
     /// Every check that the policy gives a reason for.
-    pub checks: Vec<Check>,
+    pub checks: Vec<ProofCheck>,
     /// How long it took, in milliseconds.
     pub millis: u64,
     /// What was applied to the probe: the same as to every command of this plan.
@@ -32,16 +32,16 @@ pub struct Proof {
 /// One try, and what it should have come to.
 ///
 /// ```
-/// use os_sandbox::{Check, Expected, Promise, Seen};
+/// use os_sandbox::{ProofCheck, Expected, Promise, Observation};
 ///
-/// let got_out = Check::new("read a file outside", Promise::ReadOutside, Expected::Refused, Seen::Worked);
+/// let got_out = ProofCheck::new("read a file outside", Promise::ReadOutside, Expected::Refused, Observation::Worked);
 /// assert!(!got_out.ok);
-/// let known = Check::new("set times outside", Promise::Metadata, Expected::Listed, Seen::Worked);
+/// let known = ProofCheck::new("set times outside", Promise::Metadata, Expected::Listed, Observation::Worked);
 /// assert!(known.ok);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Check {
+pub struct ProofCheck {
     /// What was tried.
     pub name: &'static str,
     /// The promise that this is about.
@@ -49,7 +49,7 @@ pub struct Check {
     /// What should have happened.
     pub expected: Expected,
     /// What happened.
-    pub seen: Seen,
+    pub seen: Observation,
     /// Whether the two agree.
     pub ok: bool,
 }
@@ -77,7 +77,7 @@ pub enum Expected {
 /// What a check came to.
 ///
 /// ```
-/// assert_eq!(os_sandbox::Seen::Refused.to_string(), "refused");
+/// assert_eq!(os_sandbox::Observation::Refused.to_string(), "refused");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -85,7 +85,7 @@ pub enum Expected {
     derive(serde::Serialize),
     serde(rename_all = "lowercase")
 )]
-pub enum Seen {
+pub enum Observation {
     /// It did not work.
     Refused,
     /// It worked.
@@ -105,7 +105,7 @@ impl Proof {
     #[must_use]
     pub fn summary(&self) -> String {
         let failures = self.failures().count();
-        let is_listed = |check: &&Check| check.ok && check.verdict() == "listed";
+        let is_listed = |check: &&ProofCheck| check.ok && check.verdict() == "listed";
         let listed = self.checks.iter().filter(is_listed).count();
         let outcome = match (failures, listed) {
             (0, 0) => "all hold".to_owned(),
@@ -121,24 +121,29 @@ impl Proof {
     }
 
     /// What was not as the plan says.
-    pub fn failures(&self) -> impl Iterator<Item = &Check> {
+    pub fn failures(&self) -> impl Iterator<Item = &ProofCheck> {
         self.checks.iter().filter(|check| !check.ok)
     }
 }
 
-impl Check {
+impl ProofCheck {
     /// Holds what was seen against what was expected.
     #[must_use]
-    pub fn new(name: &'static str, promise: Promise, expected: Expected, seen: Seen) -> Check {
+    pub fn new(
+        name: &'static str,
+        promise: Promise,
+        expected: Expected,
+        seen: Observation,
+    ) -> ProofCheck {
         let ok = match (expected, seen) {
-            (Expected::Refused, Seen::Refused)
-            | (Expected::Allowed, Seen::Worked)
-            | (Expected::Listed, Seen::Refused | Seen::Worked) => true,
-            (Expected::Refused, Seen::Worked)
-            | (Expected::Allowed, Seen::Refused)
-            | (_, Seen::Unclear) => false,
+            (Expected::Refused, Observation::Refused)
+            | (Expected::Allowed, Observation::Worked)
+            | (Expected::Listed, Observation::Refused | Observation::Worked) => true,
+            (Expected::Refused, Observation::Worked)
+            | (Expected::Allowed, Observation::Refused)
+            | (_, Observation::Unclear) => false,
         };
-        Check {
+        ProofCheck {
             name,
             promise,
             expected,
@@ -151,10 +156,10 @@ impl Check {
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         match (self.ok, self.expected, self.seen) {
-            (true, Expected::Listed, Seen::Worked) => "listed",
+            (true, Expected::Listed, Observation::Worked) => "listed",
             (true, _, _) => "holds",
-            (false, _, Seen::Unclear) => "UNCLEAR",
-            (false, _, Seen::Refused | Seen::Worked) => "FAILS",
+            (false, _, Observation::Unclear) => "UNCLEAR",
+            (false, _, Observation::Refused | Observation::Worked) => "FAILS",
         }
     }
 }
@@ -168,7 +173,7 @@ impl fmt::Display for Proof {
     }
 }
 
-impl fmt::Display for Check {
+impl fmt::Display for ProofCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -191,12 +196,12 @@ impl fmt::Display for Expected {
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for Observation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Seen::Refused => "refused",
-            Seen::Worked => "worked",
-            Seen::Unclear => "unclear",
+            Observation::Refused => "refused",
+            Observation::Worked => "worked",
+            Observation::Unclear => "unclear",
         })
     }
 }
@@ -208,7 +213,7 @@ mod tests {
     use crate::policy::Policy;
     use crate::support::{HostSpec, Support};
 
-    fn proof(checks: Vec<Check>) -> Proof {
+    fn proof(checks: Vec<ProofCheck>) -> Proof {
         let support = Support::assume(HostSpec::default());
         let policy = Policy::builder().build().unwrap();
         let plan = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, Backend::None)
@@ -222,11 +227,20 @@ mod tests {
 
     #[test]
     fn one_failure_is_enough() {
-        let check = |promise, expected, seen| Check::new("try something", promise, expected, seen);
+        let check =
+            |promise, expected, seen| ProofCheck::new("try something", promise, expected, seen);
         let mut checks = vec![
-            check(Promise::ReadOutside, Expected::Refused, Seen::Refused),
-            check(Promise::WriteOutside, Expected::Allowed, Seen::Worked),
-            check(Promise::Metadata, Expected::Listed, Seen::Worked),
+            check(
+                Promise::ReadOutside,
+                Expected::Refused,
+                Observation::Refused,
+            ),
+            check(
+                Promise::WriteOutside,
+                Expected::Allowed,
+                Observation::Worked,
+            ),
+            check(Promise::Metadata, Expected::Listed, Observation::Worked),
         ];
         let good = proof(checks.clone());
         assert!(good.holds());
@@ -236,8 +250,16 @@ mod tests {
         listed    metadata         try something                          worked
         3 checks under none in 3 ms: all as the plan says, 1 of them listed as open
         "#);
-        checks.push(check(Promise::Network, Expected::Refused, Seen::Worked));
-        checks.push(check(Promise::Metadata, Expected::Listed, Seen::Unclear));
+        checks.push(check(
+            Promise::Network,
+            Expected::Refused,
+            Observation::Worked,
+        ));
+        checks.push(check(
+            Promise::Metadata,
+            Expected::Listed,
+            Observation::Unclear,
+        ));
         let bad = proof(checks);
         assert!(!bad.holds());
         assert_eq!(bad.failures().count(), 2);

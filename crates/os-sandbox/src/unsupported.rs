@@ -7,7 +7,7 @@ use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::plain;
 use crate::plan::Plan;
-use crate::proof::Check;
+use crate::proof::ProofCheck;
 use crate::streams::streams;
 use crate::support::{Availability, ConnectorSupport, Support};
 use nix::unistd::Pid;
@@ -84,7 +84,7 @@ pub(crate) fn detect() -> Support {
 }
 
 /// There is no confinement to prove.
-pub(crate) fn prove(_: &Plan, _: ProbeScope) -> Result<(Vec<Check>, Notes), Error> {
+pub(crate) fn prove(_: &Plan, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
     let what = format!("nothing can be proved on {}", std::env::consts::OS);
     Err(Error::new(ErrorKind::Unsupported, what))
 }

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::Policy;
 use crate::promise::Promise;
-use crate::proof::{Check, Seen};
+use crate::proof::{Observation, ProofCheck};
 use crate::support::{Availability, Bubblewrap, ConnectorSupport, Landlock, Support, UNTRIED};
 use landlock::{AccessFs, Erratum, LandlockStatus, Ruleset, RulesetAttr};
 use nix::poll::{PollFd, PollFlags, poll};
@@ -452,8 +452,10 @@ fn not_held(
     let could: Vec<String> = checks
         .iter()
         .filter_map(|check| match check.seen {
-            Seen::Unclear if Some(check.promise) == sure => Some(format!("not {}", check.name)),
-            Seen::Unclear | Seen::Refused | Seen::Worked => wrong(check),
+            Observation::Unclear if Some(check.promise) == sure => {
+                Some(format!("not {}", check.name))
+            }
+            Observation::Unclear | Observation::Refused | Observation::Worked => wrong(check),
         })
         .collect();
     if could.is_empty() {
@@ -473,10 +475,10 @@ fn prepare(mount: &Path) -> std::io::Result<()> {
 }
 
 /// What speaks against a mechanism. What came to nothing clear does not.
-fn wrong(check: &Check) -> Option<String> {
+fn wrong(check: &ProofCheck) -> Option<String> {
     match (check.ok, check.seen) {
-        (true, _) | (false, Seen::Unclear) => None,
-        (false, Seen::Worked) => Some(check.name.to_owned()),
-        (false, Seen::Refused) => Some(format!("not {}", check.name)),
+        (true, _) | (false, Observation::Unclear) => None,
+        (false, Observation::Worked) => Some(check.name.to_owned()),
+        (false, Observation::Refused) => Some(format!("not {}", check.name)),
     }
 }

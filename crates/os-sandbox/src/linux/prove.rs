@@ -8,14 +8,14 @@ use super::names;
 use super::private::ScratchDir;
 use super::start::{ProbeSpec, begin};
 use super::view::{HostMount, host_mounts};
-use super::wire::{self, Try};
+use super::wire::{self, ProbeCheck};
 use crate::access::Access;
 use crate::child::Notes;
 use crate::command::{Command, Stdio};
 use crate::error::{Error, ErrorKind};
 use crate::plan::{Backend, Plan};
 use crate::policy::{MountPlacement, System};
-use crate::proof::{Check, Seen};
+use crate::proof::{Observation, ProofCheck};
 use crate::scratch::{make, random};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::geteuid;
@@ -54,7 +54,7 @@ pub(crate) enum ProbeScope {
 }
 
 /// Runs the probe under the plan.
-pub(crate) fn prove(plan: &Plan, whose: ProbeScope) -> Result<(Vec<Check>, Notes), Error> {
+pub(crate) fn prove(plan: &Plan, whose: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
     if !plan.support().launcher() {
         return Err(Error::new(
             ErrorKind::Unsupported,
@@ -67,24 +67,24 @@ pub(crate) fn prove(plan: &Plan, whose: ProbeScope) -> Result<(Vec<Check>, Notes
         .timeout(WITHIN);
     let (mut running, pipes, notes) = begin(command, Some(decoys.probe()))?;
     running.wait()?;
-    let mut answered: Vec<(Try, Check)> = running
+    let mut answered: Vec<(ProbeCheck, ProofCheck)> = running
         .records()
         .iter()
         .filter(|record| record.kind == wire::RECORD_PROBE)
         .filter_map(|record| checks::check(plan, record.a, record.b))
         .collect();
-    let gone = pipes.1.map_or(Seen::Unclear, survivor);
+    let gone = pipes.1.map_or(Observation::Unclear, survivor);
     let mut out = Vec::new();
-    for one in Try::ALL.into_iter().filter(|one| decoys.asked(*one)) {
+    for one in ProbeCheck::ALL.into_iter().filter(|one| decoys.asked(*one)) {
         let found = answered.iter().position(|(which, _)| *which == one);
         let seen = match found.map(|index| answered.swap_remove(index).1.seen) {
             // The launcher only says that the survivor was there.
-            Some(Seen::Worked) if one == Try::Survivor => gone,
+            Some(Observation::Worked) if one == ProbeCheck::Survivor => gone,
             Some(seen) => seen,
-            None => Seen::Unclear,
+            None => Observation::Unclear,
         };
         if let Some(expected) = checks::expected(one, plan) {
-            out.push(Check::new(
+            out.push(ProofCheck::new(
                 checks::name(one),
                 checks::promise(one),
                 expected,
@@ -97,7 +97,7 @@ pub(crate) fn prove(plan: &Plan, whose: ProbeScope) -> Result<(Vec<Check>, Notes
 
 /// Whether a process that held the pipe is still there: one byte says that it was, the end of
 /// the pipe that it is gone.
-fn survivor(mut pipe: PipeReader) -> Seen {
+fn survivor(mut pipe: PipeReader) -> Observation {
     let until = Instant::now() + GONE_WITHIN;
     let mut said = false;
     let mut bytes = [0u8; 64];
@@ -106,14 +106,14 @@ fn survivor(mut pipe: PipeReader) -> Seen {
         let wait = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
         let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, wait) {
-            Ok(0) => return Seen::Worked,
+            Ok(0) => return Observation::Worked,
             Ok(_) => {}
             Err(nix::Error::EINTR) => continue,
-            Err(_) => return Seen::Unclear,
+            Err(_) => return Observation::Unclear,
         }
         match pipe.read(&mut bytes) {
-            Ok(0) if said => return Seen::Refused,
-            Ok(0) | Err(_) => return Seen::Unclear,
+            Ok(0) if said => return Observation::Refused,
+            Ok(0) | Err(_) => return Observation::Unclear,
             Ok(_) => said = true,
         }
     }
@@ -163,31 +163,31 @@ impl Decoys {
         decoys.processes(plan);
         decoys.sockets(plan, whose);
         for one in [
-            Try::Descriptors,
-            Try::WriteTmp,
-            Try::SetId,
-            Try::Sysrq,
-            Try::Inet,
-            Try::Inet6,
-            Try::Mptcp,
-            Try::Vsock,
-            Try::Netlink,
-            Try::Unix,
-            Try::UnixPair,
-            Try::Variables,
-            Try::TerminalInput,
-            Try::IoUring,
-            Try::UserNamespace,
-            Try::Mount,
-            Try::KernelPrograms,
-            Try::Capabilities,
-            Try::NewPrivileges,
-            Try::Survivor,
+            ProbeCheck::Descriptors,
+            ProbeCheck::WriteTmp,
+            ProbeCheck::SetId,
+            ProbeCheck::Sysrq,
+            ProbeCheck::Inet,
+            ProbeCheck::Inet6,
+            ProbeCheck::Mptcp,
+            ProbeCheck::Vsock,
+            ProbeCheck::Netlink,
+            ProbeCheck::Unix,
+            ProbeCheck::UnixPair,
+            ProbeCheck::Variables,
+            ProbeCheck::TerminalInput,
+            ProbeCheck::IoUring,
+            ProbeCheck::UserNamespace,
+            ProbeCheck::Mount,
+            ProbeCheck::KernelPrograms,
+            ProbeCheck::Capabilities,
+            ProbeCheck::NewPrivileges,
+            ProbeCheck::Survivor,
         ] {
             decoys.ask(one);
         }
         // The policy has no word about the rest, so neither has the plan.
-        for one in Try::ALL {
+        for one in ProbeCheck::ALL {
             if checks::expected(one, plan).is_none() {
                 decoys.asked &= !(1 << one as u8);
             }
@@ -195,16 +195,16 @@ impl Decoys {
         Ok(decoys)
     }
 
-    fn ask(&mut self, one: Try) {
+    fn ask(&mut self, one: ProbeCheck) {
         self.asked |= 1 << one as u8;
     }
 
-    fn ask_with(&mut self, one: Try, index: usize, path: &Path) {
+    fn ask_with(&mut self, one: ProbeCheck, index: usize, path: &Path) {
         self.strings[index] = path.as_os_str().as_bytes().to_vec();
         self.ask(one);
     }
 
-    fn asked(&self, one: Try) -> bool {
+    fn asked(&self, one: ProbeCheck) -> bool {
         self.asked & (1 << one as u8) != 0
     }
 
@@ -241,18 +241,22 @@ impl Decoys {
         let directory = home.join("directory");
         make(&directory).map_err(failed)?;
         for one in [
-            Try::ReadOutside,
-            Try::WriteOutside,
-            Try::TruncateOutside,
-            Try::Metadata,
+            ProbeCheck::ReadOutside,
+            ProbeCheck::WriteOutside,
+            ProbeCheck::TruncateOutside,
+            ProbeCheck::Metadata,
         ] {
             self.ask_with(one, wire::PROBE_SECRET, &secret);
         }
         let home = self._place.home();
-        self.ask_with(Try::ListOutside, wire::PROBE_DIRECTORY, &directory);
-        self.ask_with(Try::CreateOutside, wire::PROBE_NEW, &home.join("new"));
-        self.ask_with(Try::DeleteOutside, wire::PROBE_DOOMED, &doomed);
-        self.ask_with(Try::ExecuteOutside, wire::PROBE_PROGRAM, &program);
+        self.ask_with(ProbeCheck::ListOutside, wire::PROBE_DIRECTORY, &directory);
+        self.ask_with(
+            ProbeCheck::CreateOutside,
+            wire::PROBE_NEW,
+            &home.join("new"),
+        );
+        self.ask_with(ProbeCheck::DeleteOutside, wire::PROBE_DOOMED, &doomed);
+        self.ask_with(ProbeCheck::ExecuteOutside, wire::PROBE_PROGRAM, &program);
         Ok(())
     }
 
@@ -266,7 +270,7 @@ impl Decoys {
             let writable = mount.access.contains(Access::WRITE);
             match (writable, mount.place) {
                 (false, MountPlacement::NestedIn(_)) => {
-                    self.ask_with(Try::WriteNarrower, wire::PROBE_NARROWER, &inside);
+                    self.ask_with(ProbeCheck::WriteNarrower, wire::PROBE_NARROWER, &inside);
                 }
                 (
                     false,
@@ -275,7 +279,7 @@ impl Decoys {
                     | MountPlacement::InWork
                     | MountPlacement::Covers(_),
                 ) => {
-                    self.ask_with(Try::WriteReadOnly, wire::PROBE_READ_ONLY, &inside);
+                    self.ask_with(ProbeCheck::WriteReadOnly, wire::PROBE_READ_ONLY, &inside);
                 }
                 (true, _) => {
                     let name = format!(".os-sandbox-probe-{:016x}", random());
@@ -287,7 +291,7 @@ impl Decoys {
                         && plan.policy().allows(&made, Access::WRITE)
                     {
                         let inside = seen_at(plan, mount, Path::new(&name));
-                        self.ask_with(Try::WriteMount, wire::PROBE_MADE, &inside);
+                        self.ask_with(ProbeCheck::WriteMount, wire::PROBE_MADE, &inside);
                         self.made.0 = Some(made);
                     }
                 }
@@ -298,23 +302,33 @@ impl Decoys {
     /// One protected name, a hidden file and a hidden directory, if the policy has any and they
     /// exist.
     fn names(&mut self, plan: &Plan, mounts: &[HostMount], whose: ProbeScope) {
-        let tries = [Try::ProtectedName, Try::HiddenName, Try::HiddenDirectory];
+        let tries = [
+            ProbeCheck::ProtectedName,
+            ProbeCheck::HiddenName,
+            ProbeCheck::HiddenDirectory,
+        ];
         for mount in mounts {
-            let wanted = |one: &Try| !self.asked(*one) && checks::expected(*one, plan).is_some();
+            let wanted =
+                |one: &ProbeCheck| !self.asked(*one) && checks::expected(*one, plan).is_some();
             if !tries.iter().any(wanted) {
                 return;
             }
             for found in names::find(plan.policy(), mount).found {
                 let (one, index, access, mode) = match (found.hide, found.is_dir) {
-                    (true, false) => (Try::HiddenName, wire::PROBE_HIDDEN, Access::READ, 0o400),
+                    (true, false) => (
+                        ProbeCheck::HiddenName,
+                        wire::PROBE_HIDDEN,
+                        Access::READ,
+                        0o400,
+                    ),
                     (true, true) => (
-                        Try::HiddenDirectory,
+                        ProbeCheck::HiddenDirectory,
                         wire::PROBE_HIDDEN_DIRECTORY,
                         Access::READ,
                         0o500,
                     ),
                     (false, is_dir) => (
-                        Try::ProtectedName,
+                        ProbeCheck::ProtectedName,
                         wire::PROBE_PROTECTED,
                         Access::WRITE,
                         if is_dir { 0o300 } else { 0o200 },
@@ -328,9 +342,9 @@ impl Decoys {
                     continue;
                 }
                 self.ask_with(one, index, &seen_at(plan, mount, &found.below));
-                if one == Try::ProtectedName && whose == ProbeScope::Scratch {
+                if one == ProbeCheck::ProtectedName && whose == ProbeScope::Scratch {
                     let elsewhere = seen_at(plan, mount, Path::new("elsewhere"));
-                    self.ask_with(Try::MoveProtected, wire::PROBE_ELSEWHERE, &elsewhere);
+                    self.ask_with(ProbeCheck::MoveProtected, wire::PROBE_ELSEWHERE, &elsewhere);
                 }
             }
         }
@@ -345,33 +359,37 @@ impl Decoys {
             // Whatever the umask left of it; if that fails, it proves less.
             let _ = fs::set_permissions(&other, Permissions::from_mode(0o700));
             self._sockets.push(listener);
-            self.ask_with(Try::OtherSocket, wire::PROBE_OTHER_SOCKET, &other);
+            self.ask_with(ProbeCheck::OtherSocket, wire::PROBE_OTHER_SOCKET, &other);
         }
         if let ([named, ..], ProbeScope::Scratch) = (plan.connects(), whose) {
-            self.ask_with(Try::NamedSocket, wire::PROBE_NAMED_SOCKET, named);
+            self.ask_with(ProbeCheck::NamedSocket, wire::PROBE_NAMED_SOCKET, named);
         }
     }
 
     fn system(&mut self, plan: &Plan) {
-        self.ask_with(Try::KernelSetting, wire::PROBE_SETTING, Path::new(SETTING));
+        self.ask_with(
+            ProbeCheck::KernelSetting,
+            wire::PROBE_SETTING,
+            Path::new(SETTING),
+        );
         if let Some(file) = SYS.iter().map(Path::new).find(|file| file.exists()) {
-            self.ask_with(Try::SysSetting, wire::PROBE_SYS, file);
+            self.ask_with(ProbeCheck::SysSetting, wire::PROBE_SYS, file);
         }
         match plan.policy().system() {
             System::None => {}
             System::Minimal | System::BroadRead => {
                 if let Some(program) = PROGRAMS.iter().map(Path::new).find(|path| path.exists()) {
-                    self.ask_with(Try::StartProgram, wire::PROBE_START, program);
+                    self.ask_with(ProbeCheck::StartProgram, wire::PROBE_START, program);
                 }
             }
         }
-        if checks::expected(Try::Connect, plan).is_some()
+        if checks::expected(ProbeCheck::Connect, plan).is_some()
             && let Ok(listener) = TcpListener::bind(("127.0.0.1", 0))
             && let Ok(address) = listener.local_addr()
         {
             self.strings[wire::PROBE_PORT] = address.port().to_string().into_bytes();
             self._listener = Some(listener);
-            self.ask(Try::Connect);
+            self.ask(ProbeCheck::Connect);
         }
     }
 
@@ -385,10 +403,10 @@ impl Decoys {
         }
         let own = |name: &str| PathBuf::from(format!("/proc/{}/{name}", self.pid));
         let (environ, status) = (own("environ"), own("status"));
-        self.ask(Try::Signal);
-        self.ask(Try::Memory);
-        self.ask_with(Try::Environ, wire::PROBE_ENVIRON, &environ);
-        self.ask_with(Try::Process, wire::PROBE_STATUS, &status);
+        self.ask(ProbeCheck::Signal);
+        self.ask(ProbeCheck::Memory);
+        self.ask_with(ProbeCheck::Environ, wire::PROBE_ENVIRON, &environ);
+        self.ask_with(ProbeCheck::Process, wire::PROBE_STATUS, &status);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::policy::{
     DEFAULT_PATH, Limits, LinkPolicy, Mount, MountPlacement, Network, Policy, Survivors,
     UnixSockets, check_not_kernel,
 };
-use crate::proof::Check;
+use crate::proof::ProofCheck;
 use crate::scratch::Scratch;
 use crate::seatbelt::start::{LinkView, SHELL, judged, steps};
 use crate::seatbelt::{SeatbeltProfile, SeatbeltRun};
@@ -66,7 +66,7 @@ pub(crate) fn detect() -> Support {
 }
 
 /// The probe of the self-test is a part of the launcher, which there is none of here.
-pub(crate) fn prove(_: &Plan, _: ProbeScope) -> Result<(Vec<Check>, Notes), Error> {
+pub(crate) fn prove(_: &Plan, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
     Err(Error::new(
         ErrorKind::Unsupported,
         "there is no self-test on macOS yet",

@@ -3,7 +3,7 @@
 
 use crate::access::Access;
 use crate::policy::{Network, Policy, UnixSockets};
-use crate::promise::{Entry, Mechanism, Promise, State};
+use crate::promise::{Entry, Mechanism, Promise, PromiseState};
 use crate::support::Support;
 
 /// Every promise that the policy makes.
@@ -55,7 +55,12 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     let unfiltered = "the engine applies no system call filters";
     if filtered && containers.own_program() {
         let reason = "but for the caller's own program, which confines what it starts";
-        out.push(Promise::SetIdBits, State::Enforced, &[Seccomp], reason);
+        out.push(
+            Promise::SetIdBits,
+            PromiseState::Enforced,
+            &[Seccomp],
+            reason,
+        );
     } else {
         out.kept_if(filtered, Promise::SetIdBits, &[Seccomp], unfiltered);
     }
@@ -66,7 +71,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
         }
         Network::Hosts(_) => out.push(
             Promise::Network,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             "no mechanism can enforce a list of hosts yet; turn the network off or on as a whole",
         ),
@@ -79,7 +84,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
         }
         UnixSockets::Named(_) => out.push(
             Promise::UnixSockets,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             "named sockets are not offered in a container; all are closed",
         ),
@@ -98,7 +103,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     }
     out.push(
         Promise::Survivors,
-        State::Detected,
+        PromiseState::Detected,
         &[Docker],
         "if the caller is killed, what does not end with its input is ended by the next start",
     );
@@ -111,7 +116,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
         if writable {
             out.push(
                 Promise::ProtectedNames,
-                State::Detected,
+                PromiseState::Detected,
                 &[Docker],
                 super::protected_names(policy),
             );
@@ -122,7 +127,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     if policy.hides_names() {
         out.push(
             Promise::HiddenNames,
-            State::Detected,
+            PromiseState::Detected,
             &[Docker],
             "those that are there at the start cannot be read; what appears while it runs is the \
              command's own, and what somebody else replaces meanwhile is told",
@@ -155,14 +160,14 @@ struct ContainerEntries(Vec<Entry>);
 
 impl ContainerEntries {
     fn kept(&mut self, promise: Promise, by: &[Mechanism]) {
-        self.push(promise, State::Enforced, by, "");
+        self.push(promise, PromiseState::Enforced, by, "");
     }
 
     fn kept_if(&mut self, kept: bool, promise: Promise, by: &[Mechanism], otherwise: &str) {
         if kept {
             self.kept(promise, by);
         } else {
-            self.push(promise, State::Absent, &[], otherwise);
+            self.push(promise, PromiseState::Absent, &[], otherwise);
         }
     }
 
@@ -173,7 +178,7 @@ impl ContainerEntries {
         }
     }
 
-    fn push(&mut self, promise: Promise, state: State, by: &[Mechanism], reason: &str) {
+    fn push(&mut self, promise: Promise, state: PromiseState, by: &[Mechanism], reason: &str) {
         self.0.push(Entry {
             promise,
             state,

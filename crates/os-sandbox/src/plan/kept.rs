@@ -4,7 +4,7 @@ use super::Backend;
 use crate::access::Access;
 use crate::exceeded::EffectiveLimits;
 use crate::policy::{Network, Policy, UnixSockets};
-use crate::promise::{Entry, Mechanism, Promise, State};
+use crate::promise::{Entry, Mechanism, Promise, PromiseState};
 use crate::support::{Availability, Support};
 
 /// The launcher changes modes below at most 64 places, of which some are no mounts.
@@ -97,21 +97,21 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     {
         out.push(
             Promise::NarrowerInside,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             &super::cannot_cover(covering),
         );
     } else if birdcage && narrowed.at_all && unreadable {
         out.push(
             Promise::NarrowerInside,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             "birdcage can take writing and starting programs from a part of a mount, not reading",
         );
     } else if narrowed.in_execution && !birdcage {
         out.push(
             Promise::NarrowerInside,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             "nothing here forbids starting programs inside a larger mount that allows it; \
              let the inner mount execute too",
@@ -119,7 +119,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     } else if narrowed.in_reading {
         out.push(
             Promise::NarrowerInside,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             "nothing here forbids reading inside a larger mount that allows it, unless all access \
              is; let the inner mount be read too",
@@ -147,7 +147,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         }
         Network::Loopback if birdcage && filter => out.push(
             Promise::Network,
-            State::Degraded,
+            PromiseState::Degraded,
             &[Birdcage, Seccomp],
             "all of it is closed: birdcage leaves its namespace's loopback down",
         ),
@@ -162,7 +162,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         ),
         Network::Hosts(_) => out.push(
             Promise::Network,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             "no mechanism can enforce a list of hosts yet; turn the network off or on as a whole",
         ),
@@ -198,7 +198,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     if backend == Backend::None && !support.launcher() {
         out.push(
             Promise::Descriptors,
-            State::Degraded,
+            PromiseState::Degraded,
             &[],
             "only what the caller marked close-on-exec",
         );
@@ -217,7 +217,12 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         out.all(Promise::Survivors, &[&layer, &started]);
     } else {
         if policy.leaves() {
-            out.push(Promise::Survivors, State::Absent, &[], "left by request");
+            out.push(
+                Promise::Survivors,
+                PromiseState::Absent,
+                &[],
+                "left by request",
+            );
         } else {
             out.all(Promise::Survivors, &[&need(6, "6.12"), &started]);
         }
@@ -235,26 +240,26 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         .any(|mount| mount.access().contains(Access::WRITE));
     if policy.protects_names() {
         let (state, remark) = if writable {
-            (State::Detected, super::protected_names(policy))
+            (PromiseState::Detected, super::protected_names(policy))
         } else {
-            (State::Enforced, "")
+            (PromiseState::Enforced, "")
         };
         if backend == Backend::Landlock && writable && !policy.leaves() {
             let reason = "only after the end: new ones are moved to a quarantine, changed ones \
                           are told; needs a mount layer, such as bubblewrap, to be prevented";
-            out.push(Promise::ProtectedNames, State::Degraded, &[], reason);
+            out.push(Promise::ProtectedNames, PromiseState::Degraded, &[], reason);
         } else {
             out.names(Promise::ProtectedNames, held, state, remark);
         }
     }
     if policy.hides_names() && birdcage {
         let reason = "birdcage covers nothing: what lies in a mount that is read can be read";
-        out.push(Promise::HiddenNames, State::Absent, &[], reason);
+        out.push(Promise::HiddenNames, PromiseState::Absent, &[], reason);
     } else if policy.hides_names() {
         out.names(
             Promise::HiddenNames,
             held,
-            State::Detected,
+            PromiseState::Detected,
             "those that are there at the start cannot be read; what appears while it runs is the \
              command's own, and what somebody else replaces meanwhile is told",
         );
@@ -344,9 +349,9 @@ fn limits(out: &mut CoverageEntries, policy: &Policy, support: &Support, backend
     let confined = backend != Backend::None;
     // Who is not confined could move itself out.
     let state = if confined {
-        State::Enforced
+        PromiseState::Enforced
     } else {
-        State::Degraded
+        PromiseState::Degraded
     };
     let reason = if confined {
         ""
@@ -354,23 +359,23 @@ fn limits(out: &mut CoverageEntries, policy: &Policy, support: &Support, backend
         "it could leave its group"
     };
     let looks = if confined {
-        State::Detected
+        PromiseState::Detected
     } else {
-        State::Degraded
+        PromiseState::Degraded
     };
     let watched = is_supervised(policy, backend);
     let bounds = EffectiveLimits::new(policy.limits(), support);
     if let Some(asked) = policy.limits().memory_bytes {
         let promise = Promise::MemoryLimit;
         if !support.launcher() {
-            out.push(promise, State::Absent, &[], "no mechanism");
+            out.push(promise, PromiseState::Absent, &[], "no mechanism");
         } else {
             match MemoryLimiter::new(policy, support, backend) {
                 MemoryLimiter::Cgroup => out.push(promise, state, &[Cgroup], reason),
                 MemoryLimiter::Supervisor => out.push(promise, looks, &[Launcher], COUNTED),
                 MemoryLimiter::EachProcess => out.push(
                     promise,
-                    State::Degraded,
+                    PromiseState::Degraded,
                     &[Rlimits],
                     "for each process, by what it reserves; what may be left is not watched",
                 ),
@@ -385,19 +390,19 @@ fn limits(out: &mut CoverageEntries, policy: &Policy, support: &Support, backend
         // Counted for a user within a user namespace, and never for uid 0.
         let counted = backend.has_mount_layer() && !support.uid_zero;
         if !support.launcher() {
-            out.push(promise, State::Absent, &[], "no mechanism");
+            out.push(promise, PromiseState::Absent, &[], "no mechanism");
         } else if support.process_cgroup() && counted {
             out.push(promise, state, &[Cgroup, Rlimits], reason);
         } else if support.process_cgroup() {
             out.push(promise, state, &[Cgroup], reason);
         } else if counted {
-            out.push(promise, State::Enforced, &[Rlimits], "");
+            out.push(promise, PromiseState::Enforced, &[Rlimits], "");
         } else if watched {
             out.push(promise, looks, &[Launcher], LOOKS);
         } else {
             out.push(
                 promise,
-                State::Absent,
+                PromiseState::Absent,
                 &[],
                 "what may be left is not watched",
             );
@@ -423,19 +428,19 @@ impl CoverageEntries {
             let reason = kept.iter().rev().find_map(|one| one.as_ref().err());
             self.push(
                 promise,
-                State::Absent,
+                PromiseState::Absent,
                 &[],
                 reason.map_or("", String::as_str),
             );
         } else {
-            self.push(promise, State::Enforced, &by, "");
+            self.push(promise, PromiseState::Enforced, &by, "");
         }
     }
 
     /// Enforced only if all of them work.
     fn all(&mut self, promise: Promise, kept: &[&Coverage]) {
         match kept.iter().find_map(|one| one.as_ref().err()) {
-            Some(reason) => self.push(promise, State::Absent, &[], reason),
+            Some(reason) => self.push(promise, PromiseState::Absent, &[], reason),
             None => self.any(promise, kept),
         }
     }
@@ -458,16 +463,16 @@ impl CoverageEntries {
         &mut self,
         promise: Promise,
         layer: Result<&[Mechanism], &String>,
-        state: State,
+        state: PromiseState,
         limit: &str,
     ) {
         match layer {
             Ok(by) => self.push(promise, state, by, limit),
-            Err(reason) => self.push(promise, State::Absent, &[], reason),
+            Err(reason) => self.push(promise, PromiseState::Absent, &[], reason),
         }
     }
 
-    fn push(&mut self, promise: Promise, state: State, by: &[Mechanism], reason: &str) {
+    fn push(&mut self, promise: Promise, state: PromiseState, by: &[Mechanism], reason: &str) {
         self.0.push(Entry {
             promise,
             state,

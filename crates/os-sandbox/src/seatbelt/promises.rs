@@ -4,7 +4,7 @@
 
 use super::pattern;
 use crate::policy::{Network, Pattern, Policy, Survivors, UnixSockets};
-use crate::promise::{Entry, Mechanism, Promise, State};
+use crate::promise::{Entry, Mechanism, Promise, PromiseState};
 
 pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     let mut out = Vec::new();
@@ -16,7 +16,7 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
             reason: (!reason.is_empty()).then(|| reason.to_owned()),
         });
     };
-    let kept = State::Enforced;
+    let kept = PromiseState::Enforced;
     let seatbelt = [Mechanism::Seatbelt];
     let launcher = [Mechanism::Launcher];
     push(Promise::ReadOutside, kept, &seatbelt, "");
@@ -24,7 +24,7 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     push(Promise::ExecuteOutside, kept, &seatbelt, "");
     if let Some(covering) = policy.covering() {
         let reason = crate::plan::cannot_cover(covering);
-        push(Promise::NarrowerInside, State::Absent, &[], &reason);
+        push(Promise::NarrowerInside, PromiseState::Absent, &[], &reason);
     } else if policy.narrowed().at_all {
         push(Promise::NarrowerInside, kept, &seatbelt, "");
     }
@@ -34,13 +34,13 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
         Network::Denied => push(Promise::Network, kept, &seatbelt, ""),
         Network::Loopback => push(
             Promise::Network,
-            State::Degraded,
+            PromiseState::Degraded,
             &seatbelt,
             "the host's own loopback, shared with every server on it",
         ),
         Network::Hosts(_) => push(
             Promise::Network,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             "no mechanism can enforce a list of hosts yet; turn the network off or on as a whole",
         ),
@@ -69,12 +69,17 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     match policy.survivors() {
         Survivors::Ended => push(
             Promise::Survivors,
-            State::Degraded,
+            PromiseState::Degraded,
             &launcher,
             "the process group is ended; what leaves it by setsid stays, and everything stays if \
              the caller is killed",
         ),
-        Survivors::Left => push(Promise::Survivors, State::Absent, &[], "left by request"),
+        Survivors::Left => push(
+            Promise::Survivors,
+            PromiseState::Absent,
+            &[],
+            "left by request",
+        ),
     }
 
     let guards = || (0..policy.mounts().len()).map(|index| policy.guards_of(index));
@@ -97,7 +102,7 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
             (false, false) => push(promise, kept, &seatbelt, ""),
             (false, true) => push(
                 promise,
-                State::Degraded,
+                PromiseState::Degraded,
                 &seatbelt,
                 "a directory that an inner * stands for can be made elsewhere and moved into place",
             ),
@@ -106,7 +111,7 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     push(Promise::Metadata, kept, &seatbelt, "");
     push(
         Promise::ProcessList,
-        State::Degraded,
+        PromiseState::Degraded,
         &seatbelt,
         "there is no list, but each process can be asked for by its number",
     );
@@ -114,7 +119,7 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     if policy.limits().memory_bytes.is_some() {
         push(
             Promise::MemoryLimit,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             "macOS limits no tree, and no private memory of a process",
         );
@@ -122,7 +127,7 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     if policy.limits().processes.is_some() {
         push(
             Promise::ProcessLimit,
-            State::Absent,
+            PromiseState::Absent,
             &[],
             "macOS counts the processes of the whole user",
         );

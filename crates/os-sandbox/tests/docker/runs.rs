@@ -3,7 +3,8 @@
 use crate::daemon::Daemon;
 use crate::fixture::{World, plan, settings};
 use os_sandbox::{
-    Access, Environment, Exceeded, Exit, Limits, Network, Output, State, Stdio, Stream, UnixSockets,
+    Access, Environment, Exceeded, Exit, Limits, Network, Output, PromiseState, Stdio, Stream,
+    UnixSockets,
 };
 use std::fs;
 use std::io::{Read, Write};
@@ -369,7 +370,7 @@ pub(crate) fn names(engine: &Daemon) {
         .entries()
         .iter()
         .find(|one| one.promise == os_sandbox::Promise::HiddenNames);
-    assert_eq!(hidden.map(|one| one.state), Some(State::Detected));
+    assert_eq!(hidden.map(|one| one.state), Some(PromiseState::Detected));
 }
 
 /// Paths of the host in which something could mean something.

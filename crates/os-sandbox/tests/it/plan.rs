@@ -2,7 +2,7 @@
 
 use os_sandbox::{
     Access, Backend, Error, ErrorKind, HostSpec, Network, Plan, Policy, PolicyBuilder, Promise,
-    Rank, Requirement, State, Support, Survivors,
+    PromiseState, Rank, Requirement, Support, Survivors,
 };
 
 fn host(abi: u32, bubblewrap: bool) -> Support {
@@ -84,7 +84,7 @@ fn nothing_to_enforce_with() {
     assert_eq!(plan.backend(), Backend::None);
     assert_eq!(
         plan.gaps()
-            .filter(|gap| gap.state == State::Enforced)
+            .filter(|gap| gap.state == PromiseState::Enforced)
             .count(),
         0
     );
@@ -293,7 +293,7 @@ fn an_old_bubblewrap_is_named_where_it_matters() {
             .iter()
             .find(|entry| entry.promise == Promise::WriteOutside)
             .unwrap();
-        assert_eq!(entry.state, State::Enforced);
+        assert_eq!(entry.state, PromiseState::Enforced);
         entry.reason.clone().unwrap_or_default()
     };
     for version in ["0.8.0", "0.11.1", "unknown"] {
@@ -326,9 +326,9 @@ fn survivors_that_were_asked_for_are_listed_and_no_reason_to_refuse() {
     };
     let plan = Plan::new(&left(), &host(7, false), Requirement::Enforce).unwrap();
     let request = Some("left by request".to_owned());
-    assert_eq!(state(&plan), Some((State::Absent, request)));
+    assert_eq!(state(&plan), Some((PromiseState::Absent, request)));
     let plan = Plan::new(&left(), &host(7, true), Requirement::Enforce).unwrap();
-    assert_eq!(state(&plan), Some((State::Enforced, None)));
+    assert_eq!(state(&plan), Some((PromiseState::Enforced, None)));
 
     // What was not asked for still refuses, and nothing but that is named.
     let refused = Plan::new(&left(), &host(5, false), Requirement::Enforce).unwrap_err();

@@ -3,7 +3,9 @@
 use crate::fixture::{Mechanism, World, said};
 use crate::outcome::say;
 use crate::report::Report;
-use os_sandbox::{Backend, Command, Network, Plan, Policy, Promise, Requirement, State, Support};
+use os_sandbox::{
+    Backend, Command, Network, Plan, Policy, Promise, PromiseState, Requirement, Support,
+};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -199,7 +201,7 @@ fn loopback(mechanism: Mechanism) -> Result<(), String> {
     let plan = plan(Requirement::BestEffort).map_err(say)?;
     let degraded = plan
         .gaps()
-        .any(|gap| gap.promise == Promise::Network && gap.state == State::Degraded);
+        .any(|gap| gap.promise == Promise::Network && gap.state == PromiseState::Degraded);
     let proof = Support::prove(&plan).map_err(say)?;
     match degraded && proof.holds() {
         true => Ok(()),

@@ -492,7 +492,7 @@ fn guards(mechanism: Mechanism) -> Result<(), String> {
     if !mechanism.has_mount_layer() {
         let absent = plan
             .gaps()
-            .filter(|gap| gap.state == os_sandbox::State::Absent)
+            .filter(|gap| gap.state == os_sandbox::PromiseState::Absent)
             .count();
         return ensure(absent >= 2, || format!("{plan}"));
     }

@@ -3,7 +3,7 @@
 
 use crate::fixture::{Mechanism, World, said};
 use crate::report::Report;
-use os_sandbox::{Backend, Command, Exit, Plan, Promise, Requirement, State, Support};
+use os_sandbox::{Backend, Command, Exit, Plan, Promise, PromiseState, Requirement, Support};
 
 /// Every version up to this kernel's.
 pub(crate) fn landlock() -> usize {
@@ -32,7 +32,7 @@ fn one(abi: u32) -> Result<(), String> {
     let kept = |promise: Promise| {
         plan.entries()
             .iter()
-            .any(|entry| entry.promise == promise && entry.state == State::Enforced)
+            .any(|entry| entry.promise == promise && entry.state == PromiseState::Enforced)
     };
     for (op, refused) in [
         ("read {outside}/file", kept(Promise::ReadOutside)),

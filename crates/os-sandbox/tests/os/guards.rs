@@ -6,7 +6,7 @@ use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{
     Access, Backend, Child, Command, Error, ErrorKind, Exit, Git, Plan, Policy, Promise,
-    Requirement, State, Stdio, Support,
+    PromiseState, Requirement, Stdio, Support,
 };
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -285,7 +285,7 @@ fn looked_everywhere(child: &Child) -> Result<(), String> {
         .iter()
         .find(|entry| entry.promise == Promise::ProtectedNames);
     ensure(
-        entry.is_some_and(|entry| entry.state == State::Detected),
+        entry.is_some_and(|entry| entry.state == PromiseState::Detected),
         || receipt.to_string(),
     )
 }

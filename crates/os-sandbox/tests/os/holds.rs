@@ -4,7 +4,9 @@
 use crate::fixture::{Mechanism, World, mechanisms};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
-use os_sandbox::{Access, Command, Output, Plan, Policy, PolicyBuilder, Promise, State, Stdio};
+use os_sandbox::{
+    Access, Command, Output, Plan, Policy, PolicyBuilder, Promise, PromiseState, Stdio,
+};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -165,9 +167,10 @@ fn without(mechanism: Mechanism) -> Result<(), String> {
         .entries()
         .iter()
         .find(|e| e.promise == Promise::ProtectedNames);
-    ensure(entry.is_some_and(|e| e.state == State::Degraded), || {
-        format!("{entry:?}")
-    })?;
+    ensure(
+        entry.is_some_and(|e| e.state == PromiseState::Degraded),
+        || format!("{entry:?}"),
+    )?;
     let kept = world.host("rw").join(".git/hooks");
     std::fs::create_dir(&kept).map_err(say)?;
     std::fs::write(kept.join("pre-commit"), "true\n").map_err(say)?;
@@ -361,9 +364,10 @@ fn quarantined(mechanism: Mechanism) -> Result<(), String> {
         .promises
         .iter()
         .find(|e| e.promise == Promise::ProtectedNames);
-    ensure(entry.is_some_and(|e| e.state == State::Detected), || {
-        format!("{entry:?}")
-    })?;
+    ensure(
+        entry.is_some_and(|e| e.state == PromiseState::Detected),
+        || format!("{entry:?}"),
+    )?;
     for name in made {
         let path = world.host("rw").join(name);
         ensure(path.symlink_metadata().is_err(), || {
@@ -496,7 +500,7 @@ fn replaced(mechanism: Mechanism) -> Result<(), String> {
         .ok_or("no entry")?;
     let reason = entry.reason.clone().unwrap_or_default();
     ensure(
-        entry.state == State::Degraded
+        entry.state == PromiseState::Degraded
             && reason.matches("was replaced").count() == 1
             && reason.contains("/work/.mcp.json was replaced"),
         || format!("{entry:?}"),
@@ -594,9 +598,9 @@ fn read_only(mechanism: Mechanism) -> Result<(), String> {
     crate::fixture::set_mode(&world.host("rw"), 0o755);
     let root = nix::unistd::geteuid().is_root();
     let want = if root {
-        State::Detected
+        PromiseState::Detected
     } else {
-        State::Degraded
+        PromiseState::Degraded
     };
     ensure(entry.as_ref().is_some_and(|e| e.state == want), || {
         format!("{entry:?}")
@@ -760,7 +764,7 @@ fn stateless(mechanism: Mechanism) -> Result<(), String> {
             .cloned();
         child.wait().map_err(say)?;
         let good = entry.as_ref().is_some_and(|e| {
-            e.state == State::Degraded && e.reason.as_ref().is_some_and(|r| r.contains(said))
+            e.state == PromiseState::Degraded && e.reason.as_ref().is_some_and(|r| r.contains(said))
         });
         ensure(good, || format!("{}: {entry:?}", state.display()))?;
     }

@@ -5,7 +5,7 @@ use crate::fixture::{Mechanism, World, set_mode};
 use crate::outcome::{Outcome, expect, say};
 use crate::report::Report;
 use nix::libc;
-use os_sandbox::{Backend, Command, ErrorKind, Exit, Plan, Promise, Requirement, State};
+use os_sandbox::{Backend, Command, ErrorKind, Exit, Plan, Promise, PromiseState, Requirement};
 use os_sandbox::{Stdio, Support, Survivors};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ fn listed(plan: &Plan) -> Outcome {
             .iter()
             .find(|entry| entry.promise == Promise::Survivors)
             .ok_or("not listed")?;
-        expect(entry.state, State::Absent)?;
+        expect(entry.state, PromiseState::Absent)?;
         expect(entry.reason.as_deref(), Some("left by request"))?;
     }
     Ok(())

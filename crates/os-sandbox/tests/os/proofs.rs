@@ -4,8 +4,8 @@
 use crate::fixture::{Mechanism, World};
 use crate::report::Report;
 use os_sandbox::{
-    Access, Backend, Expected, Network, Plan, Policy, PolicyBuilder, Proof, Requirement, Seen,
-    Support, UnixSockets,
+    Access, Backend, Expected, Network, Observation, Plan, Policy, PolicyBuilder, Proof,
+    Requirement, Support, UnixSockets,
 };
 
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
@@ -118,7 +118,7 @@ pub(crate) fn older() -> usize {
                 found.map(|check| (check.expected, check.seen))
             };
             let truncated = gap("empty a file outside");
-            let open = Some((Expected::Listed, Seen::Worked));
+            let open = Some((Expected::Listed, Observation::Worked));
             if !proof.holds() || (truncated == open) != (abi < 3) {
                 return Err(proof.to_string());
             }
@@ -140,7 +140,7 @@ pub(crate) fn unconfined() -> usize {
         let refused: Vec<&str> = proof
             .checks
             .iter()
-            .filter(|check| check.seen != Seen::Worked)
+            .filter(|check| check.seen != Observation::Worked)
             .map(|check| check.name)
             .filter(|name| !depends_on_the_host(name))
             .collect();

@@ -9,7 +9,8 @@ mod model;
 use std::io::Write as _;
 
 use os_sandbox::{
-    Backend, Check, Entry, Expected, Plan, Policy, Proof, Requirement, Seen, State, Support, Survey,
+    Backend, Entry, Expected, Observation, Plan, Policy, PromiseState, Proof, ProofCheck,
+    Requirement, Support, Survey,
 };
 use sandbox_config::WithoutFile;
 use serde_json::{Value, json};
@@ -164,7 +165,7 @@ impl DoctorReport {
     /// Returns the promises of a plan; without `-v` those that are not fully enforced.
     fn promises(&self, plan: &Plan) -> String {
         let entries = plan.entries();
-        let is_kept = |entry: &&Entry| entry.state == State::Enforced;
+        let is_kept = |entry: &&Entry| entry.state == PromiseState::Enforced;
         let kept = entries.iter().filter(is_kept).count();
         let mut text = format!("{kept} of {} promises are enforced", entries.len());
         let shown = entries
@@ -299,9 +300,9 @@ impl DoctorReport {
 
 fn promise_row(entry: &Entry) -> (Tone, Vec<String>) {
     let tone = match entry.state {
-        State::Enforced => Tone::Good,
-        State::Detected | State::Degraded => Tone::Doubtful,
-        State::Absent => Tone::Bad,
+        PromiseState::Enforced => Tone::Good,
+        PromiseState::Detected | PromiseState::Degraded => Tone::Doubtful,
+        PromiseState::Absent => Tone::Bad,
     };
     let by: Vec<String> = entry.by.iter().map(ToString::to_string).collect();
     let row = vec![
@@ -313,9 +314,9 @@ fn promise_row(entry: &Entry) -> (Tone, Vec<String>) {
     (tone, row)
 }
 
-fn check_row(check: &Check) -> (Tone, Vec<String>) {
+fn check_row(check: &ProofCheck) -> (Tone, Vec<String>) {
     let tone = match (check.ok, check.expected, check.seen) {
-        (true, Expected::Listed, Seen::Worked) => Tone::Doubtful,
+        (true, Expected::Listed, Observation::Worked) => Tone::Doubtful,
         (true, _, _) => Tone::Good,
         (false, _, _) => Tone::Bad,
     };
@@ -398,7 +399,7 @@ mod tests {
     use super::*;
     use os_sandbox::{Enforcement, Promise};
 
-    fn proved(checks: Vec<Check>) -> SelfTest {
+    fn proved(checks: Vec<ProofCheck>) -> SelfTest {
         let enforcement = Enforcement {
             policy: "00".to_owned(),
             backend: Backend::Landlock,
@@ -434,11 +435,11 @@ mod tests {
     fn what_counts_as_proved() {
         let check = |expected, seen| {
             let promise = Promise::ReadOutside;
-            Check::new("read a file outside", promise, expected, seen)
+            ProofCheck::new("read a file outside", promise, expected, seen)
         };
-        let good = || proved(vec![check(Expected::Refused, Seen::Refused)]);
-        let listed = || proved(vec![check(Expected::Listed, Seen::Worked)]);
-        let bad = || proved(vec![check(Expected::Refused, Seen::Worked)]);
+        let good = || proved(vec![check(Expected::Refused, Observation::Refused)]);
+        let listed = || proved(vec![check(Expected::Listed, Observation::Worked)]);
+        let bad = || proved(vec![check(Expected::Refused, Observation::Worked)]);
         assert!(all_hold(&[good(), listed(), refused()]));
         assert!(!all_hold(&[good(), bad()]));
         // Nothing ran, so nothing is proved.

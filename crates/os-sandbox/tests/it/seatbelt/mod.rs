@@ -6,7 +6,7 @@ mod text;
 
 use os_sandbox::{
     Access, Backend, Error, ErrorKind, Git, HostSpec, Network, Plan, Policy, PolicyBuilder,
-    Promise, Requirement, SeatbeltProfile, SeatbeltRun, State, Support, Survivors, System,
+    Promise, PromiseState, Requirement, SeatbeltProfile, SeatbeltRun, Support, Survivors, System,
     UnixSockets,
 };
 use seatbelt_eval::{Host, Profile, Subject, Target};
@@ -591,25 +591,28 @@ fn what_a_plan_says() {
         seatbelt: true,
         ..HostSpec::default()
     });
-    let gaps = |policy: &Policy| -> Vec<(Promise, State)> {
+    let gaps = |policy: &Policy| -> Vec<(Promise, PromiseState)> {
         let plan = Plan::new(policy, &mac, Requirement::BestEffort).unwrap();
         assert_eq!(plan.backend(), Backend::Seatbelt);
         plan.gaps().map(|gap| (gap.promise, gap.state)).collect()
     };
     let usual = [
-        (Promise::Survivors, State::Degraded),
-        (Promise::ProcessList, State::Degraded),
-        (Promise::MemoryLimit, State::Absent),
-        (Promise::ProcessLimit, State::Absent),
+        (Promise::Survivors, PromiseState::Degraded),
+        (Promise::ProcessList, PromiseState::Degraded),
+        (Promise::MemoryLimit, PromiseState::Absent),
+        (Promise::ProcessLimit, PromiseState::Absent),
     ];
     assert_eq!(gaps(&project().build().unwrap()), usual);
     let loopback = project().network(Network::Loopback).build().unwrap();
-    assert_eq!(gaps(&loopback)[0], (Promise::Network, State::Degraded));
+    assert_eq!(
+        gaps(&loopback)[0],
+        (Promise::Network, PromiseState::Degraded)
+    );
     let hosts = project()
         .network(Network::Hosts(Vec::new()))
         .build()
         .unwrap();
-    assert_eq!(gaps(&hosts)[0], (Promise::Network, State::Absent));
+    assert_eq!(gaps(&hosts)[0], (Promise::Network, PromiseState::Absent));
 
     // A boundary that is kept in part refuses the plan, unless it is given up by name.
     let refused = Plan::new(&project().build().unwrap(), &mac, Requirement::Enforce).unwrap_err();
