@@ -135,7 +135,7 @@ fn run_worker(
     told.report = report;
     match (stopped, &told.report) {
         (None, Some(report)) => {
-            let can_ask = ambient.nobody_to_ask(global.no_input).is_none();
+            let can_ask = ambient.reason_not_to_ask(global.no_input).is_none();
             exit_status::exit(report, &counted(&refusals), &args.answer.fail_on, can_ask)
         }
         (Some(failure), _) => Err(failure),
