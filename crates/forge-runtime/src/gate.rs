@@ -157,7 +157,7 @@ impl GrantGate {
         let stated = stated.or_else(|| approval.for_risk(risk));
         if verdict != sandbox_config::Verdict::Allow
             && stated != Some(verdict)
-            && approval.least(name, risk) == verdict
+            && approval.minimum(name, risk) == verdict
         {
             return Judgement::new(tools_verdict(verdict), self.own_file(name, risk));
         }
@@ -189,7 +189,7 @@ impl GrantGate {
     /// Returns the minimum that the person's own file or a worker's file sets, independent of the
     /// project.
     fn own_file(&self, tool: &str, risk: sandbox_config::Risk) -> VerdictReason {
-        let Some((key, at)) = self.grant.approval().least_at(tool, risk) else {
+        let Some((key, at)) = self.grant.approval().minimum_at(tool, risk) else {
             return VerdictReason::new("the person's own file asks for this");
         };
         let whose = match at.map(ConfigOrigin::layer) {

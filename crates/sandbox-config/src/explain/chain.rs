@@ -24,7 +24,7 @@ use crate::worker::Worker;
 /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
 /// use sandbox_config::{GrantChain, Operation, AccessQuery, Verdict};
 /// let worker = project.worker("fmt").unwrap();
-/// let lineage = GrantChain::of(&project).call(&worker).unwrap();
+/// let lineage = GrantChain::from_project(&project).call(&worker).unwrap();
 ///
 /// let read = AccessQuery::path("/data/a.md", Operation::Read);
 /// assert!(lineage.ask(&read).iter().all(|answer| answer.verdict == Verdict::Allow));
@@ -45,7 +45,7 @@ pub struct GrantChain {
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-/// let lineage = sandbox_config::GrantChain::of(&project);
+/// let lineage = sandbox_config::GrantChain::from_project(&project);
 /// let step = lineage.steps().next().unwrap();
 /// assert_eq!(step.who(), "the project");
 /// assert_eq!(step.grant().mounts().count(), 2);
@@ -119,7 +119,7 @@ impl AccessQuery {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
 /// use sandbox_config::{GrantChain, AccessQuery, Verdict};
-/// let answer = GrantChain::of(&project).decisive(&AccessQuery::Network);
+/// let answer = GrantChain::from_project(&project).decisive(&AccessQuery::Network);
 /// assert_eq!(answer.verdict, Verdict::Block);
 /// assert_eq!(answer.rule, "network: false");
 /// ```
@@ -138,7 +138,7 @@ pub struct AccessAnswer {
 impl GrantChain {
     /// Returns the chain of the project's ceiling, without workers.
     #[must_use]
-    pub fn of(project: &Project) -> GrantChain {
+    pub fn from_project(project: &Project) -> GrantChain {
         GrantChain {
             project: ChainLink {
                 who: "the project".to_owned(),
@@ -163,7 +163,7 @@ impl GrantChain {
                 grant: ceiling.into_owned(),
                 ..self.project.clone()
             },
-            workers: vec![ChainLink::of(worker, grant)],
+            workers: vec![ChainLink::from_worker(worker, grant)],
         })
     }
 
@@ -174,7 +174,7 @@ impl GrantChain {
     pub fn call(&self, worker: &Worker) -> Result<GrantChain, Escalation> {
         let grant = self.grant().child(worker.declaration())?;
         let mut lineage = self.clone();
-        lineage.workers.push(ChainLink::of(worker, grant));
+        lineage.workers.push(ChainLink::from_worker(worker, grant));
         Ok(lineage)
     }
 
@@ -236,7 +236,7 @@ impl GrantChain {
 }
 
 impl ChainLink {
-    fn of(worker: &Worker, grant: Grant) -> ChainLink {
+    fn from_worker(worker: &Worker, grant: Grant) -> ChainLink {
         ChainLink {
             who: worker.name().to_owned(),
             declaration: Some(worker.declaration().clone()),
@@ -287,7 +287,7 @@ impl ChainLink {
         }
     }
 
-    fn says(
+    fn answer_with(
         &self,
         verdict: Verdict,
         rule: impl Into<String>,
@@ -303,7 +303,7 @@ impl ChainLink {
 
     fn on_repository(&self, address: &str, staging: bool) -> AccessAnswer {
         let Some(held) = self.grant.repository(address) else {
-            return self.says(
+            return self.answer_with(
                 Verdict::Block,
                 "`git.repositories` does not name it",
                 self.file.clone(),
@@ -314,7 +314,7 @@ impl ChainLink {
             true => Verdict::Block,
             false => Verdict::Allow,
         };
-        self.says(verdict, rule, Some(held.origin().clone()))
+        self.answer_with(verdict, rule, Some(held.origin().clone()))
     }
 
     fn on_path(&self, path: &str, operation: Operation, is_last: bool) -> AccessAnswer {
@@ -327,18 +327,18 @@ impl ChainLink {
         if let Some(refusal) = refusal {
             let origin = refusal.origin().cloned();
             let origin = origin.or_else(|| self.place_of_sandbox());
-            return self.says(Verdict::Block, refusal.for_person(), origin);
+            return self.answer_with(Verdict::Block, refusal.for_person(), origin);
         }
         let Some(mount) = self.grant.mount_at(path) else {
-            return self.says(Verdict::Allow, "the names of what is held", None);
+            return self.answer_with(Verdict::Allow, "the names of what is held", None);
         };
         if let Some(suffixes) = unfit(mount, path) {
             let rule = format!("{} takes {suffixes} only", mount.target());
-            return self.says(Verdict::Block, rule, Some(mount.origin.clone()));
+            return self.answer_with(Verdict::Block, rule, Some(mount.origin.clone()));
         }
         let verdict = mount.approval().verdict(operation);
         let rule = format!("{operation} in {} is `{verdict}`", mount.target());
-        self.says(verdict, rule, Some(mount.origin.clone()))
+        self.answer_with(verdict, rule, Some(mount.origin.clone()))
     }
 
     fn on_network(&self) -> AccessAnswer {
@@ -349,23 +349,26 @@ impl ChainLink {
         let origin = declared.and_then(|(_, at)| at.as_ref()).map(Span::origin);
         let origin = origin.or_else(|| self.network.clone());
         match self.grant.network() {
-            NetworkAccess::Denied if self.declaration.is_some() && declared.is_none() => self.says(
-                Verdict::Block,
-                "`network` is not declared",
-                self.file.clone(),
-            ),
-            NetworkAccess::Denied => self.says(Verdict::Block, "network: false", origin),
-            NetworkAccess::Unrestricted => self.says(Verdict::Allow, "network: true", origin),
+            NetworkAccess::Denied if self.declaration.is_some() && declared.is_none() => self
+                .answer_with(
+                    Verdict::Block,
+                    "`network` is not declared",
+                    self.file.clone(),
+                ),
+            NetworkAccess::Denied => self.answer_with(Verdict::Block, "network: false", origin),
+            NetworkAccess::Unrestricted => {
+                self.answer_with(Verdict::Allow, "network: true", origin)
+            }
             NetworkAccess::Hosts(_) => {
                 let rule = format!("network.allow: {}", self.grant.network());
-                self.says(Verdict::Allow, &rule, origin)
+                self.answer_with(Verdict::Allow, &rule, origin)
             }
         }
     }
 
     fn on_tool(&self, name: &str) -> AccessAnswer {
         match self.grant.tools() {
-            None => self.says(Verdict::Allow, "every tool", None),
+            None => self.answer_with(Verdict::Allow, "every tool", None),
             Some(tools) => {
                 let list: Vec<&str> = tools.iter().map(String::as_str).collect();
                 let verdict = if self.grant.allows_tool(name) {
@@ -374,14 +377,14 @@ impl ChainLink {
                     Verdict::Block
                 };
                 let rule = format!("tools: [{}]", list.join(", "));
-                self.says(verdict, rule, self.file.clone())
+                self.answer_with(verdict, rule, self.file.clone())
             }
         }
     }
 
     fn on_command(&self, words: &[String]) -> AccessAnswer {
         let Some(rules) = self.grant.shell() else {
-            return self.says(Verdict::Block, "`shell` is not declared", self.file.clone());
+            return self.answer_with(Verdict::Block, "`shell` is not declared", self.file.clone());
         };
         let matched = rules.decide(words);
         let rule = match matched.rule() {
@@ -391,7 +394,7 @@ impl ChainLink {
             Some(rule) => format!("{rule}: {}", matched.verdict()),
             None => format!("default: {}", matched.verdict()),
         };
-        self.says(matched.verdict(), rule, Some(matched.origin().clone()))
+        self.answer_with(matched.verdict(), rule, Some(matched.origin().clone()))
     }
 
     /// Where a worker says which directories it needs, or where its file begins.

@@ -15,11 +15,11 @@ impl Grant {
     /// let project = load(&Sources::new(dir.path())).unwrap();
     /// let wish = Declaration::zones([ZoneDeclaration::new("workspace", Mode::ReadOnly)]);
     /// let child = project.ceiling().child(&wish).unwrap();
-    /// assert_eq!(project.ceiling().beyond(&child), ["no cache", "workspace rw → ro"]);
-    /// assert!(child.beyond(&child).is_empty());
+    /// assert_eq!(project.ceiling().excess_over(&child), ["no cache", "workspace rw → ro"]);
+    /// assert!(child.excess_over(&child).is_empty());
     /// ```
     #[must_use]
-    pub fn beyond(&self, less: &Grant) -> Vec<String> {
+    pub fn excess_over(&self, less: &Grant) -> Vec<String> {
         let mut list = Vec::new();
         for held in self.mounts() {
             match less.mount(held.name()) {

@@ -114,7 +114,7 @@ impl Escalation {
     }
 
     /// Returns a sentence that names the child and the parent.
-    fn said(&self, sentence: String) -> String {
+    fn with_subjects(&self, sentence: String) -> String {
         if !self.of_entry {
             return sentence;
         }
@@ -141,7 +141,7 @@ impl Escalation {
         let parts: Vec<String> = self
             .violations
             .iter()
-            .map(|violation| self.said(violation.for_model()))
+            .map(|violation| self.with_subjects(violation.for_model()))
             .collect();
         parts.join("\n")
     }
@@ -153,7 +153,8 @@ impl Escalation {
     }
 
     pub(crate) fn diagnostics_list(&self) -> Vec<Diagnostic> {
-        let said = |violation: &Violation| violation.diagnostic(self.said(violation.sentence()));
+        let said =
+            |violation: &Violation| violation.diagnostic(self.with_subjects(violation.sentence()));
         self.violations.iter().map(said).collect()
     }
 }
@@ -164,7 +165,7 @@ impl fmt::Display for Escalation {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            f.write_str(&self.said(violation.sentence()))?;
+            f.write_str(&self.with_subjects(violation.sentence()))?;
         }
         Ok(())
     }
@@ -266,7 +267,7 @@ impl Violation {
                 implied,
                 parent,
             } => {
-                let diagnostic = place(diagnostic, at);
+                let diagnostic = at_span(diagnostic, at);
                 let diagnostic = diagnostic.related_to(parent, format!("zone '{zone}' is ro here"));
                 if *implied {
                     diagnostic.help(
@@ -277,32 +278,32 @@ impl Violation {
                 }
             }
             Violation::Missing { at, available, .. } => {
-                place(diagnostic, at).note(format!("Available zones: {}", names(available)))
+                at_span(diagnostic, at).note(format!("Available zones: {}", names(available)))
             }
-            Violation::Approval { held, at, .. } => place(diagnostic, at).help(format!(
+            Violation::Approval { held, at, .. } => at_span(diagnostic, at).help(format!(
                 "a worker can only be stricter: leave the key out or write `{held}`"
             )),
             Violation::Suffixes { at, held, .. } => {
-                place(diagnostic, at).note(format!("the parent allows: {}", held.join(", ")))
+                at_span(diagnostic, at).note(format!("the parent allows: {}", held.join(", ")))
             }
             Violation::Outside { at, held, .. } if held.is_empty() => {
-                place(diagnostic, at).help(NO_DIRECTORIES)
+                at_span(diagnostic, at).help(NO_DIRECTORIES)
             }
-            Violation::Outside { at, held, .. } => place(diagnostic, at)
+            Violation::Outside { at, held, .. } => at_span(diagnostic, at)
                 .note(format!("Available: {}", list(held)))
                 .help("a place is counted from the `/` that the caller sees"),
-            Violation::Upgrade { target, at, parent } => place(diagnostic, at)
+            Violation::Upgrade { target, at, parent } => at_span(diagnostic, at)
                 .related_to(parent, format!("`{target}` is read-only here"))
                 .help("leave `readonly` out, or make it read-write for the caller"),
             Violation::Network {
                 at,
                 held: held @ NetworkAccess::Hosts(_),
                 ..
-            } => place(diagnostic, at).note(format!("the parent allows: {held}")),
+            } => at_span(diagnostic, at).note(format!("the parent allows: {held}")),
             Violation::Network { at, .. } => {
-                place(diagnostic, at).help("write `network: false`, or give the caller the network")
+                at_span(diagnostic, at).help("write `network: false`, or give the caller the network")
             }
-            Violation::Sockets { at } => place(diagnostic, at).help(
+            Violation::Sockets { at } => at_span(diagnostic, at).help(
                 "write `unix_sockets: inherit` for what the caller has, or name fewer",
             ),
             Violation::Repository {
@@ -311,24 +312,24 @@ impl Violation {
                 implied,
                 parent,
             } => {
-                let diagnostic = place(diagnostic, at);
+                let diagnostic = at_span(diagnostic, at);
                 let diagnostic = diagnostic.related_to(parent, format!("'{name}' is ro here"));
                 diagnostic.help(match implied {
                     true => "without `access` a worker asks for rw: write `{ repo: …, access: ro }`, or make it rw in the project config",
                     false => "write `access: ro`, or make it rw in the project config",
                 })
             }
-            Violation::NoRepository { at, held, .. } => place(diagnostic, at)
+            Violation::NoRepository { at, held, .. } => at_span(diagnostic, at)
                 .note(format!("Available repositories: {}", list(held)))
                 .help("list it under `git.repositories` of the project and of every caller"),
-            Violation::Shell { at } => place(diagnostic, at).help(
+            Violation::Shell { at } => at_span(diagnostic, at).help(
                 "remove `shell`, or give it to the caller as well (and to the project, if it has no `shell`)",
             ),
         }
     }
 }
 
-fn place(diagnostic: Diagnostic, at: &Option<Span>) -> Diagnostic {
+fn at_span(diagnostic: Diagnostic, at: &Option<Span>) -> Diagnostic {
     match at {
         Some(span) => diagnostic.at(span),
         None => diagnostic,

@@ -58,28 +58,28 @@ impl Grant {
             executable_config,
         } = self;
         let mut facts = GrantFingerprint::new();
-        say(&mut facts, "front end", format!("{front:?}"));
-        say(
+        push(&mut facts, "front end", format!("{front:?}"));
+        push(
             &mut facts,
             "callees that declare nothing",
             format!("{undeclared:?}"),
         );
-        say(&mut facts, "directories are drawn from", drawn_from);
+        push(&mut facts, "directories are drawn from", drawn_from);
         for mount in mounts.iter() {
-            say(
+            push(
                 &mut facts,
                 format!("mount {}", mount.target),
                 of_mount(mount),
             );
         }
         for mount in pool.iter().flat_map(|pool| pool.iter()) {
-            say(
+            push(
                 &mut facts,
                 format!("project's mount {}", mount.target),
                 of_mount(mount),
             );
         }
-        say(&mut facts, "network", format!("{network:?}"));
+        push(&mut facts, "network", format!("{network:?}"));
         let Confinement {
             require_guards,
             unix_sockets,
@@ -89,14 +89,14 @@ impl Grant {
             programs,
         } = confinement;
         let held = format!("{require_guards} {unix_sockets:?} {git:?} {survivors:?}");
-        say(&mut facts, "confinement", held);
+        push(&mut facts, "confinement", held);
         if *check_git_config {
-            say(&mut facts, "sandbox.unprotect", ".git/config");
+            push(&mut facts, "sandbox.unprotect", ".git/config");
         }
         // Where `PATH` looks among them is the person's, and may be another today.
         let programs = format!("{:?}", programs.directories());
-        say(&mut facts, "sandbox.programs", programs);
-        say(&mut facts, "require_os_sandbox", require_os_sandbox);
+        push(&mut facts, "sandbox.programs", programs);
+        push(&mut facts, "require_os_sandbox", require_os_sandbox);
         for repository in repositories.iter() {
             let Repository {
                 address,
@@ -105,12 +105,12 @@ impl Grant {
                 origin: _,
             } = repository;
             let fact = format!("{access}, as {name}");
-            say(&mut facts, format!("repository {address}"), fact);
+            push(&mut facts, format!("repository {address}"), fact);
         }
-        say(&mut facts, "git.allow_executable_config", executable_config);
-        say(&mut facts, "tools", listed(tools.as_deref()));
-        say(&mut facts, "sandbox.protect", protect.join(" "));
-        say(&mut facts, "sandbox.hide", hide.join(" "));
+        push(&mut facts, "git.allow_executable_config", executable_config);
+        push(&mut facts, "tools", listed(tools.as_deref()));
+        push(&mut facts, "sandbox.protect", protect.join(" "));
+        push(&mut facts, "sandbox.hide", hide.join(" "));
         of_shell(&mut facts, shell.as_ref());
         of_environment(&mut facts, environment);
         of_limits(&mut facts, limits);
@@ -120,7 +120,7 @@ impl Grant {
     }
 }
 
-fn say(facts: &mut GrantFingerprint, name: impl Into<String>, value: impl Display) {
+fn push(facts: &mut GrantFingerprint, name: impl Into<String>, value: impl Display) {
     facts.insert(name.into(), value.to_string());
 }
 
@@ -193,10 +193,10 @@ fn stated(verdict: VerdictSetting) -> String {
 fn of_shell(facts: &mut GrantFingerprint, shell: Option<&ShellRules>) {
     // Why: the person's rules are answers given in advance, and an answer changes no configuration.
     let Some(ShellRules { lists, personal: _ }) = shell else {
-        say(facts, "shell", "not offered");
+        push(facts, "shell", "not offered");
         return;
     };
-    say(facts, "shell", "offered");
+    push(facts, "shell", "offered");
     for (n, list) in lists.iter().enumerate() {
         let RuleList {
             rules,
@@ -215,9 +215,9 @@ fn of_shell(facts: &mut GrantFingerprint, shell: Option<&ShellRules>) {
             0 => format!("shell.{key}"),
             _ => format!("shell.{key} (declaration {n})"),
         };
-        say(facts, of("default"), or_none(default.as_ref()));
-        say(facts, of("allow"), listed(allow.as_ref()));
-        say(facts, of("deny"), deny.join(" "));
+        push(facts, of("default"), or_none(default.as_ref()));
+        push(facts, of("allow"), listed(allow.as_ref()));
+        push(facts, of("deny"), deny.join(" "));
         for (row, rule) in rules.iter().enumerate() {
             let CommandRule {
                 pattern,
@@ -228,7 +228,7 @@ fn of_shell(facts: &mut GrantFingerprint, shell: Option<&ShellRules>) {
             let why = why
                 .as_ref()
                 .map_or(String::new(), |why| format!(" ({why})"));
-            say(
+            push(
                 facts,
                 of(&format!("rules[{row}]")),
                 format!("`{}` {verdict}{why}", pattern.text()),
@@ -239,11 +239,11 @@ fn of_shell(facts: &mut GrantFingerprint, shell: Option<&ShellRules>) {
 
 fn of_environment(facts: &mut GrantFingerprint, environment: &EnvironmentGrant) {
     let EnvironmentGrant { pass, set, session } = environment;
-    say(facts, "shell.env.pass", pass.join(" "));
+    push(facts, "shell.env.pass", pass.join(" "));
     for (name, value) in set {
-        say(facts, format!("shell.env.set.{name}"), value);
+        push(facts, format!("shell.env.set.{name}"), value);
     }
-    say(facts, "shell.session", session);
+    push(facts, "shell.session", session);
 }
 
 fn of_limits(facts: &mut GrantFingerprint, limits: &RunLimits) {
@@ -278,10 +278,10 @@ fn of_limits(facts: &mut GrantFingerprint, limits: &RunLimits) {
         ("max_working_s", max_working_s),
         ("repeat_calls", repeat_calls),
     ] {
-        say(facts, format!("limits.{name}"), or_none(value));
+        push(facts, format!("limits.{name}"), or_none(value));
     }
     let dollars = max_cost_nano_usd.map(|nano| nano as f64 / 1e9);
-    say(facts, "limits.max_cost_usd", or_none(dollars));
+    push(facts, "limits.max_cost_usd", or_none(dollars));
 }
 
 fn of_approval(facts: &mut GrantFingerprint, approval: &ApprovalPolicy) {
@@ -293,20 +293,20 @@ fn of_approval(facts: &mut GrantFingerprint, approval: &ApprovalPolicy) {
         timeout_s,
         floor,
     } = approval;
-    say(facts, "approval.mode", mode);
-    say(facts, "approval.timeout_s", timeout_s);
+    push(facts, "approval.mode", mode);
+    push(facts, "approval.timeout_s", timeout_s);
     // Why: recorded runs have the former name of the type in their fingerprint.
     let floor = format!("{floor:?}").replacen("MinimumStrictness", "Floor", 1);
-    say(facts, "approval.floor", floor);
+    push(facts, "approval.floor", floor);
     for (risk, said) in by_risk {
-        say(
+        push(
             facts,
             format!("approval.require_user_permission_by_risk.{risk}"),
             said.verdict,
         );
     }
     for (tool, said) in by_tool {
-        say(
+        push(
             facts,
             format!("approval.require_user_permission.{tool}"),
             said.verdict,
@@ -323,10 +323,10 @@ fn of_execution(facts: &mut GrantFingerprint, execution: &ExecutionSettings) {
         origin: _,
         network_origin: _,
     } = execution;
-    say(facts, "execution.mode", mode);
-    say(facts, "execution.runners.os", os);
-    say(facts, "execution.runners.docker", containers);
+    push(facts, "execution.mode", mode);
+    push(facts, "execution.runners.os", os);
+    push(facts, "execution.runners.docker", containers);
     // Why: recorded runs have the former name of the type in their fingerprint.
     let docker = format!("{docker:?}").replacen("DockerSettings", "Docker", 1);
-    say(facts, "docker", docker);
+    push(facts, "docker", docker);
 }

@@ -71,7 +71,7 @@ pub(crate) fn meet_zones(
     held.iter()
         .filter_map(|mount| match wishes.get(mount.name()) {
             Some(wish) => Some(mount.meet(wish, violations)),
-            None => Some(mount.meet_as_part(around(mount, &asked)?)),
+            None => Some(mount.meet_as_part(enclosing_request(mount, &asked)?)),
         })
         .collect()
 }
@@ -79,7 +79,7 @@ pub(crate) fn meet_zones(
 /// Returns the request for the innermost mount that is asked for and has this one below it. A
 /// nested mount comes along: without its row a part of the outer mount would have the rights of the
 /// whole, and a covered directory would be uncovered.
-fn around<'w>(
+fn enclosing_request<'w>(
     part: &Mount,
     asked: &[(&Mount, &'w ZoneDeclaration)],
 ) -> Option<&'w ZoneDeclaration> {

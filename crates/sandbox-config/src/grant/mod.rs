@@ -195,7 +195,7 @@ impl Grant {
 
     /// Returns this grant over other mounts: a program that leaves its sandbox to its workers (old
     /// form).
-    pub(crate) fn over(&self, mounts: Arc<[Mount]>) -> Grant {
+    pub(crate) fn with_mounts(&self, mounts: Arc<[Mount]>) -> Grant {
         Grant {
             mounts,
             ..self.clone()
@@ -252,7 +252,7 @@ impl Grant {
                 if !wanted.is_within(&self.network) {
                     violations.push(Violation::Network {
                         at: at.clone(),
-                        beyond: wanted.beyond(&self.network),
+                        beyond: wanted.excess_over(&self.network),
                         held: self.network.clone(),
                     });
                 }
@@ -680,7 +680,7 @@ impl Mount {
                 VerdictSetting::Default(_) => *wanted,
                 VerdictSetting::Explicit(verdict) => verdict.max(*wanted),
             };
-            approval.say(*operation, so_far);
+            approval.set_verdict(*operation, so_far);
         }
         approval
     }

@@ -78,12 +78,14 @@ impl NetworkAccess {
             (NetworkAccess::Denied, _) | (_, NetworkAccess::Unrestricted) => true,
             (NetworkAccess::Unrestricted | NetworkAccess::Hosts(_), NetworkAccess::Denied)
             | (NetworkAccess::Unrestricted, NetworkAccess::Hosts(_)) => false,
-            (NetworkAccess::Hosts(_), NetworkAccess::Hosts(_)) => self.beyond(other).is_empty(),
+            (NetworkAccess::Hosts(_), NetworkAccess::Hosts(_)) => {
+                self.excess_over(other).is_empty()
+            }
         }
     }
 
     /// The patterns that reach further than the other.
-    pub(crate) fn beyond(&self, other: &NetworkAccess) -> Vec<HostPattern> {
+    pub(crate) fn excess_over(&self, other: &NetworkAccess) -> Vec<HostPattern> {
         let NetworkAccess::Hosts(own) = self else {
             return Vec::new();
         };

@@ -135,7 +135,7 @@ impl MountApproval {
         }
     }
 
-    pub(crate) fn say(&mut self, operation: Operation, verdict: Verdict) {
+    pub(crate) fn set_verdict(&mut self, operation: Operation, verdict: Verdict) {
         let place = match operation {
             Operation::Read => &mut self.read,
             Operation::Write => &mut self.write,
@@ -367,7 +367,7 @@ impl ApprovalPolicy {
 
     /// As [`ApprovalPolicy::tool_at`] for the requirements of the user file.
     #[must_use]
-    pub fn least_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&ConfigOrigin>)> {
+    pub fn minimum_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&ConfigOrigin>)> {
         let by_tool = self.floor.tools.get(tool);
         let by_tool = by_tool.map(|asks| (tool_key(tool), asks));
         let by_risk = self.floor.risks.get(&risk);
@@ -391,12 +391,12 @@ impl ApprovalPolicy {
             .or_else(|| self.for_risk(risk))
             .or_else(|| requires.map(asked))
             .unwrap_or_else(|| risk.safe_default())
-            .max(self.least(tool, risk))
+            .max(self.minimum(tool, risk))
     }
 
     /// Returns the lower limit for every rule and mode: the user file may require a question.
     #[must_use]
-    pub fn least(&self, tool: &str, risk: Risk) -> Verdict {
+    pub fn minimum(&self, tool: &str, risk: Risk) -> Verdict {
         let tool = self.floor.tools.get(tool);
         let both = [tool, self.floor.risks.get(&risk)].into_iter().flatten();
         both.map(|asks| asks.verdict)
@@ -405,10 +405,10 @@ impl ApprovalPolicy {
     }
 
     /// Applies the project's and the user's mode to a verdict about a call; never less than
-    /// [`ApprovalPolicy::least`].
+    /// [`ApprovalPolicy::minimum`].
     #[must_use]
     pub fn answer(&self, tool: &str, risk: Risk, verdict: Verdict) -> Verdict {
-        let least = self.least(tool, risk);
+        let least = self.minimum(tool, risk);
         let mut answer = self.mode.answer(verdict.max(least), risk);
         if self.floor.manual {
             answer = ApprovalMode::Manual.answer(answer, risk);

@@ -23,9 +23,9 @@ enum DefaultFrontEnd {
 }
 
 impl DefaultFrontEnd {
-    fn of(walk: &LoadContext<'_>, found: &ProjectLocation) -> DefaultFrontEnd {
+    fn for_project(context: &LoadContext<'_>, found: &ProjectLocation) -> DefaultFrontEnd {
         let stem = found.file.as_deref().and_then(Path::file_stem);
-        match (stem, walk.sources.without_file) {
+        match (stem, context.sources.without_file) {
             (Some(stem), _) if stem == "program" => DefaultFrontEnd::Nothing,
             (Some(_), _) | (None, WithoutFile::DefaultZones) => DefaultFrontEnd::DefaultZones,
             (None, WithoutFile::RootAtStart) => DefaultFrontEnd::WholeDirectory,
@@ -35,35 +35,36 @@ impl DefaultFrontEnd {
 
 /// Reads the front-end of `sandbox`, if it has one.
 pub(crate) fn mount_table(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: Option<&MappingFields<'_>>,
     found: &ProjectLocation,
 ) -> (FrontEnd, Vec<Mount>) {
-    let unspoken = DefaultFrontEnd::of(walk, found);
+    let unspoken = DefaultFrontEnd::for_project(context, found);
     let spoken = section.map(spoken).unwrap_or_default();
     let (Some(section), Some((front, first))) = (section, spoken.first()) else {
         return match unspoken {
             DefaultFrontEnd::DefaultZones => {
                 let placing = Placing::unstated(found);
-                walk.ephemeral_root = placing.ephemeral_root();
-                (FrontEnd::Zones, zones::default_zones(walk, &placing))
+                context.ephemeral_root = placing.ephemeral_root();
+                (FrontEnd::Zones, zones::default_zones(context, &placing))
             }
             DefaultFrontEnd::Nothing => (FrontEnd::Root, Vec::new()),
             DefaultFrontEnd::WholeDirectory => {
-                let mount = root::whole(&mut walk.reports, walk.dir, Mode::ReadWrite);
+                let mount =
+                    root::whole_directory(&mut context.reports, context.dir, Mode::ReadWrite);
                 (FrontEnd::Root, mount.into_iter().collect())
             }
         };
     };
     for (_, entry) in &spoken[1..] {
-        walk.reports.add(two_front_ends(first, entry));
+        context.reports.add(two_front_ends(first, entry));
     }
     // All of them are read, so that all mistakes are told; only one comes back.
     // A root that is missing beside another front-end is not the mistake.
     let whole = matches!(unspoken, DefaultFrontEnd::WholeDirectory) || spoken.len() > 1;
     let mut tables: Vec<Vec<Mount>> = spoken
         .iter()
-        .map(|(front, _)| lower(walk, *front, section, found, whole))
+        .map(|(front, _)| lower(context, *front, section, found, whole))
         .collect();
     (*front, tables.swap_remove(0))
 }
@@ -114,7 +115,7 @@ fn two_front_ends(first: &YamlEntry, second: &YamlEntry) -> Diagnostic {
 }
 
 fn lower(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     front: FrontEnd,
     section: &MappingFields<'_>,
     found: &ProjectLocation,
@@ -122,24 +123,24 @@ fn lower(
 ) -> Vec<Mount> {
     match front {
         FrontEnd::Zones => {
-            let placing = Placing::read(walk, section, found);
-            walk.ephemeral_root = placing.ephemeral_root();
+            let placing = Placing::read(context, section, found);
+            context.ephemeral_root = placing.ephemeral_root();
             match section.get("zones") {
-                Some(entry) => zones::read(walk, &entry.node, &placing),
-                None => zones::default_zones(walk, &placing),
+                Some(entry) => zones::read(context, &entry.node, &placing),
+                None => zones::default_zones(context, &placing),
             }
         }
-        FrontEnd::Root => root::read(walk, section, whole_by_default)
+        FrontEnd::Root => root::read(context, section, whole_by_default)
             .into_iter()
             .collect(),
         FrontEnd::Paths => match section.get("paths") {
-            Some(entry) => paths::read(walk, &entry.node),
+            Some(entry) => paths::read(context, &entry.node),
             None => Vec::new(),
         },
         FrontEnd::Mounts => match section.get("mounts") {
-            Some(entry) => mounts::read(walk, &entry.node),
+            Some(entry) => mounts::read(context, &entry.node),
             None => Vec::new(),
         },
-        FrontEnd::PathLists => path_lists::read(walk, section),
+        FrontEnd::PathLists => path_lists::read(context, section),
     }
 }

@@ -6,7 +6,7 @@ use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::mount_syntax::mount_table::{MountEntry, finish};
-use crate::mount_syntax::path_scope::{PathScope, is_outside, place_mount};
+use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};
 use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
@@ -14,57 +14,57 @@ use crate::syntax::keys;
 use crate::syntax::yaml::YamlNode;
 
 /// Read `sandbox.mounts`.
-pub(crate) fn read(walk: &mut LoadContext<'_>, node: &YamlNode) -> Vec<Mount> {
-    let Some(items) = fields::list(&mut walk.reports, node, "sandbox.mounts") else {
+pub(crate) fn read(context: &mut LoadContext<'_>, node: &YamlNode) -> Vec<Mount> {
+    let Some(items) = fields::list(&mut context.reports, node, "sandbox.mounts") else {
         return Vec::new();
     };
     let rows: Vec<MountEntry> = items
         .iter()
         .enumerate()
-        .filter_map(|(index, item)| row(walk, item, index))
+        .filter_map(|(index, item)| row(context, item, index))
         .collect();
-    finish(&mut walk.reports, rows, "mount")
+    finish(&mut context.reports, rows, "mount")
 }
 
-fn row(walk: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<MountEntry> {
+fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<MountEntry> {
     let path = format!("sandbox.mounts[{index}]");
-    let fields = MappingFields::open(&mut walk.reports, item, &path, &keys::MOUNT)?;
-    let mode = match fields.boolean(&mut walk.reports, "readonly") {
+    let fields = MappingFields::open(&mut context.reports, item, &path, &keys::MOUNT)?;
+    let mode = match fields.boolean(&mut context.reports, "readonly") {
         Some(true) => Mode::ReadOnly,
         Some(false) | None => Mode::ReadWrite,
     };
     for (key, example) in [("source", "`source: .`"), ("target", "`target: /`")] {
         if fields.get(key).is_none() {
-            fields.missing(&mut walk.reports, key, &format!("write {example}"));
+            fields.missing(&mut context.reports, key, &format!("write {example}"));
         }
     }
-    let source = fields.string(&mut walk.reports, "source");
-    let target = fields.string(&mut walk.reports, "target");
+    let source = fields.string(&mut context.reports, "source");
+    let target = fields.string(&mut context.reports, "target");
     let (source_at, target_at) = (fields.get("source")?, fields.get("target")?);
     let target = target.and_then(|text| match normal_target(text) {
         Ok(target) => Some(target),
         Err(problem) => {
-            walk.reports.add(problem.at(&target_at.node.span));
+            context.reports.add(problem.at(&target_at.node.span));
             None
         }
     });
     let source = source?;
     let span = &source_at.node.span;
-    let host = match place_mount(walk, source, PathScope::Anywhere, "mount") {
+    let host = match resolve_mount_path(context, source, PathScope::Anywhere, "mount") {
         Ok(host) => host,
         Err(problem) => {
-            walk.reports.add(problem.at(span));
+            context.reports.add(problem.at(span));
             return None;
         }
     };
     let target = target?;
     // By target, which does not change when the list is sorted.
     let key = format!("sandbox.mounts[{target}].source");
-    let outside = is_outside(walk, &host, mode, &key, span);
+    let outside = is_outside(context, &host, mode, &key, span);
     if !host.exists() && !outside {
         let message = format!("`{source}` does not exist");
         let help = format!("make the directory {}", host.path.display());
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::HostPath, message)
                 .at(span)
                 .help(help),

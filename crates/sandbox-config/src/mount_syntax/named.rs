@@ -3,7 +3,7 @@
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
-use crate::mount_syntax::path_scope::{PathScope, is_outside, place_mount};
+use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};
 use crate::project::file_rules;
 use crate::project::load_context::LoadContext;
 use crate::project::trust_rules;
@@ -35,57 +35,57 @@ pub(crate) struct NamedMountSyntax {
 
 /// Read the mapping from names to directories.
 pub(crate) fn read(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     node: &YamlNode,
     form: &NamedMountSyntax,
     reach: PathScope<'_>,
 ) -> Vec<Mount> {
-    let Some(entries) = fields::free_mapping(&mut walk.reports, node, form.section) else {
+    let Some(entries) = fields::free_mapping(&mut context.reports, node, form.section) else {
         return Vec::new();
     };
     let mut rows = Vec::new();
     for entry in entries {
         match name_problem(&entry.key, form.noun) {
-            Some(problem) => walk.reports.add(problem.at(&entry.key_span)),
-            None => rows.extend(row(walk, entry, form, reach)),
+            Some(problem) => context.reports.add(problem.at(&entry.key_span)),
+            None => rows.extend(row(context, entry, form, reach)),
         }
     }
-    finish(&mut walk.reports, rows, form.noun)
+    finish(&mut context.reports, rows, form.noun)
 }
 
 fn row(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     entry: &YamlEntry,
     form: &NamedMountSyntax,
     reach: PathScope<'_>,
 ) -> Option<MountEntry> {
     let name = &entry.key;
     let path = format!("{}.{name}", form.section);
-    let named = MappingFields::open(&mut walk.reports, &entry.node, &path, form.keys)?;
+    let named = MappingFields::open(&mut context.reports, &entry.node, &path, form.keys)?;
     let mode = named
-        .word(&mut walk.reports, "mode", &MODES)
+        .word(&mut context.reports, "mode", &MODES)
         .unwrap_or(form.mode);
     let mode_origin = named
         .get("mode")
         .map_or(entry.key_span.origin(), |entry| entry.node.span.origin());
     let suffixes = named
         .get("suffixes")
-        .and_then(|entry| suffixes(&mut walk.reports, &entry.node, &named.dotted("suffixes")));
-    let max_file_bytes = named.count(&mut walk.reports, "max_file_bytes");
-    let approval = approval(walk, &named, form.approval);
-    let file_rules = file_rules::read(walk, &named);
+        .and_then(|entry| suffixes(&mut context.reports, &entry.node, &named.dotted("suffixes")));
+    let max_file_bytes = named.count(&mut context.reports, "max_file_bytes");
+    let approval = approval(context, &named, form.approval);
+    let file_rules = file_rules::read(context, &named);
     let key = form.path_key;
     let Some(path_entry) = named.get(key) else {
         let example = format!("name the directory: `{key}: ./{name}`");
-        named.missing(&mut walk.reports, key, &example);
+        named.missing(&mut context.reports, key, &example);
         return None;
     };
-    let text = fields::string(&mut walk.reports, &path_entry.node, &named.dotted(key))?;
+    let text = fields::string(&mut context.reports, &path_entry.node, &named.dotted(key))?;
     let span = &path_entry.node.span;
-    let host = match place_mount(walk, text, reach, form.noun) {
+    let host = match resolve_mount_path(context, text, reach, form.noun) {
         Ok(host) => host,
         Err(problem) => {
-            walk.reports.add(problem.at(span));
+            context.reports.add(problem.at(span));
             return None;
         }
     };
@@ -94,8 +94,8 @@ fn row(
         PathScope::Below(below) => below.at.as_ref(),
         PathScope::Anywhere => Some(span),
     };
-    let outside =
-        said_by.is_some_and(|said_by| is_outside(walk, &host, mode, &named.dotted(key), said_by));
+    let outside = said_by
+        .is_some_and(|said_by| is_outside(context, &host, mode, &named.dotted(key), said_by));
     Some(MountEntry {
         mount: Mount {
             name: name.clone(),
@@ -126,14 +126,14 @@ fn row(
 /// `approval: {read, write, delete}` in the project file. Saying less than the front-end's own
 /// answer to deleting is a widening.
 fn approval(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     named: &MappingFields<'_>,
     unstated: MountApproval,
 ) -> MountApproval {
     let mut approval = unstated;
-    for (operation, verdict, entry) in stated(&mut walk.reports, named) {
+    for (operation, verdict, entry) in stated(&mut context.reports, named) {
         let allowed = match (operation, verdict) {
-            (Operation::Delete, Verdict::Allow) if unstated.verdict(operation) > verdict => walk
+            (Operation::Delete, Verdict::Allow) if unstated.verdict(operation) > verdict => context
                 .agreed(
                     &trust_rules::DELETE,
                     &format!("{}.approval.delete", named.path),
@@ -142,7 +142,7 @@ fn approval(
                 ),
             (Operation::Read | Operation::Write | Operation::Delete, _) => true,
         };
-        approval.say(operation, if allowed { verdict } else { Verdict::Ask });
+        approval.set_verdict(operation, if allowed { verdict } else { Verdict::Ask });
     }
     approval
 }

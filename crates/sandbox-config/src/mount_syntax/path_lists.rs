@@ -11,7 +11,7 @@ use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
 use crate::mount_syntax::mounts::{is_component, name_of};
-use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, place_mount};
+use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, resolve_mount_path};
 use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
@@ -26,13 +26,13 @@ struct ListedPath<'n> {
 }
 
 /// Read `sandbox.read_paths` and `sandbox.write_paths`.
-pub(crate) fn read(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Vec<Mount> {
-    let readable = list(walk, section, "read_paths", Mode::ReadOnly);
-    let writable = list(walk, section, "write_paths", Mode::ReadWrite);
+pub(crate) fn read(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Vec<Mount> {
+    let readable = list(context, section, "read_paths", Mode::ReadOnly);
+    let writable = list(context, section, "write_paths", Mode::ReadWrite);
     let mut rows = Vec::new();
     let mut targets: BTreeMap<PathBuf, String> = BTreeMap::new();
     for one in readable {
-        if let Some(target) = own_target(walk, &one) {
+        if let Some(target) = own_target(context, &one) {
             targets.insert(one.host.path.clone(), target.clone());
             rows.push(row(one, target, Mode::ReadOnly));
         }
@@ -40,35 +40,43 @@ pub(crate) fn read(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> V
     for one in writable {
         let target = match inner_target(&targets, &one.host.path) {
             Some(target) => Some(target),
-            None => own_target(walk, &one),
+            None => own_target(context, &one),
         };
         rows.extend(target.map(|target| row(one, target, Mode::ReadWrite)));
     }
-    finish(&mut walk.reports, rows, "path")
+    finish(&mut context.reports, rows, "path")
 }
 
 fn list<'n>(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'n>,
     key: &'static str,
     mode: Mode,
 ) -> Vec<ListedPath<'n>> {
-    let texts = section.strings(&mut walk.reports, key).unwrap_or_default();
+    let texts = section
+        .strings(&mut context.reports, key)
+        .unwrap_or_default();
     let mut list = Vec::new();
     for (text, node) in texts {
         let span = &node.span;
-        let host = match place_mount(walk, text, PathScope::Anywhere, "path") {
+        let host = match resolve_mount_path(context, text, PathScope::Anywhere, "path") {
             Ok(host) => host,
             Err(problem) => {
-                walk.reports.add(problem.at(span));
+                context.reports.add(problem.at(span));
                 continue;
             }
         };
-        let outside = is_outside(walk, &host, mode, &format!("sandbox.{key}[{text}]"), span);
+        let outside = is_outside(
+            context,
+            &host,
+            mode,
+            &format!("sandbox.{key}[{text}]"),
+            span,
+        );
         if mode == Mode::ReadOnly && !host.exists() && !outside {
             let message = format!("`{text}` does not exist");
             let help = format!("make the directory {}", host.path.display());
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(DiagnosticCode::HostPath, message)
                     .at(span)
                     .help(help),
@@ -86,8 +94,8 @@ fn list<'n>(
 }
 
 /// `/name`, after the directory.
-fn own_target(walk: &mut LoadContext<'_>, one: &ListedPath<'_>) -> Option<String> {
-    let name = if one.host.path == walk.dir {
+fn own_target(context: &mut LoadContext<'_>, one: &ListedPath<'_>) -> Option<String> {
+    let name = if one.host.path == context.dir {
         "project".into()
     } else {
         one.host.path.file_name()?.to_string_lossy()
@@ -99,7 +107,7 @@ fn own_target(walk: &mut LoadContext<'_>, one: &ListedPath<'_>) -> Option<String
         "listed directories are named after themselves; give this one a name with `paths: {{ docs: {{ root: {} }} }}`",
         one.text
     );
-    walk.reports.add(problem.at(one.span).note(help));
+    context.reports.add(problem.at(one.span).note(help));
     None
 }
 

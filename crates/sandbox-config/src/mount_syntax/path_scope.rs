@@ -32,9 +32,9 @@ impl HostPath {
 /// A project file writes this instead of a path: the directory that each run has of its own.
 const RUN_WORKSPACE: &str = "run:workspace";
 
-/// The directory of a mount: a path as [`place`] reads it, or the run's own.
-pub(crate) fn place_mount(
-    walk: &LoadContext<'_>,
+/// The directory of a mount: a path as [`resolve_host_path`] reads it, or the run's own.
+pub(crate) fn resolve_mount_path(
+    context: &LoadContext<'_>,
     text: &str,
     reach: PathScope<'_>,
     noun: &str,
@@ -46,7 +46,7 @@ pub(crate) fn place_mount(
             through_link: false,
         });
     }
-    place(walk, text, reach, noun)
+    resolve_host_path(context, text, reach, noun)
 }
 
 /// How far a path may lead.
@@ -75,14 +75,14 @@ pub(crate) struct ScopeMessages {
 }
 
 /// Resolves a path. `noun`: the role of the directory, for messages.
-pub(crate) fn place(
-    walk: &LoadContext<'_>,
+pub(crate) fn resolve_host_path(
+    context: &LoadContext<'_>,
     text: &str,
     reach: PathScope<'_>,
     noun: &str,
 ) -> Result<HostPath, Box<Diagnostic>> {
     let refuse = |message: String| Box::new(Diagnostic::error(DiagnosticCode::HostPath, message));
-    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
+    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
         .map_err(|problem| refuse(format!("cannot expand `{text}`: {problem}")))?;
     if expanded.is_empty() || expanded.contains('\0') {
         return Err(refuse("the path is empty or holds a NUL".into()));
@@ -92,7 +92,7 @@ pub(crate) fn place(
     }
     let written = Path::new(&expanded);
     let base = match reach {
-        PathScope::Anywhere => walk.dir,
+        PathScope::Anywhere => context.dir,
         PathScope::Below(below) => {
             if written.is_absolute() || climbs(written) {
                 let message = format!("`{text}` leaves {}", below.bounds.leaves);
@@ -127,7 +127,7 @@ pub(crate) fn place(
 /// link on the way, and to changing files that nothing could bring back. `span`: location of the
 /// path.
 pub(crate) fn is_outside(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     host: &HostPath,
     mode: Mode,
     key: &str,
@@ -136,10 +136,10 @@ pub(crate) fn is_outside(
     if host.path == Path::new(NO_RUN_YET) {
         return false;
     }
-    let outside = !host.path.starts_with(walk.dir);
+    let outside = !host.path.starts_with(context.dir);
     let unkept = mode == Mode::ReadWrite
-        && !host.path.starts_with(walk.dir.join(OWN_ROOT))
-        && !in_repository(&host.path, walk.sources.home.as_deref());
+        && !host.path.starts_with(context.dir.join(OWN_ROOT))
+        && !in_repository(&host.path, context.sources.home.as_deref());
     let holds_files = unkept && holds_files(&host.path);
     let value = format!("{} {mode}", host.path.display());
     let rule = if outside {
@@ -150,12 +150,12 @@ pub(crate) fn is_outside(
         Some(&trust_rules::IN_PLACE)
     } else {
         if unkept {
-            walk.needs_no_yes_yet(&trust_rules::IN_PLACE, key, &value, span);
+            context.needs_no_yes_yet(&trust_rules::IN_PLACE, key, &value, span);
         }
         None
     };
     if let Some(rule) = rule {
-        walk.agreed(rule, key, &value, span);
+        context.agreed(rule, key, &value, span);
     }
     outside
 }

@@ -19,6 +19,6 @@ static FORM: NamedMountSyntax = NamedMountSyntax {
 };
 
 /// Read `sandbox.paths`.
-pub(crate) fn read(walk: &mut LoadContext<'_>, node: &YamlNode) -> Vec<Mount> {
-    named::read(walk, node, &FORM, PathScope::Anywhere)
+pub(crate) fn read(context: &mut LoadContext<'_>, node: &YamlNode) -> Vec<Mount> {
+    named::read(context, node, &FORM, PathScope::Anywhere)
 }

@@ -7,7 +7,7 @@ use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::mount_syntax::path_scope::{
-    BaseDir, HostPath, PathScope, ScopeMessages, is_outside, place,
+    BaseDir, HostPath, PathScope, ScopeMessages, is_outside, resolve_host_path,
 };
 use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
@@ -23,53 +23,53 @@ static BOUNDS: ScopeMessages = ScopeMessages {
 /// Read `sandbox.root` and `sandbox.readonly`. `whole_by_default`: without `root` it is the whole
 /// project directory.
 pub(crate) fn read(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     whole_by_default: bool,
 ) -> Option<Mount> {
-    let readonly = section.boolean(&mut walk.reports, "readonly");
+    let readonly = section.boolean(&mut context.reports, "readonly");
     let mode = match readonly {
         Some(true) => Mode::ReadOnly,
         Some(false) | None => Mode::ReadWrite,
     };
     let Some(entry) = section.get("root") else {
         if whole_by_default {
-            return whole(&mut walk.reports, walk.dir, mode);
+            return whole_directory(&mut context.reports, context.dir, mode);
         }
         let message = "`sandbox.readonly` stands beside `root`, and there is none";
         let missing = Diagnostic::error(DiagnosticCode::FrontEnd, message)
             .help("name the directory: `root: .` is the whole project");
-        walk.reports.add(match section.get("readonly") {
+        context.reports.add(match section.get("readonly") {
             Some(entry) => missing.at(&entry.key_span),
             None => missing.at(&section.span),
         });
         return None;
     };
     let span = &entry.node.span;
-    let text = section.string(&mut walk.reports, "root")?;
+    let text = section.string(&mut context.reports, "root")?;
     let below = BaseDir {
-        dir: walk.dir.to_path_buf(),
+        dir: context.dir.to_path_buf(),
         at: None,
         bounds: &BOUNDS,
     };
-    let host = match place(walk, text, PathScope::Below(&below), "project's root") {
+    let host = match resolve_host_path(context, text, PathScope::Below(&below), "project's root") {
         Ok(host) => host,
         Err(problem) => {
-            walk.reports.add(problem.at(span));
+            context.reports.add(problem.at(span));
             return None;
         }
     };
     if !host.exists() {
         let message = format!("`sandbox.root: {text}` does not exist");
         let help = format!("make the directory {}", host.path.display());
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::HostPath, message)
                 .at(span)
                 .help(help),
         );
         return None;
     }
-    is_outside(walk, &host, mode, "sandbox.root", span);
+    is_outside(context, &host, mode, "sandbox.root", span);
     let mode_origin = section
         .get("readonly")
         .map_or(span.origin(), |entry| entry.node.span.origin());
@@ -77,7 +77,7 @@ pub(crate) fn read(
 }
 
 /// Returns the mount of the whole directory, without a key (decisions 17).
-pub(crate) fn whole(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mount> {
+pub(crate) fn whole_directory(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mount> {
     if dir.parent().is_none() {
         let message = "the root of the file system cannot be a project";
         reports.add(

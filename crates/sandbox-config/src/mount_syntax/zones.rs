@@ -8,7 +8,7 @@ use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::mount_syntax::named::{self, NamedMountSyntax};
 use crate::mount_syntax::path_scope::{
-    BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, place,
+    BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, resolve_host_path,
 };
 use crate::project::load_context::LoadContext;
 use crate::project::location::ProjectLocation;
@@ -81,7 +81,7 @@ impl Placing {
 
     /// `sandbox.mode` and `sandbox.root`.
     pub(crate) fn read(
-        walk: &mut LoadContext<'_>,
+        context: &mut LoadContext<'_>,
         section: &MappingFields<'_>,
         found: &ProjectLocation,
     ) -> Placing {
@@ -89,10 +89,10 @@ impl Placing {
             mode_at: section.get("mode").map(|entry| entry.node.span.clone()),
             ..Placing::unstated(found)
         };
-        let placement = section.word(&mut walk.reports, "mode", &PLACEMENTS);
+        let placement = section.word(&mut context.reports, "mode", &PLACEMENTS);
         let (Some(entry), Some(text)) = (
             section.get("root"),
-            section.string(&mut walk.reports, "root"),
+            section.string(&mut context.reports, "root"),
         ) else {
             return Placing {
                 placement: placement.unwrap_or(unstated.placement),
@@ -102,13 +102,15 @@ impl Placing {
         let path = Path::new(text);
         if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
             let message = format!("`sandbox.root: {text}` is not a directory below the project");
-            walk.reports
+            context
+                .reports
                 .add(Diagnostic::error(DiagnosticCode::HostPath, message).at(&entry.node.span));
             return unstated;
         }
         if placement == Some(Placement::Direct) {
             let message = "`sandbox.root` has no effect in direct mode";
-            walk.reports
+            context
+                .reports
                 .add(Diagnostic::warning(DiagnosticCode::NoEffect, message).at(&entry.node.span));
         }
         Placing {
@@ -139,24 +141,29 @@ impl Placing {
 }
 
 /// Read `sandbox.zones`.
-pub(crate) fn read(walk: &mut LoadContext<'_>, node: &YamlNode, placing: &Placing) -> Vec<Mount> {
-    named::read(walk, node, &FORM, placing.reach())
+pub(crate) fn read(
+    context: &mut LoadContext<'_>,
+    node: &YamlNode,
+    placing: &Placing,
+) -> Vec<Mount> {
+    named::read(context, node, &FORM, placing.reach())
 }
 
 /// The zones that hold without any `zones` key: `cache` and `workspace`, read-write.
-pub(crate) fn default_zones(walk: &mut LoadContext<'_>, placing: &Placing) -> Vec<Mount> {
+pub(crate) fn default_zones(context: &mut LoadContext<'_>, placing: &Placing) -> Vec<Mount> {
     let mut mounts = Vec::new();
     for name in ["cache", "workspace"] {
-        match place(walk, name, placing.reach(), FORM.noun) {
+        match resolve_host_path(context, name, placing.reach(), FORM.noun) {
             Err(problem) => {
                 let message = format!("the default zone `{name}`: {}", problem.message());
-                walk.reports
+                context
+                    .reports
                     .add(Diagnostic::error(DiagnosticCode::HostPath, message));
             }
             Ok(host) => {
                 if let Some(at) = placing.said_by() {
                     let key = format!("sandbox.zones.{name}.path");
-                    is_outside(walk, &host, FORM.mode, &key, at);
+                    is_outside(context, &host, FORM.mode, &key, at);
                 }
                 mounts.push(Mount {
                     name: name.to_owned(),

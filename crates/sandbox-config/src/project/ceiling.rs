@@ -62,11 +62,11 @@ impl Default for Delegation {
 
 /// Walk the merged tree.
 pub(crate) fn read_project(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     root: &YamlNode,
     found: &ProjectLocation,
 ) -> ReadProject {
-    let Some(top) = MappingFields::open(&mut walk.reports, root, "", &keys::PROJECT) else {
+    let Some(top) = MappingFields::open(&mut context.reports, root, "", &keys::PROJECT) else {
         return ReadProject {
             ceiling: Grant::empty(),
             delegation: Delegation::default(),
@@ -77,61 +77,66 @@ pub(crate) fn read_project(
             git: GitSettings::default(),
         };
     };
-    version(&mut walk.reports, &top);
+    version(&mut context.reports, &top);
     for key in ["name", "model"] {
-        if let Some(text) = top.string(&mut walk.reports, key)
+        if let Some(text) = top.string(&mut context.reports, key)
             && (text.trim().is_empty() || text.chars().any(char::is_control))
         {
             let message = format!("`{key}` is empty or holds control characters");
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(DiagnosticCode::BadValue, message).at(&value_span(&top, key)),
             );
         }
     }
-    if let Some(entry) = top.string(&mut walk.reports, "entry")
+    if let Some(entry) = top.string(&mut context.reports, "entry")
         && !crate::worker::names::is_name(entry)
     {
-        walk.reports
+        context
+            .reports
             .add(crate::worker::names::bad_name(entry).at(&value_span(&top, "entry")));
     }
-    let worker_dirs = worker_dirs(&mut walk.reports, &top, found);
+    let worker_dirs = worker_dirs(&mut context.reports, &top, found);
     let mut ceiling = Grant::empty();
-    sandbox(walk, &top, found, &mut ceiling);
+    sandbox(context, &top, found, &mut ceiling);
     for mount in Arc::make_mut(&mut ceiling.mounts).iter_mut() {
         mount.outside = !mount.awaits_run() && !mount.host.starts_with(&found.dir);
     }
-    let kept = run_storage::kept(walk, &top, &ceiling.mounts);
+    let kept = run_storage::read_storage(context, &top, &ceiling.mounts);
     let own_files = ForgeFiles::of(found, &worker_dirs);
     own_files.protect(
-        &mut walk.reports,
+        &mut context.reports,
         ceiling.front,
         Arc::make_mut(&mut ceiling.mounts),
         &root.span,
     );
-    git_leads::protect(walk.sources, Arc::make_mut(&mut ceiling.mounts));
-    walk.network_at = top.get("network").map(|entry| entry.node.span.origin());
-    confinement::read_top(walk, &top, &mut ceiling);
-    let section = top
-        .get("git")
-        .and_then(|entry| MappingFields::open(&mut walk.reports, &entry.node, "git", &keys::GIT));
+    git_leads::protect(context.sources, Arc::make_mut(&mut ceiling.mounts));
+    context.network_at = top.get("network").map(|entry| entry.node.span.origin());
+    confinement::read_top(context, &top, &mut ceiling);
+    let section = top.get("git").and_then(|entry| {
+        MappingFields::open(&mut context.reports, &entry.node, "git", &keys::GIT)
+    });
     let git = match &section {
         Some(section) => {
-            confinement::read_git(walk, section, &mut ceiling);
-            git::read(walk, section, &mut ceiling)
+            confinement::read_git(context, section, &mut ceiling);
+            git::read(context, section, &mut ceiling)
         }
         None => GitSettings::default(),
     };
-    ceiling.network = network::project_network(walk, top.get("network"));
-    ceiling.approval = sections::approval(walk, top.get("approval")).into();
-    let (shell, environment) = sections::shell(walk, top.get("shell"));
+    ceiling.network = network::project_network(context, top.get("network"));
+    ceiling.approval = sections::approval(context, top.get("approval")).into();
+    let (shell, environment) = sections::shell(context, top.get("shell"));
     ceiling.shell = shell;
     ceiling.environment = environment.into();
-    git::keep_from_commands(walk, &git, &ceiling);
-    ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), RunLimits::default());
+    git::keep_from_commands(context, &git, &ceiling);
+    ceiling.limits = sections::limits(
+        &mut context.reports,
+        top.get("limits"),
+        RunLimits::default(),
+    );
     ceiling.limits.timeout_s_max = Some(ceiling.limits.timeout_s_max());
-    ceiling.execution = execution::execution(walk, &top).into();
-    let delegation = delegation(&mut walk.reports, &top, ceiling.front);
-    let providers = read::providers(walk, &top);
+    ceiling.execution = execution::execution(context, &top).into();
+    let delegation = delegation(&mut context.reports, &top, ceiling.front);
+    let providers = read::providers(context, &top);
     ReadProject {
         ceiling,
         delegation,
@@ -256,7 +261,7 @@ fn lexically(path: &Path) -> PathBuf {
 
 /// `sandbox`: the front-end, and the guards that hold for every mount.
 fn sandbox(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     top: &MappingFields<'_>,
     found: &ProjectLocation,
     ceiling: &mut Grant,
@@ -264,13 +269,13 @@ fn sandbox(
     ceiling.protect = DEFAULT_PROTECT.map(str::to_owned).into();
     ceiling.hide = DEFAULT_HIDE.map(str::to_owned).into();
     let section = top.get("sandbox").and_then(|entry| {
-        MappingFields::open(&mut walk.reports, &entry.node, "sandbox", &keys::SANDBOX)
+        MappingFields::open(&mut context.reports, &entry.node, "sandbox", &keys::SANDBOX)
     });
-    let (front, mut mounts) = mount_table(walk, section.as_ref(), found);
+    let (front, mut mounts) = mount_table(context, section.as_ref(), found);
     ceiling.front = front;
     ceiling.undeclared = front.undeclared();
     // Before the settings that apply to every mount.
-    run_storage::knowledge_base(walk, top, &mut mounts);
+    run_storage::knowledge_base(context, top, &mut mounts);
     ceiling.mounts = mounts.into();
     let Some(section) = section else {
         return;
@@ -280,7 +285,7 @@ fn sandbox(
             DiagnosticCode::DuplicateKey,
             "`network` stands at two places",
         );
-        walk.reports.add(
+        context.reports.add(
             twice
                 .at(&inner.key_span)
                 .related(&top.key_span, "the other one")
@@ -291,28 +296,34 @@ fn sandbox(
         ("none", DefaultAccess::Nothing),
         ("inherit", DefaultAccess::Inherit),
     ];
-    if let Some(undeclared) = section.word(&mut walk.reports, "default", &undeclared) {
+    if let Some(undeclared) = section.word(&mut context.reports, "default", &undeclared) {
         ceiling.undeclared = undeclared;
     }
     ceiling.require_os_sandbox = section
-        .boolean(&mut walk.reports, "require_os_sandbox")
+        .boolean(&mut context.reports, "require_os_sandbox")
         .unwrap_or(false);
-    let general = file_rules::read(walk, &section);
+    let general = file_rules::read(context, &section);
     for mount in Arc::make_mut(&mut ceiling.mounts) {
         mount.file_rules = mount.file_rules.or(general);
     }
-    confinement::read_sandbox(walk, &section, ceiling);
-    let gone = taken_back(walk, &section, "show", &DEFAULT_HIDE, &trust_rules::SHOW);
+    confinement::read_sandbox(context, &section, ceiling);
+    let gone = taken_back(context, &section, "show", &DEFAULT_HIDE, &trust_rules::SHOW);
     ceiling.hide = without(&DEFAULT_HIDE, &gone);
     let known = &keys::UNPROTECTABLE;
-    let mut gone = taken_back(walk, &section, "unprotect", known, &trust_rules::UNPROTECT);
+    let mut gone = taken_back(
+        context,
+        &section,
+        "unprotect",
+        known,
+        &trust_rules::UNPROTECT,
+    );
     // File tools never write it, and a check reads the commands' changes of it.
     let asked = gone.len();
     gone.retain(|name| name != keys::GIT_CONFIG);
     ceiling.confinement.check_git_config = gone.len() < asked;
     ceiling.protect = without(&DEFAULT_PROTECT, &gone);
     for key in ["protect", "hide"] {
-        let read = patterns(&mut walk.reports, &section, key, ceiling);
+        let read = patterns(&mut context.reports, &section, key, ceiling);
         let list = match key {
             "protect" => &mut ceiling.protect,
             _ => &mut ceiling.hide,
@@ -321,7 +332,8 @@ fn sandbox(
     }
     if ceiling.protect.len() + ceiling.hide.len() > MAX_PATTERNS {
         let message = format!("more than {MAX_PATTERNS} protected and hidden names");
-        walk.reports
+        context
+            .reports
             .add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&section.span));
     }
 }
@@ -331,14 +343,14 @@ const MAX_PATTERNS: usize = 200;
 
 /// `show` and `unprotect`: built-in names, each of which needs a yes of its own.
 fn taken_back(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     key: &'static str,
     known: &[&str],
     rule: &'static TrustRule,
 ) -> Vec<String> {
     let mut gone = Vec::new();
-    let list = section.strings(&mut walk.reports, key);
+    let list = section.strings(&mut context.reports, key);
     for (text, item) in list.unwrap_or_default() {
         if !known.contains(&text) {
             let message = format!("`{text}` is none of the built-in names that `{key}` is about");
@@ -347,11 +359,11 @@ fn taken_back(
                 None => format!("these are: {}", known.join(" ")),
             };
             let wrong = Diagnostic::error(DiagnosticCode::BadValue, message);
-            walk.reports.add(wrong.at(&item.span).help(help));
+            context.reports.add(wrong.at(&item.span).help(help));
             continue;
         }
         let dotted = format!("sandbox.{key}[{text}]");
-        if walk.agreed(rule, &dotted, text, &item.span) {
+        if context.agreed(rule, &dotted, text, &item.span) {
             gone.push(text.to_owned());
         }
     }

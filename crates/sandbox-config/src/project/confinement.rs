@@ -23,20 +23,28 @@ const GIT_MODES: [(&str, GitMode); 3] = [
 ];
 
 /// The keys at the top of a project file.
-pub(crate) fn read_top(walk: &mut LoadContext<'_>, top: &MappingFields<'_>, ceiling: &mut Grant) {
+pub(crate) fn read_top(
+    context: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    ceiling: &mut Grant,
+) {
     let words = [("boundaries", false), ("guards", true)];
-    if let Some(guards) = top.word(&mut walk.reports, "require", &words) {
+    if let Some(guards) = top.word(&mut context.reports, "require", &words) {
         ceiling.confinement.require_guards = guards;
     }
 }
 
 /// `git.mode`.
-pub(crate) fn read_git(walk: &mut LoadContext<'_>, git: &MappingFields<'_>, ceiling: &mut Grant) {
-    let Some(mode) = git.word(&mut walk.reports, "mode", &GIT_MODES) else {
+pub(crate) fn read_git(
+    context: &mut LoadContext<'_>,
+    git: &MappingFields<'_>,
+    ceiling: &mut Grant,
+) {
+    let Some(mode) = git.word(&mut context.reports, "mode", &GIT_MODES) else {
         return;
     };
     let agreed = match (mode, git.get("mode")) {
-        (GitMode::Commit, Some(entry)) => walk.agreed(
+        (GitMode::Commit, Some(entry)) => context.agreed(
             &trust_rules::GIT_COMMIT,
             "git.mode",
             "commit",
@@ -51,31 +59,31 @@ pub(crate) fn read_git(walk: &mut LoadContext<'_>, git: &MappingFields<'_>, ceil
 
 /// The keys of `sandbox`; the mounts are known by now.
 pub(crate) fn read_sandbox(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     ceiling: &mut Grant,
 ) {
     let words = [("ended", Survivors::Ended), ("left", Survivors::Left)];
     if let (Some(Survivors::Left), Some(entry)) = (
-        section.word(&mut walk.reports, "survivors", &words),
+        section.word(&mut context.reports, "survivors", &words),
         section.get("survivors"),
     ) {
         let key = section.dotted("survivors");
-        if walk.agreed(&trust_rules::SURVIVORS, &key, "left", &entry.node.span) {
+        if context.agreed(&trust_rules::SURVIVORS, &key, "left", &entry.node.span) {
             ceiling.confinement.survivors = Survivors::Left;
         }
     }
-    ceiling.confinement.programs = programs(walk, section, &ceiling.mounts);
+    ceiling.confinement.programs = programs(context, section, &ceiling.mounts);
     let Some(entry) = section.get("unix_sockets") else {
         return;
     };
-    let sockets = sockets(walk, &entry.node, &ceiling.mounts).unwrap_or_default();
+    let sockets = sockets(context, &entry.node, &ceiling.mounts).unwrap_or_default();
     match sockets {
         UnixSockets::Closed => {}
         UnixSockets::Named(_) | UnixSockets::Open => {
             let key = section.dotted("unix_sockets");
             let value = sockets.to_string();
-            if walk.agreed(&trust_rules::SOCKETS, &key, &value, &entry.node.span) {
+            if context.agreed(&trust_rules::SOCKETS, &key, &value, &entry.node.span) {
                 ceiling.confinement.unix_sockets = sockets;
             }
         }
@@ -87,7 +95,7 @@ pub(crate) fn read_sandbox(
         section.get("survivors"),
     ) {
         let message = "sockets are named, and what commands leave behind stays";
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&left.node.span)
                 .related(&entry.node.span, "sockets are named here")
@@ -98,31 +106,32 @@ pub(crate) fn read_sandbox(
 
 /// `sandbox.programs`: each directory needs a yes of its own.
 fn programs(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     mounts: &[Mount],
 ) -> ProgramDirs {
-    let list = section.strings(&mut walk.reports, "programs");
+    let list = section.strings(&mut context.reports, "programs");
     let list = list.unwrap_or_default();
     if list.len() > MAX_PROGRAMS
         && let Some(entry) = section.get("programs")
     {
         let message = format!("`sandbox.programs` names more than {MAX_PROGRAMS} directories");
-        walk.reports
+        context
+            .reports
             .add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&entry.node.span));
         return ProgramDirs::default();
     }
     let mut directories: Vec<PathBuf> = Vec::new();
     for (text, item) in list {
-        let directory = match program_directory(walk, text, mounts) {
+        let directory = match program_directory(context, text, mounts) {
             Ok(directory) => directory,
             Err(problem) => {
-                walk.reports.add(problem.at(&item.span));
+                context.reports.add(problem.at(&item.span));
                 continue;
             }
         };
         let key = format!("sandbox.programs[{text}]");
-        let agreed = walk.agreed(&trust_rules::PROGRAMS, &key, text, &item.span);
+        let agreed = context.agreed(&trust_rules::PROGRAMS, &key, text, &item.span);
         if agreed && !directories.contains(&directory) {
             directories.push(directory);
         }
@@ -130,14 +139,14 @@ fn programs(
     if directories.is_empty() {
         return ProgramDirs::default();
     }
-    let path = walk
+    let path = context
         .sources
         .env
         .iter()
         .rev()
         .find(|(name, _)| name == "PATH");
-    let own = walk.sources.out_of_reach.iter().map(|own| own.path());
-    let kept_out = own.chain(walk.sources.home.as_deref());
+    let own = context.sources.out_of_reach.iter().map(|own| own.path());
+    let kept_out = own.chain(context.sources.home.as_deref());
     ProgramDirs::new(
         directories,
         path.map(|(_, value)| value.as_str()),
@@ -146,7 +155,7 @@ fn programs(
 }
 
 fn program_directory(
-    walk: &LoadContext<'_>,
+    context: &LoadContext<'_>,
     text: &str,
     mounts: &[Mount],
 ) -> Result<PathBuf, Box<Diagnostic>> {
@@ -154,7 +163,7 @@ fn program_directory(
         let message = format!("`{text}` cannot be shown for its programs: {why}");
         Box::new(Diagnostic::error(DiagnosticCode::HostPath, message))
     };
-    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
+    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
         .map_err(|problem| refuse(&problem))?;
     let path: PathBuf = Path::new(&expanded).components().collect();
     let climbs = path.components().any(|part| part.as_os_str() == "..");
@@ -168,7 +177,7 @@ fn program_directory(
     if real.parent().is_none() || kernels_own.iter().any(|dir| real.starts_with(dir)) {
         return Err(refuse("it is not a directory of programs"));
     }
-    let home = walk
+    let home = context
         .sources
         .home
         .as_deref()
@@ -185,7 +194,7 @@ fn program_directory(
             refuse(&why).help("programs in what workers work on need no more than that"),
         ));
     }
-    if let Some(own) = reserved_paths::meets(&real, &walk.sources.out_of_reach) {
+    if let Some(own) = reserved_paths::meets(&real, &context.sources.out_of_reach) {
         let why = format!(
             "it is not apart from {}, which no worker may reach",
             own.noun()
@@ -199,11 +208,15 @@ fn program_directory(
     Ok(path)
 }
 
-fn sockets(walk: &mut LoadContext<'_>, node: &YamlNode, mounts: &[Mount]) -> Option<UnixSockets> {
+fn sockets(
+    context: &mut LoadContext<'_>,
+    node: &YamlNode,
+    mounts: &[Mount],
+) -> Option<UnixSockets> {
     let path = "sandbox.unix_sockets";
     if let YamlValue::Str(_) = &node.value {
         let words = [("closed", false), ("open", true)];
-        let open = fields::word(&mut walk.reports, node, path, &words)?;
+        let open = fields::word(&mut context.reports, node, path, &words)?;
         return Some(if open {
             UnixSockets::Open
         } else {
@@ -212,29 +225,31 @@ fn sockets(walk: &mut LoadContext<'_>, node: &YamlNode, mounts: &[Mount]) -> Opt
     }
     if !matches!(node.value, YamlValue::List(_)) {
         let wrong = fields::wrong_type(node, path, "`closed`, `open` or a list");
-        walk.reports
+        context
+            .reports
             .add(wrong.help("write `[/run/user/1000/agent.sock]`"));
         return None;
     }
-    let list = fields::strings(&mut walk.reports, node, path)?;
+    let list = fields::strings(&mut context.reports, node, path)?;
     if list.len() > MAX_SOCKETS {
         let message = format!("`{path}` names more than {MAX_SOCKETS} sockets");
-        walk.reports
+        context
+            .reports
             .add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
         return None;
     }
     let mut named: Vec<PathBuf> = Vec::new();
     for (text, item) in list {
-        match socket(walk, text, mounts) {
+        match socket(context, text, mounts) {
             Ok(socket) => named.push(socket),
-            Err(problem) => walk.reports.add(problem.at(&item.span)),
+            Err(problem) => context.reports.add(problem.at(&item.span)),
         }
     }
     Some(UnixSockets::named(named))
 }
 
 fn socket(
-    walk: &LoadContext<'_>,
+    context: &LoadContext<'_>,
     text: &str,
     mounts: &[Mount],
 ) -> Result<PathBuf, Box<Diagnostic>> {
@@ -242,7 +257,7 @@ fn socket(
         let message = format!("`{text}` cannot be a socket: {why}");
         Box::new(Diagnostic::error(DiagnosticCode::HostPath, message))
     };
-    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
+    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
         .map_err(|problem| refuse(&problem))?;
     let path: PathBuf = Path::new(&expanded).components().collect();
     if let Some(problem) = socket_problem(&path) {
@@ -257,7 +272,7 @@ fn socket(
             "a command could put another socket in its place: have the daemon listen elsewhere",
         )));
     }
-    if let Some(own) = reserved_paths::lies_in(&path, &walk.sources.out_of_reach) {
+    if let Some(own) = reserved_paths::lies_in(&path, &context.sources.out_of_reach) {
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{text}` cannot be a socket: {why}");
         return Err(Box::new(Diagnostic::error(
@@ -270,7 +285,7 @@ fn socket(
 
 /// `sandbox.unix_sockets` of a worker: `inherit`, `closed`, or some of the parent's by path.
 pub(crate) fn worker_sockets(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     sandbox: Option<&YamlEntry>,
 ) -> Option<(SocketRequest, crate::syntax::text::Span)> {
     let YamlValue::Map(entries) = &sandbox?.node.value else {
@@ -281,13 +296,13 @@ pub(crate) fn worker_sockets(
     let wish = match &node.value {
         YamlValue::Str(_) => {
             let words = [("closed", false), ("inherit", true)];
-            match fields::word(&mut walk.reports, node, path, &words)? {
+            match fields::word(&mut context.reports, node, path, &words)? {
                 true => SocketRequest::Inherit,
                 false => SocketRequest::These(UnixSockets::Closed),
             }
         }
         _ => {
-            let list = fields::strings(&mut walk.reports, node, path)?;
+            let list = fields::strings(&mut context.reports, node, path)?;
             let paths = list
                 .iter()
                 .map(|(text, _)| Path::new(text).components().collect::<PathBuf>());

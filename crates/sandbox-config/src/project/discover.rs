@@ -41,7 +41,7 @@ pub(crate) fn discover(
         let found: Vec<PathBuf> = PROJECT_FILES
             .iter()
             .map(|name| dir.join(name))
-            .filter(|path| stands(path))
+            .filter(|path| exists(path))
             .collect();
         match found.as_slice() {
             [] => {}
@@ -70,6 +70,6 @@ pub(crate) fn discover(
 
 /// Returns `true` if the path exists as a possible project file. A socket is not one: while a
 /// command runs, or after its caller was killed, it is the placeholder of an absent project file.
-fn stands(path: &Path) -> bool {
+fn exists(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket())
 }

@@ -12,11 +12,14 @@ use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// Both sections of a project file.
-pub(crate) fn execution(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> ExecutionSettings {
+pub(crate) fn execution(
+    context: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+) -> ExecutionSettings {
     let mut execution = ExecutionSettings::default();
     let section = top.get("execution").and_then(|entry| {
         MappingFields::open(
-            &mut walk.reports,
+            &mut context.reports,
             &entry.node,
             "execution",
             &keys::EXECUTION,
@@ -24,14 +27,14 @@ pub(crate) fn execution(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> 
     });
     let own = section.as_ref().and_then(|section| section.get("mode"));
     let mode = match (own, top.get("execution_mode")) {
-        (Some(own), Some(alias)) => stronger(walk, own, alias),
+        (Some(own), Some(alias)) => stronger(context, own, alias),
         (own, alias) => own.or(alias),
     };
     if let Some(entry) = mode {
         let path = if entry.key == "mode" {
             "execution.mode"
         } else {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::warning(
                     DiagnosticCode::Alias,
                     "`execution_mode` is read as `execution: { mode: … }`",
@@ -41,16 +44,21 @@ pub(crate) fn execution(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> 
             "execution_mode"
         };
         execution.origin = entry.node.span.origin();
-        let word = fields::word(&mut walk.reports, &entry.node, path, &ExecutionMode::WORDS);
+        let word = fields::word(
+            &mut context.reports,
+            &entry.node,
+            path,
+            &ExecutionMode::WORDS,
+        );
         if let Some(mode) = word {
             execution.mode = mode;
         }
     }
     if let Some(section) = &section {
-        runners(walk, section, &mut execution);
+        runners(context, section, &mut execution);
     }
     if let Some(entry) = top.get("docker") {
-        execution.docker = docker(walk, &entry.node);
+        execution.docker = docker(context, &entry.node);
         execution.network_origin = network_at(&entry.node).span.origin();
     }
     execution
@@ -59,13 +67,13 @@ pub(crate) fn execution(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> 
 /// One value in two spellings: said by two layers the stronger one holds, said by one it is a
 /// mistake.
 fn stronger<'n>(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     own: &'n YamlEntry,
     alias: &'n YamlEntry,
 ) -> Option<&'n YamlEntry> {
     let (a, b) = (own.node.span.layer(), alias.node.span.layer());
     if a == b {
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(
                 DiagnosticCode::DuplicateKey,
                 "`execution_mode` is another spelling of `execution.mode`, and both are given",
@@ -79,20 +87,20 @@ fn stronger<'n>(
 }
 
 fn runners(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     execution: &mut ExecutionSettings,
 ) {
     let Some(entry) = section.get("runners") else {
         return;
     };
-    let Some(items) = fields::list(&mut walk.reports, &entry.node, "execution.runners") else {
+    let Some(items) = fields::list(&mut context.reports, &entry.node, "execution.runners") else {
         return;
     };
     (execution.os, execution.containers) = (false, false);
     for item in items {
         if matches!(&item.value, YamlValue::Str(word) if word == "kubernetes") {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::NotYet,
                     "the runner `kubernetes` does not exist yet",
@@ -103,7 +111,7 @@ fn runners(
             continue;
         }
         let words = [("os", false), ("docker", true)];
-        match fields::word(&mut walk.reports, item, "execution.runners", &words) {
+        match fields::word(&mut context.reports, item, "execution.runners", &words) {
             Some(false) => execution.os = true,
             Some(true) => execution.containers = true,
             None => {}
@@ -119,7 +127,7 @@ fn runners(
             "no runner is left: `execution.mode` is `{}`",
             execution.mode
         );
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&entry.node.span)
                 .help("leave `runners` out, or list what the mode uses"),
@@ -141,82 +149,104 @@ fn network_at(docker: &YamlNode) -> &YamlNode {
     own.map_or(docker, |entry| &entry.node)
 }
 
-fn docker(walk: &mut LoadContext<'_>, node: &YamlNode) -> DockerSettings {
+fn docker(context: &mut LoadContext<'_>, node: &YamlNode) -> DockerSettings {
     let mut docker = DockerSettings::default();
-    let Some(section) = MappingFields::open(&mut walk.reports, node, "docker", &keys::DOCKER)
+    let Some(section) = MappingFields::open(&mut context.reports, node, "docker", &keys::DOCKER)
     else {
         return docker;
     };
-    if let Some(enabled) = section.boolean(&mut walk.reports, "enabled") {
+    if let Some(enabled) = section.boolean(&mut context.reports, "enabled") {
         docker.enabled = enabled;
     }
-    if let Some(image) = image(walk, &section) {
+    if let Some(image) = image(context, &section) {
         docker.image = image;
     }
-    docker.host = host(walk, &section);
+    docker.host = host(context, &section);
     let networks = [
         ("none", ContainerNetwork::None),
         ("bridge", ContainerNetwork::Bridge),
     ];
-    if let Some(network) = section.word(&mut walk.reports, "network_default", &networks) {
+    if let Some(network) = section.word(&mut context.reports, "network_default", &networks) {
         let closed = network == ContainerNetwork::None;
-        if closed || agreed(walk, &section, &DOCKER_NETWORK, "network_default", "bridge") {
+        if closed
+            || agreed(
+                context,
+                &section,
+                &DOCKER_NETWORK,
+                "network_default",
+                "bridge",
+            )
+        {
             docker.network = network;
         }
     }
-    if let Some(milli) = cpu_limit_milli(walk, &section) {
+    if let Some(milli) = cpu_limit_milli(context, &section) {
         docker.cpu_limit_milli = milli;
     }
-    if let Some(mb) = section.count(&mut walk.reports, "mem_limit_mb") {
+    if let Some(mb) = section.count(&mut context.reports, "mem_limit_mb") {
         docker.mem_limit_mb = mb;
     }
-    if let Some(pids) = section.count(&mut walk.reports, "pids_limit") {
+    if let Some(pids) = section.count(&mut context.reports, "pids_limit") {
         docker.pids_limit = pids;
     }
-    if let Some(read_only) = section.boolean(&mut walk.reports, "read_only_root") {
+    if let Some(read_only) = section.boolean(&mut context.reports, "read_only_root") {
         docker.read_only_root = read_only;
     }
     let reuse = [("call", Reuse::Call), ("session", Reuse::Session)];
-    if let Some(reuse) = section.word(&mut walk.reports, "reuse", &reuse) {
+    if let Some(reuse) = section.word(&mut context.reports, "reuse", &reuse) {
         docker.reuse = reuse;
     }
     docker
 }
 
 /// The image decides which programs run, so one that a repository names needs a yes.
-fn image(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<String> {
-    let image = section.string(&mut walk.reports, "image")?;
+fn image(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<String> {
+    let image = section.string(&mut context.reports, "image")?;
     let plain = image
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "._-/:@".contains(c));
     if !plain || !image.starts_with(|c: char| c.is_ascii_alphanumeric()) || image.len() > 512 {
-        bad(walk, section, "image", image, "an image", "forge-sandbox:1");
+        bad(
+            context,
+            section,
+            "image",
+            image,
+            "an image",
+            "forge-sandbox:1",
+        );
         return None;
     }
-    agreed(walk, section, &DOCKER_IMAGE, "image", image).then(|| image.to_owned())
+    agreed(context, section, &DOCKER_IMAGE, "image", image).then(|| image.to_owned())
 }
 
 /// The engine gets the workspace's files, so one that a repository names needs a yes.
-fn host(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<String> {
+fn host(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<String> {
     let entry = section.get("host")?;
     if matches!(entry.node.value, YamlValue::Null) {
         return None;
     }
-    let host = section.string(&mut walk.reports, "host")?;
+    let host = section.string(&mut context.reports, "host")?;
     let place = ["unix://", "tcp://", "ssh://"]
         .iter()
         .find_map(|scheme| host.strip_prefix(scheme));
     let plain = |c: char| c.is_ascii_graphic();
     if !place.is_some_and(|place| !place.is_empty() && place.chars().all(plain)) {
         let example = "unix:///run/docker.sock, tcp://… or ssh://…";
-        bad(walk, section, "host", host, "an engine's address", example);
+        bad(
+            context,
+            section,
+            "host",
+            host,
+            "an engine's address",
+            example,
+        );
         return None;
     }
-    agreed(walk, section, &DOCKER_HOST, "host", host).then(|| host.to_owned())
+    agreed(context, section, &DOCKER_HOST, "host", host).then(|| host.to_owned())
 }
 
 /// `1.5` processors as thousandths.
-fn cpu_limit_milli(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<u64> {
+fn cpu_limit_milli(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<u64> {
     /// More processors than any engine has.
     const MOST: f64 = 4_096.0;
     let entry = section.get("cpu_limit")?;
@@ -233,7 +263,7 @@ fn cpu_limit_milli(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> O
         .filter(|number| (0.001..=MOST).contains(number))
         .map(|number| (number * 1_000.0).round() as u64);
     if milli.is_none() {
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(
                 DiagnosticCode::BadValue,
                 "`docker.cpu_limit` must be a number of processors above 0, such as 1.5",
@@ -245,7 +275,7 @@ fn cpu_limit_milli(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> O
 }
 
 fn agreed(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     rule: &'static TrustRule,
     key: &'static str,
@@ -253,11 +283,11 @@ fn agreed(
 ) -> bool {
     let span = value_span(section, key);
     let key = section.dotted(key);
-    walk.agreed(rule, &key, value, &span)
+    context.agreed(rule, &key, value, &span)
 }
 
 fn bad(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     key: &'static str,
     value: &str,
@@ -266,7 +296,7 @@ fn bad(
 ) {
     let span = value_span(section, key);
     let message = format!("`{}: {value}` is not {what}", section.dotted(key));
-    walk.reports.add(
+    context.reports.add(
         Diagnostic::error(DiagnosticCode::BadValue, message)
             .at(&span)
             .help(format!("for example {example}")),

@@ -13,26 +13,26 @@ const HARD_LINKS: [(&str, HardLinks); 3] = [
 ];
 
 /// Read the four keys of `sandbox`, or of one mount.
-pub(crate) fn read(walk: &mut LoadContext<'_>, section: &MappingFields<'_>) -> FileRules {
+pub(crate) fn read(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -> FileRules {
     let mut rules = FileRules {
-        hard_links: section.word(&mut walk.reports, "hardlinks", &HARD_LINKS),
-        strict_paths: section.boolean(&mut walk.reports, "strict_paths"),
-        durable: section.boolean(&mut walk.reports, "durable"),
+        hard_links: section.word(&mut context.reports, "hardlinks", &HARD_LINKS),
+        strict_paths: section.boolean(&mut context.reports, "strict_paths"),
+        durable: section.boolean(&mut context.reports, "durable"),
         ..FileRules::default()
     };
     if let (Some(HardLinks::Allow), Some(entry)) = (rules.hard_links, section.get("hardlinks")) {
         let key = section.dotted("hardlinks");
-        if !walk.agreed(&trust_rules::HARD_LINKS, &key, "allow", &entry.node.span) {
+        if !context.agreed(&trust_rules::HARD_LINKS, &key, "allow", &entry.node.span) {
             rules.hard_links = None;
         }
     }
     let quota = section.get("quota").and_then(|entry| {
         let path = section.dotted("quota");
-        MappingFields::open(&mut walk.reports, &entry.node, &path, &keys::QUOTA)
+        MappingFields::open(&mut context.reports, &entry.node, &path, &keys::QUOTA)
     });
     if let Some(quota) = quota {
-        rules.max_total_bytes = quota.count(&mut walk.reports, "max_bytes");
-        rules.max_files = quota.count(&mut walk.reports, "max_files");
+        rules.max_total_bytes = quota.count(&mut context.reports, "max_bytes");
+        rules.max_files = quota.count(&mut context.reports, "max_files");
     }
     rules
 }

@@ -11,7 +11,7 @@ use crate::grant::Grant;
 use crate::grant::declaration::RepositoryRequest;
 use crate::grant::git::Repository;
 use crate::grant::mount::{Mode, Mount};
-use crate::mount_syntax::path_scope::{HostPath, PathScope, place};
+use crate::mount_syntax::path_scope::{HostPath, PathScope, resolve_host_path};
 use crate::project::expand::expand;
 use crate::project::load_context::LoadContext;
 use crate::project::reserved_paths;
@@ -165,33 +165,34 @@ const MAX_ADDRESS: usize = 1024;
 
 /// Reads the section of a project file; rights of workers go into the ceiling.
 pub(crate) fn read(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     git: &MappingFields<'_>,
     ceiling: &mut Grant,
 ) -> GitSettings {
     let mut settings = GitSettings::default();
-    if let Some(author) = author(walk, git) {
+    if let Some(author) = author(context, git) {
         settings.author = author;
     }
-    if let Some(trailer) = trailer(walk, git) {
+    if let Some(trailer) = trailer(context, git) {
         settings.trailer = trailer;
     }
-    let executable = git.boolean(&mut walk.reports, "allow_executable_config");
+    let executable = git.boolean(&mut context.reports, "allow_executable_config");
     if let (Some(true), Some(entry)) = (executable, git.get("allow_executable_config")) {
         let key = git.dotted("allow_executable_config");
-        ceiling.executable_config = walk.agreed(&EXECUTABLE_CONFIG, &key, "true", &entry.node.span);
+        ceiling.executable_config =
+            context.agreed(&EXECUTABLE_CONFIG, &key, "true", &entry.node.span);
     }
     if let Some(entry) = git.get("repositories") {
-        ceiling.repositories = granted(walk, entry, &ceiling.mounts).into();
+        ceiling.repositories = granted(context, entry, &ceiling.mounts).into();
     }
     if let Some(entry) = git.get("credentials") {
-        credentials(walk, &entry.node, &mut settings);
+        credentials(context, &entry.node, &mut settings);
     }
     settings
 }
 
-fn author(walk: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<String> {
-    let text = git.string(&mut walk.reports, "author")?;
+fn author(context: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<String> {
+    let text = git.string(&mut context.reports, "author")?;
     let parts = text.split_once('<').and_then(|(name, rest)| {
         let address = rest.strip_suffix('>')?;
         Some((name.trim(), address.trim()))
@@ -201,15 +202,21 @@ fn author(walk: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<String>
     let fits = parts.is_some_and(|(name, address)| plain(name) && plain(address));
     if !fits || text.contains(char::is_control) {
         let help = "write `\"name <address>\"`, such as \"forge <forge@localhost>\"";
-        bad(walk, git, "author", "is not the author of a commit", help);
+        bad(
+            context,
+            git,
+            "author",
+            "is not the author of a commit",
+            help,
+        );
         return None;
     }
     Some(text.to_owned())
 }
 
 /// Returns the line that is added; `None` if the key is absent or its mistake has been noted.
-fn trailer(walk: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<Option<String>> {
-    let text = git.string(&mut walk.reports, "trailer")?;
+fn trailer(context: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<Option<String>> {
+    let text = git.string(&mut context.reports, "trailer")?;
     match text {
         "none" => return Some(None),
         "assisted-by" => return Some(Some(ASSISTED_BY.to_owned())),
@@ -224,14 +231,20 @@ fn trailer(walk: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<Option
         && !text.contains(char::is_control);
     if !fits {
         let help = "write `assisted-by`, `none`, or one line such as \"Reviewed-by: me\"";
-        bad(walk, git, "trailer", "is not a trailer of a commit", help);
+        bad(
+            context,
+            git,
+            "trailer",
+            "is not a trailer of a commit",
+            help,
+        );
         return None;
     }
     Some(Some(text.to_owned()))
 }
 
 fn bad(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     fields: &MappingFields<'_>,
     key: &'static str,
     what: &str,
@@ -239,7 +252,7 @@ fn bad(
 ) {
     if let Some(entry) = fields.get(key) {
         let message = format!("`{}` {what}", fields.dotted(key));
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&entry.node.span)
                 .help(help),
@@ -267,17 +280,17 @@ pub(crate) struct RepositoryAddress {
     host: Option<HostPath>,
 }
 
-fn granted(walk: &mut LoadContext<'_>, entry: &YamlEntry, mounts: &[Mount]) -> Vec<Repository> {
+fn granted(context: &mut LoadContext<'_>, entry: &YamlEntry, mounts: &[Mount]) -> Vec<Repository> {
     let mut list = Vec::new();
-    for item in items(walk, &entry.node) {
+    for item in items(context, &entry.node) {
         if let Some(host) = &item.located.host {
-            place_is_odd(walk, &item, host, mounts);
+            place_is_odd(context, &item, host, mounts);
         }
-        let near = |host: &HostPath| host.path.starts_with(walk.dir) && !host.through_link;
+        let near = |host: &HostPath| host.path.starts_with(context.dir) && !host.through_link;
         let agreed = item.located.host.as_ref().is_some_and(near) || {
             let key = format!("git.repositories[{}]", item.text);
             let value = format!("{} {}", item.located.address, item.access);
-            walk.agreed(&GIT_REPOSITORY, &key, &value, &item.node.span)
+            context.agreed(&GIT_REPOSITORY, &key, &value, &item.node.span)
         };
         if agreed {
             list.push(Repository {
@@ -293,16 +306,16 @@ fn granted(walk: &mut LoadContext<'_>, entry: &YamlEntry, mounts: &[Mount]) -> V
 
 /// Returns the problem with a directory that workers write themselves, or that belongs to forge.
 fn place_is_odd(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     item: &RepositoryItem<'_>,
     host: &HostPath,
     mounts: &[Mount],
 ) {
-    if let Some(own) = reserved_paths::lies_in(&host.path, &walk.sources.out_of_reach) {
+    if let Some(own) = reserved_paths::lies_in(&host.path, &context.sources.out_of_reach) {
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{}` cannot be a repository: {why}", item.text);
         let problem = Diagnostic::error(DiagnosticCode::OwnDirectory, message);
-        walk.reports.add(problem.at(item.span));
+        context.reports.add(problem.at(item.span));
         return;
     }
     let writable =
@@ -312,7 +325,7 @@ fn place_is_odd(
             "`{}` lies in `{}`: who may write there changes it without a push",
             item.text, mount.name
         );
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::warning(DiagnosticCode::Overlap, message)
                 .at(item.span)
                 .related_to(&mount.origin, "the directory")
@@ -322,7 +335,11 @@ fn place_is_odd(
 }
 
 /// Every command could read a key in one of its variables.
-pub(crate) fn keep_from_commands(walk: &mut LoadContext<'_>, git: &GitSettings, ceiling: &Grant) {
+pub(crate) fn keep_from_commands(
+    context: &mut LoadContext<'_>,
+    git: &GitSettings,
+    ceiling: &Grant,
+) {
     for one in &git.credentials {
         let CredentialSource::Variable(name) = &one.source else {
             continue;
@@ -331,7 +348,7 @@ pub(crate) fn keep_from_commands(walk: &mut LoadContext<'_>, git: &GitSettings, 
             let message = format!(
                 "`shell.env.pass` hands `{name}` to commands, and `git.credentials` says that it is a key"
             );
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(DiagnosticCode::BadValue, message)
                     .at_origin(&one.origin)
                     .help("take it out of one of them, or keep the key in a variable of its own"),
@@ -342,10 +359,10 @@ pub(crate) fn keep_from_commands(walk: &mut LoadContext<'_>, git: &GitSettings, 
 
 /// `git` of a worker file.
 pub(crate) fn worker_repositories(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     entry: &YamlEntry,
 ) -> Option<Vec<RepositoryRequest>> {
-    let git = MappingFields::open(&mut walk.reports, &entry.node, "git", &keys::WORKER_GIT)?;
+    let git = MappingFields::open(&mut context.reports, &entry.node, "git", &keys::WORKER_GIT)?;
     let list = git.get("repositories")?;
     let wish = |item: RepositoryItem<'_>| RepositoryRequest {
         address: item.located.address,
@@ -354,17 +371,17 @@ pub(crate) fn worker_repositories(
         at: Some(item.span.clone()),
         implied: item.implied,
     };
-    Some(items(walk, &list.node).into_iter().map(wish).collect())
+    Some(items(context, &list.node).into_iter().map(wish).collect())
 }
 
 /// Everything in the list that is right; the rest has been noted.
-fn items<'n>(walk: &mut LoadContext<'_>, node: &'n YamlNode) -> Vec<RepositoryItem<'n>> {
+fn items<'n>(context: &mut LoadContext<'_>, node: &'n YamlNode) -> Vec<RepositoryItem<'n>> {
     const PATH: &str = "git.repositories";
-    let all = fields::list(&mut walk.reports, node, PATH).unwrap_or_default();
-    let all = fields::at_most(&mut walk.reports, node, PATH, all, MAX_REPOSITORIES);
+    let all = fields::list(&mut context.reports, node, PATH).unwrap_or_default();
+    let all = fields::at_most(&mut context.reports, node, PATH, all, MAX_REPOSITORIES);
     let mut list: Vec<RepositoryItem<'n>> = Vec::new();
     for (index, node) in all.iter().enumerate() {
-        let Some(item) = item(walk, node, &format!("{PATH}[{index}]")) else {
+        let Some(item) = item(context, node, &format!("{PATH}[{index}]")) else {
             continue;
         };
         let twin = list
@@ -372,7 +389,7 @@ fn items<'n>(walk: &mut LoadContext<'_>, node: &'n YamlNode) -> Vec<RepositoryIt
             .find(|known| known.located.address == item.located.address);
         if let Some(twin) = twin {
             let message = format!("`{}` is named twice", item.text);
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(DiagnosticCode::DuplicateKey, message)
                     .at(item.span)
                     .related(twin.span, "the first one")
@@ -386,24 +403,24 @@ fn items<'n>(walk: &mut LoadContext<'_>, node: &'n YamlNode) -> Vec<RepositoryIt
 }
 
 fn item<'n>(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     node: &'n YamlNode,
     path: &str,
 ) -> Option<RepositoryItem<'n>> {
     let (text, at, access) = match &node.value {
         YamlValue::Map(_) => {
             let table = &keys::GIT_REPOSITORY;
-            let item = MappingFields::open(&mut walk.reports, node, path, table)?;
+            let item = MappingFields::open(&mut context.reports, node, path, table)?;
             let words = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];
-            let access = item.word(&mut walk.reports, "access", &words);
+            let access = item.word(&mut context.reports, "access", &words);
             // The mistake has been noted: the intended access may be less than the default.
             let access_is_bad = item.get("access").is_some() && access.is_none();
             let Some(entry) = item.get("repo") else {
                 let help = "for example `repo: octo/reports`";
-                item.missing(&mut walk.reports, "repo", help);
+                item.missing(&mut context.reports, "repo", help);
                 return None;
             };
-            let text = item.string(&mut walk.reports, "repo")?;
+            let text = item.string(&mut context.reports, "repo")?;
             if access_is_bad {
                 return None;
             }
@@ -416,12 +433,13 @@ fn item<'n>(
         | YamlValue::Float(_)
         | YamlValue::List(_) => {
             let wrong = fields::wrong_type(node, path, "a repository");
-            walk.reports
+            context
+                .reports
                 .add(wrong.help("write `octo/reports`, or `{ repo: octo/reports, access: ro }`"));
             return None;
         }
     };
-    match locate(walk, text) {
+    match locate(context, text) {
         Ok(located) => Some(RepositoryItem {
             text,
             span: &at.span,
@@ -431,7 +449,7 @@ fn item<'n>(
             node,
         }),
         Err(problem) => {
-            walk.reports.add(problem.at(&at.span));
+            context.reports.add(problem.at(&at.span));
             None
         }
     }
@@ -442,14 +460,14 @@ const SHAPES: &str =
 
 /// Where a text of a config file leads to.
 pub(crate) fn locate(
-    walk: &LoadContext<'_>,
+    context: &LoadContext<'_>,
     text: &str,
 ) -> Result<RepositoryAddress, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` is not the address of a repository: {why}");
         Box::new(Diagnostic::error(DiagnosticCode::BadValue, message).help(SHAPES))
     };
-    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref());
+    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref());
     if [text, expanded.as_deref().unwrap_or(text)]
         .iter()
         .any(|text| holds_password(text))
@@ -476,20 +494,20 @@ pub(crate) fn locate(
         return Err(refuse("variables stand in paths only"));
     }
     if let Some(path) = path {
-        let host = place(walk, path, PathScope::Anywhere, "repository")?;
+        let host = resolve_host_path(context, path, PathScope::Anywhere, "repository")?;
         let path = host
             .path
             .to_str()
             .ok_or_else(|| refuse("it is not UTF-8"))?;
-        let address = checked(walk, &format!("file://{path}")).map_err(|why| refuse(&why))?;
+        let address = checked(context, &format!("file://{path}")).map_err(|why| refuse(&why))?;
         return Ok(RepositoryAddress {
             address,
             host: Some(host),
         });
     }
-    let address = checked(walk, &expanded).map_err(|why| {
+    let address = checked(context, &expanded).map_err(|why| {
         let refused = refuse(&why);
-        match walk.dir.join(&expanded).is_dir() {
+        match context.dir.join(&expanded).is_dir() {
             true => Box::new(refused.help(format!("a directory is written `./{expanded}`"))),
             false => refused,
         }
@@ -526,24 +544,24 @@ fn path_of(text: &str) -> Option<&str> {
     is_path.then_some(text)
 }
 
-fn checked(walk: &LoadContext<'_>, address: &str) -> Result<String, String> {
-    match walk.sources.repository_check {
+fn checked(context: &LoadContext<'_>, address: &str) -> Result<String, String> {
+    match context.sources.repository_check {
         Some(check) => check(address),
         None => Ok(address.to_owned()),
     }
 }
 
-fn credentials(walk: &mut LoadContext<'_>, node: &YamlNode, settings: &mut GitSettings) {
+fn credentials(context: &mut LoadContext<'_>, node: &YamlNode, settings: &mut GitSettings) {
     const PATH: &str = "git.credentials";
     // A scalar in place of all this may be a token.
     let mut found = Reports::default();
     let named = fields::free_mapping(&mut found, node, PATH).unwrap_or_default();
     let found = found.into_list().into_iter().map(Diagnostic::hiding);
-    walk.reports.extend(found);
-    let named = fields::at_most(&mut walk.reports, node, PATH, &named, MAX_CREDENTIALS);
+    context.reports.extend(found);
+    let named = fields::at_most(&mut context.reports, node, PATH, &named, MAX_CREDENTIALS);
     for entry in named {
-        let before = walk.reports.errors();
-        let Some(credential) = credential(walk, entry) else {
+        let before = context.reports.errors();
+        let Some(credential) = credential(context, entry) else {
             continue;
         };
         if let Some(twin) = settings
@@ -552,7 +570,7 @@ fn credentials(walk: &mut LoadContext<'_>, node: &YamlNode, settings: &mut GitSe
             .find(|known| known.server == credential.server)
         {
             let message = format!("`{}` is named twice", credential.server);
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(DiagnosticCode::DuplicateKey, message)
                     .at(&entry.key_span)
                     .related_to(&twin.origin, "the first one")
@@ -563,11 +581,11 @@ fn credentials(walk: &mut LoadContext<'_>, node: &YamlNode, settings: &mut GitSe
         let agreed = match project_part(&entry.node) {
             None => true,
             // Its own mistakes come first.
-            Some(_) if walk.reports.errors() > before => true,
+            Some(_) if context.reports.errors() > before => true,
             Some(span) => {
                 let key = format!("{PATH}.{}", entry.key);
                 let value = format!("{} for {}", credential.source, credential.server);
-                walk.agreed(&GIT_CREDENTIAL, &key, &value, span)
+                context.agreed(&GIT_CREDENTIAL, &key, &value, span)
             }
         };
         if agreed {
@@ -578,28 +596,28 @@ fn credentials(walk: &mut LoadContext<'_>, node: &YamlNode, settings: &mut GitSe
     }
 }
 
-fn credential(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCredential> {
+fn credential(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCredential> {
     let path = format!("git.credentials.{}", entry.key);
-    let server = match server(walk, &entry.key) {
+    let server = match server(context, &entry.key) {
         Ok(server) => server,
         Err(problem) => {
-            walk.reports.add(problem.at(&entry.key_span));
+            context.reports.add(problem.at(&entry.key_span));
             return None;
         }
     };
     if !matches!(entry.node.value, YamlValue::Map(_)) {
         let wrong = fields::wrong_type(&entry.node, &path, "a mapping");
-        walk.reports.add(
+        context.reports.add(
             wrong
                 .hiding()
                 .help("for example `{ token_env: GITHUB_TOKEN }`"),
         );
         return None;
     }
-    let before = walk.reports.errors();
+    let before = context.reports.errors();
     let table = table(&entry.node);
-    let fields = MappingFields::open(&mut walk.reports, &entry.node, &path, table)?;
-    if walk.reports.errors() > before {
+    let fields = MappingFields::open(&mut context.reports, &entry.node, &path, table)?;
+    if context.reports.errors() > before {
         return None;
     }
     let kinds = ["token_env", "helper", "agent"];
@@ -613,7 +631,7 @@ fn credential(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCreden
             true => "write `{ agent: true }`",
             false => "write `{ token_env: GITHUB_TOKEN }`",
         };
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::NoEffect, message)
                 .at(&entry.key_span)
                 .help(help),
@@ -621,13 +639,13 @@ fn credential(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCreden
         return None;
     };
     let source = match kind.key.as_str() {
-        "agent" => agent(walk, &fields),
+        "agent" => agent(context, &fields),
         "helper" => {
             let path = fields.dotted("helper");
             let example = "[git-credential-libsecret]";
-            words(&mut walk.reports, &kind.node, &path, example).map(CredentialSource::Helper)
+            words(&mut context.reports, &kind.node, &path, example).map(CredentialSource::Helper)
         }
-        _ => variable(&mut walk.reports, &fields, "token_env", "GITHUB_TOKEN")
+        _ => variable(&mut context.reports, &fields, "token_env", "GITHUB_TOKEN")
             .map(CredentialSource::Variable),
     }?;
     let over_ssh = matches!(source, CredentialSource::Agent { .. });
@@ -639,7 +657,7 @@ fn credential(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCreden
             ),
             false => ("ssh takes no tokens", "write `agent: true`"),
         };
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::NoEffect, format!("`{path}`: {message}"))
                 .at(&kind.key_span)
                 .help(help),
@@ -648,7 +666,7 @@ fn credential(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCreden
     }
     if !over_ssh && let Some(file) = fields.get("known_hosts") {
         let message = format!("`{path}`: `known_hosts` is for ssh");
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::NoEffect, message)
                 .at(&file.key_span)
                 .help("remove it"),
@@ -662,11 +680,11 @@ fn credential(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCreden
     })
 }
 
-fn agent(walk: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<CredentialSource> {
+fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<CredentialSource> {
     let entry = fields.get("agent")?;
-    if !fields.boolean(&mut walk.reports, "agent")? {
+    if !fields.boolean(&mut context.reports, "agent")? {
         let message = format!("`{}: false` says nothing", fields.dotted("agent"));
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&entry.node.span)
                 .help("remove it"),
@@ -676,8 +694,8 @@ fn agent(walk: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Crede
     let Some(file) = fields.get("known_hosts") else {
         return Some(CredentialSource::Agent { known_hosts: None });
     };
-    let text = fields.string(&mut walk.reports, "known_hosts")?;
-    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
+    let text = fields.string(&mut context.reports, "known_hosts")?;
+    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
         .ok()
         .filter(|path| !path.is_empty() && !path.contains(char::is_control));
     let Some(expanded) = expanded else {
@@ -685,7 +703,7 @@ fn agent(walk: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Crede
             "`{}` is not the path of a file",
             fields.dotted("known_hosts")
         );
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::HostPath, message)
                 .at(&file.node.span)
                 .help("for example ~/.ssh/known_hosts"),
@@ -693,7 +711,7 @@ fn agent(walk: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Crede
         return None;
     };
     Some(CredentialSource::Agent {
-        known_hosts: Some(walk.dir.join(Path::new(&expanded))),
+        known_hosts: Some(context.dir.join(Path::new(&expanded))),
     })
 }
 
@@ -712,7 +730,7 @@ fn table(node: &YamlNode) -> &'static KeyTable {
 }
 
 /// `scheme://host`, in the spelling that addresses of its repositories begin with.
-fn server(walk: &LoadContext<'_>, text: &str) -> Result<String, Box<Diagnostic>> {
+fn server(context: &LoadContext<'_>, text: &str) -> Result<String, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` is not an origin: {why}");
         let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
@@ -737,7 +755,7 @@ fn server(walk: &LoadContext<'_>, text: &str) -> Result<String, Box<Diagnostic>>
             "nothing but a host stands in it, and for ssh a name before it",
         ));
     }
-    let address = checked(walk, &format!("{text}/x")).map_err(|why| refuse(&why))?;
+    let address = checked(context, &format!("{text}/x")).map_err(|why| refuse(&why))?;
     match address.strip_suffix("/x") {
         Some(server) => Ok(server.to_owned()),
         None => Err(refuse("not a server")),

@@ -102,16 +102,16 @@ impl WorkerCatalog {
     }
 
     /// Reports the names in approval rules that neither a tool nor a worker has.
-    pub(crate) fn check_names(&self, walk: &mut LoadContext<'_>, ceiling: &Grant) {
-        let known = walk.sources.known_tools.as_deref().unwrap_or_default();
-        for (name, at) in std::mem::take(&mut walk.named_workers) {
+    pub(crate) fn check_names(&self, context: &mut LoadContext<'_>, ceiling: &Grant) {
+        let known = context.sources.known_tools.as_deref().unwrap_or_default();
+        for (name, at) in std::mem::take(&mut context.named_workers) {
             // A worker file with a mistake is told where workers are read.
             let is_missing = self.one(&name, ceiling).is_err_and(|mistakes| {
                 let mut mistakes = mistakes.iter();
                 mistakes.any(|mistake| mistake.code() == DiagnosticCode::UnknownWorker)
             });
             if let Some(problem) = unknown_tool(known, &name).filter(|_| is_missing) {
-                walk.reports.add(problem.at(&at));
+                context.reports.add(problem.at(&at));
             }
         }
     }
@@ -186,13 +186,13 @@ impl WorkerCatalog {
         let shown = self.shown(file);
         let text =
             read(file, &shown, Layer::Project).map_err(|problem| Diagnostics::from(*problem))?;
-        let mut walk = LoadContext::new(&self.sources, &self.project);
-        let mut worker = parse(&mut walk, &text, file, ceiling);
+        let mut context = LoadContext::new(&self.sources, &self.project);
+        let mut worker = parse(&mut context, &text, file, ceiling);
         if let Some(program) = worker.as_mut().and_then(Worker::program_mut) {
             let at = Span::start(&text);
-            (self.own_files).protect(&mut walk.reports, FrontEnd::Paths, program, &at);
+            (self.own_files).protect(&mut context.reports, FrontEnd::Paths, program, &at);
             reserved_paths::report(
-                &mut walk.reports,
+                &mut context.reports,
                 program,
                 ceiling.front(),
                 &self.sources.out_of_reach,
@@ -200,7 +200,7 @@ impl WorkerCatalog {
         }
         let LoadContext {
             reports, widening, ..
-        } = walk;
+        } = context;
         let warnings = reports.finish()?;
         match worker {
             Some(worker) => Ok(worker.with_reports(warnings, widening)),

@@ -96,7 +96,7 @@ pub struct Project {
 /// Every mistake of the project file, the person's file, variables and flags, in one go.
 pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let found = locate(sources)?;
-    let mut walk = LoadContext::new(sources, &found.dir);
+    let mut context = LoadContext::new(sources, &found.dir);
     let project_text = found.file.as_ref().map(|file| {
         read(file, &found.show(file), Layer::Project).map_err(|problem| Diagnostics::from(*problem))
     });
@@ -106,7 +106,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         None => None,
     };
     if let (Some(text), None) = (&project_text, &root) {
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::warning(
                 DiagnosticCode::Empty,
                 "the project file holds no keys: all defaults apply",
@@ -116,7 +116,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         );
     }
     let mut layers = Layers::new();
-    let user = user_file(&mut walk.reports, sources, &found);
+    let user = user_file(&mut context.reports, sources, &found);
     for (key, node) in user.iter().flat_map(UserFile::preferences) {
         layers.set(&key, node);
     }
@@ -124,7 +124,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let mut root = root.unwrap_or_else(|| empty_root(&no_text));
     normalize_network(&mut root);
     preferences_of(&root, &mut layers);
-    for overlay in overlays(&mut walk.reports, sources) {
+    for overlay in overlays(&mut context.reports, sources) {
         if let [(key, _)] = overlay.keys.as_slice()
             && preferences::KEYS.contains(&key.as_str())
         {
@@ -134,23 +134,23 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     }
     normalize_network(&mut root);
     if let Some(user) = &user {
-        user.meet(&mut walk, &mut root);
+        user.meet(&mut context, &mut root);
     }
-    let mut read = read_project(&mut walk, &root, &found);
+    let mut read = read_project(&mut context, &root, &found);
     if let Some(user) = &user {
         user.meet_grant(&mut read.ceiling);
     }
-    let personal = personal_rules::of_project(&mut walk.reports, sources, &found);
+    let personal = personal_rules::of_project(&mut context.reports, sources, &found);
     if let Some(shell) = &mut read.ceiling.shell {
         shell.personal = personal;
     }
-    guards::report(&mut walk.reports, &read.ceiling);
+    guards::report(&mut context.reports, &read.ceiling);
     let mut out_of_reach = sources.out_of_reach.clone();
     if let Some(runs) = &read.kept.runs_dir {
         out_of_reach.push(ReservedPath::new(runs, "the directory of runs", "runs_dir"));
     }
     reserved_paths::report(
-        &mut walk.reports,
+        &mut context.reports,
         &read.ceiling.mounts,
         read.ceiling.front(),
         &out_of_reach,
@@ -171,7 +171,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         project: found.dir.clone(),
         own_files: read.own_files.clone(),
     };
-    library.check_names(&mut walk, &read.ceiling);
+    library.check_names(&mut context, &read.ceiling);
     let LoadContext {
         reports,
         widening,
@@ -179,7 +179,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         ephemeral_root,
         network_at,
         ..
-    } = walk;
+    } = context;
     let warnings = reports.finish()?;
     let (preferences, origins) = layers.finish();
     Ok(Project {

@@ -71,19 +71,19 @@ fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkAccess> {
 
 /// `network` of a project file: anything but off needs a yes.
 pub(crate) fn project_network(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     entry: Option<&YamlEntry>,
 ) -> NetworkAccess {
     let Some(entry) = entry else {
         return NetworkAccess::Denied;
     };
-    let wanted = network(&mut walk.reports, entry).unwrap_or(NetworkAccess::Denied);
+    let wanted = network(&mut context.reports, entry).unwrap_or(NetworkAccess::Denied);
     let value = match &wanted {
         NetworkAccess::Denied => return wanted,
         NetworkAccess::Unrestricted => "true".to_owned(),
         NetworkAccess::Hosts(_) => wanted.to_string(),
     };
-    if walk.agreed(&trust_rules::NETWORK, "network", &value, &entry.node.span) {
+    if context.agreed(&trust_rules::NETWORK, "network", &value, &entry.node.span) {
         wanted
     } else {
         NetworkAccess::Denied

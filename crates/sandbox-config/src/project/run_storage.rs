@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, place};
+use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, resolve_host_path};
 use crate::project::load_context::LoadContext;
 use crate::project::trust_rules::RUNS_DIR;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
@@ -41,17 +41,17 @@ const KNOWLEDGE_BASE: &str = "kb";
 
 /// `knowledge_base`: one more mount, read-only, at `/kb`.
 pub(crate) fn knowledge_base(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     top: &MappingFields<'_>,
     mounts: &mut Vec<Mount>,
 ) {
-    let Some((entry, host)) = directory(walk, top, "knowledge_base", "knowledge base") else {
+    let Some((entry, host)) = directory(context, top, "knowledge_base", "knowledge base") else {
         return;
     };
     let span = &entry.node.span;
-    let outside = is_outside(walk, &host, Mode::ReadOnly, "knowledge_base", span);
+    let outside = is_outside(context, &host, Mode::ReadOnly, "knowledge_base", span);
     if let Some(problem) = no_place(mounts, &host, span) {
-        walk.reports.add(problem);
+        context.reports.add(problem);
         return;
     }
     mounts.push(Mount {
@@ -112,25 +112,25 @@ fn overlapping<'m>(mounts: &'m [Mount], host: &HostPath) -> Option<&'m Mount> {
 }
 
 /// `runs_dir` and `log`.
-pub(crate) fn kept(
-    walk: &mut LoadContext<'_>,
+pub(crate) fn read_storage(
+    context: &mut LoadContext<'_>,
     top: &MappingFields<'_>,
     mounts: &[Mount],
 ) -> RunStorage {
-    let log = top
-        .get("log")
-        .and_then(|entry| MappingFields::open(&mut walk.reports, &entry.node, "log", &keys::LOG));
+    let log = top.get("log").and_then(|entry| {
+        MappingFields::open(&mut context.reports, &entry.node, "log", &keys::LOG)
+    });
     let mut kept = RunStorage {
-        runs_dir: runs_dir(walk, top, log.as_ref(), mounts),
+        runs_dir: runs_dir(context, top, log.as_ref(), mounts),
         ..RunStorage::default()
     };
     let Some(log) = log else {
         return kept;
     };
-    if let Some(transcripts) = log.boolean(&mut walk.reports, "transcripts") {
+    if let Some(transcripts) = log.boolean(&mut context.reports, "transcripts") {
         kept.transcripts = transcripts;
     }
-    kept.redact = redact(walk, &log);
+    kept.redact = redact(context, &log);
     kept
 }
 
@@ -138,11 +138,13 @@ pub(crate) fn kept(
 const MAX_REDACTED: usize = 1_000;
 
 /// `log.redact`: secrets for the redactor of tools.
-fn redact(walk: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String> {
-    let texts = log.strings(&mut walk.reports, "redact").unwrap_or_default();
+fn redact(context: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String> {
+    let texts = log
+        .strings(&mut context.reports, "redact")
+        .unwrap_or_default();
     let texts = match log.get("redact") {
         Some(entry) => fields::at_most(
-            &mut walk.reports,
+            &mut context.reports,
             &entry.node,
             "log.redact",
             &texts,
@@ -170,7 +172,7 @@ fn redact(walk: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String> {
                 let message =
                     format!("a text of `log.redact` cannot be kept from being seen: {why}");
                 let wrong = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
-                walk.reports.add(wrong);
+                context.reports.add(wrong);
             }
         }
     }
@@ -179,7 +181,7 @@ fn redact(walk: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String> {
 
 /// `runs_dir`, or `log.dir`: of two, the value of the stronger layer.
 fn runs_dir(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     top: &MappingFields<'_>,
     log: Option<&MappingFields<'_>>,
     mounts: &[Mount],
@@ -187,7 +189,7 @@ fn runs_dir(
     let log_dir = log.and_then(|log| Some((log, log.get("dir")?)));
     let (fields, key, dotted) = match (top.get("runs_dir"), log_dir) {
         (Some(own), Some((_, other))) if own.key_span.layer() == other.key_span.layer() => {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::DuplicateKey,
                     "`runs_dir` and `log.dir` are one key",
@@ -204,14 +206,14 @@ fn runs_dir(
         (None, Some((log, _))) => (log, "dir", "log.dir"),
         (_, _) => (top, "runs_dir", "runs_dir"),
     };
-    let (entry, host) = directory(walk, fields, key, "directory of runs")?;
+    let (entry, host) = directory(context, fields, key, "directory of runs")?;
     let span = &entry.node.span;
     if let Some(mount) = overlapping(mounts, &host) {
         let message = format!(
             "`{}` would show workers what is kept of runs, or let them change it",
             mount.name
         );
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::Overlap, message)
                 .at(span)
                 .note(format!("`{}`: {}", mount.name, mount.origin))
@@ -219,24 +221,24 @@ fn runs_dir(
         );
         return None;
     }
-    let elsewhere = !host.path.starts_with(walk.dir) || host.through_link;
+    let elsewhere = !host.path.starts_with(context.dir) || host.through_link;
     let value = host.path.display().to_string();
-    let kept = !elsewhere || walk.agreed(&RUNS_DIR, dotted, &value, span);
+    let kept = !elsewhere || context.agreed(&RUNS_DIR, dotted, &value, span);
     kept.then_some(host.path)
 }
 
 fn directory<'n>(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     top: &MappingFields<'n>,
     key: &'static str,
     noun: &str,
 ) -> Option<(&'n YamlEntry, HostPath)> {
-    let text = top.string(&mut walk.reports, key)?;
+    let text = top.string(&mut context.reports, key)?;
     let entry = top.get(key)?;
-    match place(walk, text, PathScope::Anywhere, noun) {
+    match resolve_host_path(context, text, PathScope::Anywhere, noun) {
         Ok(host) => Some((entry, host)),
         Err(problem) => {
-            walk.reports.add(problem.at(&entry.node.span));
+            context.reports.add(problem.at(&entry.node.span));
             None
         }
     }

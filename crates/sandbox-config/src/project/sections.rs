@@ -85,20 +85,25 @@ pub(crate) const APPROVAL_MODES: [(&str, ApprovalMode); 8] = [
 ];
 
 /// `approval`.
-pub(crate) fn approval(walk: &mut LoadContext<'_>, entry: Option<&YamlEntry>) -> ApprovalPolicy {
+pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>) -> ApprovalPolicy {
     let mut approval = ApprovalPolicy::default();
     let Some(section) = entry.and_then(|entry| {
-        MappingFields::open(&mut walk.reports, &entry.node, "approval", &keys::APPROVAL)
+        MappingFields::open(
+            &mut context.reports,
+            &entry.node,
+            "approval",
+            &keys::APPROVAL,
+        )
     }) else {
         return approval;
     };
-    if let Some(mode) = section.word(&mut walk.reports, "mode", &APPROVAL_MODES)
+    if let Some(mode) = section.word(&mut context.reports, "mode", &APPROVAL_MODES)
         && let Some(entry) = section.get("mode")
     {
         if let YamlValue::Str(word) = &entry.node.value
             && *word != mode.to_string()
         {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::warning(
                     DiagnosticCode::Alias,
                     format!("`{word}` is read as `{mode}`"),
@@ -107,7 +112,7 @@ pub(crate) fn approval(walk: &mut LoadContext<'_>, entry: Option<&YamlEntry>) ->
             );
         }
         let agreed = match mode {
-            ApprovalMode::Auto => walk.agreed(
+            ApprovalMode::Auto => context.agreed(
                 &trust_rules::MODE_AUTO,
                 "approval.mode",
                 "auto",
@@ -118,28 +123,28 @@ pub(crate) fn approval(walk: &mut LoadContext<'_>, entry: Option<&YamlEntry>) ->
         approval.mode = if agreed { mode } else { ApprovalMode::Tool };
         approval.mode_at = SourceLocation::at(&entry.node.span);
     }
-    if let Some(seconds) = section.count(&mut walk.reports, "timeout_s") {
+    if let Some(seconds) = section.count(&mut context.reports, "timeout_s") {
         approval.timeout_s = seconds;
     }
-    for (entry, verdict) in verdicts(walk, &section, "require_user_permission") {
+    for (entry, verdict) in verdicts(context, &section, "require_user_permission") {
         let name = entry.key.as_str();
-        check_tool_or_worker(walk, entry);
+        check_tool_or_worker(context, entry);
         let key = format!("approval.require_user_permission.{name}");
-        if verdict > Verdict::Allow || unasked(walk, &key, &entry.node) {
+        if verdict > Verdict::Allow || unasked(context, &key, &entry.node) {
             let at = SourceLocation::at(&entry.key_span);
             approval
                 .by_tool
                 .insert(name.to_owned(), ApprovalRequirement { verdict, at });
         }
     }
-    for (entry, verdict) in verdicts(walk, &section, "require_user_permission_by_risk") {
-        let Some(risk) = risk(&mut walk.reports, entry) else {
+    for (entry, verdict) in verdicts(context, &section, "require_user_permission_by_risk") {
+        let Some(risk) = risk(&mut context.reports, entry) else {
             continue;
         };
         let key = format!("approval.require_user_permission_by_risk.{risk}");
         // A call that is unasked by default needs no yes.
         let harmless = verdict > Verdict::Allow || risk.safe_default() == Verdict::Allow;
-        if harmless || unasked(walk, &key, &entry.node) {
+        if harmless || unasked(context, &key, &entry.node) {
             let at = SourceLocation::at(&entry.key_span);
             approval
                 .by_risk
@@ -151,9 +156,9 @@ pub(crate) fn approval(walk: &mut LoadContext<'_>, entry: Option<&YamlEntry>) ->
 
 /// Notes a name that is not a tool's: a worker of the project has to have it. The user file is
 /// about workers of other projects as well, so there only a typo of a tool is refused.
-fn check_tool_or_worker(walk: &mut LoadContext<'_>, entry: &YamlEntry) {
+fn check_tool_or_worker(context: &mut LoadContext<'_>, entry: &YamlEntry) {
     let name = entry.key.as_str();
-    let Some(known) = walk.sources.known_tools.as_deref() else {
+    let Some(known) = context.sources.known_tools.as_deref() else {
         return;
     };
     let is_tool = known.iter().any(|tool| tool == name) || name == CALL;
@@ -162,9 +167,10 @@ fn check_tool_or_worker(walk: &mut LoadContext<'_>, entry: &YamlEntry) {
     }
     let is_typo = || nearest(name, known.iter().map(String::as_str)).is_some();
     if !is_name(name) || entry.key_span.layer() == Layer::User && is_typo() {
-        report_unknown_tool(Some(known), &mut walk.reports, name, entry);
+        report_unknown_tool(Some(known), &mut context.reports, name, entry);
     } else if entry.key_span.layer() != Layer::User {
-        walk.named_workers
+        context
+            .named_workers
             .push((name.to_owned(), entry.key_span.clone()));
     }
 }
@@ -172,30 +178,30 @@ fn check_tool_or_worker(walk: &mut LoadContext<'_>, entry: &YamlEntry) {
 /// `approval` of a worker: it can only add questions, so nothing needs a yes. It names tools, and
 /// workers that it may call.
 pub(crate) fn worker_approval(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     entry: &YamlEntry,
     delegates: &Delegates,
 ) -> Option<ApprovalPolicy> {
     let table = &keys::WORKER_APPROVAL;
-    let section = MappingFields::open(&mut walk.reports, &entry.node, "approval", table)?;
+    let section = MappingFields::open(&mut context.reports, &entry.node, "approval", table)?;
     let mut approval = ApprovalPolicy::default();
     let modes = [
         ("tool", ApprovalMode::Tool),
         ("manual", ApprovalMode::Manual),
         ("deny", ApprovalMode::Deny),
     ];
-    if let Some(mode) = section.word(&mut walk.reports, "mode", &modes)
+    if let Some(mode) = section.word(&mut context.reports, "mode", &modes)
         && let Some(entry) = section.get("mode")
     {
         approval.mode = mode;
         approval.mode_at = SourceLocation::at(&entry.node.span);
     }
-    for (entry, verdict) in verdicts(walk, &section, "require_user_permission") {
+    for (entry, verdict) in verdicts(context, &section, "require_user_permission") {
         if entry.key != CALL && !delegates.allows(&entry.key) {
-            let known = walk.sources.known_tools.as_deref();
-            report_unknown_tool(known, &mut walk.reports, &entry.key, entry);
+            let known = context.sources.known_tools.as_deref();
+            report_unknown_tool(known, &mut context.reports, &entry.key, entry);
         }
-        if only_more(walk, entry, verdict) {
+        if only_more(context, entry, verdict) {
             let at = SourceLocation::at(&entry.key_span);
             let name = entry.key.clone();
             approval
@@ -203,9 +209,9 @@ pub(crate) fn worker_approval(
                 .insert(name, ApprovalRequirement { verdict, at });
         }
     }
-    for (entry, verdict) in verdicts(walk, &section, "require_user_permission_by_risk") {
-        if let Some(risk) = risk(&mut walk.reports, entry)
-            && only_more(walk, entry, verdict)
+    for (entry, verdict) in verdicts(context, &section, "require_user_permission_by_risk") {
+        if let Some(risk) = risk(&mut context.reports, entry)
+            && only_more(context, entry, verdict)
         {
             let at = SourceLocation::at(&entry.key_span);
             approval
@@ -216,7 +222,7 @@ pub(crate) fn worker_approval(
     Some(approval)
 }
 
-fn only_more(walk: &mut LoadContext<'_>, entry: &YamlEntry, verdict: Verdict) -> bool {
+fn only_more(context: &mut LoadContext<'_>, entry: &YamlEntry, verdict: Verdict) -> bool {
     let stricter = verdict > Verdict::Allow;
     if !stricter {
         let said = match &entry.node.value {
@@ -224,7 +230,7 @@ fn only_more(walk: &mut LoadContext<'_>, entry: &YamlEntry, verdict: Verdict) ->
             _ => "false",
         };
         let message = format!("`{}: {said}`: a worker can only ask for more", entry.key);
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&entry.node.span)
                 .help("remove it: what is not asked about is for the project file to say"),
@@ -251,13 +257,13 @@ fn risk(reports: &mut Reports, entry: &YamlEntry) -> Option<Risk> {
     found
 }
 
-fn unasked(walk: &mut LoadContext<'_>, key: &str, node: &YamlNode) -> bool {
-    walk.agreed(&trust_rules::UNASKED, key, "false", &node.span)
+fn unasked(context: &mut LoadContext<'_>, key: &str, node: &YamlNode) -> bool {
+    context.agreed(&trust_rules::UNASKED, key, "false", &node.span)
 }
 
 /// Returns the entries of a mapping to whether a person is asked, or to a verdict.
 fn verdicts<'n>(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'n>,
     key: &'static str,
 ) -> Vec<(&'n YamlEntry, Verdict)> {
@@ -265,12 +271,13 @@ fn verdicts<'n>(
         return Vec::new();
     };
     let path = section.dotted(key);
-    let entries = fields::free_mapping(&mut walk.reports, &entry.node, &path).unwrap_or_default();
+    let entries =
+        fields::free_mapping(&mut context.reports, &entry.node, &path).unwrap_or_default();
     entries
         .into_iter()
         .filter_map(|entry| {
             let path = fields::join(&path, &entry.key);
-            let verdict = approval_verdict(&mut walk.reports, &entry.node, &path)?;
+            let verdict = approval_verdict(&mut context.reports, &entry.node, &path)?;
             Some((entry, verdict))
         })
         .collect()
@@ -316,17 +323,18 @@ pub(crate) fn unknown_tool(known: &[String], name: &str) -> Option<Diagnostic> {
 
 /// `shell` of a project: rules if it configures any, and the environment.
 pub(crate) fn shell(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     entry: Option<&YamlEntry>,
 ) -> (Option<ShellRules>, EnvironmentGrant) {
     let Some((entry, section)) = entry.and_then(|entry| {
-        let section = MappingFields::open(&mut walk.reports, &entry.node, "shell", &keys::SHELL)?;
+        let section =
+            MappingFields::open(&mut context.reports, &entry.node, "shell", &keys::SHELL)?;
         Some((entry, section))
     }) else {
         return (None, EnvironmentGrant::default());
     };
-    let mut list = rules(&mut walk.reports, &section, entry.key_span.origin());
-    let programs = programs(&mut walk.reports, &section);
+    let mut list = rules(&mut context.reports, &section, entry.key_span.origin());
+    let programs = programs(&mut context.reports, &section);
     let consent = section.get("rules").is_some() || section.get("default").is_some();
     let configured = consent || programs.allow.is_some();
     // A list of programs alone decides that a program may run, not that it may run unasked.
@@ -340,10 +348,10 @@ pub(crate) fn shell(
     let stated: Vec<(CommandRule, &YamlNode)> = list.rules.clone();
     for (index, (rule, node)) in list.rules.iter_mut().enumerate() {
         if rule.verdict == Verdict::Allow {
-            let around = around(&section, &stated, index);
+            let around = command_context(&section, &stated, index);
             let key = format!("shell.rules[{}].approval", rule.pattern);
             let value = "preApproved";
-            if !walk.agreed_with(&trust_rules::COMMAND, &key, value, &around, &node.span) {
+            if !context.agreed_with(&trust_rules::COMMAND, &key, value, &around, &node.span) {
                 rule.verdict = Verdict::Ask;
             }
         }
@@ -357,13 +365,17 @@ pub(crate) fn shell(
         }],
         personal: std::sync::Arc::default(),
     });
-    (rules, environment(walk, &section))
+    (rules, environment(context, &section))
 }
 
 /// Returns the other settings that decide the effect of a pre-approved command, as the project's
 /// file spells them: the rules that come before it, the ones that block at any position, the
 /// default, the programs, and the variables that programs start with. Nothing from the user.
-fn around(section: &MappingFields<'_>, rules: &[(CommandRule, &YamlNode)], own: usize) -> String {
+fn command_context(
+    section: &MappingFields<'_>,
+    rules: &[(CommandRule, &YamlNode)],
+    own: usize,
+) -> String {
     let rules: Vec<(&str, String)> = rules
         .iter()
         .enumerate()
@@ -373,19 +385,23 @@ fn around(section: &MappingFields<'_>, rules: &[(CommandRule, &YamlNode)], own: 
         })
         .map(|(_, (rule, _))| (rule.pattern.text(), rule.verdict.to_string()))
         .collect();
-    let key = |key| section.get(key).and_then(|entry| said(&entry.node));
+    let key = |key| {
+        section
+            .get(key)
+            .and_then(|entry| written_value(&entry.node))
+    };
     let rest = ["default", "allow", "deny", "env", "session"].map(key);
     serde_json::json!([rules, rest]).to_string()
 }
 
 /// Returns a value, without the values of other layers; `None` if another layer sets it.
-pub(crate) fn said(node: &YamlNode) -> Option<serde_json::Value> {
+pub(crate) fn written_value(node: &YamlNode) -> Option<serde_json::Value> {
     match &node.value {
         YamlValue::Map(entries) => {
-            let said = |entry: &YamlEntry| Some((entry.key.clone(), said(&entry.node)?));
+            let said = |entry: &YamlEntry| Some((entry.key.clone(), written_value(&entry.node)?));
             Some(entries.iter().filter_map(said).collect())
         }
-        YamlValue::List(items) => Some(items.iter().filter_map(said).collect()),
+        YamlValue::List(items) => Some(items.iter().filter_map(written_value).collect()),
         YamlValue::Null
         | YamlValue::Bool(_)
         | YamlValue::Int(_)
@@ -594,15 +610,15 @@ const OWN_VARIABLES: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
 /// Every command gets these, so naming them widens nothing.
 const PASSED_ANYWAY: [&str; 2] = ["LANG", "TERM"];
 
-fn environment(walk: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> EnvironmentGrant {
+fn environment(context: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> EnvironmentGrant {
     let words = [("call", false), ("worker", true)];
     let mut environment = EnvironmentGrant {
-        session: shell.word(&mut walk.reports, "session", &words) == Some(true),
+        session: shell.word(&mut context.reports, "session", &words) == Some(true),
         ..EnvironmentGrant::default()
     };
     let Some(section) = shell.get("env").and_then(|entry| {
         MappingFields::open(
-            &mut walk.reports,
+            &mut context.reports,
             &entry.node,
             "shell.env",
             &keys::ENVIRONMENT,
@@ -611,35 +627,35 @@ fn environment(walk: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Environ
         return environment;
     };
     for (name, node) in section
-        .strings(&mut walk.reports, "pass")
+        .strings(&mut context.reports, "pass")
         .unwrap_or_default()
     {
-        if !variable_name(&mut walk.reports, name, &node.span) {
+        if !variable_name(&mut context.reports, name, &node.span) {
             continue;
         }
         if is_hook(name) {
             let message = format!("`{name}` makes programs run other code and is never passed on");
             let help = format!("give it a value of your own: `set: {{ {name}: … }}`");
             let refused = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
-            walk.reports.add(refused.help(help));
+            context.reports.add(refused.help(help));
             continue;
         }
         let key = format!("shell.env.pass[{name}]");
         let passed_anyway = PASSED_ANYWAY.contains(&name);
-        if passed_anyway || walk.agreed(&trust_rules::PASS, &key, name, &node.span) {
+        if passed_anyway || context.agreed(&trust_rules::PASS, &key, name, &node.span) {
             environment.pass.push(name.to_owned());
         }
     }
     let set = section
         .get("set")
-        .and_then(|entry| fields::free_mapping(&mut walk.reports, &entry.node, "shell.env.set"));
+        .and_then(|entry| fields::free_mapping(&mut context.reports, &entry.node, "shell.env.set"));
     let mut values = BTreeMap::new();
     for entry in set.unwrap_or_default() {
         let path = format!("shell.env.set.{}", entry.key);
-        let value = fields::string(&mut walk.reports, &entry.node, &path);
+        let value = fields::string(&mut context.reports, &entry.node, &path);
         if let Some(value) = value
-            && variable_name(&mut walk.reports, &entry.key, &entry.key_span)
-            && hook_agreed(walk, &entry.key, value, &entry.node.span)
+            && variable_name(&mut context.reports, &entry.key, &entry.key_span)
+            && hook_agreed(context, &entry.key, value, &entry.node.span)
         {
             values.insert(entry.key.clone(), value.to_owned());
         }
@@ -651,7 +667,7 @@ fn environment(walk: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Environ
 /// Variables by which a loader or an interpreter is told to run other code: setting one changes the
 /// effect of every allowed command.
 fn hook_agreed(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     name: &str,
     value: &str,
     span: &crate::syntax::text::Span,
@@ -660,7 +676,7 @@ fn hook_agreed(
         return true;
     }
     let key = format!("shell.env.set.{name}");
-    walk.agreed(&trust_rules::HOOK, &key, value, span)
+    context.agreed(&trust_rules::HOOK, &key, value, span)
 }
 
 fn variable_name(reports: &mut Reports, name: &str, span: &crate::syntax::text::Span) -> bool {

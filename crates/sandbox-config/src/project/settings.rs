@@ -24,7 +24,7 @@ use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
 /// assert_eq!(settings.get("limits.max_turns").unwrap(), 9);
 /// let turns = settings.list().into_iter().find(|one| one.key() == "limits.max_turns").unwrap();
 /// assert_eq!((turns.origin().layer(), turns.origin().line()), (Layer::Project, 1));
-/// // Nobody said this one.
+/// // Nobody written_value this one.
 /// assert_eq!(settings.get("limits.max_stdout_kb").unwrap(), 256);
 /// assert_eq!(settings.get("limits.max_turn").unwrap_err().nearest(), Some("limits.max_turns"));
 /// ```
@@ -130,7 +130,7 @@ impl EffectiveSettings {
     #[must_use]
     pub fn list(&self) -> Vec<Setting> {
         let mut list = Vec::new();
-        leaves(&self.root, "", &mut list);
+        collect_leaves(&self.root, "", &mut list);
         list
     }
 
@@ -229,7 +229,7 @@ fn remove_empty(node: &mut YamlNode, ignored: &[PrivilegedSetting], above: Optio
                     let names = key.key().strip_suffix(entry.key.as_str());
                     let is_last =
                         names.is_some_and(|above| above.is_empty() || above.ends_with('.'));
-                    stands_at(key, &entry.node.span) && is_last
+                    is_at(key, &entry.node.span) && is_last
                 });
                 match met.map(|key| key.rule().fallback()) {
                     None => remove_empty(&mut entry.node, ignored, Some(&entry.key)),
@@ -253,7 +253,7 @@ fn remove_empty(node: &mut YamlNode, ignored: &[PrivilegedSetting], above: Optio
     }
 }
 
-fn stands_at(key: &PrivilegedSetting, span: &Span) -> bool {
+fn is_at(key: &PrivilegedSetting, span: &Span) -> bool {
     *key.origin() == span.origin()
 }
 
@@ -274,7 +274,7 @@ fn is_item(key: &PrivilegedSetting, item: &YamlNode) -> bool {
     let Some(text) = text else {
         return false;
     };
-    stands_at(key, &item.span) && key.key().ends_with(&format!("[{text}]"))
+    is_at(key, &item.span) && key.key().ends_with(&format!("[{text}]"))
 }
 
 /// Applies the defaults. Only where setting a default explicitly changes nothing: the front-end
@@ -367,7 +367,7 @@ fn guards(root: &mut YamlNode, key: &str, held: &[String]) {
     let Some(list) = entries.iter_mut().find(|entry| entry.key == key) else {
         return;
     };
-    let said = match std::mem::replace(&mut list.node.value, YamlValue::Null) {
+    let written_value = match std::mem::replace(&mut list.node.value, YamlValue::Null) {
         YamlValue::List(items) => items,
         YamlValue::Null
         | YamlValue::Bool(_)
@@ -378,7 +378,7 @@ fn guards(root: &mut YamlNode, key: &str, held: &[String]) {
     };
     let text = SourceText::inline("default".into(), Layer::Default, String::new());
     let items = held.iter().map(|name| {
-        let by = said.iter().find(|item| match &item.value {
+        let by = written_value.iter().find(|item| match &item.value {
             YamlValue::Str(text) => text.trim_end_matches('/') == name,
             _ => false,
         });
@@ -397,7 +397,7 @@ fn origin(span: &Span) -> ConfigOrigin {
     }
 }
 
-fn leaves(node: &YamlNode, path: &str, list: &mut Vec<Setting>) {
+fn collect_leaves(node: &YamlNode, path: &str, list: &mut Vec<Setting>) {
     let is_plain = |items: &[YamlNode]| {
         !items
             .iter()
@@ -411,12 +411,12 @@ fn leaves(node: &YamlNode, path: &str, list: &mut Vec<Setting>) {
                 } else {
                     format!("{path}.{}", entry.key)
                 };
-                leaves(&entry.node, &path, list);
+                collect_leaves(&entry.node, &path, list);
             }
         }
         YamlValue::List(items) if !is_plain(items) => {
             for (index, item) in items.iter().enumerate() {
-                leaves(item, &format!("{path}[{index}]"), list);
+                collect_leaves(item, &format!("{path}[{index}]"), list);
             }
         }
         _ => list.push(Setting {

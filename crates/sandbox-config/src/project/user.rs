@@ -72,7 +72,7 @@ pub(crate) fn user_file(
         .filter(|one| one.layer() == Some(Layer::User));
     reports.extend(about_this);
     if reports.errors() == before {
-        for leaf in leaves(&tree) {
+        for leaf in user_values(&tree) {
             leaf.check(reports);
         }
     }
@@ -87,7 +87,7 @@ struct UserValue<'n> {
 }
 
 /// Every value, as deep as the table knows it.
-fn leaves(tree: &YamlNode) -> Vec<UserValue<'_>> {
+fn user_values(tree: &YamlNode) -> Vec<UserValue<'_>> {
     fn below<'n>(node: &'n YamlNode, keys: &mut Vec<&'n YamlEntry>, list: &mut Vec<UserValue<'n>>) {
         let role = role(&names(keys));
         match (&node.value, role) {
@@ -190,7 +190,7 @@ impl UserValue<'_> {
 impl UserFile {
     /// Its preferences, for the layering.
     pub(crate) fn preferences(&self) -> impl Iterator<Item = (String, &YamlNode)> {
-        leaves(&self.tree)
+        user_values(&self.tree)
             .into_iter()
             .filter(|leaf| matches!(leaf.role, Some(UserKeyRole::Preference)))
             .map(|leaf| (leaf.dotted(), leaf.node))
@@ -203,20 +203,20 @@ impl UserFile {
     }
 
     /// Meet the tree of project, variables and flags with this one.
-    pub(crate) fn meet(&self, walk: &mut LoadContext<'_>, root: &mut YamlNode) {
-        for leaf in leaves(&self.tree) {
+    pub(crate) fn meet(&self, context: &mut LoadContext<'_>, root: &mut YamlNode) {
+        for leaf in user_values(&self.tree) {
             match leaf.role {
                 Some(UserKeyRole::Preference) if find(root, &leaf.names()).is_none() => {
                     insert(root, &leaf);
                 }
-                Some(UserKeyRole::Whole) => whole(&mut walk.reports, root, &leaf),
+                Some(UserKeyRole::Whole) => replace_provider(&mut context.reports, root, &leaf),
                 Some(UserKeyRole::Preference | UserKeyRole::Own | UserKeyRole::No(_)) | None => {}
                 Some(UserKeyRole::Limit(MeetRule::Repositories)) => {
                     if let Some(there) = find(root, &leaf.names()) {
-                        within_repositories(walk, &leaf, there);
+                        within_repositories(context, &leaf, there);
                     }
                 }
-                Some(UserKeyRole::Limit(meet)) => limit(&mut walk.reports, root, &leaf, meet),
+                Some(UserKeyRole::Limit(meet)) => limit(&mut context.reports, root, &leaf, meet),
             }
         }
         drop_second_spelling(root);
@@ -225,7 +225,7 @@ impl UserFile {
 
 /// A provider that the user names is theirs whole: of the project's values only flags and variables
 /// stay.
-fn whole(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>) {
+fn replace_provider(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>) {
     let Some(there) = find(root, &leaf.names()) else {
         return insert(root, leaf);
     };
@@ -405,7 +405,7 @@ fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: 
             _ => false,
         },
         MeetRule::Sockets => match (sockets(own), sockets(there)) {
-            (Some(1), Some(1)) => return within(reports, leaf, own, there),
+            (Some(1), Some(1)) => return keep_within(reports, leaf, own, there),
             (Some(own), Some(there)) => there > own,
             _ => false,
         },
@@ -436,7 +436,7 @@ fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: 
             (Some(own), Some(there)) => there > own,
             _ => false,
         },
-        MeetRule::Within | MeetRule::Only => return within(reports, leaf, own, there),
+        MeetRule::Within | MeetRule::Only => return keep_within(reports, leaf, own, there),
         // Needs to know where addresses lead.
         MeetRule::Repositories => return,
         MeetRule::Unite | MeetRule::Blocked => return add(own, there),
@@ -447,17 +447,17 @@ fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: 
         match meet {
             MeetRule::Mode if mode(there) == Some(2) => {}
             // The origin stays the project's: a part of a project's request needs a yes as well.
-            MeetRule::Network | MeetRule::Sockets => *there = moved(own, &there.span),
+            MeetRule::Network | MeetRule::Sockets => *there = with_location(own, &there.span),
             _ => *there = own.clone(),
         }
     }
 }
 
 /// Returns the value with another location.
-fn moved(node: &YamlNode, span: &Span) -> YamlNode {
+fn with_location(node: &YamlNode, span: &Span) -> YamlNode {
     let value = match &node.value {
         YamlValue::List(items) => {
-            YamlValue::List(items.iter().map(|item| moved(item, span)).collect())
+            YamlValue::List(items.iter().map(|item| with_location(item, span)).collect())
         }
         YamlValue::Map(entries) => YamlValue::Map(
             entries
@@ -465,7 +465,7 @@ fn moved(node: &YamlNode, span: &Span) -> YamlNode {
                 .map(|entry| YamlEntry {
                     key: entry.key.clone(),
                     key_span: span.clone(),
-                    node: moved(&entry.node, span),
+                    node: with_location(&entry.node, span),
                 })
                 .collect(),
         ),
@@ -494,7 +494,7 @@ fn add(own: &YamlNode, there: &mut YamlNode) {
 }
 
 /// Keeps the items of a list that the user's own list has, too.
-fn within(reports: &mut Reports, leaf: &UserValue<'_>, own: &YamlNode, there: &mut YamlNode) {
+fn keep_within(reports: &mut Reports, leaf: &UserValue<'_>, own: &YamlNode, there: &mut YamlNode) {
     let (YamlValue::List(own_items), YamlValue::List(items)) = (&own.value, &mut there.value)
     else {
         return;
@@ -510,25 +510,25 @@ fn within(reports: &mut Reports, leaf: &UserValue<'_>, own: &YamlNode, there: &m
 }
 
 /// Keeps the repositories of a list that the user's own list has, too, with the smaller access.
-fn within_repositories(walk: &mut LoadContext<'_>, leaf: &UserValue<'_>, there: &mut YamlNode) {
+fn within_repositories(context: &mut LoadContext<'_>, leaf: &UserValue<'_>, there: &mut YamlNode) {
     let (YamlValue::List(own), YamlValue::List(items)) = (&leaf.node.value, &mut there.value)
     else {
         return;
     };
     let held: Vec<(String, Mode)> = own
         .iter()
-        .filter_map(|item| repository(walk, item))
+        .filter_map(|item| repository(context, item))
         .collect();
     let mut left = Vec::new();
     for item in items.drain(..) {
         // The readers report an invalid item.
-        let Some((address, access)) = repository(walk, &item) else {
+        let Some((address, access)) = repository(context, &item) else {
             left.push(item);
             continue;
         };
         let at_most = held.iter().find(|(known, _)| *known == address);
         if at_most.is_none_or(|(_, most)| access > *most) {
-            report(&mut walk.reports, leaf, &leaf.node.span, &item.span);
+            report(&mut context.reports, leaf, &leaf.node.span, &item.span);
         }
         match at_most {
             None => {}
@@ -540,15 +540,18 @@ fn within_repositories(walk: &mut LoadContext<'_>, leaf: &UserValue<'_>, there: 
 }
 
 /// Returns the address and the access of an item of `git.repositories`.
-fn repository(walk: &LoadContext<'_>, item: &YamlNode) -> Option<(String, Mode)> {
+fn repository(context: &LoadContext<'_>, item: &YamlNode) -> Option<(String, Mode)> {
     let mut item = item.clone();
     let access = match find(&mut item, &["access"]).as_deref().and_then(text) {
         Some("ro") => Mode::ReadOnly,
         Some(_) | None => Mode::ReadWrite,
     };
     let address = match text(&item) {
-        Some(text) => git::locate(walk, text),
-        None => git::locate(walk, find(&mut item, &["repo"]).as_deref().and_then(text)?),
+        Some(text) => git::locate(context, text),
+        None => git::locate(
+            context,
+            find(&mut item, &["repo"]).as_deref().and_then(text)?,
+        ),
     };
     Some((address.ok()?.address, access))
 }

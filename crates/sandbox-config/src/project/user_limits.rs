@@ -68,7 +68,7 @@ const fn stricter(order: &'static [&'static str], unsaid: &'static str) -> UserK
     UserKeyRole::Limit(MeetRule::Stricter(WordOrder { order, unsaid }))
 }
 
-const fn least(table: &'static KeyTable) -> UserKeyRole {
+const fn at_most(table: &'static KeyTable) -> UserKeyRole {
     UserKeyRole::Limit(MeetRule::Least(table))
 }
 
@@ -99,7 +99,7 @@ pub(crate) static ROWS: &[(&str, UserKeyRole)] = &[
         "approval.require_user_permission_by_risk.*",
         UserKeyRole::Limit(MeetRule::Consent),
     ),
-    ("approval.timeout_s", least(&keys::APPROVAL)),
+    ("approval.timeout_s", at_most(&keys::APPROVAL)),
     ("shell.rules", UserKeyRole::Limit(MeetRule::Blocked)),
     (
         "shell.default",
@@ -141,7 +141,7 @@ pub(crate) static ROWS: &[(&str, UserKeyRole)] = &[
         "sandbox.hardlinks",
         stricter(&["allow", "read_only", "deny"], "read_only"),
     ),
-    ("sandbox.quota.*", least(&keys::QUOTA)),
+    ("sandbox.quota.*", at_most(&keys::QUOTA)),
     ("sandbox.programs", UserKeyRole::Preference),
     ("sandbox.show", UserKeyRole::Preference),
     ("sandbox.unprotect", UserKeyRole::Preference),
@@ -167,7 +167,7 @@ pub(crate) static ROWS: &[(&str, UserKeyRole)] = &[
     ),
     ("git.credentials.*", UserKeyRole::Whole),
     ("log.redact", UserKeyRole::Limit(MeetRule::Unite)),
-    ("limits.*", least(&keys::LIMITS)),
+    ("limits.*", at_most(&keys::LIMITS)),
     ("providers.*", UserKeyRole::Whole),
     (
         "execution_mode",
@@ -199,13 +199,13 @@ pub(crate) static ROWS: &[(&str, UserKeyRole)] = &[
         "docker.network_default",
         stricter(&["bridge", "none"], "none"),
     ),
-    ("docker.cpu_limit", least(&keys::DOCKER)),
-    ("docker.mem_limit_mb", least(&keys::DOCKER)),
-    ("docker.pids_limit", least(&keys::DOCKER)),
+    ("docker.cpu_limit", at_most(&keys::DOCKER)),
+    ("docker.mem_limit_mb", at_most(&keys::DOCKER)),
+    ("docker.pids_limit", at_most(&keys::DOCKER)),
     ("docker.read_only_root", UserKeyRole::Limit(MeetRule::True)),
     ("docker.reuse", stricter(&["session", "call"], "call")),
-    ("delegation.max_depth", least(&keys::DELEGATION)),
-    ("delegation.max_children", least(&keys::DELEGATION)),
+    ("delegation.max_depth", at_most(&keys::DELEGATION)),
+    ("delegation.max_children", at_most(&keys::DELEGATION)),
     (
         "delegation.child_sandbox_policy",
         stricter(&["own", "intersect"], "intersect"),

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::project::load_context::LoadContext;
-use crate::project::sections::said;
+use crate::project::sections::written_value;
 use crate::project::trust_rules::PROVIDER;
 use crate::provider::{
     ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known,
@@ -17,31 +17,31 @@ use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// Returns every provider: the built-in ones, and those of the merged tree.
-pub(crate) fn providers(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Providers {
+pub(crate) fn providers(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Providers {
     let mut all = Providers::default();
     let Some(entry) = top.get("providers") else {
         return all;
     };
-    let named = fields::free_mapping(&mut walk.reports, &entry.node, "providers");
+    let named = fields::free_mapping(&mut context.reports, &entry.node, "providers");
     for entry in named.unwrap_or_default() {
         if !is_name(&entry.key) {
-            walk.reports.add(bad_name(entry));
+            context.reports.add(bad_name(entry));
             continue;
         }
-        let before = walk.reports.errors();
-        let Some(provider) = provider(&mut walk.reports, entry) else {
+        let before = context.reports.errors();
+        let Some(provider) = provider(&mut context.reports, entry) else {
             continue;
         };
         let name = entry.key.clone();
         let agreed = match project_part(&entry.node) {
             None => true,
             // Its own mistakes come first.
-            Some(_) if walk.reports.errors() > before => true,
+            Some(_) if context.reports.errors() > before => true,
             Some(span) => {
-                let around = said(&entry.node).unwrap_or_default().to_string();
+                let around = written_value(&entry.node).unwrap_or_default().to_string();
                 let value = amounts_to(&provider, top);
                 let key = format!("providers.{name}");
-                walk.agreed_with(&PROVIDER, &key, &value, &around, span)
+                context.agreed_with(&PROVIDER, &key, &value, &around, span)
             }
         };
         if agreed {

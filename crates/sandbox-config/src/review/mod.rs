@@ -78,7 +78,7 @@ impl Project {
                 (false, Vec::new(), Vec::new())
             }
             Ok(workers) => {
-                let tree = self.look_at(&workers, &mut findings);
+                let tree = self.review_workers(&workers, &mut findings);
                 (true, workers, tree)
             }
         };
@@ -91,7 +91,11 @@ impl Project {
         }
     }
 
-    fn look_at(&self, workers: &[Worker], findings: &mut Vec<Diagnostic>) -> Vec<DelegationNode> {
+    fn review_workers(
+        &self,
+        workers: &[Worker],
+        findings: &mut Vec<Diagnostic>,
+    ) -> Vec<DelegationNode> {
         for worker in workers {
             findings.extend_from_slice(worker.warnings());
             let ceiling = worker.ceiling(self.ceiling());
@@ -107,7 +111,7 @@ impl Project {
             lints::worker_rules(worker, findings);
             models::worker(self, worker, findings);
         }
-        let Forest { tree, reached } = tree::grow(self, workers, findings);
+        let Forest { tree, reached } = tree::build_tree(self, workers, findings);
         lints::workers(self, workers, &reached, findings);
         // A refused worker uses nothing, and that is not its mistake.
         if !findings.iter().any(Diagnostic::is_error) {

@@ -125,7 +125,7 @@ struct TreeBuilder<'p, 'f> {
     branches: usize,
 }
 
-pub(crate) fn grow<'p>(
+pub(crate) fn build_tree<'p>(
     project: &'p Project,
     workers: &'p [Worker],
     findings: &mut Vec<Diagnostic>,
@@ -208,7 +208,7 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
         above: &mut Vec<&'p str>,
     ) -> DelegationNode {
         let mut branch = branch(worker.name(), CallStatus::Holds);
-        branch.narrowed = caller.beyond(&grant);
+        branch.narrowed = caller.excess_over(&grant);
         let depth = u64::try_from(above.len()).unwrap_or(u64::MAX);
         let shown = self.shown.entry(worker.name()).or_default();
         // Shown at least as deep, nothing more can go wrong below.
@@ -226,7 +226,7 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
             Delegates::None => {}
             Delegates::All => {
                 branch.calls_any = true;
-                self.anybody(worker, &grant, above);
+                self.reach_all(worker, &grant, above);
             }
             Delegates::Listed(names) => {
                 let mut once = BTreeSet::new();
@@ -306,7 +306,7 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
     }
 
     /// `["*"]`: every worker is reached, and a refusal is a warning for each worker.
-    fn anybody(&mut self, from: &'p Worker, grant: &Grant, above: &[&'p str]) {
+    fn reach_all(&mut self, from: &'p Worker, grant: &Grant, above: &[&'p str]) {
         let all: Vec<&'p Worker> = self.workers.values().copied().collect();
         let mut refused = Vec::new();
         for worker in all {

@@ -111,12 +111,12 @@ impl<'n> MappingFields<'n> {
             entries: BTreeMap::new(),
         };
         for entry in entries {
-            fields.take(reports, entry, keys);
+            fields.add_entry(reports, entry, keys);
         }
         Some(fields)
     }
 
-    fn take(&mut self, reports: &mut Reports, entry: &'n YamlEntry, keys: &'static KeyTable) {
+    fn add_entry(&mut self, reports: &mut Reports, entry: &'n YamlEntry, keys: &'static KeyTable) {
         let key = entry.key.as_str();
         let known = keys
             .list

@@ -114,7 +114,7 @@ pub(crate) fn parse_part(
     let parsed: Result<Option<Spanned<RawNode>>, _> =
         serde_saphyr::from_str_with_options(part, options);
     match parsed {
-        Ok(Some(raw)) => Ok(match place(text, raw) {
+        Ok(Some(raw)) => Ok(match locate_node(text, raw) {
             YamlNode {
                 value: YamlValue::Null,
                 ..
@@ -218,7 +218,7 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 }
 
-fn place(text: &Arc<SourceText>, raw: Spanned<RawNode>) -> YamlNode {
+fn locate_node(text: &Arc<SourceText>, raw: Spanned<RawNode>) -> YamlNode {
     let span = span(text, raw.referenced);
     let value = match raw.value {
         RawNode::Null => YamlValue::Null,
@@ -226,16 +226,19 @@ fn place(text: &Arc<SourceText>, raw: Spanned<RawNode>) -> YamlNode {
         RawNode::Int(value) => YamlValue::Int(value),
         RawNode::Float(value) => YamlValue::Float(value),
         RawNode::Str(value) => YamlValue::Str(value),
-        RawNode::List(items) => {
-            YamlValue::List(items.into_iter().map(|item| place(text, item)).collect())
-        }
+        RawNode::List(items) => YamlValue::List(
+            items
+                .into_iter()
+                .map(|item| locate_node(text, item))
+                .collect(),
+        ),
         RawNode::Map(entries) => YamlValue::Map(
             entries
                 .into_iter()
                 .map(|(key, node)| YamlEntry {
                     key_span: self::span(text, key.referenced),
                     key: key.value,
-                    node: place(text, node),
+                    node: locate_node(text, node),
                 })
                 .collect(),
         ),

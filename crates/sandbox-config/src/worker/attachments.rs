@@ -82,37 +82,40 @@ impl AttachmentPolicy {
 }
 
 /// The key of a worker file.
-pub(crate) fn policy(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> AttachmentPolicy {
+pub(crate) fn policy(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> AttachmentPolicy {
     let mut policy = AttachmentPolicy::default();
     let Some(section) = top.get("attachment_policy").and_then(|entry| {
         let path = "attachment_policy";
-        MappingFields::open(&mut walk.reports, &entry.node, path, &keys::ATTACHMENTS)
+        MappingFields::open(&mut context.reports, &entry.node, path, &keys::ATTACHMENTS)
     }) else {
         return policy;
     };
-    if let Some(count) = section.count(&mut walk.reports, "max_attachments") {
+    if let Some(count) = section.count(&mut context.reports, "max_attachments") {
         policy.max_attachments = count;
     }
-    if let Some(bytes) = section.count(&mut walk.reports, "max_total_bytes") {
+    if let Some(bytes) = section.count(&mut context.reports, "max_total_bytes") {
         policy.max_total_bytes = bytes;
     }
-    policy.allowed_suffixes = suffixes(walk, &section, "allowed_suffixes");
-    policy.denied_suffixes = suffixes(walk, &section, "denied_suffixes");
+    policy.allowed_suffixes = suffixes(context, &section, "allowed_suffixes");
+    policy.denied_suffixes = suffixes(context, &section, "denied_suffixes");
     policy
 }
 
 fn suffixes(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     key: &'static str,
 ) -> Vec<String> {
     let mut list = Vec::new();
-    for (suffix, node) in section.strings(&mut walk.reports, key).unwrap_or_default() {
+    for (suffix, node) in section
+        .strings(&mut context.reports, key)
+        .unwrap_or_default()
+    {
         if suffix.starts_with('.') && suffix.len() > 1 && !suffix.contains('/') {
             list.push(suffix.to_lowercase());
         } else {
             let bare = suffix.trim_start_matches(['.', '*']);
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::BadValue,
                     format!("`{suffix}` is not a suffix"),

@@ -24,7 +24,7 @@ pub(crate) struct LegacySandbox {
 
 /// Read `paths` or `mounts` of a worker.
 pub(crate) fn read(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     entry: &YamlEntry,
     ceiling: &Grant,
 ) -> LegacySandbox {
@@ -35,16 +35,16 @@ pub(crate) fn read(
     };
     match ceiling.front() {
         FrontEnd::Zones | FrontEnd::Paths | FrontEnd::PathLists => {
-            walk.reports.add(replaced(entry, &written, ceiling));
+            context.reports.add(replaced(entry, &written, ceiling));
             nothing
         }
         FrontEnd::Root | FrontEnd::Mounts => {
             let table = match entry.key.as_str() {
-                "mounts" => mounts::read(walk, &entry.node),
-                _ => paths::read(walk, &entry.node),
+                "mounts" => mounts::read(context, &entry.node),
+                _ => paths::read(context, &entry.node),
             };
             if ceiling.mounts().next().is_none() {
-                walk.reports.add(as_program(entry, &written));
+                context.reports.add(as_program(entry, &written));
                 LegacySandbox {
                     declaration: Declaration::zones(
                         table
@@ -55,7 +55,7 @@ pub(crate) fn read(
                 }
             } else {
                 let (places, dropped) = places(&table, ceiling);
-                walk.reports.add(as_narrowing(entry, &places, &dropped));
+                context.reports.add(as_narrowing(entry, &places, &dropped));
                 let mut declaration = Declaration::none();
                 declaration.mounts = MountRequest::Places(places);
                 LegacySandbox {

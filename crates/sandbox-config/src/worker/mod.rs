@@ -194,7 +194,7 @@ impl Worker {
     /// project has none.
     pub(crate) fn ceiling<'g>(&self, project: &'g Grant) -> Cow<'g, Grant> {
         match &self.program {
-            Some(mounts) => Cow::Owned(project.over(Arc::clone(mounts))),
+            Some(mounts) => Cow::Owned(project.with_mounts(Arc::clone(mounts))),
             None => Cow::Borrowed(project),
         }
     }
@@ -234,7 +234,7 @@ const MAX_FRONT_BYTES: usize = 512 * 1024;
 
 /// Reads one worker's text. `None` if a mistake has been noted.
 pub(crate) fn parse(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     text: &Arc<SourceText>,
     file: &Path,
     ceiling: &Grant,
@@ -242,7 +242,7 @@ pub(crate) fn parse(
     let (front, body) = match split(&text.text) {
         Ok(parts) => parts,
         Err(problem) => {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(DiagnosticCode::FrontMatter, problem)
                     .at(&Span::start(text))
                     .help("a worker file is `---`, keys, `---`, then the instructions"),
@@ -252,7 +252,7 @@ pub(crate) fn parse(
     };
     if front.len() > MAX_FRONT_BYTES {
         let message = format!("the front matter is longer than {MAX_FRONT_BYTES} bytes");
-        walk.reports.add(
+        context.reports.add(
             Diagnostic::error(DiagnosticCode::TooComplex, message)
                 .at(&Span::start(text))
                 .help("what a worker is told stands below the second `---`"),
@@ -262,7 +262,7 @@ pub(crate) fn parse(
     let root = match yaml::parse_part(text, front) {
         Ok(root) => root,
         Err(problem) => {
-            walk.reports.add(*problem);
+            context.reports.add(*problem);
             return None;
         }
     };
@@ -270,19 +270,19 @@ pub(crate) fn parse(
         value: YamlValue::Map(Vec::new()),
         span: Span::start(text),
     });
-    let top = MappingFields::open(&mut walk.reports, &root, "", &keys::WORKER)?;
+    let top = MappingFields::open(&mut context.reports, &root, "", &keys::WORKER)?;
     let stem = stem(file);
-    let name = name(&mut walk.reports, &top, stem);
+    let name = name(&mut context.reports, &top, stem);
     let description = top
-        .string(&mut walk.reports, "description")
+        .string(&mut context.reports, "description")
         .map(str::to_owned);
-    let model = top.string(&mut walk.reports, "model").map(str::to_owned);
-    let instructions = instructions(&mut walk.reports, &top, body);
+    let model = top.string(&mut context.reports, "model").map(str::to_owned);
+    let instructions = instructions(&mut context.reports, &top, body);
     let mut program = None;
     let mut declaration = match top.get("sandbox") {
         None => Declaration::undeclared(),
         Some(entry) => {
-            let old = sandbox::read(walk, entry, ceiling, &name);
+            let old = sandbox::read(context, entry, ceiling, &name);
             program = old.program.map(Into::into);
             Declaration {
                 sandbox: Some(entry.key_span.clone()),
@@ -291,27 +291,30 @@ pub(crate) fn parse(
         }
     };
     declaration.unix_sockets =
-        confinement::worker_sockets(walk, top.get("sandbox")).map(|(wish, at)| (wish, Some(at)));
+        confinement::worker_sockets(context, top.get("sandbox")).map(|(wish, at)| (wish, Some(at)));
     if let Some(entry) = top.get("network") {
-        declaration.network = network::network(&mut walk.reports, entry)
+        declaration.network = network::network(&mut context.reports, entry)
             .map(|access| (access, Some(entry.node.span.clone())));
     }
     if let Some(entry) = top.get("shell") {
-        let own = sections::worker_shell(&mut walk.reports, entry);
+        let own = sections::worker_shell(&mut context.reports, entry);
         declaration.shell = Some((own, Some(entry.key_span.clone())));
     }
     if let Some(entry) = top.get("git") {
-        declaration.repositories = git::worker_repositories(walk, entry);
+        declaration.repositories = git::worker_repositories(context, entry);
     }
-    let wanted = tools::wanted(walk, &top);
+    let wanted = tools::wanted(context, &top);
     declaration.tools = wanted.tools;
     declaration.approval = top
         .get("approval")
-        .and_then(|entry| sections::worker_approval(walk, entry, &wanted.delegates));
-    declaration.limits =
-        sections::limits(&mut walk.reports, top.get("limits"), RunLimits::UNLIMITED);
-    let facts = worker_metadata::facts(walk, &top);
-    let schemas = schemas::schemas(walk, &top);
+        .and_then(|entry| sections::worker_approval(context, entry, &wanted.delegates));
+    declaration.limits = sections::limits(
+        &mut context.reports,
+        top.get("limits"),
+        RunLimits::UNLIMITED,
+    );
+    let facts = worker_metadata::facts(context, &top);
+    let schemas = schemas::schemas(context, &top);
     Some(Worker {
         name,
         description,

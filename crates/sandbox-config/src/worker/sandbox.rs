@@ -20,7 +20,7 @@ use crate::worker::legacy_syntax::{self, LegacySandbox};
 
 /// Read the `sandbox` key.
 pub(crate) fn read(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     entry: &YamlEntry,
     ceiling: &Grant,
     worker: &str,
@@ -31,7 +31,7 @@ pub(crate) fn read(
     };
     if let YamlValue::Map(_) = &entry.node.value {
         let Some(section) = MappingFields::open(
-            &mut walk.reports,
+            &mut context.reports,
             &entry.node,
             "sandbox",
             &keys::WORKER_SANDBOX,
@@ -46,10 +46,10 @@ pub(crate) fn read(
         .collect();
         return match forms.as_slice() {
             [old] if matches!(old.key.as_str(), "paths" | "mounts") => {
-                legacy_syntax::read(walk, old, ceiling)
+                legacy_syntax::read(context, old, ceiling)
             }
             [old, other, ..] if matches!(old.key.as_str(), "paths" | "mounts") => {
-                walk.reports.add(
+                context.reports.add(
                     Diagnostic::error(
                         DiagnosticCode::FrontEnd,
                         format!("`{}` is an old form and stands alone", old.key),
@@ -60,29 +60,29 @@ pub(crate) fn read(
                 );
                 of_today(Declaration::none())
             }
-            [] | [_, ..] => of_today(mapping(walk, &section, ceiling, worker)),
+            [] | [_, ..] => of_today(mapping(context, &section, ceiling, worker)),
         };
     }
-    of_today(word(walk, entry))
+    of_today(word(context, entry))
 }
 
 /// `none` or `inherit`.
-fn word(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Declaration {
+fn word(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Declaration {
     if let YamlValue::Str(_) = &entry.node.value {
         let words = [("none", true), ("inherit", false)];
-        return match fields::word(&mut walk.reports, &entry.node, "sandbox", &words) {
+        return match fields::word(&mut context.reports, &entry.node, "sandbox", &words) {
             Some(false) => Declaration::inherit(),
             Some(true) | None => Declaration::none(),
         };
     }
     if let YamlValue::Null = &entry.node.value {
-        walk.reports.add(
+        context.reports.add(
             fields::wrong_type(&entry.node, "sandbox", "`none`, `inherit` or a mapping")
                 .help("write `sandbox: none` for a worker without files"),
         );
         return Declaration::none();
     }
-    walk.reports.add(fields::wrong_type(
+    context.reports.add(fields::wrong_type(
         &entry.node,
         "sandbox",
         "`none`, `inherit` or a mapping",
@@ -91,7 +91,7 @@ fn word(walk: &mut LoadContext<'_>, entry: &YamlEntry) -> Declaration {
 }
 
 fn mapping(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     ceiling: &Grant,
     worker: &str,
@@ -109,21 +109,21 @@ fn mapping(
         },
         (Some(zones), None) => {
             if let Some(problem) = misplaced_zones(zones, ceiling) {
-                walk.reports.add(problem);
+                context.reports.add(problem);
                 return Declaration::none();
             }
-            named(walk, zones, ceiling, worker)
+            named(context, zones, ceiling, worker)
         }
         (None, Some(key)) => {
-            let wish = restrict(&mut walk.reports, section);
+            let wish = restrict(&mut context.reports, section);
             if let Some(problem) = misplaced_subtree(key, &wish, ceiling) {
-                walk.reports.add(problem);
+                context.reports.add(problem);
                 return Declaration::none();
             }
             Declaration::restrict(wish)
         }
         (Some(zones), Some(key)) => {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::FrontEnd,
                     format!(
@@ -289,22 +289,23 @@ fn text_of<'n>(node: &'n YamlNode, key: &str) -> Option<&'n str> {
 
 /// `zones: [{name: …}]`.
 fn named(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     zones: &YamlEntry,
     ceiling: &Grant,
     worker: &str,
 ) -> Declaration {
     if let YamlValue::Map(_) = &zones.node.value {
-        walk.reports.add(
+        context.reports.add(
             fields::wrong_type(&zones.node, "sandbox.zones", "a list")
                 .help("a worker lists the zones it needs: `zones: [{ name: data, mode: ro }]`"),
         );
         return Declaration::none();
     }
-    let items = fields::list(&mut walk.reports, &zones.node, "sandbox.zones").unwrap_or_default();
+    let items =
+        fields::list(&mut context.reports, &zones.node, "sandbox.zones").unwrap_or_default();
     let mut wishes: Vec<ZoneDeclaration> = Vec::new();
     for item in items {
-        let Some(wish) = zone(walk, item, ceiling, worker) else {
+        let Some(wish) = zone(context, item, ceiling, worker) else {
             continue;
         };
         let twin = wishes.iter().find(|earlier| earlier.name == wish.name);
@@ -312,7 +313,7 @@ fn named(
             twin.and_then(|twin| twin.name_span.as_ref()),
             &wish.name_span,
         ) {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::DuplicateKey,
                     format!("zone `{}` is listed twice", wish.name),
@@ -331,40 +332,44 @@ fn named(
 }
 
 fn zone(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     node: &YamlNode,
     ceiling: &Grant,
     worker: &str,
 ) -> Option<ZoneDeclaration> {
     if let YamlValue::Str(name) = &node.value {
-        walk.reports.add(
+        context.reports.add(
             fields::wrong_type(node, "sandbox.zones[]", "a mapping")
                 .help(format!("write `{{ name: {name}, mode: ro }}`")),
         );
         return None;
     }
     let zone = MappingFields::open(
-        &mut walk.reports,
+        &mut context.reports,
         node,
         "sandbox.zones[]",
         &keys::WORKER_ZONE,
     )?;
-    let mode = zone.word(&mut walk.reports, "mode", &MODES);
-    let usable = zone.boolean(&mut walk.reports, "use").unwrap_or(true);
-    let max_file_bytes = zone.count(&mut walk.reports, "max_file_bytes");
+    let mode = zone.word(&mut context.reports, "mode", &MODES);
+    let usable = zone.boolean(&mut context.reports, "use").unwrap_or(true);
+    let max_file_bytes = zone.count(&mut context.reports, "max_file_bytes");
     let suffixes = zone.get("suffixes").and_then(|entry| {
-        let list = suffixes(&mut walk.reports, &entry.node, "sandbox.zones[].suffixes")?;
+        let list = suffixes(
+            &mut context.reports,
+            &entry.node,
+            "sandbox.zones[].suffixes",
+        )?;
         Some((list, Some(entry.node.span.clone())))
     });
     // Before the name, without which nothing more is read: all mistakes are told at once.
-    let stated = stated(&mut walk.reports, &zone);
+    let stated = stated(&mut context.reports, &zone);
     if zone.get("name").is_none() {
-        zone.missing(&mut walk.reports, "name", "name a zone of the project");
+        zone.missing(&mut context.reports, "name", "name a zone of the project");
     }
-    let name = zone.string(&mut walk.reports, "name")?;
+    let name = zone.string(&mut context.reports, "name")?;
     let name_span = zone.get("name").map(|entry| entry.node.span.clone());
     if ceiling.mount(name).is_none() {
-        report_unknown_zone(&mut walk.reports, name, name_span.as_ref()?, ceiling);
+        report_unknown_zone(&mut context.reports, name, name_span.as_ref()?, ceiling);
         return None;
     }
     let approval = stated
@@ -372,7 +377,7 @@ fn zone(
         .filter_map(|(operation, verdict, entry)| {
             let span = &entry.node.span;
             let allowed = match (operation, verdict) {
-                (Operation::Delete, Verdict::Allow) => walk.agreed(
+                (Operation::Delete, Verdict::Allow) => context.agreed(
                     &trust_rules::DELETE,
                     &format!("workers.{worker}.sandbox.zones.{name}.approval.delete"),
                     "preApproved",

@@ -89,11 +89,11 @@ impl Worker {
 }
 
 /// Read both.
-pub(crate) fn schemas(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Schemas {
+pub(crate) fn schemas(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Schemas {
     let input = top.get("input_schema").and_then(|entry| {
-        let schema = schema(walk, entry, "input_schema")?;
+        let schema = schema(context, entry, "input_schema")?;
         if schema.get("type").is_none_or(|kind| kind != "object") {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::BadValue,
                     "`input_schema` must be one of a mapping: `type: object`",
@@ -107,7 +107,7 @@ pub(crate) fn schemas(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Sc
     });
     let output = top
         .get("output_schema")
-        .and_then(|entry| schema(walk, entry, "output_schema"));
+        .and_then(|entry| schema(context, entry, "output_schema"));
     Schemas {
         input: input.map(Arc::new),
         output: output.map(Arc::new),
@@ -115,12 +115,12 @@ pub(crate) fn schemas(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Sc
 }
 
 /// `None` if nothing is required (`{}`), or a mistake has been noted.
-fn schema(walk: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option<Json> {
+fn schema(context: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option<Json> {
     let node = &entry.node;
     let (schema, place) = match &node.value {
-        YamlValue::Map(_) => (inline(walk, node)?, SchemaSource::Inline(node)),
+        YamlValue::Map(_) => (inline(context, node)?, SchemaSource::Inline(node)),
         YamlValue::Str(file) => {
-            let (schema, text) = from_file(walk, file, node, key)?;
+            let (schema, text) = from_file(context, file, node, key)?;
             (schema, SchemaSource::File(text))
         }
         YamlValue::Null
@@ -129,7 +129,7 @@ fn schema(walk: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option<Js
         | YamlValue::Float(_)
         | YamlValue::List(_) => {
             let expected = "a JSON Schema, or a file that holds one";
-            walk.reports.add(fields::wrong_type(node, key, expected));
+            context.reports.add(fields::wrong_type(node, key, expected));
             return None;
         }
     };
@@ -138,7 +138,7 @@ fn schema(walk: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option<Js
     }
     let mut mistakes = limits(&schema);
     if mistakes.is_empty()
-        && let Some(check) = walk.sources.schema_check
+        && let Some(check) = context.sources.schema_check
     {
         mistakes = check(&schema);
     }
@@ -151,7 +151,7 @@ fn schema(walk: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option<Js
             at => format!("`{key}` is not a JSON Schema at {at}: {problem}"),
         };
         let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
-        walk.reports.add(match &place {
+        context.reports.add(match &place {
             SchemaSource::Inline(node) => bad.at(find(node, &at)),
             SchemaSource::File(text) => {
                 bad.at(&Span::start(text)).related(&node.span, "named here")
@@ -167,21 +167,21 @@ enum SchemaSource<'n> {
 }
 
 /// Each key once: the effective one of two must not depend on the reader.
-fn inline(walk: &mut LoadContext<'_>, node: &YamlNode) -> Option<Json> {
-    let before = walk.reports.errors();
-    once(walk, node);
-    (walk.reports.errors() == before).then(|| node.to_json())
+fn inline(context: &mut LoadContext<'_>, node: &YamlNode) -> Option<Json> {
+    let before = context.reports.errors();
+    once(context, node);
+    (context.reports.errors() == before).then(|| node.to_json())
 }
 
-fn once(walk: &mut LoadContext<'_>, node: &YamlNode) {
+fn once(context: &mut LoadContext<'_>, node: &YamlNode) {
     match &node.value {
         YamlValue::Map(_) => {
-            let entries = fields::free_mapping(&mut walk.reports, node, "");
+            let entries = fields::free_mapping(&mut context.reports, node, "");
             for entry in entries.unwrap_or_default() {
-                once(walk, &entry.node);
+                once(context, &entry.node);
             }
         }
-        YamlValue::List(items) => items.iter().for_each(|item| once(walk, item)),
+        YamlValue::List(items) => items.iter().for_each(|item| once(context, item)),
         YamlValue::Null
         | YamlValue::Bool(_)
         | YamlValue::Int(_)
@@ -192,7 +192,7 @@ fn once(walk: &mut LoadContext<'_>, node: &YamlNode) {
 
 /// A file below the project, by a path from there, as everything that a project names.
 fn from_file(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     file: &str,
     node: &YamlNode,
     key: &str,
@@ -201,26 +201,27 @@ fn from_file(
     let plain = path
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    let below = walk.dir.join(path);
+    let below = context.dir.join(path);
     let refuse = |why: &str| {
         Diagnostic::error(DiagnosticCode::HostPath, format!("`{key}: {file}`: {why}"))
             .at(&node.span)
             .help("write the schema itself, or the path of a JSON file from the project's directory on")
     };
     if file.is_empty() || file.contains('\0') || !plain {
-        walk.reports.add(refuse("not a file below the project"));
+        context.reports.add(refuse("not a file below the project"));
         return None;
     }
     // Its contents are shown to models: a link must not lead to a foreign file.
     match below.canonicalize() {
-        Ok(real) if !real.starts_with(walk.dir) => {
-            walk.reports.add(refuse("it leads out of the project"));
+        Ok(real) if !real.starts_with(context.dir) => {
+            context.reports.add(refuse("it leads out of the project"));
             return None;
         }
         Ok(_) => {}
         Err(error) => {
             let message = format!("cannot read `{file}`: {error}");
-            walk.reports
+            context
+                .reports
                 .add(Diagnostic::error(DiagnosticCode::Unreadable, message).at(&node.span));
             return None;
         }
@@ -228,14 +229,14 @@ fn from_file(
     let text = match read(&below, file, Layer::Project) {
         Ok(text) => text,
         Err(problem) => {
-            walk.reports.add(*problem);
+            context.reports.add(*problem);
             return None;
         }
     };
     match serde_json::from_str(&text.text) {
         Ok(Json::Object(map)) => Some((Json::Object(map), text)),
         Ok(_) => {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::WrongType,
                     format!("`{file}` must hold a mapping"),
@@ -249,7 +250,7 @@ fn from_file(
             let clamp = |number| u32::try_from(number).unwrap_or(u32::MAX);
             let at = text.inside(clamp(error.line()), clamp(error.column()));
             let message = format!("`{file}` is not JSON: {error}");
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(DiagnosticCode::Syntax, message)
                     .at(&at)
                     .related(&node.span, "named here"),

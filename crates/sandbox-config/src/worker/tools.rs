@@ -48,34 +48,34 @@ pub(crate) struct RequestedTools {
 }
 
 /// `tools` and `workers`, or `toolsets`.
-pub(crate) fn wanted(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> RequestedTools {
+pub(crate) fn wanted(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> RequestedTools {
     let listed = top
-        .strings(&mut walk.reports, "workers")
+        .strings(&mut context.reports, "workers")
         .unwrap_or_default();
-    let (delegates, delegates_at) = delegates(walk, listed);
+    let (delegates, delegates_at) = delegates(context, listed);
     let mut wanted = RequestedTools {
-        tools: tools(walk, top, &delegates),
+        tools: tools(context, top, &delegates),
         delegates,
         delegates_at,
     };
     if let Some(entry) = top.get("toolsets") {
-        toolsets(walk, top, entry, &mut wanted);
+        toolsets(context, top, entry, &mut wanted);
     }
     wanted
 }
 
 fn tools(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     top: &MappingFields<'_>,
     delegates: &Delegates,
 ) -> Option<Vec<String>> {
-    let list = top.strings(&mut walk.reports, "tools")?;
+    let list = top.strings(&mut context.reports, "tools")?;
     let mut names = Vec::new();
     for (written, node) in list {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == written);
         let name = alias.map_or(written, |(_, name)| name);
         if alias.is_some() {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::warning(
                     DiagnosticCode::Alias,
                     format!("`{written}` is read as `{name}`"),
@@ -84,10 +84,14 @@ fn tools(
             );
         }
         let is_worker = name == CALL || delegates.allows(name);
-        if let Some(known) = walk.sources.known_tools.as_deref().filter(|_| !is_worker)
+        if let Some(known) = context
+            .sources
+            .known_tools
+            .as_deref()
+            .filter(|_| !is_worker)
             && let Some(problem) = unknown_tool(known, name)
         {
-            walk.reports.add(problem.at(&node.span));
+            context.reports.add(problem.at(&node.span));
         }
         names.push(name.to_owned());
     }
@@ -95,7 +99,7 @@ fn tools(
 }
 
 fn delegates(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     list: Vec<(&str, &crate::syntax::yaml::YamlNode)>,
 ) -> (Delegates, Vec<ConfigOrigin>) {
     if list.iter().any(|(name, _)| *name == "*") {
@@ -103,7 +107,7 @@ fn delegates(
     }
     for (name, node) in &list {
         if !is_name(name) {
-            walk.reports.add(bad_name(name).at(&node.span));
+            context.reports.add(bad_name(name).at(&node.span));
         }
     }
     if list.is_empty() {
@@ -116,19 +120,19 @@ fn delegates(
 
 /// golem's shape: every family that is named, and nothing else.
 fn toolsets(
-    walk: &mut LoadContext<'_>,
+    context: &mut LoadContext<'_>,
     top: &MappingFields<'_>,
     entry: &YamlEntry,
     wanted: &mut RequestedTools,
 ) {
     let path = "toolsets";
-    let Some(sets) = MappingFields::open(&mut walk.reports, &entry.node, path, &keys::TOOLSETS)
+    let Some(sets) = MappingFields::open(&mut context.reports, &entry.node, path, &keys::TOOLSETS)
     else {
         return;
     };
     for key in ["tools", "workers"] {
         if let Some(twice) = top.get(key) {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::DuplicateKey,
                     format!("`toolsets` and `{key}` say the same thing"),
@@ -142,8 +146,8 @@ fn toolsets(
     let mut tools: Vec<String> = Vec::new();
     if let Some(files) = sets.get("filesystem") {
         let path = "toolsets.filesystem";
-        MappingFields::open(&mut walk.reports, &files.node, path, &keys::NO_OPTIONS);
-        let known = walk.sources.known_tools.as_deref();
+        MappingFields::open(&mut context.reports, &files.node, path, &keys::NO_OPTIONS);
+        let known = context.sources.known_tools.as_deref();
         let exists = |name: &str| known.is_none_or(|known| known.iter().any(|tool| tool == name));
         tools.extend(
             FILESYSTEM
@@ -154,13 +158,13 @@ fn toolsets(
     }
     if let Some(shell) = sets.get("shell") {
         let path = "toolsets.shell";
-        MappingFields::open(&mut walk.reports, &shell.node, path, &keys::NO_OPTIONS);
+        MappingFields::open(&mut context.reports, &shell.node, path, &keys::NO_OPTIONS);
         tools.push("shell".to_owned());
     }
     if let Some(workers) = sets.get("workers") {
         let path = "toolsets.workers";
         let allowed = MappingFields::open(
-            &mut walk.reports,
+            &mut context.reports,
             &workers.node,
             path,
             &keys::WORKER_TOOLSET,
@@ -168,9 +172,9 @@ fn toolsets(
         .and_then(|section| section.get("allowed_workers"))
         .and_then(|entry| {
             let path = "toolsets.workers.allowed_workers";
-            fields::strings(&mut walk.reports, &entry.node, path)
+            fields::strings(&mut context.reports, &entry.node, path)
         });
-        (wanted.delegates, wanted.delegates_at) = delegates(walk, allowed.unwrap_or_default());
+        (wanted.delegates, wanted.delegates_at) = delegates(context, allowed.unwrap_or_default());
         match &wanted.delegates {
             Delegates::None => {}
             Delegates::Listed(names) => {
@@ -185,7 +189,7 @@ fn toolsets(
         Delegates::Listed(names) => format!("\nworkers: [{}]", names.join(", ")),
         Delegates::All => "\nworkers: [\"*\"]".to_owned(),
     };
-    walk.reports.add(
+    context.reports.add(
         Diagnostic::warning(
             DiagnosticCode::Alias,
             "`toolsets` is read as `tools` and `workers`",

@@ -72,15 +72,17 @@ impl Worker {
 }
 
 /// The keys of a worker file.
-pub(crate) fn facts(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> WorkerMetadata {
+pub(crate) fn facts(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> WorkerMetadata {
     let facts = WorkerMetadata {
-        compatible_models: compatible_models(walk, top),
-        attachments: attachments::policy(walk, top),
+        compatible_models: compatible_models(context, top),
+        attachments: attachments::policy(context, top),
         allow_empty_input: top
-            .boolean(&mut walk.reports, "allow_empty_input")
+            .boolean(&mut context.reports, "allow_empty_input")
             .unwrap_or(false),
-        license: top.string(&mut walk.reports, "license").map(str::to_owned),
-        metadata: metadata(walk, top),
+        license: top
+            .string(&mut context.reports, "license")
+            .map(str::to_owned),
+        metadata: metadata(context, top),
     };
     if let (Some(entry), Some(model)) = (top.get("model"), text(top, "model"))
         && !facts.compatible_models.is_empty()
@@ -90,7 +92,8 @@ pub(crate) fn facts(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Work
             .any(|pattern| fits(pattern, model))
     {
         let message = format!("`model: {model}` is none of its own `compatible_models`");
-        walk.reports
+        context
+            .reports
             .add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span));
     }
     facts
@@ -108,13 +111,13 @@ fn text<'n>(top: &MappingFields<'n>, key: &'static str) -> Option<&'n str> {
     }
 }
 
-fn compatible_models(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Vec<String> {
+fn compatible_models(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Vec<String> {
     let list = top
-        .strings(&mut walk.reports, "compatible_models")
+        .strings(&mut context.reports, "compatible_models")
         .unwrap_or_default();
     for (pattern, node) in &list {
         if pattern.trim().is_empty() {
-            walk.reports.add(
+            context.reports.add(
                 Diagnostic::error(DiagnosticCode::BadValue, "an empty pattern fits no model")
                     .at(&node.span)
                     .help("for example `anthropic:*`"),
@@ -126,16 +129,17 @@ fn compatible_models(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Vec
         .collect()
 }
 
-fn metadata(walk: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Map<String, Json> {
+fn metadata(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Map<String, Json> {
     let Some(entry) = top.get("metadata") else {
         return Map::new();
     };
     if let YamlValue::Null = entry.node.value {
-        walk.reports
+        context
+            .reports
             .add(fields::wrong_type(&entry.node, "metadata", "a mapping"));
         return Map::new();
     }
-    fields::free_mapping(&mut walk.reports, &entry.node, "metadata")
+    fields::free_mapping(&mut context.reports, &entry.node, "metadata")
         .unwrap_or_default()
         .into_iter()
         .map(|entry| (entry.key.clone(), json(&entry.node)))

@@ -332,8 +332,8 @@ fn what_a_grant_says_of_a_path_holds() {
             }
         }
         for operation in Operation::ALL {
-            let absent =
-                GrantChain::of(&project).decisive(&AccessQuery::path("/absent/x", operation));
+            let absent = GrantChain::from_project(&project)
+                .decisive(&AccessQuery::path("/absent/x", operation));
             assert!(
                 absent.verdict == Verdict::Block || project.ceiling().mount("/").is_some(),
                 "{operation} /absent/x of {front}"

@@ -300,7 +300,7 @@ fn a_worker_gets_what_it_asks_for_and_its_caller_has() {
     assert_eq!(rows(&less), ["octo/a ro"]);
     assert_eq!(less.repositories()[0].access(), Mode::ReadOnly);
     assert!(
-        main.beyond(&less)
+        main.excess_over(&less)
             .contains(&"repository octo/a rw → ro".to_owned())
     );
     let none = main.child(worker("none").declaration()).unwrap();

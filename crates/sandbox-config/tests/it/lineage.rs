@@ -66,7 +66,7 @@ fn every_ceiling_answers_with_its_place() {
     let project = project(&scratch);
     let boss = project.worker("boss").unwrap();
     let reader = project.worker("reader").unwrap();
-    let boss = GrantChain::of(&project).entry(&boss).unwrap();
+    let boss = GrantChain::from_project(&project).entry(&boss).unwrap();
     let reader = boss.call(&reader).unwrap();
     assert_eq!(reader.steps().count(), 3);
 

@@ -188,7 +188,7 @@ fn a_program_without_a_sandbox_takes_it_as_its_own() {
     let old = project.worker("old").unwrap();
     assert!(project.ceiling().child(old.declaration()).is_err());
     // Those whom it calls draw on it.
-    let lineage = GrantChain::of(&project).entry(&old).unwrap();
+    let lineage = GrantChain::from_project(&project).entry(&old).unwrap();
     let child = lineage.grant().child(&Declaration::inherit()).unwrap();
     assert_eq!(child.mounts().count(), 2);
 }

@@ -389,7 +389,9 @@ fn a_lineage_follows_a_file_through_a_new_top() {
         );
     let project = load_root(&scratch);
     let worker = |name: &str| project.worker(name).unwrap();
-    let boss = GrantChain::of(&project).entry(&worker("boss")).unwrap();
+    let boss = GrantChain::from_project(&project)
+        .entry(&worker("boss"))
+        .unwrap();
     let reader = boss.call(&worker("reader")).unwrap();
     let table = |path: &str, operation| {
         let answers = reader.ask(&AccessQuery::path(path, operation));

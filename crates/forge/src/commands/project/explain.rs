@@ -36,7 +36,7 @@ pub(crate) fn run(
     let subject = subject(&project, last, args)?;
     let mut explained = Explanation::of(&project, &lineage, subject)?;
     if let Some(alone) = setup::project_alone(global, ambient)? {
-        explained.under_own_file(&GrantChain::of(&alone), &project);
+        explained.under_own_file(&GrantChain::from_project(&alone), &project);
     }
     let mut out = std::io::stdout().lock();
     let written = if global.json {
@@ -65,7 +65,7 @@ fn lineage(
         (None, Some(worker)) => vec![worker],
         (None, None) => Vec::new(),
     };
-    let top = GrantChain::of(project);
+    let top = GrantChain::from_project(project);
     let Some((first, rest)) = names.split_first() else {
         let workers = project.workers()?;
         let entry = workers
@@ -333,7 +333,7 @@ impl Explanation {
         let narrowed = steps
             .windows(2)
             .map(|pair| match pair {
-                [above, below] => above.grant().beyond(below.grant()),
+                [above, below] => above.grant().excess_over(below.grant()),
                 _ => Vec::new(),
             })
             .collect();
@@ -391,7 +391,7 @@ impl Explanation {
             }
             met.who = "your own file".to_owned();
             self.answers.insert(0, by_itself);
-            let taken = alone.grant().beyond(project.ceiling());
+            let taken = alone.grant().excess_over(project.ceiling());
             self.narrowed.insert(0, taken);
         }
         self.layers = &["project", "user"];

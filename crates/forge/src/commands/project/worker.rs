@@ -95,7 +95,7 @@ fn show(
     let tools = describe::tools(&grant)
         .map_err(|error| CliError::new(ExitKind::Usage, "config.tool_name", error))?;
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
-    let narrowed = project.ceiling().beyond(&grant);
+    let narrowed = project.ceiling().excess_over(&grant);
 
     let mut text = worker_text(&worker, &grant, global.verbose > 0, layout);
     let confinement = describe::confinement(&grant);
