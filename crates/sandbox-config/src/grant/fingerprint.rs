@@ -65,48 +65,16 @@ impl Grant {
             format!("{undeclared:?}"),
         );
         push(&mut facts, "directories are drawn from", drawn_from);
-        for mount in mounts.iter() {
-            push(
-                &mut facts,
-                format!("mount {}", mount.target),
-                of_mount(mount),
-            );
-        }
-        for mount in pool.iter().flat_map(|pool| pool.iter()) {
-            push(
-                &mut facts,
-                format!("project's mount {}", mount.target),
-                of_mount(mount),
-            );
-        }
+        of_mounts(&mut facts, "mount", mounts);
+        of_mounts(
+            &mut facts,
+            "project's mount",
+            pool.as_deref().unwrap_or(&[]),
+        );
         push(&mut facts, "network", format!("{network:?}"));
-        let Confinement {
-            require_guards,
-            unix_sockets,
-            git,
-            check_git_config,
-            survivors,
-            programs,
-        } = confinement;
-        let held = format!("{require_guards} {unix_sockets:?} {git:?} {survivors:?}");
-        push(&mut facts, "confinement", held);
-        if *check_git_config {
-            push(&mut facts, "sandbox.unprotect", ".git/config");
-        }
-        // Where `PATH` looks among them is the person's, and may be another today.
-        let programs = format!("{:?}", programs.directories());
-        push(&mut facts, "sandbox.programs", programs);
+        of_confinement(&mut facts, confinement);
         push(&mut facts, "require_os_sandbox", require_os_sandbox);
-        for repository in repositories.iter() {
-            let Repository {
-                address,
-                name,
-                access,
-                origin: _,
-            } = repository;
-            let fact = format!("{access}, as {name}");
-            push(&mut facts, format!("repository {address}"), fact);
-        }
+        of_repositories(&mut facts, repositories);
         push(&mut facts, "git.allow_executable_config", executable_config);
         push(&mut facts, "tools", listed(tools.as_deref()));
         push(&mut facts, "sandbox.protect", protect.join(" "));
@@ -135,6 +103,44 @@ fn listed<'a>(list: Option<impl IntoIterator<Item = &'a String>>) -> String {
     };
     let list: Vec<&str> = list.into_iter().map(String::as_str).collect();
     list.join(" ")
+}
+
+fn of_mounts(facts: &mut GrantFingerprint, noun: &str, mounts: &[Mount]) {
+    for mount in mounts {
+        push(facts, format!("{noun} {}", mount.target), of_mount(mount));
+    }
+}
+
+fn of_confinement(facts: &mut GrantFingerprint, confinement: &Confinement) {
+    let Confinement {
+        require_guards,
+        unix_sockets,
+        git,
+        check_git_config,
+        survivors,
+        programs,
+    } = confinement;
+    let held = format!("{require_guards} {unix_sockets:?} {git:?} {survivors:?}");
+    push(facts, "confinement", held);
+    if *check_git_config {
+        push(facts, "sandbox.unprotect", ".git/config");
+    }
+    // Where `PATH` looks among them is the person's, and may be another today.
+    let programs = format!("{:?}", programs.directories());
+    push(facts, "sandbox.programs", programs);
+}
+
+fn of_repositories(facts: &mut GrantFingerprint, repositories: &[Repository]) {
+    for repository in repositories {
+        let Repository {
+            address,
+            name,
+            access,
+            origin: _,
+        } = repository;
+        let fact = format!("{access}, as {name}");
+        push(facts, format!("repository {address}"), fact);
+    }
 }
 
 fn of_mount(mount: &Mount) -> String {

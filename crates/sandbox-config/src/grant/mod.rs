@@ -36,6 +36,7 @@ use crate::grant::meet::{MountSource, meet_zones};
 use crate::grant::mount::{Mode, Mount, innermost};
 use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{meet_places, meet_restrict};
+use crate::grant::shell::RuleList;
 use crate::grant::shell::{CommandPattern, CommandRule, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Verdict, VerdictSetting};
 use crate::mount_syntax::DefaultAccess;
@@ -148,6 +149,15 @@ impl Grant {
     }
 }
 
+/// The rights of a child whose declaration leaves them out.
+struct UndeclaredRights {
+    access: DefaultAccess,
+    mounts: Arc<[Mount]>,
+    network: NetworkAccess,
+    shell: Option<ShellRules>,
+    repositories: Arc<[Repository]>,
+}
+
 impl Grant {
     /// Returns a grant without rights: a pure function, or a server whose config does not validate.
     #[must_use]
@@ -179,17 +189,19 @@ impl Grant {
     /// # Errors
     /// The declaration asks for more than this grant holds; nothing is clipped silently.
     pub fn child(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
-        let undeclared = match self.undeclared {
+        let mounts = match self.undeclared {
             DefaultAccess::Nothing => Arc::default(),
             DefaultAccess::Inherit => self.handed_on(),
         };
         self.meet(
             declaration,
-            self.undeclared,
-            undeclared,
-            NetworkAccess::Denied,
-            None,
-            Arc::default(),
+            UndeclaredRights {
+                access: self.undeclared,
+                mounts,
+                network: NetworkAccess::Denied,
+                shell: None,
+                repositories: Arc::default(),
+            },
         )
     }
 
@@ -205,14 +217,15 @@ impl Grant {
     /// The entry worker: without a `sandbox` key it holds the whole ceiling (decisions 15).
     pub(crate) fn entry(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
         let grant = if declaration.is_undeclared() {
-            let mounts = Arc::clone(&self.mounts);
             self.meet(
                 declaration,
-                DefaultAccess::Inherit,
-                mounts,
-                self.network.clone(),
-                self.shell.clone(),
-                Arc::clone(&self.repositories),
+                UndeclaredRights {
+                    access: DefaultAccess::Inherit,
+                    mounts: Arc::clone(&self.mounts),
+                    network: self.network.clone(),
+                    shell: self.shell.clone(),
+                    repositories: Arc::clone(&self.repositories),
+                },
             )?
         } else {
             let held = self.child(declaration);
@@ -224,20 +237,14 @@ impl Grant {
         })
     }
 
-    /// `undeclared_*`: values for the parts that the declaration leaves out; the caller takes them
-    /// from this grant.
     fn meet(
         &self,
         declaration: &Declaration,
-        undeclared: DefaultAccess,
-        undeclared_mounts: Arc<[Mount]>,
-        undeclared_network: NetworkAccess,
-        undeclared_shell: Option<ShellRules>,
-        undeclared_repositories: Arc<[Repository]>,
+        undeclared: UndeclaredRights,
     ) -> Result<Grant, Escalation> {
         let mut violations = Vec::new();
         let mounts = match &declaration.mounts {
-            MountRequest::Undeclared => undeclared_mounts,
+            MountRequest::Undeclared => undeclared.mounts,
             MountRequest::Nothing => Arc::default(),
             MountRequest::Inherit => self.handed_on(),
             MountRequest::Zones(zones) => meet_zones(self.source(), zones, &mut violations).into(),
@@ -246,43 +253,17 @@ impl Grant {
             }
             MountRequest::Places(places) => meet_places(self.source(), places).into(),
         };
-        let network = match &declaration.network {
-            None => undeclared_network,
-            Some((wanted, at)) => {
-                if !wanted.is_within(&self.network) {
-                    violations.push(Violation::Network {
-                        at: at.clone(),
-                        beyond: wanted.excess_over(&self.network),
-                        held: self.network.clone(),
-                    });
-                }
-                wanted.meet(&self.network)
-            }
-        };
-        let unix_sockets = self.meet_sockets(declaration, undeclared, &mut violations);
-        let shell = match (&declaration.shell, &self.shell) {
-            (None, _) => undeclared_shell,
-            (Some((_, at)), None) => {
-                violations.push(Violation::Shell { at: at.clone() });
-                None
-            }
-            (Some((own, _)), Some(held)) => {
-                let mut rules = held.clone();
-                rules.lists.extend(own.clone());
-                Some(rules)
-            }
+        let network = self
+            .meet_network(declaration, &mut violations)
+            .unwrap_or(undeclared.network);
+        let unix_sockets = self.meet_sockets(declaration, undeclared.access, &mut violations);
+        let shell = match &declaration.shell {
+            None => undeclared.shell,
+            Some((own, at)) => self.meet_shell(own, at, &mut violations),
         };
         let repositories = match &declaration.repositories {
-            None => undeclared_repositories,
+            None => undeclared.repositories,
             Some(wishes) => git::meet(&self.repositories, wishes, &mut violations),
-        };
-        let tools = match (&declaration.tools, &self.tools) {
-            (None, held) => held.clone(),
-            (Some(wanted), None) => Some(Arc::new(wanted.iter().cloned().collect())),
-            (Some(wanted), Some(held)) => {
-                let both = wanted.iter().filter(|tool| held.contains(*tool));
-                Some(Arc::new(both.cloned().collect()))
-            }
         };
         match Escalation::from_list(violations) {
             Some(escalation) => Err(escalation),
@@ -299,22 +280,12 @@ impl Grant {
                 },
                 require_os_sandbox: self.require_os_sandbox,
                 execution: self.execution.clone(),
-                tools,
+                tools: self.meet_tools(declaration),
                 protect: self.protect.clone(),
                 hide: self.hide.clone(),
                 undeclared: self.undeclared,
                 pool: self.pool.clone(),
-                drawn_from: match &declaration.mounts {
-                    MountRequest::Zones(_) | MountRequest::Restrict(_) if self.pool.is_some() => {
-                        MountSource::Project
-                    }
-                    MountRequest::Undeclared
-                    | MountRequest::Nothing
-                    | MountRequest::Inherit
-                    | MountRequest::Zones(_)
-                    | MountRequest::Restrict(_)
-                    | MountRequest::Places(_) => MountSource::Caller,
-                },
+                drawn_from: self.mount_source(&declaration.mounts),
                 confinement: Confinement {
                     unix_sockets,
                     ..self.confinement.clone()
@@ -322,6 +293,64 @@ impl Grant {
                 repositories,
                 executable_config: self.executable_config,
             }),
+        }
+    }
+
+    /// Returns the hosts of both; `None` if the declaration leaves the network out.
+    fn meet_network(
+        &self,
+        declaration: &Declaration,
+        violations: &mut Vec<Violation>,
+    ) -> Option<NetworkAccess> {
+        let (wanted, at) = declaration.network.as_ref()?;
+        if !wanted.is_within(&self.network) {
+            violations.push(Violation::Network {
+                at: at.clone(),
+                beyond: wanted.excess_over(&self.network),
+                held: self.network.clone(),
+            });
+        }
+        Some(wanted.meet(&self.network))
+    }
+
+    fn meet_shell(
+        &self,
+        own: &Option<RuleList>,
+        at: &Option<Span>,
+        violations: &mut Vec<Violation>,
+    ) -> Option<ShellRules> {
+        let Some(held) = &self.shell else {
+            violations.push(Violation::Shell { at: at.clone() });
+            return None;
+        };
+        let mut rules = held.clone();
+        rules.lists.extend(own.clone());
+        Some(rules)
+    }
+
+    fn meet_tools(&self, declaration: &Declaration) -> Option<Arc<BTreeSet<String>>> {
+        match (&declaration.tools, &self.tools) {
+            (None, held) => held.clone(),
+            (Some(wanted), None) => Some(Arc::new(wanted.iter().cloned().collect())),
+            (Some(wanted), Some(held)) => {
+                let both = wanted.iter().filter(|tool| held.contains(*tool));
+                Some(Arc::new(both.cloned().collect()))
+            }
+        }
+    }
+
+    /// Returns the other side of the meet with a declaration of directories.
+    fn mount_source(&self, request: &MountRequest) -> MountSource {
+        match request {
+            MountRequest::Zones(_) | MountRequest::Restrict(_) if self.pool.is_some() => {
+                MountSource::Project
+            }
+            MountRequest::Undeclared
+            | MountRequest::Nothing
+            | MountRequest::Inherit
+            | MountRequest::Zones(_)
+            | MountRequest::Restrict(_)
+            | MountRequest::Places(_) => MountSource::Caller,
         }
     }
 

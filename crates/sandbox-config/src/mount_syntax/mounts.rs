@@ -2,9 +2,7 @@
 //! a path below another mount: a part of that mount with rights of its own, or another directory
 //! that covers the mount's own there.
 
-use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount, Rooted};
-use crate::grant::verdict::MountApproval;
+use crate::grant::mount::{Mode, Mount};
 use crate::mount_syntax::mount_table::{MountEntry, finish};
 use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};
 use crate::project::load_context::LoadContext;
@@ -79,34 +77,10 @@ fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<M
         named_at: target_at.node.span.clone(),
         path_at: span.clone(),
         mount: Mount {
-            name: name_of(&target),
-            target,
-            host: host.path,
-            part: None,
-            anchor: host.anchor,
-            create: false,
-            mode,
-            suffixes: None,
-            max_file_bytes: None,
-            approval: MountApproval::SILENT,
-            usable: true,
-            file_rules: FileRules::default(),
-            way: Vec::new(),
-            own_files: Vec::new(),
-            outside: false,
-            rooted: Rooted::default(),
-            origin: span.origin(),
             mode_origin,
+            ..host.mount(target, mode, span.origin())
         },
     })
-}
-
-/// Returns the target without its first `/`, or the name of the mount at `/`.
-pub(crate) fn name_of(target: &str) -> String {
-    match target.strip_prefix('/') {
-        Some(name) if !name.is_empty() => name.to_owned(),
-        Some(_) | None => target.to_owned(),
-    }
 }
 
 /// `/data/` is `/data`; `..` and the like have no place in a target.

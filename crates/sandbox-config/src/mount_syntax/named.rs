@@ -1,6 +1,6 @@
 //! Named directories, as `zones` and `paths` list them: one shape with two spellings.
 
-use crate::grant::mount::{Mode, Mount, Rooted};
+use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
 use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};
@@ -98,24 +98,13 @@ fn row(
         .is_some_and(|said_by| is_outside(context, &host, mode, &named.dotted(key), said_by));
     Some(MountEntry {
         mount: Mount {
-            name: name.clone(),
-            target: format!("/{name}"),
-            host: host.path,
-            part: None,
-            anchor: host.anchor,
             create: !outside,
-            mode,
             suffixes,
             max_file_bytes,
             approval,
-            usable: true,
             file_rules,
-            way: Vec::new(),
-            own_files: Vec::new(),
-            outside: false,
-            rooted: Rooted::default(),
-            origin: entry.key_span.origin(),
             mode_origin,
+            ..host.mount(format!("/{name}"), mode, entry.key_span.origin())
         },
         shown: name.clone(),
         named_at: entry.key_span.clone(),

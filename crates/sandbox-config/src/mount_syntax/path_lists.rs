@@ -6,11 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount, Rooted};
-use crate::grant::verdict::MountApproval;
+use crate::grant::mount::{Mode, Mount};
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
-use crate::mount_syntax::mounts::{is_component, name_of};
+use crate::mount_syntax::mounts::is_component;
 use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, resolve_mount_path};
 use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
@@ -129,24 +127,8 @@ fn row(one: ListedPath<'_>, target: String, mode: Mode) -> MountEntry {
         named_at: one.span.clone(),
         path_at: one.span.clone(),
         mount: Mount {
-            name: name_of(&target),
-            target,
-            host: one.host.path,
-            part: None,
-            anchor: one.host.anchor,
             create: mode == Mode::ReadWrite && !one.outside,
-            mode,
-            suffixes: None,
-            max_file_bytes: None,
-            approval: MountApproval::SILENT,
-            usable: true,
-            file_rules: FileRules::default(),
-            way: Vec::new(),
-            outside: false,
-            rooted: Rooted::default(),
-            own_files: Vec::new(),
-            origin: one.span.origin(),
-            mode_origin: one.span.origin(),
+            ..one.host.mount(target, mode, one.span.origin())
         },
     }
 }

@@ -4,13 +4,18 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+use crate::grant::file_rules::FileRules;
 use crate::grant::mount::Mode;
+use crate::grant::mount::Mount;
 use crate::grant::mount::NO_RUN_YET;
+use crate::grant::mount::Rooted;
+use crate::grant::verdict::MountApproval;
 use crate::project::discover::PROJECT_FILES;
 use crate::project::expand::expand;
 use crate::project::load_context::LoadContext;
 use crate::project::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::text::ConfigOrigin;
 use crate::syntax::text::Span;
 
 /// A host directory, resolved as far as it exists.
@@ -24,6 +29,30 @@ pub(crate) struct HostPath {
 }
 
 impl HostPath {
+    /// Returns the mount of the directory, without rules of its own.
+    pub(crate) fn mount(self, target: String, mode: Mode, origin: ConfigOrigin) -> Mount {
+        Mount {
+            name: name_of(&target),
+            target,
+            host: self.path,
+            part: None,
+            anchor: self.anchor,
+            create: false,
+            mode,
+            suffixes: None,
+            max_file_bytes: None,
+            approval: MountApproval::SILENT,
+            usable: true,
+            file_rules: FileRules::default(),
+            way: Vec::new(),
+            own_files: Vec::new(),
+            outside: false,
+            rooted: Rooted::default(),
+            mode_origin: origin.clone(),
+            origin,
+        }
+    }
+
     pub(crate) fn exists(&self) -> bool {
         self.path == self.anchor
     }
@@ -263,6 +292,14 @@ fn normal(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+/// Returns the target without its first `/`, or the name of the mount at `/`.
+pub(crate) fn name_of(target: &str) -> String {
+    match target.strip_prefix('/') {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        Some(_) | None => target.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,7 @@
 
 use std::path::Path;
 
-use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount, Rooted};
-use crate::grant::verdict::MountApproval;
+use crate::grant::mount::{Mode, Mount};
 use crate::mount_syntax::path_scope::{
     BaseDir, HostPath, PathScope, ScopeMessages, is_outside, resolve_host_path,
 };
@@ -101,23 +99,7 @@ pub(crate) fn whole_directory(reports: &mut Reports, dir: &Path, mode: Mode) -> 
 
 fn mount(host: HostPath, mode: Mode, origin: ConfigOrigin, mode_origin: ConfigOrigin) -> Mount {
     Mount {
-        name: "/".to_owned(),
-        target: "/".to_owned(),
-        host: host.path,
-        part: None,
-        anchor: host.anchor,
-        create: false,
-        mode,
-        suffixes: None,
-        max_file_bytes: None,
-        approval: MountApproval::SILENT,
-        usable: true,
-        file_rules: FileRules::default(),
-        way: Vec::new(),
-        own_files: Vec::new(),
-        outside: false,
-        rooted: Rooted::default(),
-        origin,
         mode_origin,
+        ..host.mount("/".to_owned(), mode, origin)
     }
 }

@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount, Rooted};
+use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
 use crate::mount_syntax::named::{self, NamedMountSyntax};
 use crate::mount_syntax::path_scope::{
@@ -166,24 +165,9 @@ pub(crate) fn default_zones(context: &mut LoadContext<'_>, placing: &Placing) ->
                     is_outside(context, &host, FORM.mode, &key, at);
                 }
                 mounts.push(Mount {
-                    name: name.to_owned(),
-                    target: format!("/{name}"),
-                    host: host.path,
-                    part: None,
-                    anchor: host.anchor,
                     create: true,
-                    mode: FORM.mode,
-                    suffixes: None,
-                    max_file_bytes: None,
                     approval: FORM.approval,
-                    usable: true,
-                    file_rules: FileRules::default(),
-                    way: Vec::new(),
-                    outside: false,
-                    rooted: Rooted::default(),
-                    own_files: Vec::new(),
-                    origin: ConfigOrigin::built_in(),
-                    mode_origin: ConfigOrigin::built_in(),
+                    ..host.mount(format!("/{name}"), FORM.mode, ConfigOrigin::built_in())
                 });
             }
         }

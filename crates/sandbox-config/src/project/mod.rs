@@ -39,6 +39,7 @@ use crate::project::git::GitSettings;
 use crate::project::layers::{empty_root, normalize_network, overlay_value, overlays};
 use crate::project::library::WorkerCatalog;
 use crate::project::load_context::LoadContext;
+use crate::project::location::ProjectLocation;
 use crate::project::location::locate;
 use crate::project::preferences::{Layers, Preferences};
 use crate::project::reserved_paths::ReservedPath;
@@ -97,24 +98,7 @@ pub struct Project {
 pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let found = locate(sources)?;
     let mut context = LoadContext::new(sources, &found.dir);
-    let project_text = found.file.as_ref().map(|file| {
-        read(file, &found.show(file), Layer::Project).map_err(|problem| Diagnostics::from(*problem))
-    });
-    let project_text = project_text.transpose()?;
-    let root = match &project_text {
-        Some(text) => yaml::parse(text).map_err(|problem| Diagnostics::from(*problem))?,
-        None => None,
-    };
-    if let (Some(text), None) = (&project_text, &root) {
-        context.reports.add(
-            Diagnostic::warning(
-                DiagnosticCode::Empty,
-                "the project file holds no keys: all defaults apply",
-            )
-            .at(&Span::start(text))
-            .help("a zone project by default has cache and workspace, both rw"),
-        );
-    }
+    let root = read_root(&mut context, &found)?;
     let mut layers = Layers::new();
     let user = user_file(&mut context.reports, sources, &found);
     for (key, node) in user.iter().flat_map(UserFile::preferences) {
@@ -158,14 +142,8 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let library = WorkerCatalog {
         dirs: std::mem::take(&mut read.worker_dirs),
         sources: Sources {
-            trust: sources.trust.clone(),
-            known_tools: sources.known_tools.clone(),
-            schema_check: sources.schema_check,
-            repository_check: sources.repository_check,
-            env: sources.env.clone(),
-            home: sources.home.clone(),
             out_of_reach,
-            ..Sources::new(&found.start)
+            ..sources.for_workers(&found.start)
         },
         show_from: found.start,
         project: found.dir.clone(),
@@ -204,6 +182,30 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         empty_places,
         root,
     })
+}
+
+/// Parses the project file. `None` if the project has none, or it holds no keys.
+fn read_root(
+    context: &mut LoadContext<'_>,
+    found: &ProjectLocation,
+) -> Result<Option<YamlNode>, Diagnostics> {
+    let Some(file) = &found.file else {
+        return Ok(None);
+    };
+    let text = read(file, &found.show(file), Layer::Project)
+        .map_err(|problem| Diagnostics::from(*problem))?;
+    let root = yaml::parse(&text).map_err(|problem| Diagnostics::from(*problem))?;
+    if root.is_none() {
+        context.reports.add(
+            Diagnostic::warning(
+                DiagnosticCode::Empty,
+                "the project file holds no keys: all defaults apply",
+            )
+            .at(&Span::start(&text))
+            .help("a zone project by default has cache and workspace, both rw"),
+        );
+    }
+    Ok(root)
 }
 
 impl Project {

@@ -4,8 +4,7 @@
 
 use std::path::PathBuf;
 
-use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount, Rooted};
+use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
 use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, resolve_host_path};
 use crate::project::load_context::LoadContext;
@@ -55,25 +54,14 @@ pub(crate) fn knowledge_base(
         return;
     }
     mounts.push(Mount {
-        name: KNOWLEDGE_BASE.to_owned(),
-        target: format!("/{KNOWLEDGE_BASE}"),
-        host: host.path,
-        part: None,
-        anchor: host.anchor,
         // As zones: a project that was just cloned has its directories.
         create: !outside,
-        mode: Mode::ReadOnly,
-        suffixes: None,
-        max_file_bytes: None,
-        file_rules: FileRules::default(),
         approval: MountApproval::ASKING,
-        usable: true,
-        way: Vec::new(),
-        own_files: Vec::new(),
-        outside: false,
-        rooted: Rooted::default(),
-        origin: entry.key_span.origin(),
-        mode_origin: entry.key_span.origin(),
+        ..host.mount(
+            format!("/{KNOWLEDGE_BASE}"),
+            Mode::ReadOnly,
+            entry.key_span.origin(),
+        )
     });
 }
 

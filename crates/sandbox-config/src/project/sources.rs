@@ -2,7 +2,7 @@
 //! flags are handed in, so a test or another program sets each of them exactly.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
@@ -70,6 +70,19 @@ impl Sources {
             schema_check: None,
             repository_check: None,
             out_of_reach: Vec::new(),
+        }
+    }
+
+    /// Returns the sources of worker files: trust, checks and names, without configuration.
+    pub(crate) fn for_workers(&self, start: &Path) -> Sources {
+        Sources {
+            trust: self.trust.clone(),
+            known_tools: self.known_tools.clone(),
+            schema_check: self.schema_check,
+            repository_check: self.repository_check,
+            env: self.env.clone(),
+            home: self.home.clone(),
+            ..Sources::new(start)
         }
     }
 }

@@ -239,37 +239,7 @@ pub(crate) fn parse(
     file: &Path,
     ceiling: &Grant,
 ) -> Option<Worker> {
-    let (front, body) = match split(&text.text) {
-        Ok(parts) => parts,
-        Err(problem) => {
-            context.reports.add(
-                Diagnostic::error(DiagnosticCode::FrontMatter, problem)
-                    .at(&Span::start(text))
-                    .help("a worker file is `---`, keys, `---`, then the instructions"),
-            );
-            return None;
-        }
-    };
-    if front.len() > MAX_FRONT_BYTES {
-        let message = format!("the front matter is longer than {MAX_FRONT_BYTES} bytes");
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::TooComplex, message)
-                .at(&Span::start(text))
-                .help("what a worker is told stands below the second `---`"),
-        );
-        return None;
-    }
-    let root = match yaml::parse_part(text, front) {
-        Ok(root) => root,
-        Err(problem) => {
-            context.reports.add(*problem);
-            return None;
-        }
-    };
-    let root = root.unwrap_or_else(|| YamlNode {
-        value: YamlValue::Map(Vec::new()),
-        span: Span::start(text),
-    });
+    let (root, body) = front_root(context, text)?;
     let top = MappingFields::open(&mut context.reports, &root, "", &keys::WORKER)?;
     let stem = stem(file);
     let name = name(&mut context.reports, &top, stem);
@@ -278,31 +248,7 @@ pub(crate) fn parse(
         .map(str::to_owned);
     let model = top.string(&mut context.reports, "model").map(str::to_owned);
     let instructions = instructions(&mut context.reports, &top, body);
-    let mut program = None;
-    let mut declaration = match top.get("sandbox") {
-        None => Declaration::undeclared(),
-        Some(entry) => {
-            let old = sandbox::read(context, entry, ceiling, &name);
-            program = old.program.map(Into::into);
-            Declaration {
-                sandbox: Some(entry.key_span.clone()),
-                ..old.declaration
-            }
-        }
-    };
-    declaration.unix_sockets =
-        confinement::worker_sockets(context, top.get("sandbox")).map(|(wish, at)| (wish, Some(at)));
-    if let Some(entry) = top.get("network") {
-        declaration.network = network::network(&mut context.reports, entry)
-            .map(|access| (access, Some(entry.node.span.clone())));
-    }
-    if let Some(entry) = top.get("shell") {
-        let own = sections::worker_shell(&mut context.reports, entry);
-        declaration.shell = Some((own, Some(entry.key_span.clone())));
-    }
-    if let Some(entry) = top.get("git") {
-        declaration.repositories = git::worker_repositories(context, entry);
-    }
+    let (mut declaration, program) = declaration(context, &top, ceiling, &name);
     let wanted = tools::wanted(context, &top);
     declaration.tools = wanted.tools;
     declaration.approval = top
@@ -334,6 +280,80 @@ pub(crate) fn parse(
         widening: Vec::new(),
         program,
     })
+}
+
+/// Parses the front matter, and returns it with the body.
+fn front_root<'t>(
+    context: &mut LoadContext<'_>,
+    text: &'t Arc<SourceText>,
+) -> Option<(YamlNode, &'t str)> {
+    let (front, body) = match split(&text.text) {
+        Ok(parts) => parts,
+        Err(problem) => {
+            context.reports.add(
+                Diagnostic::error(DiagnosticCode::FrontMatter, problem)
+                    .at(&Span::start(text))
+                    .help("a worker file is `---`, keys, `---`, then the instructions"),
+            );
+            return None;
+        }
+    };
+    if front.len() > MAX_FRONT_BYTES {
+        let message = format!("the front matter is longer than {MAX_FRONT_BYTES} bytes");
+        context.reports.add(
+            Diagnostic::error(DiagnosticCode::TooComplex, message)
+                .at(&Span::start(text))
+                .help("what a worker is told stands below the second `---`"),
+        );
+        return None;
+    }
+    let root = match yaml::parse_part(text, front) {
+        Ok(root) => root,
+        Err(problem) => {
+            context.reports.add(*problem);
+            return None;
+        }
+    };
+    let root = root.unwrap_or_else(|| YamlNode {
+        value: YamlValue::Map(Vec::new()),
+        span: Span::start(text),
+    });
+    Some((root, body))
+}
+
+/// Reads the rights that a worker declares, and the mounts of an old form.
+fn declaration(
+    context: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    ceiling: &Grant,
+    name: &str,
+) -> (Declaration, Option<Arc<[Mount]>>) {
+    let mut program = None;
+    let mut declaration = match top.get("sandbox") {
+        None => Declaration::undeclared(),
+        Some(entry) => {
+            let old = sandbox::read(context, entry, ceiling, name);
+            program = old.program.map(Into::into);
+            Declaration {
+                sandbox: Some(entry.key_span.clone()),
+                ..old.declaration
+            }
+        }
+    };
+    declaration.unix_sockets =
+        confinement::worker_sockets(context, top.get("sandbox")).map(|(wish, at)| (wish, Some(at)));
+    if let Some(entry) = top.get("network") {
+        declaration.network = network::network(&mut context.reports, entry)
+            .map(|access| (access, Some(entry.node.span.clone())));
+    }
+    if let Some(entry) = top.get("shell") {
+        let own = sections::worker_shell(&mut context.reports, entry);
+        declaration.shell = Some((own, Some(entry.key_span.clone())));
+    }
+    if let Some(entry) = top.get("git") {
+        declaration.repositories = git::worker_repositories(context, entry);
+    }
+    (declaration, program)
 }
 
 /// In hex, as `sha256sum` prints it.
