@@ -12,15 +12,15 @@ use crate::mount_syntax::FrontEnd;
 use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
 
-/// Gives what is mounted for the path of a host directory.
+/// Returns the mount for the path of a host directory.
 pub type MountOpener =
     dyn Fn(&Path) -> Result<file_sandbox::Mount, file_sandbox::Error> + Send + Sync;
 
 type OpenResult = Result<file_sandbox::Mount, GrantError>;
 
 impl Grant {
-    /// Open the usable mounts. Missing directories inside the project are made, through no link.
-    /// `None`: no mount is usable, so there is nothing to open and no file tool to offer.
+    /// Opens the usable mounts. Missing directories inside the project are made, through no link.
+    /// `None` if no mount is usable, so that no file tool can be offered.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -37,7 +37,8 @@ impl Grant {
         self.files_beside(authority, None)
     }
 
-    /// The same, with a place beside them that is not the grant's: what a caller hands over.
+    /// As [`Grant::files`], with a mount beside them that is not the grant's: files that a caller
+    /// hands over.
     ///
     /// # Errors
     /// Those of [`Grant::files`], and a place where a mount is.
@@ -59,10 +60,10 @@ impl Grant {
         })
     }
 
-    /// The same where somebody else has what is mounted: `open` gives for the host path of a mount
-    /// what stands there, a tree in memory, say. The host is not looked at. Of what `open` gives
-    /// the grant takes away, and adds nothing: modes, limits, protected and hidden names hold as
-    /// for directories of the host.
+    /// As [`Grant::files`] with mounts of another program: `open` returns a mount for its host
+    /// path, such as a tree in memory. The host is not read. The grant takes rights away from these
+    /// mounts, and adds none: modes, limits, protected and hidden names apply as for directories of
+    /// the host.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

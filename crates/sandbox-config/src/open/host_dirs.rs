@@ -1,6 +1,6 @@
-//! Making the host directories of mounts before they are used. What lies inside the project is
-//! made if it is missing, one step at a time on open directories and through no link (mkdirat(2),
-//! openat(2) with O_NOFOLLOW); what lies elsewhere must be there.
+//! Creates the host directories of mounts before they are used. A missing directory inside the
+//! project is made, one step at a time on open directories and through no link (mkdirat(2),
+//! openat(2) with O_NOFOLLOW); a directory elsewhere must exist.
 
 use rustix::fs::{Mode, OFlags};
 use std::path::Component;
@@ -88,7 +88,7 @@ pub(crate) fn ensure(mount: &Mount) -> Result<(), GrantError> {
         dir = rustix::fs::openat(&dir, name, flags, Mode::empty())
             .map_err(|error| refuse(why(error)))?;
     }
-    // A part that a worker asks for is never made: whoever holds the whole may do that.
+    // A part that a worker asks for is never made: only a worker that holds the whole may do that.
     for name in mount.part_names() {
         dir = rustix::fs::openat(&dir, name, flags, Mode::empty())
             .map_err(|error| refuse(why(error)))?;

@@ -1,8 +1,8 @@
-//! What commands have to be shown so that the programs of `sandbox.programs` run (feature
-//! `process`): the directories themselves, and what links in them lead to.
+//! The directories and files that commands must see so that the programs of `sandbox.programs` run
+//! (feature `process`): the directories themselves, and the targets of their links.
 //!
 //! A link is followed to the file at its end, hop by hop, and each hop is shown, but no directory
-//! around it: `~/.local/bin/tool` may lead into somebody's work. The exception are virtual
+//! around it: `~/.local/bin/tool` may lead into a user's work. The exception are virtual
 //! environments of Python, in which tools are installed (pipx, uv): a program in one needs all of
 //! it, and the interpreter that it was made from.
 
@@ -16,10 +16,10 @@ use crate::grant::programs::ProgramDirs;
 const MAX_NAMES: usize = 10_000;
 const MAX_HOPS: usize = 40;
 
-/// Where it appears, and what it is, without links.
+/// Path in the sandbox, and the host path without links.
 pub(crate) type VisibleFiles = BTreeMap<PathBuf, PathBuf>;
 
-/// What exists of it, apart from what commands see anyway (`known`).
+/// Returns the existing ones, except those that commands see anyway (`known`).
 pub(crate) fn shown(programs: &ProgramDirs, known: &dyn Fn(&Path) -> bool) -> VisibleFiles {
     let mut found = ProgramSearch {
         programs,
@@ -45,7 +45,7 @@ struct ProgramSearch<'a> {
 }
 
 impl ProgramSearch<'_> {
-    /// Shows a path and what it leads to.
+    /// Shows a path and the target of its link.
     fn add(&mut self, path: &Path) {
         if let Ok(real) = path.canonicalize() {
             self.show(path, &real);
@@ -113,8 +113,8 @@ impl ProgramSearch<'_> {
         self.follow(&venv.join("bin/python"));
     }
 
-    /// Whether it is a directory of its own: neither the home directory, nor one around it or
-    /// around what is forge's.
+    /// Returns `true` if it is a directory of its own: neither the home directory, nor one around
+    /// it or around forge's own.
     fn may_be_shown(&self, directory: &Path) -> bool {
         let Ok(real) = directory.canonicalize() else {
             return false;
@@ -125,7 +125,7 @@ impl ProgramSearch<'_> {
     }
 }
 
-/// Without `.` and `..`, by text: what is around it has no links.
+/// Without `.` and `..`, by text: the directories around it have no links.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

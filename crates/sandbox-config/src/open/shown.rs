@@ -1,7 +1,7 @@
-//! Where commands see a mount. They see the names that file tools use, from their working directory:
-//! a mount at `/` is that directory, `/work`, and others stand in it by name. Of a part whose whole
-//! is not held only the way down is there: below `/work` if the whole would be `/`, else below the
-//! whole's own name.
+//! The path of a mount in commands. They see the names that file tools use, from their working
+//! directory: a mount at `/` is that directory, `/work`, and others are in it by name. Of a part
+//! whose whole is not held only the way down exists: below `/work` if the whole would be `/`, else
+//! below the whole's own name.
 //!
 //! A mount of another directory covers a directory of the outer mount, wherever that is seen. Below
 //! a mount at `/` that has no directory of that name nothing is covered, and commands see the mount
@@ -53,15 +53,15 @@ pub(crate) fn covers_place_in<'g>(grant: &'g Grant, mount: &Mount) -> Option<&'g
     (covered || !own_name).then_some(outer)
 }
 
-/// Returns whether there is a directory, and not a link to one.
+/// Returns `true` if the path is a directory, and not a link to one.
 pub(crate) fn is_directory(place: &Path) -> bool {
     std::fs::symlink_metadata(place).is_ok_and(|found| found.is_dir())
 }
 
-/// Whether it lies in what is `/`, for whoever sees it, by name.
+/// Returns `true` if a worker sees it inside the mount at `/`, by name.
 fn is_below_root(mount: &Mount) -> bool {
     let names: Vec<&str> = mount.target.split('/').skip(1).collect();
-    // Nobody can declare such a mount, but a directory in `/` may have that name.
+    // No project can declare such a mount, but a directory in `/` may have that name.
     let reserved = names.first().is_some_and(|name| RESERVED.contains(name));
     let part: Vec<&str> = mount.part_names().collect();
     reserved || part.ends_with(&names)
