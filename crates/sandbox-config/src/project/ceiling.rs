@@ -60,7 +60,42 @@ impl Default for Delegation {
     }
 }
 
-/// Walk the merged tree.
+fn check_preferences(reports: &mut Reports, top: &MappingFields<'_>) {
+    for key in ["name", "model"] {
+        if let Some(text) = top.string(reports, key)
+            && (text.trim().is_empty() || text.chars().any(char::is_control))
+        {
+            let message = format!("`{key}` is empty or holds control characters");
+            reports.add(
+                Diagnostic::error(DiagnosticCode::BadValue, message).at(&value_span(top, key)),
+            );
+        }
+    }
+    if let Some(entry) = top.string(reports, "entry")
+        && !crate::worker::names::is_name(entry)
+    {
+        reports.add(crate::worker::names::bad_name(entry).at(&value_span(top, "entry")));
+    }
+}
+
+fn read_git(
+    context: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    ceiling: &mut Grant,
+) -> GitSettings {
+    let section = top.get("git").and_then(|entry| {
+        MappingFields::open(&mut context.reports, &entry.node, "git", &keys::GIT)
+    });
+    match &section {
+        Some(section) => {
+            confinement::read_git(context, section, ceiling);
+            git::read(context, section, ceiling)
+        }
+        None => GitSettings::default(),
+    }
+}
+
+/// Reads the merged tree.
 pub(crate) fn read_project(
     context: &mut LoadContext<'_>,
     root: &YamlNode,
@@ -78,23 +113,7 @@ pub(crate) fn read_project(
         };
     };
     version(&mut context.reports, &top);
-    for key in ["name", "model"] {
-        if let Some(text) = top.string(&mut context.reports, key)
-            && (text.trim().is_empty() || text.chars().any(char::is_control))
-        {
-            let message = format!("`{key}` is empty or holds control characters");
-            context.reports.add(
-                Diagnostic::error(DiagnosticCode::BadValue, message).at(&value_span(&top, key)),
-            );
-        }
-    }
-    if let Some(entry) = top.string(&mut context.reports, "entry")
-        && !crate::worker::names::is_name(entry)
-    {
-        context
-            .reports
-            .add(crate::worker::names::bad_name(entry).at(&value_span(&top, "entry")));
-    }
+    check_preferences(&mut context.reports, &top);
     let worker_dirs = worker_dirs(&mut context.reports, &top, found);
     let mut ceiling = Grant::empty();
     sandbox(context, &top, found, &mut ceiling);
@@ -112,16 +131,7 @@ pub(crate) fn read_project(
     git_leads::protect(context.sources, Arc::make_mut(&mut ceiling.mounts));
     context.network_at = top.get("network").map(|entry| entry.node.span.origin());
     confinement::read_top(context, &top, &mut ceiling);
-    let section = top.get("git").and_then(|entry| {
-        MappingFields::open(&mut context.reports, &entry.node, "git", &keys::GIT)
-    });
-    let git = match &section {
-        Some(section) => {
-            confinement::read_git(context, section, &mut ceiling);
-            git::read(context, section, &mut ceiling)
-        }
-        None => GitSettings::default(),
-    };
+    let git = read_git(context, &top, &mut ceiling);
     ceiling.network = network::project_network(context, top.get("network"));
     ceiling.approval = sections::approval(context, top.get("approval")).into();
     let (shell, environment) = sections::shell(context, top.get("shell"));
@@ -411,32 +421,7 @@ fn patterns(
             continue;
         }
         if pattern.starts_with('/') {
-            let mut lies_in_one = false;
-            for mount in Arc::make_mut(&mut ceiling.mounts) {
-                for rest in mount
-                    .paths_of(&pattern)
-                    .into_iter()
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-                {
-                    lies_in_one = true;
-                    let kept = match key {
-                        "protect" => &mut mount.rooted.protect,
-                        _ => &mut mount.rooted.hide,
-                    };
-                    if rest.is_empty() {
-                        let message = format!("`{text}` names a whole mount");
-                        let help = "leave the mount out, or make it `ro`";
-                        reports.add(
-                            Diagnostic::error(DiagnosticCode::BadPattern, message)
-                                .at(&node.span)
-                                .help(help),
-                        );
-                    } else if !kept.contains(&rest) {
-                        kept.push(rest);
-                    }
-                }
-            }
+            let lies_in_one = root_pattern(reports, ceiling, (key, text, &node.span), &pattern);
             // The person's own file speaks for every project.
             let everywhere = node.span.origin().layer() == Layer::User;
             if !lies_in_one && !everywhere {
@@ -457,6 +442,38 @@ fn patterns(
         list.push(pattern);
     }
     list
+}
+
+/// Adds a path to each mount that contains it; returns `true` if a mount does.
+fn root_pattern(
+    reports: &mut Reports,
+    ceiling: &mut Grant,
+    written: (&'static str, &str, &Span),
+    pattern: &str,
+) -> bool {
+    let (key, text, span) = written;
+    let mut lies_in_one = false;
+    for mount in Arc::make_mut(&mut ceiling.mounts) {
+        let parts = mount.paths_of(pattern).into_iter().map(str::to_owned);
+        for rest in parts.collect::<Vec<_>>() {
+            lies_in_one = true;
+            let kept = match key {
+                "protect" => &mut mount.rooted.protect,
+                _ => &mut mount.rooted.hide,
+            };
+            if rest.is_empty() {
+                let message = format!("`{text}` names a whole mount");
+                reports.add(
+                    Diagnostic::error(DiagnosticCode::BadPattern, message)
+                        .at(span)
+                        .help("leave the mount out, or make it `ro`"),
+                );
+            } else if !kept.contains(&rest) {
+                kept.push(rest);
+            }
+        }
+    }
+    lies_in_one
 }
 
 fn unite(list: &mut Arc<[String]>, more: Vec<String>) {

@@ -620,12 +620,37 @@ fn credential(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCre
     if context.reports.errors() > before {
         return None;
     }
+    let kind = credential_kind(context, entry, &fields, &server)?;
+    let source = match kind.key.as_str() {
+        "agent" => agent(context, &fields),
+        "helper" => {
+            let path = fields.dotted("helper");
+            let example = "[git-credential-libsecret]";
+            words(&mut context.reports, &kind.node, &path, example).map(CredentialSource::Helper)
+        }
+        _ => variable(&mut context.reports, &fields, "token_env", "GITHUB_TOKEN")
+            .map(CredentialSource::Variable),
+    }?;
+    fits_server(context, &fields, kind, &source, &server).then(|| GitCredential {
+        server,
+        source,
+        origin: entry.key_span.origin(),
+    })
+}
+
+/// Returns the one key that names the source of a credential.
+fn credential_kind<'n>(
+    context: &mut LoadContext<'_>,
+    entry: &YamlEntry,
+    fields: &MappingFields<'n>,
+    server: &str,
+) -> Option<&'n YamlEntry> {
     let kinds = ["token_env", "helper", "agent"];
-    let said: Vec<&YamlEntry> = kinds.iter().filter_map(|kind| fields.get(kind)).collect();
+    let said: Vec<&'n YamlEntry> = kinds.iter().filter_map(|kind| fields.get(kind)).collect();
     let [kind] = said.as_slice() else {
         let message = match said.as_slice() {
-            [] => format!("`{path}` says nothing"),
-            _ => format!("`{path}` says it in more than one way"),
+            [] => format!("`{}` says nothing", fields.path),
+            _ => format!("`{}` says it in more than one way", fields.path),
         };
         let help = match server.starts_with("ssh:") {
             true => "write `{ agent: true }`",
@@ -638,16 +663,18 @@ fn credential(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCre
         );
         return None;
     };
-    let source = match kind.key.as_str() {
-        "agent" => agent(context, &fields),
-        "helper" => {
-            let path = fields.dotted("helper");
-            let example = "[git-credential-libsecret]";
-            words(&mut context.reports, &kind.node, &path, example).map(CredentialSource::Helper)
-        }
-        _ => variable(&mut context.reports, &fields, "token_env", "GITHUB_TOKEN")
-            .map(CredentialSource::Variable),
-    }?;
+    Some(*kind)
+}
+
+/// Checks the source of a credential against the scheme of its server.
+fn fits_server(
+    context: &mut LoadContext<'_>,
+    fields: &MappingFields<'_>,
+    kind: &YamlEntry,
+    source: &CredentialSource,
+    server: &str,
+) -> bool {
+    let path = &fields.path;
     let over_ssh = matches!(source, CredentialSource::Agent { .. });
     if over_ssh != server.starts_with("ssh:") {
         let (message, help) = match over_ssh {
@@ -662,7 +689,7 @@ fn credential(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCre
                 .at(&kind.key_span)
                 .help(help),
         );
-        return None;
+        return false;
     }
     if !over_ssh && let Some(file) = fields.get("known_hosts") {
         let message = format!("`{path}`: `known_hosts` is for ssh");
@@ -671,13 +698,9 @@ fn credential(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCre
                 .at(&file.key_span)
                 .help("remove it"),
         );
-        return None;
+        return false;
     }
-    Some(GitCredential {
-        server,
-        source,
-        origin: entry.key_span.origin(),
-    })
+    true
 }
 
 fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<CredentialSource> {

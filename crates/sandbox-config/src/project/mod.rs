@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
 use crate::open::guards;
+use crate::project::ceiling::ReadProject;
 use crate::project::ceiling::{Delegation, read_project};
 use crate::project::git::GitSettings;
 use crate::project::layers::{empty_root, normalize_network, overlay_value, overlays};
@@ -99,27 +100,8 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let found = locate(sources)?;
     let mut context = LoadContext::new(sources, &found.dir);
     let root = read_root(&mut context, &found)?;
-    let mut layers = Layers::new();
     let user = user_file(&mut context.reports, sources, &found);
-    for (key, node) in user.iter().flat_map(UserFile::preferences) {
-        layers.set(&key, node);
-    }
-    let no_text = SourceText::inline("project".into(), Layer::Default, String::new());
-    let mut root = root.unwrap_or_else(|| empty_root(&no_text));
-    normalize_network(&mut root);
-    preferences_of(&root, &mut layers);
-    for overlay in overlays(&mut context.reports, sources) {
-        if let [(key, _)] = overlay.keys.as_slice()
-            && preferences::KEYS.contains(&key.as_str())
-        {
-            layers.set(key, &overlay.node);
-        }
-        overlay_value(&mut root, overlay);
-    }
-    normalize_network(&mut root);
-    if let Some(user) = &user {
-        user.meet(&mut context, &mut root);
-    }
+    let (root, layers) = merge_layers(&mut context, user.as_ref(), root);
     let mut read = read_project(&mut context, &root, &found);
     if let Some(user) = &user {
         user.meet_grant(&mut read.ceiling);
@@ -129,16 +111,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         shell.personal = personal;
     }
     guards::report(&mut context.reports, &read.ceiling);
-    let mut out_of_reach = sources.out_of_reach.clone();
-    if let Some(runs) = &read.kept.runs_dir {
-        out_of_reach.push(ReservedPath::new(runs, "the directory of runs", "runs_dir"));
-    }
-    reserved_paths::report(
-        &mut context.reports,
-        &read.ceiling.mounts,
-        read.ceiling.front(),
-        &out_of_reach,
-    );
+    let out_of_reach = check_reserved_paths(&mut context, &read);
     let library = WorkerCatalog {
         dirs: std::mem::take(&mut read.worker_dirs),
         sources: Sources {
@@ -182,6 +155,50 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         empty_places,
         root,
     })
+}
+
+/// Lays preferences, variables and flags over the tree, and meets it with the user file.
+fn merge_layers(
+    context: &mut LoadContext<'_>,
+    user: Option<&UserFile>,
+    root: Option<YamlNode>,
+) -> (YamlNode, Layers) {
+    let mut layers = Layers::new();
+    for (key, node) in user.into_iter().flat_map(UserFile::preferences) {
+        layers.set(&key, node);
+    }
+    let no_text = SourceText::inline("project".into(), Layer::Default, String::new());
+    let mut root = root.unwrap_or_else(|| empty_root(&no_text));
+    normalize_network(&mut root);
+    preferences_of(&root, &mut layers);
+    for overlay in overlays(&mut context.reports, context.sources) {
+        if let [(key, _)] = overlay.keys.as_slice()
+            && preferences::KEYS.contains(&key.as_str())
+        {
+            layers.set(key, &overlay.node);
+        }
+        overlay_value(&mut root, overlay);
+    }
+    normalize_network(&mut root);
+    if let Some(user) = user {
+        user.meet(context, &mut root);
+    }
+    (root, layers)
+}
+
+/// Refuses mounts in reserved paths, and returns these with the directory of runs.
+fn check_reserved_paths(context: &mut LoadContext<'_>, read: &ReadProject) -> Vec<ReservedPath> {
+    let mut out_of_reach = context.sources.out_of_reach.clone();
+    if let Some(runs) = &read.kept.runs_dir {
+        out_of_reach.push(ReservedPath::new(runs, "the directory of runs", "runs_dir"));
+    }
+    reserved_paths::report(
+        &mut context.reports,
+        &read.ceiling.mounts,
+        read.ceiling.front(),
+        &out_of_reach,
+    );
+    out_of_reach
 }
 
 /// Parses the project file. `None` if the project has none, or it holds no keys.

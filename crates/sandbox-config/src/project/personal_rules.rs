@@ -250,6 +250,23 @@ fn is_comment(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
+/// Returns the first word with an unquoted `*` inside, and its offset.
+fn inner_asterisk(text: &str) -> Option<(usize, &str)> {
+    if text.contains(['\'', '"']) {
+        return None;
+    }
+    let mut from = 0;
+    for word in text.split_whitespace() {
+        let offset = text[from..].find(word).map_or(from, |found| from + found);
+        from = offset + word.len();
+        // `*` is a word of its own; inside of quotes it is meant as itself.
+        if word != "*" && word.contains('*') {
+            return Some((offset, word));
+        }
+    }
+    None
+}
+
 /// Reads a line as a rule. `start` is the place of its first character.
 fn rule(line: &str, start: &Span) -> Result<CommandRule, Box<Diagnostic>> {
     let text = line.trim_start();
@@ -308,19 +325,13 @@ fn rule(line: &str, start: &Span) -> Result<CommandRule, Box<Diagnostic>> {
              relative one",
         ));
     }
-    let mut from = 0;
-    for word in text.split_whitespace() {
-        let offset = text[from..].find(word).map_or(from, |found| from + found);
-        from = offset + word.len();
-        // `*` is a word of its own; inside of quotes it is meant as itself.
-        if word != "*" && word.contains('*') && !text.contains(['\'', '"']) {
-            return Err(mistake(
-                format!("`*` in `{word}` is not a pattern"),
-                at(offset, word),
-                "`*` stands alone, for one word or at the end for any rest; quote a `*` that is \
-                 meant as itself",
-            ));
-        }
+    if let Some((offset, word)) = inner_asterisk(text) {
+        return Err(mistake(
+            format!("`*` in `{word}` is not a pattern"),
+            at(offset, word),
+            "`*` stands alone, for one word or at the end for any rest; quote a `*` that is \
+             meant as itself",
+        ));
     }
     Ok(CommandRule {
         pattern,

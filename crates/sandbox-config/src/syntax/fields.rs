@@ -142,9 +142,13 @@ impl<'n> MappingFields<'n> {
             );
             return;
         }
-        if key.starts_with("x-") {
-            return;
+        if !key.starts_with("x-") {
+            self.report_unknown(reports, entry, keys);
         }
+    }
+
+    fn report_unknown(&self, reports: &mut Reports, entry: &YamlEntry, keys: &'static KeyTable) {
+        let key = entry.key.as_str();
         // An entry `api_key: …` of a provider contains a key.
         let placed = |diagnostic: Diagnostic| {
             let diagnostic = diagnostic.at(&entry.key_span);

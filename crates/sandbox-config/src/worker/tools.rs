@@ -118,31 +118,12 @@ fn delegates(
     (Delegates::Listed(names), at)
 }
 
-/// golem's shape: every family that is named, and nothing else.
-fn toolsets(
+/// Returns the tools of the named families, and sets the workers.
+fn toolset_names(
     context: &mut LoadContext<'_>,
-    top: &MappingFields<'_>,
-    entry: &YamlEntry,
+    sets: &MappingFields<'_>,
     wanted: &mut RequestedTools,
-) {
-    let path = "toolsets";
-    let Some(sets) = MappingFields::open(&mut context.reports, &entry.node, path, &keys::TOOLSETS)
-    else {
-        return;
-    };
-    for key in ["tools", "workers"] {
-        if let Some(twice) = top.get(key) {
-            context.reports.add(
-                Diagnostic::error(
-                    DiagnosticCode::DuplicateKey,
-                    format!("`toolsets` and `{key}` say the same thing"),
-                )
-                .at(&entry.key_span)
-                .related(&twice.key_span, "the other one")
-                .help("keep `tools` and `workers`"),
-            );
-        }
-    }
+) -> Vec<String> {
     let mut tools: Vec<String> = Vec::new();
     if let Some(files) = sets.get("filesystem") {
         let path = "toolsets.filesystem";
@@ -184,6 +165,35 @@ fn toolsets(
             Delegates::All => tools.push(CALL.to_owned()),
         }
     }
+    tools
+}
+
+/// golem's shape: every family that is named, and nothing else.
+fn toolsets(
+    context: &mut LoadContext<'_>,
+    top: &MappingFields<'_>,
+    entry: &YamlEntry,
+    wanted: &mut RequestedTools,
+) {
+    let path = "toolsets";
+    let Some(sets) = MappingFields::open(&mut context.reports, &entry.node, path, &keys::TOOLSETS)
+    else {
+        return;
+    };
+    for key in ["tools", "workers"] {
+        if let Some(twice) = top.get(key) {
+            context.reports.add(
+                Diagnostic::error(
+                    DiagnosticCode::DuplicateKey,
+                    format!("`toolsets` and `{key}` say the same thing"),
+                )
+                .at(&entry.key_span)
+                .related(&twice.key_span, "the other one")
+                .help("keep `tools` and `workers`"),
+            );
+        }
+    }
+    let tools = toolset_names(context, &sets, wanted);
     let lines = match &wanted.delegates {
         Delegates::None => String::new(),
         Delegates::Listed(names) => format!("\nworkers: [{}]", names.join(", ")),
