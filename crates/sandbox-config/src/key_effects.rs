@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::grant::Grant;
 use crate::grant::verdict::Operation;
-use crate::project::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
+use crate::loading::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
 use crate::syntax::keys::{self, KeyTable};
 use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
 

@@ -40,10 +40,12 @@
 
 mod explain;
 mod grant;
+mod loading;
 mod mount_syntax;
 mod project;
 mod provider;
 mod review;
+mod settings;
 mod worker;
 
 pub mod schema;
@@ -61,6 +63,7 @@ pub use grant::execution::{
     RunnerChoice, RunnerKind,
 };
 pub use grant::file_rules::{FileRules, HardLinks};
+pub use grant::front_end::FrontEnd;
 pub use grant::git::Repository;
 pub use grant::limits::RunLimits;
 pub use grant::meet::MountSource;
@@ -72,32 +75,31 @@ pub use grant::restrict::{Restrict, RestrictPathError};
 pub use grant::shell::{CommandPattern, CommandPatternError, ProgramLists, RuleMatch, ShellRules};
 pub use grant::verdict::{ApprovalMode, ApprovalPolicy, MountApproval, Operation, Risk, Verdict};
 pub use grant::{EnvironmentGrant, Grant};
-pub use mount_syntax::FrontEnd;
+pub use loading::discover::PROJECT_FILES;
+pub use loading::location::project_dir;
+pub use loading::reserved_paths::ReservedPath;
+pub use loading::sources::{
+    ConfigChoice, RepositoryCheck, SchemaCheck, SchemaMistake, Sources, TrustedSettings,
+    WithoutFile,
+};
+pub use loading::trust::PrivilegedSetting;
+pub use loading::trust_rules::{TrustRule, Untrusted};
+pub use loading::worker_names::{Delegates, is_worker_name};
 #[cfg(feature = "files")]
 pub use open::files::MountOpener;
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
-pub use project::discover::PROJECT_FILES;
-pub use project::git::{CredentialSource, GitCredential, GitSettings};
-pub use project::location::project_dir;
 pub use project::personal_rules::PersonalRules;
-pub use project::reserved_paths::ReservedPath;
 pub use project::settings::{EffectiveSettings, Setting, UnknownKey};
-pub use project::sources::{
-    ConfigChoice, RepositoryCheck, SchemaCheck, SchemaMistake, Sources, TrustedSettings,
-    WithoutFile,
-};
-pub use project::trust::PrivilegedSetting;
-pub use project::trust_rules::{TrustRule, Untrusted};
 pub use project::{Project, load};
 pub use provider::{ApiKey, ProviderSettings, TokenPrices, UnknownProvider, Wire};
 pub use review::Review;
 pub use review::tree::{CallStatus, DelegationNode};
+pub use settings::git::{CredentialSource, GitCredential, GitSettings};
 pub use syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 pub use syntax::text::{ConfigOrigin, Layer};
 pub use worker::Worker;
 pub use worker::attachments::AttachmentPolicy;
-pub use worker::names::{Delegates, is_worker_name};
 
 #[cfg(test)]
 mod key_effects;

@@ -9,7 +9,7 @@ use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::project::sources::{Sources, TrustedSettings, WithoutFile};
+use crate::loading::sources::{Sources, TrustedSettings, WithoutFile};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::keys::{PROJECT, USER, WORKER};
 use crate::syntax::text::{Layer, SourceText};

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::grant::verdict::{Risk, Verdict};
-use crate::project::sources::{Sources, TrustedSettings};
-use crate::project::user_limits::{ROWS, UserKeyRole, role};
+use crate::loading::sources::{Sources, TrustedSettings};
+use crate::loading::user_limits::{ROWS, UserKeyRole, role};
 use crate::syntax::keys::{self, KeyTable, ValueShape};
 use crate::{Diagnostics, Mode, Project, load};
 
@@ -226,7 +226,7 @@ fn every_key_of_projects_is_something_in_a_user_file() {
         Some(_) => {
             let row = ROWS
                 .iter()
-                .find(|(pattern, _)| crate::project::user_limits::fits(pattern, names));
+                .find(|(pattern, _)| crate::loading::user_limits::fits(pattern, names));
             known.insert(row.unwrap().0);
         }
         None if now => unknown.push(names.join(".")),

@@ -9,6 +9,8 @@ use proptest::prelude::*;
 use crate::grant::confinement::{Confinement, SocketRequest, UnixSockets};
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::file_rules::FileRules;
+use crate::grant::front_end::DefaultAccess;
+use crate::grant::front_end::FrontEnd;
 use crate::grant::git::Repository;
 use crate::grant::limits::RunLimits;
 use crate::grant::meet::MountSource;
@@ -17,8 +19,6 @@ use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::shell::{CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules};
 use crate::grant::verdict::{MountApproval, Operation, Verdict, VerdictSetting};
 use crate::grant::{EnvironmentGrant, Grant};
-use crate::mount_syntax::DefaultAccess;
-use crate::mount_syntax::FrontEnd;
 use crate::syntax::text::ConfigOrigin;
 
 /// `a/d` is another directory below the mount point of `a`.

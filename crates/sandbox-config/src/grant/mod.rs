@@ -11,6 +11,7 @@ pub(crate) mod escalation;
 pub(crate) mod execution;
 pub(crate) mod file_rules;
 mod fingerprint;
+pub(crate) mod front_end;
 pub(crate) mod git;
 pub(crate) mod limits;
 pub(crate) mod meet;
@@ -30,6 +31,8 @@ use crate::grant::confinement::{Confinement, SocketRequest, UnixSockets};
 use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::execution::ExecutionSettings;
+use crate::grant::front_end::DefaultAccess;
+use crate::grant::front_end::FrontEnd;
 use crate::grant::git::Repository;
 use crate::grant::limits::RunLimits;
 use crate::grant::meet::{MountSource, meet_zones};
@@ -39,8 +42,6 @@ use crate::grant::restrict::{meet_places, meet_restrict};
 use crate::grant::shell::RuleList;
 use crate::grant::shell::{CommandPattern, CommandRule, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Verdict, VerdictSetting};
-use crate::mount_syntax::DefaultAccess;
-use crate::mount_syntax::FrontEnd;
 use crate::syntax::text::{ConfigOrigin, Span};
 
 /// The rights of a worker.

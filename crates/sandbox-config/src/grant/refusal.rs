@@ -2,9 +2,9 @@
 //! (seed 000's sentences); for models without them.
 
 use crate::grant::Grant;
+use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::Mode;
 use crate::grant::verdict::Operation;
-use crate::mount_syntax::FrontEnd;
 use crate::syntax::text::ConfigOrigin;
 
 /// The right that a grant lacks for an operation on a path. Consent is a different question

@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::{Mode, Mount};
+use crate::loading::load_context::LoadContext;
+use crate::loading::location::ProjectLocation;
+use crate::loading::sources::WithoutFile;
 use crate::mount_syntax::zones::Placing;
-use crate::mount_syntax::{FrontEnd, mounts, path_lists, paths, root, zones};
-use crate::project::load_context::LoadContext;
-use crate::project::location::ProjectLocation;
-use crate::project::sources::WithoutFile;
+use crate::mount_syntax::{mounts, path_lists, paths, root, zones};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::yaml::YamlEntry;

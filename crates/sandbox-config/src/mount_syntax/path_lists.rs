@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::grant::mount::{Mode, Mount};
+use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
 use crate::mount_syntax::mounts::is_component;
 use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, resolve_mount_path};
-use crate::project::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::text::Span;

@@ -3,9 +3,9 @@
 
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
+use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::named::{self, NamedMountSyntax};
 use crate::mount_syntax::path_scope::PathScope;
-use crate::project::load_context::LoadContext;
 use crate::syntax::keys;
 use crate::syntax::yaml::YamlNode;
 

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
+use crate::loading::load_context::LoadContext;
+use crate::loading::location::ProjectLocation;
 use crate::mount_syntax::named::{self, NamedMountSyntax};
 use crate::mount_syntax::path_scope::{
     BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, resolve_host_path,
 };
-use crate::project::load_context::LoadContext;
-use crate::project::location::ProjectLocation;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;

@@ -7,8 +7,8 @@ use file_sandbox::{FileSandbox, Limits, RootStyle, SandboxPath};
 
 use crate::grant::Grant;
 use crate::grant::file_rules::{FileRules, HardLinks};
+use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::{Mode, Mount};
-use crate::mount_syntax::FrontEnd;
 use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
 

@@ -5,8 +5,8 @@
 use rustix::fs::{Mode, OFlags};
 use std::path::Component;
 
+use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::Mount;
-use crate::mount_syntax::FrontEnd;
 
 /// Why a grant cannot be turned into something that enforces it.
 ///

@@ -4,25 +4,25 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::grant::Grant;
+use crate::grant::front_end::DefaultAccess;
+use crate::grant::front_end::FrontEnd;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
-use crate::mount_syntax::DefaultAccess;
-use crate::mount_syntax::FrontEnd;
+use crate::loading::discover::PROJECT_FILES;
+use crate::loading::load_context::LoadContext;
+use crate::loading::location::ProjectLocation;
+use crate::loading::trust_rules::{self, TrustRule};
 use crate::mount_syntax::choose::mount_table;
+use crate::mount_syntax::file_rules;
 use crate::mount_syntax::path_scope::climbs;
-use crate::project::confinement;
-use crate::project::discover::PROJECT_FILES;
-use crate::project::execution;
-use crate::project::file_rules;
-use crate::project::git::{self, GitSettings};
-use crate::project::git_leads;
-use crate::project::load_context::LoadContext;
-use crate::project::location::ProjectLocation;
-use crate::project::network;
 use crate::project::run_storage::{self, RunStorage};
-use crate::project::sections;
-use crate::project::trust_rules::{self, TrustRule};
 use crate::provider::{Providers, read};
+use crate::settings::confinement;
+use crate::settings::execution;
+use crate::settings::git::{self, GitSettings};
+use crate::settings::git_leads;
+use crate::settings::network;
+use crate::settings::sections;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::keys;
@@ -72,9 +72,9 @@ fn check_preferences(reports: &mut Reports, top: &MappingFields<'_>) {
         }
     }
     if let Some(entry) = top.string(reports, "entry")
-        && !crate::worker::names::is_name(entry)
+        && !crate::loading::worker_names::is_name(entry)
     {
-        reports.add(crate::worker::names::bad_name(entry).at(&value_span(top, "entry")));
+        reports.add(crate::loading::worker_names::bad_name(entry).at(&value_span(top, "entry")));
     }
 }
 

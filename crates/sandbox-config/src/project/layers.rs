@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::project::sources::Sources;
+use crate::loading::sources::Sources;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 use crate::syntax::keys::canonical;

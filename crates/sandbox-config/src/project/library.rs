@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
-use crate::mount_syntax::FrontEnd;
+use crate::grant::front_end::FrontEnd;
+use crate::loading::load_context::LoadContext;
+use crate::loading::location::show;
+use crate::loading::reserved_paths;
+use crate::loading::sources::Sources;
+use crate::loading::worker_names::bad_name;
+use crate::loading::worker_names::is_name;
+use crate::loading::worker_names::stem;
 use crate::project::ceiling::ForgeFiles;
-use crate::project::load_context::LoadContext;
-use crate::project::location::show;
-use crate::project::reserved_paths;
-use crate::project::sections::unknown_tool;
-use crate::project::sources::Sources;
+use crate::settings::sections::unknown_tool;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::{MAX_BYTES, read};
 use crate::syntax::text::{Layer, Span};
-use crate::worker::names::bad_name;
-use crate::worker::names::is_name;
-use crate::worker::names::stem;
 use crate::worker::{Worker, parse};
 
 /// Where the workers of a project are.

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
+use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules::RUNS_DIR;
 use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, resolve_host_path};
-use crate::project::load_context::LoadContext;
-use crate::project::trust_rules::RUNS_DIR;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::grant::Grant;
-use crate::mount_syntax::FrontEnd;
-use crate::project::trust::PrivilegedSetting;
-use crate::project::trust_rules::Untrusted;
+use crate::grant::front_end::FrontEnd;
+use crate::loading::trust::PrivilegedSetting;
+use crate::loading::trust_rules::Untrusted;
 use crate::syntax::diagnostic::nearest;
 use crate::syntax::keys::{self, KeyTable, ValueShape, canonical};
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};

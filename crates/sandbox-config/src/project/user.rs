@@ -2,21 +2,21 @@
 //! project's tree before that is read: then every value that a reader sees, from any layer, is at
 //! most the user file's, and has its origin.
 //!
-//! `user_limits.rs` lists these keys, and the meet of two values. A key without a row is refused.
+//! `loading/user_limits.rs` lists these keys, and the meet of two values. A key without a row is refused.
 
 use crate::grant::Grant;
 use crate::grant::mount::Mode;
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::verdict::{ApprovalPolicy, Verdict};
+use crate::loading::load_context::LoadContext;
+use crate::loading::location::ProjectLocation;
+use crate::loading::sources::{Sources, TrustedSettings};
+use crate::loading::user_limits::{MeetRule, OF_MOUNTS, UserKeyRole, role};
 use crate::project::ceiling::read_project;
-use crate::project::git;
 use crate::project::layers::{Overlay, is_blocked, merge_entries, overlay_value};
-use crate::project::load_context::LoadContext;
-use crate::project::location::ProjectLocation;
-use crate::project::sections::{APPROVAL_MODES, approval_verdict};
-use crate::project::sources::{Sources, TrustedSettings};
-use crate::project::user_limits::{MeetRule, OF_MOUNTS, UserKeyRole, role};
 use crate::provider::read::project_part;
+use crate::settings::git;
+use crate::settings::sections::{APPROVAL_MODES, approval_verdict};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::keys::{self, canonical};

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::project::load_context::LoadContext;
-use crate::project::sections::written_value;
-use crate::project::trust_rules::PROVIDER;
+use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules::PROVIDER;
 use crate::provider::{
     ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known,
 };
+use crate::settings::sections::written_value;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
@@ -56,7 +56,7 @@ pub(crate) fn providers(context: &mut LoadContext<'_>, top: &MappingFields<'_>) 
 
 /// Lower case, so that variables find it (`FORGE__PROVIDERS__WORK__STREAM`).
 fn is_name(name: &str) -> bool {
-    crate::worker::names::is_name(name) && name != "scripted"
+    crate::loading::worker_names::is_name(name) && name != "scripted"
 }
 
 fn bad_name(entry: &YamlEntry) -> Diagnostic {

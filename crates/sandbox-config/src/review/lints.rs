@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use crate::grant::Grant;
 use crate::grant::declaration::MountRequest;
+use crate::grant::front_end::DefaultAccess;
 use crate::grant::shell::{CommandRule, ProgramLists, RuleList};
 use crate::grant::verdict::Verdict;
-use crate::mount_syntax::DefaultAccess;
 use crate::project::Project;
 use crate::review::tree::DelegationNode;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
+use crate::loading::worker_names::Delegates;
 use crate::project::Project;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::worker::Worker;
-use crate::worker::names::Delegates;
 
 /// More calls than a person reads; a graph has exponentially many ways through it.
 const MAX_BRANCHES: usize = 10_000;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::project::user_limits::{ROWS, UserKeyRole};
+use crate::loading::user_limits::{ROWS, UserKeyRole};
 use crate::schema::examples;
 use crate::syntax::keys::{
     KeyPattern, KeySpec, KeyTable, MergeRule, PROJECT, USER, ValueShape, WORKER,

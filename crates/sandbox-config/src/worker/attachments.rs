@@ -1,7 +1,7 @@
 //! `attachment_policy`: attachments that a worker accepts beside its input. The policy belongs to
 //! the receiving worker; the sender's grant decides if the sender may read an attachment.
 
-use crate::project::load_context::LoadContext;
+use crate::loading::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;

@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 
 use crate::grant::Grant;
 use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
+use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::restrict::{NarrowedDirectory, Restrict};
-use crate::mount_syntax::{FrontEnd, mounts, paths};
-use crate::project::load_context::LoadContext;
+use crate::loading::load_context::LoadContext;
+use crate::mount_syntax::{mounts, paths};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 

@@ -2,7 +2,6 @@
 
 pub(crate) mod attachments;
 mod legacy_syntax;
-pub(crate) mod names;
 mod sandbox;
 pub(crate) mod schemas;
 mod tools;
@@ -18,21 +17,21 @@ use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mount;
-use crate::project::confinement;
-use crate::project::git;
-use crate::project::load_context::LoadContext;
-use crate::project::network;
-use crate::project::sections;
-use crate::project::trust::PrivilegedSetting;
+use crate::loading::load_context::LoadContext;
+use crate::loading::trust::PrivilegedSetting;
+use crate::loading::worker_names::Delegates;
+use crate::loading::worker_names::bad_name;
+use crate::loading::worker_names::is_name;
+use crate::loading::worker_names::stem;
+use crate::settings::confinement;
+use crate::settings::git;
+use crate::settings::network;
+use crate::settings::sections;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::{ConfigOrigin, SourceText, Span};
 use crate::syntax::yaml::{self, YamlNode, YamlValue};
-use crate::worker::names::Delegates;
-use crate::worker::names::bad_name;
-use crate::worker::names::is_name;
-use crate::worker::names::stem;
 
 /// A worker as its file describes it. Its rights are another matter: they are a [`Grant`], made
 /// from the caller's grant and [`Worker::declaration`].

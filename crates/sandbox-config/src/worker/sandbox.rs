@@ -4,13 +4,13 @@
 use crate::grant::Grant;
 use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::escalation::NO_DIRECTORIES;
+use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::Mode;
 use crate::grant::restrict::Restrict;
 use crate::grant::verdict::{Operation, Verdict};
-use crate::mount_syntax::FrontEnd;
+use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules;
 use crate::mount_syntax::named::{MODES, stated, suffixes};
-use crate::project::load_context::LoadContext;
-use crate::project::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys;

@@ -1,16 +1,16 @@
 //! `tools`, and the shapes it is read from besides: camelCase names, and golem's `toolsets`.
 
-use crate::project::load_context::LoadContext;
-use crate::project::sections::unknown_tool;
+use crate::loading::load_context::LoadContext;
+use crate::loading::worker_names::CALL;
+use crate::loading::worker_names::Delegates;
+use crate::loading::worker_names::bad_name;
+use crate::loading::worker_names::is_name;
+use crate::settings::sections::unknown_tool;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;
 use crate::syntax::text::ConfigOrigin;
 use crate::syntax::yaml::YamlEntry;
-use crate::worker::names::CALL;
-use crate::worker::names::Delegates;
-use crate::worker::names::bad_name;
-use crate::worker::names::is_name;
 
 /// Other spellings of tools' names (behaviour C9).
 const ALIASES: [(&str, &str); 6] = [

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::project::load_context::LoadContext;
+use crate::loading::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::yaml::{YamlNode, YamlValue};

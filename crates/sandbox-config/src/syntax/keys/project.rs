@@ -197,7 +197,7 @@ pub(crate) static PROJECT: KeyTable = KeyTable {
     ],
 };
 
-/// Below the top a user file has the keys of `project/user_limits.rs`.
+/// Below the top a user file has the keys of `loading/user_limits.rs`.
 pub(crate) static USER: KeyTable = KeyTable {
     id: "user",
     plural: "user files",

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::project::sources::Sources;
-use crate::project::trust::PrivilegedSetting;
-use crate::project::trust_rules::{TrustRule, Untrusted};
-use crate::project::user_limits::{UserKeyRole, role};
+use crate::loading::sources::Sources;
+use crate::loading::trust::PrivilegedSetting;
+use crate::loading::trust_rules::{TrustRule, Untrusted};
+use crate::loading::user_limits::{UserKeyRole, role};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 use crate::syntax::text::{ConfigOrigin, Layer, Span};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::project::sources::TrustedSettings;
-use crate::project::trust_rules::TrustRule;
+use crate::loading::sources::TrustedSettings;
+use crate::loading::trust_rules::TrustRule;
 use crate::syntax::text::{ConfigOrigin, Span};
 
 /// One key of a project or worker file that widens.

@@ -10,18 +10,18 @@ use crate::grant::shell::{
 use crate::grant::verdict::{
     ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked,
 };
+use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules;
+use crate::loading::worker_names::CALL;
+use crate::loading::worker_names::Delegates;
+use crate::loading::worker_names::is_name;
 use crate::mount_syntax::named::VERDICTS;
-use crate::project::load_context::LoadContext;
-use crate::project::loader_variables::is_hook;
-use crate::project::trust_rules;
+use crate::settings::loader_variables::is_hook;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
-use crate::worker::names::CALL;
-use crate::worker::names::Delegates;
-use crate::worker::names::is_name;
 
 /// Reads `limits` over the given defaults.
 pub(crate) fn limits(

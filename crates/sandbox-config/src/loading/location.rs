@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::project::discover::discover;
-use crate::project::sources::{ConfigChoice, Sources};
+use crate::loading::discover::discover;
+use crate::loading::sources::{ConfigChoice, Sources};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 
 /// Where the project is.

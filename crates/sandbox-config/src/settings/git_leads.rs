@@ -10,7 +10,7 @@ use sandbox_names::git::ReferenceKind;
 use sandbox_names::git_config::references;
 
 use crate::grant::mount::Mount;
-use crate::project::sources::Sources;
+use crate::loading::sources::Sources;
 
 /// Bound on a file that is read here.
 const MAX_BYTES: u64 = 256 << 10;

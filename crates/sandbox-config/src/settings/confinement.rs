@@ -8,10 +8,10 @@ use crate::grant::confinement::{
 };
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::programs::{MAX_PROGRAMS, ProgramDirs};
-use crate::project::expand::expand;
-use crate::project::load_context::LoadContext;
-use crate::project::reserved_paths;
-use crate::project::trust_rules;
+use crate::loading::expand::expand;
+use crate::loading::load_context::LoadContext;
+use crate::loading::reserved_paths;
+use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};

@@ -1,8 +1,8 @@
 //! `network: false | true | { allow: [host, "*.host", "host:port"] }`, in project and worker files.
 
 use crate::grant::network::{HostPattern, NetworkAccess};
-use crate::project::load_context::LoadContext;
-use crate::project::trust_rules;
+use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys;

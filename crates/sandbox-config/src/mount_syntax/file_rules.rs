@@ -1,8 +1,8 @@
 //! `hardlinks`, `quota`, `strict_paths` and `durable`: of the sandbox as a whole, and of one mount.
 
 use crate::grant::file_rules::{FileRules, HardLinks};
-use crate::project::load_context::LoadContext;
-use crate::project::trust_rules;
+use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules;
 use crate::syntax::fields::MappingFields;
 use crate::syntax::keys;
 

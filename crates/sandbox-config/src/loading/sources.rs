@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use crate::project::reserved_paths::ReservedPath;
+use crate::loading::reserved_paths::ReservedPath;
 
 /// Everything that a load reads, besides the config files themselves.
 ///

@@ -3,8 +3,8 @@
 use crate::grant::execution::{
     ContainerNetwork, DockerSettings, ExecutionMode, ExecutionSettings, Reuse,
 };
-use crate::project::load_context::LoadContext;
-use crate::project::trust_rules::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, TrustRule};
+use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, TrustRule};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::keys;

@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::{Mode, Mount};
-use crate::mount_syntax::FrontEnd;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 

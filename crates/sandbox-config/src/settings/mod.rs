@@ -1,0 +1,9 @@
+//! Readers of the sections that project and worker files share: from a tree to values of a grant.
+
+pub(crate) mod confinement;
+pub(crate) mod execution;
+pub(crate) mod git;
+pub(crate) mod git_leads;
+pub(crate) mod loader_variables;
+pub(crate) mod network;
+pub(crate) mod sections;
