@@ -10,12 +10,10 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::grant::Grant;
 use crate::grant::shell::{CommandPattern, CommandRule};
 use crate::grant::verdict::Verdict;
 use crate::loading::location::ProjectLocation;
 use crate::loading::sources::Sources;
-use crate::review::lints;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::escape::{is_hidden, visible};
 use crate::syntax::fields::Reports;
@@ -43,7 +41,7 @@ const HASH_BYTES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct PersonalRules {
     text: String,
-    rules: Vec<CommandRule>,
+    pub(crate) rules: Vec<CommandRule>,
 }
 
 impl PersonalRules {
@@ -214,15 +212,6 @@ impl PersonalRules {
         let lines = self.text.split_inclusive('\n');
         self.has(pattern)
             .then(|| lines.filter(|line| line.trim() != pattern).collect())
-    }
-
-    /// Returns the problems of these rules under the rules of a project: one allows running
-    /// anything, or never answers because its command is blocked.
-    #[must_use]
-    pub fn review(&self, ceiling: &Grant) -> Vec<Diagnostic> {
-        let mut findings = Vec::new();
-        lints::personal_rules(&self.rules, ceiling, &mut findings);
-        findings
     }
 }
 

@@ -9,11 +9,11 @@ use crate::loading::trust_rules::PROVIDER;
 use crate::provider::{
     ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known,
 };
-use crate::settings::sections::written_value;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{Layer, Span};
+use crate::syntax::yaml::written_value;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// Returns every provider: the built-in ones, and those of the merged tree.

@@ -9,6 +9,7 @@ use crate::grant::front_end::DefaultAccess;
 use crate::grant::shell::{CommandRule, ProgramLists, RuleList};
 use crate::grant::verdict::Verdict;
 use crate::project::Project;
+use crate::project::personal_rules::PersonalRules;
 use crate::review::tree::DelegationNode;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::ConfigOrigin;
@@ -40,6 +41,17 @@ pub(crate) fn container_network(ceiling: &Grant, findings: &mut Vec<Diagnostic>)
                      `docker: { network_default: bridge }` together",
                 ),
         );
+    }
+}
+
+impl PersonalRules {
+    /// Returns the problems of these rules under the rules of a project: one allows running
+    /// anything, or never answers because its command is blocked.
+    #[must_use]
+    pub fn review(&self, ceiling: &Grant) -> Vec<Diagnostic> {
+        let mut findings = Vec::new();
+        personal_rules(&self.rules, ceiling, &mut findings);
+        findings
     }
 }
 

@@ -21,6 +21,7 @@ use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
+use crate::syntax::yaml::written_value;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// Reads `limits` over the given defaults.
@@ -392,22 +393,6 @@ fn command_context(
     };
     let rest = ["default", "allow", "deny", "env", "session"].map(key);
     serde_json::json!([rules, rest]).to_string()
-}
-
-/// Returns a value, without the values of other layers; `None` if another layer sets it.
-pub(crate) fn written_value(node: &YamlNode) -> Option<serde_json::Value> {
-    match &node.value {
-        YamlValue::Map(entries) => {
-            let said = |entry: &YamlEntry| Some((entry.key.clone(), written_value(&entry.node)?));
-            Some(entries.iter().filter_map(said).collect())
-        }
-        YamlValue::List(items) => Some(items.iter().filter_map(written_value).collect()),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => (node.span.layer() == Layer::Project).then(|| node.to_json()),
-    }
 }
 
 /// `shell` of a worker: its rules and default can only tighten, so nothing needs a yes.

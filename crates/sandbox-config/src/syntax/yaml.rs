@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spanned};
 
 use crate::syntax::diagnostic::Diagnostic;
-use crate::syntax::text::{SourceText, Span};
+use crate::syntax::text::{Layer, SourceText, Span};
 use crate::syntax::yaml_errors::MAX_DEPTH;
 use crate::syntax::yaml_errors::MAX_NODES;
 use crate::syntax::yaml_errors::MAX_REPLAYED;
@@ -270,10 +270,25 @@ fn span(text: &Arc<SourceText>, location: serde_saphyr::Location) -> Span {
     }
 }
 
+/// Returns a value, without the values of other layers; `None` if another layer sets it.
+pub(crate) fn written_value(node: &YamlNode) -> Option<serde_json::Value> {
+    match &node.value {
+        YamlValue::Map(entries) => {
+            let said = |entry: &YamlEntry| Some((entry.key.clone(), written_value(&entry.node)?));
+            Some(entries.iter().filter_map(said).collect())
+        }
+        YamlValue::List(items) => Some(items.iter().filter_map(written_value).collect()),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Int(_)
+        | YamlValue::Float(_)
+        | YamlValue::Str(_) => (node.span.layer() == Layer::Project).then(|| node.to_json()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::text::Layer;
 
     fn text(text: &str) -> Arc<SourceText> {
         SourceText::inline("t.yaml".into(), Layer::Project, text.into())
