@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::grant::declaration::Declaration;
-use crate::grant::declaration::RepositoryRequest;
+use crate::grant::declaration::{Declaration, RepositoryRequest};
 use crate::grant::escalation::Violation;
 use crate::grant::mount::Mode;
 use crate::syntax::text::ConfigOrigin;

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::grant::declaration::ZoneDeclaration;
 use crate::grant::escalation::Violation;
-use crate::grant::mount::Mount;
-use crate::grant::mount::is_below;
+use crate::grant::mount::{Mount, is_below};
 
 /// The other side of the meet with a worker's own declaration of directories (behaviour C3).
 ///

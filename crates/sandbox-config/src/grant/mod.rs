@@ -31,16 +31,14 @@ use crate::grant::confinement::{Confinement, SocketRequest, UnixSockets};
 use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::execution::ExecutionSettings;
-use crate::grant::front_end::DefaultAccess;
-use crate::grant::front_end::FrontEnd;
+use crate::grant::front_end::{DefaultAccess, FrontEnd};
 use crate::grant::git::Repository;
 use crate::grant::limits::RunLimits;
 use crate::grant::meet::{MountSource, meet_zones};
 use crate::grant::mount::{Mode, Mount, innermost};
 use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{meet_places, meet_restrict};
-use crate::grant::shell::RuleList;
-use crate::grant::shell::{CommandPattern, CommandRule, ShellRules};
+use crate::grant::shell::{CommandPattern, CommandRule, RuleList, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Verdict, VerdictSetting};
 use crate::syntax::text::{ConfigOrigin, Span};
 

@@ -7,9 +7,7 @@
 use std::path::Path;
 
 use crate::grant::escalation::Violation;
-use crate::grant::mount::MountPart;
-use crate::grant::mount::{Mode, Mount};
-use crate::grant::mount::{innermost, is_below};
+use crate::grant::mount::{Mode, Mount, MountPart, innermost, is_below};
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::text::Span;
 

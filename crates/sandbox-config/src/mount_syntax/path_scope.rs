@@ -5,18 +5,14 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use crate::grant::file_rules::FileRules;
-use crate::grant::mount::Mode;
-use crate::grant::mount::Mount;
-use crate::grant::mount::NO_RUN_YET;
-use crate::grant::mount::Rooted;
+use crate::grant::mount::{Mode, Mount, NO_RUN_YET, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::loading::discover::PROJECT_FILES;
 use crate::loading::expand::expand;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::text::ConfigOrigin;
-use crate::syntax::text::Span;
+use crate::syntax::text::{ConfigOrigin, Span};
 
 /// A host directory, resolved as far as it exists.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 //! project's tree before that is read: then every value that a reader sees, from any layer, is at
 //! most the user file's, and has its origin.
 //!
-//! `loading/user_limits.rs` lists these keys, and the meet of two values. A key without a row is refused.
+//! `loading/user_limits.rs` lists these keys, and the meet of two values. A key without a row is
+//! refused.
 
 use crate::grant::Grant;
 use crate::grant::mount::Mode;

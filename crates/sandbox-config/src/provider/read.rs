@@ -13,8 +13,7 @@ use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{Layer, Span};
-use crate::syntax::yaml::written_value;
-use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue, written_value};
 
 /// Returns every provider: the built-in ones, and those of the merged tree.
 pub(crate) fn providers(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Providers {

@@ -12,17 +12,14 @@ use crate::grant::verdict::{
 };
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
-use crate::loading::worker_names::CALL;
-use crate::loading::worker_names::Delegates;
-use crate::loading::worker_names::is_name;
+use crate::loading::worker_names::{CALL, Delegates, is_name};
 use crate::mount_syntax::named::VERDICTS;
 use crate::settings::loader_variables::is_hook;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
 use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
-use crate::syntax::yaml::written_value;
-use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue, written_value};
 
 /// Reads `limits` over the given defaults.
 pub(crate) fn limits(

@@ -13,11 +13,7 @@ use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spa
 
 use crate::syntax::diagnostic::Diagnostic;
 use crate::syntax::text::{Layer, SourceText, Span};
-use crate::syntax::yaml_errors::MAX_DEPTH;
-use crate::syntax::yaml_errors::MAX_NODES;
-use crate::syntax::yaml_errors::MAX_REPLAYED;
-use crate::syntax::yaml_errors::clamp;
-use crate::syntax::yaml_errors::complaint;
+use crate::syntax::yaml_errors::{MAX_DEPTH, MAX_NODES, MAX_REPLAYED, clamp, complaint};
 
 /// A value and its place.
 #[derive(Clone, Debug)]

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::loading::load_context::LoadContext;
-use crate::loading::sources::SchemaCheck;
-use crate::loading::sources::SchemaMistake;
+use crate::loading::sources::{SchemaCheck, SchemaMistake};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::read::read;

@@ -1,10 +1,7 @@
 //! `tools`, and the shapes it is read from besides: camelCase names, and golem's `toolsets`.
 
 use crate::loading::load_context::LoadContext;
-use crate::loading::worker_names::CALL;
-use crate::loading::worker_names::Delegates;
-use crate::loading::worker_names::bad_name;
-use crate::loading::worker_names::is_name;
+use crate::loading::worker_names::{CALL, Delegates, bad_name, is_name};
 use crate::settings::sections::unknown_tool;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};

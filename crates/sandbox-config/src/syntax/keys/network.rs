@@ -1,7 +1,6 @@
 //! `network`: which hosts commands may reach.
 
-use crate::syntax::keys::shape::HOST;
-use crate::syntax::keys::shape::ValueShape;
+use crate::syntax::keys::shape::{HOST, ValueShape};
 use crate::syntax::keys::{KeySpec, KeyTable};
 
 /// `network: true`, or the hosts that may be reached.

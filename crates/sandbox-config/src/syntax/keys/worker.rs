@@ -3,8 +3,9 @@
 use crate::syntax::keys::git::WORKER_GIT;
 use crate::syntax::keys::network::NETWORK_SHAPE;
 use crate::syntax::keys::project::LIMITS;
-use crate::syntax::keys::sandbox::{APPROVAL, MAX_FILE_BYTES, MODE, SUFFIXES, ZONE_APPROVAL};
-use crate::syntax::keys::sandbox::{MOUNT, NAMED_PATH};
+use crate::syntax::keys::sandbox::{
+    APPROVAL, MAX_FILE_BYTES, MODE, MOUNT, NAMED_PATH, SUFFIXES, ZONE_APPROVAL,
+};
 use crate::syntax::keys::shape::{
     DELEGATE, KeyPattern, MOUNT_NAME, SANDBOX_PATH, SCHEMA_FILE, SUFFIX, ValueShape, WORKER_NAME,
 };
