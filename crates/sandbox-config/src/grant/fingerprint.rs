@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
+use crate::grant::{EnvironmentGrant, Grant};
 use crate::grant::confinement::Confinement;
 use crate::grant::execution::ExecutionSettings;
 use crate::grant::git::Repository;
@@ -14,7 +15,6 @@ use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mount;
 use crate::grant::shell::{CommandRule, ProgramLists, RuleList, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, VerdictSetting};
-use crate::grant::{EnvironmentGrant, Grant};
 
 type GrantFingerprint = BTreeMap<String, String>;
 

@@ -11,16 +11,16 @@ use crate::loading::discover::PROJECT_FILES;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
 use crate::loading::trust_rules::{self, TrustRule};
-use crate::mount_syntax::choose::mount_table;
 use crate::mount_syntax::file_rules;
+use crate::mount_syntax::choose::mount_table;
 use crate::mount_syntax::path_scope::climbs;
 use crate::project::run_storage::{self, RunStorage};
 use crate::provider::{Providers, read};
-use crate::settings::git::{self, GitSettings};
 use crate::settings::{confinement, execution, git_leads, network, sections};
+use crate::settings::git::{self, GitSettings};
+use crate::syntax::keys;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{MappingFields, Reports};
-use crate::syntax::keys;
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlNode, YamlValue};
 
@@ -312,12 +312,17 @@ fn sandbox(
         mount.file_rules = mount.file_rules.or(general);
     }
     confinement::read_sandbox(context, &section, ceiling);
-    let gone = taken_back(context, &section, "show", &DEFAULT_HIDE, &trust_rules::SHOW);
+    guards(context, &section, ceiling);
+}
+
+/// The protected and hidden names of every mount.
+fn guards(context: &mut LoadContext<'_>, section: &MappingFields<'_>, ceiling: &mut Grant) {
+    let gone = taken_back(context, section, "show", &DEFAULT_HIDE, &trust_rules::SHOW);
     ceiling.hide = without(&DEFAULT_HIDE, &gone);
     let known = &keys::UNPROTECTABLE;
     let mut gone = taken_back(
         context,
-        &section,
+        section,
         "unprotect",
         known,
         &trust_rules::UNPROTECT,
@@ -328,7 +333,7 @@ fn sandbox(
     ceiling.confinement.check_git_config = gone.len() < asked;
     ceiling.protect = without(&DEFAULT_PROTECT, &gone);
     for key in ["protect", "hide"] {
-        let read = patterns(&mut context.reports, &section, key, ceiling);
+        let read = patterns(&mut context.reports, section, key, ceiling);
         let list = match key {
             "protect" => &mut ceiling.protect,
             _ => &mut ceiling.hide,

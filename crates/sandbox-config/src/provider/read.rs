@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules::PROVIDER;
-use crate::provider::{
-    ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known,
-};
+use crate::provider::{ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};

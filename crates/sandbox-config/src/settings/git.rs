@@ -11,9 +11,9 @@ use crate::grant::Grant;
 use crate::grant::declaration::RepositoryRequest;
 use crate::grant::git::Repository;
 use crate::grant::mount::{Mode, Mount};
+use crate::loading::reserved_paths;
 use crate::loading::expand::expand;
 use crate::loading::load_context::LoadContext;
-use crate::loading::reserved_paths;
 use crate::loading::trust_rules::{EXECUTABLE_CONFIG, GIT_CREDENTIAL, GIT_REPOSITORY};
 use crate::mount_syntax::path_scope::{HostPath, PathScope, resolve_host_path};
 use crate::provider::read::{project_part, variable, words};
@@ -505,9 +505,22 @@ pub(crate) fn locate(
             host: Some(host),
         });
     }
-    let address = checked(context, &expanded).map_err(|why| {
+    let address = server_address(context, &expanded, &refuse)?;
+    Ok(RepositoryAddress {
+        address,
+        host: None,
+    })
+}
+
+/// Returns the one spelling of an address at a server.
+fn server_address(
+    context: &LoadContext<'_>,
+    expanded: &str,
+    refuse: &dyn Fn(&str) -> Box<Diagnostic>,
+) -> Result<String, Box<Diagnostic>> {
+    let address = checked(context, expanded).map_err(|why| {
         let refused = refuse(&why);
-        match context.dir.join(&expanded).is_dir() {
+        match context.dir.join(expanded).is_dir() {
             true => Box::new(refused.help(format!("a directory is written `./{expanded}`"))),
             false => refused,
         }
@@ -516,10 +529,7 @@ pub(crate) fn locate(
     if address.starts_with("file:") {
         return Err(refuse("not a path"));
     }
-    Ok(RepositoryAddress {
-        address,
-        host: None,
-    })
+    Ok(address)
 }
 
 /// Returns `true` if the text has a name or a password before the host; for ssh a name belongs

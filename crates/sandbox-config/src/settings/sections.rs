@@ -4,14 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::grant::EnvironmentGrant;
 use crate::grant::limits::RunLimits;
-use crate::grant::shell::{
-    CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules, example_words,
-};
-use crate::grant::verdict::{
-    ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked,
-};
-use crate::loading::load_context::LoadContext;
+use crate::grant::shell::{CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules, example_words};
+use crate::grant::verdict::{ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked};
 use crate::loading::trust_rules;
+use crate::loading::load_context::LoadContext;
 use crate::loading::worker_names::{CALL, Delegates, is_name};
 use crate::mount_syntax::named::VERDICTS;
 use crate::settings::loader_variables::is_hook;
@@ -95,32 +91,7 @@ pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>)
     }) else {
         return approval;
     };
-    if let Some(mode) = section.word(&mut context.reports, "mode", &APPROVAL_MODES)
-        && let Some(entry) = section.get("mode")
-    {
-        if let YamlValue::Str(word) = &entry.node.value
-            && *word != mode.to_string()
-        {
-            context.reports.add(
-                Diagnostic::warning(
-                    DiagnosticCode::Alias,
-                    format!("`{word}` is read as `{mode}`"),
-                )
-                .at(&entry.node.span),
-            );
-        }
-        let agreed = match mode {
-            ApprovalMode::Auto => context.agreed(
-                &trust_rules::MODE_AUTO,
-                "approval.mode",
-                "auto",
-                &entry.node.span,
-            ),
-            ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => true,
-        };
-        approval.mode = if agreed { mode } else { ApprovalMode::Tool };
-        approval.mode_at = SourceLocation::at(&entry.node.span);
-    }
+    approval_mode(context, &section, &mut approval);
     if let Some(seconds) = section.count(&mut context.reports, "timeout_s") {
         approval.timeout_s = seconds;
     }
@@ -150,6 +121,39 @@ pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>)
         }
     }
     approval
+}
+
+fn approval_mode(
+    context: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
+    approval: &mut ApprovalPolicy,
+) {
+    if let Some(mode) = section.word(&mut context.reports, "mode", &APPROVAL_MODES)
+        && let Some(entry) = section.get("mode")
+    {
+        if let YamlValue::Str(word) = &entry.node.value
+            && *word != mode.to_string()
+        {
+            context.reports.add(
+                Diagnostic::warning(
+                    DiagnosticCode::Alias,
+                    format!("`{word}` is read as `{mode}`"),
+                )
+                .at(&entry.node.span),
+            );
+        }
+        let agreed = match mode {
+            ApprovalMode::Auto => context.agreed(
+                &trust_rules::MODE_AUTO,
+                "approval.mode",
+                "auto",
+                &entry.node.span,
+            ),
+            ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => true,
+        };
+        approval.mode = if agreed { mode } else { ApprovalMode::Tool };
+        approval.mode_at = SourceLocation::at(&entry.node.span);
+    }
 }
 
 /// Notes a name that is not a tool's: a worker of the project has to have it. The user file is

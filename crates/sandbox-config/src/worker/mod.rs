@@ -21,9 +21,9 @@ use crate::loading::load_context::LoadContext;
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::worker_names::{Delegates, bad_name, is_name, stem};
 use crate::settings::{confinement, git, network, sections};
+use crate::syntax::keys;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{MappingFields, Reports};
-use crate::syntax::keys;
 use crate::syntax::text::{ConfigOrigin, SourceText, Span};
 use crate::syntax::yaml::{self, YamlNode, YamlValue};
 

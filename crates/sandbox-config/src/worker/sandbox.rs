@@ -8,12 +8,12 @@ use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::Mode;
 use crate::grant::restrict::Restrict;
 use crate::grant::verdict::{Operation, Verdict};
-use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
+use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::named::{MODES, stated, suffixes};
+use crate::syntax::keys;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
-use crate::syntax::keys;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::worker::legacy_syntax::{self, LegacySandbox};
@@ -372,7 +372,27 @@ fn zone(
         report_unknown_zone(&mut context.reports, name, name_span.as_ref()?, ceiling);
         return None;
     }
-    let approval = stated
+    let approval = zone_approval(context, worker, name, stated);
+    Some(ZoneDeclaration {
+        name: name.to_owned(),
+        name_span,
+        mode: mode.unwrap_or(Mode::ReadWrite),
+        mode_span: zone.get("mode").map(|entry| entry.node.span.clone()),
+        usable,
+        approval,
+        suffixes,
+        max_file_bytes,
+    })
+}
+
+/// Returns the verdicts of a zone; pre-approved deleting needs a person's yes.
+fn zone_approval(
+    context: &mut LoadContext<'_>,
+    worker: &str,
+    name: &str,
+    stated: Vec<(Operation, Verdict, &YamlEntry)>,
+) -> Vec<(Operation, Verdict, Option<Span>)> {
+    stated
         .into_iter()
         .filter_map(|(operation, verdict, entry)| {
             let span = &entry.node.span;
@@ -387,17 +407,7 @@ fn zone(
             };
             allowed.then(|| (operation, verdict, Some(span.clone())))
         })
-        .collect();
-    Some(ZoneDeclaration {
-        name: name.to_owned(),
-        name_span,
-        mode: mode.unwrap_or(Mode::ReadWrite),
-        mode_span: zone.get("mode").map(|entry| entry.node.span.clone()),
-        usable,
-        approval,
-        suffixes,
-        max_file_bytes,
-    })
+        .collect()
 }
 
 fn report_unknown_zone(reports: &mut Reports, name: &str, at: &Span, ceiling: &Grant) {

@@ -232,15 +232,25 @@ fn from_file(
             return None;
         }
     };
+    Some((parse_file(context, file, &text, node)?, text))
+}
+
+/// Parses the text of a schema file.
+fn parse_file(
+    context: &mut LoadContext<'_>,
+    file: &str,
+    text: &Arc<SourceText>,
+    node: &YamlNode,
+) -> Option<Json> {
     match serde_json::from_str(&text.text) {
-        Ok(Json::Object(map)) => Some((Json::Object(map), text)),
+        Ok(Json::Object(map)) => Some(Json::Object(map)),
         Ok(_) => {
             context.reports.add(
                 Diagnostic::error(
                     DiagnosticCode::WrongType,
                     format!("`{file}` must hold a mapping"),
                 )
-                .at(&Span::start(&text))
+                .at(&Span::start(text))
                 .related(&node.span, "named here"),
             );
             None
