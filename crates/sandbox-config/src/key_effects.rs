@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
 use crate::grant::Grant;
 use crate::grant::verdict::Operation;
 use crate::loading::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
 use crate::syntax::keys::{self, KeyTable};
+use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
 
 /// Writes the public properties of a grant.
 fn grant(out: &mut String, grant: &Grant, dir: &Path) {

@@ -9,12 +9,12 @@ use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::{load, schema};
 use crate::loading::sources::{Sources, TrustedSettings, WithoutFile};
-use crate::syntax::yaml;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::keys::{PROJECT, USER, WORKER};
 use crate::syntax::text::{Layer, SourceText};
+use crate::syntax::yaml;
+use crate::{load, schema};
 
 /// Which of the two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -85,7 +85,7 @@ pub enum FingerprintChange {
     Answer,
     /// A fact of the entry worker's grant.
     Policy {
-        /// Its name, as in [`Grant::facts`].
+        /// Its name, as in [`Grant::fingerprint`].
         name: String,
         /// The earlier value; `None` if unset.
         before: Option<String>,
@@ -220,7 +220,7 @@ impl RunFingerprint {
 }
 
 fn facts(grant: &Grant, redactor: &Redactor) -> BTreeMap<String, String> {
-    let mut facts = grant.facts();
+    let mut facts = grant.fingerprint();
     for value in facts.values_mut() {
         if redactor.redact(value) != *value {
             HIDDEN.clone_into(value);

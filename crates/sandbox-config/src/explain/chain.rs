@@ -24,13 +24,13 @@ use crate::worker::Worker;
 /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
 /// use sandbox_config::{GrantChain, Operation, AccessQuery, Verdict};
 /// let worker = project.worker("fmt").unwrap();
-/// let lineage = GrantChain::from_project(&project).call(&worker).unwrap();
+/// let chain = GrantChain::from_project(&project).call(&worker).unwrap();
 ///
 /// let read = AccessQuery::path("/data/a.md", Operation::Read);
-/// assert!(lineage.ask(&read).iter().all(|answer| answer.verdict == Verdict::Allow));
+/// assert!(chain.ask(&read).iter().all(|answer| answer.verdict == Verdict::Allow));
 /// // Denied, and by whom: the project gives it, the worker's own declaration does not.
 /// let write = AccessQuery::path("/data/a.md", Operation::Write);
-/// let decisive = lineage.decisive(&write);
+/// let decisive = chain.decisive(&write);
 /// assert_eq!((decisive.who.as_str(), decisive.verdict), ("fmt", Verdict::Block));
 /// assert_eq!(decisive.origin.unwrap().to_string(), "workers/fmt.worker:2:40");
 /// ```
@@ -40,15 +40,15 @@ pub struct GrantChain {
     workers: Vec<ChainLink>,
 }
 
-/// One grant of a lineage.
+/// One grant of a chain.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-/// let lineage = sandbox_config::GrantChain::from_project(&project);
-/// let step = lineage.steps().next().unwrap();
-/// assert_eq!(step.who(), "the project");
-/// assert_eq!(step.grant().mounts().count(), 2);
+/// let chain = sandbox_config::GrantChain::from_project(&project);
+/// let link = chain.steps().next().unwrap();
+/// assert_eq!(link.who(), "the project");
+/// assert_eq!(link.grant().mounts().count(), 2);
 /// ```
 #[derive(Clone, Debug)]
 pub struct ChainLink {
@@ -173,9 +173,9 @@ impl GrantChain {
     /// It declares more than the last one holds.
     pub fn call(&self, worker: &Worker) -> Result<GrantChain, Escalation> {
         let grant = self.grant().child(worker.declaration())?;
-        let mut lineage = self.clone();
-        lineage.workers.push(ChainLink::from_worker(worker, grant));
-        Ok(lineage)
+        let mut chain = self.clone();
+        chain.workers.push(ChainLink::from_worker(worker, grant));
+        Ok(chain)
     }
 
     /// Returns the grant of the last link.
@@ -201,18 +201,18 @@ impl GrantChain {
         let last = self.workers.len();
         self.steps()
             .enumerate()
-            .map(|(index, step)| step.answer(&self.as_seen_by(step, question), index == last))
+            .map(|(index, link)| link.answer(&self.as_seen_by(link, question), index == last))
             .collect()
     }
 
     /// A path belongs to the last link; a link above a `rebase` sees the file at another path.
-    fn as_seen_by(&self, step: &ChainLink, question: &AccessQuery) -> AccessQuery {
+    fn as_seen_by(&self, link: &ChainLink, question: &AccessQuery) -> AccessQuery {
         match question {
             AccessQuery::Path { path, operation } => AccessQuery::Path {
                 path: self
                     .grant()
                     .host_of(path)
-                    .and_then(|host| step.grant.place_of(&host))
+                    .and_then(|host| link.grant.place_of(&host))
                     .unwrap_or_else(|| path.clone()),
                 operation: *operation,
             },

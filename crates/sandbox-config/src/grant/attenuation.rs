@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::grant::{EnvironmentGrant, Grant};
 use crate::grant::confinement::{Confinement, SocketRequest, UnixSockets};
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::file_rules::FileRules;
@@ -18,6 +17,7 @@ use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::shell::{CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules};
 use crate::grant::verdict::{MountApproval, Operation, Verdict, VerdictSetting};
+use crate::grant::{EnvironmentGrant, Grant};
 use crate::syntax::text::ConfigOrigin;
 
 /// `a/d` is another directory below the mount point of `a`.

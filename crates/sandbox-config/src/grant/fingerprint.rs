@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
-use crate::grant::{EnvironmentGrant, Grant};
 use crate::grant::confinement::Confinement;
 use crate::grant::execution::ExecutionSettings;
 use crate::grant::git::Repository;
@@ -15,6 +14,7 @@ use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mount;
 use crate::grant::shell::{CommandRule, ProgramLists, RuleList, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, VerdictSetting};
+use crate::grant::{EnvironmentGrant, Grant};
 
 type GrantFingerprint = BTreeMap<String, String>;
 
@@ -28,7 +28,7 @@ impl Grant {
     /// let file = dir.path().join("golem-forge.config.yaml");
     /// let facts = |text: &str| {
     ///     std::fs::write(&file, text).unwrap();
-    ///     load(&Sources::new(dir.path())).unwrap().ceiling().facts()
+    ///     load(&Sources::new(dir.path())).unwrap().ceiling().fingerprint()
     /// };
     /// let before = facts("limits: { max_turns: 5 }\n");
     /// assert_eq!(before["limits.max_turns"], "5");
@@ -36,7 +36,7 @@ impl Grant {
     /// assert_ne!(before, facts("limits: { max_turns: 6 }\n"));
     /// ```
     #[must_use]
-    pub fn facts(&self) -> BTreeMap<String, String> {
+    pub fn fingerprint(&self) -> BTreeMap<String, String> {
         let Grant {
             front,
             mounts,

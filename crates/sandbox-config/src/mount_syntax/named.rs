@@ -2,8 +2,8 @@
 
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
-use crate::loading::trust_rules;
 use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules;
 use crate::mount_syntax::file_rules;
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
 use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};

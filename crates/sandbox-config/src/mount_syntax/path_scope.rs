@@ -7,10 +7,10 @@ use std::path::{Component, Path, PathBuf};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, NO_RUN_YET, Rooted};
 use crate::grant::verdict::MountApproval;
-use crate::loading::trust_rules;
 use crate::loading::discover::PROJECT_FILES;
 use crate::loading::expand::expand;
 use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::{ConfigOrigin, Span};
 

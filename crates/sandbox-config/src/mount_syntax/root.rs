@@ -5,7 +5,9 @@ use std::path::Path;
 
 use crate::grant::mount::{Mode, Mount};
 use crate::loading::load_context::LoadContext;
-use crate::mount_syntax::path_scope::{BaseDir, HostPath, PathScope, ScopeMessages, is_outside, resolve_host_path};
+use crate::mount_syntax::path_scope::{
+    BaseDir, HostPath, PathScope, ScopeMessages, is_outside, resolve_host_path,
+};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::text::ConfigOrigin;

@@ -8,10 +8,12 @@ use crate::grant::verdict::MountApproval;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
 use crate::mount_syntax::named::{self, NamedMountSyntax};
-use crate::mount_syntax::path_scope::{BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, resolve_host_path};
-use crate::syntax::keys;
+use crate::mount_syntax::path_scope::{
+    BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, resolve_host_path,
+};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
+use crate::syntax::keys;
 use crate::syntax::text::{ConfigOrigin, Span};
 use crate::syntax::yaml::YamlNode;
 

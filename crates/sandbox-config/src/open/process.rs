@@ -9,9 +9,9 @@ use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Operation, Verdict};
-use crate::open::programs;
 use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
+use crate::open::programs;
 use crate::open::shown::{below, covers_place_in, is_directory, shown_at};
 
 fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {

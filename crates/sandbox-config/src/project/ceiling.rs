@@ -11,16 +11,16 @@ use crate::loading::discover::PROJECT_FILES;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
 use crate::loading::trust_rules::{self, TrustRule};
-use crate::mount_syntax::file_rules;
 use crate::mount_syntax::choose::mount_table;
+use crate::mount_syntax::file_rules;
 use crate::mount_syntax::path_scope::climbs;
 use crate::project::run_storage::{self, RunStorage};
 use crate::provider::{Providers, read};
-use crate::settings::{confinement, execution, git_leads, network, sections};
 use crate::settings::git::{self, GitSettings};
-use crate::syntax::keys;
+use crate::settings::{confinement, execution, git_leads, network, sections};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{MappingFields, Reports};
+use crate::syntax::keys;
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlNode, YamlValue};
 
@@ -29,7 +29,7 @@ pub(crate) struct ReadProject {
     pub(crate) ceiling: Grant,
     pub(crate) delegation: Delegation,
     pub(crate) providers: Providers,
-    pub(crate) kept: RunStorage,
+    pub(crate) storage: RunStorage,
     pub(crate) worker_dirs: Vec<PathBuf>,
     pub(crate) own_files: ForgeFiles,
     pub(crate) git: GitSettings,
@@ -101,7 +101,7 @@ pub(crate) fn read_project(
             ceiling: Grant::empty(),
             delegation: Delegation::default(),
             providers: Providers::default(),
-            kept: RunStorage::default(),
+            storage: RunStorage::default(),
             worker_dirs: Vec::new(),
             own_files: ForgeFiles::default(),
             git: GitSettings::default(),
@@ -115,7 +115,7 @@ pub(crate) fn read_project(
     for mount in Arc::make_mut(&mut ceiling.mounts).iter_mut() {
         mount.outside = !mount.awaits_run() && !mount.host.starts_with(&found.dir);
     }
-    let kept = run_storage::read_storage(context, &top, &ceiling.mounts);
+    let storage = run_storage::read_storage(context, &top, &ceiling.mounts);
     let own_files = ForgeFiles::of(found, &worker_dirs);
     own_files.protect(
         &mut context.reports,
@@ -146,7 +146,7 @@ pub(crate) fn read_project(
         ceiling,
         delegation,
         providers,
-        kept,
+        storage,
         worker_dirs,
         own_files,
         git,

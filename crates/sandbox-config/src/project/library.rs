@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
 use crate::grant::front_end::FrontEnd;
-use crate::loading::reserved_paths;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::show;
+use crate::loading::reserved_paths;
 use crate::loading::sources::Sources;
 use crate::loading::worker_names::{bad_name, is_name, stem};
 use crate::project::ceiling::ForgeFiles;

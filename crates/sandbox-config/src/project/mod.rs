@@ -31,8 +31,8 @@ use crate::project::settings::EffectiveSettings;
 use crate::project::user::{UserFile, user_file};
 use crate::provider::Providers;
 use crate::settings::git::GitSettings;
-use crate::syntax::keys;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
+use crate::syntax::keys;
 use crate::syntax::read::read;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
 use crate::syntax::yaml::{self, YamlNode, YamlValue};
@@ -63,7 +63,7 @@ pub struct Project {
     pub(crate) providers: Providers,
     ephemeral_root: Option<PathBuf>,
     network_at: Option<ConfigOrigin>,
-    kept: RunStorage,
+    storage: RunStorage,
     git: GitSettings,
     warnings: Vec<Diagnostic>,
     widening: Vec<PrivilegedSetting>,
@@ -129,7 +129,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         providers: read.providers,
         ephemeral_root,
         network_at,
-        kept: read.kept,
+        storage: read.storage,
         git: read.git,
         warnings,
         widening,
@@ -170,7 +170,7 @@ fn merge_layers(
 /// Refuses mounts in reserved paths, and returns these with the directory of runs.
 fn check_reserved_paths(context: &mut LoadContext<'_>, read: &ReadProject) -> Vec<ReservedPath> {
     let mut out_of_reach = context.sources.out_of_reach.clone();
-    if let Some(runs) = &read.kept.runs_dir {
+    if let Some(runs) = &read.storage.runs_dir {
         out_of_reach.push(ReservedPath::new(runs, "the directory of runs", "runs_dir"));
     }
     reserved_paths::report(
@@ -319,13 +319,13 @@ impl Project {
     /// Returns the directory of runs; `None`: the state directory of the user who runs them.
     #[must_use]
     pub fn runs_dir(&self) -> Option<&Path> {
-        self.kept.runs_dir.as_deref()
+        self.storage.runs_dir.as_deref()
     }
 
     /// Returns `true` if the conversation of models is kept.
     #[must_use]
     pub fn keeps_transcripts(&self) -> bool {
-        self.kept.transcripts
+        self.storage.transcripts
     }
 
     /// Returns texts to redact, beside the secrets that tools know by themselves.
@@ -339,7 +339,7 @@ impl Project {
     /// ```
     #[must_use]
     pub fn redacted(&self) -> &[String] {
-        &self.kept.redact
+        &self.storage.redact
     }
 
     /// Returns the text of staged commits and forge's credentials for servers. Repositories are in

@@ -41,7 +41,7 @@ fn provider(name: &str, wire: Wire, base_url: &str, key: ApiKey) -> ProviderSett
         key,
         stream: true,
         retry_s: RETRY_S,
-        facts: ModelProperties::default(),
+        properties: ModelProperties::default(),
         models: BTreeMap::new(),
         origin: ConfigOrigin::built_in(),
     }

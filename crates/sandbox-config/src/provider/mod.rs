@@ -34,7 +34,7 @@ pub struct ProviderSettings {
     stream: bool,
     retry_s: u64,
     /// For the models without facts of their own.
-    facts: ModelProperties,
+    properties: ModelProperties,
     models: BTreeMap<String, ModelProperties>,
     origin: ConfigOrigin,
 }
@@ -187,20 +187,21 @@ impl ProviderSettings {
     /// Returns the prices of a model; `None` if unknown.
     #[must_use]
     pub fn prices(&self, model: &str) -> Option<TokenPrices> {
-        self.fact(model, |facts| facts.prices)
+        self.property(model, |properties| properties.prices)
     }
 
     /// Tokens that one answer of a model may have.
     #[must_use]
     pub fn max_tokens(&self, model: &str) -> u64 {
         const UNSAID: u64 = 8_192;
-        self.fact(model, |facts| facts.max_tokens).unwrap_or(UNSAID)
+        self.property(model, |properties| properties.max_tokens)
+            .unwrap_or(UNSAID)
     }
 
     /// Returns the number of tokens that a conversation with a model may have; `None` if unknown.
     #[must_use]
     pub fn context_tokens(&self, model: &str) -> Option<u64> {
-        self.fact(model, |facts| facts.context_tokens)
+        self.property(model, |properties| properties.context_tokens)
     }
 
     /// Whether answers are taken piece by piece.
@@ -222,9 +223,9 @@ impl ProviderSettings {
     }
 
     /// The model's own word, else the provider's.
-    fn fact<T>(&self, model: &str, of: impl Fn(&ModelProperties) -> Option<T>) -> Option<T> {
+    fn property<T>(&self, model: &str, of: impl Fn(&ModelProperties) -> Option<T>) -> Option<T> {
         let own = self.models.get(model).and_then(&of);
-        own.or_else(|| of(&self.facts))
+        own.or_else(|| of(&self.properties))
     }
 }
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules::PROVIDER;
-use crate::provider::{ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known};
+use crate::provider::{
+    ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known,
+};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::keys::{self, KeyTable};
@@ -89,7 +91,7 @@ fn amounts_to(provider: &ProviderSettings, top: &MappingFields<'_>) -> String {
         "{} at {} with {}",
         provider.wire, provider.base_url, provider.key
     );
-    if let Some(prices) = provider.facts.prices {
+    if let Some(prices) = provider.properties.prices {
         let dollars = |nano: u64| nano as f64 / 1_000.0;
         text += &format!(
             ", ${} and ${} for a million tokens",
@@ -135,7 +137,7 @@ fn provider(reports: &mut Reports, entry: &YamlEntry) -> Option<ProviderSettings
         key: key.unwrap_or(ApiKey::None),
         stream: fields.boolean(reports, "stream").unwrap_or(true),
         retry_s: fields.count(reports, "retry_s").unwrap_or(known::RETRY_S),
-        facts: facts(reports, &fields),
+        properties: properties(reports, &fields),
         models: models(reports, &fields),
         origin: entry.key_span.origin(),
     };
@@ -291,7 +293,7 @@ pub(crate) fn words(
     Some(words.into_iter().map(|(word, _)| word.to_owned()).collect())
 }
 
-fn facts(reports: &mut Reports, fields: &MappingFields<'_>) -> ModelProperties {
+fn properties(reports: &mut Reports, fields: &MappingFields<'_>) -> ModelProperties {
     ModelProperties {
         prices: prices(reports, fields),
         max_tokens: fields.count(reports, "max_tokens"),
@@ -313,7 +315,7 @@ fn models(reports: &mut Reports, fields: &MappingFields<'_>) -> BTreeMap<String,
         let path = fields::join(&path, &model.key);
         let of_it = MappingFields::open(reports, &model.node, &path, &keys::MODEL_FACTS);
         if let Some(of_it) = of_it {
-            all.insert(model.key.clone(), facts(reports, &of_it));
+            all.insert(model.key.clone(), properties(reports, &of_it));
         }
     }
     all

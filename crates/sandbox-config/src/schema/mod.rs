@@ -9,9 +9,9 @@ mod project_keys;
 pub use project_keys::{ProjectKey, project_keys};
 use serde_json::{Map, Value, json};
 
-use crate::syntax::yaml;
 use crate::syntax::keys::{KeyPattern, KeySpec, KeyTable, PROJECT, ValueShape, WORKER};
 use crate::syntax::text::{Layer, SourceText};
+use crate::syntax::yaml;
 
 /// The schema of project files, as `forge schema config` prints it.
 ///

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::{TrustRule, Untrusted};
 use crate::loading::user_limits::{ROWS, UserKeyRole};
 use crate::schema::examples;
-use crate::syntax::keys::{KeyPattern, KeySpec, KeyTable, MergeRule, PROJECT, USER, ValueShape, WORKER};
+use crate::syntax::keys::{
+    KeyPattern, KeySpec, KeyTable, MergeRule, PROJECT, USER, ValueShape, WORKER,
+};
+use crate::{TrustRule, Untrusted};
 
 /// One section of the page.
 struct PageSection {

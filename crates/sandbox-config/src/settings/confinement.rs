@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
-use crate::grant::confinement::{GitMode, MAX_SOCKETS, SocketRequest, Survivors, UnixSockets, socket_problem};
+use crate::grant::confinement::{
+    GitMode, MAX_SOCKETS, SocketRequest, Survivors, UnixSockets, socket_problem,
+};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::programs::{MAX_PROGRAMS, ProgramDirs};
-use crate::loading::{reserved_paths, trust_rules};
 use crate::loading::expand::expand;
 use crate::loading::load_context::LoadContext;
+use crate::loading::{reserved_paths, trust_rules};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};

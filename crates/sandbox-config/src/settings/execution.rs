@@ -1,11 +1,13 @@
 //! `execution` (and its other spelling, `execution_mode`) and `docker`: where calls run.
 
-use crate::grant::execution::{ContainerNetwork, DockerSettings, ExecutionMode, ExecutionSettings, Reuse};
+use crate::grant::execution::{
+    ContainerNetwork, DockerSettings, ExecutionMode, ExecutionSettings, Reuse,
+};
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, TrustRule};
-use crate::syntax::keys;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
+use crate::syntax::keys;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 

@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::grant::EnvironmentGrant;
 use crate::grant::limits::RunLimits;
-use crate::grant::shell::{CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules, example_words};
-use crate::grant::verdict::{ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked};
-use crate::loading::trust_rules;
+use crate::grant::shell::{
+    CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules, example_words,
+};
+use crate::grant::verdict::{
+    ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked,
+};
 use crate::loading::load_context::LoadContext;
+use crate::loading::trust_rules;
 use crate::loading::worker_names::{CALL, Delegates, is_name};
 use crate::mount_syntax::named::VERDICTS;
 use crate::settings::loader_variables::is_hook;

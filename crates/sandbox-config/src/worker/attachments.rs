@@ -2,9 +2,9 @@
 //! the receiving worker; the sender's grant decides if the sender may read an attachment.
 
 use crate::loading::load_context::LoadContext;
-use crate::syntax::keys;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
+use crate::syntax::keys;
 
 /// Limits on attachments to a worker's input.
 ///

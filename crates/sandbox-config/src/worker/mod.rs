@@ -21,9 +21,9 @@ use crate::loading::load_context::LoadContext;
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::worker_names::{Delegates, bad_name, is_name, stem};
 use crate::settings::{confinement, git, network, sections};
-use crate::syntax::keys;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{MappingFields, Reports};
+use crate::syntax::keys;
 use crate::syntax::text::{ConfigOrigin, SourceText, Span};
 use crate::syntax::yaml::{self, YamlNode, YamlValue};
 
@@ -61,7 +61,7 @@ pub struct Worker {
     declaration: Declaration,
     tools: Option<Vec<String>>,
     delegates: Delegates,
-    facts: worker_metadata::WorkerMetadata,
+    properties: worker_metadata::WorkerMetadata,
     schemas: schemas::Schemas,
     /// Location of each listed name.
     delegates_at: Vec<ConfigOrigin>,
@@ -252,7 +252,7 @@ pub(crate) fn parse(
         top.get("limits"),
         RunLimits::UNLIMITED,
     );
-    let facts = worker_metadata::facts(context, &top);
+    let properties = worker_metadata::properties(context, &top);
     let schemas = schemas::schemas(context, &top);
     Some(Worker {
         name,
@@ -263,7 +263,7 @@ pub(crate) fn parse(
         declaration,
         delegates: wanted.delegates,
         delegates_at: wanted.delegates_at,
-        facts,
+        properties,
         schemas,
         at: Span::start(text).origin(),
         file: file.to_path_buf(),

@@ -36,44 +36,44 @@ impl Worker {
     /// ```
     #[must_use]
     pub fn runs_on(&self, model: &str) -> bool {
-        let patterns = &self.facts.compatible_models;
+        let patterns = &self.properties.compatible_models;
         patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern, model))
     }
 
     /// The patterns of models that it runs on; empty: any.
     #[must_use]
     pub fn compatible_models(&self) -> &[String] {
-        &self.facts.compatible_models
+        &self.properties.compatible_models
     }
 
     /// Returns the limits on attachments to its input.
     #[must_use]
     pub fn attachment_policy(&self) -> &AttachmentPolicy {
-        &self.facts.attachments
+        &self.properties.attachments
     }
 
     /// Whether others may call it with nothing to do.
     #[must_use]
     pub fn allows_empty_input(&self) -> bool {
-        self.facts.allow_empty_input
+        self.properties.allow_empty_input
     }
 
     /// `license`, as written; it has no effect.
     #[must_use]
     pub fn license(&self) -> Option<&str> {
-        self.facts.license.as_deref()
+        self.properties.license.as_deref()
     }
 
     /// `metadata`, as written; it has no effect.
     #[must_use]
     pub fn metadata(&self) -> &Map<String, Json> {
-        &self.facts.metadata
+        &self.properties.metadata
     }
 }
 
 /// The keys of a worker file.
-pub(crate) fn facts(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> WorkerMetadata {
-    let facts = WorkerMetadata {
+pub(crate) fn properties(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> WorkerMetadata {
+    let properties = WorkerMetadata {
         compatible_models: compatible_models(context, top),
         attachments: attachments::policy(context, top),
         allow_empty_input: top
@@ -85,8 +85,8 @@ pub(crate) fn facts(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> W
         metadata: metadata(context, top),
     };
     if let (Some(entry), Some(model)) = (top.get("model"), text(top, "model"))
-        && !facts.compatible_models.is_empty()
-        && !facts
+        && !properties.compatible_models.is_empty()
+        && !properties
             .compatible_models
             .iter()
             .any(|pattern| fits(pattern, model))
@@ -96,7 +96,7 @@ pub(crate) fn facts(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> W
             .reports
             .add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span));
     }
-    facts
+    properties
 }
 
 fn text<'n>(top: &MappingFields<'n>, key: &'static str) -> Option<&'n str> {

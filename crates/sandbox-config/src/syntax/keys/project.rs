@@ -1,7 +1,6 @@
 //! The project file and the person's own file, at their top, and the sections without mounts and
 //! commands.
 
-use crate::syntax::keys::{APPROVAL_HELP, KeySpec, KeyTable, RULES_HELP};
 use crate::syntax::keys::git::{GIT, USER_GIT};
 use crate::syntax::keys::network::NETWORK_SHAPE;
 use crate::syntax::keys::provider::{PROVIDERS, USER_PROVIDERS};
@@ -9,6 +8,7 @@ use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, LOG};
 use crate::syntax::keys::sandbox::{SANDBOX, SOCKETS_HELP};
 use crate::syntax::keys::shape::{BELOW_PROJECT, KeyPattern, LINE, ValueShape, WORKER_NAME};
 use crate::syntax::keys::shell::SHELL;
+use crate::syntax::keys::{APPROVAL_HELP, KeySpec, KeyTable, RULES_HELP};
 
 const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 

@@ -2,9 +2,11 @@
 
 use sandbox_names::{HIDDEN, PROTECTED, PROTECTED_OF_GIT};
 
-use crate::syntax::keys::{KeySpec, KeyTable, MODE_HELP};
 use crate::syntax::keys::network::NETWORK_SHAPE;
-use crate::syntax::keys::shape::{BELOW_PROJECT, KeyPattern, MOUNT_NAME, MOUNT_TARGET, SUFFIX, ValueShape};
+use crate::syntax::keys::shape::{
+    BELOW_PROJECT, KeyPattern, MOUNT_NAME, MOUNT_TARGET, SUFFIX, ValueShape,
+};
+use crate::syntax::keys::{KeySpec, KeyTable, MODE_HELP};
 
 const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 
