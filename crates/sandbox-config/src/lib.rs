@@ -38,6 +38,8 @@
 
 #![forbid(unsafe_code)]
 
+// Modules import each other one way only, each from those on its left: syntax, grant, loading,
+// then schema, open, provider, mount_syntax, then settings, worker, project, review, explain.
 mod explain;
 mod grant;
 mod loading;
