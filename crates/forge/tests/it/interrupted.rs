@@ -92,6 +92,7 @@ fn a_run_that_is_told_to_stop_leaves_nothing_behind() {
 
 /// Signals that end forge, with the exit code. Not SIGHUP where these tests were started with
 /// `nohup`: forge leaves it ignored then.
+#[expect(clippy::print_stderr, reason = "a skip is said")]
 fn signals() -> Vec<(&'static str, i32)> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
