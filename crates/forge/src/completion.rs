@@ -12,7 +12,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
-use clap_complete::engine::{self, CompletionCandidate, PathCompleter, ValueCompleter};
+use clap_complete::engine::{
+    self, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Shells, Zsh};
 use sandbox_config::{Project, WithoutFile, schema};
 
@@ -42,7 +44,7 @@ const SHELLS: Shells<'static> = Shells(&[&BashWords, &Fish, &AutoloadedZsh]);
 pub(crate) fn answer_shell() -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
     let directory = std::env::current_dir().ok();
-    let answered = CompleteEnv::with_factory(Cli::command)
+    let answered = CompleteEnv::with_factory(|| with_completers(Cli::command()))
         .var(VARIABLE)
         .shells(SHELLS)
         .try_complete(std::env::args_os(), directory.as_deref());
@@ -65,6 +67,40 @@ pub(crate) fn write_script(
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
     script.write_all(&text)
+}
+
+/// Adds the completers to the arguments of a command and of its subcommands.
+fn with_completers(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    let with_own = command.mut_args(|argument| {
+        let value = argument.get_value_names().and_then(|names| names.first());
+        match value.and_then(|value| completer(&name, value)) {
+            Some(completer) => argument.add(completer),
+            None => argument,
+        }
+    });
+    let below: Vec<String> = with_own
+        .get_subcommands()
+        .map(|one| one.get_name().to_owned())
+        .collect();
+    below.iter().fold(with_own, |command, name| {
+        command.mut_subcommand(name, with_completers)
+    })
+}
+
+/// Returns the completer of a value, by the name that help has for it.
+fn completer(command: &str, value: &str) -> Option<ArgValueCompleter> {
+    Some(match (command, value) {
+        ("run", "WORKER") => ArgValueCompleter::new(worker_or_path),
+        (_, "WORKER") | ("show", "NAME") => ArgValueCompleter::new(worker),
+        (_, "TOOL") | ("call", "NAME") => ArgValueCompleter::new(tool),
+        (_, "RUN") => ArgValueCompleter::new(run),
+        (_, "KEY=VALUE") => ArgValueCompleter::new(setting),
+        ("get", "KEY") => ArgValueCompleter::new(key),
+        ("explain", "SUBJECT") => ArgValueCompleter::new(subject),
+        ("exec", "COMMAND") => ArgValueCompleter::new(CommandWords),
+        _ => return None,
+    })
 }
 
 /// bash inserts candidates as they are, and splits words at `=` and `:`.
@@ -189,12 +225,12 @@ impl EnvCompleter for AutoloadedZsh {
 }
 
 /// Completes the name of a worker.
-pub(crate) fn worker(typed: &OsStr) -> Vec<CompletionCandidate> {
+fn worker(typed: &OsStr) -> Vec<CompletionCandidate> {
     starting_with(typed, project().as_ref().map(workers).unwrap_or_default())
 }
 
 /// Completes what `forge run` takes first: a worker, its file, or a project's directory.
-pub(crate) fn worker_or_path(typed: &OsStr) -> Vec<CompletionCandidate> {
+fn worker_or_path(typed: &OsStr) -> Vec<CompletionCandidate> {
     let is_run =
         |path: &Path| path.is_dir() || path.extension().is_some_and(|suffix| suffix == "worker");
     let mut candidates = worker(typed);
@@ -203,9 +239,9 @@ pub(crate) fn worker_or_path(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Completes a command: its program, then paths.
-pub(crate) struct CommandLine;
+struct CommandWords;
 
-impl ValueCompleter for CommandLine {
+impl ValueCompleter for CommandWords {
     fn complete(&self, typed: &OsStr) -> Vec<CompletionCandidate> {
         PathCompleter::any().complete(typed)
     }
@@ -230,14 +266,14 @@ impl ValueCompleter for CommandLine {
 }
 
 /// Completes the name of a run of this project, the newest first.
-pub(crate) fn run(typed: &OsStr) -> Vec<CompletionCandidate> {
+fn run(typed: &OsStr) -> Vec<CompletionCandidate> {
     let last = [candidate("last", "the newest run")];
     let runs = typed_globals().and_then(|(global, ambient)| runs(&global, &ambient, typed));
     starting_with(typed, last.into_iter().chain(runs.unwrap_or_default()))
 }
 
 /// Completes `KEY=VALUE` of a setting.
-pub(crate) fn setting(typed: &OsStr) -> Vec<CompletionCandidate> {
+fn setting(typed: &OsStr) -> Vec<CompletionCandidate> {
     let keys = schema::project_keys();
     let candidates = keys.iter().flat_map(|key| {
         let bare = format!("{}=", key.path());
@@ -252,7 +288,7 @@ pub(crate) fn setting(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Completes the name of a key.
-pub(crate) fn key(typed: &OsStr) -> Vec<CompletionCandidate> {
+fn key(typed: &OsStr) -> Vec<CompletionCandidate> {
     let keys = schema::project_keys();
     let candidates = keys
         .iter()
@@ -261,12 +297,12 @@ pub(crate) fn key(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Completes the name of a tool.
-pub(crate) fn tool(typed: &OsStr) -> Vec<CompletionCandidate> {
+fn tool(typed: &OsStr) -> Vec<CompletionCandidate> {
     starting_with(typed, project().as_ref().map(tools).unwrap_or_default())
 }
 
 /// Completes what `forge explain` takes: a mount, a tool, a worker or a repository.
-pub(crate) fn subject(typed: &OsStr) -> Vec<CompletionCandidate> {
+fn subject(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(project) = project() else {
         return Vec::new();
     };

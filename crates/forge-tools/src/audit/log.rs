@@ -117,16 +117,16 @@ struct LogShared {
 
 /// Device and inode, which identify a file under any name. Other files do not have them as long as
 /// this one is open.
-type InodeId = (u64, u64);
+type LogFileId = (u64, u64);
 
 #[derive(Debug)]
 struct LogState {
     dir: Dir,
     file: File,
-    file_is: InodeId,
+    file_is: LogFileId,
     /// Holds the lock of the whole log.
     first: File,
-    first_is: InodeId,
+    first_is: LogFileId,
     /// Files that are full and may not be on the disk yet.
     full: Vec<File>,
     max_segment_bytes: u64,
@@ -489,7 +489,7 @@ impl LogState {
     /// Checks that the written files are still those in the directory: a line in a file without a
     /// name would be lost.
     fn still_there(&self) -> std::io::Result<()> {
-        let is_named = |ours: InodeId, segment: u32| -> std::io::Result<bool> {
+        let is_named = |ours: LogFileId, segment: u32| -> std::io::Result<bool> {
             match self.dir.symlink_metadata(segment_name(segment)) {
                 Ok(named) => Ok(ours == (named.dev(), named.ino())),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -541,7 +541,7 @@ fn open_file(dir: &Dir, name: &str) -> std::io::Result<File> {
     Ok(dir.open_with(name, &options)?.into_std())
 }
 
-fn identity(file: &File) -> std::io::Result<InodeId> {
+fn identity(file: &File) -> std::io::Result<LogFileId> {
     let found = file.metadata()?;
     Ok((found.dev(), found.ino()))
 }

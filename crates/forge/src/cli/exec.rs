@@ -4,9 +4,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use clap_complete::ArgValueCompleter;
-
-use crate::completion;
 
 /// `forge exec`
 #[derive(Debug, Args)]
@@ -47,7 +44,7 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "WHERE")]
     pub(crate) runner: Option<RunnerName>,
     /// The command and its arguments. Options of forge stand before it; `--` in between is optional.
-    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND", add = ArgValueCompleter::new(completion::CommandLine))]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -1,9 +1,6 @@
 //! Options of `forge log`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use clap_complete::ArgValueCompleter;
-
-use crate::completion;
 
 /// `forge log`
 #[derive(Debug, Args)]
@@ -23,7 +20,7 @@ Examples:
   forge log list --all --limit 500")]
     List {
         /// Runs of this worker (`mcp`, `exec`, `tools-call` and `stage` for those commands).
-        #[arg(long, value_name = "WORKER", add = ArgValueCompleter::new(completion::worker))]
+        #[arg(long, value_name = "WORKER")]
         worker: Option<String>,
         /// Runs that began since then: 2h, 3d, 2026-11-21, 2026-11-21T18:40:05Z.
         #[arg(long, value_name = "TIME")]
@@ -47,7 +44,7 @@ model wrote is shown with its control characters escaped. With --follow and --js
 call is an object on a line of its own.")]
     Show {
         /// The run.
-        #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::run), default_value = "last")]
+        #[arg(value_name = "RUN", default_value = "last")]
         run: String,
         #[command(flatten)]
         selection: Selection,
@@ -66,7 +63,7 @@ hash of the seal (`head`) changes with any byte: kept elsewhere, it shows also t
 whole log was written anew.")]
     Verify {
         /// The run; all of them if left out.
-        #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::run))]
+        #[arg(value_name = "RUN")]
         run: Option<String>,
     },
     /// The calls of a run for other programs.
@@ -78,7 +75,7 @@ Examples:
 otel is one line a call: a request of OTLP's trace service, in JSON, with one span.")]
     Export {
         /// The run.
-        #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::run), default_value = "last")]
+        #[arg(value_name = "RUN", default_value = "last")]
         run: String,
         /// The form.
         #[arg(long, value_name = "FORMAT", default_value = "csv")]
@@ -99,10 +96,10 @@ pub(crate) struct Selection {
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// Those of this tool.
-    #[arg(long, value_name = "TOOL", add = ArgValueCompleter::new(completion::tool))]
+    #[arg(long, value_name = "TOOL")]
     pub(crate) tool: Option<String>,
     /// Those of this worker.
-    #[arg(long, value_name = "WORKER", add = ArgValueCompleter::new(completion::worker))]
+    #[arg(long, value_name = "WORKER")]
     pub(crate) worker: Option<String>,
 }
 

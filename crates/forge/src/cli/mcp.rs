@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCompleter;
 
 use crate::cli::ApproverName;
 use crate::commands::serve::http_endpoint::HttpEndpoint;
-use crate::completion;
 use crate::install::{McpClient, Scope};
 
 /// `forge mcp`
@@ -29,7 +27,7 @@ pub(crate) struct McpArgs {
     #[command(subcommand)]
     pub(crate) action: Option<McpAction>,
     /// Serve what this worker holds instead of what the entry worker holds.
-    #[arg(long, value_name = "WORKER", add = ArgValueCompleter::new(completion::worker))]
+    #[arg(long, value_name = "WORKER")]
     pub(crate) worker: Option<String>,
     /// Who answers, where the client cannot ask its user.
     #[arg(long, value_name = "WHO")]
@@ -79,7 +77,7 @@ pub(crate) struct InstallArgs {
     #[arg(long, requires = "write")]
     pub(crate) replace: bool,
     /// Serve what this worker holds instead of what the entry worker holds.
-    #[arg(long, value_name = "WORKER", add = ArgValueCompleter::new(completion::worker))]
+    #[arg(long, value_name = "WORKER")]
     pub(crate) worker: Option<String>,
     /// Who answers, where the client cannot ask its user.
     #[arg(long, value_name = "WHO")]

@@ -19,9 +19,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use clap_complete::ArgValueCompleter;
 
-use crate::completion;
 use crate::exit::{self, CliError};
 
 pub(crate) use approvals::{AllowArgs, ApprovalFlags, ApproveAll, ApproveArgs, ApproverName};
@@ -195,7 +193,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) no_config: bool,
     /// Set one configuration key for this run.
-    #[arg(short = 'c', value_name = "KEY=VALUE", global = true, add = ArgValueCompleter::new(completion::setting))]
+    #[arg(short = 'c', value_name = "KEY=VALUE", global = true)]
     pub(crate) set: Vec<String>,
     /// The same as -c sandbox.root=DIR.
     #[arg(long, value_name = "DIR", global = true, value_hint = clap::ValueHint::DirPath)]

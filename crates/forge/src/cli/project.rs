@@ -3,9 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use clap_complete::ArgValueCompleter;
-
-use crate::completion;
 
 /// `forge init`
 #[derive(Debug, Args)]
@@ -85,10 +82,10 @@ A command in one word, as in -- 'git log | wc -l', is a whole line, as a model w
 pub(crate) struct ExplainArgs {
     /// A sandbox path, a host (`host:NAME[:PORT]`, or a name with a dot or a port), a repository
     /// (`repo:NAME`), a tool, or a worker that would be called.
-    #[arg(value_name = "SUBJECT", add = ArgValueCompleter::new(completion::subject))]
+    #[arg(value_name = "SUBJECT")]
     pub(crate) subject: Option<String>,
     /// For this worker, started by a person; without it for the entry worker.
-    #[arg(long, value_name = "WORKER", add = ArgValueCompleter::new(completion::worker), conflicts_with = "chain")]
+    #[arg(long, value_name = "WORKER", conflicts_with = "chain")]
     pub(crate) worker: Option<String>,
     /// For the last of these workers, each called by the one before it.
     #[arg(long = "as", value_name = "A>B>C")]
@@ -138,7 +135,7 @@ Examples:
   forge config get sandbox.zones --json")]
     Get {
         /// A dotted key: sandbox.mode
-        #[arg(value_name = "KEY", add = ArgValueCompleter::new(completion::key))]
+        #[arg(value_name = "KEY")]
         key: String,
     },
 }
@@ -162,7 +159,7 @@ pub(crate) enum WorkerAction {
     )]
     Show {
         /// The worker.
-        #[arg(value_name = "NAME", add = ArgValueCompleter::new(completion::worker))]
+        #[arg(value_name = "NAME")]
         name: String,
         /// Everybody whom it comes to call, too.
         #[arg(long)]

@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use clap_complete::ArgValueCompleter;
 
 use crate::cli::{ApprovalFlags, RunnerName};
-use crate::completion;
 
 /// `forge run`
 #[derive(Debug, Clone, Args)]
@@ -26,7 +24,7 @@ between them are the entry worker's input. A worker file that belongs to no proj
 files and commands.")]
 pub(crate) struct RunArgs {
     /// A worker's name, a worker file, or a project's directory.
-    #[arg(value_name = "WORKER", add = ArgValueCompleter::new(completion::worker_or_path))]
+    #[arg(value_name = "WORKER")]
     pub(crate) worker: Option<String>,
     /// What the worker is to do.
     #[arg(value_name = "INPUT", conflicts_with = "file")]
@@ -48,7 +46,7 @@ pub(crate) struct RunArgs {
     pub(crate) record: Option<PathBuf>,
     /// Go on with a run that did not come to an answer: `last`, its name or the beginning of it, or
     /// its directory.
-    #[arg(long, value_name = "RUN", add = ArgValueCompleter::new(completion::run), conflicts_with_all = ["worker", "input", "file", "attach", "dry_run", "ephemeral"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["worker", "input", "file", "attach", "dry_run", "ephemeral"])]
     pub(crate) resume: Option<String>,
     /// Go on although what the run may do, a worker's text or the model changed.
     #[arg(long, requires = "resume")]

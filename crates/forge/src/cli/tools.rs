@@ -1,10 +1,8 @@
 //! Options of `forge tools`.
 
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCompleter;
 
 use crate::cli::ApprovalFlags;
-use crate::completion;
 
 /// `forge tools`
 #[derive(Debug, Args)]
@@ -19,7 +17,7 @@ pub(crate) enum ToolsAction {
     /// The tools that a worker sees.
     List {
         /// As this worker sees them.
-        #[arg(long, value_name = "WORKER", add = ArgValueCompleter::new(completion::worker))]
+        #[arg(long, value_name = "WORKER")]
         worker: Option<String>,
     },
     /// Call one, through the same checks and records as a model's call.
@@ -31,13 +29,13 @@ Examples:
   forge tools call --worker main reader '{\"input\": \"Sum up /data.\"}'")]
     Call {
         /// The tool.
-        #[arg(value_name = "NAME", add = ArgValueCompleter::new(completion::tool))]
+        #[arg(value_name = "NAME")]
         name: String,
         /// Its arguments: one JSON object, or NAME=VALUE for each.
         #[arg(value_name = "ARGUMENTS")]
         arguments: Vec<String>,
         /// On behalf of this worker.
-        #[arg(long, value_name = "WORKER", add = ArgValueCompleter::new(completion::worker))]
+        #[arg(long, value_name = "WORKER")]
         worker: Option<String>,
         /// The model of a worker that is called, as provider:model; `scripted:FILE` plays a playbook.
         #[arg(short, long, value_name = "MODEL")]
