@@ -24,8 +24,10 @@ fn hello(protocol: u32) -> Vec<u8> {
 
 /// One directory for commands, at its own place.
 fn setup(dir: &Path) -> Vec<u8> {
-    let mount =
-        json!({"place": dir, "shown_at": "/data", "read": true, "write": true, "execute": true});
+    let mount = json!({
+        "place": dir, "shown_at": "/data", "read": true, "write": true, "execute": true,
+        "protected": [], "hidden": []
+    });
     let limits = json!({
         "wall_ms": null, "stdout_bytes": 100, "stderr_bytes": 100, "cpu_ms": null,
         "open_files": null, "file_bytes": null, "processes": null, "memory_bytes": null
