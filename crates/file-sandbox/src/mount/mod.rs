@@ -390,7 +390,8 @@ impl Mount {
         self.mode
     }
 
-    /// `true` if nothing in it may be read ([`FileSandbox::without_reading`]).
+    /// `true` if nothing in it may be read
+    /// ([`FileSandbox::without_reading`](crate::FileSandbox::without_reading)).
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed

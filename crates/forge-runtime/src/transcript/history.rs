@@ -159,7 +159,7 @@ impl History {
         Ok(())
     }
 
-    /// The conversation to give to [`Session::go_on`](crate::Session::go_on).
+    /// The conversation to give to [`Session::resume`](crate::Session::resume).
     pub fn conversation(&self) -> Conversation {
         self.conversation.clone()
     }

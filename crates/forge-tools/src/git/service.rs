@@ -135,7 +135,7 @@ pub struct PushReport {
     /// Where it can be looked at.
     pub url: String,
     /// Nothing was sent: the branch had these changes already. So it is after a push that was
-    /// killed once the repository had taken it (see [`StagedCommit::being_pushed_as`]), and where
+    /// killed once the repository had taken it (see [`being_pushed_as`](super::StagedCommit::being_pushed_as)), and where
     /// another author has made them meanwhile.
     pub already_there: bool,
 }

@@ -123,7 +123,7 @@ impl StagedFile {
 
 /// Files as they were when they were staged, for one branch of one repository.
 ///
-/// See the example of [`Git`](super::Git), which makes them.
+/// See the example of [`GitService`](super::GitService), which makes them.
 ///
 /// ```
 /// fn summary(commit: &forge_tools::git::StagedCommit) -> String {
@@ -177,7 +177,7 @@ impl StagedCommit {
 
     /// The commit that a push of it has made, where that push has not come back: it was killed, or
     /// the connection was lost. Whether the repository took it is not known then. The next push
-    /// finds out: where the branch has it, [`Pushed::already_there`](super::Pushed::already_there)
+    /// finds out: where the branch has it, [`already_there`](super::PushReport::already_there)
     /// says so, and nothing is sent twice.
     #[must_use]
     pub fn being_pushed_as(&self) -> Option<&ObjectId> {

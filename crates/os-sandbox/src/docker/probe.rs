@@ -151,7 +151,7 @@ fn here() -> &'static str {
 impl Engine {
     /// Whether what is mounted from here is the same there: a file that was just made, in a private
     /// directory, has to be seen through the engine. If it is not, mounts have to be copied
-    /// ([`MountCopies`](super::Copies)).
+    /// ([`MountCopies`](super::MountCopies)).
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the engine does not answer, [`ErrorKind::Enforcement`] if it

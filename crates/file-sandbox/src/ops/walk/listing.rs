@@ -31,8 +31,8 @@ pub struct Listing {
     pub more: bool,
     /// The reason why it is truncated.
     pub cut: Option<TruncationReason>,
-    /// With [`FileSandbox::list`]: the name to continue [`after`](ListOptions::after), if more
-    /// entries follow in a known order.
+    /// With [`FileSandbox::list`](crate::FileSandbox::list): the name to continue
+    /// [`after`](crate::ListOptions::after), if more entries follow in a known order.
     pub next: Option<String>,
     /// Directories that were not read, at most 100 of them.
     pub skipped: Vec<SkippedEntry>,
