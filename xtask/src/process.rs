@@ -131,7 +131,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether this process is root's.
+/// Returns `true` if this process is root's.
 pub(crate) fn is_root() -> bool {
     output(command("id").arg("-u")).is_ok_and(|text| text.trim() == "0")
 }

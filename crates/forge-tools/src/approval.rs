@@ -44,11 +44,11 @@ pub struct ApprovalRequest {
     /// Where it would run: `local`, `os` for a command under an OS sandbox, or the name that the
     /// [`CallRunner`](crate::CallRunner) gives.
     pub runner: &'static str,
-    /// Whether it could talk to other machines.
+    /// `true` if it could talk to other machines.
     pub network: bool,
     /// Why it is asked.
     pub reasons: Vec<VerdictReason>,
-    /// Whether a command would run under an OS sandbox.
+    /// `true` if a command would run under an OS sandbox.
     pub confined: bool,
     /// No stored preference may answer this one.
     pub only_a_person: bool,
@@ -101,7 +101,7 @@ impl ApprovalRequest {
         Some(format!("what becomes of {path} cannot be shown whole"))
     }
 
-    /// Whether every file that it is about is as it would be afterwards already.
+    /// Returns `true` if every file that it is about is as it would be afterwards already.
     pub fn changes_nothing(&self) -> bool {
         !self.changes.is_empty() && self.changes.iter().all(FileChange::is_nothing)
     }
@@ -279,7 +279,7 @@ pub enum ApprovalAnswer {
 }
 
 impl ApprovalAnswer {
-    /// Whether the call goes ahead.
+    /// Returns `true` if the call goes ahead.
     pub fn allows(&self) -> bool {
         match self {
             ApprovalAnswer::AllowOnce { .. } | ApprovalAnswer::AllowForRun { .. } => true,

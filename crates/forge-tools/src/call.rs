@@ -233,8 +233,8 @@ impl FailureCode {
         }
     }
 
-    /// Whether the call itself was malformed: the caller's mistake, not an answer
-    /// of the sandbox or of a person (`forge tools call` exits 2 for these).
+    /// Returns `true` if the call itself was malformed: the caller's mistake, not an answer of the
+    /// sandbox or of a person (`forge tools call` exits 2 for these).
     pub fn is_usage(self) -> bool {
         matches!(
             self,

@@ -63,7 +63,7 @@ impl CapturedStream {
         }
     }
 
-    /// Whether something is not shown.
+    /// Returns `true` if something is not shown.
     pub(crate) fn truncated(&self) -> bool {
         self.whole.is_some() || self.dropped_bytes > 0
     }

@@ -17,7 +17,7 @@ pub struct FileChange {
     path: String,
     diff: String,
     whole: bool,
-    /// Whether the file is as it would be already.
+    /// `true` if the file is as it would be already.
     nothing: bool,
     seen: Vec<(String, ReviewedState)>,
 }
@@ -134,12 +134,12 @@ impl FileChange {
         &self.seen
     }
 
-    /// Whether the file is as it would be already.
+    /// Returns `true` if the file is as it would be already.
     pub(crate) fn is_nothing(&self) -> bool {
         self.nothing
     }
 
-    /// Whether the diff shows all of it.
+    /// Returns `true` if the diff shows all of it.
     pub fn is_whole(&self) -> bool {
         self.whole
     }

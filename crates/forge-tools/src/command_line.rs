@@ -96,8 +96,8 @@ impl CommandSegment {
         self.reading == Certainty::Program
     }
 
-    /// Whether a shell could make its program's name out of something else. `[`, `{` and `{}` are
-    /// words of their own.
+    /// Returns `true` if a shell could make its program's name out of something else. `[`, `{` and
+    /// `{}` are words of their own.
     fn is_expanded(&self) -> bool {
         self.words.first().is_some_and(|word| is_expanded(word))
     }
@@ -187,9 +187,9 @@ impl CommandLine {
         }
     }
 
-    /// Whether a command may be run that is none of the [segments](Self::segments) and none of
-    /// [`starts`](Self::starts): a here-document, a program's name out of a variable, a text that
-    /// shells read differently.
+    /// Returns `true` if a command may be run that is none of the [segments](Self::segments) and
+    /// none of [`starts`](Self::starts): a here-document, a program's name out of a variable, a
+    /// text that shells read differently.
     pub fn has_hidden_commands(&self) -> bool {
         self.unparsed || self.needs_shell && self.has_hidden_commands
     }

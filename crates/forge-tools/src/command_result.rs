@@ -78,7 +78,7 @@ impl CommandResult {
         self.stdout.truncated() || self.stderr.truncated()
     }
 
-    /// Whether more was kept than is shown.
+    /// Returns `true` if more was kept than is shown.
     pub(crate) fn has_more(&self) -> bool {
         self.stdout.has_more() || self.stderr.has_more()
     }

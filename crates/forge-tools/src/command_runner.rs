@@ -31,7 +31,7 @@ pub trait CommandRunner: fmt::Debug + Send + Sync + 'static {
     /// the place elsewhere (`docker`).
     fn place(&self) -> &'static str;
 
-    /// Whether anything confines them.
+    /// Returns `true` if anything confines them.
     fn is_confined(&self) -> bool;
 
     /// Starts one. Called on a thread that may wait.

@@ -65,7 +65,7 @@ impl Intent {
         }
     }
 
-    /// Whether something becomes of the file or directory.
+    /// Returns `true` if something becomes of the file or directory.
     pub(crate) fn changes(&self) -> bool {
         match self {
             Intent::Write(_) | Intent::Delete(_) | Intent::CreateDir(_) => true,
@@ -228,9 +228,9 @@ pub struct GateRequest<'a> {
     pub risk: Risk,
     /// Its own default.
     pub requires_permission: bool,
-    /// Whether it is useless without a network.
+    /// `true` if it is useless without a network.
     pub needs_network: bool,
-    /// Whether commands of this worker would run under an OS sandbox.
+    /// `true` if commands of this worker would run under an OS sandbox.
     pub confined: bool,
     /// The intents of the call.
     pub intents: &'a [Intent],
@@ -274,7 +274,7 @@ impl MountVerdicts {
 /// }
 /// ```
 pub trait Gate: Send + Sync + 'static {
-    /// Whether the worker sees the tool at all.
+    /// Returns `true` if the worker sees the tool at all.
     fn offers(&self, _tool: &str) -> bool {
         true
     }

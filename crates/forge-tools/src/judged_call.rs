@@ -53,7 +53,7 @@ impl ResolvedCall {
         })
     }
 
-    /// Whether files are all that it touches, so that the time it takes is theirs.
+    /// Returns `true` if files are all that it touches, so that the time it takes is theirs.
     fn is_about_files(&self) -> bool {
         !self.intents.is_empty() && self.intents.iter().all(|intent| intent.path().is_some())
     }

@@ -106,7 +106,7 @@ impl CallRecordBuilder {
         self.closed
     }
 
-    /// Whether anything may have been done already.
+    /// Returns `true` if anything may have been done already.
     pub(crate) fn is_decided(&self) -> bool {
         self.is_decided
     }
@@ -199,7 +199,7 @@ impl ToolboxInner {
         outcome
     }
 
-    /// Whether a call of the tool leaves something behind.
+    /// Returns `true` if a call of the tool leaves something behind.
     fn may_change(&self, name: &str) -> bool {
         let mut specs = self.tools.iter().map(|tool| tool.spec());
         specs.any(|spec| spec.name == name && !spec.annotations.read_only)

@@ -278,7 +278,7 @@ impl Params {
         })
     }
 
-    /// Whether a schema describes them, against which holding arguments may block.
+    /// Returns `true` if a schema describes them, against which holding arguments may block.
     pub(crate) fn are_a_schema(&self) -> bool {
         self.schema.is_some()
     }
@@ -360,7 +360,7 @@ impl Params {
         Ok(restored)
     }
 
-    /// Whether a parameter is text of a file.
+    /// Returns `true` if a parameter is text of a file.
     pub(crate) fn is_of_a_file(&self, name: &str) -> bool {
         let mut fields = self.fields.iter();
         fields.any(|field| field.of_a_file && field.name == name)

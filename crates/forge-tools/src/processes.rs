@@ -136,7 +136,7 @@ impl Processes {
         programs::check(&self.programs, line, &self.policy)
     }
 
-    /// Whether anything confines commands of this worker.
+    /// Returns `true` if anything confines commands of this worker.
     pub fn is_confined(&self) -> bool {
         self.starter.is_confined()
     }
@@ -146,7 +146,7 @@ impl Processes {
         self.starter.place()
     }
 
-    /// Whether commands of this worker may talk to other machines.
+    /// Returns `true` if commands of this worker may talk to other machines.
     pub fn has_network(&self) -> bool {
         self.network
     }

@@ -238,7 +238,7 @@ impl<'w> ResolvedProgram<'w> {
         }
     }
 
-    /// Whether an entry of an allow list means this program.
+    /// Returns `true` if an entry of an allow list means this program.
     fn is(&self, entry: &str, in_shell: bool, policy: &Policy) -> bool {
         let meant = ResolvedProgram::find(entry, policy);
         let from_start = |path: &str| Path::new("/work").join(path);

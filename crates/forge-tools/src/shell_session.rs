@@ -46,7 +46,7 @@ impl ShellSession {
 }
 
 impl ShellState {
-    /// Whether commands mean something else than in the beginning because of a variable.
+    /// Returns `true` if commands mean something else than in the beginning because of a variable.
     pub(crate) fn has_variables(&self) -> bool {
         !self.variables.is_empty()
     }
@@ -154,7 +154,8 @@ impl ShellState {
     }
 }
 
-/// Whether there was no way back to where the command should have begun; then it was not run.
+/// Returns `true` if there was no way back to where the command should have begun; then it was not
+/// run.
 pub(crate) fn is_gone(said: &[u8]) -> bool {
     said.ends_with(GONE.as_bytes())
 }

@@ -174,7 +174,7 @@ pub struct Spec {
     pub risk: Risk,
     /// Where it would rather run.
     pub preferred_runner: PreferredRunner,
-    /// Whether it is useless without a network.
+    /// `true` if it is useless without a network.
     pub needs_network: bool,
     /// The tool's own default for "a person has to agree", used where neither a
     /// per-tool nor a per-risk setting speaks (F003-22).
@@ -239,7 +239,7 @@ impl Spec {
         self
     }
 
-    /// Whether `name` means this tool, in either spelling.
+    /// Returns `true` if `name` means this tool, in either spelling.
     pub fn answers_to(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }

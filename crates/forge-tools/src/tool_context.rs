@@ -475,7 +475,7 @@ pub struct ToolContext {
     pub(crate) outputs: std::sync::Arc<crate::output_store::OutputStore>,
     /// Where the command begins that was judged, in a session.
     pub(crate) session: Option<std::sync::Arc<crate::shell_session::ShellState>>,
-    /// Whether the worker has a tool to read them with.
+    /// `true` if the worker has a tool to read them with.
     pub(crate) reads_outputs: bool,
     /// Replaces secrets in the text that a tool truncates by itself.
     pub(crate) redactor: std::sync::Arc<crate::redact::Redactor>,

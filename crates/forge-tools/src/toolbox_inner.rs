@@ -79,7 +79,7 @@ impl ToolboxInner {
         self.runner.place(spec, self.commands())
     }
 
-    /// Whether the work of this tool is done in this process.
+    /// Returns `true` if the work of this tool is done in this process.
     pub(crate) fn is_local(&self, index: usize) -> bool {
         self.place(self.tool(index).spec()) == LOCAL
     }
@@ -122,7 +122,7 @@ impl ToolboxInner {
         true
     }
 
-    /// Whether the worker sees a tool of this name.
+    /// Returns `true` if the worker sees a tool of this name.
     pub(crate) fn offers(&self, name: &str) -> bool {
         self.gate.offers(name) && self.tools.iter().any(|tool| tool.spec().name == name)
     }

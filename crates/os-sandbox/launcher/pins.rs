@@ -233,9 +233,9 @@ fn copy_of(pin: &Pin<'_>, place: i32) -> Result<i32, Failure> {
     Ok(copy)
 }
 
-/// Whether a part of a mount is not what the policy says any more. A mount goes when somebody else,
-/// in another namespace, renames over what it lies on, or removes it. What cannot be looked at
-/// counts as lost.
+/// Returns `true` if a part of a mount is not what the policy says any more. A mount goes when
+/// somebody else, in another namespace, renames over what it lies on, or removes it. What cannot be
+/// looked at counts as lost.
 pub fn is_part_lost(run: &Run<'_>) -> bool {
     let part = |pin: &Pin<'_>| !matches!(pin.how, wire::PIN_READ_ONLY | wire::PIN_IN_PLACE);
     run.pins()

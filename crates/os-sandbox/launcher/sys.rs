@@ -715,7 +715,7 @@ pub fn install_filter(program: &[u8], listener: bool) -> Result<Option<i32>> {
     .map(|number| Some(number as i32))
 }
 
-/// Whether a filter could answer with an errno on this kernel.
+/// Returns `true` if a filter could answer with an errno on this kernel.
 pub fn filters_work() -> bool {
     const SECCOMP_GET_ACTION_AVAIL: usize = 2;
     let action: u32 = 0x0005_0000;

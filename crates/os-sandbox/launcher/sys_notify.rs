@@ -67,7 +67,8 @@ pub fn answer(listener: i32, id: u64, result: Result<()>) -> Result<()> {
     }
 }
 
-/// Whether the call still waits, and so whether its thread number still means that thread.
+/// Returns `true` if the call still waits, and so whether its thread number still means that
+/// thread.
 pub fn waits(listener: i32, id: u64) -> bool {
     const ID_VALID: usize = 0x4008_2102;
     raw(
@@ -310,7 +311,7 @@ pub fn send_descriptor(socket: i32, number: i32) -> Result<()> {
     }
 }
 
-/// Whether a signal waits for a thread that does not block it. Not known is no.
+/// Returns `true` if a signal waits for a thread that does not block it. Not known is no.
 pub fn has_signal(thread: i32) -> bool {
     let mut buffer = [0u8; 4096];
     let Ok(status) = status(thread, &mut buffer) else {

@@ -28,7 +28,7 @@ impl Access {
     /// All three.
     pub const ALL: Access = Access(7);
 
-    /// Whether everything in `other` is in here too.
+    /// Returns `true` if everything in `other` is in here too.
     #[must_use]
     pub const fn contains(self, other: Access) -> bool {
         self.0 & other.0 == other.0
@@ -46,7 +46,7 @@ impl Access {
         Access(self.0 & other.0)
     }
 
-    /// Whether nothing is allowed.
+    /// Returns `true` if nothing is allowed.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0

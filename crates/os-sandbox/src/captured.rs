@@ -71,7 +71,7 @@ impl Captured {
         self.line_ends
     }
 
-    /// Whether there was more than was kept.
+    /// Returns `true` if there was more than was kept.
     #[must_use]
     pub fn truncated(&self) -> bool {
         self.total > (self.head.len() + self.tail.len()) as u64

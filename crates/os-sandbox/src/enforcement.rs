@@ -34,7 +34,7 @@ pub struct Enforcement {
     pub landlock_abi: u32,
     /// The Landlock errata that this kernel has fixed, as a bit set.
     pub landlock_errata: u32,
-    /// Whether a system call filter was applied.
+    /// `true` if a system call filter was applied.
     pub seccomp: bool,
     /// The container, if one was used.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -126,7 +126,7 @@ pub struct ShownContainer {
     /// Processes and threads.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub pids: Option<u64>,
-    /// Whether what the image brings cannot be changed.
+    /// `true` if what the image brings cannot be changed.
     pub read_only_root: bool,
 }
 

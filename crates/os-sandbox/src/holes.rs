@@ -132,7 +132,7 @@ impl Support {
             .collect()
     }
 
-    /// Whether bubblewrap makes mount points inside mounts, and through links.
+    /// Returns `true` if bubblewrap makes mount points inside mounts, and through links.
     pub(crate) fn makes_places_through_links(&self) -> bool {
         self.known_holes()
             .iter()

@@ -35,7 +35,7 @@ impl Exit {
         }
     }
 
-    /// Whether it exited with 0.
+    /// Returns `true` if it exited with 0.
     #[must_use]
     pub fn success(self) -> bool {
         self == Exit::Code(0)

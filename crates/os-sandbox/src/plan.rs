@@ -385,8 +385,8 @@ impl Plan {
         MemoryLimiter::new(&self.policy, &self.support, self.backend)
     }
 
-    /// Whether a command without a network has a loopback interface of its own, or that of a
-    /// container that is its own.
+    /// Returns `true` if a command without a network has a loopback interface of its own, or that
+    /// of a container that is its own.
     pub(crate) fn has_loopback(&self) -> bool {
         self.backend.has_loopback() || self.support.own_network
     }
@@ -439,7 +439,7 @@ impl fmt::Display for Plan {
 }
 
 impl Backend {
-    /// Whether a command gets namespaces with mounts of its own.
+    /// Returns `true` if a command gets namespaces with mounts of its own.
     pub(crate) fn has_mount_layer(self) -> bool {
         match self {
             Backend::Bubblewrap | Backend::Birdcage | Backend::Docker => true,
@@ -447,7 +447,7 @@ impl Backend {
         }
     }
 
-    /// Whether a command without a network gets a loopback interface of its own.
+    /// Returns `true` if a command without a network gets a loopback interface of its own.
     fn has_loopback(self) -> bool {
         match self {
             Backend::Bubblewrap | Backend::Docker => true,

@@ -210,8 +210,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether the promise is kept in part or not at all. One that is [`PromiseState::Detected`] is no
-    /// gap.
+    /// Returns `true` if the promise is kept in part or not at all. One that is
+    /// [`PromiseState::Detected`] is no gap.
     #[must_use]
     pub fn is_gap(&self) -> bool {
         match self.state {

@@ -50,7 +50,7 @@ pub struct ProofCheck {
     pub expected: Expected,
     /// What happened.
     pub seen: Observation,
-    /// Whether the two agree.
+    /// `true` if the two agree.
     pub ok: bool,
 }
 
@@ -95,7 +95,8 @@ pub enum Observation {
 }
 
 impl Proof {
-    /// Whether everything was as the plan says. A check that came to nothing clear does not hold.
+    /// Returns `true` if everything was as the plan says. A check that came to nothing clear does
+    /// not hold.
     #[must_use]
     pub fn holds(&self) -> bool {
         !self.checks.is_empty() && self.checks.iter().all(|check| check.ok)

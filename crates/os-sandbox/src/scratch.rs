@@ -80,7 +80,7 @@ impl Scratch {
         Ok(made)
     }
 
-    /// Whether it was made with exactly these.
+    /// Returns `true` if it was made with exactly these.
     pub(crate) fn has(&self, links: &[(String, PathBuf)]) -> bool {
         self.links == links
     }
@@ -128,7 +128,7 @@ impl Scratch {
         })
     }
 
-    /// Whether it is as it was made. The links cannot be changed, the rest can.
+    /// Returns `true` if it is as it was made. The links cannot be changed, the rest can.
     pub(crate) fn is_fresh(&self) -> bool {
         let me = nix::unistd::geteuid().as_raw();
         let untouched = |path: &Path| {

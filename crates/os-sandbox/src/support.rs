@@ -158,28 +158,28 @@ pub struct HostSpec {
     pub landlock_abi: u32,
     /// The fixed errata, as a bit set.
     pub landlock_errata: u32,
-    /// Whether system call filters work.
+    /// `true` if system call filters work.
     pub seccomp: bool,
     /// The version of `/usr/bin/bwrap`, if it works.
     pub bubblewrap: Option<String>,
-    /// Whether mounts inside mounts are made by descriptor there, which takes a user namespace
+    /// `true` if mounts inside mounts are made by descriptor there, which takes a user namespace
     /// within bubblewrap's.
     pub pins_by_descriptor: bool,
-    /// Whether named sockets can be connected for the command by a process outside.
+    /// `true` if named sockets can be connected for the command by a process outside.
     pub connector: bool,
-    /// Whether birdcage works, by a program that somebody has named.
+    /// `true` if birdcage works, by a program that somebody has named.
     pub birdcage: bool,
-    /// Whether an engine was handed over whose containers keep what containers can.
+    /// `true` if an engine was handed over whose containers keep what containers can.
     pub docker: bool,
-    /// Whether `/usr/bin/sandbox-exec` works.
+    /// `true` if `/usr/bin/sandbox-exec` works.
     pub seatbelt: bool,
-    /// Whether control groups that limit memory can be made.
+    /// `true` if control groups that limit memory can be made.
     pub memory_cgroup: bool,
-    /// Whether control groups that limit processes can be made.
+    /// `true` if control groups that limit processes can be made.
     pub process_cgroup: bool,
     /// Memory of the machine; `None` is unknown.
     pub memory_bytes: Option<u64>,
-    /// Whether the caller is uid 0.
+    /// `true` if the caller is uid 0.
     pub uid_zero: bool,
 }
 
@@ -338,7 +338,8 @@ impl Support {
         }
     }
 
-    /// Whether single local sockets of the host can be opened to a command under a mechanism.
+    /// Returns `true` if single local sockets of the host can be opened to a command under a
+    /// mechanism.
     #[must_use]
     pub fn named_sockets(&self, backend: Backend) -> bool {
         backend != Backend::None && self.connector(backend).found().is_some()
@@ -362,8 +363,8 @@ impl Support {
         self.bubblewrap.found()
     }
 
-    /// Whether protected and hidden names, and parts of mounts, are mounted by our own first
-    /// process, which opens each place once and follows no link. Where it is not allowed to,
+    /// Returns `true` if protected and hidden names, and parts of mounts, are mounted by our own
+    /// first process, which opens each place once and follows no link. Where it is not allowed to,
     /// bubblewrap does it, by path.
     ///
     /// ```
@@ -405,7 +406,7 @@ impl Support {
         self
     }
 
-    /// Whether a container engine was handed over.
+    /// Returns `true` if a container engine was handed over.
     #[must_use]
     pub fn docker(&self) -> bool {
         self.containers.is_some()
@@ -447,13 +448,13 @@ impl Support {
         self
     }
 
-    /// Whether system call filters work here.
+    /// Returns `true` if system call filters work here.
     #[must_use]
     pub fn seccomp(&self) -> bool {
         self.seccomp.found().is_some()
     }
 
-    /// Whether macOS's own sandbox works here.
+    /// Returns `true` if macOS's own sandbox works here.
     #[must_use]
     pub fn seatbelt(&self) -> bool {
         self.seatbelt
@@ -461,19 +462,19 @@ impl Support {
             .is_some_and(|it| it.found().is_some())
     }
 
-    /// Whether a command can be started by our launcher at all.
+    /// Returns `true` if a command can be started by our launcher at all.
     #[must_use]
     pub fn launcher(&self) -> bool {
         self.launcher.found().is_some()
     }
 
-    /// Whether the memory of a whole tree can be limited by the kernel.
+    /// Returns `true` if the memory of a whole tree can be limited by the kernel.
     #[must_use]
     pub fn memory_cgroup(&self) -> bool {
         self.memory_group.found().is_some()
     }
 
-    /// Whether the processes of a whole tree can be limited by the kernel.
+    /// Returns `true` if the processes of a whole tree can be limited by the kernel.
     #[must_use]
     pub fn process_cgroup(&self) -> bool {
         self.process_group.found().is_some()

@@ -83,7 +83,7 @@ pub(crate) fn seen(mistake: &Diagnostic) -> SchemaVisibility {
     }
 }
 
-/// Whether the schema takes this tree.
+/// Returns `true` if the schema takes this tree.
 pub(crate) fn fits(kind: ConfigFileKind, tree: &Value) -> bool {
     static PROJECT: LazyLock<Validator> = LazyLock::new(|| judge(&schema::project()));
     static WORKER: LazyLock<Validator> = LazyLock::new(|| judge(&schema::worker()));

@@ -154,7 +154,7 @@ fn only_hash(field: &mut Value) {
     }
 }
 
-/// Whether a value nests so deep that its line could not be read again.
+/// Returns `true` if a value nests so deep that its line could not be read again.
 pub(super) fn is_too_deep(value: &Value) -> bool {
     fn deeper_than(value: &Value, levels: u32) -> bool {
         let Some(below) = levels.checked_sub(1) else {

@@ -36,7 +36,7 @@ pub struct LogOptions {
     pub max_segment_bytes: u64,
     /// How long a line may wait until it is brought to the disk.
     pub sync_after: Duration,
-    /// Whether a decision is on the disk before its call is made.
+    /// `true` if a decision is on the disk before its call is made.
     pub durable: bool,
 }
 

@@ -180,7 +180,7 @@ impl ServerOrigin {
         &self.0
     }
 
-    /// Whether it is reached over ssh.
+    /// Returns `true` if it is reached over ssh.
     #[must_use]
     pub fn is_ssh(&self) -> bool {
         self.0.starts_with("ssh://")

@@ -46,7 +46,7 @@ pub(super) struct PullDestination {
 pub(super) struct PullIndex {
     pub(super) place: PullDestination,
     pub(super) files: BTreeMap<RepoPath, PulledEntry>,
-    /// Whether this process wrote it: otherwise the worker's files may be others by now.
+    /// `true` if this process wrote it: otherwise the worker's files may be others by now.
     pub(super) of_now: bool,
 }
 

@@ -61,7 +61,7 @@ impl RepoPath {
         self.0.split('/')
     }
 
-    /// Whether it is that path, or one below it.
+    /// Returns `true` if it is that path, or one below it.
     pub(super) fn is_at_or_below(&self, above: &RepoPath) -> bool {
         let rest = self.0.strip_prefix(above.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

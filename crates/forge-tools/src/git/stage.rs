@@ -31,7 +31,7 @@ struct LoadedFile {
     path: RepoPath,
     /// `None` if the file is missing.
     content: Option<Vec<u8>>,
-    /// Whether it may be executed here.
+    /// `true` if it may be executed here.
     executable: bool,
 }
 

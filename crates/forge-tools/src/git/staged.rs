@@ -57,7 +57,7 @@ pub struct StagedFile {
     pub(crate) content: Option<ContentHash>,
     /// The content in the branch: a replay needs it to be unchanged.
     pub(crate) base: Option<ObjectId>,
-    /// Whether it could be executed there.
+    /// `true` if it could be executed there.
     pub(crate) base_executable: bool,
     pub(crate) executable: bool,
 }
@@ -82,7 +82,7 @@ impl StagedFile {
         &self.diff
     }
 
-    /// Whether it may be executed afterwards where it could not be before.
+    /// Returns `true` if it may be executed afterwards where it could not be before.
     #[must_use]
     pub fn becomes_executable(&self) -> bool {
         !self.parts().0.is_empty()

@@ -332,14 +332,14 @@ async fn ended(over: &mut watch::Receiver<bool>) {
     let _ = over.wait_for(|over| *over).await;
 }
 
-/// Whether the request brings its own context, and its answer may ask for input.
+/// Returns `true` if the request brings its own context, and its answer may ask for input.
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context
         .protocol_version()
         .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// Whether the client says that it can show a form. Before there were other kinds, saying
+/// Returns `true` if the client says that it can show a form. Before there were other kinds, saying
 /// nothing more meant this one.
 fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
     context

@@ -84,8 +84,7 @@ pub(super) struct StdioTransport<R, W> {
     /// `true` if the conversation is in a revision in which every error names its request. A line
     /// without a known request is not answered then.
     errors_have_ids: bool,
-    /// Whether rmcp has left its opening phase, in which anything but a request makes
-    /// it give up.
+    /// `true` if rmcp has left its opening phase, in which anything but a request makes it give up.
     open: bool,
     /// An answer of our own that is being written. It is kept here because
     /// [`Transport::receive`] may be dropped half-way.
@@ -323,7 +322,7 @@ impl ErrorReply {
     }
 }
 
-/// Whether rmcp leaves its opening phase with this request: a handshake, or the first
+/// Returns `true` if rmcp leaves its opening phase with this request: a handshake, or the first
 /// request that brings its own context. `ping` and `server/discover` decide nothing.
 fn opens(request: &ClientRequest) -> bool {
     match request {

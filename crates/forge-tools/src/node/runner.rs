@@ -114,7 +114,7 @@ impl NodeRunner {
         }
     }
 
-    /// Whether a node does the work of this tool.
+    /// Returns `true` if a node does the work of this tool.
     #[must_use]
     pub fn takes(&self, spec: &Spec) -> bool {
         self.names.contains(&spec.name)

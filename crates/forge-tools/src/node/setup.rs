@@ -587,8 +587,8 @@ impl WireCommands {
     }
 }
 
-/// Whether the network of this process is a loopback interface and no other (`proc_pid_net(5)`:
-/// two lines of headings, then one for each device).
+/// Returns `true` if the network of this process is a loopback interface and no other
+/// (`proc_pid_net(5)`: two lines of headings, then one for each device).
 fn is_alone() -> bool {
     let devices = std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
     let mut names = devices

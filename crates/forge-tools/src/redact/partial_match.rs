@@ -60,13 +60,13 @@ fn escape_before(bytes: &[u8], at: usize) -> usize {
         .unwrap_or(at)
 }
 
-/// Whether all that is left from `at` on is the beginning of `word`.
+/// Returns `true` if all that is left from `at` on is the beginning of `word`.
 fn is_cut(bytes: &[u8], at: usize, word: &str) -> bool {
     let rest = &bytes[at..];
     rest.len() < word.len() && rest.eq_ignore_ascii_case(&word.as_bytes()[..rest.len()])
 }
 
-/// Whether letters of an alphabet reach from `at` to the end.
+/// Returns `true` if letters of an alphabet reach from `at` to the end.
 fn reach(bytes: &[u8], at: usize, of: fn(u8) -> bool) -> bool {
     at + run(bytes, at, of) == bytes.len()
 }

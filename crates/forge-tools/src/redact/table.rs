@@ -41,7 +41,7 @@ pub(super) struct KeyFormat {
     pub(super) min: usize,
     /// Most letters; a longer text is not such a key.
     pub(super) max: usize,
-    /// Whether digits must be among them: words with dashes have none.
+    /// `true` if digits must be among them: words with dashes have none.
     pub(super) digits: bool,
 }
 

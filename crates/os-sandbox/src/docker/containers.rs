@@ -116,22 +116,22 @@ impl Containers {
         &self.0.host
     }
 
-    /// Whether system call filters are applied.
+    /// Returns `true` if system call filters are applied.
     pub(crate) fn filters(&self) -> bool {
         self.0.host.filters && self.0.host.arch.is_some()
     }
 
-    /// Whether what is started confines what it starts.
+    /// Returns `true` if what is started confines what it starts.
     pub(crate) fn own_program(&self) -> bool {
         self.0.settings.own_program
     }
 
-    /// Whether the memory of a whole container can be limited.
+    /// Returns `true` if the memory of a whole container can be limited.
     pub(crate) fn limits_memory(&self) -> bool {
         self.0.host.limits_memory
     }
 
-    /// Whether the processes of a whole container can be limited.
+    /// Returns `true` if the processes of a whole container can be limited.
     pub(crate) fn limits_processes(&self) -> bool {
         self.0.host.limits_processes
     }

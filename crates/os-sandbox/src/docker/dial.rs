@@ -157,7 +157,7 @@ async fn within<T>(bound: Duration, work: impl Future<Output = io::Result<T>>) -
 }
 
 impl Address {
-    /// Whether a stream takes more than a moment.
+    /// Returns `true` if a stream takes more than a moment.
     fn is_dear(&self) -> bool {
         match &self.way {
             Endpoint::Unix(_) | Endpoint::Tcp { tls: None, .. } => false,

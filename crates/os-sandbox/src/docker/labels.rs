@@ -52,8 +52,8 @@ pub(super) fn filters() -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_owned(), vec![format!("{OWNER}={OURS}")])])
 }
 
-/// Whether something with these labels belonged to one of our own on this machine that is no more.
-/// Where that cannot be told, it is somebody's.
+/// Returns `true` if something with these labels belonged to one of our own on this machine that is
+/// no more. Where that cannot be told, it is somebody's.
 pub(super) fn is_orphan(labels: &HashMap<String, String>, state_dir: Option<&Path>) -> bool {
     is_orphan_of(
         labels,

@@ -45,9 +45,9 @@ const BAD_REQUEST: u16 = 400;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Probed {
-    /// Whether the engine has our files; if not, mounts are copied.
+    /// `true` if the engine has our files; if not, mounts are copied.
     pub shares_files: bool,
-    /// Whether a program ran in a container. Without: there is none at hand for its processor.
+    /// `true` if a program ran in a container. Without: there is none at hand for its processor.
     pub ran: bool,
 }
 

@@ -276,7 +276,8 @@ impl HostEnvironment {
     }
 }
 
-/// Whether bubblewrap's words are about namespaces, or about a right that one would have given.
+/// Returns `true` if bubblewrap's words are about namespaces, or about a right that one would have
+/// given.
 fn about_namespaces(said: &str) -> bool {
     said.contains("amespace") || said.contains("not permitted")
 }

@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 /// Where git follows links when it writes, below a repository's directory.
 const WRITTEN: [&str; 4] = ["logs", "refs", "objects", "worktrees"];
 
-/// Whether a policy is about repositories at all.
+/// Returns `true` if a policy is about repositories at all.
 pub(super) fn matters(policy: &Policy, protect: &[Pattern]) -> bool {
     let of_git = |pattern: &Pattern| pattern.each_name().next() == Some(".git");
     !protect.is_empty() && (policy.git() != Git::Unaware || protect.iter().any(of_git))
 }
 
-/// Whether a directory is a part of a repository in which git writes. It never makes a link there
-/// itself, and follows those it finds: a link `logs/HEAD` has a person's next commit written
-/// wherever it leads.
+/// Returns `true` if a directory is a part of a repository in which git writes. It never makes a
+/// link there itself, and follows those it finds: a link `logs/HEAD` has a person's next commit
+/// written wherever it leads.
 pub(super) fn is_part(directory: &Path, bare: &[PathBuf]) -> bool {
     let of = |git: &PathBuf| {
         directory.strip_prefix(git).is_ok_and(|rest| {

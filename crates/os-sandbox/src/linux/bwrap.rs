@@ -395,7 +395,7 @@ fn by_path(args: &mut Args, path: Vec<u8>, op: &Op) -> Pin {
     }
 }
 
-/// Whether a destination lies below this directory inside.
+/// Returns `true` if a destination lies below this directory inside.
 fn is_inside(dest: &[u8], directory: &str) -> bool {
     dest.strip_prefix(directory.as_bytes())
         .is_some_and(|rest| rest.first() == Some(&b'/'))

@@ -73,8 +73,9 @@ pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
     }
 }
 
-/// Whether `name` in `parent`, a part of a repository that is called as a linked worktree, says no
-/// more than `git worktree add` does: that the rest is where it would be looked for anyway.
+/// Returns `true` if `name` in `parent`, a part of a repository that is called as a linked
+/// worktree, says no more than `git worktree add` does: that the rest is where it would be looked
+/// for anyway.
 pub(crate) fn is_plain_worktree(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
     let file = below::look(parent, name).is_ok_and(|stat| kind(&stat) == SFlag::S_IFREG);
     let elsewhere = |bytes: &[u8]| (bytes.trim_ascii_end() != b"../..").then(String::new);

@@ -247,7 +247,7 @@ fn make(
     result.map(|()| (Some(held), there))
 }
 
-/// Whether what stands there is a placeholder of another run of ours, living or not.
+/// Returns `true` if what stands there is a placeholder of another run of ours, living or not.
 fn shared(live: &ActiveRuns, place: &PlaceholderTarget, stat: &nix::sys::stat::FileStat) -> bool {
     let wanted = &place.wanted;
     let fits = wanted
@@ -337,7 +337,7 @@ fn add(there: &[ExistingPath], mounts: &[HostMount], names: &mut [ScanResult]) {
     }
 }
 
-/// Whether the innermost mount around a host path can be written.
+/// Returns `true` if the innermost mount around a host path can be written.
 pub(crate) fn writable(mounts: &[HostMount], host: &Path) -> bool {
     mounts
         .iter()

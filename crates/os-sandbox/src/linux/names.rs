@@ -414,8 +414,8 @@ fn moved(errno: Errno) -> bool {
     matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)
 }
 
-/// Whether a command could list it after all: its owner can, and who may enter it can know what is
-/// in it.
+/// Returns `true` if a command could list it after all: its owner can, and who may enter it can
+/// know what is in it.
 fn opens(mount: &HostMount, below: &Path) -> bool {
     let looked = match (below.parent(), below.file_name()) {
         (Some(parent), Some(name)) => below::directory(mount.handle.as_fd(), parent)

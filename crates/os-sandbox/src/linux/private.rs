@@ -108,7 +108,7 @@ impl ScratchDir {
         Ok(made)
     }
 
-    /// Whether the next command finds it as the last one did.
+    /// Returns `true` if the next command finds it as the last one did.
     fn is_fresh(&self) -> bool {
         let top = self.home();
         let top = top.parent().unwrap_or(&top);
@@ -132,8 +132,8 @@ impl ScratchDir {
     }
 }
 
-/// Whether nothing is noted about a directory that a command could have noted: extended attributes
-/// and lists of who may do what. What is in doubt is marked.
+/// Returns `true` if nothing is noted about a directory that a command could have noted: extended
+/// attributes and lists of who may do what. What is in doubt is marked.
 fn is_unmarked(path: &Path) -> bool {
     let mut names = [0u8; 4096];
     match rustix::fs::llistxattr(path, &mut names[..]) {

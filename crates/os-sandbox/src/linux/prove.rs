@@ -454,7 +454,7 @@ fn seen_at(plan: &Plan, mount: &HostMount, below: &Path) -> PathBuf {
     }
 }
 
-/// Whether the caller owns it with these permissions: then a refusal is not just theirs.
+/// Returns `true` if the caller owns it with these permissions: then a refusal is not just theirs.
 fn owned_with(path: &Path, mode: u32) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|meta| meta.uid() == geteuid().as_raw() && meta.mode() & mode == mode)

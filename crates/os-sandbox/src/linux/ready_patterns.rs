@@ -98,8 +98,8 @@ impl<'p> Guards<'p> {
         }
     }
 
-    /// Whether `name` in the directory `below` is what a pattern names. The last name decides in most
-    /// cases, and needs no path. `holds` has the last word.
+    /// Returns `true` if `name` in the directory `below` is what a pattern names. The last name
+    /// decides in most cases, and needs no path. `holds` has the last word.
     pub(super) fn has(&self, below: &Path, name: &OsStr, holds: &dyn Fn(&Pattern) -> bool) -> bool {
         self.last.may_have(name.as_bytes())
             && (self.patterns.iter()).any(|pattern| {

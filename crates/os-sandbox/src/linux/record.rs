@@ -98,7 +98,7 @@ impl PlaceholderKind {
         .find(|form| form.word() == word)
     }
 
-    /// Whether this could be a placeholder that we made.
+    /// Returns `true` if this could be a placeholder that we made.
     pub(crate) fn fits(self, parent: BorrowedFd<'_>, name: &OsStr, stat: &FileStat) -> bool {
         let kind = below::kind(stat);
         let ours = stat.st_uid == geteuid().as_raw();

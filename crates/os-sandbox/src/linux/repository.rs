@@ -101,17 +101,17 @@ impl GitDirLocation {
         own(&self.way, name)
     }
 
-    /// Whether a name in it is the configuration of a repository.
+    /// Returns `true` if a name in it is the configuration of a repository.
     pub(super) fn is_config(&self, name: &OsStr) -> bool {
         !self.among_modules && self.way.is_empty() && name == "config"
     }
 
-    /// Whether a name in it is kept from every command of the policy.
+    /// Returns `true` if a name in it is kept from every command of the policy.
     pub(super) fn keeps(&self, policy: &Policy, name: &OsStr) -> bool {
         kept(policy, self.part(name), self.whole)
     }
 
-    /// Whether it is an operation that is not done, which commands may have.
+    /// Returns `true` if it is an operation that is not done, which commands may have.
     pub(super) fn is_state(&self, policy: &Policy, name: &OsStr) -> bool {
         policy.git() == Git::Commit && self.part(name) == GitPathClass::State
     }
@@ -141,7 +141,7 @@ pub(super) fn keeps_at_top(policy: &Policy, name: &OsStr, whole: bool) -> bool {
     kept(policy, own(&[], name), whole)
 }
 
-/// Whether a name at the top of a git directory is an operation that is not done.
+/// Returns `true` if a name at the top of a git directory is an operation that is not done.
 pub(super) fn is_state(name: &OsStr) -> bool {
     STATE.iter().any(|state| name == *state)
 }
@@ -215,8 +215,8 @@ fn is_strategy(line: &str) -> bool {
     .contains(&line.trim())
 }
 
-/// Whether the file `.git` at `pointer` and the part of a repository in the same mount that it
-/// names agree about each other, as `git worktree add` and `git submodule add` leave them.
+/// Returns `true` if the file `.git` at `pointer` and the part of a repository in the same mount
+/// that it names agree about each other, as `git worktree add` and `git submodule add` leave them.
 pub(super) fn is_mutual(mount: &HostMount, pointer: &Path) -> bool {
     let (Some(around), Some(text)) = (pointer.parent(), read(mount, pointer)) else {
         return false;

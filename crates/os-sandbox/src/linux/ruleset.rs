@@ -78,7 +78,8 @@ impl LandlockRuleset {
         Ok(LandlockRuleset { fd, from })
     }
 
-    /// Whether building now would give the same rules. Policy and version are those of one plan.
+    /// Returns `true` if building now would give the same rules. Policy and version are those of
+    /// one plan.
     pub(crate) fn hold_for(&self, wanted: &RulesetSpec<'_>) -> bool {
         let mut kept = self.from.iter();
         let same = wanted.rules().all(|(at, _)| {

@@ -89,8 +89,8 @@ pub(crate) fn in_system(policy: &Policy) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Whether an open socket is a local one that reaches others than the one peer it may have.
-/// In doubt it is.
+/// Returns `true` if an open socket is a local one that reaches others than the one peer it may
+/// have. In doubt it is.
 pub(crate) fn is_loose(socket: &OwnedFd) -> bool {
     let number = socket.as_raw_fd();
     match getsockname::<SockaddrStorage>(number) {

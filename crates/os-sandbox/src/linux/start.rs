@@ -550,7 +550,7 @@ fn writable_places(mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<Pa
         .collect()
 }
 
-/// Whether internet sockets can be made.
+/// Returns `true` if internet sockets can be made.
 fn internet(plan: &Plan) -> bool {
     match plan.policy().network() {
         // Inside its own namespace only; without one, closed.

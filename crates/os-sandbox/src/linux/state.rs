@@ -316,7 +316,8 @@ fn usual() -> Vec<PathBuf> {
     home.into_iter().chain([shared]).collect()
 }
 
-/// Whether what is there lies outside; what is not there lies where what is above it does.
+/// Returns `true` if what is there lies outside; what is not there lies where what is above it
+/// does.
 fn around(part: &Path, outside: &impl Fn(&Path) -> bool) -> bool {
     match part.canonicalize() {
         Ok(place) => outside(&place),

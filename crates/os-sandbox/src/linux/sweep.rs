@@ -91,7 +91,7 @@ impl PostRunScan {
         })
     }
 
-    /// Whether there is anything that could appear.
+    /// Returns `true` if there is anything that could appear.
     pub(crate) fn is_needed(policy: &Policy, mounts: &[HostMount]) -> bool {
         let open = |mount: &HostMount| mount.is_dir && mount.access.contains(Access::WRITE);
         policy.protects_names() && mounts.iter().any(open)
@@ -394,7 +394,7 @@ fn led_offence(mount: &HostMount, led: &Led) -> Option<(String, String)> {
 }
 
 impl PostRunScan {
-    /// Whether git's table keeps it.
+    /// Returns `true` if git's table keeps it.
     fn is_gits(&self, mount: &HostMount, below: &Path, bare: &[PathBuf]) -> bool {
         let place = below
             .parent()
@@ -406,7 +406,8 @@ impl PostRunScan {
         }
     }
 
-    /// Whether a directory was made after the start; where the file system does not know, no.
+    /// Returns `true` if a directory was made after the start; where the file system does not know,
+    /// no.
     fn is_new(&self, directory: &OwnedFd) -> bool {
         let file = directory.try_clone().map(File::from);
         let born = file

@@ -54,7 +54,7 @@ pub(crate) struct Linked {
 }
 
 impl Linked {
-    /// Whether a name is the main worktree's, or another's.
+    /// Returns `true` if a name is the main worktree's, or another's.
     pub(crate) fn foreign(&self, below: &Path, name: &OsStr) -> bool {
         if below.as_os_str().is_empty() {
             return !SHARED.iter().any(|shared| name == *shared);
@@ -71,13 +71,13 @@ impl Linked {
         }
     }
 
-    /// Whether protected names or links can lie in this directory at all; objects cannot be told
-    /// what to do, and there are many.
+    /// Returns `true` if protected names or links can lie in this directory at all; objects cannot
+    /// be told what to do, and there are many.
     pub(crate) fn looks_into(&self, name: &OsStr) -> bool {
         !["objects", "refs"].iter().any(|data| name == *data)
     }
 
-    /// Whether this directory is one of logs: everything in it is called as branches are.
+    /// Returns `true` if this directory is one of logs: everything in it is called as branches are.
     pub(crate) fn is_data(&self, below: &Path) -> bool {
         below.starts_with("logs")
     }

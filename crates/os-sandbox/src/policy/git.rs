@@ -42,7 +42,7 @@ const MODULE_DEPTH: usize = 4;
 /// it where a command made it.
 pub(crate) const OBEYED: [&str; 5] = ["hooks", "config", "config.worktree", "info", "commondir"];
 
-/// Whether patterns are about what is in repositories.
+/// Returns `true` if patterns are about what is in repositories.
 pub(crate) fn is_about_git(patterns: &[String]) -> bool {
     let of_git = |pattern: &String| pattern.starts_with(".git/");
     patterns.iter().any(of_git)

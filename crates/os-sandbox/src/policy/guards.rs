@@ -66,7 +66,8 @@ impl Pattern {
         self.text.strip_prefix('/').unwrap_or(&self.text)
     }
 
-    /// Whether `path` (relative to a mount) or one of its ancestors is named by the pattern.
+    /// Returns `true` if `path` (relative to a mount) or one of its ancestors is named by the
+    /// pattern.
     pub(crate) fn covers(&self, path: &Path) -> bool {
         let names: Vec<&OsStr> = path.iter().collect();
         let wanted: Vec<&str> = self.folded.split('/').collect();
@@ -91,8 +92,8 @@ impl Pattern {
         })
     }
 
-    /// Whether `path` ends in what the pattern names: the same as [`Pattern::names`] for who
-    /// never looks below something that is named, and without copies.
+    /// Returns `true` if `path` ends in what the pattern names: the same as [`Pattern::names`] for
+    /// who never looks below something that is named, and without copies.
     pub(crate) fn ends(&self, path: &Path) -> bool {
         let mut names = path.iter().rev();
         let ends = self
@@ -110,7 +111,7 @@ impl Pattern {
         &self.folded[self.last..]
     }
 
-    /// Whether a name can be the last one of what the pattern names.
+    /// Returns `true` if a name can be the last one of what the pattern names.
     pub(crate) fn last(&self, name: &OsStr) -> bool {
         fits(self.last_name(), name)
     }
@@ -132,7 +133,7 @@ impl Pattern {
         (!self.text.contains('*')).then(|| Path::new(self.relative()))
     }
 
-    /// Whether `path` itself, not something below it, is what the pattern names.
+    /// Returns `true` if `path` itself, not something below it, is what the pattern names.
     #[cfg(test)]
     pub(crate) fn names(&self, path: &Path) -> bool {
         self.covers(path) && !path.parent().is_some_and(|parent| self.covers(parent))

@@ -125,19 +125,21 @@ impl Policy {
         self
     }
 
-    /// Whether the configuration of repositories may be changed, and is looked at after the end:
-    /// [`PolicyBuilder::check_git_config`].
+    /// Returns `true` if the configuration of repositories may be changed, and is looked at after
+    /// the end: [`PolicyBuilder::check_git_config`].
     #[must_use]
     pub fn checks_git_config(&self) -> bool {
         self.check_git_config
     }
 
-    /// Whether nobody is to supervise its commands, where nothing else ends what they leave.
+    /// Returns `true` if nobody is to supervise its commands, where nothing else ends what they
+    /// leave.
     pub(crate) fn leaves(&self) -> bool {
         self.survivors == Survivors::Left
     }
 
-    /// Whether the policy gives up this promise by name. Its absence is listed all the same.
+    /// Returns `true` if the policy gives up this promise by name. Its absence is listed all the
+    /// same.
     pub(crate) fn gives_up(&self, promise: Promise) -> bool {
         self.leaves() && promise == Promise::Survivors
     }
@@ -257,7 +259,7 @@ impl Policy {
         }
     }
 
-    /// Whether the policy lets a command do all of `access` with this path of the host.
+    /// Returns `true` if the policy lets a command do all of `access` with this path of the host.
     ///
     /// The reference meaning, by text alone: links are what the kernel makes of them. The longest
     /// mount decides; what the system profile gives comes on top. Private places of the sandbox
@@ -369,7 +371,8 @@ impl Policy {
         hex
     }
 
-    /// Whether the longest mount around a path of the host lets the command write there, by text.
+    /// Returns `true` if the longest mount around a path of the host lets the command write there,
+    /// by text.
     pub(crate) fn writes(&self, path: &Path) -> bool {
         self.mount_of(path)
             .is_some_and(|mount| mount.access().contains(Access::WRITE))
@@ -399,12 +402,12 @@ impl Policy {
         !self.hide.is_empty() || self.guards.iter().any(|one| !one.hide.is_empty())
     }
 
-    /// Whether something is to stand where protected names are absent.
+    /// Returns `true` if something is to stand where protected names are absent.
     pub(crate) fn holds_absent(&self) -> bool {
         self.hold_absent
     }
 
-    /// Whether a placeholder may stand where the name is absent.
+    /// Returns `true` if a placeholder may stand where the name is absent.
     pub(crate) fn holds(&self, pattern: &Pattern) -> bool {
         !self.derived.contains(pattern)
     }
@@ -437,7 +440,7 @@ impl Policy {
         self.mounts.iter().find(covers)
     }
 
-    /// Whether mounts are made inside trees that some command may write.
+    /// Returns `true` if mounts are made inside trees that some command may write.
     pub(crate) fn mounts_inside_writable(&self) -> bool {
         let mut writable = self
             .mounts

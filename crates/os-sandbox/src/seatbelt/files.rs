@@ -12,7 +12,7 @@ use crate::policy::{Pattern, Policy};
 struct OperationGroup {
     access: Access,
     operations: &'static str,
-    /// Whether protected names are excepted too.
+    /// `true` if protected names are excepted too.
     protects: bool,
 }
 

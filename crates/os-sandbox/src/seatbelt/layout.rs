@@ -28,7 +28,7 @@ pub(super) struct SeatbeltMount {
     /// The mount itself and those that it is a part of, outwards: which of the policy's, and their
     /// depths. Patterns count from there.
     pub(super) outward: Vec<(usize, [usize; 2])>,
-    /// Whether it lies in another one.
+    /// `true` if it lies in another one.
     pub(super) nested: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct SeatbeltMount {
 pub(super) struct Above {
     pub(super) name: String,
     path: PathBuf,
-    /// Whether it lies in a mount, so that a command could move it, and the mount below it.
+    /// `true` if it lies in a mount, so that a command could move it, and the mount below it.
     pub(super) in_mount: bool,
 }
 

@@ -87,8 +87,9 @@ fn one_name(name: &str, out: &mut String) {
     }
 }
 
-/// Whether a volume that folds case may keep this letter as something outside ASCII: the Kelvin
-/// sign, the long s, the sharp s for two, the ligatures of f and st (`CaseFolding.txt` of Unicode).
+/// Returns `true` if a volume that folds case may keep this letter as something outside ASCII: the
+/// Kelvin sign, the long s, the sharp s for two, the ligatures of f and st (`CaseFolding.txt` of
+/// Unicode).
 fn is_folded_to(last: Option<char>, c: char, next: Option<char>) -> bool {
     let is = |c: Option<char>, of: &str| c.is_some_and(|c| of.contains(c.to_ascii_lowercase()));
     match c.to_ascii_lowercase() {

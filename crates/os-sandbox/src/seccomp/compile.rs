@@ -207,7 +207,8 @@ fn looked_at(test: Test) -> (u8, u32) {
     }
 }
 
-/// Whether a clause, when it does not hold, leaves in the accumulator what the next one looks at.
+/// Returns `true` if a clause, when it does not hold, leaves in the accumulator what the next one
+/// looks at.
 fn leaves_loaded(before: &Clause, after: &Clause) -> bool {
     match (&before.tests[..], &after.tests[..]) {
         ([before], [after]) => looked_at(*before) == looked_at(*after),

@@ -50,7 +50,7 @@ impl UnixSockets {
         }
     }
 
-    /// Whether it opens nothing that the other keeps closed.
+    /// Returns `true` if it opens nothing that the other keeps closed.
     #[must_use]
     pub fn is_within(&self, other: &UnixSockets) -> bool {
         match (self, other) {

@@ -182,7 +182,7 @@ impl ExecutionSettings {
         &self.origin
     }
 
-    /// Whether commands may run on this host, under the OS sandbox (`execution.runners`).
+    /// Returns `true` if commands may run on this host, under the OS sandbox (`execution.runners`).
     #[must_use]
     pub fn uses_os(&self) -> bool {
         self.os
@@ -356,7 +356,7 @@ impl Default for DockerSettings {
 }
 
 impl DockerSettings {
-    /// Whether docker may be tried.
+    /// Returns `true` if docker may be tried.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.enabled
@@ -398,7 +398,7 @@ impl DockerSettings {
         self.pids_limit
     }
 
-    /// Whether the container's own root is read-only.
+    /// Returns `true` if the container's own root is read-only.
     #[must_use]
     pub fn read_only_root(&self) -> bool {
         self.read_only_root

@@ -62,7 +62,7 @@ impl Repository {
         &self.origin
     }
 
-    /// Whether it is a directory of this machine.
+    /// Returns `true` if it is a directory of this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.address.starts_with("file://")

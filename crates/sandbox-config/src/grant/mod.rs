@@ -104,7 +104,8 @@ pub struct EnvironmentGrant {
 }
 
 impl EnvironmentGrant {
-    /// Whether each command of a worker begins where the one before it ended (`shell.session`).
+    /// Returns `true` if each command of a worker begins where the one before it ended
+    /// (`shell.session`).
     #[must_use]
     pub fn session(&self) -> bool {
         self.session
@@ -580,13 +581,14 @@ impl Grant {
         &self.approval
     }
 
-    /// Whether some directory is `durable`, so that decisions are on the disk before calls are made.
+    /// Returns `true` if some directory is `durable`, so that decisions are on the disk before
+    /// calls are made.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.mounts().any(|mount| mount.file_rules().durable())
     }
 
-    /// Whether commands may only run under an OS sandbox.
+    /// Returns `true` if commands may only run under an OS sandbox.
     #[must_use]
     pub fn require_os_sandbox(&self) -> bool {
         // Required guards need an enforcer.
@@ -611,7 +613,7 @@ impl Grant {
         self.tools.as_deref()
     }
 
-    /// Whether a tool may be offered.
+    /// Returns `true` if a tool may be offered.
     #[must_use]
     pub fn allows_tool(&self, name: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.contains(name))

@@ -122,9 +122,9 @@ impl Mount {
         self.part.as_ref().map_or(&self.host, |part| &part.host)
     }
 
-    /// Whether it is the directory that each run has of its own (`run:workspace`), and no run has
-    /// said yet where that is: [`Grant::in_run`](crate::Grant::in_run) does. Until then it cannot be
-    /// opened.
+    /// Returns `true` if it is the directory that each run has of its own (`run:workspace`), and no
+    /// run has said yet where that is: [`Grant::in_run`](crate::Grant::in_run) does. Until then it
+    /// cannot be opened.
     #[must_use]
     pub fn awaits_run(&self) -> bool {
         self.host == Path::new(NO_RUN_YET)
@@ -151,7 +151,7 @@ impl Mount {
         }
     }
 
-    /// Whether a missing host directory is made: inside the project yes, elsewhere no.
+    /// Returns `true` if a missing host directory is made: inside the project yes, elsewhere no.
     #[must_use]
     pub fn creates_host(&self) -> bool {
         self.create

@@ -101,7 +101,7 @@ impl NetworkAccess {
             .collect()
     }
 
-    /// Whether this host may be talked to on this port.
+    /// Returns `true` if this host may be talked to on this port.
     #[must_use]
     pub fn allows(&self, host: &str, port: u16) -> bool {
         match self {
@@ -224,7 +224,7 @@ impl HostPattern {
         })
     }
 
-    /// Whether a host is meant, on this port. Case and a final dot do not matter.
+    /// Returns `true` if a host is meant, on this port. Case and a final dot do not matter.
     #[must_use]
     pub fn matches(&self, host: &str, port: u16) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
@@ -242,7 +242,7 @@ impl HostPattern {
         &self.name
     }
 
-    /// Whether the names below are meant instead of the name itself.
+    /// Returns `true` if the names below are meant instead of the name itself.
     #[must_use]
     pub fn is_wildcard(&self) -> bool {
         self.below

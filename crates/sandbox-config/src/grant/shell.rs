@@ -121,7 +121,7 @@ impl CommandPattern {
         })
     }
 
-    /// Whether it ends in `*`: any rest, also none.
+    /// Returns `true` if it ends in `*`: any rest, also none.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }

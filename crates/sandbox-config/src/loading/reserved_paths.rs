@@ -184,7 +184,7 @@ impl PathComparer {
         leads_there.then_some("holds a link that leads to")
     }
 
-    /// Whether `inner` is `outer` or below it.
+    /// Returns `true` if `inner` is `outer` or below it.
     fn holds(&mut self, outer: &PathTarget, inner: &PathTarget) -> bool {
         if outer.rest.is_empty() {
             return inner.dir.starts_with(&outer.dir)

@@ -109,7 +109,7 @@ impl PrivilegedSetting {
         &self.hash
     }
 
-    /// Whether a person has agreed.
+    /// Returns `true` if a person has agreed.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.trusted

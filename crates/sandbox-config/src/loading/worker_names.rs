@@ -22,7 +22,7 @@ pub enum Delegates {
 }
 
 impl Delegates {
-    /// Whether a worker may be called.
+    /// Returns `true` if a worker may be called.
     #[must_use]
     pub fn allows(&self, name: &str) -> bool {
         match self {
@@ -33,7 +33,8 @@ impl Delegates {
     }
 }
 
-/// Whether a worker may have this name: `^[a-z][a-z0-9_-]{0,63}$`, because it becomes a tool's.
+/// Returns `true` if a worker may have this name: `^[a-z][a-z0-9_-]{0,63}$`, because it becomes a
+/// tool's.
 ///
 /// ```
 /// assert!(sandbox_config::is_worker_name("formatter"));

@@ -207,7 +207,7 @@ fn in_repository(dir: &Path, home: Option<&Path>) -> bool {
         .any(|above| std::fs::symlink_metadata(above.join(".git")).is_ok())
 }
 
-/// Whether a relative path goes above its base at any point.
+/// Returns `true` if a relative path goes above its base at any point.
 pub(crate) fn climbs(path: &Path) -> bool {
     let mut depth = 0usize;
     for component in path.components() {

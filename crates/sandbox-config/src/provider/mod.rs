@@ -204,7 +204,7 @@ impl ProviderSettings {
         self.property(model, |properties| properties.context_tokens)
     }
 
-    /// Whether answers are taken piece by piece.
+    /// Returns `true` if answers are taken piece by piece.
     #[must_use]
     pub fn streams(&self) -> bool {
         self.stream

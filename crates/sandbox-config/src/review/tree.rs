@@ -58,7 +58,7 @@ pub enum CallStatus {
 }
 
 impl CallStatus {
-    /// Whether the call comes about.
+    /// Returns `true` if the call comes about.
     #[must_use]
     pub fn is_called(&self) -> bool {
         match self {
@@ -96,7 +96,7 @@ impl DelegationNode {
         &self.narrowed
     }
 
-    /// Whether it may call every worker (`["*"]`).
+    /// Returns `true` if it may call every worker (`["*"]`).
     #[must_use]
     pub fn calls_any(&self) -> bool {
         self.calls_any

@@ -96,7 +96,7 @@ pub(super) fn user_file() -> String {
     out
 }
 
-/// Whether a key that a row speaks of is read.
+/// Returns `true` if a key that a row speaks of is read.
 fn is_read(pattern: &str) -> bool {
     let mut tables = vec![&PROJECT];
     for name in pattern.split('.').filter(|name| *name != "*") {

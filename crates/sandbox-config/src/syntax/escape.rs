@@ -5,8 +5,8 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::syntax::text::Span;
 
-/// Whether a reader cannot see the character, or sees others moved by it: controls, direction
-/// marks, joiners, fillers, variation selectors, tags.
+/// Returns `true` if a reader cannot see the character, or sees others moved by it: controls,
+/// direction marks, joiners, fillers, variation selectors, tags.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,

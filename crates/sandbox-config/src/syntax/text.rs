@@ -37,7 +37,7 @@ impl Layer {
         }
     }
 
-    /// Whether a person said it, rather than a file that came with a repository.
+    /// Returns `true` if a person said it, rather than a file that came with a repository.
     #[must_use]
     pub fn is_own_voice(self) -> bool {
         match self {

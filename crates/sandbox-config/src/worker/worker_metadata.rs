@@ -21,8 +21,8 @@ pub(crate) struct WorkerMetadata {
 }
 
 impl Worker {
-    /// Whether it runs on `model` (`provider:model`): one of `compatible_models` fits, or none is
-    /// given.
+    /// Returns `true` if it runs on `model` (`provider:model`): one of `compatible_models` fits, or
+    /// none is given.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ impl Worker {
         &self.properties.attachments
     }
 
-    /// Whether others may call it with nothing to do.
+    /// Returns `true` if others may call it with nothing to do.
     #[must_use]
     pub fn allows_empty_input(&self) -> bool {
         self.properties.allow_empty_input

@@ -71,7 +71,7 @@ impl RepoCache {
         })
     }
 
-    /// Whether it has become so large that it should begin anew.
+    /// Returns `true` if it has become so large that it should begin anew.
     pub(super) fn is_full(&self, max_bytes: u64) -> bool {
         let size = size(&self.bare);
         size.bytes > max_bytes || size.files > MAX_FILES
@@ -82,7 +82,7 @@ impl RepoCache {
         fs::remove_file(self.place.join("made"))
     }
 
-    /// Whether its server gives single contents only with all others.
+    /// Returns `true` if its server gives single contents only with all others.
     pub(super) fn is_whole(&self) -> bool {
         self.place.join("whole").exists()
     }

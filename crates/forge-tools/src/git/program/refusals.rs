@@ -268,7 +268,7 @@ pub(super) fn is_damaged(done: &GitOutput) -> bool {
     words.iter().any(|word| done.complaint.contains(word))
 }
 
-/// Whether a server gives objects by the names of branches only.
+/// Returns `true` if a server gives objects by the names of branches only.
 pub(super) fn wants_no_single(done: &GitOutput) -> bool {
     let words = ["unadvertised object", "not our ref", " not valid"];
     words.iter().any(|word| done.complaint.contains(word))

@@ -95,7 +95,7 @@ impl RepoGrants {
         self.rows.iter().map(|row| row.repo.clone()).collect()
     }
 
-    /// Whether files may be staged for any of them.
+    /// Returns `true` if files may be staged for any of them.
     pub(super) fn any_takes_files(&self) -> bool {
         let takes = |row: &RepoGrant| row.access == RepoAccess::ReadWrite;
         self.rows.iter().any(takes)

@@ -37,7 +37,7 @@ pub struct CopyBackReport {
 }
 
 impl CopyBackReport {
-    /// Whether everything that was changed there is changed here.
+    /// Returns `true` if everything that was changed there is changed here.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.conflicts.is_empty()

@@ -169,7 +169,7 @@ impl CommandCgroup {
         }
     }
 
-    /// Whether the next command finds it as the last one did.
+    /// Returns `true` if the next command finds it as the last one did.
     fn is_empty(&self) -> bool {
         self.directories.iter().all(|directory| {
             read(&directory.path.join("cgroup.procs")).is_ok_and(|list| list.trim().is_empty())

@@ -65,7 +65,7 @@ pub(crate) struct KeyTable {
     pub(crate) id: &'static str,
     /// For "zones have: path, mode, …".
     pub(crate) plural: &'static str,
-    /// Whether `key:` without a value is read as a mapping without keys.
+    /// `true` if `key:` without a value is read as a mapping without keys.
     pub(crate) may_be_blank: bool,
     pub(crate) list: &'static [KeySpec],
     /// Spellings of other tools, and ours.
@@ -137,7 +137,7 @@ const RULES_HELP: &str = "use `shell.rules:` with `approval: preApproved`, `ask`
 const MODE_HELP: &str = "use `mode: ro` or `mode: rw`";
 
 impl KeyTable {
-    /// Whether any key of it is read, or it has none to read.
+    /// Returns `true` if any key of it is read, or it has none to read.
     pub(crate) fn is_read(&self) -> bool {
         self.list.is_empty() || self.list.iter().any(|key| key.in_effect)
     }
