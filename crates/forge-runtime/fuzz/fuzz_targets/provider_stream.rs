@@ -46,6 +46,6 @@ fn ends_once(events: &[ModelEvent]) {
         | ModelEvent::Call(_)
         | ModelEvent::Heartbeat
         | ModelEvent::Retry(_)
-        | ModelEvent::Usage(_) => panic!("{last:?} is no end"),
+        | ModelEvent::Usage(_) => panic!("{last:?} does not end an answer"),
     }
 }

@@ -393,7 +393,7 @@ fn a_hidden_path_is_hidden_on_every_road() {
         ("p/private", 0),
         ("priv*", 0),
         ("/work/data/p/private", 0),
-        // The same path in another mount.
+        // This path is in the other mount, so all three calls succeed.
         ("/workspace/p/private", 3),
         ("/workspace/other", 3),
     ] {

@@ -90,8 +90,8 @@ fn a_run_that_is_told_to_stop_leaves_nothing_behind() {
     }
 }
 
-/// Signals that end forge, with the exit code. Not SIGHUP where these tests were started with
-/// `nohup`: forge leaves it ignored then.
+/// Returns the signals that end forge, with their exit codes. Under `nohup` SIGHUP is missing:
+/// forge leaves an ignored SIGHUP ignored.
 #[expect(clippy::print_stderr, reason = "a skip is said")]
 fn signals() -> Vec<(&'static str, i32)> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

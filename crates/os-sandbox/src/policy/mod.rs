@@ -32,6 +32,7 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::promise::Promise;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -68,8 +69,8 @@ pub struct Policy {
     /// Those of `protect` that nobody gave: looked for, and not held where they are absent.
     derived: Vec<Pattern>,
     hide: Vec<Pattern>,
-    /// One for each mount.
-    guards: Vec<MountGuards>,
+    /// Patterns that count in one mount only, by its name.
+    own_guards: BTreeMap<String, MountGuards>,
     hold_absent: bool,
     check_git_config: bool,
 }
@@ -178,30 +179,16 @@ impl Policy {
         self.hide.iter().map(Pattern::text)
     }
 
-    /// The patterns that count in this mount only ([`PolicyBuilder::protect_in`]).
+    /// Returns the patterns that count in this mount only ([`PolicyBuilder::protect_in`]).
     pub fn protected_in(&self, shown_at: &str) -> impl Iterator<Item = &str> {
-        self.only_in(shown_at, &self.protect, |guards| &guards.protect)
+        let own = self.own_guards.get(shown_at).into_iter();
+        own.flat_map(|guards| &guards.protect).map(Pattern::text)
     }
 
-    /// The patterns that count in this mount only ([`PolicyBuilder::hide_in`]).
+    /// Returns the patterns that count in this mount only ([`PolicyBuilder::hide_in`]).
     pub fn hidden_in(&self, shown_at: &str) -> impl Iterator<Item = &str> {
-        self.only_in(shown_at, &self.hide, |guards| &guards.hide)
-    }
-
-    fn only_in<'p>(
-        &'p self,
-        shown_at: &str,
-        everywhere: &'p [Pattern],
-        list: impl Fn(&'p MountGuards) -> &'p Vec<Pattern>,
-    ) -> impl Iterator<Item = &'p str> {
-        let index = self
-            .mounts
-            .iter()
-            .position(|mount| mount.shown_at() == shown_at);
-        let own = index.and_then(|index| self.guards.get(index)).map(list);
-        let own = own.into_iter().flatten();
-        own.filter(|one| !everywhere.contains(one))
-            .map(Pattern::text)
+        let own = self.own_guards.get(shown_at).into_iter();
+        own.flat_map(|guards| &guards.hide).map(Pattern::text)
     }
 
     /// The same, but each mount appears at its own path of the host, as it does without a mount
@@ -279,19 +266,20 @@ impl Policy {
         }
         if let Some(mount) = self.mount_of(&path) {
             let mut own = mount.access();
-            let named_by = |list: &dyn Fn(&MountGuards) -> &Vec<Pattern>| {
+            let named_by = |list: fn(&MountGuards) -> &[Pattern]| {
                 self.outward(mount).any(|(index, mount)| {
                     let below = path.strip_prefix(mount.host()).unwrap_or(Path::new(""));
-                    let guards = self.guards.get(index).map(list);
-                    guards.is_some_and(|all| all.iter().any(|one| one.covers(below)))
+                    list(&self.guards_of(index))
+                        .iter()
+                        .any(|one| one.covers(below))
                 })
             };
-            if named_by(&|guards| &guards.protect) {
+            if named_by(|guards| &guards.protect) {
                 own = own.intersection(Access::READ | Access::EXECUTE);
             }
             let covered = mounts::covered(&self.mounts, mount)
                 .any(|place| path.starts_with(mount.host().join(place)));
-            if covered || named_by(&|guards| &guards.hide) {
+            if covered || named_by(|guards| &guards.hide) {
                 own = Access::NONE;
             }
             allowed = allowed | own;
@@ -388,18 +376,23 @@ impl Policy {
 
     /// Returns the patterns that count in a mount, those that count in every mount among them.
     pub(crate) fn guards_of(&self, index: usize) -> MountGuards {
-        let own = self.guards.get(index).cloned();
-        own.unwrap_or_else(|| self.guards_of_all())
+        let mut guards = self.guards_of_all();
+        let mount = self.mounts.get(index);
+        if let Some(own) = mount.and_then(|mount| self.own_guards.get(mount.shown_at())) {
+            guards.protect.extend(own.protect.iter().cloned());
+            guards.hide.extend(own.hide.iter().cloned());
+        }
+        guards
     }
 
     /// Returns `true` if names of some mount should not be changed.
     pub(crate) fn protects_names(&self) -> bool {
-        !self.protect.is_empty() || self.guards.iter().any(|one| !one.protect.is_empty())
+        !self.protect.is_empty() || self.own_guards.values().any(|own| !own.protect.is_empty())
     }
 
     /// Returns `true` if names of some mount should not be read.
     pub(crate) fn hides_names(&self) -> bool {
-        !self.hide.is_empty() || self.guards.iter().any(|one| !one.hide.is_empty())
+        !self.hide.is_empty() || self.own_guards.values().any(|own| !own.hide.is_empty())
     }
 
     /// Returns `true` if something is to stand where protected names are absent.
@@ -756,24 +749,24 @@ impl PolicyBuilder {
                 "unknown mount {at:?} of {pattern:?}"
             )));
         }
-        let with_own = |everywhere: &[Pattern], own: &[(String, String)], mount: &Mount| {
-            let own = own.iter().filter(|(at, _)| at == mount.shown_at());
-            let own = parse(&own.map(|(_, text)| text.clone()).collect::<Vec<_>>())?;
-            most(own.len(), &format!(" of {}", mount.shown_at()))?;
-            let mut all = [everywhere, &own].concat();
-            all.sort();
-            all.dedup();
-            Ok::<_, Error>(all)
+        let own_patterns = |named: &[(String, String)], mount: &Mount| {
+            let named = named.iter().filter(|(at, _)| at == mount.shown_at());
+            parse(&named.map(|(_, text)| text.clone()).collect::<Vec<_>>())
         };
-        let guards = mounts.iter().map(|mount| {
-            Ok(MountGuards {
-                protect: with_own(&protect, &self.protect_in, mount)?,
-                hide: with_own(&hide, &self.hide_in, mount)?,
-            })
-        });
-        let guards = guards.collect::<Result<Vec<_>, Error>>()?;
+        let mut own_guards = BTreeMap::new();
+        for mount in &mounts {
+            let own = MountGuards {
+                protect: own_patterns(&self.protect_in, mount)?,
+                hide: own_patterns(&self.hide_in, mount)?,
+            };
+            let at = mount.shown_at();
+            most(own.protect.len() + own.hide.len(), &format!(" of {at}"))?;
+            if !own.protect.is_empty() || !own.hide.is_empty() {
+                own_guards.insert(at.to_owned(), own);
+            }
+        }
         let policy = Policy {
-            guards,
+            own_guards,
             programs: programs::resolve(&self.programs, &mounts, self.system)?,
             mounts,
             system: self.system,

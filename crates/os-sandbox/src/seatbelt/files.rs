@@ -154,8 +154,8 @@ fn covering(pattern: &Pattern, depth: usize) -> Vec<String> {
 /// A pattern, and the depths of the directory that it counts from.
 type Guard = (Pattern, [usize; 2]);
 
-/// Those at any depth count from the root or named mount that this one is a part of; those from the
-/// top count from each mount on the way there.
+/// Returns the guards of a mount. Patterns at any depth count from the root or named mount that this
+/// mount is a part of; patterns with a leading `/` count from each mount on the way there.
 fn guards(policy: &Policy, mount: &SeatbeltMount, protects: bool) -> Vec<Guard> {
     let outermost = mount.outward.last().map_or([0; 2], |(_, depths)| *depths);
     let mut all: Vec<Guard> = Vec::new();

@@ -1,7 +1,7 @@
-//! MountGuardPatterns are written for what a project declares as a mount. A command that is shown a part of it
-//! only (`restrict: /.git`) must meet the same guards, so here they are put as seen from the part:
-//! `.git/hooks` becomes `/hooks` there, and a part that lies in a guarded name is guarded as a whole.
-//! The same holds for the way from the project to the mount: a mount at `.git` holds `hooks`.
+//! Patterns of names, as they count in one mount. A project writes them for the mount that it
+//! declares. A command that sees only a part of that mount (`restrict: /.git`) must meet the same
+//! patterns, so they are rewritten from the part's top: `.git/hooks` becomes `/hooks` there, and a
+//! part below a guarded name is guarded as a whole. A mount at `.git` is treated alike.
 
 use sandbox_names::fold;
 use sandbox_names::pattern::fits;
@@ -11,13 +11,13 @@ use crate::grant::mount::{DEFAULT_PROTECT, Mode, Mount};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 
-/// What guards mean inside one mount.
+/// The patterns that count in one mount, or in the part of it that a worker has.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MountGuardPatterns {
-    /// What is held lies in a guarded name, or is one.
+    /// `true` if the mount or part has a guarded name, or is below one.
     pub(crate) everything: bool,
-    /// MountGuardPatterns that count from the part's own top: those with a leading `/`, and those of which a
-    /// beginning has been passed on the way to the part, without it.
+    /// Patterns that count from the part's own top: those with a leading `/`, and the rest of those
+    /// whose first names are on the path to the part.
     #[cfg_attr(
         not(any(feature = "files", feature = "process")),
         expect(dead_code, reason = "nothing is opened without either feature")
@@ -26,7 +26,7 @@ pub(crate) struct MountGuardPatterns {
 }
 
 impl MountGuardPatterns {
-    /// In what is held of a mount.
+    /// Returns the patterns in the part of a mount that the worker has.
     #[cfg(feature = "process")]
     pub(crate) fn on<'p>(
         mount: &'p Mount,
@@ -35,7 +35,7 @@ impl MountGuardPatterns {
         MountGuardPatterns::after(mount, mount.part_names(), patterns)
     }
 
-    /// In the directory that the project declares, whatever of it is held.
+    /// Returns the patterns in the directory that the project declares.
     pub(crate) fn on_whole<'p>(
         mount: &'p Mount,
         patterns: impl IntoIterator<Item = &'p String>,
@@ -43,8 +43,8 @@ impl MountGuardPatterns {
         MountGuardPatterns::after(mount, std::iter::empty(), patterns)
     }
 
-    /// Below `part` of a mount. A pattern with a leading `/` counts from the mount's own top, and
-    /// from the directory that the way to it starts in.
+    /// Returns the patterns below `part` of a mount. A pattern with a leading `/` counts from the
+    /// mount's own top, and from the directory that the mount's path starts in.
     fn after<'p>(
         mount: &'p Mount,
         part: impl Iterator<Item = &'p str>,
@@ -99,8 +99,7 @@ fn is_everywhere(pattern: &str) -> bool {
     !pattern.starts_with('/') || DEFAULT_PROTECT.contains(&pattern)
 }
 
-/// A mount that is guarded as a whole: nothing in it could be read, or written. Whoever wrote it
-/// meant something else, so it is said when the config is read.
+/// Reports mounts that are guarded as a whole: no file in them could be read, or written.
 pub(crate) fn report(reports: &mut Reports, grant: &Grant) {
     for mount in grant.mounts() {
         let hidden = MountGuardPatterns::on_whole(mount, grant.hidden_everywhere()).everything;

@@ -24,7 +24,7 @@ use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
 /// assert_eq!(settings.get("limits.max_turns").unwrap(), 9);
 /// let turns = settings.list().into_iter().find(|one| one.key() == "limits.max_turns").unwrap();
 /// assert_eq!((turns.origin().layer(), turns.origin().line()), (Layer::Project, 1));
-/// // Nobody written_value this one.
+/// // No file wrote this one.
 /// assert_eq!(settings.get("limits.max_stdout_kb").unwrap(), 256);
 /// assert_eq!(settings.get("limits.max_turn").unwrap_err().nearest(), Some("limits.max_turns"));
 /// ```

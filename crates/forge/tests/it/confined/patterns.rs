@@ -91,8 +91,8 @@ fn what_is_made_under_a_protected_name_does_not_stay() {
     }
 }
 
-/// A leading `/` counts from where a worker sees `/`, in the mount that it lies in, and the shell's
-/// startup files count at the top of each mount.
+/// A pattern with a leading `/` is a path as workers see it, so it counts in one mount. Startup files
+/// of shells are protected at the top of each mount.
 #[test]
 fn a_path_counts_in_its_mount_only() {
     let project = "sandbox:
