@@ -804,9 +804,7 @@ pub(crate) fn mirror_with(
 }
 
 fn guards(grant: &Grant, mount: &Mount) -> (Vec<String>, Vec<String>) {
-    let protect = grant.protect().iter().chain(mount.own_files());
-    let protect = protect.chain(mount.protected_paths());
-    let hide = grant.hide().iter().chain(mount.hidden_paths());
+    let (protect, hide) = (grant.protected_in(mount), grant.hidden_in(mount));
     (protect.cloned().collect(), hide.cloned().collect())
 }
 

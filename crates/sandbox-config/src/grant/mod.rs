@@ -631,6 +631,33 @@ impl Grant {
         &self.hide
     }
 
+    /// Returns the patterns that protect names of a mount of this grant: those that count in every
+    /// mount, the paths that the project names in it, and forge's own files.
+    pub fn protected_in<'g>(&'g self, mount: &'g Mount) -> impl Iterator<Item = &'g String> {
+        let everywhere = self
+            .protect
+            .iter()
+            .filter(|one| mount::counts_everywhere(one));
+        everywhere
+            .chain(mount.own_files())
+            .chain(mount.protected_paths())
+    }
+
+    /// Returns the patterns that hide names of a mount of this grant: those that count in every
+    /// mount, and the paths that the project names in it.
+    pub fn hidden_in<'g>(&'g self, mount: &'g Mount) -> impl Iterator<Item = &'g String> {
+        let everywhere = self.hide.iter().filter(|one| mount::counts_everywhere(one));
+        everywhere.chain(mount.hidden_paths())
+    }
+
+    /// Returns a pattern of a mount as the file has it: `/data/private` for `/private` in `/data`.
+    #[must_use]
+    pub fn pattern_as_written<'g>(&'g self, mount: &Mount, pattern: &'g str) -> &'g str {
+        let mut written = self.protect.iter().chain(self.hide.iter());
+        let written = written.find(|written| mount.paths_of(written).contains(&pattern));
+        written.map_or(pattern, String::as_str)
+    }
+
     /// Returns this grant with every mount read-only: `exec --read-only`.
     #[must_use]
     pub fn read_only(&self) -> Grant {

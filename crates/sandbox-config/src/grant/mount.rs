@@ -246,3 +246,9 @@ pub(crate) fn is_below(path: &str, above: &str) -> bool {
             .strip_prefix(above)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
+
+/// Returns `true` if a pattern of a grant counts in every mount. A path that a project names counts
+/// in the mount that has it ([`Rooted`]).
+pub(crate) fn counts_everywhere(pattern: &str) -> bool {
+    !pattern.starts_with('/') || DEFAULT_PROTECT.contains(&pattern)
+}

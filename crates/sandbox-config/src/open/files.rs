@@ -147,9 +147,11 @@ impl Grant {
         }
         limits = limits.max_write_bytes(self.limits.max_file_write_bytes(), MAX_FILE_WRITE);
         limits = ruled(limits, &mount.file_rules);
-        let kept = MountGuardPatterns::on_whole(mount, self.protected_everywhere());
-        let hidden = MountGuardPatterns::on_whole(mount, self.hidden_everywhere());
-        if hidden.everything {
+        let protected: Vec<&String> = self.protected_in(mount).collect();
+        let hidden: Vec<&String> = self.hidden_in(mount).collect();
+        let kept = MountGuardPatterns::on_whole(mount, protected.iter().copied());
+        let unseen = MountGuardPatterns::on_whole(mount, hidden.iter().copied());
+        if unseen.everything {
             return Err(refuse("its directory does not exist".into()));
         }
         let mode = match mount.mode {
@@ -160,22 +162,12 @@ impl Grant {
         let target = SandboxPath::parse(&mount.target).map_err(told)?;
         let opened = opens(mount, target.clone(), mode)?
             .with_limits(limits)
-            .protect(
-                self.protected_everywhere()
-                    .chain(&mount.own_files)
-                    .chain(&mount.rooted.protect)
-                    .chain(
-                        kept.inside
-                            .iter()
-                            .filter(|path| !self.protect.contains(path)),
-                    ),
-            )
+            .protect(protected.iter().copied().chain(inside(&kept, &protected)))
             .map_err(told)?
             .hide(
-                self.hidden_everywhere()
+                (hidden.iter().copied())
                     .chain(&self.held_inside(mount))
-                    .chain(&mount.rooted.hide)
-                    .chain(&hidden.inside),
+                    .chain(inside(&unseen, &hidden)),
             )
             .map_err(told)?;
         let Some(part) = &mount.part else {
@@ -184,6 +176,17 @@ impl Grant {
         let below = SandboxPath::parse(&format!("/{}", part.below)).map_err(told)?;
         opened.submount(&below, target).map_err(told)
     }
+}
+
+/// Returns the patterns that count from the mount's top, without those of a list.
+fn inside<'g>(
+    guards: &'g MountGuardPatterns,
+    known: &[&String],
+) -> impl Iterator<Item = &'g String> {
+    guards
+        .inside
+        .iter()
+        .filter(|pattern| !known.contains(pattern))
 }
 
 impl Grant {

@@ -44,7 +44,7 @@ impl MountGuardPatterns {
     }
 
     /// Returns the patterns below `part` of a mount. A pattern with a leading `/` counts from the
-    /// mount's own top, and from the directory that the mount's path starts in.
+    /// mount's own top, a built-in one also from the directory that the mount's path starts in.
     fn after<'p>(
         mount: &'p Mount,
         part: impl Iterator<Item = &'p str>,
@@ -59,8 +59,8 @@ impl MountGuardPatterns {
         for pattern in patterns {
             let names: Vec<&str> = pattern.split('/').filter(|name| !name.is_empty()).collect();
             let starts: Vec<usize> = match pattern.starts_with('/') {
-                true if top == 0 => vec![0],
-                true => vec![0, top],
+                true if top > 0 && DEFAULT_PROTECT.contains(&pattern.as_str()) => vec![0, top],
+                true => vec![top],
                 false => (0..way.len()).collect(),
             };
             for start in starts {
@@ -82,29 +82,12 @@ impl MountGuardPatterns {
     }
 }
 
-impl Grant {
-    /// Returns the protected names that count in every mount. A path that a file writes counts in
-    /// the mount that has it ([`Rooted`](crate::grant::mount::Rooted)).
-    pub(crate) fn protected_everywhere(&self) -> impl Iterator<Item = &String> {
-        self.protect.iter().filter(|pattern| is_everywhere(pattern))
-    }
-
-    /// Returns the hidden names that count in every mount.
-    pub(crate) fn hidden_everywhere(&self) -> impl Iterator<Item = &String> {
-        self.hide.iter().filter(|pattern| is_everywhere(pattern))
-    }
-}
-
-fn is_everywhere(pattern: &str) -> bool {
-    !pattern.starts_with('/') || DEFAULT_PROTECT.contains(&pattern)
-}
-
 /// Reports mounts that are guarded as a whole: no file in them could be read, or written.
 pub(crate) fn report(reports: &mut Reports, grant: &Grant) {
     for mount in grant.mounts() {
-        let hidden = MountGuardPatterns::on_whole(mount, grant.hidden_everywhere()).everything;
+        let hidden = MountGuardPatterns::on_whole(mount, grant.hidden_in(mount)).everything;
         let kept = mount.mode() == Mode::ReadWrite
-            && MountGuardPatterns::on_whole(mount, grant.protected_everywhere()).everything;
+            && MountGuardPatterns::on_whole(mount, grant.protected_in(mount)).everything;
         let (verb, help) = match (hidden, kept) {
             (true, _) => ("hidden", "it cannot be shown under another name either"),
             (false, true) => (

@@ -123,11 +123,8 @@ impl Grant {
             builder = builder.hide(pattern);
         }
         for mount in self.mounts().filter(|mount| mount.usable()) {
-            let paths = mount.own_files.iter().chain(&mount.rooted.protect);
-            let own =
-                MountGuardPatterns::on(mount, self.protected_everywhere().chain(paths.clone()));
-            let hides =
-                MountGuardPatterns::on(mount, self.hidden_everywhere().chain(&mount.rooted.hide));
+            let own = MountGuardPatterns::on(mount, self.protected_in(mount));
+            let hides = MountGuardPatterns::on(mount, self.hidden_in(mount));
             if hides.everything {
                 let error = GrantError::of(mount, "its directory does not exist");
                 return Err(error.shown_by(self.front));
@@ -152,7 +149,7 @@ impl Grant {
                 }
             }
             let at = shown_at(self, mount);
-            let by_name = paths.filter(any_depth).cloned();
+            let by_name = mount.own_files.iter().filter(any_depth).cloned();
             for pattern in own.inside.into_iter().chain(by_name) {
                 builder = builder.protect_in(&at, pattern);
             }

@@ -13,8 +13,7 @@ use forge_tools::{
 };
 use os_sandbox::{Plan, Requirement, Support};
 use sandbox_config::{
-    AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, Project, Verdict, WithoutFile,
-    Worker,
+    AccessAnswer, AccessQuery, Grant, GrantChain, Operation, Project, Verdict, WithoutFile, Worker,
 };
 use serde_json::{Value, json};
 
@@ -765,8 +764,8 @@ impl DecisionSource {
 
 impl DecisionSource {
     /// Returns the source for a name of `sandbox.protect` or `sandbox.hide`, with its position.
-    fn guard(project: &Project, text: &str, key: &str, name: Option<&String>) -> DecisionSource {
-        let origin = name.and_then(|name| project.settings().item_at(key, name));
+    fn guard(project: &Project, text: &str, key: &str, name: Option<String>) -> DecisionSource {
+        let origin = (name.as_ref()).and_then(|name| project.settings().item_at(key, name));
         DecisionSource {
             origin: origin.as_ref().map(ToString::to_string),
             why: name.map(|name| match origin {
@@ -864,14 +863,18 @@ fn guarded(
     let files = describe::mirror_with_file(grant, path, describe::KEY)
         .ok()
         .flatten()?;
+    let mount = grant.mount_at(path.as_str());
+    let as_written = |name: &'_ String| match mount {
+        Some(mount) => grant.pattern_as_written(mount, name).to_owned(),
+        None => name.clone(),
+    };
     let hidden = |files: &FileSandbox| {
         let outcome = files.resolve(path);
         outcome.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     };
     if hidden(&files) {
-        let own = grant.mount_at(path.as_str()).into_iter();
-        let own = own.flat_map(Mount::hidden_paths);
-        let name = grant.hide().iter().chain(own).find(|name| {
+        let mut names = mount.into_iter().flat_map(|mount| grant.hidden_in(mount));
+        let name = names.find(|name| {
             let only = describe::mirror_with(grant, path, &[], std::slice::from_ref(name));
             only.ok().flatten().is_some_and(|only| hidden(&only))
         });
@@ -883,6 +886,7 @@ fn guarded(
             }
             false => "the name is hidden (`sandbox.hide`): it is shown as absent",
         };
+        let name = name.map(as_written);
         return Some(DecisionSource::guard(project, text, "sandbox.hide", name));
     }
     let refused = |files: &FileSandbox| match operation {
@@ -897,9 +901,10 @@ fn guarded(
         // Not a matter of the name.
         return Some(DecisionSource::words(Verdict::Block, &error.to_string()));
     }
-    let own = grant.mount_at(path.as_str()).into_iter();
-    let own = own.flat_map(|mount| mount.own_files().iter().chain(mount.protected_paths()));
-    let name = grant.protect().iter().chain(own).find(|name| {
+    let mut names = mount
+        .into_iter()
+        .flat_map(|mount| grant.protected_in(mount));
+    let name = names.find(|name| {
         let only = describe::mirror_with(grant, path, std::slice::from_ref(name), &[]);
         only.ok()
             .flatten()
@@ -909,7 +914,7 @@ fn guarded(
         project,
         &error.to_string(),
         "sandbox.protect",
-        name,
+        name.map(as_written),
     ))
 }
 

@@ -92,42 +92,66 @@ fn what_is_made_under_a_protected_name_does_not_stay() {
 }
 
 /// A pattern with a leading `/` is a path as workers see it, so it counts in one mount. Startup files
-/// of shells are protected at the top of each mount.
+/// of shells are protected at the top of each mount. `forge explain` agrees.
 #[test]
 fn a_path_counts_in_its_mount_only() {
     let project = "sandbox:
+  mode: direct
   zones: { data: { path: data }, ws: { path: ws } }
   hide: [/data/private]
-  protect: [/ws/lib/*.lock]
+  protect: [/ws/lib/*.lock, /ws/ws/*.lock]
 ";
     let names = [
-        ("data/private/a", true),
-        ("data/src/private/a", false),
-        ("ws/private/a", false),
-        ("ws/data/private/a", false),
-        ("ws/lib/x.lock", true),
-        ("ws/src/lib/x.lock", false),
-        ("data/lib/x.lock", false),
-        ("data/ws/lib/x.lock", false),
-        ("ws/.bashrc", true),
-        ("ws/skel/.bashrc", false),
+        ("data/private/a", Some("forge.yaml:4:10")),
+        ("data/src/private/a", None),
+        ("ws/private/a", None),
+        ("ws/data/private/a", None),
+        ("ws/lib/x.lock", Some("forge.yaml:5:13")),
+        ("ws/src/lib/x.lock", None),
+        ("data/lib/x.lock", None),
+        ("data/ws/lib/x.lock", None),
+        ("ws/ws/x.lock", Some("forge.yaml:5:29")),
+        ("ws/x.lock", None),
+        ("ws/.bashrc", Some("which every project keeps")),
+        ("ws/skel/.bashrc", None),
     ];
     for mechanism in mechanisms(&World::new(&[])) {
         if mechanism == "landlock" {
             continue;
         }
         let world = World::new(&[("forge.yaml", project)]);
-        let place = |name: &str| world.project().join(".sandbox").join(name);
         for (name, _) in names {
-            std::fs::create_dir_all(place(name).parent().unwrap()).unwrap();
-            std::fs::write(place(name), "old").unwrap();
+            world.write(name, "old");
         }
-        let run = ["exec", "--mechanism", mechanism, "--", "sh", "-c"];
-        let write = names.map(|(name, _)| format!("echo new > /work/{name}"));
-        world.forge(&[&run[..], &[&write.join("; ")]].concat());
-        for (name, kept) in names {
-            let text = std::fs::read_to_string(place(name)).unwrap();
-            assert_eq!(text == "old", kept, "{mechanism} {name}");
+        let run = [
+            "--trust",
+            "exec",
+            "--mechanism",
+            mechanism,
+            "--",
+            "sh",
+            "-c",
+        ];
+        let host = world.project();
+        let write = names.map(|(name, _)| format!("echo new > {}/{name}", host.display()));
+        let ran = world.forge(&[&run[..], &[&write.join("; ")]].concat());
+        for (name, guard) in names {
+            let text = std::fs::read_to_string(world.project().join(name)).unwrap();
+            assert_eq!(
+                text == "old",
+                guard.is_some(),
+                "{mechanism} {name} {}",
+                ran.stderr
+            );
+            let path = format!("/{name}");
+            let told = world.forge(&["--trust", "explain", &path, "--write"]);
+            let blocked = told.stdout.contains(": block");
+            assert_eq!(blocked, guard.is_some(), "{}", told.stdout);
+            assert!(
+                told.stdout.contains(guard.unwrap_or_default()),
+                "{}",
+                told.stdout
+            );
         }
     }
 }
