@@ -764,8 +764,8 @@ impl DecisionSource {
 
 impl DecisionSource {
     /// Returns the source for a name of `sandbox.protect` or `sandbox.hide`, with its position.
-    fn guard(project: &Project, text: &str, key: &str, name: Option<String>) -> DecisionSource {
-        let origin = (name.as_ref()).and_then(|name| project.settings().item_at(key, name));
+    fn guard(project: &Project, text: &str, key: &str, name: Option<&str>) -> DecisionSource {
+        let origin = name.and_then(|name| project.settings().item_at(key, name));
         DecisionSource {
             origin: origin.as_ref().map(ToString::to_string),
             why: name.map(|name| match origin {
@@ -863,18 +863,17 @@ fn guarded(
     let files = describe::mirror_with_file(grant, path, describe::KEY)
         .ok()
         .flatten()?;
-    let mount = grant.mount_at(path.as_str());
-    let as_written = |name: &'_ String| match mount {
-        Some(mount) => grant.pattern_as_written(mount, name).to_owned(),
-        None => name.clone(),
+    let mount = grant.mount_at(path.as_str())?;
+    let guard = |text: &str, key: &str, name: Option<&String>| {
+        let name = name.map(|name| grant.pattern_as_written(mount, name));
+        Some(DecisionSource::guard(project, text, key, name))
     };
     let hidden = |files: &FileSandbox| {
         let outcome = files.resolve(path);
         outcome.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     };
     if hidden(&files) {
-        let mut names = mount.into_iter().flat_map(|mount| grant.hidden_in(mount));
-        let name = names.find(|name| {
+        let name = grant.hidden_in(mount).find(|name| {
             let only = describe::mirror_with(grant, path, &[], std::slice::from_ref(name));
             only.ok().flatten().is_some_and(|only| hidden(&only))
         });
@@ -886,8 +885,7 @@ fn guarded(
             }
             false => "the name is hidden (`sandbox.hide`): it is shown as absent",
         };
-        let name = name.map(as_written);
-        return Some(DecisionSource::guard(project, text, "sandbox.hide", name));
+        return guard(text, "sandbox.hide", name);
     }
     let refused = |files: &FileSandbox| match operation {
         Operation::Read => None,
@@ -901,21 +899,13 @@ fn guarded(
         // Not a matter of the name.
         return Some(DecisionSource::words(Verdict::Block, &error.to_string()));
     }
-    let mut names = mount
-        .into_iter()
-        .flat_map(|mount| grant.protected_in(mount));
-    let name = names.find(|name| {
+    let name = grant.protected_in(mount).find(|name| {
         let only = describe::mirror_with(grant, path, std::slice::from_ref(name), &[]);
         only.ok()
             .flatten()
             .is_some_and(|only| refused(&only).is_some())
     });
-    Some(DecisionSource::guard(
-        project,
-        &error.to_string(),
-        "sandbox.protect",
-        name.map(as_written),
-    ))
+    guard(&error.to_string(), "sandbox.protect", name)
 }
 
 /// Returns this host's enforcement of the grant. Detected, not tried with this command.
