@@ -1,15 +1,16 @@
-//! The connector: makes the target's connects for it, and changes modes (`modes.rs`). The target's
-//! filter turns each `connect` into a question to this process, which is not confined and looks at
-//! copies of its own: of the address, which another thread could exchange after a look, and of the
-//! socket, whose number could be given to another one. What may be reached is connected here, by
-//! the path that the broker named, never by the target's bytes; everything else is an error. No
-//! call is ever told to go on.
+//! Connector: makes the target's connects for it, and changes modes (`modes.rs`). The target's
+//! filter turns each `connect` into a question to the connector. The connector is not confined and
+//! decides on copies of its own: a copy of the address, which another thread of the target could
+//! exchange after the check, and a copy of the socket, whose number the target could give to
+//! another one. The connector connects allowed sockets by the path that the broker named, never by
+//! the target's bytes; every other connect is an error. The connector never lets a call continue in
+//! the kernel.
 //!
-//! It is the parent of everything else of a run, because where Yama restricts tracing
-//! (`ptrace_scope` 1) only an ancestor may read a process's memory and take its descriptors. It has
-//! no capabilities, so what it connects for the target is what the caller could connect without
-//! any. Its end is the end of the tree: the supervisor watches the channel, and bubblewrap dies with
-//! its parent. Until then the kernel answers ENOSYS for it.
+//! The connector is the ancestor of every other process of a run, because with Yama's restricted
+//! tracing (`ptrace_scope` 1) only an ancestor may read a process's memory and take its
+//! descriptors. It has no capabilities, so it connects only sockets that the caller could connect
+//! without any. Its end is the end of the tree: the supervisor watches the channel, and bubblewrap
+//! dies with its parent. Until then the kernel answers ENOSYS for it.
 //!
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
@@ -32,12 +33,14 @@ const AF_NETLINK: u64 = 16;
 const SOCK_STREAM: u64 = 1;
 const SOCK_SEQPACKET: u64 = 5;
 
-/// Connects under way that would otherwise hold up all others. More answer EAGAIN.
+/// Maximum number of pending connects that would otherwise block all others. Further ones fail with
+/// EAGAIN.
 const MAX_WORKERS: usize = 64;
-/// How often it is looked whether those are still waited for, or a signal wants to be handled.
+/// Interval between checks for pending connects that the target has abandoned or that a signal has
+/// to interrupt.
 const LOOK_MS: u64 = 50;
 
-/// What may be connected.
+/// Sockets that the connector may connect, and places below which it may change modes.
 pub struct Connect<'a> {
     internet: bool,
     names: Strings<'a>,
@@ -62,8 +65,8 @@ impl<'a> Connect<'a> {
         })
     }
 
-    /// The path that a named address stands for. As the kernel reads it: the family, then a path
-    /// up to the first NUL or the end. Abstract names begin with that NUL.
+    /// Returns the real path of a named address. It reads the address as the kernel does: the
+    /// family, then a path up to the first NUL or the end. Abstract names begin with that NUL.
     fn named(&self, address: &[u8]) -> Option<sys::CStr<'a>> {
         let (family, path) = address.split_at_checked(2)?;
         let end = path.iter().position(|byte| *byte == 0);
@@ -81,14 +84,16 @@ impl<'a> Connect<'a> {
     }
 }
 
-/// Splits: returns in the child, which goes on with the job. The parent serves until that is gone.
+/// Splits the process: returns in the child, which continues the job. The parent serves until that
+/// child has ended.
 pub fn split(connect: &Connect<'_>, channel: i32) -> Result<(), Failure> {
     let failed = at(wire::STAGE_CONNECT);
-    // Before there is a target that could put something else there.
+    // The connector opens the places before the target starts, which could put something else
+    // there.
     let modes = Modes::open(connect.places).map_err(&failed)?;
     match sys::fork().map_err(&failed)? {
         0 => {
-            // The job's descriptors take the same numbers as without a connector.
+            // The job's descriptors take the numbers that they have without a connector.
             modes.close();
             sys::close(channel);
             Ok(())
@@ -97,15 +102,17 @@ pub fn split(connect: &Connect<'_>, channel: i32) -> Result<(), Failure> {
     }
 }
 
-/// Never tells the broker anything: its socket is the supervisor's. An end of this process, for
-/// whatever reason, is seen there.
+/// Serves the target's calls. It never sends the broker anything, because the broker's socket
+/// belongs to the supervisor. The supervisor sees an end of this process, for whatever reason.
 fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
-    // The end of the control socket means the end of the tree, so it must not be held open here.
+    // The end of the control socket means the end of the tree, so the connector must not hold it
+    // open.
     for number in 0..3 {
         sys::close(number);
     }
     let prepared = target::give_up_privileges().is_ok()
-        // If the caller is killed, bubblewrap is to follow; it looks at its parent, which is this.
+        // If the caller is killed, bubblewrap must follow. It watches its parent, which is the
+        // connector.
         && sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).is_ok()
         && sys::prctl(PR_SET_DUMPABLE, 0, 0).is_ok();
     let Ok(children) = sys::child_signals() else {
@@ -125,7 +132,7 @@ fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
         looked_ms: 0,
     };
     let mut channel = channel;
-    // The channel stays open when nothing more comes from it: the supervisor watches its end.
+    // The channel stays open after its only message: the supervisor watches its end.
     let mut waiting = true;
     let mut asked = false;
     loop {
@@ -156,7 +163,7 @@ fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
                 asked = true;
                 notify::wake_in_step(state.listener);
             } else {
-                // The target never came to its filter; its supervisor knows why.
+                // The target never reached its filter; its supervisor knows the reason.
                 sys::close(channel);
                 channel = -1;
             }
@@ -165,7 +172,7 @@ fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
         if fds[2].revents & sys::POLLIN != 0 {
             state.serve_one();
         } else if fds[2].revents != 0 {
-            // Nobody is left who could ask.
+            // The last process that could ask has ended.
             asked = false;
         }
         if state.done {
@@ -178,7 +185,7 @@ struct ConnectorState<'a> {
     connect: &'a Connect<'a>,
     modes: Modes,
     me: i32,
-    /// The rest of the run, and whether it is over.
+    /// The process of the rest of the run; `done` is `true` if it has ended.
     child: i32,
     done: bool,
     listener: i32,
@@ -186,7 +193,7 @@ struct ConnectorState<'a> {
     looked_ms: u64,
 }
 
-/// A process of ours in a connect that may take long.
+/// A child process that makes a connect which may take long.
 #[derive(Clone, Copy)]
 struct ConnectWorker {
     pid: i32,
@@ -195,14 +202,15 @@ struct ConnectWorker {
     since_ms: u64,
 }
 
-/// The socket is ours, the address is in our memory.
+/// A checked connect. The socket is the connector's own descriptor, and the address is in its own
+/// memory.
 struct Decided {
     socket: OwnedDescriptor,
     address: [u8; MAX_ADDRESS_BYTES],
     bytes: usize,
     may_block: bool,
     local: bool,
-    /// What the address names; open until it is connected.
+    /// File that the address names; open until it is connected.
     _place: Option<OwnedDescriptor>,
 }
 
@@ -215,8 +223,8 @@ impl ConnectorState<'_> {
         let Ok(request) = notify::receive(self.listener) else {
             return;
         };
-        // A thread makes one call at a time: an older connect of it was interrupted, or was made
-        // in vain.
+        // A thread makes one call at a time: an earlier connect of it was interrupted, or its
+        // result is not needed any more.
         self.stop(|worker| worker.thread == request.thread);
         if request.number != sys::nr::CONNECT as u32 {
             let result = self.modes.change(self.listener, &request);
@@ -230,18 +238,20 @@ impl ConnectorState<'_> {
             },
             Err(errno) => Err(errno),
         };
-        // Fails if nobody waits any more.
+        // Fails if the thread does not wait any more.
         let _ = notify::answer(self.listener, request.id, result);
     }
 
-    /// Here if that takes no time, else by a child, which answers itself.
+    /// Connects in this process if that takes no time. Otherwise it starts a child, which answers
+    /// itself, and returns `None`.
     fn connect(&mut self, request: &Request, decided: &Decided) -> Option<Result<(), Errno>> {
         let to = &decided.address[..decided.bytes];
         if !decided.may_block {
             return Some(notify::connect(decided.socket.0, to));
         }
-        // Most listeners have room. Tried while nobody waits, so that many who do do not cost the
-        // others a clock tick each; and when no more can wait.
+        // Most listeners have room. The connector tries only while no other connect is pending, so
+        // that many full listeners do not cost the others a clock tick each; and also while all
+        // workers are busy.
         if decided.local && (!self.busy() || self.workers.iter().all(Option::is_some)) {
             match notify::connect_without_waiting(decided.socket.0, to) {
                 Err(EAGAIN) => {}
@@ -251,8 +261,8 @@ impl ConnectorState<'_> {
         self.delegate(request, decided).err().map(Err)
     }
 
-    /// Everything that a decision rests on is copied first. The thread waits in its call all the
-    /// while (looked at before and after), so its number means no other process.
+    /// Copies everything that the decision depends on, and decides. The thread waits in its call
+    /// all the while (checked before and after), so its number means no other process.
     fn decide(&self, request: &Request) -> Result<Decided, Errno> {
         // The kernel takes both as int.
         let (number, bytes) = (request.args[0] as i32, request.args[2] as i32);
@@ -280,7 +290,8 @@ impl ConnectorState<'_> {
         match domain {
             AF_UNIX if matches!(kind, SOCK_STREAM | SOCK_SEQPACKET) => {
                 let real = self.connect.named(&address[..bytes]).ok_or(EACCES)?;
-                // No link anywhere on the way, and exactly the file that was found is connected.
+                // The path contains no link, and the connector connects exactly the file that it
+                // found.
                 let place = notify::place(real).map_err(|errno| match errno {
                     sys::ELOOP => EACCES,
                     other => other,
@@ -321,7 +332,7 @@ impl ConnectorState<'_> {
         }
     }
 
-    /// Has a child make the connect and answer.
+    /// Starts a child that makes the connect and answers.
     fn delegate(&mut self, request: &Request, decided: &Decided) -> Result<(), Errno> {
         let Some(free) = self.workers.iter_mut().find(|slot| slot.is_none()) else {
             return Err(EAGAIN);
@@ -333,7 +344,7 @@ impl ConnectorState<'_> {
                 if !alone {
                     let to = &decided.address[..decided.bytes];
                     let result = notify::connect(decided.socket.0, to);
-                    // Fails if nobody waits any more.
+                    // Fails if the thread does not wait any more.
                     let _ = notify::answer(self.listener, request.id, result);
                 }
                 sys::exit(0)
@@ -351,8 +362,8 @@ impl ConnectorState<'_> {
         }
     }
 
-    /// Ends connects that nobody waits for any more, and those of threads with a signal to handle:
-    /// in a connect of their own it would have interrupted them.
+    /// Ends connects of threads that do not wait any more, and those of threads with a signal to
+    /// handle: the signal would have interrupted a connect of their own.
     fn look(&mut self) {
         if !self.busy() {
             return;
@@ -370,13 +381,13 @@ impl ConnectorState<'_> {
         });
     }
 
-    /// Ends workers, and answers for those who did not come to it: as after a signal.
+    /// Ends workers, and answers for those that have not answered, as after a signal.
     fn stop(&mut self, which: impl Fn(&ConnectWorker) -> bool) {
         for index in 0..MAX_WORKERS {
             let Some(worker) = self.workers[index].filter(&which) else {
                 continue;
             };
-            // Not reaped yet, so the number is still its own.
+            // The worker is not reaped yet, so the number is still its own.
             let _ = sys::kill(worker.pid, sys::SIGKILL);
             while self.workers[index].is_some() {
                 if !self.reap(true) {
@@ -387,7 +398,7 @@ impl ConnectorState<'_> {
         }
     }
 
-    /// Takes note of everybody who is done; waits for one if `block`. Whether there was one.
+    /// Reaps all ended processes; waits for one if `block`. Returns `true` if it reaped any.
     fn reap(&mut self, block: bool) -> bool {
         let mut block = block;
         let mut any = false;
@@ -405,7 +416,8 @@ impl ConnectorState<'_> {
     }
 }
 
-/// What the target is told if this process may not look: nothing about why.
+/// Converts an errno of the connector into the target's: an inspection that the connector is not
+/// allowed fails with EACCES, which reveals no reason.
 fn refused(errno: Errno) -> Errno {
     match errno {
         sys::EBADF => errno,

@@ -1,15 +1,16 @@
 //! Mounts inside mounts: protected and hidden names, the directories on the way to them, parts of a
 //! mount with an access of their own, and other directories in the place of one in a mount.
 //!
-//! They lie in trees that a target may write, perhaps one that runs right now. bubblewrap goes to
-//! such a place by its path and, before 0.12, makes what is missing there, which a link put in at
-//! the right moment turns into a file outside (CVE-2026-87766). So bubblewrap only makes what lies
-//! in its own root, and we do the rest: in a mount namespace of our own, where a nested user
-//! namespace gives us the right to, each place is opened once without following any link, compared
-//! with what the broker saw, and from then on known by descriptor. Nothing is ever created.
+//! They are in trees that a target may write, perhaps one that runs right now. bubblewrap resolves
+//! such a place by its path and, before 0.12, creates the missing parts of it. Another process can
+//! then put in a link at the right moment, and bubblewrap creates a file outside (CVE-2026-87766).
+//! So bubblewrap only makes the mounts of its own root, and the launcher makes the others: in a
+//! mount namespace of its own, with the rights that a nested user namespace gives it, it opens each
+//! place once without following any link, compares it with the identity that the broker saw, and
+//! from then on refers to it by descriptor. The launcher never creates anything.
 //!
-//! Mounts that come from bubblewrap's namespace are locked in this one: they can be made stricter,
-//! not removed. The target has no capability in either.
+//! Mounts that come from bubblewrap's namespace are locked in the launcher's: the launcher can make
+//! them stricter, and cannot remove them. The target has no capability in either namespace.
 
 use crate::job::{Pin, Run};
 use crate::sys::{self, CStr, mounts};
@@ -30,7 +31,8 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
         closed_file: None,
     };
     maker.cover(run)?;
-    // Copied first, while what lies around them is as bubblewrap mounted it.
+    // The launcher copies these mounts first, while the surrounding mounts still have the access
+    // that bubblewrap gave them.
     let copies = sys::words(own_access(run).count()).map_err(at(wire::STAGE_MOUNTS))?;
     for (pin, copy) in own_access(run).zip(copies.iter_mut()) {
         let place = maker.open(&pin)?;
@@ -46,7 +48,8 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
     for pin in run.pins() {
         maker.hold(&pin, &mut copies)?;
     }
-    // What was a link a moment ago can be a directory now: every place is looked at once more.
+    // A link of a moment ago can be a directory now, so the launcher verifies every place once
+    // more.
     for pin in run.pins().filter(|pin| !is_covering(pin)) {
         mounts::open_beneath(root, pin.path)
             .and_then(|place| look(&pin, place))
@@ -56,7 +59,7 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `true` for the pins of [`Maker::cover`], whose places are not what is seen afterwards.
+/// `true` for the pins of [`Maker::cover`], whose places are not visible afterwards.
 fn is_covering(pin: &Pin<'_>) -> bool {
     matches!(pin.how, wire::PIN_ASIDE | wire::PIN_COVERED)
 }
@@ -65,14 +68,15 @@ fn own_access<'a>(run: &Run<'a>) -> impl Iterator<Item = Pin<'a>> {
     run.pins().filter(|pin| pin.how & wire::PIN_MOUNT != 0)
 }
 
-/// Namespaces of our own, if there is anything to make, and their root.
+/// Creates namespaces for the launcher and returns their root; `None` if every pin only has to be
+/// verified.
 fn own_namespaces(run: &Run<'_>) -> sys::Result<Option<i32>> {
     if run.pins().all(|pin| pin.how == wire::PIN_LOOK) {
         return Ok(None);
     }
     let (user, group) = mounts::ids();
     mounts::new_namespaces()?;
-    // bubblewrap has denied it already, or nobody may write the groups; then this fails below.
+    // If bubblewrap has not denied it and this write fails too, the next one fails.
     let _ = say(b"/proc/self/setgroups\0", b"deny");
     say(b"/proc/self/gid_map\0", same(group, &mut [0; 32]))?;
     say(b"/proc/self/uid_map\0", same(user, &mut [0; 32]))?;
@@ -90,7 +94,7 @@ fn say(file: &[u8], text: &[u8]) -> sys::Result<()> {
     written.map(drop)
 }
 
-/// "1000 1000 1": an id is the same inside and outside.
+/// Returns "1000 1000 1" for 1000: an id maps to itself.
 fn same(id: u32, buffer: &mut [u8; 32]) -> &[u8] {
     let mut at = 0;
     for _ in 0..2 {
@@ -118,11 +122,11 @@ struct Maker {
 }
 
 impl Maker {
-    /// The place of a pin, if it is what the broker saw.
+    /// Opens the place of a pin; fails with ESTALE if the broker saw another file there.
     fn open(&self, pin: &Pin<'_>) -> Result<i32, Failure> {
         let changed = at(wire::STAGE_PIN);
         let place = mounts::open_beneath(self.root, pin.path).map_err(|errno| match errno {
-            // The kernel has no such call, or a filter does not let it through.
+            // The kernel does not have this call, or a filter denies it.
             sys::ENOSYS | sys::EPERM => (wire::STAGE_MOUNTS, errno),
             errno => changed(errno),
         })?;
@@ -133,8 +137,8 @@ impl Maker {
         }
     }
 
-    /// Mounts other directories over those that they cover, outer ones first, and closes the place
-    /// that bubblewrap mounted them at.
+    /// Mounts other directories over those that they cover, outer ones first, and then closes the
+    /// directory in which bubblewrap mounted them.
     fn cover(&mut self, run: &Run<'_>) -> Result<(), Failure> {
         let failed = at(wire::STAGE_MOUNTS);
         let mut aside: Option<i32> = None;
@@ -162,8 +166,8 @@ impl Maker {
         Ok(())
     }
 
-    /// Mounts it. What lies around it is there by now, so even the place of a copied one is
-    /// opened here.
+    /// Mounts one pin. The surrounding mounts exist by now, so this opens even the place of a
+    /// copied mount again.
     fn hold(
         &mut self,
         pin: &Pin<'_>,
@@ -200,7 +204,8 @@ impl Maker {
         .map_err(at(wire::STAGE_MOUNTS))
     }
 
-    /// A device file where devices are off: nobody can open it, whoever they are.
+    /// Returns a device file in a mount that forbids devices: no process can open it, whatever its
+    /// privileges.
     fn closed_file(&mut self) -> Result<i32, Failure> {
         let failed = at(wire::STAGE_MOUNTS);
         let null = match self.closed_file {
@@ -223,7 +228,7 @@ impl Maker {
     }
 }
 
-/// A copy of what is there, with the pin's own access.
+/// Returns a copy of the mounts at a place, with the pin's own access.
 fn copy_of(pin: &Pin<'_>, place: i32) -> Result<i32, Failure> {
     let failed = at(wire::STAGE_MOUNTS);
     let copy = mounts::copy_tree(place).map_err(&failed)?;
@@ -233,9 +238,9 @@ fn copy_of(pin: &Pin<'_>, place: i32) -> Result<i32, Failure> {
     Ok(copy)
 }
 
-/// Returns `true` if a part of a mount is not what the policy says any more. A mount goes when
-/// somebody else, in another namespace, renames over what it lies on, or removes it. What cannot be
-/// looked at counts as lost.
+/// Returns `true` if a part of a mount does not have the access of the policy any more. A process
+/// in another namespace destroys a mount when it renames a file over its mount point, or removes
+/// the mount point. A place that cannot be examined counts as lost.
 pub fn is_part_lost(run: &Run<'_>) -> bool {
     let part = |pin: &Pin<'_>| !matches!(pin.how, wire::PIN_READ_ONLY | wire::PIN_IN_PLACE);
     run.pins()
@@ -243,8 +248,9 @@ pub fn is_part_lost(run: &Run<'_>) -> bool {
         .any(|pin| look_by_path(&pin).is_err())
 }
 
-/// Where bubblewrap made the mounts. Between the broker's look at a tree and that mount, another
-/// target may have swapped a directory for a link: a mount must be there, of exactly that file.
+/// Verifies a mount that bubblewrap made. Between the broker's scan of a tree and that mount,
+/// another target may have exchanged a directory for a link: the place must be a mount of exactly
+/// that file.
 fn look_by_path(pin: &Pin<'_>) -> sys::Result<()> {
     let place = sys::open(pin.path, sys::O_PATH | sys::O_CLOEXEC | sys::O_NOFOLLOW, 0)?;
     look(pin, place)

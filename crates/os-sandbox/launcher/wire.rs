@@ -1,39 +1,42 @@
-//! What broker and launcher say to each other, compiled into both. Native byte order: both ends
-//! are one build for one machine.
+//! Messages between broker and launcher, compiled into both. Numbers are in native byte order,
+//! because both ends are one build for one machine.
 //!
 //! Broker → launcher, on the launcher's descriptor 0 (a stream socket): one message a stage,
 //! `Header`, then `body_bytes` bytes; the descriptors travel with the header.
-//! Launcher → broker, on the same socket: records of [`RECORD_BYTES`].
+//! Launcher → broker, on that socket too: records of [`RECORD_BYTES`].
 //!
-//! A closed socket means: end everything.
+//! A closed socket orders the launcher to end everything.
 
-/// First word of every message: a launcher of another build refuses to go on.
+/// First word of every message. A launcher of another build refuses a message that starts with
+/// another word.
 pub const MAGIC: u32 = 0x4f53_4c38;
 
 /// Header: magic, kind, body bytes, descriptors.
 pub const HEADER_BYTES: usize = 16;
-/// Most descriptors that one message carries.
+/// Maximum number of descriptors that one message carries.
 pub const MAX_FDS: usize = 16;
-/// Most files that are opened for another program.
+/// Maximum number of files that the launcher opens for another program.
 pub const MAX_FILES: usize = 64;
-/// Largest body. The kernel's own bound for argv and environment together is 2 MiB by default.
+/// Maximum size of a body. The kernel's own bound for argv and environment together is 2 MiB by
+/// default.
 pub const MAX_BODY_BYTES: usize = 16 << 20;
 
-/// Become another program: counts of arguments, environment and files (u32 each), then path,
-/// arguments, environment, files, each ended by NUL. Descriptors keep their numbers, from 3 on, and
-/// are inherited; the files are opened for reading and take the numbers after them.
+/// Message that makes the launcher exec another program: counts of arguments, environment and files
+/// (u32 each), then path, arguments, environment, files, each ended by NUL. The program inherits
+/// the descriptors, which have the numbers from 3 on. The launcher opens the files for reading, and
+/// they get the numbers after the descriptors.
 pub const KIND_EXEC: u32 = 1;
-/// Supervise one target; the body is described at [`RUN_WORDS`].
+/// Message that makes the launcher supervise one target. [`RUN_WORDS`] describes the body.
 pub const KIND_RUN: u32 = 2;
-/// Say what the kernel has, and exit.
+/// Message that makes the launcher report the features of the kernel and exit.
 pub const KIND_REPORT: u32 = 3;
-/// Split in two: one stays outside and connects for the target (`connect.rs`), the other takes the
-/// next message. Flags, count of sockets and count of places (u32 each), then strings, each ended by
-/// NUL: for every socket the name that the target uses and the path that it stands for, then the
-/// places below which modes may be changed (`modes.rs`). One descriptor: the end of the
-/// channel on which the target's listener arrives.
+/// Message that makes the launcher split in two: one process stays outside and connects for the
+/// target (`connect.rs`), the other takes the next message. Body: flags, count of sockets and count
+/// of places (u32 each), then strings, each ended by NUL: for every socket the name that the target
+/// uses and the path of the real socket, then the places below which modes may be changed
+/// (`modes.rs`). One descriptor: the end of the channel on which the target's listener arrives.
 pub const KIND_CONNECT: u32 = 4;
-/// Internet sockets may be connected too.
+/// The connector may connect internet sockets too.
 pub const CONNECT_INTERNET: u32 = 1;
 /// Bound on the named sockets of one policy.
 pub const MAX_SOCKETS: usize = 64;
@@ -41,17 +44,17 @@ pub const MAX_SOCKETS: usize = 64;
 pub const MAX_PLACES: usize = 64;
 
 /// A run's body: these u64 words, then filter instructions (8 bytes each), limits (3 words each),
-/// late rules (1 word each: the rights), pins (3 words each: what to do, then device and inode,
-/// or zero for any), then strings, each ended by NUL: working directory, candidates for the program, arguments,
-/// environment, paths of the late rules, of the probe, and of the pins.
+/// late rules (1 word each: the rights), pins (3 words each: the operation, then device and inode,
+/// or zero for any), then strings, each ended by NUL: working directory, candidates for the
+/// program, arguments, environment, paths of the late rules, of the probe, and of the pins.
 ///
-/// The last descriptors ([`WORD_GROUPS`] says how many) are files of control groups, open for
+/// The last descriptors ([`WORD_GROUPS`] gives their number) are files of control groups, open for
 /// writing: the target enters those groups before it does anything else.
 pub const RUN_WORDS: usize = 15;
 pub const WORD_FLAGS: usize = 0;
-/// 0 is no limit.
+/// Wall limit in milliseconds; 0 for no limit.
 pub const WORD_WALL_MS: usize = 1;
-/// Target of the probe's signal; 0 is none.
+/// Process that the probe signals; 0 for none.
 pub const WORD_PROBE_PID: usize = 2;
 pub const WORD_FILTER_LEN: usize = 3;
 pub const WORD_LIMITS: usize = 4;
@@ -62,95 +65,103 @@ pub const WORD_ENV: usize = 8;
 pub const WORD_PROBES: usize = 9;
 pub const WORD_PINS: usize = 10;
 pub const WORD_GROUPS: usize = 11;
-/// Memory of the whole tree that the supervisor watches over; 0 is none.
+/// Memory limit of the whole tree that the supervisor watches; 0 for none.
 pub const WORD_WATCH_BYTES: usize = 12;
-/// Threads of the whole tree that the supervisor watches over; 0 is none.
+/// Thread limit of the whole tree that the supervisor watches; 0 for none.
 pub const WORD_WATCH_THREADS: usize = 13;
-/// Places below which the supervisor changes modes for the target (`modes.rs`); 0 is none. Their
-/// paths are the last strings. A connector does it in its place where there is one.
+/// Number of places below which the supervisor changes modes for the target (`modes.rs`); 0 for
+/// none. Their paths are the last strings. A connector, if the run has one, changes the modes
+/// instead of the supervisor.
 pub const WORD_PLACES: usize = 14;
 
-/// The supervisor is pid 1 of a pid namespace: its end is the end of the tree.
+/// The supervisor is pid 1 of a pid namespace. The kernel ends the tree when the supervisor ends.
 pub const FLAG_PID1: u64 = 1;
 /// Enter an outer Landlock domain with signal scope, and end the tree by `kill(-1)`.
 pub const FLAG_SCOPE: u64 = 2;
-/// The fourth descriptor is the target's Landlock ruleset. Descriptors after those that are named
-/// here are kept open by the supervisor until nothing of the tree is left, and not looked at.
+/// The fourth descriptor is the target's Landlock ruleset. The supervisor does not use descriptors
+/// after the ones named here, and closes them only when the whole tree has ended.
 pub const FLAG_RULESET: u64 = 4;
 /// The target gets a session of its own.
 pub const FLAG_SETSID: u64 = 8;
-/// Do not exec: try what must not work and report it.
+/// Do not exec: try forbidden operations and report their outcomes.
 pub const FLAG_PROBE: u64 = 16;
-/// The target keeps the caller's capabilities and may gain privileges: no confinement at all.
+/// The target gets the caller's capabilities and may gain privileges. It runs without any
+/// confinement.
 pub const FLAG_UNCONFINED: u64 = 32;
-/// Nobody supervises: the launcher confines itself and becomes the target. The socket closes with
-/// the exec.
+/// The run has no supervisor: the launcher confines itself and becomes the target. The socket
+/// closes with the exec.
 pub const FLAG_ALONE: u64 = 64;
 /// The last descriptor is the channel to the connector.
 pub const FLAG_CONNECT: u64 = 128;
-/// Make `/dev/fd` and its like: nobody else has, in a /dev that is ours.
+/// Create `/dev/fd` and its like. In a `/dev` that the sandbox made, no other program has created
+/// them.
 pub const FLAG_DEVICE_LINKS: u64 = 256;
-/// Parts of mounts have an access of their own: when one of their mounts is lost, so is the tree.
+/// Parts of mounts have an access of their own. The supervisor ends the tree when one of their
+/// mounts is lost.
 pub const FLAG_PARTS: u64 = 512;
-/// The target has a network namespace of its own, without a route out of it: attempts to reach other
-/// hosts are counted.
+/// The target has a network namespace of its own, without a route out of it. The supervisor counts
+/// attempts to reach other hosts.
 pub const FLAG_COUNT_UNREACHABLE: u64 = 1024;
 
-/// A pin that bubblewrap has made: look whether it is there.
+/// A pin that bubblewrap has made: verify that the mount exists.
 pub const PIN_LOOK: u64 = 0;
-/// The same, and make it read-only now that the writable parts in it are copied.
+/// A pin that bubblewrap has made: verify that the mount exists, and make it read-only now that the
+/// writable parts in it are copied.
 pub const PIN_SEAL: u64 = 1;
-/// Mount it on itself, read-only.
+/// Mount the place on itself, read-only.
 pub const PIN_READ_ONLY: u64 = 2;
-/// Mount it on itself as it is: it can be written, and not moved away.
+/// Mount the place on itself with unchanged access: the target can write it, and cannot move it
+/// away.
 pub const PIN_IN_PLACE: u64 = 3;
-/// A directory that nobody can read or enter.
+/// Mount a directory over it that no process can read or enter.
 pub const PIN_CLOSED_DIRECTORY: u64 = 4;
-/// A file that nobody can open.
+/// Mount a file over it that no process can open.
 pub const PIN_CLOSED_FILE: u64 = 5;
-/// A mount that bubblewrap made aside, to be mounted at the place of the pin that follows.
+/// A mount that bubblewrap made aside, to be mounted at the place of the next pin.
 pub const PIN_ASIDE: u64 = 6;
-/// A directory or file that the mount of the pin before covers.
+/// A directory or file that the mount of the previous pin covers.
 pub const PIN_COVERED: u64 = 7;
-/// The directory of the mounts that bubblewrap made aside. Nobody can enter it afterwards.
+/// Directory of the mounts that bubblewrap made aside. No process can enter it afterwards.
 pub const ASIDE: &[u8] = b"/home/.mounts\0";
-/// Added to [`PIN_READ_ONLY`] and [`PIN_IN_PLACE`]: a mount of the policy, which has its own
-/// access also where what lies around it is made read-only. Taken before any of that.
+/// Flag of [`PIN_READ_ONLY`] and [`PIN_IN_PLACE`]: a mount of the policy, which has its own access
+/// even if the launcher makes the surrounding mount read-only. The launcher copies it before it
+/// makes any of them read-only.
 pub const PIN_MOUNT: u64 = 16;
 
 /// A record: kind (u32), two i32, one u32.
 pub const RECORD_BYTES: usize = 16;
-/// The target was started.
+/// The target has started.
 pub const RECORD_STARTED: u32 = 1;
 /// The target could not be started: stage, errno.
 pub const RECORD_FAILED: u32 = 2;
-/// The target exited: code. This and the next are the last word of a supervisor.
+/// The target exited: code. This record or [`RECORD_SIGNALLED`] is the last one of a supervisor.
 pub const RECORD_EXITED: u32 = 3;
-/// The target was ended by a signal: number.
+/// A signal ended the target: number.
 pub const RECORD_SIGNALLED: u32 = 4;
-/// The wall limit passed; the tree is being ended.
+/// The wall limit passed. The supervisor is ending the tree.
 pub const RECORD_TIMED_OUT: u32 = 5;
-/// Processes could not be ended within the bound: how many rounds were tried.
+/// The supervisor could not end all processes within the bound: number of rounds.
 pub const RECORD_LEFT: u32 = 6;
 /// Landlock ABI, errata, 1 if filters work.
 pub const RECORD_REPORT: u32 = 7;
-/// One answer of a probe: which [`ProbeCheck`], outcome, errno.
+/// One answer of a probe: number of the [`ProbeCheck`], outcome, errno.
 pub const RECORD_PROBE: u32 = 8;
 
-/// Everything was applied and the exec is next; only with [`FLAG_ALONE`].
+/// The launcher has applied everything and execs next; only with [`FLAG_ALONE`].
 pub const RECORD_CONFINED: u32 = 9;
-/// The connector is gone, so the tree is being ended.
+/// The connector has ended, so the supervisor is ending the tree.
 pub const RECORD_NO_CONNECTOR: u32 = 10;
-/// A part of a mount was replaced from outside and has lost its own access; the tree is being ended.
+/// Another process replaced a part of a mount from outside, and the part has lost its own access.
+/// The supervisor is ending the tree.
 pub const RECORD_PART_LOST: u32 = 12;
 /// The supervisor saw the tree over a limit and is ending it: one of the next two.
 pub const RECORD_OVER_LIMIT: u32 = 11;
 pub const OVER_BYTES: i32 = 1;
 pub const OVER_THREADS: i32 = 2;
-/// The tree tried to reach other hosts: how many times, as the third number.
+/// The tree tried to reach other hosts: number of attempts, as the third number.
 pub const RECORD_UNREACHABLE: u32 = 13;
 
-/// Where starting failed.
+/// Stages at which a start can fail.
 pub const STAGE_PROTOCOL: i32 = 1;
 pub const STAGE_OUTER: i32 = 2;
 pub const STAGE_OUTER_CHECK: i32 = 3;
@@ -169,12 +180,12 @@ pub const STAGE_PIN: i32 = 15;
 pub const STAGE_MOUNTS: i32 = 16;
 pub const STAGE_CONNECT: i32 = 17;
 pub const STAGE_GROUP: i32 = 18;
-/// A file of the system could not be opened for bubblewrap.
+/// The launcher could not open a file of the system for bubblewrap.
 pub const STAGE_FILES: i32 = 19;
 
-/// What a probe tries, one record each; what it means is `linux/checks.rs`. The answers travel
-/// from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`] each:
-/// number, outcome, errno (u16).
+/// Checks of a probe, one record each; `linux/checks.rs` interprets the outcomes. The answers
+/// travel from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`]
+/// each: number, outcome, errno (u16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ProbeCheck {
@@ -226,7 +237,8 @@ pub enum ProbeCheck {
 }
 
 impl ProbeCheck {
-    /// In the order in which they are made: what opens nothing first, what breaks decoys last.
+    /// All checks in the order in which the probe runs them: first those that open nothing, last
+    /// those that break decoys.
     pub const ALL: [ProbeCheck; 45] = [
         ProbeCheck::Descriptors,
         ProbeCheck::ReadOutside,
@@ -277,15 +289,15 @@ impl ProbeCheck {
 }
 
 pub const ANSWER_BYTES: usize = 4;
-/// It worked.
+/// The operation succeeded.
 pub const OUTCOME_THROUGH: u8 = 1;
-/// It was refused.
+/// The operation was denied.
 pub const OUTCOME_REFUSED: u8 = 2;
-/// It failed for a reason that says nothing.
+/// The operation failed for a reason that proves neither success nor denial.
 pub const OUTCOME_UNCLEAR: u8 = 3;
 
-/// The probe's strings: which tries are asked for (a bit each, decimal), then what they need, by
-/// number below; a string that is not needed is empty.
+/// Index of the probe's first string: the checks that the broker asks for (a bit each, decimal).
+/// The constants below are the indices of the other strings; an unneeded string is empty.
 pub const PROBE_ASKED: usize = 0;
 /// A file outside, to read, write, truncate and change.
 pub const PROBE_SECRET: usize = 1;
@@ -299,11 +311,11 @@ pub const PROBE_DOOMED: usize = 4;
 pub const PROBE_PROGRAM: usize = 5;
 /// A file or directory in a mount that cannot be written.
 pub const PROBE_READ_ONLY: usize = 6;
-/// The same in a part of a larger mount that can be.
+/// A file or directory in a read-only part of a larger, writable mount.
 pub const PROBE_NARROWER: usize = 7;
 /// A name in a writable mount that does not exist.
 pub const PROBE_MADE: usize = 8;
-/// The same in TMPDIR.
+/// A name in TMPDIR that does not exist.
 pub const PROBE_TMP: usize = 9;
 /// A program of the system.
 pub const PROBE_START: usize = 10;
@@ -315,12 +327,12 @@ pub const PROBE_PORT: usize = 13;
 /// The broker's `/proc/PID/environ` and `/proc/PID/status`.
 pub const PROBE_ENVIRON: usize = 14;
 pub const PROBE_STATUS: usize = 15;
-/// A protected name, one to move it to, a hidden file and a hidden directory.
+/// A protected name, a name to move it to, a hidden file and a hidden directory.
 pub const PROBE_PROTECTED: usize = 16;
 pub const PROBE_ELSEWHERE: usize = 17;
 pub const PROBE_HIDDEN: usize = 18;
 pub const PROBE_HIDDEN_DIRECTORY: usize = 19;
-/// A socket that is named, and one that is not.
+/// A socket that the policy names, and one that it does not name.
 pub const PROBE_NAMED_SOCKET: usize = 20;
 pub const PROBE_OTHER_SOCKET: usize = 21;
 pub const PROBE_STRINGS: usize = 22;
