@@ -1,5 +1,6 @@
-//! What this host can enforce, found out by running something, never by a version number alone:
-//! `bwrap` may be on the disk and namespaces forbidden, Landlock compiled in and switched off.
+//! Detection of the mechanisms that this host can enforce. A mechanism works only if a probe ran
+//! under it, never because of a version number: `bwrap` may be installed while namespaces are
+//! forbidden, and Landlock may be compiled in and switched off.
 
 use crate::backend::ProbeScope;
 use crate::docker::Containers;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// What a host can enforce.
+/// The mechanisms that a host can enforce.
 ///
 /// ```
 /// use os_sandbox::{HostSpec, Support};
@@ -27,18 +28,18 @@ pub struct Support {
     pub(crate) seccomp: Availability<()>,
     pub(crate) landlock: Availability<Landlock>,
     pub(crate) bubblewrap: Availability<Bubblewrap>,
-    /// Under bubblewrap, mounts inside mounts by descriptor.
+    /// Support for mounts inside mounts by descriptor, under bubblewrap.
     pub(crate) pins: Availability<()>,
     pub(crate) memory_group: Availability<ControlGroup>,
     pub(crate) process_group: Availability<ControlGroup>,
-    /// Memory of the machine, if it is known.
+    /// Memory of the machine. `None` if it is unknown.
     pub(crate) machine_bytes: Option<u64>,
     pub(crate) connector: ConnectorSupport,
-    /// `None` as long as nobody has named its program.
+    /// `None` until the caller has named its program.
     pub(crate) birdcage: Option<Availability<PathBuf>>,
-    /// `None` as long as nobody has handed over an engine.
+    /// `None` until the caller has handed over an engine.
     pub(crate) containers: Option<Containers>,
-    /// Nothing is said about it where it cannot exist.
+    /// `None` on systems that cannot have it.
     pub(crate) seatbelt: Option<Availability<()>>,
     pub(crate) uid_zero: bool,
     /// See [`Support::in_own_container`].
@@ -47,19 +48,19 @@ pub struct Support {
     pub(crate) own_network: bool,
 }
 
-/// Whether a process of ours can connect sockets for the command, under each mechanism.
+/// The availability of a broker process that connects sockets for the command, per mechanism.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectorSupport {
     pub(crate) bubblewrap: Availability<()>,
     pub(crate) landlock: Availability<()>,
 }
 
-/// A control group below which others can be made.
+/// A control group that can have child groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ControlGroup {
     pub(crate) parent: PathBuf,
     pub(crate) version: GroupVersion,
-    /// A limit of the caller's own that a group made here would not be below.
+    /// A limit of the caller's own group that a group made here would not be subject to.
     pub(crate) ceiling: Option<u64>,
 }
 
@@ -70,10 +71,10 @@ pub(crate) enum GroupVersion {
     Two,
 }
 
-/// How a reason begins that is only another thing's absence.
+/// Prefix of a reason that only reports a missing prerequisite.
 pub(crate) const UNTRIED: &str = "cannot be tried without";
 
-/// Something that works here, or why not and what would change that.
+/// A mechanism that works here, or the reason of its absence and a remedy.
 #[derive(Clone, Debug)]
 pub(crate) enum Availability<T> {
     Works(T),
@@ -87,7 +88,7 @@ pub struct MechanismReport {
     pub name: &'static str,
     /// `true` if it works here.
     pub works: bool,
-    /// Its version and place; if it does not work, the reason and what would change that.
+    /// Its version and path. If it does not work, the reason and a remedy.
     pub details: Vec<String>,
 }
 
@@ -129,21 +130,21 @@ pub struct Bubblewrap {
 }
 
 impl Bubblewrap {
-    /// Where it is.
+    /// Returns the path of the program.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it calls itself, such as `0.8.0`.
+    /// Returns the version that the program reports, such as `0.8.0`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 }
 
-/// A host that is described instead of looked at: for tests, and to see what a plan would be
-/// elsewhere. The default is a host that has nothing.
+/// The description of a host, for tests and for plans of other hosts. The default describes a host
+/// without any mechanism.
 ///
 /// ```
 /// use os_sandbox::{HostSpec, Plan, Policy, Requirement, Support};
@@ -154,22 +155,22 @@ impl Bubblewrap {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct HostSpec {
-    /// The Landlock version; 0 is none.
+    /// The Landlock version. 0 means that Landlock is missing.
     pub landlock_abi: u32,
-    /// The fixed errata, as a bit set.
+    /// The fixed Landlock errata, as a bit set.
     pub landlock_errata: u32,
     /// `true` if system call filters work.
     pub seccomp: bool,
     /// The version of `/usr/bin/bwrap`, if it works.
     pub bubblewrap: Option<String>,
-    /// `true` if mounts inside mounts are made by descriptor there, which takes a user namespace
+    /// `true` if mounts inside mounts can be made by descriptor, which needs a user namespace
     /// within bubblewrap's.
     pub pins_by_descriptor: bool,
-    /// `true` if named sockets can be connected for the command by a process outside.
+    /// `true` if a process outside can connect named sockets for the command.
     pub connector: bool,
-    /// `true` if birdcage works, by a program that somebody has named.
+    /// `true` if birdcage works, by a program that the caller has named.
     pub birdcage: bool,
-    /// `true` if an engine was handed over whose containers keep what containers can.
+    /// `true` if the caller handed over an engine whose containers enforce all that containers can.
     pub docker: bool,
     /// `true` if `/usr/bin/sandbox-exec` works.
     pub seatbelt: bool,
@@ -177,20 +178,22 @@ pub struct HostSpec {
     pub memory_cgroup: bool,
     /// `true` if control groups that limit processes can be made.
     pub process_cgroup: bool,
-    /// Memory of the machine; `None` is unknown.
+    /// Memory of the machine. `None` if it is unknown.
     pub memory_bytes: Option<u64>,
     /// `true` if the caller is uid 0.
     pub uid_zero: bool,
 }
 
 impl Support {
-    /// Looks at this host: starts a confined process under each mechanism and sees what it could
-    /// do. The answer is kept, and that a probe has passed is kept for other processes of this
-    /// boot, in `$XDG_CACHE_HOME/os-sandbox` or `~/.cache/os-sandbox`; what is missing is looked
-    /// for each time. [`Support::forget`] makes the next call look again.
+    /// Detects the mechanisms of this host: starts a confined process under each mechanism and
+    /// observes its attempts. The result is cached in this process. A passed probe is also cached
+    /// for other processes of this boot, in `$XDG_CACHE_HOME/os-sandbox` or `~/.cache/os-sandbox`.
+    /// Each detection looks for missing mechanisms again. [`Support::forget`] makes the next call
+    /// detect again.
     #[must_use]
     pub fn detect() -> Support {
-        // One at a time; and never while holding the answer, which a failing probe forgets.
+        // One detection at a time. The cache lock is not held meanwhile, because a failing probe
+        // clears the cache.
         let _looking = LOOKING
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -202,8 +205,8 @@ impl Support {
         support
     }
 
-    /// Looks at this host without reading or writing what is kept, for programs that leave no
-    /// files behind or want to know how it is now.
+    /// Detects the mechanisms of this host without reading or writing the cache. For programs that
+    /// leave no files behind or need the current state.
     ///
     /// ```
     /// let now = os_sandbox::Support::detect_fresh();
@@ -217,20 +220,21 @@ impl Support {
         crate::backend::detect_fresh()
     }
 
-    /// Makes the next [`Support::detect`] look again, also that of another process; right after a
-    /// mechanism failed.
+    /// Clears the cache, so that the next [`Support::detect`] of any process detects again. Call it
+    /// right after a mechanism failed.
     pub fn forget() {
         *kept() = None;
         crate::backend::forget();
     }
 
-    /// Tries to break each promise of a plan, from inside exactly the plan's confinement, and says
-    /// what happened: a handful of milliseconds. Decoys lie in a directory of our own; in one
-    /// writable mount a file is made, under a name that nobody has, and removed again.
+    /// Tries to break each promise of a plan, from inside exactly the plan's confinement, and
+    /// returns the outcomes. This takes a handful of milliseconds. The decoys are in a private
+    /// directory. The probe also creates a file under an unused name in one writable mount, and
+    /// removes it again.
     ///
     /// # Errors
-    /// If the probe could not be started, as [`Command::spawn`](crate::Command::spawn), or found
-    /// no place for its decoys.
+    /// If the probe could not be started, as [`Command::spawn`](crate::Command::spawn), or if no
+    /// place for its decoys was found.
     pub fn prove(plan: &Plan) -> Result<Proof, Error> {
         let start = Instant::now();
         let (checks, notes) = crate::backend::prove(plan, ProbeScope::UserMounts)?;
@@ -244,7 +248,7 @@ impl Support {
         })
     }
 
-    /// A host as described.
+    /// Returns the support of a host as described, without detection.
     #[must_use]
     pub fn assume(host: HostSpec) -> Support {
         fn missing<T>() -> Availability<T> {
@@ -307,12 +311,12 @@ impl Support {
         }
     }
 
-    /// This host, which is a container that was started for the caller's commands under
-    /// [`Backend::Docker`]. Commands find there what they find under bubblewrap: mounts at their
-    /// sandbox paths, `/work` as working directory, `/tmp`, `/dev/shm` and HOME to write to. The
-    /// image can be read; and where its network (`own_network`) is no more than a loopback interface,
-    /// a command without a network has that. Nothing else changes: what keeps them from each other
-    /// and from the caller stays.
+    /// Returns this host as a container that was started for the caller's commands under
+    /// [`Backend::Docker`]. Commands find the file layout of bubblewrap there: mounts at their
+    /// sandbox paths, `/work` as working directory, and `/tmp`, `/dev/shm` and HOME to write to.
+    /// They can read the image. If the container's network (`own_network`) is only a loopback
+    /// interface, a command without a network has that interface. Nothing else changes: commands
+    /// stay separated from each other and from the caller.
     ///
     /// ```
     /// use os_sandbox::{Access, HostSpec, Backend, Plan, Policy, Requirement, Support};
@@ -338,34 +342,34 @@ impl Support {
         }
     }
 
-    /// Returns `true` if single local sockets of the host can be opened to a command under a
+    /// Returns `true` if single local sockets of the host can be opened to a command under this
     /// mechanism.
     #[must_use]
     pub fn named_sockets(&self, backend: Backend) -> bool {
         backend != Backend::None && self.connector(backend).found().is_some()
     }
 
-    /// The Landlock version that works here; 0 if none does.
+    /// Returns the Landlock version that works here; 0 if Landlock does not work.
     #[must_use]
     pub fn landlock_abi(&self) -> u32 {
         self.landlock.found().map_or(0, |landlock| landlock.abi)
     }
 
-    /// The Landlock errata that this kernel has fixed, as a bit set.
+    /// Returns the Landlock errata that this kernel has fixed, as a bit set.
     #[must_use]
     pub fn landlock_errata(&self) -> u32 {
         self.landlock.found().map_or(0, |landlock| landlock.errata)
     }
 
-    /// The `bwrap` that works here.
+    /// Returns the `bwrap` that works here. `None` if none works.
     #[must_use]
     pub fn bubblewrap(&self) -> Option<&Bubblewrap> {
         self.bubblewrap.found()
     }
 
-    /// Returns `true` if protected and hidden names, and parts of mounts, are mounted by our own
-    /// first process, which opens each place once and follows no link. Where it is not allowed to,
-    /// bubblewrap does it, by path.
+    /// Returns `true` if our own first process mounts protected names, hidden names and parts of
+    /// mounts. It opens each path once and follows no symlinks. Otherwise bubblewrap mounts them by
+    /// path.
     ///
     /// ```
     /// use os_sandbox::{HostSpec, Support};
@@ -379,17 +383,17 @@ impl Support {
         self.bubblewrap().is_some() && self.pins.found().is_some()
     }
 
-    /// The program that runs birdcage, if one was named and works here.
+    /// Returns the program that runs birdcage. `None` if none was named or it does not work here.
     #[must_use]
     pub fn birdcage(&self) -> Option<&Path> {
         let birdcage = self.birdcage.as_ref()?;
         birdcage.found().map(PathBuf::as_path)
     }
 
-    /// This host with birdcage, by the program `os-sandbox-birdcage` of this package: the one at
-    /// `program`, or the one beside the program that is running. It is tried at once, with a probe;
-    /// what came of it is not kept for the next time. [`Support::detect`] never looks for it, and
-    /// no plan uses it unless asked to: [`Plan::with_mechanism`].
+    /// Returns this host with birdcage, by the program `os-sandbox-birdcage` of this package: the
+    /// one at `program`, or the one beside the running program. A probe tries it at once, and the
+    /// outcome is not cached. [`Support::detect`] never looks for birdcage. A plan uses it only on
+    /// request: [`Plan::with_mechanism`].
     ///
     /// The program is a work under the GPL-3.0-or-later; see the feature `birdcage`.
     ///
@@ -406,14 +410,14 @@ impl Support {
         self
     }
 
-    /// Returns `true` if a container engine was handed over.
+    /// Returns `true` if the caller handed over a container engine.
     #[must_use]
     pub fn docker(&self) -> bool {
         self.containers.is_some()
     }
 
-    /// This host with the containers of an engine, which has answered and has the image.
-    /// [`Support::detect`] never looks for one, and no plan uses it unless asked to:
+    /// Returns this host with the containers of an engine, which has answered and has the image.
+    /// [`Support::detect`] never looks for an engine. A plan uses it only on request:
     /// [`Plan::with_mechanism`].
     ///
     /// ```
@@ -438,7 +442,7 @@ impl Support {
         self
     }
 
-    /// This host without [`Support::pins_by_descriptor`]: stricter ones, emulated.
+    /// Returns this host without [`Support::pins_by_descriptor`]. Emulates stricter hosts.
     #[must_use]
     pub fn without_pins_by_descriptor(mut self) -> Support {
         self.pins = Availability::Missing {
@@ -462,29 +466,29 @@ impl Support {
             .is_some_and(|it| it.found().is_some())
     }
 
-    /// Returns `true` if a command can be started by our launcher at all.
+    /// Returns `true` if our launcher can start a command at all.
     #[must_use]
     pub fn launcher(&self) -> bool {
         self.launcher.found().is_some()
     }
 
-    /// Returns `true` if the memory of a whole tree can be limited by the kernel.
+    /// Returns `true` if the kernel can limit the memory of a whole tree.
     #[must_use]
     pub fn memory_cgroup(&self) -> bool {
         self.memory_group.found().is_some()
     }
 
-    /// Returns `true` if the processes of a whole tree can be limited by the kernel.
+    /// Returns `true` if the kernel can limit the processes of a whole tree.
     #[must_use]
     pub fn process_cgroup(&self) -> bool {
         self.process_group.found().is_some()
     }
 
-    /// What is missing: `(what, why, how to get it)`; the last may be empty.
+    /// Returns the missing mechanisms as `(name, reason, remedy)`; the remedy may be empty.
     #[must_use]
     pub fn missing(&self) -> Vec<(&'static str, &str, &str)> {
         let mut out = Vec::new();
-        // Where this one can exist, the others cannot.
+        // Seatbelt exists on macOS only, and the other mechanisms do not exist there.
         if let Some(seatbelt) = &self.seatbelt {
             seatbelt.missing_into("seatbelt", &mut out);
             return out;
@@ -496,7 +500,7 @@ impl Support {
         }
         self.landlock.missing_into("landlock", &mut out);
         self.seccomp.missing_into("seccomp", &mut out);
-        // What is missing with its mechanism is told there.
+        // A missing mechanism is reported by itself, without its connector.
         if self.bubblewrap().is_some() {
             let what = "named sockets under bubblewrap";
             self.connector.bubblewrap.missing_into(what, &mut out);
@@ -510,7 +514,7 @@ impl Support {
         out
     }
 
-    /// This host as if nobody could connect sockets for a command: older kernels, emulated.
+    /// Returns this host without a connector of named sockets. Emulates older kernels.
     #[must_use]
     pub fn without_named_sockets(mut self) -> Support {
         let off = || Availability::Missing {
@@ -524,7 +528,7 @@ impl Support {
         self
     }
 
-    /// This host as if no control group could be made: an ordinary user's host, emulated.
+    /// Returns this host without control groups. Emulates the host of an ordinary user.
     #[must_use]
     pub fn without_cgroups(mut self) -> Support {
         for group in [&mut self.memory_group, &mut self.process_group] {
@@ -536,7 +540,7 @@ impl Support {
         self
     }
 
-    /// This host with Landlock held at `abi` at most: older kernels, emulated.
+    /// Returns this host with a Landlock version of at most `abi`. Emulates older kernels.
     #[must_use]
     pub fn with_landlock_at_most(mut self, abi: u32) -> Support {
         if let Availability::Works(landlock) = &mut self.landlock {
@@ -553,7 +557,7 @@ impl Support {
 }
 
 impl Support {
-    /// Returns every mechanism that was looked for, with what was found.
+    /// Returns every mechanism that was looked for, with its availability.
     ///
     /// ```
     /// use os_sandbox::{HostSpec, Support};
@@ -604,7 +608,7 @@ impl Support {
         rows
     }
 
-    /// Named sockets, under those mechanisms that work.
+    /// Describes named sockets under those mechanisms that work.
     fn sockets_row(&self) -> Result<String, (&str, &str)> {
         let rows = [
             (
@@ -672,7 +676,7 @@ impl<T> Availability<T> {
     }
 }
 
-/// No process of ours outside connects for what birdcage or an engine has started.
+/// No broker process outside connects sockets for a command under birdcage or an engine.
 static NOT_OFFERED: LazyLock<Availability<()>> = LazyLock::new(|| Availability::Missing {
     reason: "not offered under this mechanism".to_owned(),
     how: String::new(),

@@ -1,5 +1,6 @@
-//! What is allowed: pure, the same on every system, and the meaning that each mechanism is
-//! compared with ([`Policy::allows`]). Whether a host can keep it is the plan's business.
+//! Policies: the access that one command has. A policy is pure data and does not depend on the
+//! system. [`Policy::allows`] is the reference meaning that each mechanism is compared with. The
+//! plan decides if a host can enforce a policy.
 
 mod environment;
 mod git;
@@ -39,7 +40,7 @@ use std::path::{Component, Path, PathBuf};
 /// Bound on the guard patterns of one policy.
 const MAX_PATTERNS: usize = 256;
 
-/// What one command may touch. Made by [`Policy::builder`], then unchangeable.
+/// The access of one command. [`Policy::builder`] creates it; afterwards it cannot change.
 ///
 /// ```
 /// use os_sandbox::{Access, Policy};
@@ -66,135 +67,140 @@ pub struct Policy {
     limits: Limits,
     git: Git,
     protect: Vec<Pattern>,
-    /// Those of `protect` that nobody gave: looked for, and not held where they are absent.
+    /// Subset of `protect` that the builder derived from the git mode: a scan finds these names,
+    /// but an absent one gets no placeholder.
     derived: Vec<Pattern>,
     hide: Vec<Pattern>,
-    /// Patterns that count in one mount only, by its name.
+    /// Patterns that apply to one mount only, by the mount's name.
     own_guards: BTreeMap<String, MountGuards>,
     hold_absent: bool,
     check_git_config: bool,
 }
 
 impl Policy {
-    /// The most mounts that a policy can have, parts with an access of their own included.
+    /// The maximum number of mounts of a policy, including parts with an access of their own.
     pub const MAX_MOUNTS: usize = mounts::MAX_MOUNTS;
 
-    /// Starts with nothing but the minimal system, no network, a clean environment and limits.
+    /// Starts with the minimal system only: without mounts and network, with a clean environment
+    /// and default limits.
     pub fn builder() -> PolicyBuilder {
         PolicyBuilder::default()
     }
 
-    /// The mounts, in the order they were named.
+    /// Returns the mounts, in the order of the builder calls.
     #[must_use]
     pub fn mounts(&self) -> &[Mount] {
         &self.mounts
     }
 
-    /// How much of the host's system is seen.
+    /// Returns the part of the host's system that the command sees.
     #[must_use]
     pub fn system(&self) -> System {
         self.system
     }
 
-    /// Whom the command may talk to.
+    /// Returns the hosts that the command may reach.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// Which local sockets can be connected.
+    /// Returns the local sockets that the command can connect to.
     #[must_use]
     pub fn unix_sockets(&self) -> &UnixSockets {
         &self.unix_sockets
     }
 
-    /// The same without local sockets.
+    /// Returns the policy without local sockets.
     pub(crate) fn with_sockets_closed(mut self) -> Policy {
         self.unix_sockets = UnixSockets::Closed;
         self
     }
 
-    /// What becomes of what the command leaves behind.
+    /// Returns the fate of processes that outlive the command.
     #[must_use]
     pub fn survivors(&self) -> Survivors {
         self.survivors
     }
 
-    /// The same with the configuration of repositories kept as everything else that git obeys.
+    /// Returns the policy with the configuration of repositories protected like every other file
+    /// that git obeys.
     pub(crate) fn with_git_config_kept(mut self) -> Policy {
         self.check_git_config = false;
         self
     }
 
-    /// Returns `true` if the configuration of repositories may be changed, and is looked at after
-    /// the end: [`PolicyBuilder::check_git_config`].
+    /// Returns `true` if the command may change the configuration of repositories, which is then
+    /// checked after its end: [`PolicyBuilder::check_git_config`].
     #[must_use]
     pub fn checks_git_config(&self) -> bool {
         self.check_git_config
     }
 
-    /// Returns `true` if nobody is to supervise its commands, where nothing else ends what they
-    /// leave.
+    /// Returns `true` if commands run without a supervisor where no other mechanism ends the
+    /// processes that they leave behind.
     pub(crate) fn leaves(&self) -> bool {
         self.survivors == Survivors::Left
     }
 
-    /// Returns `true` if the policy gives up this promise by name. Its absence is listed all the
-    /// same.
+    /// Returns `true` if the policy waives this promise by name. The plan lists its absence anyway.
     pub(crate) fn gives_up(&self, promise: Promise) -> bool {
         self.leaves() && promise == Promise::Survivors
     }
 
-    /// Programs of the host outside its system directories, sorted by where they appear.
+    /// Returns the programs of the host outside its system directories, sorted by the path that
+    /// commands see.
     #[must_use]
     pub fn programs(&self) -> &[ProgramDir] {
         &self.programs
     }
 
-    /// The variables.
+    /// Returns the variables of the command's environment.
     #[must_use]
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// The limits.
+    /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What may be done to repositories.
+    /// Returns the changes to repositories that the command may make.
     #[must_use]
     pub fn git(&self) -> Git {
         self.git
     }
 
-    /// The patterns of names that should not be changed, those of the git mode included.
+    /// Returns the patterns of names that the command should not change, including those of the git
+    /// mode.
     pub fn protected(&self) -> impl Iterator<Item = &str> {
         self.protect.iter().map(Pattern::text)
     }
 
-    /// The patterns of names that should not be read.
+    /// Returns the patterns of names that the command should not read.
     pub fn hidden(&self) -> impl Iterator<Item = &str> {
         self.hide.iter().map(Pattern::text)
     }
 
-    /// Returns the patterns that count in this mount only ([`PolicyBuilder::protect_in`]).
+    /// Returns the protect patterns that apply to this mount only ([`PolicyBuilder::protect_in`]).
     pub fn protected_in(&self, shown_at: &str) -> impl Iterator<Item = &str> {
         let own = self.own_guards.get(shown_at).into_iter();
         own.flat_map(|guards| &guards.protect).map(Pattern::text)
     }
 
-    /// Returns the patterns that count in this mount only ([`PolicyBuilder::hide_in`]).
+    /// Returns the hide patterns that apply to this mount only ([`PolicyBuilder::hide_in`]).
     pub fn hidden_in(&self, shown_at: &str) -> impl Iterator<Item = &str> {
         let own = self.own_guards.get(shown_at).into_iter();
         own.flat_map(|guards| &guards.hide).map(Pattern::text)
     }
 
-    /// The same, but each mount appears at its own path of the host, as it does without a mount
-    /// layer, and `/work` is a link to the root mount: for people, whose files name each other by
-    /// these paths (virtual environments, build directories, worktrees). Where that cannot be (a
-    /// path that is no text, a mount at or around `/tmp` or `/home/sandbox`) nothing changes.
+    /// Returns the policy with each mount at its own path of the host, as without a mount layer,
+    /// and with `/work` as a link to the root mount. This is for the files of people, which refer
+    /// to each other by these paths (virtual environments, build directories, worktrees). Nothing
+    /// changes if that is impossible: if a path is not UTF-8, if a mount is at or around `/tmp` or
+    /// `/home/sandbox`, or if a mount is inside a directory that another mount covers.
     ///
     /// ```
     /// use os_sandbox::{Access, Policy};
@@ -205,7 +211,7 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// The mounts make no sense there.
+    /// If the mounts are invalid at these paths.
     pub fn at_host_paths(mut self) -> Result<Policy, Error> {
         let wanted: Vec<_> = self.mounts.iter().map(Mount::wanted).collect();
         self.mounts = mounts::resolve(&wanted, mounts::Paths::OfHost)?;
@@ -214,8 +220,9 @@ impl Policy {
         Ok(self)
     }
 
-    /// Where commands see a directory of the host: one that a mount holds, or, without one, one
-    /// that mounts lie in (the directories on the way to them, or `/work`).
+    /// Returns the path at which commands see a directory of the host. The directory is inside a
+    /// mount, or it contains mounts (a directory on the way to them, or `/work`). `None` if
+    /// commands do not see it.
     ///
     /// ```
     /// use os_sandbox::{Access, Policy};
@@ -248,11 +255,12 @@ impl Policy {
 
     /// Returns `true` if the policy lets a command do all of `access` with this path of the host.
     ///
-    /// The reference meaning, by text alone: links are what the kernel makes of them. The longest
-    /// mount decides; what the system profile gives comes on top. Private places of the sandbox
-    /// (its HOME and TMPDIR) are not host paths and not asked about here; nor is the repository of
-    /// a linked worktree ([`Git::Commit`]), which is found at the start, nor what git's own table
-    /// keeps below repositories beside the patterns (`sandbox-names`).
+    /// This is the reference meaning. It compares paths as text; the kernel resolves symlinks. The
+    /// longest mount decides, and the system profile adds its own access. Private directories of
+    /// the sandbox (its HOME and TMPDIR) are not host paths and not covered here. Also not covered
+    /// are the repository of a linked worktree ([`Git::Commit`]), which is found at the start, and
+    /// the names that git's own table protects below repositories in addition to the patterns
+    /// (`sandbox-names`).
     #[must_use]
     pub fn allows(&self, path: impl AsRef<Path>, access: Access) -> bool {
         let path = path.as_ref();
@@ -287,7 +295,7 @@ impl Policy {
         allowed.contains(access)
     }
 
-    /// A name for exactly this policy: 64 hexadecimal digits, the same on every machine.
+    /// Returns an identifier of exactly this policy: 64 hexadecimal digits, equal on every machine.
     #[must_use]
     pub fn hash(&self) -> String {
         let mut text = Vec::new();
@@ -359,14 +367,14 @@ impl Policy {
         hex
     }
 
-    /// Returns `true` if the longest mount around a path of the host lets the command write there,
-    /// by text.
+    /// Returns `true` if the longest mount around a path of the host lets the command write there.
+    /// Compares paths as text.
     pub(crate) fn writes(&self, path: &Path) -> bool {
         self.mount_of(path)
             .is_some_and(|mount| mount.access().contains(Access::WRITE))
     }
 
-    /// Returns the patterns that count in every mount.
+    /// Returns the patterns that apply to every mount.
     pub(crate) fn guards_of_all(&self) -> MountGuards {
         MountGuards {
             protect: self.protect.clone(),
@@ -374,7 +382,7 @@ impl Policy {
         }
     }
 
-    /// Returns the patterns that count in a mount, those that count in every mount among them.
+    /// Returns the patterns that apply to a mount, including those that apply to every mount.
     pub(crate) fn guards_of(&self, index: usize) -> MountGuards {
         let mut guards = self.guards_of_all();
         let mount = self.mounts.get(index);
@@ -395,18 +403,18 @@ impl Policy {
         !self.hide.is_empty() || self.own_guards.values().any(|own| !own.hide.is_empty())
     }
 
-    /// Returns `true` if something is to stand where protected names are absent.
+    /// Returns `true` if placeholders fill in for absent protected names.
     pub(crate) fn holds_absent(&self) -> bool {
         self.hold_absent
     }
 
-    /// Returns `true` if a placeholder may stand where the name is absent.
+    /// Returns `true` if a placeholder may fill in for an absent name of this pattern.
     pub(crate) fn holds(&self, pattern: &Pattern) -> bool {
         !self.derived.contains(pattern)
     }
 
-    /// Whether some mount allows less than one around it (by host path), and whether one that is not
-    /// closed altogether loses execution, or reading, by that.
+    /// Returns the ways in which some mount allows less than a mount around it (by host path). A
+    /// loss of execution or reading counts only for an inner mount that has some access.
     pub(crate) fn narrowed(&self) -> NestedRestriction {
         let mut found = NestedRestriction::default();
         for inner in &self.mounts {
@@ -427,13 +435,13 @@ impl Policy {
         found
     }
 
-    /// Returns a mount that covers a directory of another one, if there is any.
+    /// Returns a mount that covers a directory of another mount. `None` if no mount does.
     pub(crate) fn covering(&self) -> Option<&Mount> {
         let covers = |mount: &&Mount| matches!(mount.place(), MountPlacement::Covers(_));
         self.mounts.iter().find(covers)
     }
 
-    /// Returns `true` if mounts are made inside trees that some command may write.
+    /// Returns `true` if mounts are made inside trees that a command may write.
     pub(crate) fn mounts_inside_writable(&self) -> bool {
         let mut writable = self
             .mounts
@@ -456,7 +464,7 @@ impl Policy {
             .max_by_key(|mount| mount.host().as_os_str().len())
     }
 
-    /// Returns a mount with its index, and those that it is a part of, outwards.
+    /// Returns a mount with its index, followed by the mounts that it is a part of, outwards.
     fn outward<'a>(&'a self, mount: &'a Mount) -> impl Iterator<Item = (usize, &'a Mount)> {
         let index = self.mounts.iter().position(|one| std::ptr::eq(one, mount));
         let next = |index: &usize| match self.mounts[*index].place() {
@@ -470,14 +478,14 @@ impl Policy {
     }
 }
 
-/// The patterns that count in one mount.
+/// The patterns that apply to one mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MountGuards {
     pub(crate) protect: Vec<Pattern>,
     pub(crate) hide: Vec<Pattern>,
 }
 
-/// See [`Policy::narrowed`].
+/// The ways in which a nested mount allows less, see [`Policy::narrowed`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NestedRestriction {
     pub(crate) at_all: bool,
@@ -485,7 +493,7 @@ pub(crate) struct NestedRestriction {
     pub(crate) in_reading: bool,
 }
 
-/// Collects a policy; [`PolicyBuilder::build`] checks it.
+/// A builder of a policy; [`PolicyBuilder::build`] checks it.
 ///
 /// ```
 /// use os_sandbox::{Access, Network, Policy};
@@ -514,7 +522,7 @@ pub struct PolicyBuilder {
     git: Git,
     protect: Vec<String>,
     hide: Vec<String>,
-    /// By the name of a mount.
+    /// Pairs of a mount's name and a pattern.
     protect_in: Vec<(String, String)>,
     hide_in: Vec<(String, String)>,
     hold_absent: bool,
@@ -522,11 +530,14 @@ pub struct PolicyBuilder {
 }
 
 impl PolicyBuilder {
-    /// Shows the host directory or file `host` at `shown_at`: `/` for the root mount, `/name`,
-    /// a part of another mount with an access of its own, or below another mount in the place of a
-    /// directory that must be there (`/data/cache`, `/work/cache`). Without a root mount also deeper:
-    /// `/data/out`, or `/work/src` for a part of what would be the root mount; the directories on
-    /// the way are read-only and hold nothing else.
+    /// Shows the host directory or file `host` at `shown_at`. That name is one of:
+    ///
+    /// - `/` for the root mount, or `/name`
+    /// - a part of another mount with an access of its own
+    /// - a path below another mount, in place of a directory that must exist (`/data/cache`,
+    ///   `/work/cache`)
+    /// - without a root mount also deeper: `/data/out`, or `/work/src` for a part of the directory
+    ///   that would be the root mount; the directories on the way are read-only and otherwise empty
     ///
     /// ```
     /// use os_sandbox::{Access, Policy};
@@ -543,9 +554,9 @@ impl PolicyBuilder {
         self.add(host.as_ref(), shown_at.into(), access, LinkPolicy::Followed)
     }
 
-    /// The same for a path whose links the caller has followed before: at each start it is reached
-    /// without following any. One that somebody has put in its way since, who may write around it,
-    /// refuses the start.
+    /// Adds a mount like [`mount`](Self::mount), for a path whose symlinks the caller has resolved
+    /// before. Each start opens the path without following symlinks. A symlink that another process
+    /// has put into the path since then makes the start fail.
     ///
     /// ```
     /// use os_sandbox::{Access, Policy};
@@ -572,80 +583,82 @@ impl PolicyBuilder {
         self
     }
 
-    /// How much of the host's system is seen. Default [`System::Minimal`].
+    /// Sets the part of the host's system that the command sees. Default [`System::Minimal`].
     pub fn system(mut self, system: System) -> Self {
         self.system = system;
         self
     }
 
-    /// Whom the command may talk to. Default [`Network::Denied`].
+    /// Sets the hosts that the command may reach. Default [`Network::Denied`].
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
         self
     }
 
-    /// Which local sockets can be connected. Default [`UnixSockets::Closed`].
+    /// Sets the local sockets that the command can connect to. Default [`UnixSockets::Closed`].
     pub fn unix_sockets(mut self, sockets: UnixSockets) -> Self {
         self.unix_sockets = sockets;
         self
     }
 
-    /// What becomes of what the command leaves behind. Default [`Survivors::Ended`].
+    /// Sets the fate of processes that outlive the command. Default [`Survivors::Ended`].
     pub fn survivors(mut self, survivors: Survivors) -> Self {
         self.survivors = survivors;
         self
     }
 
-    /// One more local socket of the host that can be connected, under the same path, such as
-    /// `/run/docker.sock`. Not one in a directory that the command may write.
+    /// Adds a local socket of the host that the command can connect to under its host path, such as
+    /// `/run/docker.sock`. A socket in a directory that the command may write is an error.
     pub fn unix_socket(mut self, host_path: impl AsRef<Path>) -> Self {
         self.named_sockets.push(host_path.as_ref().to_owned());
         self
     }
 
-    /// Shows the directory or file `host`, which has no links on its way, at `shown_at`, to be read
-    /// and executed. Names are neither protected nor hidden in it. What does not exist at the
-    /// start is left out, and containers have the programs of their image instead. `PATH` is the
-    /// environment's ([`Environment::search`]).
+    /// Shows the directory or file `host` at `shown_at` for reading and execution. The path `host`
+    /// has no symlinks on its way. Guards do not protect or hide names inside. A path that does not
+    /// exist at the start is left out. Containers have the programs of their image instead. The
+    /// environment sets `PATH` ([`Environment::search`]).
     pub fn programs(mut self, host: impl AsRef<Path>, shown_at: impl AsRef<Path>) -> Self {
         let pair = (host.as_ref().to_owned(), shown_at.as_ref().to_owned());
         self.programs.push(pair);
         self
     }
 
-    /// The variables. Default [`Environment::clean`].
+    /// Sets the variables of the command's environment. Default [`Environment::clean`].
     pub fn env(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self
     }
 
-    /// The limits. Default [`Limits::default`].
+    /// Sets the limits. Default [`Limits::default`].
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What may be done to repositories in writable mounts. Default [`Git::Unaware`].
+    /// Sets the changes to repositories in writable mounts that the command may make. Default
+    /// [`Git::Unaware`].
     pub fn git(mut self, git: Git) -> Self {
         self.git = git;
         self
     }
 
-    /// A guard: names that should not be changed, at any depth below every mount. With a leading
-    /// `/` only those at the top of each mount.
+    /// Adds a guard: a pattern of names that the command should not change, at any depth below
+    /// every mount. A leading `/` limits it to the top of each mount.
     pub fn protect(mut self, pattern: impl Into<String>) -> Self {
         self.protect.push(pattern.into());
         self
     }
 
-    /// A guard: names that should not be read, at any depth below every mount. With a leading `/`
-    /// only those at the top of each mount.
+    /// Adds a guard: a pattern of names that the command should not read, at any depth below every
+    /// mount. A leading `/` limits it to the top of each mount.
     pub fn hide(mut self, pattern: impl Into<String>) -> Self {
         self.hide.push(pattern.into());
         self
     }
 
-    /// A guard in one mount: [`protect`](Self::protect) below the mount with this name only.
+    /// Adds a guard like [`protect`](Self::protect) that applies only below the mount with this
+    /// name.
     ///
     /// ```
     /// use os_sandbox::{Access, Policy};
@@ -660,7 +673,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// A guard in one mount: [`hide`](Self::hide) below the mount with this name only.
+    /// Adds a guard like [`hide`](Self::hide) that applies only below the mount with this name.
     ///
     /// ```
     /// use os_sandbox::{Access, Policy};
@@ -674,10 +687,10 @@ impl PolicyBuilder {
         self
     }
 
-    /// While a command runs, something of ours stands where protected names are absent (those
-    /// without `*`, at the top of writable mounts and in repositories), so that it cannot make
-    /// them. Others see that in the directory. Without this, what a command makes there is moved to
-    /// a quarantine after its end.
+    /// Fills in for absent protected names with placeholders while a command runs, so that the
+    /// command cannot create them. Placeholders exist for names without `*`, at the top of writable
+    /// mounts and in repositories. Other processes see them in the directory. Without this setting,
+    /// a name that a command creates there is moved to a quarantine after its end.
     ///
     /// ```
     /// use os_sandbox::{Access, Policy};
@@ -690,12 +703,13 @@ impl PolicyBuilder {
         self
     }
 
-    /// Lets git change the configuration of repositories in writable mounts: `git config`,
-    /// `git remote add`, `git push -u`. When the command has ended, a configuration that has git
-    /// execute or obey anything more than before, or changes where something is fetched from or
-    /// pushed to, is moved to the quarantine, and what was there before is put back. Until then
-    /// whoever runs git there obeys it, so this is a guard given up for that time. Mechanisms that
-    /// cannot look afterwards keep the configuration as without this.
+    /// Lets git change the configuration of repositories in writable mounts: `git config`, `git
+    /// remote add`, `git push -u`. After the command's end the configuration is checked. It must
+    /// not make git execute or obey more than before, and must not change the addresses of fetch
+    /// and push. Otherwise the configuration is moved to the quarantine, and the previous one is
+    /// put back. Until then every git process there obeys the new configuration, so this setting
+    /// waives a guard for that time. Mechanisms that cannot check afterwards protect the
+    /// configuration as without this setting.
     ///
     /// ```
     /// use os_sandbox::{Access, Policy};
@@ -708,11 +722,11 @@ impl PolicyBuilder {
         self
     }
 
-    /// Checks everything.
+    /// Checks all settings and returns the policy.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) or
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit), for the first thing that makes no sense.
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit), for the first invalid setting.
     pub fn build(self) -> Result<Policy, Error> {
         self.environment.check()?;
         let most = |count: usize, of: &str| match count > MAX_PATTERNS {
