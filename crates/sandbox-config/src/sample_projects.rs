@@ -128,7 +128,7 @@ fn without(table: &KeyTable, key: &KeySpec) -> Value {
     map
 }
 
-fn good(shape: &ValueShape) -> Value {
+pub(crate) fn good(shape: &ValueShape) -> Value {
     match shape {
         ValueShape::Text => json!("demo"),
         ValueShape::Like(form) => json!(form.valid),

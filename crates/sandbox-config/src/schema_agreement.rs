@@ -161,7 +161,7 @@ pub(crate) fn written(kind: ConfigFileKind, tree: &Value) -> String {
 }
 
 /// Returns the tree of a file or of a worker's front matter. `None` if it has no tree.
-fn tree(kind: ConfigFileKind, text: &str) -> Option<Value> {
+pub(crate) fn tree(kind: ConfigFileKind, text: &str) -> Option<Value> {
     let text = SourceText::inline("t".into(), Layer::Project, text.to_owned());
     let node = match kind {
         ConfigFileKind::Project => yaml::parse(&text),
