@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use crate::grant::Grant;
 use crate::grant::verdict::Operation;
+use crate::keys::{PROJECT, WORKER};
 use crate::loading::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
 use crate::sample_projects::good;
 use crate::schema::examples;
 use crate::schema_agreement::{ConfigFileKind, tree, written};
-use crate::syntax::keys::{KeySpec, KeyTable, PROJECT, ValueShape, WORKER};
+use crate::syntax::key_table::shape::ValueShape;
+use crate::syntax::key_table::{KeySpec, KeyTable};
 use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
 
 /// Writes the public properties of a grant.

@@ -38,10 +38,11 @@
 
 #![forbid(unsafe_code)]
 
-// Modules import each other one way only, each from those on its left: syntax, grant, loading,
+// Modules import each other one way only, each from those on its left: syntax, grant, keys, loading,
 // then schema, open, provider, mount_syntax, then settings, worker, project, review, explain.
 mod explain;
 mod grant;
+mod keys;
 mod loading;
 mod mount_syntax;
 mod project;

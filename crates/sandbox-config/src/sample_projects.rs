@@ -5,9 +5,11 @@
 use serde_json::{Map, Value, json};
 
 use crate::Diagnostic;
+use crate::keys::{PROJECT, WORKER};
 use crate::schema_agreement::{ConfigFileKind, SchemaVisibility, fits, mistakes, seen, written};
 use crate::syntax::diagnostic::DiagnosticCode;
-use crate::syntax::keys::{KeyPattern, KeySpec, KeyTable, PROJECT, ValueShape, WORKER};
+use crate::syntax::key_table::shape::{KeyPattern, ValueShape};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 
 /// One document, and whether its structure is right.
 struct SchemaSample {

@@ -9,9 +9,9 @@ use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::keys::{PROJECT, USER, WORKER};
 use crate::loading::sources::{Sources, TrustedSettings, WithoutFile};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::keys::{PROJECT, USER, WORKER};
 use crate::syntax::text::{Layer, SourceText};
 use crate::syntax::yaml;
 use crate::{load, schema};

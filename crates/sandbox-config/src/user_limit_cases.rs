@@ -4,9 +4,11 @@
 use std::fmt::Write as _;
 
 use crate::grant::verdict::{Risk, Verdict};
+use crate::keys;
 use crate::loading::sources::{Sources, TrustedSettings};
 use crate::loading::user_limits::{ROWS, UserKeyRole, role};
-use crate::syntax::keys::{self, KeyTable, ValueShape};
+use crate::syntax::key_table::KeyTable;
+use crate::syntax::key_table::shape::ValueShape;
 use crate::{Diagnostics, Mode, Project, load};
 
 /// Key, user file, a project that asks for more, and the project that asks for the remaining

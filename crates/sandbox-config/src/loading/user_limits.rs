@@ -2,7 +2,8 @@
 //! of two values, a preference, or no effect, with the reason. A test wants a row for every key
 //! that is read, so a new key of projects neither limits nothing by accident nor is forgotten.
 
-use crate::syntax::keys::{self, KeyTable};
+use crate::keys;
+use crate::syntax::key_table::KeyTable;
 
 /// The role of a key in a user file.
 #[derive(Clone, Copy, Debug)]

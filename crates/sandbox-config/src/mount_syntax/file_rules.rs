@@ -1,10 +1,10 @@
 //! `hardlinks`, `quota`, `strict_paths` and `durable`: of the sandbox as a whole, and of one mount.
 
 use crate::grant::file_rules::{FileRules, HardLinks};
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::syntax::fields::MappingFields;
-use crate::syntax::keys;
 
 const HARD_LINKS: [(&str, HardLinks); 3] = [
     ("allow", HardLinks::Allow),

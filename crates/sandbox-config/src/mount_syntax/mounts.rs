@@ -3,12 +3,12 @@
 //! that covers the mount's own there.
 
 use crate::grant::mount::{Mode, Mount};
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::mount_table::{MountEntry, finish};
 use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
-use crate::syntax::keys;
 use crate::syntax::yaml::YamlNode;
 
 /// Read `sandbox.mounts`.

@@ -2,6 +2,7 @@
 
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::mount_syntax::file_rules;
@@ -9,7 +10,7 @@ use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
 use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
-use crate::syntax::keys::{self, KeyTable};
+use crate::syntax::key_table::KeyTable;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 pub(crate) const MODES: [(&str, Mode); 2] = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];

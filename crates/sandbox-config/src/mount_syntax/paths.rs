@@ -3,10 +3,10 @@
 
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::named::{self, NamedMountSyntax};
 use crate::mount_syntax::path_scope::PathScope;
-use crate::syntax::keys;
 use crate::syntax::yaml::YamlNode;
 
 static FORM: NamedMountSyntax = NamedMountSyntax {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
 use crate::mount_syntax::named::{self, NamedMountSyntax};
@@ -13,7 +14,6 @@ use crate::mount_syntax::path_scope::{
 };
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
-use crate::syntax::keys;
 use crate::syntax::text::{ConfigOrigin, Span};
 use crate::syntax::yaml::YamlNode;
 

@@ -7,6 +7,7 @@ use crate::grant::Grant;
 use crate::grant::front_end::{DefaultAccess, FrontEnd};
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
+use crate::keys;
 use crate::loading::discover::PROJECT_FILES;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
@@ -20,7 +21,6 @@ use crate::settings::git::{self, GitSettings};
 use crate::settings::{confinement, execution, git_leads, network, sections};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{MappingFields, Reports};
-use crate::syntax::keys;
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlNode, YamlValue};
 

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
+use crate::keys::canonical;
 use crate::loading::sources::Sources;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
-use crate::syntax::keys::canonical;
 use crate::syntax::text::{Layer, SourceText, Span};
 use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
 use crate::syntax::yaml_errors::MAX_DEPTH;

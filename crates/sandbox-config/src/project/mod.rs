@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::{ProjectLocation, locate};
 use crate::loading::reserved_paths::{self, ReservedPath};
@@ -32,7 +33,6 @@ use crate::project::user::{UserFile, user_file};
 use crate::provider::Providers;
 use crate::settings::git::GitSettings;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
-use crate::syntax::keys;
 use crate::syntax::read::read;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
 use crate::syntax::yaml::{self, YamlNode, YamlValue};

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules::RUNS_DIR;
 use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, resolve_host_path};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
-use crate::syntax::keys;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::YamlEntry;
 

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use crate::grant::Grant;
 use crate::grant::front_end::FrontEnd;
+use crate::keys::{self, canonical};
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::trust_rules::Untrusted;
 use crate::syntax::diagnostic::nearest;
-use crate::syntax::keys::{self, KeyTable, ValueShape, canonical};
+use crate::syntax::key_table::KeyTable;
+use crate::syntax::key_table::shape::ValueShape;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
 use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules::PROVIDER;
 use crate::provider::{
@@ -11,7 +12,7 @@ use crate::provider::{
 };
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
-use crate::syntax::keys::{self, KeyTable};
+use crate::syntax::key_table::KeyTable;
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue, written_value};
 

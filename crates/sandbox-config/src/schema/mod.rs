@@ -9,7 +9,9 @@ mod project_keys;
 pub use project_keys::{ProjectKey, project_keys};
 use serde_json::{Map, Value, json};
 
-use crate::syntax::keys::{KeyPattern, KeySpec, KeyTable, PROJECT, ValueShape, WORKER};
+use crate::keys::{PROJECT, WORKER};
+use crate::syntax::key_table::shape::{KeyPattern, ValueShape};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 use crate::syntax::text::{Layer, SourceText};
 use crate::syntax::yaml;
 

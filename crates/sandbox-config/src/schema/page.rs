@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use crate::keys::{PROJECT, USER, WORKER};
 use crate::loading::user_limits::{ROWS, UserKeyRole};
 use crate::schema::examples;
-use crate::syntax::keys::{
-    KeyPattern, KeySpec, KeyTable, MergeRule, PROJECT, USER, ValueShape, WORKER,
-};
+use crate::syntax::key_table::shape::{KeyPattern, ValueShape};
+use crate::syntax::key_table::{KeySpec, KeyTable, MergeRule};
 use crate::{TrustRule, Untrusted};
 
 /// One section of the page.

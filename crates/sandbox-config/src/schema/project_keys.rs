@@ -1,6 +1,8 @@
 //! The names of the keys, for who types one.
 
-use crate::syntax::keys::{KeyTable, PROJECT, ValueShape};
+use crate::keys::PROJECT;
+use crate::syntax::key_table::KeyTable;
+use crate::syntax::key_table::shape::ValueShape;
 
 /// A key of project files with a value of its own.
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@
 use crate::grant::execution::{
     ContainerNetwork, DockerSettings, ExecutionMode, ExecutionSettings, Reuse,
 };
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, TrustRule};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
-use crate::syntax::keys;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 

@@ -11,6 +11,7 @@ use crate::grant::Grant;
 use crate::grant::declaration::RepositoryRequest;
 use crate::grant::git::Repository;
 use crate::grant::mount::{Mode, Mount};
+use crate::keys;
 use crate::loading::expand::expand;
 use crate::loading::load_context::LoadContext;
 use crate::loading::reserved_paths;
@@ -19,7 +20,7 @@ use crate::mount_syntax::path_scope::{HostPath, PathScope, resolve_host_path};
 use crate::provider::read::{project_part, variable, words};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
-use crate::syntax::keys::{self, KeyTable};
+use crate::syntax::key_table::KeyTable;
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 

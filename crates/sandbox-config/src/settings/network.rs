@@ -1,11 +1,11 @@
 //! `network: false | true | { allow: [host, "*.host", "host:port"] }`, in project and worker files.
 
 use crate::grant::network::{HostPattern, NetworkAccess};
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
-use crate::syntax::keys;
 use crate::syntax::yaml::{YamlEntry, YamlValue};
 
 /// More hosts than a person reviews; also keeps the meet of two lists small.

@@ -10,6 +10,7 @@ use crate::grant::shell::{
 use crate::grant::verdict::{
     ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked,
 };
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::loading::worker_names::{CALL, Delegates, is_name};
@@ -17,7 +18,7 @@ use crate::mount_syntax::named::VERDICTS;
 use crate::settings::loader_variables::is_hook;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
-use crate::syntax::keys::{self, KeyTable};
+use crate::syntax::key_table::KeyTable;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue, written_value};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::escape::is_hidden;
-use crate::syntax::keys::KeyTable;
+use crate::syntax::key_table::KeyTable;
 use crate::syntax::other_tools::our_words;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};

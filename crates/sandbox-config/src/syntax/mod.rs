@@ -4,7 +4,7 @@
 pub(crate) mod diagnostic;
 pub(crate) mod escape;
 pub(crate) mod fields;
-pub(crate) mod keys;
+pub(crate) mod key_table;
 pub(crate) mod other_tools;
 pub(crate) mod read;
 pub(crate) mod text;

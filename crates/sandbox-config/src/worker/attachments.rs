@@ -1,10 +1,10 @@
 //! `attachment_policy`: attachments that a worker accepts beside its input. The policy belongs to
 //! the receiving worker; the sender's grant decides if the sender may read an attachment.
 
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::MappingFields;
-use crate::syntax::keys;
 
 /// Limits on attachments to a worker's input.
 ///

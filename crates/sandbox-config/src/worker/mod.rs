@@ -17,13 +17,13 @@ use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mount;
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::worker_names::{Delegates, bad_name, is_name, stem};
 use crate::settings::{confinement, git, network, sections};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{MappingFields, Reports};
-use crate::syntax::keys;
 use crate::syntax::text::{ConfigOrigin, SourceText, Span};
 use crate::syntax::yaml::{self, YamlNode, YamlValue};
 

@@ -1,11 +1,11 @@
 //! `tools`, and the shapes it is read from besides: camelCase names, and golem's `toolsets`.
 
+use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::worker_names::{CALL, Delegates, bad_name, is_name};
 use crate::settings::sections::unknown_tool;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
-use crate::syntax::keys;
 use crate::syntax::text::ConfigOrigin;
 use crate::syntax::yaml::YamlEntry;
 

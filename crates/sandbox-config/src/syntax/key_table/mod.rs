@@ -1,31 +1,8 @@
-//! Every documented key, as data: its name, the shape of its value, its purpose, and `in_effect`.
-//! The parser, the JSON Schemas and the reference page all read these rows, so none of them can
-//! differ. A key without a row is a mistake.
+//! The declaration of a key and of a table of keys.
 
-mod git;
-mod network;
-mod project;
-mod provider;
-mod runtime;
-mod sandbox;
-mod shape;
-mod shell;
-mod worker;
+pub(crate) mod shape;
 
-pub(crate) use git::{GIT, GIT_CREDENTIAL, GIT_REPOSITORY, USER_GIT_CREDENTIAL, WORKER_GIT};
-pub(crate) use network::NETWORK;
-pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, PROJECT, USER};
-pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
-pub(crate) use runtime::{DOCKER, EXECUTION, LOG};
-pub(crate) use sandbox::{
-    GIT_CONFIG, MOUNT, NAMED_PATH, QUOTA, SANDBOX, UNPROTECTABLE, ZONE, ZONE_APPROVAL,
-};
-pub(crate) use shape::{KeyPattern, ValueShape};
-pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
-pub(crate) use worker::{
-    ATTACHMENTS, NO_OPTIONS, TOOLSETS, WORKER, WORKER_APPROVAL, WORKER_SANDBOX, WORKER_TOOLSET,
-    WORKER_ZONE,
-};
+use crate::syntax::key_table::shape::ValueShape;
 
 /// One key of a mapping.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +51,7 @@ pub(crate) struct KeyTable {
 
 impl KeySpec {
     /// A key that is read.
-    const fn new(name: &'static str, shape: ValueShape, doc: &'static str) -> KeySpec {
+    pub(crate) const fn new(name: &'static str, shape: ValueShape, doc: &'static str) -> KeySpec {
         KeySpec {
             name,
             aliases: &[],
@@ -89,52 +66,50 @@ impl KeySpec {
     }
 
     /// A key that is documented and refused by name.
-    const fn reserved(name: &'static str, shape: ValueShape, doc: &'static str) -> KeySpec {
+    pub(crate) const fn reserved(
+        name: &'static str,
+        shape: ValueShape,
+        doc: &'static str,
+    ) -> KeySpec {
         let mut key = KeySpec::new(name, shape, doc);
         key.in_effect = false;
         key
     }
 
-    const fn aliases(mut self, aliases: &'static [&'static str]) -> KeySpec {
+    pub(crate) const fn aliases(mut self, aliases: &'static [&'static str]) -> KeySpec {
         self.aliases = aliases;
         self
     }
 
     /// Sets the default.
-    const fn default(mut self, default: &'static str) -> KeySpec {
+    pub(crate) const fn default(mut self, default: &'static str) -> KeySpec {
         self.default = default;
         self
     }
 
-    const fn required(mut self) -> KeySpec {
+    pub(crate) const fn required(mut self) -> KeySpec {
         self.required = true;
         self
     }
 
     /// A preference: the strongest layer wins.
-    const fn last_layer_wins(mut self) -> KeySpec {
+    pub(crate) const fn last_layer_wins(mut self) -> KeySpec {
         self.merge = MergeRule::LastLayer;
         self
     }
 
     /// The lists of all layers unite.
-    const fn unites(mut self) -> KeySpec {
+    pub(crate) const fn unites(mut self) -> KeySpec {
         self.merge = MergeRule::Union;
         self
     }
 
     /// It widens: when a project or worker file needs a person's yes.
-    const fn trust(mut self, when: &'static str) -> KeySpec {
+    pub(crate) const fn trust(mut self, when: &'static str) -> KeySpec {
         self.trust = when;
         self
     }
 }
-
-/// Help that several tables give.
-const APPROVAL_HELP: &str =
-    "use `approval:` with `require_user_permission` and `require_user_permission_by_risk`";
-const RULES_HELP: &str = "use `shell.rules:` with `approval: preApproved`, `ask` or `blocked`";
-const MODE_HELP: &str = "use `mode: ro` or `mode: rw`";
 
 impl KeyTable {
     /// Returns `true` if any key of it is read, or it has none to read.
@@ -160,23 +135,4 @@ impl KeyTable {
         }
         found
     }
-}
-
-/// Returns the documented spelling of a project key that has another one, by the key above it
-/// (`None` at the top); names of variables come in lower case. Elsewhere the word is a name of the
-/// project's.
-pub(crate) fn canonical<'k>(above: Option<&str>, key: &'k str) -> &'k str {
-    let table = match above {
-        None => &PROJECT,
-        Some("delegation") => &DELEGATION,
-        Some(_) => return key,
-    };
-    table
-        .list
-        .iter()
-        .find(|known| {
-            let is_key = |alias: &&str| *alias == key || alias.to_lowercase() == key;
-            known.aliases.iter().any(is_key)
-        })
-        .map_or(key, |known| known.name)
 }

@@ -1,14 +1,15 @@
 //! The project file and the person's own file, at their top, and the sections without mounts and
 //! commands.
 
-use crate::syntax::keys::git::{GIT, USER_GIT};
-use crate::syntax::keys::network::NETWORK_SHAPE;
-use crate::syntax::keys::provider::{PROVIDERS, USER_PROVIDERS};
-use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, LOG};
-use crate::syntax::keys::sandbox::{SANDBOX, SOCKETS_HELP};
-use crate::syntax::keys::shape::{BELOW_PROJECT, KeyPattern, LINE, ValueShape, WORKER_NAME};
-use crate::syntax::keys::shell::SHELL;
-use crate::syntax::keys::{APPROVAL_HELP, KeySpec, KeyTable, RULES_HELP};
+use crate::keys::git::{GIT, USER_GIT};
+use crate::keys::network::NETWORK_SHAPE;
+use crate::keys::provider::{PROVIDERS, USER_PROVIDERS};
+use crate::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, LOG};
+use crate::keys::sandbox::{SANDBOX, SOCKETS_HELP};
+use crate::keys::shell::SHELL;
+use crate::keys::{APPROVAL_HELP, RULES_HELP};
+use crate::syntax::key_table::shape::{BELOW_PROJECT, KeyPattern, LINE, ValueShape, WORKER_NAME};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 
 const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 

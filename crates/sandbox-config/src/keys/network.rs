@@ -1,7 +1,7 @@
 //! `network`: which hosts commands may reach.
 
-use crate::syntax::keys::shape::{HOST, ValueShape};
-use crate::syntax::keys::{KeySpec, KeyTable};
+use crate::syntax::key_table::shape::{HOST, ValueShape};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 
 /// `network: true`, or the hosts that may be reached.
 pub(crate) const NETWORK_SHAPE: ValueShape =

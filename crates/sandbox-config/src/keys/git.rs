@@ -1,10 +1,10 @@
 //! `git`: operations of commands on repositories, the repositories that workers pull from and stage
 //! for, and forge's credentials for servers.
 
-use crate::syntax::keys::shape::{
+use crate::syntax::key_table::shape::{
     AUTHOR, KEY_VARIABLE, KeyPattern, ORIGIN, REPOSITORY, TRAILER, ValueShape,
 };
-use crate::syntax::keys::{KeySpec, KeyTable};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 
 const MODE: KeySpec = KeySpec::new(
     "mode",

@@ -1,6 +1,6 @@
 //! The shape of a value, as far as it does not depend on the rest of the file.
 
-use crate::syntax::keys::KeyTable;
+use crate::syntax::key_table::KeyTable;
 
 /// The shape of a value.
 #[derive(Clone, Copy, Debug)]

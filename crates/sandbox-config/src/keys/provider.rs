@@ -1,7 +1,9 @@
 //! `providers`: the services that answer turns, their addresses, credentials and prices.
 
-use crate::syntax::keys::shape::{BASE_URL, KEY_VARIABLE, KeyPattern, PROVIDER_NAME, ValueShape};
-use crate::syntax::keys::{KeySpec, KeyTable};
+use crate::syntax::key_table::shape::{
+    BASE_URL, KEY_VARIABLE, KeyPattern, PROVIDER_NAME, ValueShape,
+};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 
 /// In a project file.
 pub(crate) const PROVIDERS: ValueShape = ValueShape::Map(

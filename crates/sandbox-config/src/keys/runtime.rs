@@ -1,7 +1,7 @@
 //! Sections about the runners of calls and the record of runs.
 
-use crate::syntax::keys::shape::{ENGINE, IMAGE, SECRET, ValueShape};
-use crate::syntax::keys::{KeySpec, KeyTable};
+use crate::syntax::key_table::shape::{ENGINE, IMAGE, SECRET, ValueShape};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 
 pub(crate) const EXECUTION_MODE: ValueShape = ValueShape::Words(
     &[

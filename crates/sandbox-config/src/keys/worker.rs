@@ -1,16 +1,17 @@
 //! The front matter of worker files.
 
-use crate::syntax::keys::git::WORKER_GIT;
-use crate::syntax::keys::network::NETWORK_SHAPE;
-use crate::syntax::keys::project::LIMITS;
-use crate::syntax::keys::sandbox::{
+use crate::keys::git::WORKER_GIT;
+use crate::keys::network::NETWORK_SHAPE;
+use crate::keys::project::LIMITS;
+use crate::keys::sandbox::{
     APPROVAL, MAX_FILE_BYTES, MODE, MOUNT, NAMED_PATH, SUFFIXES, ZONE_APPROVAL,
 };
-use crate::syntax::keys::shape::{
+use crate::keys::shell::WORKER_SHELL;
+use crate::keys::{MODE_HELP, RULES_HELP};
+use crate::syntax::key_table::shape::{
     DELEGATE, KeyPattern, MOUNT_NAME, SANDBOX_PATH, SCHEMA_FILE, SUFFIX, ValueShape, WORKER_NAME,
 };
-use crate::syntax::keys::shell::WORKER_SHELL;
-use crate::syntax::keys::{KeySpec, KeyTable, MODE_HELP, RULES_HELP};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 
 const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 

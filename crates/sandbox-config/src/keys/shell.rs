@@ -1,8 +1,9 @@
 //! Commands: the rules that decide about them, and their environment.
 
-use crate::syntax::keys::sandbox::{SOCKETS_HELP, VERDICT};
-use crate::syntax::keys::shape::{KeyPattern, PROGRAM, VARIABLE, ValueShape};
-use crate::syntax::keys::{KeySpec, KeyTable, RULES_HELP};
+use crate::keys::RULES_HELP;
+use crate::keys::sandbox::{SOCKETS_HELP, VERDICT};
+use crate::syntax::key_table::shape::{KeyPattern, PROGRAM, VARIABLE, ValueShape};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 
 const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 

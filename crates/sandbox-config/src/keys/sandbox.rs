@@ -2,11 +2,12 @@
 
 use sandbox_names::{HIDDEN, PROTECTED, PROTECTED_OF_GIT};
 
-use crate::syntax::keys::network::NETWORK_SHAPE;
-use crate::syntax::keys::shape::{
+use crate::keys::MODE_HELP;
+use crate::keys::network::NETWORK_SHAPE;
+use crate::syntax::key_table::shape::{
     BELOW_PROJECT, KeyPattern, MOUNT_NAME, MOUNT_TARGET, SUFFIX, ValueShape,
 };
-use crate::syntax::keys::{KeySpec, KeyTable, MODE_HELP};
+use crate::syntax::key_table::{KeySpec, KeyTable};
 
 const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 
