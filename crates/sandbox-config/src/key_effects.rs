@@ -12,7 +12,6 @@ use crate::grant::verdict::Operation;
 use crate::keys::{PROJECT, WORKER};
 use crate::loading::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
 use crate::sample_projects::good;
-use crate::schema::examples;
 use crate::schema_agreement::{ConfigFileKind, tree, written};
 use crate::syntax::key_table::shape::ValueShape;
 use crate::syntax::key_table::{KeySpec, KeyTable};
@@ -255,7 +254,7 @@ fn every_key_that_is_read_flips_something() {
 /// Returns `true` if a change of this key in an example changes the effect of the example.
 fn flips(table: &'static KeyTable, key: &KeySpec) -> bool {
     let further = FURTHER.iter().filter(|(id, _)| *id == table.id);
-    let texts = examples::of(table.id).chain(further.map(|(_, text)| *text));
+    let texts = table.examples.iter().chain(further.map(|(_, text)| text));
     texts.into_iter().any(|text| {
         let (kind, top) = match text.starts_with("---") {
             true => (ConfigFileKind::Worker, &WORKER),
@@ -318,7 +317,7 @@ fn find_mappings(
                 }
             }
         }
-        (ValueShape::List(item) | ValueShape::Some(item), Value::Array(values)) => {
+        (ValueShape::List(item) | ValueShape::NonEmpty(item), Value::Array(values)) => {
             for (index, value) in values.iter().enumerate() {
                 find_mappings(item, value, &below(&index.to_string()), found);
             }
@@ -360,7 +359,7 @@ fn other_values(shape: &ValueShape, value: &Value, list: &mut Vec<Option<Value>>
         (ValueShape::Words(words, _), Value::String(_)) => {
             list.extend(words.iter().map(|word| Some(json!(word))));
         }
-        (ValueShape::List(item) | ValueShape::Some(item), Value::Array(values)) => {
+        (ValueShape::List(item) | ValueShape::NonEmpty(item), Value::Array(values)) => {
             list.push(values.get(1..).map(|rest| json!(rest)));
             list.push(Some(json!([values.clone(), vec![good(item)]].concat())));
         }

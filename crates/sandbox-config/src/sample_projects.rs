@@ -85,7 +85,7 @@ fn sections(
 ) {
     match shape {
         ValueShape::Section(table) if table.is_read() => below(table, path, put, list),
-        ValueShape::List(item) | ValueShape::Some(item) => {
+        ValueShape::List(item) | ValueShape::NonEmpty(item) => {
             sections(item, path, &|value| put(json!([value])), list);
         }
         ValueShape::Map(names, item) => {
@@ -139,7 +139,7 @@ pub(crate) fn good(shape: &ValueShape) -> Value {
         ValueShape::Number => json!(0.5),
         ValueShape::Exactly(number) => json!(number),
         ValueShape::Words(words, _) => json!(words[0]),
-        ValueShape::List(item) | ValueShape::Some(item) => json!([good(item)]),
+        ValueShape::List(item) | ValueShape::NonEmpty(item) => json!([good(item)]),
         ValueShape::Map(names, value) => json!({ good_name(*names): good(value) }),
         ValueShape::Section(table) => mapping(table, "x-free", json!(1)),
         ValueShape::OneOf(shapes) => good(&shapes[0]),
@@ -173,7 +173,7 @@ fn bad(shape: &ValueShape) -> Vec<Value> {
             list.extend(bad(item).into_iter().map(|value| json!([value])));
             list
         }
-        ValueShape::Some(item) => {
+        ValueShape::NonEmpty(item) => {
             let mut list = bad(&ValueShape::List(item));
             list.push(json!([]));
             list

@@ -2,7 +2,6 @@
 //! rows of the parser. A schema covers the properties of one file alone: keys, types, words, forms.
 //! Only `forge check` knows those that depend on directories, other files or trust.
 
-pub(crate) mod examples;
 mod page;
 mod project_keys;
 
@@ -185,7 +184,7 @@ fn of_shape(shape: &ValueShape) -> Map<String, Value> {
             json!({ "enum": all })
         }
         ValueShape::List(item) => json!({ "type": "array", "items": of_shape(item) }),
-        ValueShape::Some(item) => {
+        ValueShape::NonEmpty(item) => {
             json!({ "type": "array", "items": of_shape(item), "minItems": 1 })
         }
         ValueShape::Map(names, value) => named(*names, value),

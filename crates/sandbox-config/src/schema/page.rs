@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use crate::keys::{PROJECT, USER, WORKER};
 use crate::loading::user_limits::{ROWS, UserKeyRole};
-use crate::schema::examples;
 use crate::syntax::key_table::shape::{KeyPattern, ValueShape};
 use crate::syntax::key_table::{KeySpec, KeyTable, MergeRule};
 use crate::{TrustRule, Untrusted};
@@ -140,7 +139,7 @@ impl PageSections {
                 let title = format!("{prefix}`{path}`");
                 self.add(table, title, path, prefix);
             }
-            ValueShape::List(item) | ValueShape::Some(item) => {
+            ValueShape::List(item) | ValueShape::NonEmpty(item) => {
                 self.below(item, format!("{path}[]"), prefix);
             }
             ValueShape::Map(_, item) => self.below(item, format!("{path}.NAME"), prefix),
@@ -193,7 +192,7 @@ impl PageSections {
                 format_args!("Not yet, and refused by name: {later}.\n"),
             );
         }
-        for example in examples::of(section.table.id) {
+        for example in section.table.examples {
             line(out, format_args!("```yaml\n{example}```\n"));
         }
     }
@@ -243,7 +242,7 @@ impl PageSections {
                     also => format!("{}; also read: {}", quoted(words), quoted(also)),
                 }
             }
-            ValueShape::List(item) | ValueShape::Some(item) => {
+            ValueShape::List(item) | ValueShape::NonEmpty(item) => {
                 format!("a list: {}", self.shape(item))
             }
             ValueShape::Map(names, item) => {

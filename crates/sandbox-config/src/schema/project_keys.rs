@@ -89,7 +89,7 @@ fn collect_words(
         | ValueShape::Number
         | ValueShape::Exactly(_)
         | ValueShape::List(_)
-        | ValueShape::Some(_)
+        | ValueShape::NonEmpty(_)
         | ValueShape::Map(..)
         | ValueShape::Null
         | ValueShape::Free

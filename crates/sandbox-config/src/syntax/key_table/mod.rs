@@ -47,6 +47,8 @@ pub(crate) struct KeyTable {
     pub(crate) list: &'static [KeySpec],
     /// Spellings of other tools, and ours.
     pub(crate) foreign: &'static [(&'static str, &'static str)],
+    /// Whole files for the reference page, which together have every key.
+    pub(crate) examples: &'static [&'static str],
 }
 
 impl KeySpec {
@@ -65,15 +67,15 @@ impl KeySpec {
         }
     }
 
-    /// A key that is documented and refused by name.
-    pub(crate) const fn reserved(
-        name: &'static str,
-        shape: ValueShape,
-        doc: &'static str,
-    ) -> KeySpec {
-        let mut key = KeySpec::new(name, shape, doc);
-        key.in_effect = false;
-        key
+    /// Documents the key and refuses it by name.
+    pub(crate) const fn reserved(mut self) -> KeySpec {
+        self.in_effect = false;
+        self
+    }
+
+    pub(crate) const fn shape(mut self, shape: ValueShape) -> KeySpec {
+        self.shape = shape;
+        self
     }
 
     pub(crate) const fn aliases(mut self, aliases: &'static [&'static str]) -> KeySpec {
@@ -112,6 +114,16 @@ impl KeySpec {
 }
 
 impl KeyTable {
+    /// Returns the row of a key, for another table that has it too. Does not compile if this table
+    /// lacks the key.
+    pub(crate) const fn key(&self, name: &str) -> KeySpec {
+        let mut at = 0;
+        while !is_equal(self.list[at].name.as_bytes(), name.as_bytes()) {
+            at += 1;
+        }
+        self.list[at]
+    }
+
     /// Returns `true` if any key of it is read, or it has none to read.
     pub(crate) fn is_read(&self) -> bool {
         self.list.is_empty() || self.list.iter().any(|key| key.in_effect)
@@ -136,3 +148,67 @@ impl KeyTable {
         found
     }
 }
+
+const fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
+/// Returns the text of a doc comment, whose lines begin with a space each.
+pub(crate) const fn sentence(doc: &str) -> &str {
+    doc.split_at(1).1
+}
+
+/// Declares a [`KeyTable`]: its id, the words before the list of its keys, and `blank` if `key:`
+/// without a value is an empty mapping. A row is a doc comment, a name, a shape and modifiers, which
+/// are methods of [`KeySpec`], or `name of TABLE` for a row of another table.
+macro_rules! key_table {
+    (@row [] $name:ident [of $table:ident] [$($modifier:ident $(($argument:expr))?),*]) => {
+        $table.key(stringify!($name)) $(.$modifier($($argument)?))*
+    };
+    (@row [$($doc:literal)+] $name:ident [: $shape:expr] [$($modifier:ident $(($argument:expr))?),*]) => {
+        $crate::syntax::key_table::KeySpec::new(
+            stringify!($name),
+            $shape,
+            $crate::syntax::key_table::sentence(concat!($($doc),+)),
+        ) $(.$modifier($($argument)?))*
+    };
+    (@blank) => { false };
+    (@blank blank) => { true };
+    (@foreign) => { &[] };
+    (@foreign $foreign:expr) => { $foreign };
+    (
+        $visibility:vis static $table:ident = $id:literal, $plural:literal $(, $blank:ident)?;
+        keys {
+            $(
+                $(#[doc = $doc:literal])*
+                $name:ident $(of $other:ident)? $(: $shape:expr)?
+                $(, $modifier:ident $(($argument:expr))?)*;
+            )*
+        }
+        $(foreign { $($($foreign:literal)|+ => $help:expr,)* })?
+        $(foreign = $all_foreign:expr;)?
+        $(example $example:literal;)*
+    ) => {
+        $visibility static $table: $crate::syntax::key_table::KeyTable =
+            $crate::syntax::key_table::KeyTable {
+                id: $id,
+                plural: $plural,
+                may_be_blank: $crate::syntax::key_table::key_table!(@blank $($blank)?),
+                list: &[$(
+                    $crate::syntax::key_table::key_table!(
+                        @row [$($doc)*] $name [$(of $other)? $(: $shape)?]
+                            [$($modifier $(($argument))?),*]
+                    ),
+                )*],
+                foreign: $crate::syntax::key_table::key_table!(
+                    @foreign $($all_foreign)? $(&[$($(($foreign, $help),)+)*])?
+                ),
+                examples: &[$($example),*],
+            };
+    };
+}
+pub(crate) use key_table;

@@ -24,7 +24,7 @@ pub(crate) enum ValueShape {
     /// A list, which may be empty.
     List(&'static ValueShape),
     /// A list of at least one.
-    Some(&'static ValueShape),
+    NonEmpty(&'static ValueShape),
     /// A mapping with free keys.
     Map(KeyPattern, &'static ValueShape),
     /// A mapping with known keys.
@@ -223,7 +223,7 @@ impl ValueShape {
     pub(crate) fn tables(&self, found: &mut Vec<&'static KeyTable>) {
         match self {
             ValueShape::Section(keys) => found.push(keys),
-            ValueShape::List(item) | ValueShape::Some(item) | ValueShape::Map(_, item) => {
+            ValueShape::List(item) | ValueShape::NonEmpty(item) | ValueShape::Map(_, item) => {
                 item.tables(found)
             }
             ValueShape::OneOf(shapes) => {
