@@ -68,7 +68,7 @@ pub use grant::execution::{
 pub use grant::file_rules::{FileRules, HardLinks};
 pub use grant::front_end::FrontEnd;
 pub use grant::git::Repository;
-pub use grant::limits::RunLimits;
+pub use grant::limits::{RunLimit, RunLimits};
 pub use grant::meet::MountSource;
 pub use grant::mount::{Mode, Mount};
 pub use grant::network::{HostError, HostPattern, NetworkAccess};

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::grant::limits::LIMITS as LIMIT_KEYS;
 use crate::grant::verdict::{Risk, Verdict};
 use crate::keys;
 use crate::loading::sources::{Sources, TrustedSettings};
@@ -197,7 +198,7 @@ fn every_limit_limits() {
     for (key, user, asked, left) in LIMITS {
         check(key, user, asked, left);
     }
-    for key in keys::LIMITS.list.iter().filter(|key| key.in_effect) {
+    for key in LIMIT_KEYS.list.iter().filter(|key| key.in_effect) {
         let of = |count: u64| format!("limits: {{ {}: {count} }}", key.name);
         check(key.name, &of(2), &of(3), &of(2));
         check(key.name, &of(2), "", &of(2));

@@ -10,8 +10,8 @@ use forge_tools::git::{GitBackend, GitService, MemoryRepositories, Repo, StagedS
 use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Tool as _, Toolbox};
 use sandbox_config::{
     CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,
-    HardLinks, Mode, Mount, NetworkAccess, Operation, ShellRules, Survivors, UnixSockets, Verdict,
-    Worker,
+    HardLinks, Mode, Mount, NetworkAccess, Operation, RunLimit, ShellRules, Survivors, UnixSockets,
+    Verdict, Worker,
 };
 use serde_json::{Value, json};
 
@@ -510,45 +510,22 @@ pub(crate) fn confinement_table(grant: &Grant, indent: &str, layout: TextLayout)
 
 /// Describes the limits as the file spells them.
 fn limits_in_words(grant: &Grant) -> String {
-    let list = limits(grant).into_iter().map(|(name, value)| {
-        let (key, unit) = match name {
-            "max_cost_nano_usd" => return format!("max_cost_usd {}", Dollars(value)),
-            "max_stdout_bytes" => ("max_stdout_kb", 1 << 10),
-            "max_stderr_bytes" => ("max_stderr_kb", 1 << 10),
-            "max_file_write_bytes" => ("max_file_write_mb", 1 << 20),
-            "memory_bytes" => ("memory_mb", 1 << 20),
-            name => (name, 1),
-        };
-        format!("{key} {}", value / unit)
+    let list = limits(grant).into_iter().filter_map(|limit| {
+        let written = limit.written?;
+        Some(match limit.key {
+            "max_cost_usd" => format!("max_cost_usd {}", Dollars(written)),
+            key => format!("{key} {written}"),
+        })
     });
     list.collect::<Vec<_>>().join(", ")
 }
 
-/// The limits, name and value.
-pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
-    let limits = grant.limits();
-    let always = [
-        ("timeout_s_default", limits.timeout_s_default()),
-        ("timeout_s_max", limits.timeout_s_max()),
-        ("max_stdout_bytes", limits.max_stdout_bytes()),
-        ("max_stderr_bytes", limits.max_stderr_bytes()),
-        ("max_file_write_bytes", limits.max_file_write_bytes()),
-        ("max_turns", limits.max_turns()),
-        ("max_tool_calls", limits.max_tool_calls()),
-    ];
-    let stated = [
-        ("processes", limits.processes()),
-        ("memory_bytes", limits.memory_bytes()),
-        ("max_tokens", limits.max_tokens()),
-        ("max_cost_nano_usd", limits.max_cost_nano_usd()),
-        ("max_wall_s", limits.max_wall_s()),
-        ("max_working_s", limits.max_working_s()),
-        ("repeat_calls", limits.repeat_calls()),
-    ];
-    let stated = stated
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)));
-    always.into_iter().chain(stated).collect()
+/// Returns the limits that hold, first the ones that every grant has.
+fn limits(grant: &Grant) -> Vec<RunLimit> {
+    let mut list = grant.limits().list();
+    list.retain(|limit| limit.value.is_some());
+    list.sort_by_key(|limit| limit.is_optional);
+    list
 }
 
 /// The delegation tree, one line a worker.
@@ -645,7 +622,7 @@ pub(crate) fn grant_json(grant: &Grant) -> Value {
 
 pub(crate) fn limits_json(grant: &Grant) -> Value {
     let limits = limits(grant).into_iter();
-    let limits = limits.map(|(name, value)| (name.to_owned(), json!(value)));
+    let limits = limits.map(|limit| (limit.name.to_owned(), json!(limit.value)));
     Value::Object(limits.collect())
 }
 

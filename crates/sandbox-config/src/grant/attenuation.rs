@@ -11,7 +11,7 @@ use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::file_rules::FileRules;
 use crate::grant::front_end::{DefaultAccess, FrontEnd};
 use crate::grant::git::Repository;
-use crate::grant::limits::RunLimits;
+use crate::grant::limits::{LIMITS, RunLimits};
 use crate::grant::meet::MountSource;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::network::{HostPattern, NetworkAccess};
@@ -68,28 +68,11 @@ fn suffixes() -> impl Strategy<Value = Option<Vec<String>>> {
 }
 
 fn limits() -> impl Strategy<Value = RunLimits> {
-    (
-        proptest::array::uniform6(1..100u64),
-        proptest::array::uniform8(proptest::option::of(1..100u64)),
-    )
-        .prop_map(
-            |([a, b, c, d, e, k], [p, m, t, w, x, r, usd, most])| RunLimits {
-                timeout_s_default: a,
-                timeout_s_max: most,
-                max_stdout_kb: b,
-                max_stderr_kb: c,
-                max_file_write_mb: d,
-                max_turns: e,
-                max_tool_calls: k,
-                max_cost_nano_usd: usd,
-                processes: p,
-                memory_mb: m,
-                max_tokens: t,
-                max_wall_s: w,
-                max_working_s: x,
-                repeat_calls: r,
-            },
-        )
+    let numbers = proptest::collection::vec(proptest::option::of(1..100u64), LIMITS.list.len());
+    numbers.prop_map(|numbers| {
+        let mut numbers = numbers.into_iter();
+        RunLimits::from_numbers(|| numbers.next().flatten())
+    })
 }
 
 fn tools() -> impl Strategy<Value = Option<Vec<String>>> {

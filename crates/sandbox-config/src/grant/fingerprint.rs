@@ -253,41 +253,13 @@ fn of_environment(facts: &mut GrantFingerprint, environment: &EnvironmentGrant) 
 }
 
 fn of_limits(facts: &mut GrantFingerprint, limits: &RunLimits) {
-    let RunLimits {
-        timeout_s_default: _,
-        timeout_s_max: _,
-        max_stdout_kb,
-        max_stderr_kb,
-        max_file_write_mb,
-        max_turns,
-        max_tool_calls,
-        processes,
-        memory_mb,
-        max_tokens,
-        max_cost_nano_usd,
-        max_wall_s,
-        max_working_s,
-        repeat_calls,
-    } = *limits;
-    for (name, value) in [
-        ("timeout_s_default", Some(limits.timeout_s_default())),
-        ("timeout_s_max", Some(limits.timeout_s_max())),
-        ("max_stdout_kb", Some(max_stdout_kb)),
-        ("max_stderr_kb", Some(max_stderr_kb)),
-        ("max_file_write_mb", Some(max_file_write_mb)),
-        ("max_turns", Some(max_turns)),
-        ("max_tool_calls", Some(max_tool_calls)),
-        ("processes", processes),
-        ("memory_mb", memory_mb),
-        ("max_tokens", max_tokens),
-        ("max_wall_s", max_wall_s),
-        ("max_working_s", max_working_s),
-        ("repeat_calls", repeat_calls),
-    ] {
-        push(facts, format!("limits.{name}"), or_none(value));
+    for limit in limits.list() {
+        let value = match limit.key {
+            "max_cost_usd" => or_none(limit.written.map(|nano| nano as f64 / 1e9)),
+            _ => or_none(limit.written),
+        };
+        push(facts, format!("limits.{}", limit.key), value);
     }
-    let dollars = max_cost_nano_usd.map(|nano| nano as f64 / 1e9);
-    push(facts, "limits.max_cost_usd", or_none(dollars));
 }
 
 fn of_approval(facts: &mut GrantFingerprint, approval: &ApprovalPolicy) {

@@ -1,57 +1,197 @@
 //! Numbers that end things: each call's time and output, a tree's processes and memory, a worker's
 //! turns, calls, tokens, money and time. The meet of two limits is the smaller one.
 
+use crate::syntax::section::{Amount, AmountOrNull, DollarsOrNull, ImpliedAmount, section};
+
 /// Seconds that a call may ask for where no file says otherwise.
 const TIMEOUT_S_MAX: u64 = 300;
 
-/// Limits of a grant. Units last in names.
-///
-/// ```
-/// use sandbox_config::RunLimits;
-/// let limits = RunLimits::default();
-/// assert_eq!(limits.timeout_s_default(), 30);
-/// assert_eq!(limits.max_stdout_bytes(), 256 * 1024);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunLimits {
-    pub(crate) timeout_s_default: u64,
-    /// `None`: [`TIMEOUT_S_MAX`], or the default time where that is longer.
-    pub(crate) timeout_s_max: Option<u64>,
-    pub(crate) max_stdout_kb: u64,
-    pub(crate) max_stderr_kb: u64,
-    pub(crate) max_file_write_mb: u64,
-    pub(crate) max_turns: u64,
-    pub(crate) max_tool_calls: u64,
-    /// `None`: the limit that os-sandbox gives every command.
-    pub(crate) processes: Option<u64>,
-    pub(crate) memory_mb: Option<u64>,
-    /// `None` for these: no limit.
-    pub(crate) max_tokens: Option<u64>,
-    pub(crate) max_cost_nano_usd: Option<u64>,
-    pub(crate) max_wall_s: Option<u64>,
-    pub(crate) max_working_s: Option<u64>,
-    pub(crate) repeat_calls: Option<u64>,
+const MIB: u64 = 1024 * 1024;
+
+/// A component of limits.
+trait Limit: Copy {
+    const UNLIMITED: Self;
+
+    fn smaller(self, other: Self) -> Self;
+
+    #[cfg(test)]
+    fn from_number(number: Option<u64>) -> Self;
+
+    fn number(self) -> Option<u64>;
+
+    fn is_optional(self) -> bool;
 }
 
-impl Default for RunLimits {
-    fn default() -> RunLimits {
-        RunLimits {
-            timeout_s_default: 30,
-            timeout_s_max: None,
-            max_stdout_kb: 256,
-            max_stderr_kb: 64,
-            max_file_write_mb: 10,
-            max_turns: 50,
-            max_tool_calls: 20_000,
-            processes: None,
-            memory_mb: None,
-            max_tokens: Some(500_000),
-            max_cost_nano_usd: None,
-            max_wall_s: Some(1_800),
-            max_working_s: None,
-            repeat_calls: Some(3),
-        }
+impl Limit for u64 {
+    const UNLIMITED: u64 = u64::MAX;
+
+    fn smaller(self, other: u64) -> u64 {
+        self.min(other)
     }
+
+    #[cfg(test)]
+    fn from_number(number: Option<u64>) -> u64 {
+        number.unwrap_or(u64::MAX)
+    }
+
+    fn number(self) -> Option<u64> {
+        Some(self)
+    }
+
+    fn is_optional(self) -> bool {
+        false
+    }
+}
+
+impl Limit for Option<u64> {
+    const UNLIMITED: Option<u64> = None;
+
+    fn smaller(self, other: Option<u64>) -> Option<u64> {
+        self.into_iter().chain(other).min()
+    }
+
+    #[cfg(test)]
+    fn from_number(number: Option<u64>) -> Option<u64> {
+        number
+    }
+
+    fn number(self) -> Option<u64> {
+        self
+    }
+
+    fn is_optional(self) -> bool {
+        true
+    }
+}
+
+/// One limit of [`RunLimits`].
+///
+/// ```
+/// let limits = sandbox_config::RunLimits::default().list();
+/// let stdout = limits.iter().find(|limit| limit.key == "max_stdout_kb").unwrap();
+/// assert_eq!((stdout.name, stdout.value), ("max_stdout_bytes", Some(256 * 1024)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunLimit {
+    /// The key below `limits`.
+    pub key: &'static str,
+    /// The name of the accessor.
+    pub name: &'static str,
+    /// The number in the unit of the key; `None` for no limit.
+    pub written: Option<u64>,
+    /// The number in the unit of the name.
+    pub value: Option<u64>,
+    /// `true` if a grant may lack this limit.
+    pub is_optional: bool,
+}
+
+macro_rules! component_wise {
+    ($section:ident; $($key:ident, $accessor:ident;)*) => {
+        impl $section {
+            /// Every limit at its maximum: the neutral element of `meet`, for declarations that
+            /// name few.
+            pub(crate) const UNLIMITED: $section = $section { $($key: Limit::UNLIMITED,)* };
+
+            /// Component-wise minimum.
+            #[must_use]
+            pub fn meet(self, other: $section) -> $section {
+                $section { $($key: self.$key.smaller(other.$key),)* }
+            }
+
+            /// Returns every limit, in the order of the reference page.
+            #[must_use]
+            pub fn list(&self) -> Vec<RunLimit> {
+                vec![$({
+                    let (key, name) = (stringify!($key), stringify!($accessor));
+                    let is_optional = self.$accessor().is_optional();
+                    let value = self.$accessor().number();
+                    let written = if key == name { value } else { self.$key.number() };
+                    RunLimit { key, name, written, value, is_optional }
+                }),*]
+            }
+
+            /// Sets each limit to the next of these numbers.
+            #[cfg(test)]
+            pub(crate) fn from_numbers(mut next: impl FnMut() -> Option<u64>) -> $section {
+                $section { $($key: Limit::from_number(next()),)* }
+            }
+        }
+    };
+}
+
+section! {
+    /// Limits of a grant. Units last in names.
+    ///
+    /// ```
+    /// use sandbox_config::RunLimits;
+    /// let limits = RunLimits::default();
+    /// assert_eq!(limits.timeout_s_default(), 30);
+    /// assert_eq!(limits.max_stdout_bytes(), 256 * 1024);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct RunLimits, LIMITS = "limits", "`limits` has";
+    keys {
+        /// Seconds that a call may take when it names no time of its own.
+        timeout_s_default: Amount = 30 as timeout_s_default();
+        /// Seconds that a call may ask for, at most; more where `timeout_s_default` is more.
+        timeout_s_max: ImpliedAmount = 300 as timeout_s_max();
+        /// KiB kept of a command's standard output.
+        max_stdout_kb: Amount<1024> = 256 => max_stdout_bytes() -> u64;
+        /// KiB kept of a command's standard error.
+        max_stderr_kb: Amount<1024> = 64 => max_stderr_bytes() -> u64;
+        /// MiB that a file may have after a call wrote, appended, edited, copied, moved or pulled
+        /// it.
+        max_file_write_mb: Amount<MIB> = 10 => max_file_write_bytes() -> u64;
+        /// Turns that a worker may take.
+        max_turns: Amount = 50 => max_turns() -> u64;
+        /// Processes that a command may have at one time.
+        processes: ImpliedAmount = 2048 => processes() -> Option<u64>;
+        /// MiB of memory that a command and what it starts may use.
+        memory_mb: ImpliedAmount<MIB> = 16384 => memory_bytes() -> Option<u64>;
+        /// Tokens that a worker and everybody it calls may use; `null`: no limit.
+        max_tokens: AmountOrNull = 500000 => max_tokens() -> Option<u64>;
+        /// Tool calls that a worker and everybody it calls may make.
+        max_tool_calls: Amount = 20000 => max_tool_calls() -> u64;
+        /// US dollars that a worker and everybody it calls may cost; every model needs `prices`
+        /// then; `null`: no limit.
+        max_cost_usd: DollarsOrNull => max_cost_nano_usd() -> Option<u64>;
+        /// Seconds that a run may take, and one call of an MCP client; `null`: no limit.
+        max_wall_s: AmountOrNull = 1800 => max_wall_s() -> Option<u64>;
+        /// Seconds that a run may take, without waiting for answers and retries; `null`: no limit.
+        max_working_s: AmountOrNull => max_working_s() -> Option<u64>;
+        /// Identical calls with identical results before the model is told; twice as many end the
+        /// run; `null`: no limit.
+        repeat_calls: AmountOrNull = 3 => repeat_calls() -> Option<u64>;
+    }
+    foreign {
+        "timeout" => "use `timeout_s_default:`, in seconds",
+        "max_timeout" => "use `timeout_s_max:`, in seconds",
+        "maxTurns" => "did you mean `max_turns:`?",
+        "max_calls" => "did you mean `max_tool_calls:`?",
+        "max_cost" | "max_budget_usd" => "did you mean `max_cost_usd:`?",
+        "context_tokens" => "how much fits is the model's: `providers.NAME.context_tokens`",
+        "max_processes" => "did you mean `processes:`?",
+        "memory" => "did you mean `memory_mb:`?",
+    }
+    example "\
+limits:
+  timeout_s_default: 60
+  timeout_s_max: 600
+  max_stdout_kb: 256
+  max_stderr_kb: 64
+  max_file_write_mb: 10
+  max_turns: 20
+  max_tokens: 200000
+  max_tool_calls: 500
+  max_cost_usd: 2.50
+  max_wall_s: 900
+  max_working_s: 600
+  repeat_calls: 3
+  processes: 64
+  memory_mb: 1024
+";
+    also component_wise;
 }
 
 impl RunLimits {
@@ -70,160 +210,5 @@ impl RunLimits {
     pub fn timeout_s_max(&self) -> u64 {
         self.timeout_s_max
             .unwrap_or(TIMEOUT_S_MAX.max(self.timeout_s_default))
-    }
-
-    /// Bytes kept of a command's stdout.
-    #[must_use]
-    pub fn max_stdout_bytes(&self) -> u64 {
-        self.max_stdout_kb.saturating_mul(1024)
-    }
-
-    /// Bytes kept of a command's stderr.
-    #[must_use]
-    pub fn max_stderr_bytes(&self) -> u64 {
-        self.max_stderr_kb.saturating_mul(1024)
-    }
-
-    /// Bytes that one write may leave in a file.
-    #[must_use]
-    pub fn max_file_write_bytes(&self) -> u64 {
-        self.max_file_write_mb.saturating_mul(1024 * 1024)
-    }
-
-    /// Turns of one worker.
-    #[must_use]
-    pub fn max_turns(&self) -> u64 {
-        self.max_turns
-    }
-
-    /// Returns the limit on tool calls of a worker and all workers that it calls.
-    #[must_use]
-    pub fn max_tool_calls(&self) -> u64 {
-        self.max_tool_calls
-    }
-
-    /// Returns the limit on processes of one command at a time; `None`: the OS sandbox's own.
-    #[must_use]
-    pub fn processes(&self) -> Option<u64> {
-        self.processes
-    }
-
-    /// Returns the limit on bytes of memory of one command's tree; `None`: the OS sandbox's own.
-    #[must_use]
-    pub fn memory_bytes(&self) -> Option<u64> {
-        self.memory_mb.map(|mb| mb.saturating_mul(1024 * 1024))
-    }
-
-    /// Returns the limit on tokens, in and out, of a worker and all workers that it calls; `None`:
-    /// unlimited.
-    #[must_use]
-    pub fn max_tokens(&self) -> Option<u64> {
-        self.max_tokens
-    }
-
-    /// Returns the limit on the cost of a worker and all workers that it calls, in billionths of a
-    /// US dollar; `None`: unlimited. It can only be kept where prices are known.
-    #[must_use]
-    pub fn max_cost_nano_usd(&self) -> Option<u64> {
-        self.max_cost_nano_usd
-    }
-
-    /// Returns the limit on seconds from a worker's start to its end; `None`: unlimited.
-    #[must_use]
-    pub fn max_wall_s(&self) -> Option<u64> {
-        self.max_wall_s
-    }
-
-    /// As `max_wall_s`, without the time in which a person is being asked; `None`: unlimited.
-    #[must_use]
-    pub fn max_working_s(&self) -> Option<u64> {
-        self.max_working_s
-    }
-
-    /// An equal call with an equal result this many times in a row earns a hint, twice as many end
-    /// the worker; `None`: it may go on.
-    #[must_use]
-    pub fn repeat_calls(&self) -> Option<u64> {
-        self.repeat_calls
-    }
-
-    /// Component-wise minimum.
-    #[must_use]
-    pub fn meet(self, other: RunLimits) -> RunLimits {
-        RunLimits {
-            timeout_s_default: self.timeout_s_default.min(other.timeout_s_default),
-            timeout_s_max: smaller(self.timeout_s_max, other.timeout_s_max),
-            max_stdout_kb: self.max_stdout_kb.min(other.max_stdout_kb),
-            max_stderr_kb: self.max_stderr_kb.min(other.max_stderr_kb),
-            max_file_write_mb: self.max_file_write_mb.min(other.max_file_write_mb),
-            max_turns: self.max_turns.min(other.max_turns),
-            max_tool_calls: self.max_tool_calls.min(other.max_tool_calls),
-            processes: smaller(self.processes, other.processes),
-            memory_mb: smaller(self.memory_mb, other.memory_mb),
-            max_tokens: smaller(self.max_tokens, other.max_tokens),
-            max_cost_nano_usd: smaller(self.max_cost_nano_usd, other.max_cost_nano_usd),
-            max_wall_s: smaller(self.max_wall_s, other.max_wall_s),
-            max_working_s: smaller(self.max_working_s, other.max_working_s),
-            repeat_calls: smaller(self.repeat_calls, other.repeat_calls),
-        }
-    }
-
-    /// Every limit at its maximum: the neutral element of `meet`, for declarations that name few.
-    pub(crate) const UNLIMITED: RunLimits = RunLimits {
-        timeout_s_default: u64::MAX,
-        timeout_s_max: None,
-        max_stdout_kb: u64::MAX,
-        max_stderr_kb: u64::MAX,
-        max_file_write_mb: u64::MAX,
-        max_turns: u64::MAX,
-        max_tool_calls: u64::MAX,
-        processes: None,
-        memory_mb: None,
-        max_tokens: None,
-        max_cost_nano_usd: None,
-        max_wall_s: None,
-        max_working_s: None,
-        repeat_calls: None,
-    };
-
-    /// Set the field behind a config key.
-    pub(crate) fn set(&mut self, key: &str, value: u64) {
-        match key {
-            "timeout_s_default" => self.timeout_s_default = value,
-            "timeout_s_max" => self.timeout_s_max = Some(value),
-            "max_stdout_kb" => self.max_stdout_kb = value,
-            "max_stderr_kb" => self.max_stderr_kb = value,
-            "max_file_write_mb" => self.max_file_write_mb = value,
-            "max_turns" => self.max_turns = value,
-            "max_tool_calls" => self.max_tool_calls = value,
-            "processes" => self.processes = Some(value),
-            "memory_mb" => self.memory_mb = Some(value),
-            "max_tokens" => self.max_tokens = Some(value),
-            "max_wall_s" => self.max_wall_s = Some(value),
-            "max_working_s" => self.max_working_s = Some(value),
-            "repeat_calls" => self.repeat_calls = Some(value),
-            _ => {}
-        }
-    }
-
-    /// Lift the limit behind a config key that says `null`; false: this one is always a number.
-    pub(crate) fn lift(&mut self, key: &str) -> bool {
-        let limit = match key {
-            "max_tokens" => &mut self.max_tokens,
-            "max_cost_usd" => &mut self.max_cost_nano_usd,
-            "max_wall_s" => &mut self.max_wall_s,
-            "max_working_s" => &mut self.max_working_s,
-            "repeat_calls" => &mut self.repeat_calls,
-            _ => return false,
-        };
-        *limit = None;
-        true
-    }
-}
-
-fn smaller(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }

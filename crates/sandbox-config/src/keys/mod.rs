@@ -13,7 +13,7 @@ mod worker;
 
 pub(crate) use git::{GIT, GIT_CREDENTIAL, GIT_REPOSITORY, USER_GIT_CREDENTIAL, WORKER_GIT};
 pub(crate) use network::NETWORK;
-pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, PROJECT, USER};
+pub(crate) use project::{APPROVAL, DELEGATION, PROJECT, USER};
 pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
 pub(crate) use runtime::{DOCKER, EXECUTION, LOG};
 pub(crate) use sandbox::{

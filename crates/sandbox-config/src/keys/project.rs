@@ -1,6 +1,7 @@
 //! The project file and the person's own file, at their top, and the sections without mounts and
 //! commands.
 
+use crate::grant::limits::LIMITS;
 use crate::keys::git::{GIT, USER_GIT};
 use crate::keys::network::NETWORK_SHAPE;
 use crate::keys::provider::{PROVIDERS, USER_PROVIDERS};
@@ -196,73 +197,6 @@ pub(crate) const RISKS: [&str; 5] = [
     "network",
     "exec",
 ];
-
-/// `null`: no limit.
-const COUNT_OR_NONE: ValueShape = OneOf(&[Count, Null]);
-
-key_table! {
-    pub(crate) static LIMITS = "limits", "`limits` has", blank;
-    keys {
-        /// Seconds that a call may take when it names no time of its own.
-        timeout_s_default: Count, default("30");
-        /// Seconds that a call may ask for, at most; more where `timeout_s_default` is more.
-        timeout_s_max: Count, default("300");
-        /// KiB kept of a command's standard output.
-        max_stdout_kb: Count, default("256");
-        /// KiB kept of a command's standard error.
-        max_stderr_kb: Count, default("64");
-        /// MiB that a file may have after a call wrote, appended, edited, copied, moved or pulled
-        /// it.
-        max_file_write_mb: Count, default("10");
-        /// Turns that a worker may take.
-        max_turns: Count, default("50");
-        /// Processes that a command may have at one time.
-        processes: Count, default("2048");
-        /// MiB of memory that a command and what it starts may use.
-        memory_mb: Count, default("16384");
-        /// Tokens that a worker and everybody it calls may use; `null`: no limit.
-        max_tokens: COUNT_OR_NONE, default("500000");
-        /// Tool calls that a worker and everybody it calls may make.
-        max_tool_calls: Count, default("20000");
-        /// US dollars that a worker and everybody it calls may cost; every model needs `prices`
-        /// then; `null`: no limit.
-        max_cost_usd: OneOf(&[Number, Null]);
-        /// Seconds that a run may take, and one call of an MCP client; `null`: no limit.
-        max_wall_s: COUNT_OR_NONE, default("1800");
-        /// Seconds that a run may take, without waiting for answers and retries; `null`: no limit.
-        max_working_s: COUNT_OR_NONE;
-        /// Identical calls with identical results before the model is told; twice as many end the
-        /// run; `null`: no limit.
-        repeat_calls: COUNT_OR_NONE, default("3");
-    }
-    foreign {
-        "timeout" => "use `timeout_s_default:`, in seconds",
-        "max_timeout" => "use `timeout_s_max:`, in seconds",
-        "maxTurns" => "did you mean `max_turns:`?",
-        "max_calls" => "did you mean `max_tool_calls:`?",
-        "max_cost" | "max_budget_usd" => "did you mean `max_cost_usd:`?",
-        "context_tokens" => "how much fits is the model's: `providers.NAME.context_tokens`",
-        "max_processes" => "did you mean `processes:`?",
-        "memory" => "did you mean `memory_mb:`?",
-    }
-    example "\
-limits:
-  timeout_s_default: 60
-  timeout_s_max: 600
-  max_stdout_kb: 256
-  max_stderr_kb: 64
-  max_file_write_mb: 10
-  max_turns: 20
-  max_tokens: 200000
-  max_tool_calls: 500
-  max_cost_usd: 2.50
-  max_wall_s: 900
-  max_working_s: 600
-  repeat_calls: 3
-  processes: 64
-  memory_mb: 1024
-";
-}
 
 key_table! {
     pub(crate) static DELEGATION = "delegation", "`delegation` has", blank;

@@ -1,8 +1,9 @@
 //! The front matter of worker files.
 
+use crate::grant::limits::LIMITS;
 use crate::keys::git::WORKER_GIT;
 use crate::keys::network::NETWORK_SHAPE;
-use crate::keys::project::{LIMITS, RISKS};
+use crate::keys::project::RISKS;
 use crate::keys::sandbox::{MODE, MOUNT, NAMED_PATH, ZONE, ZONE_APPROVAL};
 use crate::keys::shell::WORKER_SHELL;
 use crate::keys::{MODE_HELP, RULES_HELP};

@@ -2,6 +2,7 @@
 //! of two values, a preference, or no effect, with the reason. A test wants a row for every key
 //! that is read, so a new key of projects neither limits nothing by accident nor is forgotten.
 
+use crate::grant::limits::LIMITS;
 use crate::keys;
 use crate::syntax::key_table::KeyTable;
 
@@ -168,7 +169,7 @@ pub(crate) static ROWS: &[(&str, UserKeyRole)] = &[
     ),
     ("git.credentials.*", UserKeyRole::Whole),
     ("log.redact", UserKeyRole::Limit(MeetRule::Unite)),
-    ("limits.*", at_most(&keys::LIMITS)),
+    ("limits.*", at_most(&LIMITS)),
     ("providers.*", UserKeyRole::Whole),
     (
         "execution_mode",

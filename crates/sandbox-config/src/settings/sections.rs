@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::grant::EnvironmentGrant;
-use crate::grant::limits::RunLimits;
+use crate::grant::limits::{LIMITS, RunLimits};
 use crate::grant::shell::{
     CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules, example_words,
 };
@@ -30,46 +30,12 @@ pub(crate) fn limits(
 ) -> RunLimits {
     let mut limits = base;
     let Some(section) =
-        entry.and_then(|entry| MappingFields::open(reports, &entry.node, "limits", &keys::LIMITS))
+        entry.and_then(|entry| MappingFields::open(reports, &entry.node, "limits", &LIMITS))
     else {
         return limits;
     };
-    for key in keys::LIMITS.list.iter().filter(|key| key.in_effect) {
-        let says_none = section
-            .get(key.name)
-            .is_some_and(|entry| matches!(entry.node.value, YamlValue::Null));
-        if says_none && limits.lift(key.name) {
-            continue;
-        }
-        if key.name == "max_cost_usd" {
-            let cost = section
-                .get(key.name)
-                .and_then(|entry| nano_usd(reports, &entry.node, "limits.max_cost_usd"));
-            limits.max_cost_nano_usd = cost.or(limits.max_cost_nano_usd);
-        } else if let Some(value) = section.count(reports, key.name) {
-            limits.set(key.name, value);
-        }
-    }
+    limits.read(reports, &section);
     limits
-}
-
-/// Dollars as billionths of one. Up to the most each is exact; a limit of nothing would end every
-/// run before it begins.
-fn nano_usd(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<u64> {
-    const MOST: f64 = 1_000_000.0;
-    let dollars = fields::number(reports, node, path)?;
-    let nano = (dollars * 1e9).round() as u64;
-    if nano == 0 || dollars > MOST {
-        let message = format!("`{path}` must be an amount of US dollars above 0, such as 2.50");
-        let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
-        reports.add(if nano == 0 {
-            bad.help("to have no limit write `null`, or leave it out")
-        } else {
-            bad.help(format!("at most {MOST}"))
-        });
-        return None;
-    }
-    Some(nano)
 }
 
 pub(crate) const APPROVAL_MODES: [(&str, ApprovalMode); 8] = [

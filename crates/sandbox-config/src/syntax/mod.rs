@@ -7,6 +7,7 @@ pub(crate) mod fields;
 pub(crate) mod key_table;
 pub(crate) mod other_tools;
 pub(crate) mod read;
+pub(crate) mod section;
 pub(crate) mod text;
 pub(crate) mod yaml;
 pub(crate) mod yaml_errors;
