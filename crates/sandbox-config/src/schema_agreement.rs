@@ -284,7 +284,7 @@ fn places(tree: &Value, here: &str, list: &mut Vec<String>) {
             .enumerate()
             .map(|(i, item)| (i.to_string(), item))
             .collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        _ => Vec::new(),
     };
     for (key, value) in below {
         let place = format!("{here}/{}", key.replace('~', "~0").replace('/', "~1"));

@@ -239,12 +239,7 @@ fn merge(node: &mut YamlNode, new: YamlNode, path: &mut Vec<String>) {
             }
             *node = new;
         }
-        YamlValue::Map(_)
-        | YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => *node = new,
+        _ => *node = new,
     }
 }
 
@@ -271,23 +266,14 @@ fn overlay_entry(entries: &mut Vec<YamlEntry>, new: YamlEntry, path: &mut Vec<St
 pub(crate) fn merge_entries(node: &mut YamlNode) -> Vec<YamlEntry> {
     match std::mem::replace(&mut node.value, YamlValue::Null) {
         YamlValue::Map(entries) => entries,
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_) => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
 pub(crate) fn is_blocked(rule: &YamlNode) -> bool {
-    let YamlValue::Map(entries) = &rule.value else {
-        return false;
-    };
-    entries.iter().any(|entry| {
-        entry.key == "approval"
-            && matches!(&entry.node.value, YamlValue::Str(word) if word == "blocked")
-    })
+    let is_blocked = |entry: &YamlEntry| entry.node.as_str() == Some("blocked");
+    let mut entries = rule.as_map().into_iter().flatten();
+    entries.any(|entry| entry.key == "approval" && is_blocked(entry))
 }
 
 /// Seed 004 puts `network` into `sandbox`. Taken out before anything is laid over it, so that

@@ -35,7 +35,7 @@ use crate::settings::git::GitSettings;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::read::read;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
-use crate::syntax::yaml::{self, YamlNode, YamlValue};
+use crate::syntax::yaml::{self, YamlNode};
 use crate::worker::Worker;
 
 /// A loaded project. Exists only if its configuration holds no mistake.
@@ -296,20 +296,9 @@ impl Project {
 
     /// Returns the location of `limits.max_cost_usd`, if it is set.
     pub(crate) fn cost_at(&self) -> Option<ConfigOrigin> {
-        let below = |node: &'_ YamlNode, key: &str| match &node.value {
-            YamlValue::Map(entries) => {
-                let found = entries.iter().find(|entry| entry.key == key);
-                found.map(|entry| entry.node.clone())
-            }
-            YamlValue::Null
-            | YamlValue::Bool(_)
-            | YamlValue::Int(_)
-            | YamlValue::Float(_)
-            | YamlValue::Str(_)
-            | YamlValue::List(_) => None,
-        };
-        let limits = below(&self.root, "limits")?;
-        Some(below(&limits, "max_cost_usd")?.span.origin())
+        let limits = self.root.entry("limits")?;
+        let cost = limits.node.entry("max_cost_usd")?;
+        Some(cost.node.span.origin())
     }
 
     pub(crate) fn network_at(&self) -> Option<&ConfigOrigin> {
@@ -402,10 +391,7 @@ impl Project {
 }
 
 fn preferences_of(root: &YamlNode, layers: &mut Layers) {
-    let YamlValue::Map(entries) = &root.value else {
-        return;
-    };
-    for entry in entries {
+    for entry in root.as_map().into_iter().flatten() {
         let key = keys::canonical(None, &entry.key);
         if preferences::KEYS.contains(&key) {
             layers.set(key, &entry.node);

@@ -9,7 +9,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 
 use crate::syntax::text::{ConfigOrigin, Layer};
-use crate::syntax::yaml::{YamlNode, YamlValue};
+use crate::syntax::yaml::YamlNode;
 
 /// The merged preferences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,22 +108,9 @@ impl Provider for SingleValue {
 }
 
 fn plain(node: &YamlNode) -> Option<figment::value::Value> {
-    match &node.value {
-        YamlValue::Str(text) => Some(text.as_str().into()),
-        YamlValue::List(items) => {
-            let texts: Option<Vec<String>> = items
-                .iter()
-                .map(|item| match &item.value {
-                    YamlValue::Str(text) => Some(text.clone()),
-                    _ => None,
-                })
-                .collect();
-            texts.map(Into::into)
-        }
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Map(_) => None,
+    if let Some(text) = node.as_str() {
+        return Some(text.into());
     }
+    let texts: Option<Vec<&str>> = node.as_list()?.iter().map(YamlNode::as_str).collect();
+    Some(texts?.into())
 }

@@ -172,10 +172,8 @@ impl EffectiveSettings {
     #[must_use]
     pub fn item_at(&self, key: &str, item: &str) -> Option<ConfigOrigin> {
         let parts: Vec<&str> = key.split('.').collect();
-        let YamlValue::List(items) = &find(&self.root, None, &parts)?.value else {
-            return None;
-        };
-        let of = |node: &&YamlNode| matches!(&node.value, YamlValue::Str(text) if text == item);
+        let items = find(&self.root, None, &parts)?.as_list()?;
+        let of = |node: &&YamlNode| node.as_str() == Some(item);
         let found = origin(&items.iter().find(of)?.span);
         found.name().is_some().then_some(found)
     }
@@ -247,11 +245,7 @@ fn remove_empty(node: &mut YamlNode, ignored: &[PrivilegedSetting], above: Optio
                 remove_empty(item, ignored, Some("[]"));
             }
         }
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => {}
+        _ => {}
     }
 }
 
@@ -261,22 +255,9 @@ fn is_at(key: &PrivilegedSetting, span: &Span) -> bool {
 
 /// `shell.env.pass[CC]` is one item of a list, and so is `git.repositories[octo/reports]`.
 fn is_item(key: &PrivilegedSetting, item: &YamlNode) -> bool {
-    let text = match &item.value {
-        YamlValue::Str(text) => Some(text),
-        YamlValue::Map(entries) => entries.iter().find_map(|entry| match &entry.node.value {
-            YamlValue::Str(text) if entry.key == "repo" => Some(text),
-            _ => None,
-        }),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::List(_) => None,
-    };
-    let Some(text) = text else {
-        return false;
-    };
-    is_at(key, &item.span) && key.key().ends_with(&format!("[{text}]"))
+    let repository = || item.entry("repo").and_then(|entry| entry.node.as_str());
+    let text = item.as_str().or_else(repository);
+    is_at(key, &item.span) && text.is_some_and(|text| key.key().ends_with(&format!("[{text}]")))
 }
 
 /// Applies the defaults. Only where setting a default explicitly changes nothing: the front-end
@@ -371,12 +352,7 @@ fn guards(root: &mut YamlNode, key: &str, held: &[String]) {
     };
     let written_value = match std::mem::replace(&mut list.node.value, YamlValue::Null) {
         YamlValue::List(items) => items,
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::Map(_) => Vec::new(),
+        _ => Vec::new(),
     };
     let text = SourceText::inline("default".into(), Layer::Default, String::new());
     let items = held.iter().map(|name| {
@@ -434,9 +410,7 @@ fn find<'n>(node: &'n YamlNode, above: Option<&str>, parts: &[&str]) -> Option<&
     if parts.is_empty() {
         return Some(node);
     }
-    let YamlValue::Map(entries) = &node.value else {
-        return None;
-    };
+    let entries = node.as_map()?;
     (1..=parts.len()).find_map(|count| {
         let name = parts[..count].join(".");
         let name = canonical(above, &name);
@@ -491,11 +465,7 @@ fn print(out: &mut String, node: &YamlNode, depth: usize, origins: bool) {
                 below(out, item, depth, origins);
             }
         }
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => {
+        _ => {
             let _ = writeln!(out, "{pad}{}", scalar(node));
         }
     }
@@ -506,11 +476,7 @@ fn below(out: &mut String, node: &YamlNode, depth: usize, origins: bool) {
     let is_empty = match &node.value {
         YamlValue::Map(entries) => entries.is_empty(),
         YamlValue::List(items) => items.is_empty(),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => true,
+        _ => true,
     };
     if !is_empty {
         out.push('\n');

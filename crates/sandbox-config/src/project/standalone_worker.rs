@@ -10,7 +10,7 @@ use crate::project::Project;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::read::read;
 use crate::syntax::text::Layer;
-use crate::syntax::yaml::{self, YamlValue};
+use crate::syntax::yaml;
 use crate::worker::{Worker, front_matter};
 
 impl Project {
@@ -74,12 +74,10 @@ impl Project {
         let Ok(Some(root)) = yaml::parse_part(&text, front) else {
             return Ok(());
         };
-        let YamlValue::Map(entries) = &root.value else {
-            return Ok(());
-        };
-        let asks = entries.iter().find(|entry| {
-            let mapping = matches!(&entry.node.value, YamlValue::Map(keys) if !keys.is_empty());
-            entry.key == "sandbox" && mapping
+        let mut entries = root.as_map().into_iter().flatten();
+        let asks = entries.find(|entry| {
+            let keys = entry.node.as_map();
+            entry.key == "sandbox" && keys.is_some_and(|keys| !keys.is_empty())
         });
         match asks {
             None => Ok(()),

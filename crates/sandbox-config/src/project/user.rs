@@ -385,7 +385,7 @@ fn narrows_default(meet: MeetRule, key: &str, leaf: &UserValue<'_>) -> bool {
         MeetRule::Consent => consent(own) > Some(Verdict::Allow),
         MeetRule::True => matches!(own.value, YamlValue::Bool(true)),
         MeetRule::Stricter(words) => {
-            text(own).and_then(|own| words.strictness(own)) > words.strictness(words.unsaid)
+            own.as_str().and_then(|own| words.strictness(own)) > words.strictness(words.unsaid)
         }
         MeetRule::Least(table) => {
             let row = table.list.iter().find(|row| row.name == key);
@@ -427,7 +427,8 @@ fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: 
                 && matches!(there.value, YamlValue::Bool(true))
         }
         MeetRule::Stricter(words) => {
-            let strictness = |node| text(node).and_then(|word| words.strictness(word));
+            let strictness =
+                |node: &YamlNode| node.as_str().and_then(|word| words.strictness(word));
             match (strictness(own), strictness(there)) {
                 (Some(own), Some(there)) => there < own,
                 _ => false,
@@ -470,11 +471,7 @@ fn with_location(node: &YamlNode, span: &Span) -> YamlNode {
                 })
                 .collect(),
         ),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => node.value.clone(),
+        _ => node.value.clone(),
     };
     YamlNode {
         value,
@@ -500,9 +497,9 @@ fn keep_within(reports: &mut Reports, leaf: &UserValue<'_>, own: &YamlNode, ther
     else {
         return;
     };
-    let held: Vec<&str> = own_items.iter().filter_map(text).collect();
+    let held: Vec<&str> = own_items.iter().filter_map(YamlNode::as_str).collect();
     items.retain(|item| {
-        let stays = text(item).is_none_or(|item| held.contains(&item));
+        let stays = item.as_str().is_none_or(|item| held.contains(&item));
         if !stays {
             report(reports, leaf, &own.span, &item.span);
         }
@@ -543,15 +540,20 @@ fn within_repositories(context: &mut LoadContext<'_>, leaf: &UserValue<'_>, ther
 /// Returns the address and the access of an item of `git.repositories`.
 fn repository(context: &LoadContext<'_>, item: &YamlNode) -> Option<(String, Mode)> {
     let mut item = item.clone();
-    let access = match find(&mut item, &["access"]).as_deref().and_then(text) {
+    let access = match find(&mut item, &["access"])
+        .as_deref()
+        .and_then(|node| node.as_str())
+    {
         Some("ro") => Mode::ReadOnly,
         Some(_) | None => Mode::ReadWrite,
     };
-    let address = match text(&item) {
+    let address = match item.as_str() {
         Some(text) => git::locate(context, text),
         None => git::locate(
             context,
-            find(&mut item, &["repo"]).as_deref().and_then(text)?,
+            find(&mut item, &["repo"])
+                .as_deref()
+                .and_then(|node| node.as_str())?,
         ),
     };
     Some((address.ok()?.address, access))
@@ -617,15 +619,8 @@ fn within_hosts(reports: &mut Reports, leaf: &UserValue<'_>, there: &mut YamlNod
 }
 
 fn hosts(list: &YamlNode) -> NetworkAccess {
-    match &list.value {
-        YamlValue::List(items) => NetworkAccess::hosts(items.iter().filter_map(pattern)),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::Map(_) => NetworkAccess::Denied,
-    }
+    let items = list.as_list().unwrap_or_default();
+    NetworkAccess::hosts(items.iter().filter_map(pattern))
 }
 
 fn hosts_of(item: &YamlNode) -> NetworkAccess {
@@ -634,7 +629,7 @@ fn hosts_of(item: &YamlNode) -> NetworkAccess {
 
 /// The readers have reported an invalid item.
 fn pattern(item: &YamlNode) -> Option<HostPattern> {
-    HostPattern::parse(text(item)?).ok()
+    HostPattern::parse(item.as_str()?).ok()
 }
 
 fn report(reports: &mut Reports, leaf: &UserValue<'_>, own: &Span, asked: &Span) {
@@ -658,11 +653,7 @@ fn network(node: &YamlNode) -> Option<u8> {
     match &node.value {
         YamlValue::Bool(on) => Some(if *on { 2 } else { 0 }),
         YamlValue::Map(_) => Some(1),
-        YamlValue::Null
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_) => None,
+        _ => None,
     }
 }
 
@@ -672,18 +663,13 @@ fn sockets(node: &YamlNode) -> Option<u8> {
         YamlValue::Str(word) if word == "closed" => Some(0),
         YamlValue::Str(word) if word == "open" => Some(2),
         YamlValue::List(_) => Some(1),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::Map(_) => None,
+        _ => None,
     }
 }
 
 /// The place of a mode in the order of strictness; `tool` is 1.
 fn mode(node: &YamlNode) -> Option<u8> {
-    let word = text(node)?;
+    let word = node.as_str()?;
     let (_, mode) = APPROVAL_MODES.iter().find(|(known, _)| *known == word)?;
     Some(*mode as u8)
 }
@@ -700,18 +686,6 @@ fn number(node: &YamlNode) -> Option<f64> {
         YamlValue::Int(number) => Some(*number as f64),
         YamlValue::Float(number) => Some(*number),
         YamlValue::Null => Some(f64::INFINITY),
-        YamlValue::Bool(_) | YamlValue::Str(_) | YamlValue::List(_) | YamlValue::Map(_) => None,
-    }
-}
-
-fn text(node: &YamlNode) -> Option<&str> {
-    match &node.value {
-        YamlValue::Str(text) => Some(text),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::List(_)
-        | YamlValue::Map(_) => None,
+        _ => None,
     }
 }

@@ -78,11 +78,7 @@ pub(crate) fn project_part(node: &YamlNode) -> Option<&Span> {
     match &node.value {
         YamlValue::Map(entries) => entries.iter().find_map(|entry| project_part(&entry.node)),
         YamlValue::List(items) => items.iter().find_map(project_part),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => None,
+        _ => None,
     }
 }
 
@@ -147,16 +143,10 @@ fn provider(reports: &mut Reports, entry: &YamlEntry) -> Option<ProviderSettings
 
 /// A program that prints a key runs outside of every sandbox: only the person's own file names it.
 fn table(node: &YamlNode) -> &'static KeyTable {
-    let command = match &node.value {
-        YamlValue::Map(entries) => entries.iter().find(|entry| entry.key == "api_key_command"),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_) => None,
-    };
-    match command.map(|entry| entry.node.span.layer()) {
+    match node
+        .entry("api_key_command")
+        .map(|entry| entry.node.span.layer())
+    {
         Some(Layer::User) => &keys::USER_PROVIDER,
         Some(Layer::Default | Layer::Project | Layer::Environment | Layer::CommandLine) | None => {
             &keys::PROVIDER

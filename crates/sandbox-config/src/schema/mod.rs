@@ -195,9 +195,7 @@ fn of_shape(shape: &ValueShape) -> Map<String, Value> {
     };
     match schema {
         Value::Object(map) => map,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Map::new()
-        }
+        _ => Map::new(),
     }
 }
 
@@ -253,6 +251,6 @@ fn sorted(value: Value) -> Value {
             )
         }
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+        _ => value,
     }
 }

@@ -287,10 +287,7 @@ pub(crate) fn worker_sockets(
     context: &mut LoadContext<'_>,
     sandbox: Option<&YamlEntry>,
 ) -> Option<(SocketRequest, crate::syntax::text::Span)> {
-    let YamlValue::Map(entries) = &sandbox?.node.value else {
-        return None;
-    };
-    let entry = entries.iter().find(|entry| entry.key == "unix_sockets")?;
+    let entry = sandbox?.node.entry("unix_sockets")?;
     let (node, path) = (&entry.node, "sandbox.unix_sockets");
     let wish = match &node.value {
         YamlValue::Str(_) => {

@@ -137,15 +137,7 @@ fn runners(
 
 /// Returns the node that sets the network of containers, or else the whole section.
 fn network_at(docker: &YamlNode) -> &YamlNode {
-    let own = match &docker.value {
-        YamlValue::Map(entries) => entries.iter().find(|entry| entry.key == "network_default"),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_) => None,
-    };
+    let own = docker.entry("network_default");
     own.map_or(docker, |entry| &entry.node)
 }
 
@@ -253,11 +245,7 @@ fn cpu_limit_milli(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -
     let number = match &entry.node.value {
         YamlValue::Int(number) => Some(*number as f64),
         YamlValue::Float(number) => Some(*number),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_)
-        | YamlValue::Map(_) => None,
+        _ => None,
     };
     let milli = number
         .filter(|number| (0.001..=MOST).contains(number))

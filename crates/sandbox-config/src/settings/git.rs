@@ -428,11 +428,7 @@ fn item<'n>(
             (text, &entry.node, access)
         }
         YamlValue::Str(text) => (text.as_str(), node, None),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::List(_) => {
+        _ => {
             let wrong = fields::wrong_type(node, path, "a repository");
             context
                 .reports
@@ -751,11 +747,7 @@ fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Cr
 
 /// A program that prints a key runs outside of every sandbox: only the person's own file names it.
 fn table(node: &YamlNode) -> &'static KeyTable {
-    let YamlValue::Map(entries) = &node.value else {
-        return &keys::GIT_CREDENTIAL;
-    };
-    let helper = entries.iter().find(|entry| entry.key == "helper");
-    match helper.map(|entry| entry.node.span.layer()) {
+    match node.entry("helper").map(|entry| entry.node.span.layer()) {
         Some(Layer::User) => &keys::USER_GIT_CREDENTIAL,
         Some(Layer::Default | Layer::Project | Layer::Environment | Layer::CommandLine) | None => {
             &keys::GIT_CREDENTIAL

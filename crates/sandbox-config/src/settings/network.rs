@@ -27,7 +27,7 @@ pub(crate) fn network(reports: &mut Reports, entry: &YamlEntry) -> Option<Networ
             );
             None
         }
-        YamlValue::Null | YamlValue::Int(_) | YamlValue::Float(_) | YamlValue::Str(_) => {
+        _ => {
             fields::boolean(reports, &entry.node, "network");
             None
         }

@@ -289,11 +289,7 @@ pub(crate) fn mapping<'n>(
     match &node.value {
         YamlValue::Map(entries) => Some(entries),
         YamlValue::Null => Some(&[]),
-        YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_) => {
+        _ => {
             reports.add(wrong_type(node, path, "a mapping"));
             None
         }
@@ -335,7 +331,7 @@ pub(crate) fn string<'n>(reports: &mut Reports, node: &'n YamlNode, path: &str) 
             reports.add(wrong_type(node, path, "a string").help("put it in quotes"));
             None
         }
-        YamlValue::Null | YamlValue::List(_) | YamlValue::Map(_) => {
+        _ => {
             reports.add(wrong_type(node, path, "a string"));
             None
         }
@@ -350,12 +346,7 @@ pub(crate) fn boolean(reports: &mut Reports, node: &YamlNode, path: &str) -> Opt
             reports.add(wrong_type(node, path, "true or false").help(format!("write `{meant}`")));
             None
         }
-        YamlValue::Null
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_)
-        | YamlValue::Map(_) => {
+        _ => {
             reports.add(wrong_type(node, path, "true or false"));
             None
         }
@@ -380,11 +371,7 @@ pub(crate) fn count(reports: &mut Reports, node: &YamlNode, path: &str) -> Optio
             Some(*number as u64)
         }
         YamlValue::Float(_) => None,
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_)
-        | YamlValue::Map(_) => {
+        _ => {
             reports.add(wrong_type(node, path, "a whole number above 0"));
             return None;
         }
@@ -407,11 +394,7 @@ pub(crate) fn number(reports: &mut Reports, node: &YamlNode, path: &str) -> Opti
     let number = match &node.value {
         YamlValue::Int(number) => *number as f64,
         YamlValue::Float(number) => *number,
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_)
-        | YamlValue::Map(_) => {
+        _ => {
             reports.add(wrong_type(node, path, "a number"));
             return None;
         }
@@ -459,12 +442,7 @@ pub(crate) fn list<'n>(
 ) -> Option<&'n [YamlNode]> {
     match &node.value {
         YamlValue::List(items) => Some(items),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::Map(_) => {
+        _ => {
             let wrong = wrong_type(node, path, "a list");
             reports.add(match &node.value {
                 YamlValue::Str(text) => wrong.help(format!("write `[{text}]`")),

@@ -43,6 +43,32 @@ pub(crate) struct YamlEntry {
 }
 
 impl YamlNode {
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            YamlValue::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_list(&self) -> Option<&[YamlNode]> {
+        match &self.value {
+            YamlValue::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_map(&self) -> Option<&[YamlEntry]> {
+        match &self.value {
+            YamlValue::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// Returns the first entry of a mapping that has this key.
+    pub(crate) fn entry(&self, key: &str) -> Option<&YamlEntry> {
+        self.as_map()?.iter().find(|entry| entry.key == key)
+    }
+
     /// The value without its places; of a key that occurs twice the last.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match &self.value {
@@ -274,11 +300,7 @@ pub(crate) fn written_value(node: &YamlNode) -> Option<serde_json::Value> {
             Some(entries.iter().filter_map(said).collect())
         }
         YamlValue::List(items) => Some(items.iter().filter_map(written_value).collect()),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => (node.span.layer() == Layer::Project).then(|| node.to_json()),
+        _ => (node.span.layer() == Layer::Project).then(|| node.to_json()),
     }
 }
 
@@ -321,11 +343,7 @@ mod tests {
                     outline(item, out, depth + 2);
                 }
             }
-            YamlValue::Null
-            | YamlValue::Bool(_)
-            | YamlValue::Int(_)
-            | YamlValue::Float(_)
-            | YamlValue::Str(_) => {}
+            _ => {}
         }
     }
 

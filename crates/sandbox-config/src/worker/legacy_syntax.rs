@@ -122,18 +122,14 @@ fn written(entry: &YamlEntry) -> Vec<LegacyDirectory> {
                 one(name.to_owned(), item)
             })
             .collect(),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
 /// `paths` read unless they say `rw`; `mounts` write unless they say `readonly`.
 fn mode(node: &YamlNode, of_mount: bool) -> Mode {
     let readonly = find(node, &["readonly", "readOnly", "read_only"]);
-    let readonly = readonly.map(|value| matches!(value, YamlValue::Bool(true)));
+    let readonly = readonly.map(|value| matches!(value.value, YamlValue::Bool(true)));
     match (text(node, &["mode"]).as_deref(), readonly) {
         (Some("rw"), None) => Mode::ReadWrite,
         (None, Some(false)) => Mode::ReadWrite,
@@ -142,55 +138,26 @@ fn mode(node: &YamlNode, of_mount: bool) -> Mode {
     }
 }
 
-fn find<'n>(node: &'n YamlNode, keys: &[&str]) -> Option<&'n YamlValue> {
-    let YamlValue::Map(entries) = &node.value else {
-        return None;
-    };
-    let entry = entries
-        .iter()
-        .find(|entry| keys.contains(&entry.key.as_str()))?;
-    Some(&entry.node.value)
+fn find<'n>(node: &'n YamlNode, keys: &[&str]) -> Option<&'n YamlNode> {
+    let mut entries = node.as_map()?.iter();
+    let entry = entries.find(|entry| keys.contains(&entry.key.as_str()))?;
+    Some(&entry.node)
 }
 
 fn text(node: &YamlNode, keys: &[&str]) -> Option<String> {
-    match find(node, keys)? {
-        YamlValue::Str(text) => Some(text.clone()),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::List(_)
-        | YamlValue::Map(_) => None,
-    }
+    find(node, keys)?.as_str().map(str::to_owned)
 }
 
 fn texts(node: &YamlNode, keys: &[&str]) -> Vec<String> {
-    let Some(YamlValue::List(items)) = find(node, keys) else {
-        return Vec::new();
-    };
-    items
-        .iter()
-        .filter_map(|item| match &item.value {
-            YamlValue::Str(text) => Some(text.clone()),
-            YamlValue::Null
-            | YamlValue::Bool(_)
-            | YamlValue::Int(_)
-            | YamlValue::Float(_)
-            | YamlValue::List(_)
-            | YamlValue::Map(_) => None,
-        })
-        .collect()
+    let items = find(node, keys).and_then(YamlNode::as_list);
+    let texts = items.into_iter().flatten().filter_map(YamlNode::as_str);
+    texts.map(str::to_owned).collect()
 }
 
 fn count(node: &YamlNode, keys: &[&str]) -> Option<i64> {
-    match find(node, keys)? {
-        YamlValue::Int(number) => Some(*number),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::List(_)
-        | YamlValue::Map(_) => None,
+    match find(node, keys)?.value {
+        YamlValue::Int(number) => Some(number),
+        _ => None,
     }
 }
 

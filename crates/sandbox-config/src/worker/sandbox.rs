@@ -192,15 +192,7 @@ fn misplaced_zones(zones: &YamlEntry, ceiling: &Grant) -> Option<Diagnostic> {
         FrontEnd::Root => "one root",
         FrontEnd::Mounts => "mounts",
     };
-    let first = match &zones.node.value {
-        YamlValue::List(items) => items.first(),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_)
-        | YamlValue::Map(_) => None,
-    };
+    let first = zones.node.as_list().and_then(<[YamlNode]>::first);
     let name = first
         .and_then(|zone| text_of(zone, "name"))
         .unwrap_or("src");
@@ -272,19 +264,7 @@ fn misplaced_subtree(key: &YamlEntry, wish: &Restrict, ceiling: &Grant) -> Optio
 
 /// The text of a key of a mapping that is not read otherwise.
 fn text_of<'n>(node: &'n YamlNode, key: &str) -> Option<&'n str> {
-    let YamlValue::Map(entries) = &node.value else {
-        return None;
-    };
-    let entry = entries.iter().find(|entry| entry.key == key)?;
-    match &entry.node.value {
-        YamlValue::Str(text) => Some(text),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::List(_)
-        | YamlValue::Map(_) => None,
-    }
+    node.entry(key)?.node.as_str()
 }
 
 /// `zones: [{name: …}]`.

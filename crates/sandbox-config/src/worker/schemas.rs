@@ -122,11 +122,7 @@ fn schema(context: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option
             let (schema, text) = from_file(context, file, node, key)?;
             (schema, SchemaSource::File(text))
         }
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::List(_) => {
+        _ => {
             let expected = "a JSON Schema, or a file that holds one";
             context.reports.add(fields::wrong_type(node, key, expected));
             return None;
@@ -181,11 +177,7 @@ fn once(context: &mut LoadContext<'_>, node: &YamlNode) {
             }
         }
         YamlValue::List(items) => items.iter().for_each(|item| once(context, item)),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::Str(_) => {}
+        _ => {}
     }
 }
 
@@ -319,7 +311,7 @@ fn below(value: &Json, at: &mut String, depth: usize, mistakes: &mut Vec<SchemaM
                 at.truncate(here);
             }
         }
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+        _ => {}
     }
 }
 
@@ -345,11 +337,7 @@ fn find<'n>(node: &'n YamlNode, pointer: &str) -> &'n Span {
                 .find(|entry| entry.key == part)
                 .map(|entry| &entry.node),
             YamlValue::List(items) => part.parse::<usize>().ok().and_then(|at| items.get(at)),
-            YamlValue::Null
-            | YamlValue::Bool(_)
-            | YamlValue::Int(_)
-            | YamlValue::Float(_)
-            | YamlValue::Str(_) => None,
+            _ => None,
         };
         match next {
             Some(next) => at = next,

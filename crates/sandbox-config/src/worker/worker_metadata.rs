@@ -100,15 +100,7 @@ pub(crate) fn properties(context: &mut LoadContext<'_>, top: &MappingFields<'_>)
 }
 
 fn text<'n>(top: &MappingFields<'n>, key: &'static str) -> Option<&'n str> {
-    match &top.get(key)?.node.value {
-        YamlValue::Str(text) => Some(text),
-        YamlValue::Null
-        | YamlValue::Bool(_)
-        | YamlValue::Int(_)
-        | YamlValue::Float(_)
-        | YamlValue::List(_)
-        | YamlValue::Map(_) => None,
-    }
+    top.get(key)?.node.as_str()
 }
 
 fn compatible_models(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Vec<String> {
