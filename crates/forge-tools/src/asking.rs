@@ -203,7 +203,7 @@ fn digest(request: &ApprovalRequest, changes: &[FileChange]) -> String {
         ..request.clone()
     };
     shown.changes = changes.to_vec();
-    crate::hex::hex(&Sha256::digest(shown.preview().as_bytes()))
+    sandbox_names::hex(Sha256::digest(shown.preview().as_bytes()))
 }
 
 fn seen(changes: &[FileChange]) -> Vec<(String, ReviewedState)> {

@@ -71,7 +71,6 @@ mod file_changes;
 mod gate;
 #[cfg(feature = "git")]
 pub mod git;
-mod hex;
 mod judged_call;
 #[cfg(feature = "mcp")]
 pub mod mcp;

@@ -11,7 +11,6 @@ use crate::audit::{CallRecord, DecisionEntry, DecisionRecord, PolicyEvent};
 use crate::call::{CallFailure, CallResult, ErrorBody, ExecutionInfo, FailureCode, Reply};
 use crate::call_request::CallRequest;
 use crate::gate::Judgement;
-use crate::hex::hex;
 use crate::output_store::Truncation;
 use crate::redact::UnknownPlaceholder;
 use crate::spec::Spec;
@@ -136,7 +135,7 @@ impl CallRecordBuilder {
             ok: result.ok,
             code: result.code.map(|code| code.as_str().to_owned()),
             content_bytes: result.content.len(),
-            content_sha256: hex(&Sha256::digest(result.content.as_bytes())),
+            content_sha256: sandbox_names::hex(Sha256::digest(result.content.as_bytes())),
             duration_us: u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX),
             enforcement: result.enforcement.clone(),
             artifacts: result.artifacts.clone(),

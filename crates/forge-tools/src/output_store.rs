@@ -196,7 +196,7 @@ fn drop_old(kept: &mut VecDeque<StoredOutput>, now: Instant) {
 fn random_id() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
-    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(sandbox_names::hex(bytes))
 }
 
 /// The beginning and the end of `text`, at most `limit` characters with the note between them.

@@ -337,12 +337,7 @@ impl Redactor {
         let mut hash = Sha256::new();
         hash.update(self.key);
         hash.update(value.as_bytes());
-        let tag: String = hash
-            .finalize()
-            .iter()
-            .take(TAG / 2)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let tag = sandbox_names::hex(&hash.finalize()[..TAG / 2]);
         let placeholder = format!("{OPEN}{kind} {tag}]");
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.by_tag.len() < MAX_VALUES

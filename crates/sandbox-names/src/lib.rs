@@ -80,6 +80,21 @@ pub fn fold(name: &str) -> String {
         .collect()
 }
 
+/// Formats bytes as lower-case hexadecimal digits.
+///
+/// ```
+/// assert_eq!(sandbox_names::hex([0, 0xfe]), "00fe");
+/// ```
+#[must_use]
+pub fn hex(bytes: impl AsRef<[u8]>) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    let bytes = bytes.as_ref().iter();
+    bytes
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -232,7 +232,7 @@ fn fresh_key() -> Result<ProviderKey, ModelError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| ModelError::Playbook(format!("cannot read random bytes: {error}")))?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = sandbox_names::hex(bytes);
     ProviderKey::new(format!("playbook-{text}"))
         .map_err(|error| ModelError::Playbook(error.to_string()))
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::fingerprint::{RunFingerprint, hex};
+use super::fingerprint::RunFingerprint;
 use crate::model::{Message, Retry, ToolDescription, ToolResult, Usage};
 use crate::report::{ElapsedTime, RunOutcome};
 use crate::session::Attachment;
@@ -209,7 +209,7 @@ impl AttachedFile {
         AttachedFile {
             name: kept.name().to_owned(),
             bytes: u64::try_from(kept.bytes().len()).unwrap_or(u64::MAX),
-            sha256: hex(Sha256::digest(kept.bytes())),
+            sha256: sandbox_names::hex(Sha256::digest(kept.bytes())),
         }
     }
 }

@@ -278,10 +278,5 @@ fn basis_of(worker: &Worker, policy_sha256: &str) -> WorkerFingerprint {
 /// Hashes a value as JSON, whose maps are sorted.
 fn sha256(value: &impl Serialize) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
-    hex(Sha256::digest(text))
-}
-
-pub(super) fn hex(hash: impl AsRef<[u8]>) -> String {
-    let bytes = hash.as_ref().iter();
-    bytes.map(|byte| format!("{byte:02x}")).collect()
+    sandbox_names::hex(Sha256::digest(text))
 }

@@ -54,7 +54,7 @@ pub fn segment_name(segment: u32) -> String {
 
 /// SHA-256 in hex.
 pub(super) fn hash(bytes: &[u8]) -> String {
-    crate::hex::hex(&Sha256::digest(bytes))
+    sandbox_names::hex(Sha256::digest(bytes))
 }
 
 /// The line that ends a log. Everything in it follows from the lines before it, so that a reader

@@ -43,7 +43,7 @@ fn hashed(parts: &[&[u8]]) -> Option<ObjectId> {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    ObjectId::parse(crate::hex::hex(&hash.finalize()).get(..40)?)
+    ObjectId::parse(sandbox_names::hex(hash.finalize()).get(..40)?)
 }
 
 impl MemoryState {

@@ -145,7 +145,7 @@ impl StagedId {
 
     /// One for a commit of this time; those of later times come after it.
     pub(crate) fn new(nanoseconds: u64, random: [u8; 8]) -> Self {
-        let random = crate::hex::hex(&random);
+        let random = sandbox_names::hex(random);
         StagedId(format!("{nanoseconds:016x}{random}"))
     }
 

@@ -107,7 +107,7 @@ impl PullDestination {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
-        crate::hex::hex(&hash.finalize())
+        sandbox_names::hex(hash.finalize())
     }
 }
 

@@ -64,7 +64,7 @@ impl StagedStore {
             ));
         }
         let files = FileSandbox::new(vec![mount])?;
-        let token = crate::hex::hex(&random()?).into();
+        let token = sandbox_names::hex(random()?).into();
         Ok(StagedStore { files, token })
     }
 

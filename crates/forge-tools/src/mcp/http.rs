@@ -33,7 +33,7 @@ use tokio::task::JoinSet;
 
 use super::access_check::{AccessCheck, ConnectionGuard};
 use super::handler::Handler;
-use super::questions::{QuestionStore, hex};
+use super::questions::QuestionStore;
 use super::service_handle::ServiceHandle;
 use super::stdio_transport::{MAX_LINE_BYTES, MAX_VALUES, values_at_most};
 use super::{McpError, ServerInfo};
@@ -72,7 +72,9 @@ impl HttpToken {
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-        Ok(HttpToken { text: hex(&bytes) })
+        Ok(HttpToken {
+            text: sandbox_names::hex(bytes),
+        })
     }
 
     /// The token itself, for the person to hand on.

@@ -58,7 +58,7 @@ fn mark() -> Option<&'static str> {
     MARK.get_or_init(|| {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).ok()?;
-        Some(crate::hex::hex(&bytes))
+        Some(sandbox_names::hex(bytes))
     })
     .as_deref()
 }

@@ -71,8 +71,8 @@ impl QuestionStore {
     pub(super) fn seal(&self, call: &Fingerprint, shown: &Fingerprint) -> Option<String> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).ok()?;
-        let nonce = hex(&nonce);
-        let payload = format!("{nonce}{}", hex(shown));
+        let nonce = sandbox_names::hex(nonce);
+        let payload = format!("{nonce}{}", sandbox_names::hex(shown));
         let options = SealOptions::new().associated_data(call).ttl(STATE_TTL);
         let sealed = self.codec.as_ref()?.seal_with(payload.as_bytes(), &options);
         insert_bounded(&mut self.lock().open, nonce, Instant::now(), MAX_OPEN);
@@ -187,10 +187,6 @@ fn write_canonical(value: &Value, text: &mut String) {
             text.push_str(&value.to_string());
         }
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(text: &str) -> Option<Fingerprint> {

@@ -16,7 +16,6 @@ use crate::command_line::CommandLine;
 use crate::command_runner::{
     CommandRunner, CommandSpec, CommandStdin, LocalCommandRunner, RunningCommand,
 };
-use crate::hex::hex;
 use crate::node::connection::MAX_WHOLE_BYTES;
 use crate::node::frame::{FrameKind, NodeFrame, frames};
 use crate::node::message::{
@@ -455,7 +454,7 @@ fn get(
     }
     done(&FileDone {
         bytes,
-        sha256: hex(&hash.finalize()),
+        sha256: sandbox_names::hex(hash.finalize()),
     })
 }
 

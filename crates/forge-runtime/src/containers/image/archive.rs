@@ -68,11 +68,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
 }
 
 fn shown(hash: &[u8]) -> String {
-    let mut text = "sha256:".to_owned();
-    for byte in hash {
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    format!("sha256:{}", sandbox_names::hex(hash))
 }
 
 fn place(digest: &str) -> String {

@@ -111,9 +111,7 @@ fn id(id: &str) -> String {
     if id.chars().count() <= ID_LETTERS {
         return id.to_owned();
     }
-    let hash = Sha256::digest(id);
-    let hash = hash.iter().map(|byte| format!("{byte:02x}"));
-    hash.take(ID_LETTERS / 2).collect()
+    sandbox_names::hex(&Sha256::digest(id)[..ID_LETTERS / 2])
 }
 
 #[cfg(test)]

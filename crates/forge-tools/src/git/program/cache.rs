@@ -43,7 +43,7 @@ impl RepoCache {
         repo: &Repo,
         make: impl FnOnce(&Path) -> Result<(), GitError>,
     ) -> Result<RepoCache, GitError> {
-        let name = crate::hex::hex(&Sha256::digest(repo.to_string()));
+        let name = sandbox_names::hex(Sha256::digest(repo.to_string()));
         let place = all.join(name.get(..32).unwrap_or_default());
         let failed = |error: io::Error| {
             GitError::new(

@@ -180,6 +180,6 @@ impl ProgramSettings {
 /// The reference of ours that a branch is fetched to. Not its own name: one branch may be named as
 /// the directory of another that is gone by now, and longer than a file's name with `.lock`.
 fn kept_as(branch: &BranchName) -> String {
-    let name = crate::hex::hex(&Sha256::digest(branch.as_str()));
+    let name = sandbox_names::hex(Sha256::digest(branch.as_str()));
     format!("refs/forge/heads/{}", name.get(..32).unwrap_or_default())
 }
