@@ -165,9 +165,13 @@ impl FailureCode {
         }
     }
 
-    /// The code of a text, for a failure that another process tells of.
-    #[cfg(feature = "node")]
-    pub(crate) fn of(text: &str) -> Option<FailureCode> {
+    /// Returns the code with this text, for a failure that another process reports.
+    ///
+    /// ```
+    /// use forge_tools::FailureCode;
+    /// assert_eq!(FailureCode::from_code("BLOCKED"), Some(FailureCode::Blocked));
+    /// ```
+    pub fn from_code(text: &str) -> Option<FailureCode> {
         const ALL: [FailureCode; 20] = [
             FailureCode::UnknownTool,
             FailureCode::InvalidArguments,
@@ -277,6 +281,11 @@ impl CallFailure {
             structured: None,
             ran: None,
         }
+    }
+
+    /// The failure of a call whose caller no longer waits.
+    pub fn cancelled() -> Self {
+        CallFailure::new(FailureCode::Cancelled, "The call was cancelled.")
     }
 
     /// Adds where it failed.

@@ -24,7 +24,7 @@ pub struct FileChange {
 
 /// The state of a file when a person was shown its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReviewedState {
+pub enum ReviewedState {
     /// There was none.
     Missing,
     /// It had these bytes.

@@ -220,6 +220,18 @@ impl CommandLine {
         self
     }
 
+    /// Sets the session state in which the line was judged, as [`CommandSpec::line`] has it.
+    /// `None` if the arguments are not a state.
+    ///
+    /// [`CommandSpec::line`]: crate::CommandSpec::line
+    #[cfg(feature = "process")]
+    pub fn in_session_of(self, arguments: &[String]) -> Option<Self> {
+        match arguments {
+            [] => Some(self),
+            _ => Some(self.in_session(Arc::new(ShellState::from_arguments(arguments)?))),
+        }
+    }
+
     pub(crate) fn session(&self) -> Option<&Arc<ShellState>> {
         self.session.as_ref()
     }

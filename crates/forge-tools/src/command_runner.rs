@@ -2,7 +2,7 @@
 //! The treatment of the command's output is common to both.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, PipeWriter, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -13,9 +13,6 @@ use os_sandbox::{Backend, Child, Command, ErrorKind, Exceeded, Exit, Plan, Stdio
 use serde_json::Value;
 
 use crate::call::{CallFailure, FailureCode};
-
-/// Most bytes of the report of a command in a session about its end.
-pub(crate) const MAX_SAID_BYTES: usize = 4 * 1024 * 1024;
 
 /// Starts commands.
 ///
@@ -92,7 +89,7 @@ pub struct CommandSpec {
     pub directory: Option<String>,
     /// The line that it comes from and its session state, for a node that has to check its programs
     /// again.
-    pub(crate) line: Option<(String, Vec<String>)>,
+    pub line: Option<(String, Vec<String>)>,
 }
 
 impl CommandSpec {
@@ -148,6 +145,9 @@ pub struct ExitReport {
 }
 
 impl ExitReport {
+    /// Most bytes of [`said`](Self::said).
+    pub const MAX_SAID_BYTES: usize = 4 * 1024 * 1024;
+
     /// A report with this exit and nothing else.
     pub fn new(exit: Exit) -> Self {
         ExitReport {
@@ -160,9 +160,15 @@ impl ExitReport {
     }
 }
 
-/// Under a plan, in this process.
+/// Starts commands under a plan, as children of this process.
+///
+/// ```
+/// fn runner(plan: os_sandbox::Plan) -> impl forge_tools::CommandRunner {
+///     forge_tools::LocalCommandRunner::new(plan)
+/// }
+/// ```
 #[derive(Debug, Clone)]
-pub(crate) struct LocalCommandRunner(pub(crate) Plan);
+pub struct LocalCommandRunner(Plan);
 
 impl CommandRunner for LocalCommandRunner {
     fn place(&self) -> &'static str {
@@ -191,12 +197,27 @@ impl CommandRunner for LocalCommandRunner {
 }
 
 impl LocalCommandRunner {
-    /// Starts the command with any input.
-    pub(crate) fn spawn(
+    /// The commands run under this plan.
+    #[must_use]
+    pub fn new(plan: Plan) -> LocalCommandRunner {
+        LocalCommandRunner(plan)
+    }
+
+    /// Starts a command that reads from the returned pipe, whatever [`CommandSpec::input`] says.
+    ///
+    /// # Errors
+    ///
+    /// It was not started, in words for the model.
+    pub fn start_piped(
         &self,
         start: CommandSpec,
-        stdin: Stdio,
-    ) -> Result<LocalProcess, CallFailure> {
+    ) -> Result<(Box<dyn RunningCommand>, Option<PipeWriter>), CallFailure> {
+        let mut running = self.spawn(start, Stdio::Piped)?;
+        let stdin = running.child.stdin.take();
+        Ok((Box::new(running), stdin))
+    }
+
+    fn spawn(&self, start: CommandSpec, stdin: Stdio) -> Result<LocalProcess, CallFailure> {
         let mut command = Command::new(&self.0, &start.program)
             .args(start.args)
             .stdin(stdin)
@@ -237,8 +258,8 @@ pub fn describe_exceeded(limit: &Exceeded) -> String {
 }
 
 /// A child of this process.
-pub(crate) struct LocalProcess {
-    pub(crate) child: Child,
+struct LocalProcess {
+    child: Child,
     listener: Option<StatusListener>,
     program: String,
 }
@@ -284,7 +305,7 @@ fn listen() -> io::Result<(StatusListener, Stdio)> {
     let reader = std::thread::Builder::new().spawn(move || {
         let mut said = Vec::new();
         let _broken = (&mut from)
-            .take(MAX_SAID_BYTES as u64)
+            .take(ExitReport::MAX_SAID_BYTES as u64)
             .read_to_end(&mut said);
         // Excess bytes are read nevertheless, or the command would wait.
         let _rest = io::copy(&mut from, &mut io::sink());

@@ -12,13 +12,23 @@ use std::time::{Duration, Instant};
 
 /// The work was not done in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Elapsed;
+pub struct Elapsed;
 
-/// The outcome of `work`, unless it takes longer than `limit`; then it is dropped.
-pub(crate) async fn within<F: Future>(
-    limit: Option<Duration>,
-    work: F,
-) -> Result<F::Output, Elapsed> {
+/// Returns the outcome of `work`, unless it takes longer than `limit`; then `work` is dropped.
+///
+/// # Errors
+///
+/// It took longer.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use forge_tools::{Elapsed, within};
+/// use std::time::Duration;
+/// let never = std::future::pending::<()>();
+/// assert_eq!(within(Some(Duration::from_millis(1)), never).await, Err(Elapsed));
+/// # });
+/// ```
+pub async fn within<F: Future>(limit: Option<Duration>, work: F) -> Result<F::Output, Elapsed> {
     // A limit beyond the end of time is none.
     let Some(due) = limit.and_then(|limit| Instant::now().checked_add(limit)) else {
         return Ok(work.await);

@@ -8,7 +8,7 @@ use tokio::task::JoinError;
 use crate::audit::DecisionRecord;
 use crate::call::{CallFailure, CallResult};
 use crate::gate::{Intent, Judgement, Verdict};
-use crate::outcome::{cancelled, placeholder_in_command};
+use crate::outcome::placeholder_in_command;
 use crate::params::Arguments;
 use crate::pending_call::PendingCall;
 use crate::result_quota::ResultPermit;
@@ -187,7 +187,7 @@ impl ParsedCall {
         let outcome = here(inner.runner.run(inner.tool(wanted.index), args, context));
         let mut open = open.lock();
         match open.is_closed() {
-            true => Err(cancelled()),
+            true => Err(CallFailure::cancelled()),
             false => Ok(InlineOutcome::Closed(Box::new(open.close(outcome)))),
         }
     }
@@ -197,6 +197,6 @@ impl ParsedCall {
 pub(crate) fn joined<T>(found: Result<T, JoinError>) -> Result<T, CallFailure> {
     found.map_err(|stopped| match stopped.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => cancelled(),
+        Err(_) => CallFailure::cancelled(),
     })
 }

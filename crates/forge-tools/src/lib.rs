@@ -90,6 +90,7 @@ mod processes;
 mod programs;
 mod progress;
 mod redact;
+mod remote_file_tools;
 mod result_quota;
 mod run_answers;
 mod runner;
@@ -120,12 +121,14 @@ pub use blocking_handoff::BlockingHandoff;
 pub use builder::{ToolboxBuilder, ToolboxError};
 pub use call::{CallFailure, CallResult, Caller, ErrorBody, ExecutionInfo, FailureCode, Reply};
 pub use call_request::CallRequest;
-pub use change::{Artifact, Effect, FileChange};
+pub use change::{Artifact, Effect, FileChange, ReviewedState};
 pub use command_line::{CommandLine, CommandSegment, LineError};
 #[cfg(feature = "process")]
 pub use command_runner::{
-    CommandRunner, CommandSpec, CommandStdin, ExitReport, RunningCommand, describe_exceeded,
+    CommandRunner, CommandSpec, CommandStdin, ExitReport, LocalCommandRunner, RunningCommand,
+    describe_exceeded,
 };
+pub use deadline::{Elapsed, within};
 pub use escape::{escape_controls, escape_exactly};
 pub use gate::{
     Gate, GateRequest, Intent, Judgement, MountVerdicts, SafeDefaults, Verdict, VerdictReason,
@@ -140,11 +143,12 @@ pub use processes::Processes;
 pub use programs::ProgramList;
 pub use progress::Progress;
 pub use redact::{Redactor, UnknownPlaceholder};
+pub use remote_file_tools::{ContextSnapshot, RemoteFileTools};
 pub use result_quota::{ResultPermit, ResultQuota};
 pub use run_answers::RunAnswers;
 pub use runner::{CallRunner, LocalRunner};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
 pub use time::rfc3339;
 pub use tool::{BoxFuture, Tool, blocking};
-pub use tool_context::{ReadOnlyContext, ToolContext};
+pub use tool_context::{MAX_FILE_WRITE_KEY, ReadOnlyContext, ToolContext};
 pub use toolbox::Toolbox;

@@ -123,15 +123,6 @@ impl MountAccess {
         }))
     }
 
-    /// The mounts that are closed in `files`, by name.
-    #[cfg(feature = "node")]
-    pub(crate) fn closed_in(files: &FileSandbox) -> Vec<String> {
-        let closed = files.mounts().iter().filter(|mount| mount.is_closed());
-        closed
-            .map(|mount| mount.target().as_str().to_owned())
-            .collect()
-    }
-
     fn mount_of(&self, path: &SandboxPath) -> Option<usize> {
         let covers =
             |(_, (target, _)): &(usize, &(SandboxPath, MountVerdicts))| path.starts_with(target);

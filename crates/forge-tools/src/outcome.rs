@@ -73,7 +73,7 @@ impl CallRecordBuilder {
     pub(crate) fn decided(&mut self) -> Result<(), CallFailure> {
         if self.closed {
             // The caller has gone, and the record says so.
-            return Err(cancelled());
+            return Err(CallFailure::cancelled());
         }
         self.inner.redact_details(&mut self.details);
         self.clean = true;
@@ -318,10 +318,6 @@ fn unrecorded(result: CallResult, may_have_changed: bool) -> CallResult {
 }
 
 /// The caller stopped waiting.
-pub(crate) fn cancelled() -> CallFailure {
-    CallFailure::new(FailureCode::Cancelled, "The call was cancelled.")
-}
-
 pub(crate) fn not_in_time(spec: &Spec, limit: Option<Duration>) -> CallFailure {
     let seconds = limit.unwrap_or_default().as_secs();
     let failure = CallFailure::new(

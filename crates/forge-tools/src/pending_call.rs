@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::audit::DecisionRecord;
 use crate::call::{CallFailure, CallResult, FailureCode};
 use crate::call_request::CallRequest;
-use crate::outcome::{CallRecordBuilder, cancelled};
+use crate::outcome::CallRecordBuilder;
 use crate::toolbox_inner::ToolboxInner;
 
 pub(crate) struct PendingCall {
@@ -82,7 +82,7 @@ impl Drop for PendingCall {
         if self.waits {
             let mut call = self.lock();
             if !call.is_closed() {
-                let _nobody_waits = call.close(Err(cancelled()));
+                let _nobody_waits = call.close(Err(CallFailure::cancelled()));
             }
         }
     }

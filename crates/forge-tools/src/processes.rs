@@ -8,7 +8,7 @@ use os_sandbox::{Plan, Policy};
 use crate::call::CallFailure;
 use crate::command_line::CommandLine;
 use crate::command_runner::{CommandRunner, LocalCommandRunner};
-use crate::programs::{self, ProgramList};
+use crate::programs::ProgramList;
 use crate::shell_session::ShellSession;
 
 /// Longest time of one command, even if the call asks for more.
@@ -43,7 +43,7 @@ impl Processes {
     /// Commands under `plan`, on this system.
     pub fn new(plan: Plan) -> Self {
         let policy = plan.policy().clone();
-        Processes::started_by(LocalCommandRunner(plan), policy)
+        Processes::started_by(LocalCommandRunner::new(plan), policy)
     }
 
     /// Commands under `policy`, which `starter` keeps.
@@ -133,7 +133,7 @@ impl Processes {
     }
 
     pub(crate) fn check_programs(&self, line: &CommandLine) -> Result<(), CallFailure> {
-        programs::check(&self.programs, line, &self.policy)
+        ProgramList::check(&self.programs, line, &self.policy)
     }
 
     /// Returns `true` if anything confines commands of this worker.

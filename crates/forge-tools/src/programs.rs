@@ -162,23 +162,24 @@ impl ProgramList {
         }
         None
     }
-}
 
-/// [`ProgramList::refusal`], as the tool says it to a model.
-///
-/// # Errors
-///
-/// One is not allowed, or cannot be told.
-pub(crate) fn check(
-    lists: &[ProgramList],
-    line: &CommandLine,
-    policy: &Policy,
-) -> Result<(), CallFailure> {
-    let Some(reason) = ProgramList::refusal(lists, line, policy) else {
-        return Ok(());
-    };
-    let failure = CallFailure::new(FailureCode::Blocked, format!("Cannot run {}.", reason.text));
-    Err(failure.hint(reason.why.unwrap_or_default()))
+    /// Checks a command line as [`refusal`](Self::refusal) does, for a tool.
+    ///
+    /// # Errors
+    ///
+    /// One is not allowed, or cannot be told.
+    pub fn check(
+        lists: &[ProgramList],
+        line: &CommandLine,
+        policy: &Policy,
+    ) -> Result<(), CallFailure> {
+        let Some(reason) = ProgramList::refusal(lists, line, policy) else {
+            return Ok(());
+        };
+        let failure =
+            CallFailure::new(FailureCode::Blocked, format!("Cannot run {}.", reason.text));
+        Err(failure.hint(reason.why.unwrap_or_default()))
+    }
 }
 
 fn refused(word: &str, why: &str, rule: &str, origin: Option<String>) -> VerdictReason {
@@ -516,10 +517,14 @@ mod tests {
             (&both, "rm x", false),
         ] {
             let parsed = CommandLine::parse(line).unwrap();
-            assert_eq!(check(lists, &parsed, &policy).is_ok(), runs, "{line}");
+            assert_eq!(
+                ProgramList::check(lists, &parsed, &policy).is_ok(),
+                runs,
+                "{line}"
+            );
         }
-        assert!(check(&[], &CommandLine::parse("rm x").unwrap(), &policy).is_ok());
-        let failure = check(&only_cat, &CommandLine::parse("rm x").unwrap(), &policy);
+        assert!(ProgramList::check(&[], &CommandLine::parse("rm x").unwrap(), &policy).is_ok());
+        let failure = ProgramList::check(&only_cat, &CommandLine::parse("rm x").unwrap(), &policy);
         assert_eq!(
             failure.unwrap_err().to_string(),
             "Cannot run `rm`: it is not among the programs that may run here.\nAllowed programs: cat"

@@ -88,9 +88,9 @@ impl ShellState {
         directory.chain(variables).collect()
     }
 
-    /// The state that these arguments describe; none if they describe none.
-    #[cfg(feature = "node")]
-    pub(crate) fn of(arguments: &[String]) -> Option<ShellState> {
+    /// Parses the arguments of the script; `None` if they are not a state.
+    #[cfg(feature = "process")]
+    pub(crate) fn from_arguments(arguments: &[String]) -> Option<ShellState> {
         let mut state = ShellState::default();
         for argument in arguments {
             match argument.split_at_checked(1)? {
@@ -245,8 +245,11 @@ mod tests {
             ))
             .unwrap();
         assert_eq!(second.arguments(), ["@/data", "-A", "+B=3", "-C"]);
-        #[cfg(feature = "node")]
-        assert_eq!(ShellState::of(&second.arguments()), Some(second.clone()));
+        #[cfg(feature = "process")]
+        assert_eq!(
+            ShellState::from_arguments(&second.arguments()),
+            Some(second.clone())
+        );
         let back = second.after(&said("/w", "B=3\0", "/w", "B=3\0")).unwrap();
         assert_eq!(back.arguments(), ["-A", "+B=3", "-C"]);
         assert_eq!(back.describe(), "\n  without A\n  with B=3\n  without C");

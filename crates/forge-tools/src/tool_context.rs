@@ -5,7 +5,7 @@
 //! process without going through the executor does not compile.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use file_sandbox::{
     AppendOptions, ContentHash, EditOptions, EntryKind, ErrorKind, FileSandbox, ReadOptions,
@@ -18,6 +18,7 @@ use crate::gate::Intent;
 use crate::mount_access::MountAccess;
 #[cfg(feature = "process")]
 use crate::processes::Processes;
+use crate::remote_file_tools::ContextSnapshot;
 use crate::tree_digest::TreeDigest;
 
 /// A file above this is not compared: its difference could not be shown.
@@ -309,7 +310,9 @@ impl ReadOnlyContext<'_> {
                     FailureCode::File(file_sandbox::ErrorKind::TooLarge),
                     format!("Cannot write to '{shown}': file too large ({bytes} bytes)."),
                 )
-                .hint(format!("Maximum allowed: {limit} bytes (`{MAX_WRITE}`)"));
+                .hint(format!(
+                    "Maximum allowed: {limit} bytes (`{MAX_FILE_WRITE_KEY}`)"
+                ));
                 failure.path = Some(path.asked().to_owned());
                 Err(failure)
             }
@@ -446,12 +449,8 @@ impl ReadOnlyContext<'_> {
     }
 }
 
-/// Settings that refusals name: the limit on a write, and the quotas of a directory.
-pub(crate) const MAX_WRITE: &str = "limits.max_file_write_mb";
-#[cfg(feature = "node")]
-pub(crate) const MAX_TOTAL: &str = "quota.max_bytes";
-#[cfg(feature = "node")]
-pub(crate) const MAX_FILES: &str = "quota.max_files";
+/// The setting that a refusal of a large write names.
+pub const MAX_FILE_WRITE_KEY: &str = "limits.max_file_write_mb";
 
 /// The context of [`Tool::run`](crate::Tool::run).
 ///
@@ -522,19 +521,47 @@ impl ToolContext {
         }
     }
 
-    /// Closes mounts, named by their targets, to everything but the look whether a file is the one
-    /// that a person was shown.
-    #[cfg(feature = "node")]
-    pub(crate) fn close(&mut self, targets: &[String]) {
-        self.whole.clone_from(&self.files);
-        let files = self.files.as_mut().filter(|_| !targets.is_empty());
-        if let Some(files) = files {
-            *files = files.without_reading(|mount| {
-                targets
-                    .iter()
-                    .any(|target| target == mount.target().as_str())
-            });
+    /// Returns the facts of this call that another process needs to run it.
+    pub fn snapshot(&self) -> ContextSnapshot {
+        let mounts = self.files.as_ref().map(FileSandbox::mounts);
+        let closed = mounts.unwrap_or_default().iter();
+        let closed = closed.filter(|mount| mount.is_closed());
+        ContextSnapshot {
+            paths: self.lock_paths().clone(),
+            closed: closed
+                .map(|mount| mount.target().as_str().to_owned())
+                .collect(),
+            seen: self.seen.clone(),
         }
+    }
+
+    /// Makes the context of a call that another process has judged: its paths keep the meanings
+    /// that were judged, and its closed mounts serve nothing but the check whether a file is the
+    /// one that a person was shown.
+    pub(crate) fn restore(
+        &self,
+        snapshot: ContextSnapshot,
+        cancel: file_sandbox::CancellationToken,
+    ) -> Self {
+        let ContextSnapshot {
+            paths,
+            closed,
+            seen,
+        } = snapshot;
+        let mut context = self.for_call_until(cancel);
+        *context.lock_paths() = paths;
+        context.seen = seen;
+        context.whole.clone_from(&context.files);
+        let files = context.files.as_mut().filter(|_| !closed.is_empty());
+        if let Some(files) = files {
+            *files = files
+                .without_reading(|mount| closed.iter().any(|at| at == mount.target().as_str()));
+        }
+        context
+    }
+
+    fn lock_paths(&self) -> MutexGuard<'_, Vec<(String, SandboxPath)>> {
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The whole of the files, of which nothing may be told.
@@ -543,20 +570,6 @@ impl ToolContext {
             Some(files) => Ok(files),
             None => self.files(),
         }
-    }
-
-    /// The paths of this call so far, with their resolved meanings.
-    #[cfg(feature = "node")]
-    pub(crate) fn understood(&self) -> Vec<(String, SandboxPath)> {
-        let paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        paths.clone()
-    }
-
-    /// Continues this call elsewhere: its paths keep the meanings that were judged.
-    #[cfg(feature = "node")]
-    pub(crate) fn with_paths(self, understood: Vec<(String, SandboxPath)>) -> Self {
-        *self.paths.lock().unwrap_or_else(PoisonError::into_inner) = understood;
-        self
     }
 
     /// The worker's files.
@@ -622,7 +635,7 @@ impl ToolContext {
     ///
     /// The worker holds no files, or the text is not a path.
     pub fn path(&self, text: &str) -> Result<SandboxPath, CallFailure> {
-        let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paths = self.lock_paths();
         if let Some((_, path)) = paths.iter().find(|(known, _)| known == text) {
             return Ok(path.clone());
         }

@@ -5,17 +5,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use file_sandbox::{CancellationToken, SandboxPath, WriteOptions};
-use os_sandbox::{Stdio, Stream};
+use os_sandbox::Stream;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
-use crate::call::{CallFailure, FailureCode};
-use crate::change::ReviewedState;
-use crate::command_line::CommandLine;
-use crate::command_runner::{
-    CommandRunner, CommandSpec, CommandStdin, LocalCommandRunner, RunningCommand,
-};
 use crate::node::connection::MAX_WHOLE_BYTES;
 use crate::node::frame::{FrameKind, NodeFrame, frames};
 use crate::node::message::{
@@ -25,8 +19,10 @@ use crate::node::message::{
 use crate::node::server::{NodeState, absent};
 use crate::node::usage;
 use crate::node::window::{CHUNK_BYTES, SendWindow, WINDOW_BYTES, cost, wait};
-use crate::programs;
-use crate::shell_session::ShellState;
+use crate::{
+    CallFailure, CommandLine, CommandRunner, CommandSpec, CommandStdin, ContextSnapshot,
+    FailureCode, LocalCommandRunner, ProgramList, ReviewedState,
+};
 
 /// A call under way, as the reader of its frames sees it.
 pub(crate) struct NodeTask {
@@ -230,12 +226,7 @@ async fn tool(
 ) -> Result<Vec<u8>, CallFailure> {
     let asked: WireToolCall =
         body(frame).map_err(|why| CallFailure::new(FailureCode::Internal, why))?;
-    let mut tools = shared.tools.iter();
-    let tool = tools.find(|tool| tool.spec().name == asked.tool);
-    let tool = tool.ok_or_else(|| absent("such tool"))?;
-    let args = tool.spec().params.parse(&asked.arguments);
-    let args = args
-        .map_err(|_| CallFailure::new(FailureCode::Internal, "Arguments that were not checked."))?;
+    let tools = shared.tools.as_ref().ok_or_else(|| absent("such tool"))?;
     let path = |text: &str| Ok::<_, CallFailure>(SandboxPath::parse(text)?);
     let mut paths = Vec::with_capacity(asked.paths.len());
     for (text, meant) in asked.paths {
@@ -247,12 +238,10 @@ async fn tool(
         };
         paths.push((text, meant));
     }
-    let context = shared.context.for_call_until(call.cancel.clone());
-    let mut context = context.with_paths(paths);
-    context.close(&asked.closed);
+    let mut seen = Vec::with_capacity(asked.seen.len());
     for (path, hash) in asked.seen {
         let tree = hash.as_deref().and_then(|hash| hash.strip_prefix(TREE));
-        let seen = match tree.or(hash.as_deref()).map(str::parse) {
+        let state = match tree.or(hash.as_deref()).map(str::parse) {
             None => ReviewedState::Missing,
             Some(Ok(hash)) if tree.is_some() => ReviewedState::Tree(hash),
             Some(Ok(hash)) => ReviewedState::Bytes(hash),
@@ -263,9 +252,16 @@ async fn tool(
                 ));
             }
         };
-        context.seen.push((path, seen));
+        seen.push((path, state));
     }
-    let reply = tool.run(args, context).await?;
+    let snapshot = ContextSnapshot {
+        paths,
+        closed: asked.closed,
+        seen,
+    };
+    let cancel = call.cancel.clone();
+    let reply = tools.run(&asked.tool, &asked.arguments, snapshot, cancel);
+    let reply = reply.await?;
     done(&WireReply::from(reply))
 }
 
@@ -289,17 +285,12 @@ fn run(
     let group = shared.control_group.as_deref();
     let out_of_memory = || group.and_then(usage::out_of_memory);
     let before = out_of_memory();
-    let local = LocalCommandRunner(plan.clone());
-    let not_there = |failure| hint_at_image(shared, failure);
-    let mut stdin = None;
-    let started: Box<dyn RunningCommand> = match asked.input {
-        WireInput::Nothing | WireInput::Said => local.start(start).map_err(not_there)?,
-        WireInput::Piped => {
-            let mut running = local.spawn(start, Stdio::Piped).map_err(not_there)?;
-            stdin = running.child.stdin.take();
-            Box::new(running)
-        }
+    let local = LocalCommandRunner::new(plan.clone());
+    let started = match asked.input {
+        WireInput::Nothing | WireInput::Said => local.start(start).map(|started| (started, None)),
+        WireInput::Piped => local.start_piped(start),
     };
+    let (started, stdin) = started.map_err(|failure| hint_at_image(shared, failure))?;
     call.killed_by(started.killer()?);
     let say = |frame| {
         // The writer ends everything when its reader is gone.
@@ -400,11 +391,9 @@ fn check_programs(
         return Ok(());
     }
     let unclear = || CallFailure::new(FailureCode::Internal, "A line that was not judged.");
-    let mut line = CommandLine::parse(line).map_err(|_| unclear())?;
-    if !state.is_empty() {
-        line = line.in_session(Arc::new(ShellState::of(state).ok_or_else(unclear)?));
-    }
-    programs::check(&shared.programs, &line, plan.policy())
+    let line = CommandLine::parse(line).map_err(|_| unclear())?;
+    let line = line.in_session_of(state).ok_or_else(unclear)?;
+    ProgramList::check(&shared.programs, &line, plan.policy())
 }
 
 fn get(
@@ -446,7 +435,7 @@ fn get(
         }
         hash.update(&chunk[..count]);
         if wait(call.window.take(count)).is_none() {
-            return Err(crate::outcome::cancelled());
+            return Err(CallFailure::cancelled());
         }
         let _gone = shared
             .out
@@ -493,7 +482,7 @@ fn put(
         let _gone = shared.out.blocking_send(more_room);
     }
     if call.cancel.is_cancelled() || bytes.len() != size {
-        return Err(crate::outcome::cancelled());
+        return Err(CallFailure::cancelled());
     }
     if asked.plant {
         plant(shared, &path, &bytes)?;

@@ -9,18 +9,15 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
-use crate::change::ReviewedState;
-use crate::deadline::{Elapsed, within};
-use crate::mount_access::MountAccess;
 use crate::node::connection::{CallEvent, FrameQueue, NodeConnection, garbage, more, read, write};
 use crate::node::error::{NodeError, ended};
 use crate::node::frame::{CONNECTION, Decoder, FrameKind, NodeFrame, frames};
 use crate::node::message::{Hello, NodeReady, PROTOCOL, Stats, TREE, WireReply, WireToolCall};
 use crate::node::setup::Setup;
-use crate::params::Arguments;
-use crate::tool::Tool;
-use crate::tool_context::ToolContext;
+use crate::{
+    Arguments, CallFailure, ContextSnapshot, Elapsed, ExecutionInfo, FailureCode, Reply,
+    ReviewedState, Tool, ToolContext, within,
+};
 
 /// Options of a connection, beside the setup of the node.
 ///
@@ -271,15 +268,20 @@ impl NodeClient {
         context: ToolContext,
     ) -> Result<Reply, CallFailure> {
         let spec = tool.spec();
-        let seen = context.seen.iter().map(|(path, seen)| {
-            let hash = match seen {
+        let ContextSnapshot {
+            paths,
+            closed,
+            seen,
+        } = context.snapshot();
+        let seen = seen.into_iter().map(|(path, state)| {
+            let hash = match state {
                 ReviewedState::Missing => None,
                 ReviewedState::Bytes(hash) => Some(hash.to_string()),
                 ReviewedState::Tree(hash) => Some(format!("{TREE}{hash}")),
             };
-            (path.clone(), hash)
+            (path, hash)
         });
-        let paths = context.understood().into_iter();
+        let paths = paths.into_iter();
         let body = WireToolCall {
             tool: spec.name.clone(),
             arguments: args.to_json(),
@@ -287,11 +289,7 @@ impl NodeClient {
             paths: paths
                 .map(|(text, path)| (text, path.as_str().to_owned()))
                 .collect(),
-            closed: context
-                .files
-                .as_ref()
-                .map(MountAccess::closed_in)
-                .unwrap_or_default(),
+            closed,
         };
         let connection = &self.inner.connection;
         let mut calling = connection.begin(FrameKind::Tool, &body).await?;

@@ -6,9 +6,6 @@ use std::time::Duration;
 
 use os_sandbox::Stream;
 
-use crate::call::{CallFailure, FailureCode};
-use crate::command_runner::{CommandRunner, CommandSpec, CommandStdin, ExitReport, RunningCommand};
-use crate::deadline::{Elapsed, within};
 use crate::node::client::{NodeClient, wrong};
 use crate::node::connection::{CallEvent, NodeCall};
 use crate::node::error::ended;
@@ -16,6 +13,10 @@ use crate::node::frame::{FrameKind, NodeFrame};
 use crate::node::message::{RunCall, RunDone, Signal, WireInput};
 use crate::node::runner::{NodeSource, settled};
 use crate::node::window::{CHUNK_BYTES, wait};
+use crate::{
+    CallFailure, CommandRunner, CommandSpec, CommandStdin, Elapsed, ExitReport, FailureCode,
+    RunningCommand, within,
+};
 
 /// How much longer than a command's own time its end is waited for.
 const GRACE: Duration = Duration::from_secs(30);

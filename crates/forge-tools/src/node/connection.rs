@@ -9,12 +9,11 @@ use os_sandbox::Stream;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::call::CallFailure;
-use crate::command_runner::MAX_SAID_BYTES;
 use crate::node::error::{NodeError, ended};
 use crate::node::frame::{CONNECTION, Decoder, FrameError, FrameKind, NodeFrame, frames};
 use crate::node::message::{WindowMore, WireFailure};
 use crate::node::window::{SendWindow, WINDOW_BYTES, cost};
+use crate::{CallFailure, ExitReport, FailureCode};
 
 /// Most calls at once over one connection.
 pub(crate) const MAX_CALLS: usize = 128;
@@ -152,7 +151,7 @@ impl CallEntry {
             FrameKind::Data => CallEvent::Data(frame.body),
             FrameKind::Said => {
                 self.said += frame.body.len();
-                if self.said > MAX_SAID_BYTES {
+                if self.said > ExitReport::MAX_SAID_BYTES {
                     return Err("more words about an end than are taken".to_owned());
                 }
                 CallEvent::Said(frame.body)
@@ -453,7 +452,7 @@ pub(crate) async fn write(
 
 fn unsendable() -> CallFailure {
     CallFailure::new(
-        crate::call::FailureCode::Limit,
+        FailureCode::Limit,
         "The call is too long for the place that it would run in.",
     )
 }

@@ -1,6 +1,6 @@
 //! Reasons why a node is missing or gone.
 
-use crate::call::{CallFailure, FailureCode};
+use crate::{CallFailure, FailureCode};
 
 /// The reason why a node is missing or gone; for people.
 ///

@@ -2,13 +2,13 @@
 
 use file_sandbox::SandboxPath;
 
-use crate::call::{CallFailure, FailureCode};
 use crate::node::client::{NodeClient, wrong};
 use crate::node::connection::CallEvent;
 use crate::node::error::ended;
 use crate::node::frame::{FrameKind, NodeFrame};
 use crate::node::message::{FileDone, GetCall, PutCall};
 use crate::node::window::CHUNK_BYTES;
+use crate::{CallFailure, FailureCode};
 
 impl NodeClient {
     /// The bytes of a file.

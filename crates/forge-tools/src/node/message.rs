@@ -4,9 +4,9 @@ use os_sandbox::Exit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::audit::{EventKind, PolicyEvent};
-use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
-use crate::change::{Artifact, Effect};
+use crate::{
+    Artifact, CallFailure, Effect, EventKind, ExecutionInfo, FailureCode, PolicyEvent, Reply,
+};
 
 /// The version of the protocol between broker and node. Other versions are incompatible.
 pub const PROTOCOL: u32 = 1;
@@ -335,7 +335,7 @@ impl From<CallFailure> for WireFailure {
 impl WireFailure {
     /// The failure of a call that was tried at `place`.
     pub(crate) fn made_at(self, place: &'static str, enforcement: Option<Value>) -> CallFailure {
-        let code = match FailureCode::of(&self.code) {
+        let code = match FailureCode::from_code(&self.code) {
             // A node asks no questions and calls no workers.
             None
             | Some(

@@ -4,15 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::audit::{EventKind, PolicyEvent};
-use crate::call::{CallFailure, Reply};
 use crate::node::client::NodeClient;
-use crate::params::Arguments;
-use crate::runner::{CallRunner, LocalRunner};
-use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool};
-use crate::tool_context::ToolContext;
-use crate::tools;
+use crate::{
+    Arguments, BoxFuture, CallFailure, CallRunner, EventKind, LocalRunner, PolicyEvent,
+    RemoteFileTools, Reply, Spec, Tool, ToolContext,
+};
 
 /// The source of nodes: one for each call, or one for many.
 ///
@@ -106,11 +102,9 @@ impl NodeRunner {
 
     /// Uses a source that is shared with others.
     pub fn shared(source: Arc<dyn NodeSource>) -> NodeRunner {
-        let tools = tools::file_tools();
-        let names = tools.iter().map(|tool| tool.spec().name.clone());
         NodeRunner {
             source,
-            names: names.collect(),
+            names: RemoteFileTools::names().into(),
         }
     }
 
@@ -129,7 +123,7 @@ impl CallRunner for NodeRunner {
         context: ToolContext,
     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
         // A foreign tool of this name is in no toolbox that holds files.
-        if !self.takes(tool.spec()) || context.files.is_none() {
+        if !self.takes(tool.spec()) || context.files().is_err() {
             return tool.run(args, context);
         }
         Box::pin(async move {

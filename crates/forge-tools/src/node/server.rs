@@ -16,8 +16,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::call::{CallFailure, FailureCode};
-use crate::deadline::within;
 use crate::node::calls::{NodeTask, make};
 use crate::node::connection::{FrameQueue, MAX_CALLS, MAX_WHOLE_BYTES, garbage, more, write};
 use crate::node::error::NodeError;
@@ -25,10 +23,7 @@ use crate::node::frame::{CONNECTION, Decoder, FrameKind, NodeFrame};
 use crate::node::message::{Hello, NodeReady, PROTOCOL, Stats};
 use crate::node::setup::{OpenedSetup, Setup};
 use crate::node::usage;
-use crate::programs::ProgramList;
-use crate::tool::Tool;
-use crate::tool_context::ToolContext;
-use crate::tools;
+use crate::{CallFailure, FailureCode, ProgramList, RemoteFileTools, within};
 
 /// Most frames that wait to be written; further senders wait.
 const MAX_WAITING: usize = 64;
@@ -79,8 +74,7 @@ impl ServeOptions {
 /// The state that all calls of a node share.
 pub(crate) struct NodeState {
     pub(crate) out: mpsc::Sender<NodeFrame>,
-    pub(crate) tools: Vec<Box<dyn Tool>>,
-    pub(crate) context: ToolContext,
+    pub(crate) tools: Option<RemoteFileTools>,
     pub(crate) files: Option<FileSandbox>,
     pub(crate) memory: Vec<Mount>,
     pub(crate) plan: Option<Plan>,
@@ -220,16 +214,10 @@ impl NodeState {
         counts: NodeCounters,
         control_group: Option<PathBuf>,
     ) -> NodeState {
-        let mut context = ToolContext::default();
-        context.files = opened.files.clone();
-        context.max_write_bytes = opened.max_write_bytes;
+        let tools = |files| RemoteFileTools::new(files, opened.max_write_bytes);
         NodeState {
             out,
-            tools: match &opened.files {
-                Some(_) => tools::file_tools(),
-                None => Vec::new(),
-            },
-            context,
+            tools: opened.files.clone().map(tools),
             files: opened.files,
             memory: opened.memory,
             plan: opened.plan,

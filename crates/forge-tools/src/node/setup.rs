@@ -14,7 +14,11 @@ use os_sandbox::{
 use serde::{Deserialize, Serialize};
 
 use crate::node::NodeError;
-use crate::programs::ProgramList;
+use crate::{MAX_FILE_WRITE_KEY, ProgramList};
+
+/// The settings that refusals of a full directory name.
+const MAX_TOTAL_KEY: &str = "quota.max_bytes";
+const MAX_FILES_KEY: &str = "quota.max_files";
 
 /// The setup of a node; see [`NodeClient::connect`](crate::node::NodeClient::connect).
 ///
@@ -488,13 +492,13 @@ impl WireFileMount {
             limits = limits.max_file_bytes(max);
         }
         if let Some(max) = self.max_write_bytes {
-            limits = limits.max_write_bytes(max, crate::tool_context::MAX_WRITE);
+            limits = limits.max_write_bytes(max, MAX_FILE_WRITE_KEY);
         }
         if let Some(max) = self.quota_bytes {
-            limits = limits.max_total_bytes(max, crate::tool_context::MAX_TOTAL);
+            limits = limits.max_total_bytes(max, MAX_TOTAL_KEY);
         }
         if let Some(max) = self.quota_files {
-            limits = limits.max_files(max, crate::tool_context::MAX_FILES);
+            limits = limits.max_files(max, MAX_FILES_KEY);
         }
         Ok(mount
             .with_limits(limits)
