@@ -88,7 +88,7 @@ impl ApprovalRequest {
     }
 
     /// Returns the reason why the question cannot be shown within `max_bytes`.
-    pub(crate) fn truncation_reason_within(&self, max_bytes: usize) -> Option<String> {
+    pub fn truncation_reason_within(&self, max_bytes: usize) -> Option<String> {
         self.not_seen().or_else(|| {
             let bytes = self.preview().len();
             (bytes > max_bytes).then(|| too_long(bytes, max_bytes))

@@ -43,7 +43,7 @@ impl FileChange {
             None => "(new file)",
         };
         let old = before.as_deref().unwrap_or_default();
-        let diff = match crate::unified::hunks(old, &after, None) {
+        let diff = match crate::unified::diff_hunks(old, &after, None) {
             none if none.is_empty() => none,
             hunks => format!("--- {from}\n+++ {path}\n{hunks}"),
         };
@@ -73,7 +73,7 @@ impl FileChange {
     pub(crate) fn removed(path: impl Into<String>, text: Option<&str>, rows: &str) -> Self {
         let path = path.into();
         let hunks = match text {
-            Some(text) => crate::unified::hunks(text, "", None),
+            Some(text) => crate::unified::diff_hunks(text, "", None),
             None => rows.to_owned(),
         };
         let diff = format!("--- {path}\n+++ (deleted)\n{hunks}");
@@ -112,7 +112,7 @@ impl FileChange {
     }
 
     /// Adds the state of a file that the change is based on.
-    pub(crate) fn of(mut self, path: &str, seen: ReviewedState) -> Self {
+    pub fn based_on(mut self, path: &str, seen: ReviewedState) -> Self {
         self.seen.push((path.to_owned(), seen));
         self
     }

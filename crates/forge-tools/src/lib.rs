@@ -142,7 +142,7 @@ pub use processes::Processes;
 #[cfg(feature = "process")]
 pub use programs::ProgramList;
 pub use progress::Progress;
-pub use redact::{Redactor, UnknownPlaceholder};
+pub use redact::{Redactor, SecretExcerpt, UnknownPlaceholder};
 pub use remote_file_tools::{ContextSnapshot, RemoteFileTools};
 pub use result_quota::{ResultPermit, ResultQuota};
 pub use run_answers::RunAnswers;
@@ -152,3 +152,4 @@ pub use time::rfc3339;
 pub use tool::{BoxFuture, Tool, blocking};
 pub use tool_context::{MAX_FILE_WRITE_KEY, ReadOnlyContext, ToolContext};
 pub use toolbox::Toolbox;
+pub use unified::diff_hunks;

@@ -77,17 +77,17 @@ struct SecretTable {
 }
 
 /// Characters on each side of a secret that a person is shown.
-#[cfg(feature = "git")]
 const AROUND: usize = 80;
 
-/// A secret in a text, for a person.
-#[cfg(feature = "git")]
-pub(crate) struct SecretExcerpt {
-    pub(crate) kind: String,
-    /// Counted from one.
-    pub(crate) line: usize,
+/// A secret in a text, for a person; see [`Redactor::excerpts`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretExcerpt {
+    /// Its name, or the shape that it has.
+    pub kind: String,
+    /// Its line, counted from one.
+    pub line: usize,
     /// The text around it, and a placeholder.
-    pub(crate) shown: String,
+    pub shown: String,
 }
 
 /// A placeholder that this process does not know.
@@ -266,9 +266,13 @@ impl Redactor {
         Ok(Cow::Owned(whole))
     }
 
-    /// The kinds of the secrets, and the line of each, counted from one.
-    #[cfg(feature = "git")]
-    pub(crate) fn places(&self, text: &str) -> Vec<(String, usize)> {
+    /// Returns the kinds of the secrets in `text`, each with its line, counted from one.
+    ///
+    /// ```
+    /// let redactor = forge_tools::Redactor::new([("DEPLOY_TOKEN", "tr0ub4dor&3")]);
+    /// assert_eq!(redactor.kinds("a\nb tr0ub4dor&3"), [("DEPLOY_TOKEN".to_owned(), 2)]);
+    /// ```
+    pub fn kinds(&self, text: &str) -> Vec<(String, usize)> {
         let place = |(kind, at): (Cow<'_, str>, Range<usize>)| {
             let before = text[..at.start].bytes().filter(|byte| *byte == b'\n');
             (kind.into_owned(), before.count() + 1)
@@ -276,9 +280,14 @@ impl Redactor {
         self.find(text).into_iter().map(place).collect()
     }
 
-    /// The secrets, with the surrounding text of each in its line.
-    #[cfg(feature = "git")]
-    pub(crate) fn around(&self, text: &str) -> Vec<SecretExcerpt> {
+    /// Returns the secrets in `text`, with the surrounding text of each in its line.
+    ///
+    /// ```
+    /// let redactor = forge_tools::Redactor::new([("DEPLOY_TOKEN", "tr0ub4dor&3")]);
+    /// let excerpts = redactor.excerpts("token: tr0ub4dor&3;");
+    /// assert_eq!(excerpts[0].shown, "token: [redacted: DEPLOY_TOKEN];");
+    /// ```
+    pub fn excerpts(&self, text: &str) -> Vec<SecretExcerpt> {
         let place = |(kind, at): (Cow<'_, str>, Range<usize>)| {
             let begin = text[..at.start].rfind('\n').map_or(0, |end| end + 1);
             let end = text[at.end..]

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use file_sandbox::{
-    AppendOptions, ContentHash, EditOptions, EntryKind, ErrorKind, FileSandbox, ReadOptions,
+    AppendOptions, ContentHash, EditOptions, EntryKind, ErrorKind, FileSandbox, Mode, ReadOptions,
     Replacement, SandboxPath, WriteOptions,
 };
 
@@ -18,6 +18,7 @@ use crate::gate::Intent;
 use crate::mount_access::MountAccess;
 #[cfg(feature = "process")]
 use crate::processes::Processes;
+use crate::redact::Redactor;
 use crate::remote_file_tools::ContextSnapshot;
 use crate::tree_digest::TreeDigest;
 
@@ -81,6 +82,41 @@ impl ReadOnlyContext<'_> {
         self.context.path(text)
     }
 
+    /// Returns the targets of the worker's mounts, each with its mode.
+    ///
+    /// # Errors
+    ///
+    /// The worker holds no files.
+    pub fn mounts(&self) -> Result<Vec<(SandboxPath, Mode)>, CallFailure> {
+        let mounts = self.context.files()?.mounts().iter();
+        Ok(mounts
+            .map(|mount| (mount.target().clone(), mount.mode()))
+            .collect())
+    }
+
+    /// Reads a whole file of at most `max_bytes`. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The worker holds no files, or the file cannot be read.
+    pub fn read_bytes(&self, path: &SandboxPath, max_bytes: u64) -> Result<Vec<u8>, CallFailure> {
+        Ok(self.context.files()?.read_bytes(path, max_bytes)?)
+    }
+
+    /// Checks that the worker may write a file at `path`. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The worker holds no files, or may not write that file.
+    pub fn check_write(&self, path: &SandboxPath) -> Result<(), CallFailure> {
+        Ok(self.context.files()?.check_write(path)?)
+    }
+
+    /// The worker's redactor, for texts that a tool shows to a person.
+    pub fn redactor(&self) -> &Redactor {
+        &self.context.redactor
+    }
+
     /// Returns the change that an edit would make to a file, for
     /// [`Tool::preview`](crate::Tool::preview). `None` if the edit would fail. Blocks.
     pub fn edit(
@@ -101,7 +137,7 @@ impl ReadOnlyContext<'_> {
         } else {
             FileChange::of_diff(path.as_str(), edited.diff)
         };
-        Some(change.of(path.as_str(), seen))
+        Some(change.based_on(path.as_str(), seen))
     }
 
     /// Returns the change that writing `after` would make to the file at `path`, for
@@ -123,7 +159,7 @@ impl ReadOnlyContext<'_> {
             Err(_) => return None,
         };
         let after = after(before.as_deref().unwrap_or_default())?;
-        Some(FileChange::new(path.as_str(), before, after).of(path.as_str(), seen))
+        Some(FileChange::new(path.as_str(), before, after).based_on(path.as_str(), seen))
     }
 
     /// Returns the change that appending `content` would make to the file at `path`, with the line
@@ -162,8 +198,8 @@ impl ReadOnlyContext<'_> {
         if let (Some((new, source)), Some((old, target))) = (self.text(from), self.text(to)) {
             return Some(
                 FileChange::new(to.as_str(), Some(old), new)
-                    .of(from.as_str(), ReviewedState::Bytes(source))
-                    .of(to.as_str(), ReviewedState::Bytes(target)),
+                    .based_on(from.as_str(), ReviewedState::Bytes(source))
+                    .based_on(to.as_str(), ReviewedState::Bytes(target)),
             );
         }
         let told = |path| {
@@ -180,8 +216,8 @@ impl ReadOnlyContext<'_> {
         };
         Some(
             FileChange::of_diff(to.as_str(), rows)
-                .of(from.as_str(), ReviewedState::Bytes(source))
-                .of(to.as_str(), ReviewedState::Bytes(target)),
+                .based_on(from.as_str(), ReviewedState::Bytes(source))
+                .based_on(to.as_str(), ReviewedState::Bytes(target)),
         )
     }
 
@@ -198,12 +234,12 @@ impl ReadOnlyContext<'_> {
         match self.text(path).filter(|_| stat.kind == EntryKind::File) {
             Some((text, hash)) if !text.is_empty() => {
                 let change = FileChange::removed(shown, Some(&text), "");
-                Some(change.of(shown, ReviewedState::Bytes(hash)))
+                Some(change.based_on(shown, ReviewedState::Bytes(hash)))
             }
             Some(_) | None => match self.summary(path) {
                 Some((rows, seen)) => {
                     let rows: String = rows.lines().map(|row| format!("-{row}\n")).collect();
-                    Some(FileChange::removed(shown, None, &rows).of(shown, seen))
+                    Some(FileChange::removed(shown, None, &rows).based_on(shown, seen))
                 }
                 None => Some(FileChange::unseen(shown)),
             },
@@ -221,7 +257,7 @@ impl ReadOnlyContext<'_> {
         Some(match self.summary(from) {
             Some((rows, seen)) => {
                 let rows: String = rows.lines().map(|row| format!(" {row}\n")).collect();
-                FileChange::used(from.as_str(), to.as_str(), &rows).of(from.as_str(), seen)
+                FileChange::used(from.as_str(), to.as_str(), &rows).based_on(from.as_str(), seen)
             }
             None => FileChange::unseen(from.as_str()),
         })
@@ -253,7 +289,7 @@ impl ReadOnlyContext<'_> {
             found.push(match self.summary(&path) {
                 Some((row, seen)) => {
                     FileChange::used(path.as_str(), "(run by the command)", &format!(" {row}\n"))
-                        .of(path.as_str(), seen)
+                        .based_on(path.as_str(), seen)
                 }
                 None => FileChange::unseen(path.as_str()),
             });
@@ -271,7 +307,7 @@ impl ReadOnlyContext<'_> {
                 "(copied to the worker)",
                 &format!(" {row}\n"),
             )
-            .of(path.as_str(), seen),
+            .based_on(path.as_str(), seen),
             None => FileChange::unseen(path.as_str()),
         })
     }
@@ -521,6 +557,12 @@ impl ToolContext {
         }
     }
 
+    /// The read-only view of this call, for work that [`Tool::intents`](crate::Tool::intents) and
+    /// [`Tool::run`](crate::Tool::run) share.
+    pub fn view(&self) -> ReadOnlyContext<'_> {
+        ReadOnlyContext { context: self }
+    }
+
     /// Returns the facts of this call that another process needs to run it.
     pub fn snapshot(&self) -> ContextSnapshot {
         let mounts = self.files.as_ref().map(FileSandbox::mounts);
@@ -586,8 +628,9 @@ impl ToolContext {
         })
     }
 
-    /// The state of the file at `path` when a person agreed; `None` if no person was shown it.
-    pub(crate) fn seen(&self, path: &SandboxPath) -> Option<ReviewedState> {
+    /// Returns the state of the file at `path` when a person agreed to the call; `None` if no
+    /// person was shown it.
+    pub fn seen(&self, path: &SandboxPath) -> Option<ReviewedState> {
         let found = self.seen.iter().find(|(seen, _)| seen == path.as_str());
         found.map(|(_, seen)| *seen)
     }

@@ -6,9 +6,13 @@ use std::time::Instant;
 
 use similar::TextDiff;
 
-/// The hunks that turn `old` into `new`, three lines around each; empty if they are equal. Past
-/// `until` the result is still right, and only less short.
-pub(crate) fn hunks(old: &str, new: &str, until: Option<Instant>) -> String {
+/// Returns the hunks that turn `old` into `new`, three lines around each; empty if they are equal.
+/// Past `until` the result is still right, and only less short.
+///
+/// ```
+/// assert_eq!(forge_tools::diff_hunks("a\n", "b\n", None), "@@ -1 +1 @@\n-a\n+b\n");
+/// ```
+pub fn diff_hunks(old: &str, new: &str, until: Option<Instant>) -> String {
     let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<&str>>();
     let (old, new) = (lines(old), lines(new));
     let mut diff = TextDiff::configure();
@@ -58,7 +62,7 @@ mod tests {
                 "@@ -1 +1 @@\n-x\r\n\\ No newline at end of file\n+y\r\n\\ No newline at end of file\n",
             ),
         ] {
-            assert_eq!(hunks(old, new, None), diff, "{old:?} {new:?}");
+            assert_eq!(diff_hunks(old, new, None), diff, "{old:?} {new:?}");
         }
     }
 
@@ -101,13 +105,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_shown_is_what_comes_of_it(old in "[ab\r\n+-]{0,12}", new in "[ab\r\n+-]{0,12}") {
-            prop_assert_eq!(applied(&old, &hunks(&old, &new, None)), new);
+            prop_assert_eq!(applied(&old, &diff_hunks(&old, &new, None)), new);
         }
 
         #[test]
         fn also_when_there_was_no_time(old in "[ab\n]{0,300}", new in "[ab\n]{0,300}") {
             let now = Some(Instant::now());
-            prop_assert_eq!(applied(&old, &hunks(&old, &new, now)), new);
+            prop_assert_eq!(applied(&old, &diff_hunks(&old, &new, now)), new);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::service::{GitService, PullReport, PullRequest, PushReport, StageReque
 use super::staged::{StagedCommit, StagedList};
 use super::status::Status;
 use super::store::{StagedStore, nothing_staged};
-use crate::tool::BoxFuture;
+use crate::BoxFuture;
 
 /// Git, as tools and commands see it.
 ///

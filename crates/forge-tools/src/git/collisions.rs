@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::error::{GitError, GitErrorKind, refused};
 use super::repo_path::{RepoPath, folded};
 use super::repositories::TreeEntry;
-use crate::escape::escape_controls;
+use crate::escape_controls;
 
 /// One name of a path of ours, below the one before.
 struct KnownName<'a> {

@@ -34,7 +34,7 @@ pub(super) fn difference(
     let rows = match sides {
         Some(sides) if sides.is_long() => return None,
         Some(sides) => {
-            let hunks = crate::unified::hunks(&sides.old, &sides.new, Some(until));
+            let hunks = crate::diff_hunks(&sides.old, &sides.new, Some(until));
             match sides.has_odd_bytes {
                 true => format!("{NOTE}{hunks}"),
                 false => hunks,

@@ -186,7 +186,7 @@ impl std::error::Error for GitError {}
 impl From<file_sandbox::Error> for GitError {
     fn from(error: file_sandbox::Error) -> Self {
         let kind = error.kind();
-        let failure = crate::call::CallFailure::from(error);
+        let failure = crate::CallFailure::from(error);
         GitError {
             hint: failure.hint,
             path: failure.path,

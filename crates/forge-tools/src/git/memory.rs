@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::error::{GitError, GitErrorKind};
 use super::names::{BranchName, ObjectId, Repo};
 use super::repositories::{GitRepositories, NewCommit, NewHead, TreeEntry, TreeKind};
-use crate::tool::BoxFuture;
+use crate::BoxFuture;
 
 /// Repositories that live as long as the last copy of this.
 ///

@@ -5,7 +5,7 @@ use std::fmt;
 
 pub(crate) use super::address::Repo;
 use super::error::{GitError, GitErrorKind};
-use crate::escape::escape_controls;
+use crate::escape_controls;
 
 /// Most bytes of a branch's name; the longest that a file system takes as one name.
 const MAX_BRANCH_BYTES: usize = 255;

@@ -17,7 +17,7 @@ use super::service::{
     GitLimits, GitService, PullOutcome, PullReport, PullRequest, PulledFile, spawn_blocking,
 };
 use super::store::StagedStore;
-use crate::escape::escape_controls;
+use crate::escape_controls;
 
 /// Longest file that is merged line by line; of a longer one, one side is taken.
 const MAX_MERGE_BYTES: u64 = 4 << 20;

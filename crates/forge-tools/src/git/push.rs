@@ -14,8 +14,7 @@ use super::repositories::{GitRepositories, NewCommit, NewFile, NewHead, TreeEntr
 use super::service::{GitService, PushReport, spawn_blocking};
 use super::staged::{StagedCommit, StagedFile};
 use super::store::StagedStore;
-use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
-use crate::call::Caller;
+use crate::{ApprovalAnswer, ApprovalRequest, Approver, Caller};
 
 /// A push is read without hurry, so its question may be longer than others.
 pub(super) const MAX_SHOWN_BYTES: usize = 4 << 20;

@@ -9,7 +9,7 @@ use std::fmt;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::error::{GitError, GitErrorKind};
-use crate::escape::escape_controls;
+use crate::escape_controls;
 
 /// Most bytes of a path, and names in it.
 const MAX_PATH_BYTES: usize = 4096;

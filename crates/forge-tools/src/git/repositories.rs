@@ -4,7 +4,7 @@
 use super::error::GitError;
 use super::names::{Author, BranchName, ObjectId, Repo};
 use super::repo_path::RepoPath;
-use crate::tool::BoxFuture;
+use crate::BoxFuture;
 
 /// The kind of entry at a path of a commit.
 ///

@@ -6,9 +6,7 @@ use std::collections::HashSet;
 use file_sandbox::{ContentHash, SandboxPath};
 
 use super::repo_path::RepoPath;
-use crate::change::{FileChange, ReviewedState};
-use crate::redact::Redactor;
-use crate::tool_context::ToolContext;
+use crate::{FileChange, Redactor, ReviewedState, ToolContext};
 
 /// Most places of one file that a person is shown.
 const MAX_SHOWN: usize = 50;
@@ -75,14 +73,14 @@ impl SecretPolicy {
 
 /// Describes the keys in a file, without their values.
 pub(super) fn complaints(redactor: &Redactor, path: &RepoPath, content: &[u8]) -> Vec<String> {
-    let places = redactor.places(&text(content));
+    let places = redactor.kinds(&text(content));
     let told = |(kind, line)| format!("'{path}' line {line} looks like a secret ({kind}).");
     places.into_iter().map(told).collect()
 }
 
 /// Describes the keys for a person, with the surrounding text of each; `None` without keys.
 pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> Option<FileChange> {
-    let places = redactor.around(&text(content));
+    let places = redactor.excerpts(&text(content));
     if places.is_empty() {
         return None;
     }
@@ -100,7 +98,7 @@ pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> 
         }
         FileChange::of_diff(path.as_str(), rows)
     };
-    Some(change.of(path.as_str(), ReviewedState::Bytes(hash)))
+    Some(change.based_on(path.as_str(), ReviewedState::Bytes(hash)))
 }
 
 /// The text that is searched: of two-byte letters, the bytes that are not zero.

@@ -11,7 +11,7 @@ use super::repo_path::RepoPath;
 use super::repositories::{GitRepositories, TreeEntry};
 use super::secrets::SecretPolicy;
 use super::store::StagedStore;
-use crate::redact::Redactor;
+use crate::Redactor;
 
 /// Which files to pull, and where to.
 ///

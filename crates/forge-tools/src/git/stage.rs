@@ -15,8 +15,7 @@ use super::repositories::{GitRepositories, TreeEntry, TreeKind};
 use super::secrets::{SecretPolicy, complaints};
 use super::service::{GitService, StageRequest, StagingRules, below, spawn_blocking};
 use super::staged::{FileOperation, StagedCommit, StagedFile};
-use crate::escape::escape_controls;
-use crate::redact::Redactor;
+use crate::{Redactor, escape_controls};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// After this long the differences of one call are larger than they had to be.
@@ -334,7 +333,7 @@ fn refuse_secrets_in_words(
     ];
     let mut found = Vec::new();
     for (what, text) in words.into_iter().chain(paths) {
-        if let Some((kind, _)) = redactor.places(text).first() {
+        if let Some((kind, _)) = redactor.kinds(text).first() {
             found.push(format!("The {what} has what looks like a secret ({kind})."));
         }
     }

@@ -10,7 +10,7 @@ use super::difference::is_shown;
 use super::error::{GitError, GitErrorKind};
 use super::names::{BranchName, ObjectId, Repo, StagedId};
 use super::repo_path::RepoPath;
-use crate::change::FileChange;
+use crate::FileChange;
 
 /// The effect of a commit on a file, against the branch that it is for.
 ///

@@ -36,7 +36,7 @@ use self::run::{CACHE, GitCommand, GitOutput, run};
 use super::error::{GitError, GitErrorKind};
 use super::names::{BranchName, ObjectId, Repo};
 use super::repositories::{GitRepositories, NewCommit, NewHead, TreeEntry};
-use crate::tool::BoxFuture;
+use crate::BoxFuture;
 
 /// A transfer that takes longer has failed.
 const TRANSFER: Duration = Duration::from_secs(300);

@@ -8,7 +8,7 @@ mod status;
 
 use std::sync::Arc;
 
-use file_sandbox::{FileSandbox, SandboxPath};
+use file_sandbox::{Mode, SandboxPath};
 use serde_json::{Value, json};
 
 use super::backend::GitBackend;
@@ -16,10 +16,7 @@ use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{BranchName, StagedId};
 use super::staged::StagedCommit;
 use super::store::nothing_staged;
-use crate::call::{CallFailure, FailureCode};
-use crate::output::{Field, OutputSchema};
-use crate::params::{Arguments, Param};
-use crate::tool::Tool;
+use crate::{Arguments, CallFailure, FailureCode, Field, OutputSchema, Param, Tool};
 
 pub use repo_grants::{RepoAccess, RepoGrants};
 
@@ -172,8 +169,8 @@ fn branch(args: &Arguments) -> Result<BranchName, CallFailure> {
 }
 
 /// The root that a path is under.
-fn root_of(files: &FileSandbox, path: &SandboxPath) -> Option<SandboxPath> {
-    let targets = files.mounts().iter().map(file_sandbox::Mount::target);
+fn root_of(mounts: &[(SandboxPath, Mode)], path: &SandboxPath) -> Option<SandboxPath> {
+    let targets = mounts.iter().map(|(target, _)| target);
     let above = targets.filter(|target| path.starts_with(target));
     above.max_by_key(|target| target.as_str().len()).cloned()
 }

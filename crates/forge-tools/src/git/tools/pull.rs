@@ -2,24 +2,20 @@
 
 use std::sync::Arc;
 
-use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
+use file_sandbox::{ErrorKind, Mode, SandboxPath};
 use serde_json::json;
 
 use super::{
     BRANCH, GitToolContext, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, branch, during,
     spawn_blocking,
 };
-use crate::call::{CallFailure, FailureCode, Reply};
-use crate::change::Artifact;
-use crate::gate::Intent;
 use crate::git::error::GitOperation;
 use crate::git::repo_path::RepoPath;
 use crate::git::service::{PullOutcome, PullReport, PullRequest, PulledFile};
-use crate::output::Field;
-use crate::params::{Arguments, Param};
-use crate::spec::{Annotations, Risk, Spec};
-use crate::tool::{BoxFuture, Tool};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use crate::{
+    Annotations, Arguments, Artifact, BoxFuture, CallFailure, FailureCode, Field, Intent, Param,
+    ReadOnlyContext, Reply, Risk, Spec, Tool, ToolContext,
+};
 
 /// Pulls files out of a repository.
 pub(super) struct GitPull(Spec, GitToolContext);
@@ -64,15 +60,14 @@ impl Tool for GitPull {
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
     ) -> Result<Vec<Intent>, CallFailure> {
-        let files = view.context.files()?;
-        let request = request(args, &self.1.granted, files, |path| view.path(path))?;
+        let request = request(args, &self.1.granted, view)?;
         let to = |path: &RepoPath| {
             let to = request.into.join(path.as_str())?;
             // The branch's files are not known yet. A path that looks like a non-file may be a
             // directory; below one each file is checked.
-            let is_no_file = files
-                .check_write(&to)
-                .is_err_and(|error| error.kind() == ErrorKind::SuffixNotAllowed);
+            let wrong_suffix = FailureCode::File(ErrorKind::SuffixNotAllowed);
+            let checked = view.check_write(&to);
+            let is_no_file = checked.is_err_and(|failure| failure.code == wrong_suffix);
             Ok(match is_no_file {
                 true => Intent::CreateDir(to),
                 false => Intent::Write(to),
@@ -89,9 +84,8 @@ impl Tool for GitPull {
         let git_context = self.1.clone();
         Box::pin(async move {
             let files = context.files()?.clone();
-            let (granted, there) = (Arc::clone(&git_context.granted), files.clone());
-            let asked =
-                spawn_blocking(move || request(&args, &granted, &there, |path| context.path(path)));
+            let granted = Arc::clone(&git_context.granted);
+            let asked = spawn_blocking(move || request(&args, &granted, &context.view()));
             let pulled = git_context.git.pull(&files, asked.await?).await;
             let pulled = pulled.map_err(|error| git_context.granted.failure(error))?;
             Ok(reply(&pulled))
@@ -169,21 +163,19 @@ fn word(outcome: PullOutcome) -> &'static str {
 fn request(
     args: &Arguments,
     granted: &RepoGrants,
-    files: &FileSandbox,
-    path: impl Fn(&str) -> Result<SandboxPath, CallFailure>,
+    view: &ReadOnlyContext<'_>,
 ) -> Result<PullRequest, CallFailure> {
-    during(GitOperation::Pull, asked_for(args, granted, files, path))
+    during(GitOperation::Pull, asked_for(args, granted, view))
 }
 
 fn asked_for(
     args: &Arguments,
     granted: &RepoGrants,
-    files: &FileSandbox,
-    path: impl Fn(&str) -> Result<SandboxPath, CallFailure>,
+    view: &ReadOnlyContext<'_>,
 ) -> Result<PullRequest, CallFailure> {
     let into = match args.text("into") {
-        Some(into) => path(into)?,
-        None => only_root(files)?,
+        Some(into) => view.path(into)?,
+        None => only_root(&view.mounts()?)?,
     };
     let paths: Result<Vec<RepoPath>, _> = args
         .text_list("paths")
@@ -200,21 +192,15 @@ fn asked_for(
 
 /// The root that files go to where nothing is said: `workspace`, or the only one that takes any. If
 /// none does, the first, which says that it takes none.
-fn only_root(files: &FileSandbox) -> Result<SandboxPath, CallFailure> {
-    let writable = || {
-        files
-            .mounts()
-            .iter()
-            .filter(|mount| mount.mode().can_write())
-    };
-    let all = files.mounts().iter();
-    let named = all
-        .clone()
-        .find(|mount| mount.target().as_str() == "/workspace");
+fn only_root(mounts: &[(SandboxPath, Mode)]) -> Result<SandboxPath, CallFailure> {
+    let writable = || mounts.iter().filter(|(_, mode)| mode.can_write());
+    let named = mounts
+        .iter()
+        .find(|(target, _)| target.as_str() == "/workspace");
     let only = || writable().next().filter(|_| writable().count() == 1);
-    let takes_none = || all.clone().next().filter(|_| writable().count() == 0);
+    let takes_none = || mounts.first().filter(|_| writable().count() == 0);
     match named.or_else(only).or_else(takes_none) {
-        Some(mount) => Ok(mount.target().clone()),
+        Some((target, _)) => Ok(target.clone()),
         None => Err(CallFailure::new(
             FailureCode::InvalidArguments,
             "It is not clear which directory the files go to.",

@@ -2,11 +2,9 @@
 //! machine or of the network, so a repository that is not in here is never used, listed or
 //! discarded.
 
-use crate::call::{CallFailure, FailureCode};
-use crate::escape::escape_controls;
 use crate::git::address::{Repo, RepoLocation};
 use crate::git::error::{GitError, GitErrorKind};
-use crate::params::Arguments;
+use crate::{Arguments, CallFailure, FailureCode, escape_controls};
 
 /// Most characters of the requested name in an error.
 const MAX_SHOWN: usize = 200;

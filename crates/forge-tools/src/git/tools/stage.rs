@@ -2,25 +2,21 @@
 
 use std::sync::Arc;
 
-use file_sandbox::{FileSandbox, SandboxPath};
+use file_sandbox::SandboxPath;
 use serde_json::json;
 
 use super::{
     BRANCH, GitToolContext, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, branch, during, files_of,
     files_output, files_text, root_of, spawn_blocking,
 };
-use crate::call::{CallFailure, Reply};
-use crate::change::FileChange;
-use crate::gate::{Intent, VerdictReason};
 use crate::git::error::GitOperation;
 use crate::git::secrets::{AgreedSecrets, SecretPolicy, complaints, shown};
 use crate::git::service::{GitLimits, StageRequest, below};
 use crate::git::stage::WHO_READS_IT;
-use crate::output::Field;
-use crate::params::{Arguments, Param};
-use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use crate::{
+    Arguments, BoxFuture, CallFailure, Field, FileChange, Intent, Param, ReadOnlyContext, Reply,
+    Spec, Tool, ToolContext, VerdictReason,
+};
 
 /// Most places that are named.
 const MAX_TOLD: usize = 20;
@@ -59,16 +55,12 @@ impl GitStage {
         mut see: impl FnMut(&StageRequest, &SandboxPath, &[u8]),
     ) {
         let limits = GitLimits::default();
-        let Ok(files) = view.context.files() else {
-            return;
-        };
-        let asked = request(args, &self.1.granted, files, |path| view.path(path));
-        let Ok(request) = asked else {
+        let Ok(request) = request(args, &self.1.granted, view) else {
             return;
         };
         let mut left = limits.total_bytes;
         for file in &request.files {
-            let Ok(content) = files.read_bytes(file, limits.file_bytes.min(left)) else {
+            let Ok(content) = view.read_bytes(file, limits.file_bytes.min(left)) else {
                 continue;
             };
             left -= content.len() as u64;
@@ -87,9 +79,7 @@ impl Tool for GitStage {
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
     ) -> Result<Vec<Intent>, CallFailure> {
-        let request = request(args, &self.1.granted, view.context.files()?, |path| {
-            view.path(path)
-        })?;
+        let request = request(args, &self.1.granted, view)?;
         Ok(request.files.into_iter().map(Intent::Read).collect())
     }
 
@@ -99,7 +89,7 @@ impl Tool for GitStage {
         args: &Arguments,
         view: &ReadOnlyContext<'_>,
     ) -> Vec<VerdictReason> {
-        let redactor = &view.context.redactor;
+        let redactor = view.redactor();
         let mut found = Vec::new();
         self.each_file(args, view, |request, file, content| {
             if let Ok(path) = below(file, &request.from) {
@@ -123,7 +113,7 @@ impl Tool for GitStage {
     }
 
     fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
-        let redactor = &view.context.redactor;
+        let redactor = view.redactor();
         let mut changes = Vec::new();
         self.each_file(args, view, |_, file, content| {
             changes.extend(shown(redactor, file, content));
@@ -139,9 +129,9 @@ impl Tool for GitStage {
         let git_context = self.1.clone();
         Box::pin(async move {
             let files = context.files()?.clone();
-            let (granted, there) = (Arc::clone(&git_context.granted), files.clone());
+            let granted = Arc::clone(&git_context.granted);
             let asked = spawn_blocking(move || {
-                let mut request = request(&args, &granted, &there, |path| context.path(path))?;
+                let mut request = request(&args, &granted, &context.view())?;
                 request.secrets = AgreedSecrets::seen(&context, &request.files);
                 Ok(request)
             });
@@ -168,27 +158,26 @@ impl Tool for GitStage {
 fn request(
     args: &Arguments,
     granted: &RepoGrants,
-    files: &FileSandbox,
-    path: impl Fn(&str) -> Result<SandboxPath, CallFailure>,
+    view: &ReadOnlyContext<'_>,
 ) -> Result<StageRequest, CallFailure> {
-    during(GitOperation::Stage, asked_for(args, granted, files, path))
+    during(GitOperation::Stage, asked_for(args, granted, view))
 }
 
 fn asked_for(
     args: &Arguments,
     granted: &RepoGrants,
-    files: &FileSandbox,
-    path: impl Fn(&str) -> Result<SandboxPath, CallFailure>,
+    view: &ReadOnlyContext<'_>,
 ) -> Result<StageRequest, CallFailure> {
-    let paths: Result<Vec<SandboxPath>, CallFailure> =
-        args.text_list("files").into_iter().map(&path).collect();
+    let mounts = view.mounts()?;
+    let files = args.text_list("files").into_iter();
+    let paths: Result<Vec<SandboxPath>, CallFailure> = files.map(|path| view.path(path)).collect();
     let paths = paths?;
     let from = match args.text("from") {
-        Some(from) => path(from)?,
+        Some(from) => view.path(from)?,
         // Those that are under another root are refused with both names.
         None => paths
             .first()
-            .and_then(|first| root_of(files, first))
+            .and_then(|first| root_of(&mounts, first))
             .unwrap_or_else(SandboxPath::root),
     };
     Ok(StageRequest {

@@ -4,16 +4,13 @@
 use serde_json::json;
 
 use super::{GitToolContext, commit_id, during, files_of, files_text};
-use crate::call::{CallFailure, Reply};
-use crate::gate::Intent;
 use crate::git::error::GitOperation;
 use crate::git::names::StagedId;
 use crate::git::staged::StagedCommit;
-use crate::params::Arguments;
-use crate::spec::{Annotations, Spec};
-use crate::time::rfc3339;
-use crate::tool::{BoxFuture, Tool};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use crate::{
+    Annotations, Arguments, BoxFuture, CallFailure, Intent, ReadOnlyContext, Reply, Spec, Tool,
+    ToolContext, rfc3339,
+};
 
 /// Shows a staged commit.
 pub(super) struct GitDiff(Spec, GitToolContext);

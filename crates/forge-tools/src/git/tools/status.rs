@@ -3,14 +3,11 @@
 use serde_json::{Value, json};
 
 use super::GitToolContext;
-use crate::call::{CallFailure, Reply};
-use crate::gate::Intent;
 use crate::git::status::{Status, StatusFile};
-use crate::output::{Field, OutputSchema};
-use crate::params::Arguments;
-use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use crate::{
+    Arguments, BoxFuture, CallFailure, Field, Intent, OutputSchema, ReadOnlyContext, Reply, Spec,
+    Tool, ToolContext,
+};
 
 /// Compares files with their pulled state.
 pub(super) struct GitStatus(Spec, GitToolContext);
@@ -43,7 +40,7 @@ impl Tool for GitStatus {
         _: &Arguments,
         view: &ReadOnlyContext<'_>,
     ) -> Result<Vec<Intent>, CallFailure> {
-        view.context.files().map(|_| Vec::new())
+        view.mounts().map(|_| Vec::new())
     }
 
     fn run<'a>(
