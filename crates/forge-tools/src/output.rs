@@ -179,8 +179,7 @@ impl OutputSchema {
     /// Returns `true` if it is a list of things, which the text of the result has line by line.
     /// Clients are sent such a result once, as text: they pass on either that or the structure, and
     /// it is long.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn is_list(&self) -> bool {
+    pub fn is_list(&self) -> bool {
         let is_list = |field: &Field| matches!(field.kind, FieldKind::Objects(_));
         self.fields.iter().any(is_list)
     }

@@ -78,7 +78,6 @@ impl OutputStore {
 
     /// Continues with the results of `earlier`: its handles stay valid, and calls that still end
     /// there are stored for both.
-    #[cfg(feature = "mcp")]
     pub(crate) fn follow(&self, earlier: &OutputStore) {
         let shelf = earlier.shelf();
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = shelf;

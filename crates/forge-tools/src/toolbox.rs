@@ -74,9 +74,8 @@ async fn command_slot(spec: &Spec) -> Result<SemaphorePermit<'static>, CallFailu
 }
 
 impl Toolbox {
-    /// Takes the place of `earlier`: the handles of long results that it gave out stay good.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn follow(&self, earlier: &Toolbox) {
+    /// Takes the place of `earlier`: the handles of long results that it gave out remain valid.
+    pub fn follow(&self, earlier: &Toolbox) {
         (self.inner.context.outputs).follow(&earlier.inner.context.outputs);
     }
 

@@ -6,8 +6,7 @@ use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use super::Service;
-use crate::output::OutputSchema;
-use crate::spec::Spec;
+use crate::{OutputSchema, Spec};
 
 /// Where a policy engine in front of us finds the tool's risk.
 const RISK_KEY: &str = "dev.forge/risk";

@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::questions::{Fingerprint, NO_PERSON, QuestionStore, fingerprint};
-use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
-use crate::tool::BoxFuture;
+use crate::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 
 /// Longest wait for a client of the older kind. Some give up on a call after a minute, and the next
 /// approver is to have the rest of it.

@@ -26,13 +26,9 @@ use super::questions::{Fingerprint, QuestionStore, fingerprint};
 use super::report::report;
 use super::service_handle::{ServiceHandle, ServiceState};
 use super::{ServerInfo, Service, advertise};
-use crate::blocking_handoff::BlockingHandoff;
-use crate::call::{CallResult, FailureCode};
-use crate::call_request::CallRequest;
-use crate::output::OutputSchema;
-use crate::progress::Progress;
-use crate::spec::Spec;
-use crate::toolbox::Toolbox;
+use crate::{
+    BlockingHandoff, CallRequest, CallResult, FailureCode, OutputSchema, Progress, Spec, Toolbox,
+};
 
 pub(super) struct Handler {
     live: ServiceHandle,

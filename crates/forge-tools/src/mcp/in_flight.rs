@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rmcp::model::{ErrorCode, RequestId};
 
 use super::stdio_transport::ErrorReply;
-use crate::result_quota::{ResultPermit, ResultQuota};
+use crate::{ResultPermit, ResultQuota};
 
 /// Most requests between question and answer; more are refused, not queued.
 const MAX_IN_FLIGHT: usize = 1024;

@@ -34,8 +34,6 @@ use std::sync::Arc;
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::blocking_handoff::BlockingHandoff;
-use crate::toolbox::Toolbox;
 pub use client_approver::REFUSED_AT_ONCE;
 use handler::Handler;
 #[cfg(feature = "mcp-http")]
@@ -43,6 +41,8 @@ pub use http::{HttpListener, HttpToken, serve_http};
 use in_flight::ResultSlots;
 pub use service_handle::ServiceHandle;
 use stdio_transport::{StdioTransport, TransportErrors};
+
+use crate::{BlockingHandoff, Toolbox};
 
 /// How the server introduces itself.
 ///

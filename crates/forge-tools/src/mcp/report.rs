@@ -7,7 +7,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::progress::Progress;
+use crate::Progress;
 
 /// The interval of notices while nothing moves.
 const EVERY: Duration = Duration::from_secs(1);

@@ -30,7 +30,7 @@ use super::in_flight::{InFlightRequests, ResultSlots, lock};
 use super::json_line;
 use super::line_reader::{BoundedLineReader, JsonLine};
 use super::outline::id_of;
-use crate::tool::BoxFuture;
+use crate::BoxFuture;
 
 /// Longest message taken.
 pub(super) const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
