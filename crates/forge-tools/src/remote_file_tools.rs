@@ -1,27 +1,13 @@
 //! Calls of file tools that one process judges and another one runs: the facts that go there with a
 //! call, and the tools at the other side.
 
-use file_sandbox::{CancellationToken, FileSandbox, SandboxPath};
+use file_sandbox::{CancellationToken, FileSandbox};
 use serde_json::Value;
 
 use crate::call::{CallFailure, FailureCode, Reply};
-use crate::change::ReviewedState;
 use crate::tool::Tool;
-use crate::tool_context::ToolContext;
+use crate::tool_context::{ContextSnapshot, ToolContext};
 use crate::tools::file_tools;
-
-/// The facts of a judged call that the process which runs it needs, from
-/// [`ToolContext::snapshot`].
-#[derive(Debug, Clone, Default)]
-pub struct ContextSnapshot {
-    /// The paths of the call as they were requested, each with its meaning when the call was
-    /// judged.
-    pub paths: Vec<(String, SandboxPath)>,
-    /// The targets of the mounts that the call may not read.
-    pub closed: Vec<String>,
-    /// The files whose changes a person was shown, and their states at that time.
-    pub seen: Vec<(String, ReviewedState)>,
-}
 
 /// The file tools of a process that runs the calls which another process has judged.
 ///

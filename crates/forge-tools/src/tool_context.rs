@@ -19,7 +19,6 @@ use crate::mount_access::MountAccess;
 #[cfg(feature = "process")]
 use crate::processes::Processes;
 use crate::redact::Redactor;
-use crate::remote_file_tools::ContextSnapshot;
 use crate::tree_digest::TreeDigest;
 
 /// A file above this is not compared: its difference could not be shown.
@@ -523,6 +522,19 @@ pub struct ToolContext {
     pub(crate) seen: Vec<(String, ReviewedState)>,
     /// The paths of this call, as they were understood when it was judged.
     paths: Arc<Mutex<Vec<(String, SandboxPath)>>>,
+}
+
+/// The facts of a judged call that the process which runs it needs; see
+/// [`RemoteFileTools`](crate::RemoteFileTools).
+#[derive(Debug, Clone, Default)]
+pub struct ContextSnapshot {
+    /// The paths of the call as they were requested, each with its meaning when the call was
+    /// judged.
+    pub paths: Vec<(String, SandboxPath)>,
+    /// The targets of the mounts that the call may not read.
+    pub closed: Vec<String>,
+    /// The files whose changes a person was shown, and their states at that time.
+    pub seen: Vec<(String, ReviewedState)>,
 }
 
 impl ToolContext {
