@@ -2,8 +2,9 @@
 
 use file_sandbox::FileSandbox;
 
+use super::address::Repo;
 use super::error::{GitError, GitOperation};
-use super::names::{Repo, StagedId};
+use super::names::StagedId;
 use super::push::{OnDivergence, PushApproval};
 use super::repositories::GitRepositories;
 use super::service::{GitService, PullReport, PullRequest, PushReport, StageRequest};

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
+use super::address::Repo;
 use super::error::{GitError, GitErrorKind};
-use super::names::{BranchName, ObjectId, Repo};
+use super::names::{BranchName, ObjectId};
 use super::repositories::{GitRepositories, NewCommit, NewHead, TreeEntry, TreeKind};
 use crate::BoxFuture;
 

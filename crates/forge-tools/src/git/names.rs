@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-pub(crate) use super::address::Repo;
 use super::error::{GitError, GitErrorKind};
 use crate::escape_controls;
 

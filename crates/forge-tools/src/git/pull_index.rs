@@ -13,8 +13,9 @@ use file_sandbox::{ContentHash, ErrorKind, ListOptions, SandboxPath, WriteOption
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::address::Repo;
 use super::error::GitError;
-use super::names::{BranchName, Repo};
+use super::names::BranchName;
 use super::repo_path::RepoPath;
 use super::store::StagedStore;
 

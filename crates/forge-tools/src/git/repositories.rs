@@ -1,8 +1,9 @@
 //! The operations of a backend of repositories. The common rules (of staging, diffs, merges of
 //! local edits) are not in here.
 
+use super::address::Repo;
 use super::error::GitError;
-use super::names::{Author, BranchName, ObjectId, Repo};
+use super::names::{Author, BranchName, ObjectId};
 use super::repo_path::RepoPath;
 use crate::BoxFuture;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use file_sandbox::SandboxPath;
 
+use super::address::Repo;
 use super::error::{GitError, GitErrorKind};
-use super::names::{Author, BranchName, ObjectId, Repo};
+use super::names::{Author, BranchName, ObjectId};
 use super::repo_path::RepoPath;
 use super::repositories::{GitRepositories, TreeEntry};
 use super::secrets::SecretPolicy;

@@ -6,9 +6,10 @@ use file_sandbox::ContentHash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::address::Repo;
 use super::difference::is_shown;
 use super::error::{GitError, GitErrorKind};
-use super::names::{BranchName, ObjectId, Repo, StagedId};
+use super::names::{BranchName, ObjectId, StagedId};
 use super::repo_path::RepoPath;
 use crate::FileChange;
 

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath};
 
+use super::address::Repo;
 use super::error::GitError;
-use super::names::{BranchName, Repo, StagedId};
+use super::names::{BranchName, StagedId};
 use super::pull_index::{PullIndex, PulledEntry};
 use super::repo_path::RepoPath;
 use super::repositories::GitRepositories;

@@ -1,7 +1,8 @@
 //! Parses the answers of git.
 
+use crate::git::address::Repo;
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::{ObjectId, Repo};
+use crate::git::names::ObjectId;
 use crate::git::repositories::{TreeEntry, TreeKind};
 
 use super::refusals::unreadable;

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::git::address::Repo;
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::Repo;
 
 /// How deep references lie: `refs/forge/heads/` and the parts of a branch's name.
 const MAX_DEPTH: usize = 140;

@@ -9,8 +9,9 @@ use super::answers;
 use super::cache::RepoCache;
 use super::refusals::{self, expect, unreadable};
 use super::run::{GitCommand, remote_command};
+use crate::git::address::Repo;
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::{BranchName, ObjectId, Repo};
+use crate::git::names::{BranchName, ObjectId};
 use crate::git::repositories::TreeEntry;
 
 /// Names of a commit's files: 100 000 of them are some 10 MiB.

@@ -33,8 +33,9 @@ use self::cache::RepoCache;
 pub use self::credentials::{Credential, Credentials};
 use self::refusals::expect;
 use self::run::{CACHE, GitCommand, GitOutput, run};
+use super::address::Repo;
 use super::error::{GitError, GitErrorKind};
-use super::names::{BranchName, ObjectId, Repo};
+use super::names::{BranchName, ObjectId};
 use super::repositories::{GitRepositories, NewCommit, NewHead, TreeEntry};
 use crate::BoxFuture;
 

@@ -5,8 +5,9 @@ use os_sandbox::Access;
 use super::refusals::{checked_out, expect, refused};
 use super::run::{GitCommand, Remote, remote_command};
 use super::{ProgramSettings, local};
+use crate::git::address::Repo;
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::{BranchName, ObjectId, Repo};
+use crate::git::names::{BranchName, ObjectId};
 use crate::git::repositories::{NewCommit, NewHead};
 
 impl ProgramSettings {

@@ -2,9 +2,9 @@
 
 use super::remote_access::CredentialUsed;
 use super::run::GitOutput;
-use crate::git::address::ServerOrigin;
+use crate::git::address::{Repo, ServerOrigin};
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::{BranchName, Repo};
+use crate::git::names::BranchName;
 
 /// A push would leave the working files of that directory behind.
 pub(super) fn checked_out(repo: &Repo, branch: &BranchName) -> GitError {

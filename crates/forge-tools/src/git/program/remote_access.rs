@@ -10,9 +10,8 @@ use super::credentials::WebCredential;
 use super::login::Login;
 use super::refusals;
 use super::run::{GitCommand, GitOutput, OTHER, Remote, run};
-use crate::git::address::{RepoLocation, ServerOrigin};
+use crate::git::address::{Repo, RepoLocation, ServerOrigin};
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::Repo;
 
 pub(super) struct RemoteAccess {
     pub(super) reach: Remote,
