@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ErrorCode, RequestId};
 
-use super::stdio_transport::ErrorReply;
+use super::error_reply::ErrorReply;
 use crate::{ResultPermit, ResultQuota};
 
 /// Most requests between question and answer; more are refused, not queued.

@@ -16,6 +16,7 @@
 mod access_check;
 mod advertise;
 mod client_approver;
+mod error_reply;
 mod handler;
 #[cfg(feature = "mcp-http")]
 mod http;

@@ -8,7 +8,6 @@
 //! Every read and line has a bound here ([`MAX_LINE_BYTES`], [`MAX_VALUES`]), and unanswered
 //! requests one in `in_flight`.
 
-use std::borrow::Cow;
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +25,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, watch};
 
 use super::McpError;
+use super::error_reply::ErrorReply;
 use super::in_flight::{InFlightRequests, ResultSlots, lock};
 use super::json_line;
 use super::line_reader::{BoundedLineReader, JsonLine};
@@ -291,35 +291,6 @@ enum LineAction {
     Deliver(Box<ClientJsonRpcMessage>),
     Refuse(ErrorReply),
     Ignore,
-}
-
-pub(super) struct ErrorReply {
-    pub(super) code: ErrorCode,
-    pub(super) text: Cow<'static, str>,
-    pub(super) id: Option<RequestId>,
-}
-
-impl ErrorReply {
-    /// Of something that is not a request, or not one that can be told from others.
-    pub(super) fn invalid_request(
-        text: impl Into<Cow<'static, str>>,
-        id: Option<RequestId>,
-    ) -> Self {
-        ErrorReply {
-            code: ErrorCode::INVALID_REQUEST,
-            text: text.into(),
-            id,
-        }
-    }
-
-    /// The error for a known method whose params do not fit it.
-    fn malformed(method: &str, id: RequestId) -> Self {
-        ErrorReply {
-            code: ErrorCode::INVALID_PARAMS,
-            text: format!("The params of {method} are malformed.").into(),
-            id: Some(id),
-        }
-    }
 }
 
 /// Returns `true` if rmcp leaves its opening phase with this request: a handshake, or the first

@@ -53,9 +53,11 @@ mod error;
 mod files;
 mod frame;
 mod message;
+mod node_state;
 mod runner;
 mod server;
 mod setup;
+mod task;
 mod usage;
 mod window;
 

@@ -1,29 +1,28 @@
 //! The node's side: takes a setup, makes calls until its input ends, and then ends everything.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cap_std::AmbientAuthority;
-use file_sandbox::{FileSandbox, Mount};
-use os_sandbox::Plan;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::node::calls::{NodeTask, make};
+use crate::node::calls::make;
 use crate::node::connection::{FrameQueue, MAX_CALLS, MAX_WHOLE_BYTES, garbage, more, write};
 use crate::node::error::NodeError;
 use crate::node::frame::{CONNECTION, Decoder, FrameKind, NodeFrame};
 use crate::node::message::{Hello, NodeReady, PROTOCOL, Stats};
+use crate::node::node_state::{NodeCounters, NodeState};
 use crate::node::setup::{OpenedSetup, Setup};
+use crate::node::task::NodeTask;
 use crate::node::usage;
-use crate::{CallFailure, FailureCode, ProgramList, RemoteFileTools, within};
+use crate::within;
 
 /// Most frames that wait to be written; further senders wait.
 const MAX_WAITING: usize = 64;
@@ -69,29 +68,6 @@ impl ServeOptions {
         self.control_group = Some(path.into());
         self
     }
-}
-
-/// The state that all calls of a node share.
-pub(crate) struct NodeState {
-    pub(crate) out: mpsc::Sender<NodeFrame>,
-    pub(crate) tools: Option<RemoteFileTools>,
-    pub(crate) files: Option<FileSandbox>,
-    pub(crate) memory: Vec<Mount>,
-    pub(crate) plan: Option<Plan>,
-    pub(crate) programs: Vec<ProgramList>,
-    /// The programs are those of a container's image.
-    pub(crate) own_container: bool,
-    /// The control group that the memory of commands counts in.
-    pub(crate) control_group: Option<PathBuf>,
-    calls: Mutex<HashMap<u32, Arc<NodeTask>>>,
-    counts: NodeCounters,
-}
-
-#[derive(Default)]
-struct NodeCounters {
-    calls: AtomicU64,
-    bytes_in: AtomicU64,
-    bytes_out: Arc<AtomicU64>,
 }
 
 /// Serves as a node over two streams, until the one from the broker ends. Everything that was
@@ -204,49 +180,6 @@ impl Drop for EndAll {
     fn drop(&mut self) {
         let calls: Vec<Arc<NodeTask>> = self.0.lock().values().cloned().collect();
         calls.iter().for_each(|call| call.cancel());
-    }
-}
-
-impl NodeState {
-    fn new(
-        opened: OpenedSetup,
-        out: mpsc::Sender<NodeFrame>,
-        counts: NodeCounters,
-        control_group: Option<PathBuf>,
-    ) -> NodeState {
-        let tools = |files| RemoteFileTools::new(files, opened.max_write_bytes);
-        NodeState {
-            out,
-            tools: opened.files.clone().map(tools),
-            files: opened.files,
-            memory: opened.memory,
-            plan: opened.plan,
-            programs: opened.programs,
-            own_container: opened.own_container,
-            control_group,
-            calls: Mutex::default(),
-            counts,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<NodeTask>>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A call is over.
-    pub(crate) fn close(&self, id: u32) {
-        self.lock().remove(&id);
-    }
-
-    fn stats(&self) -> Stats {
-        let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Stats {
-            calls: number(&self.counts.calls),
-            in_flight: self.lock().len() as u64,
-            bytes_in: number(&self.counts.bytes_in),
-            bytes_out: number(&self.counts.bytes_out),
-            ..Stats::default()
-        }
     }
 }
 
@@ -395,9 +328,4 @@ fn wrong(why: impl Into<String>) -> NodeError {
         why: why.into(),
         said: String::new(),
     }
-}
-
-/// The node lacks something that the call needs.
-pub(crate) fn absent(what: &str) -> CallFailure {
-    CallFailure::new(FailureCode::Internal, format!("This place has no {what}."))
 }

@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::git::address::ServerOrigin;
+
 /// Most bytes of a password: tokens of services that sign them are long.
 const MAX_PASSWORD_BYTES: usize = 16 << 10;
 const MAX_USER_BYTES: usize = 255;
@@ -15,6 +17,16 @@ pub(super) struct Login {
     password: String,
     /// In seconds since 1970.
     expires_at_s: Option<u64>,
+}
+
+/// The credential that the server is shown.
+pub(super) enum CredentialUsed {
+    /// It is a directory of this machine.
+    NoServer,
+    Login(ServerOrigin, Login),
+    /// None, and perhaps the reason.
+    None(ServerOrigin, Option<String>),
+    Agent(ServerOrigin),
 }
 
 impl Login {

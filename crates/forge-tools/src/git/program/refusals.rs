@@ -1,6 +1,6 @@
 //! The meanings of git's error messages, and advice.
 
-use super::remote_access::CredentialUsed;
+use super::login::CredentialUsed;
 use super::run::GitOutput;
 use crate::git::address::{Repo, ServerOrigin};
 use crate::git::error::{GitError, GitErrorKind};

@@ -7,7 +7,7 @@ use os_sandbox::{Access, Environment};
 use super::ProgramSettings;
 use super::cache::RepoCache;
 use super::credentials::WebCredential;
-use super::login::Login;
+use super::login::CredentialUsed;
 use super::refusals;
 use super::run::{GitCommand, GitOutput, OTHER, Remote, run};
 use crate::git::address::{Repo, RepoLocation, ServerOrigin};
@@ -17,16 +17,6 @@ pub(super) struct RemoteAccess {
     pub(super) reach: Remote,
     pub(super) url: String,
     pub(super) shown: CredentialUsed,
-}
-
-/// The credential that the server is shown.
-pub(super) enum CredentialUsed {
-    /// It is a directory of this machine.
-    NoServer,
-    Login(ServerOrigin, Login),
-    /// None, and perhaps the reason.
-    None(ServerOrigin, Option<String>),
-    Agent(ServerOrigin),
 }
 
 impl RemoteAccess {
