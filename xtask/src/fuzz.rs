@@ -16,8 +16,11 @@ pub(crate) const ABOUT: &str =
     "fuzz every target, or the one named, for --seconds N (60); needs nightly and cargo-fuzz";
 
 const SECONDS: u64 = 60;
-const DIRS: [&str; 4] = [
+const DIRS: [&str; 7] = [
     "crates/file-sandbox/fuzz",
+    "crates/forge-git/fuzz",
+    "crates/forge-mcp/fuzz",
+    "crates/forge-node/fuzz",
     "crates/forge-runtime/fuzz",
     "crates/forge-tools/fuzz",
     "crates/sandbox-config/fuzz",
@@ -27,10 +30,10 @@ const DIRS: [&str; 4] = [
 const SEEDS: [(&str, &str); 10] = [
     ("audit_log", "crates/forge-tools/fuzz/seeds/audit_log"),
     ("executor", "crates/forge-tools/fuzz/seeds/executor"),
-    ("git_answers", "crates/forge-tools/fuzz/seeds/git_answers"),
-    ("git_kept", "crates/forge-tools/fuzz/seeds/git_kept"),
-    ("git_names", "crates/forge-tools/fuzz/seeds/git_names"),
-    ("mcp_server", "crates/forge-tools/fuzz/seeds/mcp_server"),
+    ("git_answers", "crates/forge-git/fuzz/seeds/git_answers"),
+    ("git_kept", "crates/forge-git/fuzz/seeds/git_kept"),
+    ("git_names", "crates/forge-git/fuzz/seeds/git_names"),
+    ("mcp_server", "crates/forge-mcp/fuzz/seeds/mcp_server"),
     ("project_file", "fixtures/config"),
     ("provider_stream", "fixtures/providers"),
     ("transcript", "crates/forge-runtime/fuzz/seeds/transcript"),

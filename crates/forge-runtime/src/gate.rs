@@ -537,7 +537,7 @@ fn match_reason(matched: &RuleMatch, text: String) -> VerdictReason {
 /// Returns `true` for the git tools. They run in this process under every runner: forge talks to
 /// repositories, with credentials that workers do not see, and stores the staged files.
 fn is_git(tool: &str) -> bool {
-    forge_tools::git::tools::NAMES.contains(&tool)
+    forge_git::tools::NAMES.contains(&tool)
 }
 
 fn is_under(path: &str, mount: &str) -> bool {

@@ -6,9 +6,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use forge_git::tools::{RepoAccess, RepoGrants, all};
+use forge_git::{GitBackend, Repo};
 use forge_tools::Tool;
-use forge_tools::git::tools::{RepoAccess, RepoGrants, all};
-use forge_tools::git::{GitBackend, Repo};
 use os_sandbox::Support;
 use sandbox_config::{Grant, Mode};
 
@@ -24,7 +24,7 @@ type BackendOpener =
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use std::sync::Arc;
 /// use forge_runtime::{Isolation, OsSandbox, RepositorySource, equip};
-/// use forge_tools::git::{GitService, MemoryRepositories, StagedStore};
+/// use forge_git::{GitService, MemoryRepositories, StagedStore};
 /// use forge_tools::{Caller, NoRecord, NoApprover};
 ///
 /// # let dir = tempfile::tempdir().unwrap();

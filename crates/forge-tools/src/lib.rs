@@ -69,14 +69,8 @@ mod escape;
 #[cfg(feature = "process")]
 mod file_changes;
 mod gate;
-#[cfg(feature = "git")]
-pub mod git;
 mod judged_call;
-#[cfg(feature = "mcp")]
-pub mod mcp;
 mod mount_access;
-#[cfg(feature = "node")]
-pub mod node;
 mod outcome;
 mod output;
 mod output_store;

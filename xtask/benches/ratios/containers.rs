@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process;
 use std::time::Duration;
 
-use forge_runtime::containers::{INSIDE, ProgramBundle};
-use forge_tools::CommandSpec;
-use forge_tools::node::{
+use forge_node::{
     CommandEvent, NodeClient, NodeConnectOptions, PathMapping, ServeOptions, Setup, serve,
 };
+use forge_runtime::containers::{INSIDE, ProgramBundle};
+use forge_tools::CommandSpec;
 use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
 use os_sandbox::{
     Access, AsyncChild, Backend, Exit, Limits, Plan, Policy, Requirement, Stdio, Support,

@@ -44,7 +44,7 @@ fn judge() -> Result<Outcome, crate::failure::Failure> {
             .ok_or_else(|| crate::failure::Failure::new(format!("there is no program `{name}`")))
     };
     let (judged, forge) = (
-        program("forge-tools", "mcp_judged")?,
+        program("forge-mcp", "mcp_judged")?,
         program("forge", "forge")?,
     );
     let mut wrong = suite::judge(&judges, &judged)?;

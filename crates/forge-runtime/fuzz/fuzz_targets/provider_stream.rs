@@ -28,9 +28,11 @@ fuzz_target!(|bytes: &[u8]| {
 fn ends_once(events: &[ModelEvent]) {
     let (last, before) = events.split_last().expect("an end");
     let before_the_end = |event: &ModelEvent| match event {
-        ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::Call(_) | ModelEvent::Heartbeat | ModelEvent::Usage(_) => {
-            true
-        }
+        ModelEvent::Text(_)
+        | ModelEvent::Thinking(_)
+        | ModelEvent::Call(_)
+        | ModelEvent::Heartbeat
+        | ModelEvent::Usage(_) => true,
         ModelEvent::Retry(_) | ModelEvent::End(_) | ModelEvent::Failed(_) => false,
     };
     assert!(before.iter().all(before_the_end), "{events:?}");

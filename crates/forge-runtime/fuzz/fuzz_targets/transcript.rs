@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use forge_runtime::transcript::{NotResumable, ResumeRecord, History, Transcript, TranscriptWriter, read};
+use forge_runtime::transcript::{
+    History, NotResumable, ResumeRecord, Transcript, TranscriptWriter, read,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use file_sandbox::{FileSandbox, SandboxPath};
-use forge_tools::node::{CallCompletion, NodeClient, NodeConnectOptions, PathMapping, Setup};
+use forge_node::{CallCompletion, NodeClient, NodeConnectOptions, PathMapping, Setup};
 use os_sandbox::{
     Access, AsyncChild, Backend, Command, HostSpec, Plan, Policy, Requirement, Stdio, Support,
     docker,

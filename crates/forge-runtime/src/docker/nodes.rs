@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use file_sandbox::FileSandbox;
-use forge_tools::node::{
+use forge_node::{
     CallCompletion, NodeClient, NodeCommandRunner, NodeRunner, NodeSource, PathMapping, Setup,
 };
 use forge_tools::{

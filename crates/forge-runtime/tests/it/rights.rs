@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use forge_git::{BranchName, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_runtime::{Isolation, OsSandbox, RepositorySource, equip};
-use forge_tools::git::{BranchName, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_tools::{
     ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRequest, Caller, FailureCode,
     NoRecord, Toolbox, Verdict,

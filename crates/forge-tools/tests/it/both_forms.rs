@@ -6,7 +6,7 @@ use forge_tools::{CallResult, Toolbox, Verdict, tools};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::place::{everywhere, with_files};
+use crate::place::{HAS_COMMANDS, everywhere, with_commands, with_files};
 use crate::support::{Always, call};
 
 fn world() -> (TempDir, Toolbox) {
@@ -37,8 +37,7 @@ fn world() -> (TempDir, Toolbox) {
     .unwrap()
     .with_limits(Limits::new().max_file_bytes(100_000));
     let builder = with_files(Toolbox::builder(), FileSandbox::new(vec![mount]).unwrap());
-    #[cfg(all(feature = "process", target_os = "linux"))]
-    let builder = builder.processes(crate::commands::processes(host.path()));
+    let builder = with_commands(builder, host.path());
     (host, builder.gate(Always(Verdict::Allow)).build().unwrap())
 }
 
@@ -207,8 +206,10 @@ fn calls() -> Vec<(&'static str, Value)> {
     ]
 }
 
-#[cfg(all(feature = "process", target_os = "linux"))]
 fn commands() -> Vec<(&'static str, Value)> {
+    if !HAS_COMMANDS {
+        return Vec::new();
+    }
     [
         "echo out",
         "true",
@@ -219,11 +220,6 @@ fn commands() -> Vec<(&'static str, Value)> {
     .into_iter()
     .map(|command| ("shell", json!({"command": command})))
     .collect()
-}
-
-#[cfg(not(all(feature = "process", target_os = "linux")))]
-fn commands() -> Vec<(&'static str, Value)> {
-    Vec::new()
 }
 
 #[test]

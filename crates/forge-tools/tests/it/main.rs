@@ -16,10 +16,6 @@ mod executor;
 mod file_tools;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod listed;
-#[cfg(feature = "mcp")]
-mod mcp;
-#[cfg(all(feature = "node", target_os = "linux"))]
-mod node;
 mod outputs;
 mod place;
 // Its world has pipes, links and commands of Linux.

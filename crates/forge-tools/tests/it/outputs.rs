@@ -103,15 +103,12 @@ fn what_is_not_shown_is_read_by_its_handle() {
     }
 }
 
-#[cfg(feature = "mcp")]
 #[test]
 fn a_handle_outlives_a_change_of_the_configuration() {
-    use forge_tools::mcp::ServiceHandle;
     let (before, after) = (talks(), talks());
     let cut = |toolbox: &Toolbox| call(toolbox, "talks", json!({})).cut.unwrap();
     let early = cut(&before).output_id.unwrap();
-    let live = ServiceHandle::new(before.clone());
-    live.replace(after.clone());
+    after.follow(&before);
     // Of a call that was under way meanwhile.
     let late = cut(&before).output_id.unwrap();
     for id in [early, late] {

@@ -154,7 +154,9 @@ proptest::proptest! {
 #[test]
 fn no_snapshot_names_a_place_of_the_host() {
     let mut pages = 0;
-    let mut dirs = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it")];
+    // forge-node includes this file.
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut dirs = vec![crates.join("forge-tools/tests/it")];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();

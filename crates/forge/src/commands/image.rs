@@ -4,11 +4,11 @@
 mod file;
 mod report;
 
+use forge_node::PROTOCOL;
 use forge_runtime::containers::ProgramBundle;
 use forge_runtime::containers::image::{
     BaseArchive, ImageBuild, ImageError, NODE_LABEL, PlannedImage, VERSION_LABEL,
 };
-use forge_tools::node::PROTOCOL;
 use os_sandbox::docker::{Engine, ImageName};
 
 use crate::ambient::Ambient;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use comfy_table::{ColumnConstraint, ContentArrangement};
 use file_sandbox::{FileSandbox, Limits, SandboxPath};
+use forge_git::tools::{RepoAccess, all as all_of_git};
+use forge_git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, RepositorySource};
-use forge_tools::git::tools::{RepoAccess, all as all_of_git};
-use forge_tools::git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Tool as _, Toolbox};
 use sandbox_config::{
     CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,

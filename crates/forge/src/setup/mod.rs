@@ -205,7 +205,7 @@ fn sources(
     sources.personal_rules = ambient.personal_rules();
     sources.without_file = without_file;
     sources.trust = trust;
-    let of_git = forge_tools::git::tools::NAMES.map(str::to_owned);
+    let of_git = forge_git::tools::NAMES.map(str::to_owned);
     sources.known_tools = Some([forge_tools::tools::names(), of_git.to_vec()].concat());
     sources.schema_check = Some(forge_runtime::schema_mistakes);
     sources.repository_check = Some(repositories::address);

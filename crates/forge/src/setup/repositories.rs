@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_runtime::{RepositoriesUnavailable, RepositorySource};
-use forge_tools::Redactor;
-use forge_tools::git::{
+use forge_git::{
     Author, Credential, Credentials, GitBackend, GitError, GitProgram, GitService, Repo,
 };
+use forge_runtime::{RepositoriesUnavailable, RepositorySource};
+use forge_tools::Redactor;
 use os_sandbox::Support;
 use sandbox_config::{CredentialSource, GitCredential, Project};
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use file_sandbox::{Mode, Mount, SandboxPath, cap_std};
-use forge_tools::git::{GitProgram, StagedStore};
+use forge_git::{GitProgram, StagedStore};
 use os_sandbox::Support;
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};

@@ -35,7 +35,7 @@ mod messages;
 mod node;
 mod own_dirs;
 mod playbooks;
-#[path = "../../../forge-tools/tests/it/mcp/protocol.rs"]
+#[path = "../../../forge-mcp/tests/it/protocol.rs"]
 mod protocol;
 mod provider_keys;
 mod published;

@@ -21,7 +21,9 @@ fuzz_target!(|texts: (&str, Vec<String>)| {
         assert!(forbids || !first);
         let mut longer = words.clone();
         longer.push("x".to_owned());
-        assert!(!text.trim_end().ends_with(" *") || !forbids || pattern.matches_in(verdict, &longer));
+        assert!(
+            !text.trim_end().ends_with(" *") || !forbids || pattern.matches_in(verdict, &longer)
+        );
     }
     // A word that nobody wrote is matched by a `*` only.
     if !text.contains('*') && first {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use forge_tools::git::{BranchName, GitErrorKind, GitProgram, GitRepositories as _, Repo};
+use forge_git::{BranchName, GitErrorKind, GitProgram, GitRepositories as _, Repo};
 use os_sandbox::Support;
 use sandbox_config::{CredentialSource, GitCredential, Project, Repository, WithoutFile};
 use serde_json::json;

@@ -4,8 +4,8 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use forge_node::{CommandEvent as FromNode, NodeCommand};
 use forge_runtime::NodeContainers;
-use forge_tools::node::{CommandEvent as FromNode, NodeCommand};
 use forge_tools::{CommandSpec, ExitReport, FailureCode};
 use os_sandbox::{Limits, Stream};
 use sandbox_config::Grant;

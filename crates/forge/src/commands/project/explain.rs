@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::net::Ipv6Addr;
 
 use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
+use forge_git::tools::NAMES;
 use forge_runtime::GrantGate;
-use forge_tools::git::tools::NAMES;
 use forge_tools::{
     CommandLine, Gate as _, GateRequest, Intent, Judgement, ProgramList, Spec, VerdictReason,
 };

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use forge_tools::mcp::{HttpListener, HttpToken};
+use forge_mcp::{HttpListener, HttpToken};
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::ambient::Ambient;

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use forge_mcp::{McpError, ServerInfo, Service, ServiceHandle, serve_beside, serve_http};
 use forge_runtime::Isolation;
-use forge_tools::mcp::{McpError, ServerInfo, Service, ServiceHandle, serve_beside, serve_http};
 use forge_tools::{Approver, AuditLog, BlockingHandoff, Caller, HostApprover, Recorder, Toolbox};
 use sandbox_config::{Project, WithoutFile};
 

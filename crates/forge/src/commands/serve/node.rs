@@ -4,7 +4,7 @@
 
 use std::os::fd::AsFd as _;
 
-use forge_tools::node::{ServeOptions, serve};
+use forge_node::{ServeOptions, serve};
 
 use crate::cli::{NodeAction, NodeArgs};
 use crate::commands::serve::mcp::take_standard_output;

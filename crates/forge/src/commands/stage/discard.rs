@@ -1,6 +1,6 @@
 //! `forge stage discard`: throws staged commits away, all that are named or none.
 
-use forge_tools::git::{GitBackend as _, GitError};
+use forge_git::{GitBackend as _, GitError};
 use serde_json::json;
 
 use super::stage_log::StageLog;

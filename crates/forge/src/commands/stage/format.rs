@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use forge_tools::git::{StagedCommit, StagedFile};
+use forge_git::{StagedCommit, StagedFile};
 use forge_tools::rfc3339;
 use serde_json::{Value, json};
 

@@ -11,7 +11,7 @@ mod status;
 use std::fmt::Display;
 use std::io::Write as _;
 
-use forge_tools::git::{
+use forge_git::{
     DamagedCommit, GitBackend as _, GitError, GitErrorKind, GitService, MemoryRepositories,
     StagedCommit, StagedId, StagedList,
 };

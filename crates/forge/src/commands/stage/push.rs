@@ -7,7 +7,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use forge_tools::git::{
+use forge_git::{
     Author, GitBackend as _, GitError, GitProgram, GitService, OnDivergence, PushApproval,
     PushPreview, PushReport, RepoPath, StagedCommit, StagedFile,
 };

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::SystemTime;
 
-use forge_tools::git::{StagedCommit, StagedFile};
+use forge_git::{StagedCommit, StagedFile};
 use forge_tools::rfc3339;
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use forge_git::PushReport;
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
-use forge_tools::git::PushReport;
 use forge_tools::{CallRecord, DecisionRecord, Recorder as _, Verdict, VerdictReason};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use forge_tools::git::StagedList;
+use forge_git::StagedList;
 use serde_json::{Value, json};
 
 use super::format::{age, short_ids, size};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, cap_std};
-use forge_tools::git::{
+use forge_git::{
     BranchName, GitBackend as _, GitProgram, GitService, Repo, SecretPolicy, StageRequest,
     StagedStore,
 };

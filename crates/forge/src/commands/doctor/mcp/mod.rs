@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::io::{BufReader, Write as _};
 
 use clap::ValueEnum as _;
+use forge_mcp::REFUSED_AT_ONCE;
 use forge_tools::audit::{LineReader, RawLine};
-use forge_tools::mcp::REFUSED_AT_ONCE;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;

@@ -1,0 +1,173 @@
+//! The operations of a backend of repositories. The common rules (of staging, diffs, merges of
+//! local edits) are not in here.
+
+use forge_tools::BoxFuture;
+
+use super::address::Repo;
+use super::error::GitError;
+use super::names::{Author, BranchName, ObjectId};
+use super::repo_path::RepoPath;
+
+/// The kind of entry at a path of a commit.
+///
+/// ```
+/// use forge_git::TreeKind;
+/// assert_ne!(TreeKind::File, TreeKind::Link);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeKind {
+    /// A file.
+    File,
+    /// A file that may be executed.
+    Executable,
+    /// A symbolic link.
+    Link,
+    /// Another repository.
+    Submodule,
+}
+
+/// One path of a commit.
+///
+/// ```
+/// use forge_git::{ObjectId, TreeEntry, TreeKind};
+/// let entry = TreeEntry {
+///     path: "a.md".into(),
+///     kind: TreeKind::File,
+///     id: ObjectId::parse("4b825dc642cb6eb9a060e54bf8d69288fbee4904").unwrap(),
+/// };
+/// # let _ = entry;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// The path as in the commit, unchecked.
+    pub path: String,
+    /// The kind of entry.
+    pub kind: TreeKind,
+    /// Its content.
+    pub id: ObjectId,
+}
+
+/// A file of a new commit.
+///
+/// ```
+/// use forge_git::{NewFile, RepoPath};
+/// let gone = NewFile { path: RepoPath::parse("a.md")?, content: None };
+/// # let _ = gone;
+/// # Ok::<(), forge_git::GitError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFile {
+    /// Its place.
+    pub path: RepoPath,
+    /// Its content, and if it may be executed; `None` to remove it.
+    pub content: Option<(Vec<u8>, bool)>,
+}
+
+/// A commit that is to become the head of a branch.
+///
+/// ```
+/// use forge_git::{Author, BranchName, NewCommit};
+/// let first = NewCommit {
+///     branch: BranchName::default(),
+///     parent: None,
+///     files: Vec::new(),
+///     message: "Begin\n".into(),
+///     author: Author::default(),
+///     at_s: 0,
+/// };
+/// # let _ = first;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCommit {
+    /// The branch.
+    pub branch: BranchName,
+    /// Its parent; `None` for the first commit.
+    pub parent: Option<ObjectId>,
+    /// The changes.
+    pub files: Vec<NewFile>,
+    /// The whole message.
+    pub message: String,
+    /// The author.
+    pub author: Author,
+    /// When, in seconds since 1970.
+    pub at_s: u64,
+}
+
+/// The future state of a branch.
+///
+/// ```
+/// use forge_git::{BranchName, NewHead, ObjectId};
+/// let head = NewHead {
+///     branch: BranchName::default(),
+///     parent: None,
+///     id: ObjectId::parse("4b825dc642cb6eb9a060e54bf8d69288fbee4904").unwrap(),
+/// };
+/// # let _ = head;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewHead {
+    /// The branch.
+    pub branch: BranchName,
+    /// The head that it must still have; `None` if the branch must be absent.
+    pub parent: Option<ObjectId>,
+    /// The commit.
+    pub id: ObjectId,
+}
+
+/// A place that holds repositories: the git program, memory, a service.
+///
+/// No operation takes a path of the host, and all may wait for a network.
+///
+/// ```
+/// use forge_git::{BranchName, MemoryRepositories, Repo, GitRepositories as _};
+/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// let (repo, main) = (Repo::parse("octo/reports")?, BranchName::default());
+/// let repositories = MemoryRepositories::new();
+/// repositories.commit(&repo, &main, [("a.md", Some("a\n"))]);
+/// let head = rt.block_on(repositories.head(&repo, &main))?;
+/// assert!(head.is_some());
+/// # Ok::<(), forge_git::GitError>(())
+/// ```
+pub trait GitRepositories: Send + Sync + 'static {
+    /// Returns the present head of a branch; `None` if the branch is absent.
+    fn head<'a>(
+        &'a self,
+        repo: &'a Repo,
+        branch: &'a BranchName,
+    ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>>;
+
+    /// Every file of a commit that [`head`](Self::head) has answered.
+    fn tree<'a>(
+        &'a self,
+        repo: &'a Repo,
+        commit: &'a ObjectId,
+    ) -> BoxFuture<'a, Result<Vec<TreeEntry>, GitError>>;
+
+    /// Contents, in the order asked for, of at most so many bytes in all.
+    fn contents<'a>(
+        &'a self,
+        repo: &'a Repo,
+        ids: &'a [ObjectId],
+        max_bytes: u64,
+    ) -> BoxFuture<'a, Result<Vec<Vec<u8>>, GitError>>;
+
+    /// Makes a commit without publishing it, where its id has to be known before the push.
+    fn prepare<'a>(
+        &'a self,
+        repo: &'a Repo,
+        commit: NewCommit,
+    ) -> BoxFuture<'a, Result<ObjectId, GitError>>;
+
+    /// Fails if a push to this branch is known to be refused before anything is sent; a person is
+    /// not asked about such a push.
+    fn check_push<'a>(
+        &'a self,
+        _repo: &'a Repo,
+        _branch: &'a BranchName,
+    ) -> BoxFuture<'a, Result<(), GitError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Makes the commit of [`prepare`](Self::prepare) the head of its branch, or changes nothing.
+    fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>>;
+}

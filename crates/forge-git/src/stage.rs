@@ -1,0 +1,358 @@
+//! Staging: checks the files, compares them with the branch, and copies their present state.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
+use forge_tools::{Redactor, escape_controls};
+
+use super::collisions::check_collisions;
+use super::difference::difference;
+use super::error::{GitError, GitErrorKind, refused};
+use super::names::ObjectId;
+use super::push::{MAX_SHOWN_BYTES, question};
+use super::repo_path::RepoPath;
+use super::repositories::{GitRepositories, TreeEntry, TreeKind};
+use super::secrets::{SecretPolicy, complaints};
+use super::service::{GitService, StageRequest, StagingRules, below, spawn_blocking};
+use super::staged::{FileOperation, StagedCommit, StagedFile};
+
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
+/// After this long the differences of one call are larger than they had to be.
+const DIFF_TIME: Duration = Duration::from_secs(2);
+/// The bit of a file's mode that git keeps.
+const OWNER_EXECUTES: u32 = 0o100;
+pub(super) const WHO_READS_IT: &str =
+    "What is pushed is read by others, and stays in the history of the repository.";
+
+/// A file to be staged, read.
+struct LoadedFile {
+    path: RepoPath,
+    /// `None` if the file is missing.
+    content: Option<Vec<u8>>,
+    /// `true` if it may be executed here.
+    executable: bool,
+}
+
+impl<R: GitRepositories> GitService<R> {
+    pub(super) async fn stage_files(
+        &self,
+        files: &FileSandbox,
+        request: StageRequest,
+    ) -> Result<StagedCommit, GitError> {
+        let message = self.rules.message(&request.message)?;
+        let (there, asked, rules) = (files.clone(), request.clone(), self.rules.clone());
+        let read = spawn_blocking(move || {
+            let read = rules.read(&there, &asked)?;
+            refuse_secrets_in_words(&read, &asked, &rules.redactor)?;
+            refuse_secrets(&read, &asked.secrets, &rules.redactor)?;
+            Ok(read)
+        })
+        .await?;
+        let (base, tree) = self.branch(&request.repo, &request.branch).await?;
+        let (read, entries) = spawn_blocking(move || {
+            let entries = in_branch(&read, &tree)?;
+            Ok((read, entries))
+        })
+        .await?;
+        let known: Vec<ObjectId> = entries
+            .iter()
+            .flatten()
+            .map(|entry| entry.id.clone())
+            .collect();
+        check_new_names(&read, &entries)?;
+        let before = self
+            .repositories
+            .contents(&request.repo, &known, self.rules.limits.total_bytes)
+            .await?;
+        let store = self.rules.store.clone();
+        spawn_blocking(move || {
+            let mut before = before.into_iter();
+            let until = Instant::now() + DIFF_TIME;
+            let (mut staged, mut contents) = (Vec::new(), Vec::new());
+            for (file, entry) in read.into_iter().zip(entries) {
+                let old = entry.as_ref().and_then(|_| before.next());
+                if let Some(file) = compare(file, entry.as_ref(), old, &mut contents, until)? {
+                    staged.push(file);
+                }
+            }
+            if staged.is_empty() {
+                return Err(GitError::new(
+                    GitErrorKind::Invalid,
+                    format!("The files are as in branch '{}' already.", request.branch),
+                )
+                .hint("Nothing is staged; there is nothing to do."));
+            }
+            staged.sort_by(|one, other| one.path.cmp(&other.path));
+            let (id, created_at_ns) = store.next_id()?;
+            let commit = StagedCommit {
+                id,
+                repo: request.repo,
+                branch: request.branch,
+                message,
+                created_at_ns,
+                base,
+                files: staged,
+                pushing: None,
+            };
+            // A commit that cannot be shown whole cannot be agreed to.
+            if let Some(why) = question(&commit).truncation_reason_within(MAX_SHOWN_BYTES) {
+                return Err(GitError::new(
+                    GitErrorKind::TooLarge,
+                    format!("Nothing is staged, since nobody could push it: {why}."),
+                )
+                .hint("Stage fewer files at once, each a commit of its own."));
+            }
+            store.put(&commit, &contents)?;
+            Ok(commit)
+        })
+        .await
+    }
+}
+
+/// Returns the entry of the branch at each path, if each is allowed.
+fn in_branch(read: &[LoadedFile], tree: &[TreeEntry]) -> Result<Vec<Option<TreeEntry>>, GitError> {
+    let paths: Vec<(&RepoPath, bool)> = read
+        .iter()
+        .map(|file| (&file.path, file.content.is_some()))
+        .collect();
+    check_collisions(&paths, tree)?;
+    let at: HashMap<&str, &TreeEntry> = tree
+        .iter()
+        .map(|entry| (entry.path.as_str(), entry))
+        .collect();
+    let entry = |(path, _): (&RepoPath, bool)| {
+        let entry = at.get(path.as_str()).copied();
+        check_kind(path, entry)?;
+        Ok(entry.cloned())
+    };
+    paths.into_iter().map(entry).collect()
+}
+
+impl StagingRules {
+    fn message(&self, text: &str) -> Result<String, GitError> {
+        let text = text.trim();
+        let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
+        if text.is_empty() || text.len() > MAX_MESSAGE_BYTES || text.contains(bad) {
+            return Err(GitError::new(
+                GitErrorKind::Invalid,
+                "A message has 1 to 65536 bytes, and no control characters but ends of lines.",
+            ));
+        }
+        Ok(match &self.trailer {
+            None => format!("{text}\n"),
+            Some(trailer) => format!("{text}\n\n{trailer}\n"),
+        })
+    }
+
+    /// Checks every name before any content is read, and says all that is wrong at once.
+    fn read(
+        &self,
+        files: &FileSandbox,
+        request: &StageRequest,
+    ) -> Result<Vec<LoadedFile>, GitError> {
+        if request.files.is_empty() || request.files.len() > self.limits.files {
+            return Err(GitError::new(
+                GitErrorKind::TooLarge,
+                format!("One commit takes 1 to {} files.", self.limits.files),
+            ));
+        }
+        let mut paths = Vec::with_capacity(request.files.len());
+        let mut complaints = Vec::new();
+        for asked in &request.files {
+            let path = match below(asked, &request.from) {
+                Ok(path) => path,
+                Err(error) => {
+                    complaints.push(error.to_string());
+                    continue;
+                }
+            };
+            if let (false, Some(why)) = (self.allow_executable_config, path.runs()) {
+                complaints.push(format!("'{path}' is not staged: {why}."));
+            }
+            if !paths.iter().any(|(_, known)| *known == path) {
+                paths.push((asked, path));
+            }
+        }
+        refused(GitErrorKind::Refused, complaints)?;
+
+        let mut total = 0;
+        let mut read = Vec::with_capacity(paths.len());
+        for (asked, path) in paths {
+            let mut executable = false;
+            let content = match files.stat(asked) {
+                Ok(stat) if stat.kind != EntryKind::File => {
+                    return Err(GitError::new(
+                        GitErrorKind::Invalid,
+                        format!(
+                            "'{}' is a {}.",
+                            escape_controls(asked.asked()),
+                            stat.kind.as_str()
+                        ),
+                    )
+                    .hint("Name the files themselves."));
+                }
+                Ok(stat) => {
+                    executable = stat
+                        .unix_mode
+                        .is_some_and(|mode| mode & OWNER_EXECUTES != 0);
+                    Some(files.read_bytes(asked, self.limits.file_bytes)?)
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    // A worker that could not have removed the file does not stage its removal just
+                    // because it cannot see it: it may be hidden.
+                    files.check_write(asked).map_err(|error| match error.kind() {
+                        ErrorKind::ReadOnly => GitError::new(
+                            GitErrorKind::File(error.kind()),
+                            format!(
+                                "Cannot stage '{asked}': no such file can be read, and a file of \
+                                 this name may not be taken away."
+                            ),
+                        ),
+                        _ => error.into(),
+                    })?;
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            };
+            total += content.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            if total > self.limits.total_bytes {
+                return Err(GitError::new(
+                    GitErrorKind::TooLarge,
+                    format!(
+                        "The files have more than {} bytes.",
+                        self.limits.total_bytes
+                    ),
+                )
+                .hint("Stage them as several commits."));
+            }
+            read.push(LoadedFile {
+                path,
+                content,
+                executable,
+            });
+        }
+        Ok(read)
+    }
+}
+
+/// New files have names that every system can check out. Files of the branch may be changed, and
+/// removed all the more.
+fn check_new_names(read: &[LoadedFile], entries: &[Option<TreeEntry>]) -> Result<(), GitError> {
+    let new = read.iter().zip(entries).filter_map(|(file, entry)| {
+        let added = entry.is_none() && file.content.is_some();
+        added.then_some(&file.path)
+    });
+    let unfit = new.filter_map(|path| {
+        let why = path.unfit_for_windows()?;
+        Some(format!("'{path}' is not staged: {why}."))
+    });
+    refused(GitErrorKind::Refused, unfit.collect())
+}
+
+/// Whether a file is executable in the branch, if a file it is.
+fn check_kind(path: &RepoPath, entry: Option<&TreeEntry>) -> Result<bool, GitError> {
+    match entry.map(|entry| entry.kind) {
+        None | Some(TreeKind::File) => Ok(false),
+        Some(TreeKind::Executable) => Ok(true),
+        Some(TreeKind::Link | TreeKind::Submodule) => Err(GitError::new(
+            GitErrorKind::Refused,
+            format!("'{path}' is a link or another repository in the branch."),
+        )),
+    }
+}
+
+/// Compares one file with the branch; `None` if they are equal.
+fn compare(
+    file: LoadedFile,
+    entry: Option<&TreeEntry>,
+    old: Option<Vec<u8>>,
+    contents: &mut Vec<Vec<u8>>,
+    until: Instant,
+) -> Result<Option<StagedFile>, GitError> {
+    let path = file.path;
+    let was_executable = check_kind(&path, entry)?;
+    // A pull gives no file that right, so that it is missing here says nothing.
+    let executable = file.content.is_some() && (was_executable || file.executable);
+    let operation = match (&old, &file.content) {
+        (None, None) => {
+            return Err(
+                GitError::new(GitErrorKind::NotFound, format!("File not found: {path}"))
+                    .hint("It is neither among your files nor in the branch."),
+            );
+        }
+        (None, Some(_)) => FileOperation::Create,
+        (Some(_), None) => FileOperation::Delete,
+        (Some(old), Some(new)) if old == new && executable == was_executable => return Ok(None),
+        (Some(_), Some(_)) => FileOperation::Update,
+    };
+    let mode = match operation {
+        FileOperation::Create if executable => "new file mode 100755\n",
+        FileOperation::Update if executable != was_executable => {
+            "old mode 100644\nnew mode 100755\n"
+        }
+        FileOperation::Create | FileOperation::Update | FileOperation::Delete => "",
+    };
+    let diff = difference(&path, old.as_deref(), file.content.as_deref(), until);
+    let diff = diff.ok_or_else(|| {
+        GitError::new(
+            GitErrorKind::TooLarge,
+            format!("'{path}' has more lines than a person is shown before a push."),
+        )
+        .hint("Nothing is staged, since nobody could agree to it.")
+    })?;
+    let diff = format!("{mode}{diff}");
+    let content = file.content.as_deref().map(ContentHash::of);
+    let bytes = file.content.as_ref().map_or(0, |bytes| bytes.len() as u64);
+    contents.extend(file.content);
+    Ok(Some(StagedFile {
+        path,
+        operation,
+        diff,
+        bytes,
+        content,
+        base: entry.map(|entry| entry.id.clone()),
+        base_executable: was_executable,
+        executable,
+    }))
+}
+
+/// The words and names of a commit are pushed as well. A key in them is never an example that a
+/// person could agree to: it can be left out.
+fn refuse_secrets_in_words(
+    files: &[LoadedFile],
+    request: &StageRequest,
+    redactor: &Redactor,
+) -> Result<(), GitError> {
+    let paths = files
+        .iter()
+        .map(|file| ("path of a file", file.path.as_str()));
+    let words = [
+        ("message", request.message.as_str()),
+        ("name of the branch", request.branch.as_str()),
+    ];
+    let mut found = Vec::new();
+    for (what, text) in words.into_iter().chain(paths) {
+        if let Some((kind, _)) = redactor.kinds(text).first() {
+            found.push(format!("The {what} has what looks like a secret ({kind})."));
+        }
+    }
+    refused(GitErrorKind::Secrets, found)
+        .map_err(|error| error.hint("Leave it out: whoever can read the repository reads it."))
+}
+
+fn refuse_secrets(
+    files: &[LoadedFile],
+    secrets: &SecretPolicy,
+    redactor: &Redactor,
+) -> Result<(), GitError> {
+    let mut found = Vec::new();
+    for file in files {
+        if let Some(content) = &file.content
+            && !secrets.allow(content)
+        {
+            found.extend(complaints(redactor, &file.path, content));
+        }
+    }
+    refused(GitErrorKind::Secrets, found).map_err(|error| error.hint(WHO_READS_IT))
+}

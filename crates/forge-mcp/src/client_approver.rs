@@ -1,0 +1,311 @@
+//! The person at the client, as an approver of one call. A question that the client cannot or will
+//! not ask goes to the toolbox's own approver.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, InputRequest, InputRequiredResult, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleServer};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::questions::{Fingerprint, NO_PERSON, QuestionStore, fingerprint};
+
+/// Longest wait for a client of the older kind. Some give up on a call after a minute, and the next
+/// approver is to have the rest of it.
+const WAIT: Duration = Duration::from_secs(45);
+
+/// Longest question to a client, in bytes. A client may cut a longer one, and a question that is
+/// not seen whole cannot be agreed to.
+const MAX_QUESTION_BYTES: usize = 8 * 1024;
+
+/// The answerer, in the record of a call, if the client refused sooner than a person can read.
+///
+/// Some clients declare that they can ask and refuse by themselves.
+pub const REFUSED_AT_ONCE: &str = "the client, at once";
+
+/// The one form in a result that asks for input.
+const FORM: &str = "approval";
+
+/// How the client of this call can be asked.
+pub(super) enum ElicitationRoute {
+    /// It did not say that it can be.
+    None,
+    /// By a request of ours, while the call waits.
+    Request(Peer<RoleServer>),
+    /// By the result of the call, which is then made again.
+    Result {
+        /// The answer that came back with this call, if it is a repeated one.
+        given: Option<ReturnedAnswer>,
+        /// Ties an answer to this call.
+        call: Fingerprint,
+    },
+}
+
+/// An answer that came back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReturnedAnswer {
+    /// The question that the person was shown.
+    pub(super) shown: Fingerprint,
+    pub(super) decision: ElicitedDecision,
+    /// Faster than a person can read.
+    pub(super) hasty: bool,
+}
+
+/// The decision of a person. Anything but an agreement is a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ElicitedDecision {
+    AllowOnce,
+    AllowRun,
+    Deny,
+}
+
+impl ElicitedDecision {
+    /// Of the answer as it is on the wire.
+    pub(super) fn of(answer: &ElicitResult) -> Self {
+        let chosen = answer
+            .content
+            .as_ref()
+            .and_then(|content| content.get("decision"))
+            .and_then(Value::as_str);
+        match (&answer.action, chosen) {
+            (ElicitationAction::Accept, Some("allow_once")) => ElicitedDecision::AllowOnce,
+            (ElicitationAction::Accept, Some("allow_run")) => ElicitedDecision::AllowRun,
+            _ => ElicitedDecision::Deny,
+        }
+    }
+}
+
+/// The answer to the one form, among the answers that came with a call.
+pub(super) fn answer_in(responses: Option<&BTreeMap<String, Value>>) -> Option<ElicitedDecision> {
+    let answer = responses?.get(FORM)?;
+    // An unintelligible answer is not an agreement.
+    Some(
+        serde_json::from_value::<ElicitResult>(answer.clone())
+            .map_or(ElicitedDecision::Deny, |answer| {
+                ElicitedDecision::of(&answer)
+            }),
+    )
+}
+
+/// Asks on behalf of one call.
+pub(super) struct ClientApprover {
+    questions: Arc<QuestionStore>,
+    line: ElicitationRoute,
+    /// Which policy the call is judged under.
+    policy: u64,
+    next: Arc<dyn Approver>,
+    /// The question that is to be the result of the call.
+    asked: Mutex<Option<InputRequiredResult>>,
+}
+
+impl ClientApprover {
+    pub(super) fn new(
+        questions: Arc<QuestionStore>,
+        line: ElicitationRoute,
+        policy: u64,
+        next: Arc<dyn Approver>,
+    ) -> Self {
+        ClientApprover {
+            questions,
+            line,
+            policy,
+            next,
+            asked: Mutex::default(),
+        }
+    }
+
+    /// The question that has to go out in place of the call's result.
+    pub(super) fn take_question(&self) -> Option<InputRequiredResult> {
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    async fn answer(&self, request: &ApprovalRequest) -> ApprovalAnswer {
+        let call = json!([
+            self.policy,
+            request.caller.chain(),
+            request.tool,
+            request.arguments,
+        ]);
+        let done = fingerprint(&json!([call, "done"]));
+        let key = fingerprint(&json!([call, "shown", request.preview()]));
+        let is_agreed = || {
+            self.questions.is_agreed(&key)
+                || request.changes_nothing() && self.questions.is_agreed(&done)
+        };
+        if !request.only_a_person && is_agreed() {
+            return ApprovalAnswer::AllowOnce {
+                by: "a person at the client, for a while".to_owned(),
+            };
+        }
+        let Some(question) = ElicitationForm::about(request) else {
+            return self.next.ask(request).await;
+        };
+        if let ElicitationRoute::Result {
+            given: Some(given), ..
+        } = &self.line
+            && given.shown == question.shown()
+        {
+            let keys = [key, done];
+            return self.take(request, keys, given.decision, given.hasty).await;
+        }
+        if self.questions.client_is_hasty() {
+            match self.next.ask(request).await {
+                ApprovalAnswer::Unanswered { .. } => {}
+                answer => return answer,
+            }
+        }
+        match &self.line {
+            ElicitationRoute::None => self.next.ask(request).await,
+            ElicitationRoute::Result { call, .. } => {
+                match self.questions.seal(call, &question.shown()) {
+                    Some(state) => {
+                        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) =
+                            Some(question.into_result(state));
+                        ApprovalAnswer::Unanswered {
+                            reason: "the client has the question, and calls again with the answer"
+                                .to_owned(),
+                        }
+                    }
+                    None => self.next.ask(request).await,
+                }
+            }
+            ElicitationRoute::Request(peer) => {
+                let asked = Instant::now();
+                let options = PeerRequestOptions::with_timeout(WAIT);
+                let sent = peer
+                    .send_request_with_option(
+                        ServerRequest::ElicitRequest(question.into_request()),
+                        options,
+                    )
+                    .await;
+                let answered = match sent {
+                    Ok(handle) => handle.await_response().await,
+                    Err(error) => Err(error),
+                };
+                match answered {
+                    Ok(ClientResult::ElicitResult(answer)) => {
+                        let hasty = asked.elapsed() < NO_PERSON;
+                        self.take(request, [key, done], ElicitedDecision::of(&answer), hasty)
+                            .await
+                    }
+                    // It took too long, or cannot do as it announced.
+                    Ok(_) | Err(_) => self.next.ask(request).await,
+                }
+            }
+        }
+    }
+
+    async fn take(
+        &self,
+        request: &ApprovalRequest,
+        keys: [Fingerprint; 2],
+        decision: ElicitedDecision,
+        hasty: bool,
+    ) -> ApprovalAnswer {
+        let by = "a person at the client".to_owned();
+        match decision {
+            // The client has a preference; this one is only for people.
+            ElicitedDecision::AllowOnce | ElicitedDecision::AllowRun
+                if hasty && request.only_a_person =>
+            {
+                self.next.ask(request).await
+            }
+            ElicitedDecision::AllowRun if !request.only_a_person => {
+                for key in keys {
+                    self.questions.agree(key);
+                }
+                ApprovalAnswer::AllowOnce {
+                    by: format!("{by}, for a while"),
+                }
+            }
+            ElicitedDecision::AllowOnce | ElicitedDecision::AllowRun => {
+                ApprovalAnswer::AllowOnce { by }
+            }
+            ElicitedDecision::Deny => {
+                self.questions.note_refusal(hasty);
+                if hasty {
+                    ApprovalAnswer::Deny {
+                        by: REFUSED_AT_ONCE.to_owned(),
+                        reason: Some(
+                            "the client program refused at once, so perhaps nobody saw the question"
+                                .to_owned(),
+                        ),
+                    }
+                } else {
+                    ApprovalAnswer::Deny { by, reason: None }
+                }
+            }
+        }
+    }
+}
+
+impl Approver for ClientApprover {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(self.answer(request))
+    }
+}
+
+/// The question to a person, and the form for the answer.
+struct ElicitationForm {
+    message: String,
+    schema: ElicitationSchema,
+}
+
+impl ElicitationForm {
+    /// Returns `None` if it is too long to be surely seen whole.
+    fn about(request: &ApprovalRequest) -> Option<Self> {
+        let mut message = request.preview();
+        message.push_str("\nallow_once  this call, as it is shown\n");
+        let mut choices = vec!["allow_once"];
+        if !request.only_a_person {
+            message.push_str(&format!(
+                "allow_run   also every further {}, until this server ends, for 30 minutes at most\n",
+                request.scope()
+            ));
+            choices.push("allow_run");
+        }
+        message.push_str("deny        not at all\n");
+        choices.push("deny");
+        if message.len() > MAX_QUESTION_BYTES {
+            return None;
+        }
+        let schema = serde_json::from_value(json!({
+            "type": "object",
+            "properties": {
+                "decision": {"type": "string", "enum": choices, "default": "deny"},
+            },
+            "required": ["decision"],
+        }));
+        Some(ElicitationForm {
+            message,
+            schema: schema.ok()?,
+        })
+    }
+
+    fn shown(&self) -> Fingerprint {
+        fingerprint(&Value::from(self.message.as_str()))
+    }
+
+    fn into_request(self) -> ElicitRequest {
+        ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: self.message,
+            requested_schema: self.schema,
+        })
+    }
+
+    fn into_result(self, state: String) -> InputRequiredResult {
+        let form = InputRequest::Elicitation(self.into_request());
+        let forms = BTreeMap::from([(FORM.to_owned(), form)]);
+        InputRequiredResult::new(Some(forms), Some(state))
+    }
+}

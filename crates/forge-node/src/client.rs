@@ -1,0 +1,393 @@
+//! The broker's side: a connection to one node, and the requests to it.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_tools::{
+    Arguments, CallFailure, ContextSnapshot, Elapsed, ExecutionInfo, FailureCode, Reply,
+    ReviewedState, Tool, ToolContext, within,
+};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+use crate::connection::{CallEvent, FrameQueue, NodeConnection, garbage, more, read, write};
+use crate::error::{NodeError, ended};
+use crate::frame::{CONNECTION, Decoder, FrameKind, NodeFrame, frames};
+use crate::message::{Hello, NodeReady, PROTOCOL, Stats, TREE, WireReply, WireToolCall};
+use crate::setup::Setup;
+
+/// Options of a connection, beside the setup of the node.
+///
+/// ```
+/// use forge_node::NodeConnectOptions;
+/// use std::time::Duration;
+/// let connect = NodeConnectOptions::new("docker").within(Duration::from_secs(5));
+/// # let _ = connect;
+/// ```
+#[derive(Debug, Clone)]
+pub struct NodeConnectOptions {
+    place: &'static str,
+    enforcement: Option<Value>,
+    within: Duration,
+}
+
+impl NodeConnectOptions {
+    /// Options for a node at `place`, its name in previews and records: `docker`.
+    #[must_use]
+    pub fn new(place: &'static str) -> NodeConnectOptions {
+        NodeConnectOptions {
+            place,
+            enforcement: None,
+            within: Duration::from_secs(60),
+        }
+    }
+
+    /// Sets the confinement of the whole node, for receipts. The confinement of a call in it is
+    /// added as `inside`.
+    #[must_use]
+    pub fn enforcement(mut self, receipt: Value) -> NodeConnectOptions {
+        self.enforcement = Some(receipt);
+        self
+    }
+
+    /// How long the node has until it is ready; a minute unless said.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> NodeConnectOptions {
+        self.within = limit;
+        self
+    }
+}
+
+/// One node. Clones share it; when the last is dropped, the node ends.
+///
+/// See the [module](crate) for how one is made:
+///
+/// ```
+/// async fn used(node: &forge_node::NodeClient) -> u64 {
+///     node.stats().await.map_or(0, |stats| stats.calls)
+/// }
+/// ```
+#[derive(Clone)]
+pub struct NodeClient {
+    pub(crate) inner: Arc<NodeInner>,
+}
+
+pub(crate) struct NodeInner {
+    pub(crate) connection: Arc<NodeConnection>,
+    pub(crate) place: &'static str,
+    enforcement: Option<Value>,
+    ready: NodeReady,
+    /// Gone with the last clone, behind the connection.
+    kept: Box<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for NodeClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeClient")
+            .field("place", &self.inner.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NodeClient {
+    /// Connects to a node over its two streams and waits until it is ready for calls. Two tasks of
+    /// the current runtime carry the frames, so that one must go on as long as the node is used;
+    /// calls may be made from any other.
+    ///
+    /// # Errors
+    ///
+    /// The other side is not a node, speaks another version, or cannot provide `setup`.
+    pub async fn connect<R, W>(
+        reader: R,
+        writer: W,
+        setup: Setup,
+        connect: NodeConnectOptions,
+    ) -> Result<NodeClient, NodeError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        NodeClient::connect_keeping(reader, writer, setup, connect, ()).await
+    }
+
+    /// Connects, and keeps `kept` as long as the node is used: the handle of its process, which
+    /// ends it when dropped.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`connect`](Self::connect).
+    pub async fn connect_keeping<R, W>(
+        reader: R,
+        writer: W,
+        setup: Setup,
+        connect: NodeConnectOptions,
+        kept: impl Any + Send + Sync,
+    ) -> Result<NodeClient, NodeError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let seconds = connect.within.as_secs();
+        let limit = Some(connect.within);
+        let made = within(
+            limit,
+            NodeClient::make(reader, writer, setup, connect, kept),
+        )
+        .await;
+        made.unwrap_or_else(|Elapsed| Err(NodeError::Late { seconds }))
+    }
+
+    async fn make<R, W>(
+        mut reader: R,
+        writer: W,
+        mut setup: Setup,
+        connect: NodeConnectOptions,
+        kept: impl Any + Send + Sync,
+    ) -> Result<NodeClient, NodeError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (out, frames_out) = mpsc::unbounded_channel();
+        let connection = Arc::new(NodeConnection::new(out));
+        // Without a guard: it ends by itself when the connection is dropped.
+        let calls = Arc::clone(&connection.calls);
+        tokio::spawn(async move {
+            if let Err(error) = write(writer, FrameQueue::Free(frames_out), |_| {}).await {
+                calls.die(NodeError::Ended(error.to_string()));
+            }
+        });
+        let preloaded = std::mem::take(&mut setup.preloaded);
+        connection.send(NodeFrame::new(
+            FrameKind::Hello,
+            CONNECTION,
+            bytes(&Hello::ours())?,
+        ));
+        for frame in frames(FrameKind::Setup, CONNECTION, bytes(&setup)?) {
+            connection.send(frame);
+        }
+        let mut decoder = Decoder::default();
+        let hello = first(&mut reader, &mut decoder).await?;
+        let theirs: Hello = match hello.kind {
+            FrameKind::Hello => said(&hello)?,
+            kind => return Err(unexpected(kind)),
+        };
+        if theirs.protocol != PROTOCOL {
+            return Err(NodeError::Version {
+                ours: PROTOCOL,
+                theirs: theirs.protocol,
+                their_program: forge_tools::escape_controls(&theirs.version),
+            });
+        }
+        let answer = first(&mut reader, &mut decoder).await?;
+        let ready: NodeReady = match answer.kind {
+            FrameKind::Ready => said(&answer)?,
+            FrameKind::Refused => {
+                let why: String = said(&answer)?;
+                return Err(NodeError::Refused(forge_tools::escape_controls(&why)));
+            }
+            kind => return Err(unexpected(kind)),
+        };
+        tokio::spawn(read(reader, decoder, Arc::clone(&connection.calls)));
+        let node = NodeClient {
+            inner: Arc::new(NodeInner {
+                connection,
+                place: connect.place,
+                enforcement: connect.enforcement,
+                ready,
+                kept: Box::new(kept),
+            }),
+        };
+        for (path, bytes) in preloaded {
+            node.write_file(&path, bytes, true)
+                .await
+                .map_err(|failure| NodeError::Refused(failure.message))?;
+        }
+        Ok(node)
+    }
+
+    /// Where it is, in previews and records.
+    #[must_use]
+    pub fn place(&self) -> &'static str {
+        self.inner.place
+    }
+
+    /// Why it is not there any more, if it is not.
+    #[must_use]
+    pub fn ended(&self) -> Option<NodeError> {
+        self.inner.connection.calls.dead()
+    }
+
+    /// Tells the node that no request follows, so that it ends, even while clones exist.
+    pub fn bye(&self) {
+        let bye = NodeFrame::new(FrameKind::Bye, CONNECTION, Vec::new());
+        self.inner.connection.send(bye);
+    }
+
+    /// The value given to [`connect_keeping`](Self::connect_keeping), if it is of this type.
+    #[must_use]
+    pub fn kept<T: Any>(&self) -> Option<&T> {
+        self.inner.kept.downcast_ref()
+    }
+
+    /// The confinement of commands in the node, before any was started; `None` if it has none.
+    #[must_use]
+    pub fn commands(&self) -> Option<&Value> {
+        self.inner.ready.commands.as_ref()
+    }
+
+    /// The confinement of the node, with that of a call in it.
+    pub(crate) fn receipt(&self, inside: Option<Value>) -> Option<Value> {
+        let mut receipt = match &self.inner.enforcement {
+            Some(Value::Object(outer)) => outer.clone(),
+            Some(other) => Map::from_iter([("outside".to_owned(), other.clone())]),
+            None => Map::new(),
+        };
+        receipt.insert("inside".to_owned(), inside.unwrap_or(Value::Null));
+        Some(Value::Object(receipt))
+    }
+
+    /// It ended in the middle of a call.
+    pub(crate) fn lost(&self) -> CallFailure {
+        ended().ran(ExecutionInfo {
+            runner: self.inner.place,
+            enforcement: self.receipt(None),
+            events: Vec::new(),
+            artifacts: Vec::new(),
+        })
+    }
+
+    /// Has a file tool do its work there.
+    pub(crate) async fn call(
+        &self,
+        tool: &dyn Tool,
+        args: Arguments,
+        context: ToolContext,
+    ) -> Result<Reply, CallFailure> {
+        let spec = tool.spec();
+        let ContextSnapshot {
+            paths,
+            closed,
+            seen,
+        } = context.snapshot();
+        let seen = seen.into_iter().map(|(path, state)| {
+            let hash = match state {
+                ReviewedState::Missing => None,
+                ReviewedState::Bytes(hash) => Some(hash.to_string()),
+                ReviewedState::Tree(hash) => Some(format!("{TREE}{hash}")),
+            };
+            (path, hash)
+        });
+        let paths = paths.into_iter();
+        let body = WireToolCall {
+            tool: spec.name.clone(),
+            arguments: args.to_json(),
+            seen: seen.collect(),
+            paths: paths
+                .map(|(text, path)| (text, path.as_str().to_owned()))
+                .collect(),
+            closed,
+        };
+        let connection = &self.inner.connection;
+        let mut calling = connection.begin(FrameKind::Tool, &body).await?;
+        let (place, inside) = (self.inner.place, self.inner.ready.files.clone());
+        let answer = loop {
+            match calling.next().await {
+                CallEvent::Done(body) => break body,
+                CallEvent::Failed(failure) => {
+                    return Err(failure.made_at(place, self.receipt(inside)));
+                }
+                CallEvent::Lost => return Err(self.lost()),
+                // A file tool has none of these.
+                CallEvent::Started
+                | CallEvent::Printed(..)
+                | CallEvent::Said(_)
+                | CallEvent::Data(_) => {}
+            }
+        };
+        let reply: WireReply = serde_json::from_slice(&answer).map_err(|_| wrong(&spec.name))?;
+        let reply = reply.made_at(place, self.receipt(inside));
+        // The reply is shown to a model and recorded, so a reply that is impossible for the tool is
+        // rejected.
+        let fits = match (&spec.output, &reply.structured) {
+            (Some(output), Some(facts)) => output.check(facts).is_ok(),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let files = context.files()?;
+        let own = reply.artifacts.iter().all(|artifact| {
+            let path = file_sandbox::SandboxPath::parse(&artifact.path);
+            path.is_ok_and(|path| files.mode_at(&path).is_some_and(|mode| mode.can_write()))
+        });
+        match fits && own {
+            true => Ok(reply),
+            false => Err(wrong(&spec.name)),
+        }
+    }
+
+    /// Returns the resources that the node has used so far.
+    ///
+    /// # Errors
+    ///
+    /// It is not there any more.
+    pub async fn stats(&self) -> Result<Stats, CallFailure> {
+        let connection = &self.inner.connection;
+        let mut calling = connection.begin(FrameKind::Stats, &json!({})).await?;
+        loop {
+            match calling.next().await {
+                CallEvent::Done(body) => {
+                    return serde_json::from_slice(&body).map_err(|_| wrong("stats"));
+                }
+                CallEvent::Failed(failure) => return Err(failure.made_at(self.inner.place, None)),
+                CallEvent::Lost => return Err(ended()),
+                CallEvent::Started
+                | CallEvent::Printed(..)
+                | CallEvent::Said(_)
+                | CallEvent::Data(_) => {}
+            }
+        }
+    }
+}
+
+fn bytes(value: &impl serde::Serialize) -> Result<Vec<u8>, NodeError> {
+    serde_json::to_vec(value).map_err(|error| NodeError::Unsupported(error.to_string()))
+}
+
+/// The next frame before anything is called.
+async fn first(
+    reader: &mut (impl AsyncRead + Unpin),
+    decoder: &mut Decoder,
+) -> Result<NodeFrame, NodeError> {
+    loop {
+        match decoder.next() {
+            Ok(Some(frame)) => return Ok(frame),
+            Ok(None) => more(reader, decoder).await?,
+            Err(error) => return Err(garbage(&error, decoder)),
+        }
+    }
+}
+
+fn said<T: serde::de::DeserializeOwned>(frame: &NodeFrame) -> Result<T, NodeError> {
+    serde_json::from_slice(&frame.body).map_err(|error| NodeError::Garbage {
+        why: format!("{:?}: {error}", frame.kind),
+        said: String::new(),
+    })
+}
+
+fn unexpected(kind: FrameKind) -> NodeError {
+    NodeError::Garbage {
+        why: format!("{kind:?} where it should say who it is"),
+        said: String::new(),
+    }
+}
+
+/// It sent another answer than requested.
+pub(crate) fn wrong(tool: &str) -> CallFailure {
+    CallFailure::new(
+        FailureCode::Internal,
+        format!("{tool} was called, and what came back is not its answer."),
+    )
+}

@@ -1,0 +1,364 @@
+//! The bodies of frames that have fields.
+
+use forge_tools::{
+    Artifact, CallFailure, Effect, EventKind, ExecutionInfo, FailureCode, PolicyEvent, Reply,
+};
+use os_sandbox::Exit;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The version of the protocol between broker and node. Other versions are incompatible.
+pub const PROTOCOL: u32 = 1;
+
+/// The first word of each side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    /// The protocol; the name of the field says which.
+    #[serde(rename = "forge-node")]
+    pub(crate) protocol: u32,
+    /// The program's version, for people.
+    pub(crate) version: String,
+}
+
+impl Hello {
+    pub(crate) fn ours() -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// A node's answer to its setup.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NodeReady {
+    /// The confinement of commands in the node, before any was started.
+    pub(crate) commands: Option<Value>,
+    /// The confinement of file tools.
+    pub(crate) files: Option<Value>,
+}
+
+/// Before the hash of a directory that a person has seen.
+pub(crate) const TREE: &str = "tree:";
+
+/// A call of a file tool.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WireToolCall {
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+    /// Files as a person has seen them: the hash, or that there was none.
+    pub(crate) seen: Vec<(String, Option<String>)>,
+    /// The meanings of the call's paths when it was judged.
+    pub(crate) paths: Vec<(String, String)>,
+    /// The mounts in which nothing may be read, by their targets.
+    pub(crate) closed: Vec<String>,
+}
+
+/// A command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunCall {
+    pub(crate) program: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) input: WireInput,
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) directory: Option<String>,
+    /// The line that it comes from, and the state that it begins in.
+    pub(crate) line: Option<(String, Vec<String>)>,
+}
+
+/// The standard input of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WireInput {
+    Nothing,
+    /// A socket, whose bytes are reported.
+    Said,
+    /// The data that the broker sends.
+    Piped,
+}
+
+/// The result of a command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunDone {
+    pub(crate) exit: WireExit,
+    pub(crate) exceeded: Option<String>,
+    pub(crate) quarantined: Vec<String>,
+    pub(crate) enforcement: Option<Value>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WireExit {
+    Code(i32),
+    Signal(i32),
+    TimedOut,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GetCall {
+    pub(crate) path: String,
+    pub(crate) max_bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PutCall {
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+    /// The file belongs to a mount in memory that only the broker can write.
+    pub(crate) plant: bool,
+}
+
+/// The result of sending or writing a file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FileDone {
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Signal {
+    pub(crate) signal: i32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WindowMore {
+    pub(crate) bytes: u32,
+}
+
+/// The resources that a node has used so far; `None` for unknown ones.
+///
+/// ```
+/// let stats = forge_node::Stats::default();
+/// assert_eq!((stats.calls, stats.memory_bytes), (0, None));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Since it began.
+    pub uptime_ms: u64,
+    /// Calls that were made.
+    pub calls: u64,
+    /// Calls under way.
+    pub in_flight: u64,
+    /// Bytes that came in.
+    pub bytes_in: u64,
+    /// Bytes that went out.
+    pub bytes_out: u64,
+    /// Processor time of everything in its control group.
+    pub cpu_us: Option<u64>,
+    /// Memory of the control group, now.
+    pub memory_bytes: Option<u64>,
+    /// Memory of the control group, at most so far.
+    pub memory_peak_bytes: Option<u64>,
+    /// Processes and threads of the control group, now.
+    pub processes: Option<u64>,
+}
+
+/// [`Reply`], as it goes over the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WireReply {
+    text: String,
+    structured: Option<Value>,
+    artifacts: Vec<WireArtifact>,
+    events: Vec<WireEvent>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WireArtifact {
+    path: String,
+    effect: WireEffect,
+    bytes: Option<u64>,
+    sha256: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WireEffect {
+    Created,
+    Updated,
+    Deleted,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WireEvent {
+    kind: WireKind,
+    detail: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WireKind {
+    Denied,
+    Refused,
+    Exceeded,
+    Quarantined,
+    Untracked,
+}
+
+/// [`CallFailure`], as it goes over the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WireFailure {
+    code: String,
+    message: String,
+    hint: Option<String>,
+    path: Option<String>,
+    structured: Option<Value>,
+    events: Vec<WireEvent>,
+}
+
+/// Most artifacts and events that one call can have.
+const MAX_LISTED: usize = 1024;
+
+impl From<Exit> for WireExit {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Code(code) => WireExit::Code(code),
+            Exit::Signal(signal) => WireExit::Signal(signal),
+            Exit::TimedOut => WireExit::TimedOut,
+        }
+    }
+}
+
+impl From<WireExit> for Exit {
+    fn from(exit: WireExit) -> Self {
+        match exit {
+            WireExit::Code(code) => Exit::Code(code),
+            WireExit::Signal(signal) => Exit::Signal(signal),
+            WireExit::TimedOut => Exit::TimedOut,
+        }
+    }
+}
+
+impl From<PolicyEvent> for WireEvent {
+    fn from(event: PolicyEvent) -> Self {
+        WireEvent {
+            kind: match event.event {
+                EventKind::Denied => WireKind::Denied,
+                EventKind::Refused => WireKind::Refused,
+                EventKind::Exceeded => WireKind::Exceeded,
+                EventKind::Quarantined => WireKind::Quarantined,
+                EventKind::Untracked => WireKind::Untracked,
+            },
+            detail: event.detail,
+        }
+    }
+}
+
+impl From<WireEvent> for PolicyEvent {
+    fn from(event: WireEvent) -> Self {
+        let kind = match event.kind {
+            WireKind::Denied => EventKind::Denied,
+            WireKind::Refused => EventKind::Refused,
+            WireKind::Exceeded => EventKind::Exceeded,
+            WireKind::Quarantined => EventKind::Quarantined,
+            WireKind::Untracked => EventKind::Untracked,
+        };
+        PolicyEvent::new(kind, event.detail)
+    }
+}
+
+fn listed<A, B: From<A>>(list: Vec<A>) -> Vec<B> {
+    list.into_iter().take(MAX_LISTED).map(B::from).collect()
+}
+
+impl From<Artifact> for WireArtifact {
+    fn from(artifact: Artifact) -> Self {
+        WireArtifact {
+            path: artifact.path,
+            effect: match artifact.effect {
+                Effect::Created => WireEffect::Created,
+                Effect::Updated => WireEffect::Updated,
+                Effect::Deleted => WireEffect::Deleted,
+            },
+            bytes: artifact.bytes,
+            sha256: artifact.sha256,
+        }
+    }
+}
+
+impl From<WireArtifact> for Artifact {
+    fn from(artifact: WireArtifact) -> Self {
+        Artifact {
+            path: artifact.path,
+            effect: match artifact.effect {
+                WireEffect::Created => Effect::Created,
+                WireEffect::Updated => Effect::Updated,
+                WireEffect::Deleted => Effect::Deleted,
+            },
+            bytes: artifact.bytes,
+            sha256: artifact.sha256,
+        }
+    }
+}
+
+impl From<Reply> for WireReply {
+    fn from(reply: Reply) -> Self {
+        WireReply {
+            text: reply.text,
+            structured: reply.structured,
+            artifacts: listed(reply.artifacts),
+            events: listed(reply.events),
+        }
+    }
+}
+
+impl WireReply {
+    /// The reply of a call that was made at `place`.
+    pub(crate) fn made_at(self, place: &'static str, enforcement: Option<Value>) -> Reply {
+        Reply {
+            text: self.text,
+            structured: self.structured,
+            enforcement,
+            runner: place,
+            artifacts: listed(self.artifacts),
+            events: listed(self.events),
+        }
+    }
+}
+
+impl From<CallFailure> for WireFailure {
+    fn from(failure: CallFailure) -> Self {
+        WireFailure {
+            code: failure.code.as_str().to_owned(),
+            message: failure.message,
+            hint: failure.hint,
+            path: failure.path,
+            structured: failure.structured.map(|facts| *facts),
+            events: failure
+                .ran
+                .map(|ran| listed(ran.events))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl WireFailure {
+    /// The failure of a call that was tried at `place`.
+    pub(crate) fn made_at(self, place: &'static str, enforcement: Option<Value>) -> CallFailure {
+        let code = match FailureCode::from_code(&self.code) {
+            // A node asks no questions and calls no workers.
+            None
+            | Some(
+                FailureCode::Denied
+                | FailureCode::ApprovalRequired
+                | FailureCode::Escalation
+                | FailureCode::WorkerFailed
+                | FailureCode::Cancelled,
+            ) => FailureCode::Internal,
+            Some(code) => code,
+        };
+        CallFailure {
+            code,
+            message: self.message,
+            hint: self.hint,
+            path: self.path,
+            structured: self.structured.map(Box::new),
+            ran: None,
+        }
+        .ran(ExecutionInfo {
+            runner: place,
+            enforcement,
+            events: listed(self.events),
+            artifacts: Vec::new(),
+        })
+    }
+}
