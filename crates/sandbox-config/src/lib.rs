@@ -60,10 +60,10 @@ mod open;
 pub use explain::chain::{AccessAnswer, AccessQuery, ChainLink, GrantChain};
 pub use grant::confinement::{Confinement, GitMode, Survivors, UnixSockets};
 pub use grant::declaration::{Declaration, ZoneDeclaration};
+pub use grant::docker::{ContainerNetwork, DockerSettings, Reuse};
 pub use grant::escalation::Escalation;
 pub use grant::execution::{
-    ContainerNetwork, DockerSettings, ExecutionMode, ExecutionSettings, Reuse, RunnerAvailability,
-    RunnerChoice, RunnerKind,
+    ExecutionMode, ExecutionSettings, RunnerAvailability, RunnerChoice, RunnerKind,
 };
 pub use grant::file_rules::{FileRules, HardLinks};
 pub use grant::front_end::FrontEnd;

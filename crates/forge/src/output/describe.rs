@@ -642,16 +642,9 @@ pub(crate) fn confinement_json(grant: &Grant) -> Value {
             "pass": grant.environment().pass(),
             "set": grant.environment().set(),
         },
-        "git": match confinement.git() {
-            GitMode::Unaware => "unaware",
-            GitMode::ReadOnly => "read_only",
-            GitMode::Commit => "commit",
-        },
+        "git": confinement.git().to_string(),
         "checks_git_config": confinement.checks_git_config(),
-        "survivors": match confinement.survivors() {
-            Survivors::Ended => "ended",
-            Survivors::Left => "left",
-        },
+        "survivors": confinement.survivors().to_string(),
         "require_os_sandbox": grant.require_os_sandbox(),
         "require_guards": confinement.requires_guards(),
         "execution_mode": grant.execution().mode().to_string(),
@@ -678,11 +671,7 @@ pub(crate) fn mounts_json(grant: &Grant) -> Value {
             "suffixes": mount.suffixes(),
             "max_file_bytes": mount.max_file_bytes(),
             "file_rules": {
-                "hardlinks": match mount.file_rules().hard_links() {
-                    HardLinks::Allow => "allow",
-                    HardLinks::ReadOnly => "read_only",
-                    HardLinks::Deny => "deny",
-                },
+                "hardlinks": mount.file_rules().hard_links().to_string(),
                 "max_files": mount.file_rules().max_files(),
                 "max_total_bytes": mount.file_rules().max_total_bytes(),
                 "strict_paths": mount.file_rules().strict_paths(),

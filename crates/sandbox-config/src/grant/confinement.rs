@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::grant::programs::ProgramDirs;
+use crate::syntax::word::words;
 
 /// Which local sockets of the host commands may connect to.
 ///
@@ -86,37 +87,41 @@ pub(crate) enum SocketRequest {
     These(UnixSockets),
 }
 
-/// Operations of commands on repositories in writable mounts.
-///
-/// ```
-/// use sandbox_config::Grant;
-/// assert_eq!(Grant::empty().confinement().git(), sandbox_config::GitMode::Unaware);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GitMode {
-    /// Everything that the protected names permit.
-    #[default]
-    Unaware,
-    /// Nothing.
-    ReadOnly,
-    /// Everything except the files that git executes or obeys; also where a linked worktree belongs
-    /// to.
-    Commit,
+words! {
+    /// Operations of commands on repositories in writable mounts.
+    ///
+    /// ```
+    /// use sandbox_config::Grant;
+    /// assert_eq!(Grant::empty().confinement().git(), sandbox_config::GitMode::Unaware);
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum GitMode {
+        /// Everything that the protected names permit.
+        #[default]
+        Unaware = "unaware",
+        /// Nothing.
+        ReadOnly = "read_only",
+        /// Everything except the files that git executes or obeys; also where a linked worktree belongs
+        /// to.
+        Commit = "commit",
+    }
 }
 
-/// Treatment of the processes that a command leaves behind.
-///
-/// ```
-/// use sandbox_config::{Grant, Survivors};
-/// assert_eq!(Grant::empty().confinement().survivors(), Survivors::Ended);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Survivors {
-    /// They end with it.
-    #[default]
-    Ended,
-    /// They stay, confined as it was. A boundary is given up by name.
-    Left,
+words! {
+    /// Treatment of the processes that a command leaves behind.
+    ///
+    /// ```
+    /// use sandbox_config::{Grant, Survivors};
+    /// assert_eq!(Grant::empty().confinement().survivors(), Survivors::Ended);
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Survivors {
+        /// They end with it.
+        #[default]
+        Ended = "ended",
+        /// They stay, confined as it was. A boundary is given up by name.
+        Left = "left",
+    }
 }
 
 /// How commands are confined, besides mounts and network. Children have equal confinement; they

@@ -1,45 +1,29 @@
 //! The place of a call: the project's setting, and the one table that answers it (behaviour section
 //! 7). The table is pure: the usable runners of this host are handed in.
 
+use crate::grant::docker::{ContainerNetwork, DockerSettings};
 use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Risk, Verdict};
 use crate::syntax::text::ConfigOrigin;
+use crate::syntax::word::words;
 
-/// `execution.mode`.
-///
-/// ```
-/// use sandbox_config::{ExecutionMode, Grant};
-/// assert_eq!(Grant::empty().execution().mode(), ExecutionMode::PreferLocal);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ExecutionMode {
-    /// `local_only`: docker is never used.
-    LocalOnly,
-    /// `prefer_local`: here, if an OS sandbox can be enforced.
-    PreferLocal,
-    /// `prefer_docker`: hazardous calls go to a container.
-    PreferDocker,
-    /// `docker_required`: everything goes to a container, or does not run.
-    DockerRequired,
-}
-
-impl ExecutionMode {
-    pub(crate) const WORDS: [(&'static str, ExecutionMode); 4] = [
-        ("local_only", ExecutionMode::LocalOnly),
-        ("prefer_local", ExecutionMode::PreferLocal),
-        ("prefer_docker", ExecutionMode::PreferDocker),
-        ("docker_required", ExecutionMode::DockerRequired),
-    ];
-}
-
-impl std::fmt::Display for ExecutionMode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            ExecutionMode::LocalOnly => "local_only",
-            ExecutionMode::PreferLocal => "prefer_local",
-            ExecutionMode::PreferDocker => "prefer_docker",
-            ExecutionMode::DockerRequired => "docker_required",
-        })
+words! {
+    /// `execution.mode`.
+    ///
+    /// ```
+    /// use sandbox_config::{ExecutionMode, Grant};
+    /// assert_eq!(Grant::empty().execution().mode(), ExecutionMode::PreferLocal);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ExecutionMode {
+        /// `local_only`: docker is never used.
+        LocalOnly = "local_only",
+        /// `prefer_local`: here, if an OS sandbox can be enforced.
+        PreferLocal = "prefer_local",
+        /// `prefer_docker`: hazardous calls go to a container.
+        PreferDocker = "prefer_docker",
+        /// `docker_required`: everything goes to a container, or does not run.
+        DockerRequired = "docker_required",
     }
 }
 
@@ -214,7 +198,7 @@ impl ExecutionSettings {
         if self.mode == ExecutionMode::LocalOnly || self.without_docker().is_some() {
             return None;
         }
-        match (network, self.docker.network) {
+        match (network, self.docker.network_default) {
             (NetworkAccess::Unrestricted, ContainerNetwork::None) => Some(
                 "commands in containers have no network: `network` is on, and \
                  `docker.network_default` is `none`",
@@ -292,128 +276,10 @@ impl ExecutionSettings {
     }
 }
 
-/// `docker`: properties of the container of a call.
-///
-/// ```
-/// let docker = sandbox_config::DockerSettings::default();
-/// assert_eq!((docker.is_enabled(), docker.pids_limit()), (false, 256));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DockerSettings {
-    pub(crate) enabled: bool,
-    pub(crate) image: String,
-    pub(crate) host: Option<String>,
-    pub(crate) network: ContainerNetwork,
-    pub(crate) cpu_limit_milli: u64,
-    pub(crate) mem_limit_mb: u64,
-    pub(crate) pids_limit: u64,
-    pub(crate) read_only_root: bool,
-    pub(crate) reuse: Reuse,
-}
-
-/// `docker.network_default`.
-///
-/// ```
-/// let docker = sandbox_config::DockerSettings::default();
-/// assert_eq!(docker.network(), sandbox_config::ContainerNetwork::None);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ContainerNetwork {
-    /// `none`.
-    None,
-    /// `bridge`: the engine's default network.
-    Bridge,
-}
-
-/// `docker.reuse`.
-///
-/// ```
-/// let docker = sandbox_config::DockerSettings::default();
-/// assert_eq!(docker.reuse(), sandbox_config::Reuse::Call);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reuse {
-    /// `call`: a container for each call.
-    Call,
-    /// `session`: one for all calls of a worker.
-    Session,
-}
-
-impl Default for DockerSettings {
-    fn default() -> DockerSettings {
-        DockerSettings {
-            enabled: false,
-            image: "forge-sandbox:1".to_owned(),
-            host: None,
-            network: ContainerNetwork::None,
-            cpu_limit_milli: 1_000,
-            mem_limit_mb: 512,
-            pids_limit: 256,
-            read_only_root: true,
-            reuse: Reuse::Call,
-        }
-    }
-}
-
-impl DockerSettings {
-    /// Returns `true` if docker may be tried.
-    #[must_use]
-    pub fn is_enabled(&self) -> bool {
-        self.enabled
-    }
-
-    /// The image.
-    #[must_use]
-    pub fn image(&self) -> &str {
-        &self.image
-    }
-
-    /// Returns the engine, as `DOCKER_HOST` names it; `None` for the local one.
-    #[must_use]
-    pub fn host(&self) -> Option<&str> {
-        self.host.as_deref()
-    }
-
-    /// The network that a container has where the grant gives one.
-    #[must_use]
-    pub fn network(&self) -> ContainerNetwork {
-        self.network
-    }
-
-    /// Thousandths of a processor.
-    #[must_use]
-    pub fn cpu_limit_milli(&self) -> u64 {
-        self.cpu_limit_milli
-    }
-
-    /// Bytes of memory, swap included.
-    #[must_use]
-    pub fn mem_limit_bytes(&self) -> u64 {
-        self.mem_limit_mb.saturating_mul(1024 * 1024)
-    }
-
-    /// Processes at a time.
-    #[must_use]
-    pub fn pids_limit(&self) -> u64 {
-        self.pids_limit
-    }
-
-    /// Returns `true` if the container's own root is read-only.
-    #[must_use]
-    pub fn read_only_root(&self) -> bool {
-        self.read_only_root
-    }
-
-    /// How long a container lives.
-    #[must_use]
-    pub fn reuse(&self) -> Reuse {
-        self.reuse
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::syntax::word::ConfigWord;
 
     /// Behaviour section 7, cell by cell: mode, hazardous, os, docker, interactive → choice.
     const TABLE: &str = "
@@ -447,7 +313,7 @@ mod tests {
             .filter(|row| !row.is_empty())
             .collect();
         let mut used = vec![false; rows.len()];
-        for (word, mode) in ExecutionMode::WORDS {
+        for &(word, mode) in ExecutionMode::WORDS {
             assert_eq!(mode.to_string(), word);
             for risk in Risk::ALL {
                 let hazardous = !matches!(risk, Risk::ReadOnly | Risk::WritesWorkspace);
@@ -492,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_runner_that_is_not_listed_is_not_chosen() {
-        for (_, mode) in ExecutionMode::WORDS {
+        for &(_, mode) in ExecutionMode::WORDS {
             for bits in 0..8u8 {
                 let usable = RunnerAvailability {
                     os: bits & 1 != 0,

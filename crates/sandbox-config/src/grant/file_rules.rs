@@ -1,21 +1,25 @@
 //! Rules of file tools for hard links, full directories, `..` and the disk, mount by mount.
 //! Commands do not know these: they are between a file tool and its mount.
 
-/// Treatment of a file that has further names: one of them may be outside the mount.
-///
-/// ```
-/// use sandbox_config::HardLinks;
-/// assert!(HardLinks::Deny > HardLinks::ReadOnly && HardLinks::ReadOnly > HardLinks::Allow);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HardLinks {
-    /// Read and written.
-    Allow,
-    /// Read only.
-    #[default]
-    ReadOnly,
-    /// Neither.
-    Deny,
+use crate::syntax::word::words;
+
+words! {
+    /// Treatment of a file that has further names: one of them may be outside the mount.
+    ///
+    /// ```
+    /// use sandbox_config::HardLinks;
+    /// assert!(HardLinks::Deny > HardLinks::ReadOnly && HardLinks::ReadOnly > HardLinks::Allow);
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum HardLinks {
+        /// Read and written.
+        Allow = "allow",
+        /// Read only.
+        #[default]
+        ReadOnly = "read_only",
+        /// Neither.
+        Deny = "deny",
+    }
 }
 
 /// The rules of one mount; an absent rule has a default.

@@ -304,7 +304,10 @@ fn of_execution(facts: &mut GrantFingerprint, execution: &ExecutionSettings) {
     push(facts, "execution.mode", mode);
     push(facts, "execution.runners.os", os);
     push(facts, "execution.runners.docker", containers);
-    // Why: recorded runs have the former name of the type in their fingerprint.
-    let docker = format!("{docker:?}").replacen("DockerSettings", "Docker", 1);
+    // Why: recorded runs have the former names of the type and of two fields in their fingerprint.
+    let docker = format!("{docker:?}")
+        .replacen("DockerSettings", "Docker", 1)
+        .replacen(", network_default: ", ", network: ", 1)
+        .replacen(", cpu_limit: ", ", cpu_limit_milli: ", 1);
     push(facts, "docker", docker);
 }

@@ -7,6 +7,7 @@ mod attenuation;
 pub(crate) mod confinement;
 pub(crate) mod declaration;
 mod difference;
+pub(crate) mod docker;
 pub(crate) mod escalation;
 pub(crate) mod execution;
 pub(crate) mod file_rules;

@@ -5,27 +5,21 @@ use std::path::{Path, PathBuf};
 use crate::grant::file_rules::FileRules;
 use crate::grant::verdict::MountApproval;
 use crate::syntax::text::ConfigOrigin;
+use crate::syntax::word::words;
 
-/// Access to a mount. Ordered, so the meet is `min`.
-///
-/// ```
-/// use sandbox_config::Mode;
-/// assert_eq!(Mode::ReadOnly.min(Mode::ReadWrite).to_string(), "ro");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mode {
-    /// `ro`.
-    ReadOnly,
-    /// `rw`.
-    ReadWrite,
-}
-
-impl std::fmt::Display for Mode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Mode::ReadOnly => "ro",
-            Mode::ReadWrite => "rw",
-        })
+words! {
+    /// Access to a mount. Ordered, so the meet is `min`.
+    ///
+    /// ```
+    /// use sandbox_config::Mode;
+    /// assert_eq!(Mode::ReadOnly.min(Mode::ReadWrite).to_string(), "ro");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Mode {
+        /// `ro`.
+        ReadOnly = "ro",
+        /// `rw`.
+        ReadWrite = "rw",
     }
 }
 

@@ -4,31 +4,24 @@
 use std::collections::BTreeMap;
 
 use crate::syntax::text::{ConfigOrigin, SourceLocation};
+use crate::syntax::word::words;
 
-/// The decision about an operation of a worker. Ordered by strictness, so the meet is `max`.
-///
-/// ```
-/// use sandbox_config::Verdict;
-/// assert_eq!(Verdict::Allow.max(Verdict::Ask), Verdict::Ask);
-/// assert_eq!(Verdict::Block.to_string(), "blocked");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    /// `preApproved`: it happens.
-    Allow,
-    /// `ask`: a person decides.
-    Ask,
-    /// `blocked`: it never happens, in no mode.
-    Block,
-}
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Verdict::Allow => "preApproved",
-            Verdict::Ask => "ask",
-            Verdict::Block => "blocked",
-        })
+words! {
+    /// The decision about an operation of a worker. Ordered by strictness, so the meet is `max`.
+    ///
+    /// ```
+    /// use sandbox_config::Verdict;
+    /// assert_eq!(Verdict::Allow.max(Verdict::Ask), Verdict::Ask);
+    /// assert_eq!(Verdict::Block.to_string(), "blocked");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Verdict {
+        /// `preApproved`: it happens.
+        Allow = "preApproved",
+        /// `ask`: a person decides.
+        Ask = "ask",
+        /// `blocked`: it never happens, in no mode.
+        Block = "blocked",
     }
 }
 

@@ -1,11 +1,14 @@
 //! `git`: operations of commands on repositories, the repositories that workers pull from and stage
 //! for, and forge's credentials for servers.
 
+use crate::grant::confinement::GitMode;
+use crate::grant::mount::Mode;
 use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{
     AUTHOR, KEY_VARIABLE, KeyPattern, ORIGIN, REPOSITORY, TRAILER, ValueShape,
 };
+use crate::syntax::word::ConfigWord;
 
 const REPOSITORY_LIST: ValueShape = List(&OneOf(&[Like(&REPOSITORY), Section(&GIT_REPOSITORY)]));
 
@@ -14,7 +17,7 @@ key_table! {
     keys {
         /// What commands may do to repositories: what protected names leave, nothing, or all but
         /// what git executes or obeys.
-        mode: Words(&["unaware", "read_only", "commit"], &[]), default("unaware"),
+        mode: GitMode::SHAPE, default("unaware"),
             trust("when it is `commit`");
         /// Who staged commits are by, as `name <address>`.
         author: Like(&AUTHOR), default("forge <forge@localhost>"), last_layer_wins;
@@ -89,7 +92,7 @@ key_table! {
         /// Where it is: `owner/name` (at GitHub), a URL, or a path.
         repo: Like(&REPOSITORY), required;
         /// `ro`: pull from it. `rw`: stage for it, too.
-        access: Words(&["ro", "rw"], &[]), default("rw");
+        access: Mode::SHAPE, default("rw");
     }
     foreign {
         "mode" => "use `access: ro` or `access: rw`",

@@ -15,7 +15,7 @@ pub(crate) use git::{GIT, GIT_CREDENTIAL, GIT_REPOSITORY, USER_GIT_CREDENTIAL, W
 pub(crate) use network::NETWORK;
 pub(crate) use project::{APPROVAL, DELEGATION, PROJECT, USER};
 pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
-pub(crate) use runtime::{DOCKER, EXECUTION, LOG};
+pub(crate) use runtime::{EXECUTION, LOG};
 pub(crate) use sandbox::{
     GIT_CONFIG, MOUNT, NAMED_PATH, QUOTA, SANDBOX, UNPROTECTABLE, ZONE, ZONE_APPROVAL,
 };

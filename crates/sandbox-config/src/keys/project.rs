@@ -1,17 +1,21 @@
 //! The project file and the person's own file, at their top, and the sections without mounts and
 //! commands.
 
+use crate::grant::docker::DOCKER;
+use crate::grant::execution::ExecutionMode;
 use crate::grant::limits::LIMITS;
+use crate::grant::verdict::Verdict;
 use crate::keys::git::{GIT, USER_GIT};
 use crate::keys::network::NETWORK_SHAPE;
 use crate::keys::provider::{PROVIDERS, USER_PROVIDERS};
-use crate::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, LOG};
+use crate::keys::runtime::{EXECUTION, LOG};
 use crate::keys::sandbox::{SANDBOX, SOCKETS_HELP};
 use crate::keys::shell::SHELL;
 use crate::keys::{APPROVAL_HELP, RULES_HELP};
 use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{BELOW_PROJECT, KeyPattern, LINE, ValueShape, WORKER_NAME};
+use crate::syntax::word::ConfigWord;
 
 const TEXTS: ValueShape = List(&Text);
 
@@ -49,7 +53,7 @@ key_table! {
         /// Where calls run: on this host, or in a container.
         execution: Section(&EXECUTION);
         /// Another spelling of `execution.mode`.
-        execution_mode: EXECUTION_MODE;
+        execution_mode: ExecutionMode::SHAPE;
         /// How containers are started.
         docker: Section(&DOCKER);
         /// How pods are started.
@@ -152,7 +156,7 @@ sandbox: { hide: [\"*.key\"] }
 const ASKS: ValueShape = Map(KeyPattern::Any, &CONSENT);
 
 /// Whether a person is asked, or a verdict.
-const CONSENT: ValueShape = OneOf(&[Bool, Words(&["preApproved", "ask", "blocked"], &[])]);
+const CONSENT: ValueShape = OneOf(&[Bool, Verdict::SHAPE]);
 
 key_table! {
     pub(crate) static APPROVAL = "approval", "`approval` has", blank;

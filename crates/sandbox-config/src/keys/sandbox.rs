@@ -2,6 +2,10 @@
 
 use sandbox_names::{HIDDEN, PROTECTED, PROTECTED_OF_GIT};
 
+use crate::grant::confinement::Survivors;
+use crate::grant::file_rules::HardLinks;
+use crate::grant::mount::Mode;
+use crate::grant::verdict::Verdict;
 use crate::keys::MODE_HELP;
 use crate::keys::network::NETWORK_SHAPE;
 use crate::syntax::key_table::key_table;
@@ -9,6 +13,7 @@ use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{
     BELOW_PROJECT, KeyPattern, MOUNT_NAME, MOUNT_TARGET, SUFFIX, ValueShape,
 };
+use crate::syntax::word::ConfigWord;
 
 const TEXTS: ValueShape = List(&Text);
 
@@ -25,10 +30,6 @@ pub(crate) const UNPROTECTABLE: [&str; PROTECTED.len() - PROTECTED_OF_GIT + 1] =
     }
     names
 };
-
-pub(crate) const MODE: ValueShape = Words(&["ro", "rw"], &[]);
-
-pub(crate) const VERDICT: ValueShape = Words(&["preApproved", "ask", "blocked"], &[]);
 
 const ENDINGS: ValueShape = NonEmpty(&Like(&SUFFIX));
 
@@ -103,7 +104,7 @@ key_table! {
         unprotect: List(&Words(&UNPROTECTABLE, &[])), last_layer_wins, default("[]"),
             trust("always");
         /// What file tools do with files that have more than one name.
-        hardlinks: Words(&["allow", "read_only", "deny"], &[]), default("read_only"),
+        hardlinks: HardLinks::SHAPE, default("read_only"),
             trust("when it is `allow`");
         /// How much file tools may put into each directory.
         quota: Section(&QUOTA);
@@ -124,7 +125,7 @@ key_table! {
         programs: TEXTS, last_layer_wins, default("[]"), trust("always");
         /// What becomes of processes that a command leaves behind; `left` gives up a boundary by
         /// name.
-        survivors: Words(&["ended", "left"], &[]), default("ended"), trust("when it is `left`");
+        survivors: Survivors::SHAPE, default("ended"), trust("when it is `left`");
     }
     foreign {
         "enabled" => "the sandbox is always on; `require_os_sandbox: true` refuses to run commands without one",
@@ -188,7 +189,7 @@ key_table! {
         path: Text, required,
             trust("when it leads out of the project or through a link, or is written in place");
         /// `ro`: read only. `rw`: read and write.
-        mode: MODE, default("rw");
+        mode: Mode::SHAPE, default("rw");
         /// File tools touch only files that end in one of these, in any case; commands are not
         /// bound by it.
         suffixes: ENDINGS;
@@ -228,11 +229,11 @@ key_table! {
     pub(crate) static ZONE_APPROVAL = "zone_approval", "`approval` of a zone has", blank;
     keys {
         /// Reading files.
-        read: VERDICT, default("preApproved");
+        read: Verdict::SHAPE, default("preApproved");
         /// Writing and creating files.
-        write: VERDICT, default("ask");
+        write: Verdict::SHAPE, default("ask");
         /// Deleting files.
-        delete: VERDICT, default("ask"), trust("when it is `preApproved`");
+        delete: Verdict::SHAPE, default("ask"), trust("when it is `preApproved`");
     }
     example "\
 sandbox:
@@ -251,7 +252,7 @@ key_table! {
         root: Text, required,
             trust("when it leads out of the project or through a link, or is written in place");
         /// `ro`: read only. `rw`: read and write.
-        mode: MODE, default("ro");
+        mode: Mode::SHAPE, default("ro");
         suffixes of ZONE;
         max_file_bytes of ZONE;
         approval of ZONE;

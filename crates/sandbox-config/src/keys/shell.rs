@@ -1,10 +1,12 @@
 //! Commands: the rules that decide about them, and their environment.
 
+use crate::grant::verdict::Verdict;
 use crate::keys::RULES_HELP;
-use crate::keys::sandbox::{SOCKETS_HELP, VERDICT};
+use crate::keys::sandbox::SOCKETS_HELP;
 use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{KeyPattern, PROGRAM, VARIABLE, ValueShape};
+use crate::syntax::word::ConfigWord;
 
 const TEXTS: ValueShape = List(&Text);
 
@@ -84,7 +86,7 @@ key_table! {
         /// rule that asks or blocks each `*` is any number of words, as in `find * -exec *`.
         pattern: Text, required;
         /// What is decided.
-        approval: VERDICT, required, trust("when it is `preApproved`");
+        approval: Verdict::SHAPE, required, trust("when it is `preApproved`");
         /// The reason, which is shown to the model.
         why: Text;
         /// Commands that the pattern must match or must not match; checked when the file is read.

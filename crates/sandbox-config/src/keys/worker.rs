@@ -1,10 +1,11 @@
 //! The front matter of worker files.
 
 use crate::grant::limits::LIMITS;
+use crate::grant::mount::Mode;
 use crate::keys::git::WORKER_GIT;
 use crate::keys::network::NETWORK_SHAPE;
 use crate::keys::project::RISKS;
-use crate::keys::sandbox::{MODE, MOUNT, NAMED_PATH, ZONE, ZONE_APPROVAL};
+use crate::keys::sandbox::{MOUNT, NAMED_PATH, ZONE, ZONE_APPROVAL};
 use crate::keys::shell::WORKER_SHELL;
 use crate::keys::{MODE_HELP, RULES_HELP};
 use crate::syntax::key_table::key_table;
@@ -12,6 +13,7 @@ use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{
     DELEGATE, KeyPattern, MOUNT_NAME, SANDBOX_PATH, SCHEMA_FILE, SUFFIX, ValueShape, WORKER_NAME,
 };
+use crate::syntax::word::ConfigWord;
 
 const TEXTS: ValueShape = List(&Text);
 
@@ -166,7 +168,7 @@ key_table! {
         /// A zone of the project.
         name: Text, required;
         /// `ro`: read only. `rw`: read and write.
-        mode: MODE, default("rw");
+        mode: Mode::SHAPE, default("rw");
         /// `false`: held only to be passed on; its own tools cannot touch it.
         use: Bool, default("true");
         approval of ZONE;

@@ -2,6 +2,7 @@
 //! of two values, a preference, or no effect, with the reason. A test wants a row for every key
 //! that is read, so a new key of projects neither limits nothing by accident nor is forgotten.
 
+use crate::grant::docker::DOCKER;
 use crate::grant::limits::LIMITS;
 use crate::keys;
 use crate::syntax::key_table::KeyTable;
@@ -201,9 +202,9 @@ pub(crate) static ROWS: &[(&str, UserKeyRole)] = &[
         "docker.network_default",
         stricter(&["bridge", "none"], "none"),
     ),
-    ("docker.cpu_limit", at_most(&keys::DOCKER)),
-    ("docker.mem_limit_mb", at_most(&keys::DOCKER)),
-    ("docker.pids_limit", at_most(&keys::DOCKER)),
+    ("docker.cpu_limit", at_most(&DOCKER)),
+    ("docker.mem_limit_mb", at_most(&DOCKER)),
+    ("docker.pids_limit", at_most(&DOCKER)),
     ("docker.read_only_root", UserKeyRole::Limit(MeetRule::True)),
     ("docker.reuse", stricter(&["session", "call"], "call")),
     ("delegation.max_depth", at_most(&keys::DELEGATION)),

@@ -5,17 +5,12 @@ use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::syntax::fields::MappingFields;
-
-const HARD_LINKS: [(&str, HardLinks); 3] = [
-    ("allow", HardLinks::Allow),
-    ("read_only", HardLinks::ReadOnly),
-    ("deny", HardLinks::Deny),
-];
+use crate::syntax::word::ConfigWord;
 
 /// Read the four keys of `sandbox`, or of one mount.
 pub(crate) fn read(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -> FileRules {
     let mut rules = FileRules {
-        hard_links: section.word(&mut context.reports, "hardlinks", &HARD_LINKS),
+        hard_links: section.word(&mut context.reports, "hardlinks", HardLinks::WORDS),
         strict_paths: section.boolean(&mut context.reports, "strict_paths"),
         durable: section.boolean(&mut context.reports, "durable"),
         ..FileRules::default()

@@ -11,15 +11,8 @@ use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path}
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::key_table::KeyTable;
+use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
-
-pub(crate) const MODES: [(&str, Mode); 2] = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];
-
-pub(crate) const VERDICTS: [(&str, Verdict); 3] = [
-    ("preApproved", Verdict::Allow),
-    ("ask", Verdict::Ask),
-    ("blocked", Verdict::Block),
-];
 
 /// How a front-end spells a named directory, and the defaults of an empty one.
 #[derive(Debug)]
@@ -64,7 +57,7 @@ fn row(
     let path = format!("{}.{name}", form.section);
     let named = MappingFields::open(&mut context.reports, &entry.node, &path, form.keys)?;
     let mode = named
-        .word(&mut context.reports, "mode", &MODES)
+        .word(&mut context.reports, "mode", Mode::WORDS)
         .unwrap_or(form.mode);
     let mode_origin = named
         .get("mode")
@@ -157,7 +150,7 @@ pub(crate) fn stated<'n>(
     ]
     .into_iter()
     .filter_map(|(key, operation)| {
-        let verdict = approval.word(reports, key, &VERDICTS)?;
+        let verdict = approval.word(reports, key, Verdict::WORDS)?;
         Some((operation, verdict, approval.get(key)?))
     })
     .collect()

@@ -13,13 +13,8 @@ use crate::loading::load_context::LoadContext;
 use crate::loading::{reserved_paths, trust_rules};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
+use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
-
-const GIT_MODES: [(&str, GitMode); 3] = [
-    ("unaware", GitMode::Unaware),
-    ("read_only", GitMode::ReadOnly),
-    ("commit", GitMode::Commit),
-];
 
 /// The keys at the top of a project file.
 pub(crate) fn read_top(
@@ -39,7 +34,7 @@ pub(crate) fn read_git(
     git: &MappingFields<'_>,
     ceiling: &mut Grant,
 ) {
-    let Some(mode) = git.word(&mut context.reports, "mode", &GIT_MODES) else {
+    let Some(mode) = git.word(&mut context.reports, "mode", GitMode::WORDS) else {
         return;
     };
     let agreed = match (mode, git.get("mode")) {
@@ -62,9 +57,8 @@ pub(crate) fn read_sandbox(
     section: &MappingFields<'_>,
     ceiling: &mut Grant,
 ) {
-    let words = [("ended", Survivors::Ended), ("left", Survivors::Left)];
     if let (Some(Survivors::Left), Some(entry)) = (
-        section.word(&mut context.reports, "survivors", &words),
+        section.word(&mut context.reports, "survivors", Survivors::WORDS),
         section.get("survivors"),
     ) {
         let key = section.dotted("survivors");

@@ -1,14 +1,13 @@
 //! `execution` (and its other spelling, `execution_mode`) and `docker`: where calls run.
 
-use crate::grant::execution::{
-    ContainerNetwork, DockerSettings, ExecutionMode, ExecutionSettings, Reuse,
-};
+use crate::grant::docker::{ContainerNetwork, DOCKER, DockerSettings};
+use crate::grant::execution::{ExecutionMode, ExecutionSettings};
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, TrustRule};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
-use crate::syntax::text::Span;
+use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// Both sections of a project file.
@@ -48,7 +47,7 @@ pub(crate) fn execution(
             &mut context.reports,
             &entry.node,
             path,
-            &ExecutionMode::WORDS,
+            ExecutionMode::WORDS,
         );
         if let Some(mode) = word {
             execution.mode = mode;
@@ -143,157 +142,57 @@ fn network_at(docker: &YamlNode) -> &YamlNode {
 
 fn docker(context: &mut LoadContext<'_>, node: &YamlNode) -> DockerSettings {
     let mut docker = DockerSettings::default();
-    let Some(section) = MappingFields::open(&mut context.reports, node, "docker", &keys::DOCKER)
-    else {
+    let Some(section) = MappingFields::open(&mut context.reports, node, "docker", &DOCKER) else {
         return docker;
     };
-    if let Some(enabled) = section.boolean(&mut context.reports, "enabled") {
-        docker.enabled = enabled;
+    docker.read(&mut context.reports, &section);
+    // The image decides which programs run, and the engine gets the workspace's files: one that a
+    // repository names needs a yes.
+    if !agreed(
+        context,
+        &section,
+        &DOCKER_IMAGE,
+        "image",
+        Some(&docker.image),
+    ) {
+        docker.image = DockerSettings::default().image;
     }
-    if let Some(image) = image(context, &section) {
-        docker.image = image;
+    if !agreed(
+        context,
+        &section,
+        &DOCKER_HOST,
+        "host",
+        docker.host.as_deref(),
+    ) {
+        docker.host = None;
     }
-    docker.host = host(context, &section);
-    let networks = [
-        ("none", ContainerNetwork::None),
-        ("bridge", ContainerNetwork::Bridge),
-    ];
-    if let Some(network) = section.word(&mut context.reports, "network_default", &networks) {
-        let closed = network == ContainerNetwork::None;
-        if closed
-            || agreed(
-                context,
-                &section,
-                &DOCKER_NETWORK,
-                "network_default",
-                "bridge",
-            )
-        {
-            docker.network = network;
-        }
-    }
-    if let Some(milli) = cpu_limit_milli(context, &section) {
-        docker.cpu_limit_milli = milli;
-    }
-    if let Some(mb) = section.count(&mut context.reports, "mem_limit_mb") {
-        docker.mem_limit_mb = mb;
-    }
-    if let Some(pids) = section.count(&mut context.reports, "pids_limit") {
-        docker.pids_limit = pids;
-    }
-    if let Some(read_only) = section.boolean(&mut context.reports, "read_only_root") {
-        docker.read_only_root = read_only;
-    }
-    let reuse = [("call", Reuse::Call), ("session", Reuse::Session)];
-    if let Some(reuse) = section.word(&mut context.reports, "reuse", &reuse) {
-        docker.reuse = reuse;
+    let network = docker.network_default.to_string();
+    let bridge = (docker.network_default == ContainerNetwork::Bridge).then_some(network.as_str());
+    if !agreed(
+        context,
+        &section,
+        &DOCKER_NETWORK,
+        "network_default",
+        bridge,
+    ) {
+        docker.network_default = ContainerNetwork::None;
     }
     docker
 }
 
-/// The image decides which programs run, so one that a repository names needs a yes.
-fn image(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<String> {
-    let image = section.string(&mut context.reports, "image")?;
-    let plain = image
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "._-/:@".contains(c));
-    if !plain || !image.starts_with(|c: char| c.is_ascii_alphanumeric()) || image.len() > 512 {
-        bad(
-            context,
-            section,
-            "image",
-            image,
-            "an image",
-            "forge-sandbox:1",
-        );
-        return None;
-    }
-    agreed(context, section, &DOCKER_IMAGE, "image", image).then(|| image.to_owned())
-}
-
-/// The engine gets the workspace's files, so one that a repository names needs a yes.
-fn host(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<String> {
-    let entry = section.get("host")?;
-    if matches!(entry.node.value, YamlValue::Null) {
-        return None;
-    }
-    let host = section.string(&mut context.reports, "host")?;
-    let place = ["unix://", "tcp://", "ssh://"]
-        .iter()
-        .find_map(|scheme| host.strip_prefix(scheme));
-    let plain = |c: char| c.is_ascii_graphic();
-    if !place.is_some_and(|place| !place.is_empty() && place.chars().all(plain)) {
-        let example = "unix:///run/docker.sock, tcp://… or ssh://…";
-        bad(
-            context,
-            section,
-            "host",
-            host,
-            "an engine's address",
-            example,
-        );
-        return None;
-    }
-    agreed(context, section, &DOCKER_HOST, "host", host).then(|| host.to_owned())
-}
-
-/// `1.5` processors as thousandths.
-fn cpu_limit_milli(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -> Option<u64> {
-    /// More processors than any engine has.
-    const MOST: f64 = 4_096.0;
-    let entry = section.get("cpu_limit")?;
-    let number = match &entry.node.value {
-        YamlValue::Int(number) => Some(*number as f64),
-        YamlValue::Float(number) => Some(*number),
-        _ => None,
-    };
-    let milli = number
-        .filter(|number| (0.001..=MOST).contains(number))
-        .map(|number| (number * 1_000.0).round() as u64);
-    if milli.is_none() {
-        context.reports.add(
-            Diagnostic::error(
-                DiagnosticCode::BadValue,
-                "`docker.cpu_limit` must be a number of processors above 0, such as 1.5",
-            )
-            .at(&entry.node.span),
-        );
-    }
-    milli
-}
-
+/// Returns `true` if the section does not say the value of the key, or may.
 fn agreed(
     context: &mut LoadContext<'_>,
     section: &MappingFields<'_>,
     rule: &'static TrustRule,
     key: &'static str,
-    value: &str,
+    value: Option<&str>,
 ) -> bool {
-    let span = value_span(section, key);
-    let key = section.dotted(key);
-    context.agreed(rule, &key, value, &span)
-}
-
-fn bad(
-    context: &mut LoadContext<'_>,
-    section: &MappingFields<'_>,
-    key: &'static str,
-    value: &str,
-    what: &str,
-    example: &str,
-) {
-    let span = value_span(section, key);
-    let message = format!("`{}: {value}` is not {what}", section.dotted(key));
-    context.reports.add(
-        Diagnostic::error(DiagnosticCode::BadValue, message)
-            .at(&span)
-            .help(format!("for example {example}")),
-    );
-}
-
-fn value_span(section: &MappingFields<'_>, key: &'static str) -> Span {
-    section
+    let said = section
         .get(key)
-        .map_or(&section.span, |entry| &entry.node.span)
-        .clone()
+        .filter(|entry| entry.node.as_str() == value);
+    let (Some(entry), Some(value)) = (said, value) else {
+        return true;
+    };
+    context.agreed(rule, &section.dotted(key), value, &entry.node.span)
 }

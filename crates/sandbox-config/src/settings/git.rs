@@ -22,6 +22,7 @@ use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::key_table::KeyTable;
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
+use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// The text of staged commits, and forge's credentials for servers.
@@ -412,8 +413,7 @@ fn item<'n>(
         YamlValue::Map(_) => {
             let table = &keys::GIT_REPOSITORY;
             let item = MappingFields::open(&mut context.reports, node, path, table)?;
-            let words = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];
-            let access = item.word(&mut context.reports, "access", &words);
+            let access = item.word(&mut context.reports, "access", Mode::WORDS);
             // The mistake has been noted: the intended access may be less than the default.
             let access_is_bad = item.get("access").is_some() && access.is_none();
             let Some(entry) = item.get("repo") else {

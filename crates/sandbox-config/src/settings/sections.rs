@@ -14,12 +14,12 @@ use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::loading::worker_names::{CALL, Delegates, is_name};
-use crate::mount_syntax::named::VERDICTS;
 use crate::settings::loader_variables::is_hook;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::key_table::KeyTable;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
+use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue, written_value};
 
 /// Reads `limits` over the given defaults.
@@ -264,7 +264,7 @@ pub(crate) fn approval_verdict(
 ) -> Option<Verdict> {
     match &node.value {
         YamlValue::Str(word) if fields::old_boolean(word).is_none() => {
-            fields::word(reports, node, path, &VERDICTS)
+            fields::word(reports, node, path, Verdict::WORDS)
         }
         _ => fields::boolean(reports, node, path).map(asked),
     }
@@ -483,7 +483,7 @@ fn rule<'n>(reports: &mut Reports, node: &'n YamlNode) -> Option<(CommandRule, &
     let path = "shell.rules[]";
     let fields = MappingFields::open(reports, node, path, &keys::RULE)?;
     let why = fields.string(reports, "why").map(str::to_owned);
-    let verdict = fields.word(reports, "approval", &VERDICTS);
+    let verdict = fields.word(reports, "approval", Verdict::WORDS);
     if fields.get("approval").is_none() {
         let help = "write `approval: preApproved`, `ask` or `blocked`";
         fields.missing(reports, "approval", help);

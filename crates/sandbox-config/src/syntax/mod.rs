@@ -9,5 +9,6 @@ pub(crate) mod other_tools;
 pub(crate) mod read;
 pub(crate) mod section;
 pub(crate) mod text;
+pub(crate) mod word;
 pub(crate) mod yaml;
 pub(crate) mod yaml_errors;

@@ -1,9 +1,12 @@
 //! A section as a type: one declaration is the table of its keys, the struct of its values, their
 //! defaults, their accessors and their reader.
 
+use std::marker::PhantomData;
+
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Reports};
 use crate::syntax::key_table::shape::ValueShape;
+use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlNode, YamlValue};
 
 /// How a value is written in a file, kept in a section, and handed out.
@@ -26,6 +29,54 @@ pub(crate) trait BuiltIn<Written>: KeyKind {
 /// A kind whose declaration has no default.
 pub(crate) trait Unset: KeyKind {
     fn unset() -> Self::Value;
+}
+
+/// `true` or `false`.
+pub(crate) struct Flag;
+
+impl KeyKind for Flag {
+    type Value = bool;
+    type Got<'v> = bool;
+    const SHAPE: ValueShape = ValueShape::Bool;
+
+    fn read(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<bool> {
+        fields::boolean(reports, node, path)
+    }
+
+    fn get(value: &bool) -> bool {
+        *value
+    }
+}
+
+impl BuiltIn<bool> for Flag {
+    fn built_in(written: bool) -> bool {
+        written
+    }
+}
+
+/// One of the words of an enum.
+pub(crate) struct Word<T>(PhantomData<T>);
+
+impl<T: ConfigWord> KeyKind for Word<T> {
+    type Value = T;
+    type Got<'v> = T;
+    const SHAPE: ValueShape = T::SHAPE;
+
+    fn read(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<T> {
+        fields::word(reports, node, path, T::WORDS)
+    }
+
+    fn get(value: &T) -> T {
+        *value
+    }
+}
+
+impl<T: ConfigWord> BuiltIn<&str> for Word<T> {
+    /// Returns the first word for a word that is none of them; a test of the section finds that.
+    fn built_in(written: &str) -> T {
+        let found = T::WORDS.iter().find(|(word, _)| *word == written);
+        found.unwrap_or(&T::WORDS[0]).1
+    }
 }
 
 /// A whole number above 0 of units of this size.

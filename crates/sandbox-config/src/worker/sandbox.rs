@@ -11,10 +11,11 @@ use crate::grant::verdict::{Operation, Verdict};
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
-use crate::mount_syntax::named::{MODES, stated, suffixes};
+use crate::mount_syntax::named::{stated, suffixes};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::text::Span;
+use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::worker::legacy_syntax::{self, LegacySandbox};
 
@@ -330,7 +331,7 @@ fn zone(
         "sandbox.zones[]",
         &keys::WORKER_ZONE,
     )?;
-    let mode = zone.word(&mut context.reports, "mode", &MODES);
+    let mode = zone.word(&mut context.reports, "mode", Mode::WORDS);
     let usable = zone.boolean(&mut context.reports, "use").unwrap_or(true);
     let max_file_bytes = zone.count(&mut context.reports, "max_file_bytes");
     let suffixes = zone.get("suffixes").and_then(|entry| {

@@ -1,0 +1,39 @@
+//! Values that are one of a closed list of words.
+
+use crate::syntax::key_table::shape::ValueShape;
+
+/// A type whose values are words in a file.
+pub(crate) trait ConfigWord: Copy + 'static {
+    const WORDS: &'static [(&'static str, Self)];
+    const SHAPE: ValueShape;
+}
+
+/// Declares an enum whose variants are written as words, in the order in which messages list them.
+macro_rules! words {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident {
+            $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+
+        }
+    ) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$variant_meta])* $variant,)+
+        }
+
+        impl $crate::syntax::word::ConfigWord for $name {
+            const WORDS: &'static [(&'static str, $name)] = &[$(($word, $name::$variant)),+];
+            const SHAPE: $crate::syntax::key_table::shape::ValueShape =
+                $crate::syntax::key_table::shape::ValueShape::Words(&[$($word),+], &[]);
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
+                    $($name::$variant => $word,)+
+                })
+            }
+        }
+    };
+}
+pub(crate) use words;
