@@ -252,7 +252,13 @@ fn classify_in_modules<S: AsRef<str>>(names: &[S]) -> GitPathClass {
 
 /// `true` if `names` are one of the paths, or below one.
 fn is_one<S: AsRef<str>>(paths: &[&str], names: &[S]) -> bool {
-    paths.iter().any(|path| {
+    let first = names.first().map_or("", AsRef::as_ref);
+    // Why: walks ask about every directory, and a split costs more than a look at the beginning.
+    let begins = |path: &&&str| {
+        let head = path.get(..first.len());
+        head.is_some_and(|head| head.eq_ignore_ascii_case(first))
+    };
+    paths.iter().filter(begins).any(|path| {
         let mut below = names.iter();
         path.split('/').all(|part| {
             below

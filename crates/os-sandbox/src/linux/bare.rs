@@ -7,7 +7,7 @@
 use super::repository;
 use crate::policy::{Git, Pattern, Policy};
 use rustix::fs::FileType;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Where git follows links when it writes, below a repository's directory.
@@ -32,53 +32,25 @@ pub(super) fn is_part(directory: &Path, bare: &[PathBuf]) -> bool {
     directory.iter().any(|name| name == ".git") || bare.iter().any(of)
 }
 
-/// What of a repository one directory's listing has.
-pub(super) struct GitDirMarkers<'p> {
-    policy: &'p Policy,
-    /// In a `.git`, where everything is git's.
+/// Returns the names in a directory that git executes or obeys there, and links, if git takes the
+/// directory for a repository; `None` if it does not. By names alone: git asks for little more.
+/// `whole` says that everything in the directory is git's.
+pub(super) fn parts_of_git_dir<'e>(
+    policy: &Policy,
     whole: bool,
-    head: bool,
-    objects: bool,
-    refs: bool,
-    elsewhere: bool,
-    parts: Vec<(OsString, FileType)>,
-}
-
-impl<'p> GitDirMarkers<'p> {
-    pub(super) fn of(policy: &'p Policy, whole: bool) -> GitDirMarkers<'p> {
-        GitDirMarkers {
-            policy,
-            whole,
-            head: false,
-            objects: false,
-            refs: false,
-            elsewhere: false,
-            parts: Vec::new(),
-        }
+    entries: impl Iterator<Item = &'e (OsString, FileType)> + Clone,
+) -> Option<Vec<(OsString, FileType)>> {
+    let has = |wanted: &str| entries.clone().any(|(name, _)| name == wanted);
+    // Why: the first look decides for nearly every directory of a large project.
+    if !has("HEAD") || !has("commondir") && !(has("objects") && has("refs")) {
+        return None;
     }
-
-    pub(super) fn see(&mut self, name: &OsStr, kind: FileType) {
-        match name.to_str().unwrap_or_default() {
-            "HEAD" => self.head = true,
-            "objects" => self.objects = true,
-            "refs" => self.refs = true,
-            "commondir" => self.elsewhere = true,
-            _ => {}
-        }
-        let kept =
-            repository::keeps_at_top(self.policy, name, self.whole) || repository::is_state(name);
-        let link = kind.is_symlink() && self.parts.len() < 1000;
-        if kept || link {
-            self.parts.push((name.to_owned(), kind));
-        }
-    }
-
-    /// What git executes or obeys there, and links, if git takes it for a repository. By names
-    /// alone: git asks for little more.
-    pub(super) fn parts(self) -> Option<Vec<(OsString, FileType)>> {
-        let whole = self.head && (self.objects && self.refs || self.elsewhere);
-        whole.then_some(self.parts)
-    }
+    let is_part = |(name, kind): &&(OsString, FileType)| {
+        repository::keeps_at_top(policy, name, whole)
+            || repository::is_state(name)
+            || kind.is_symlink()
+    };
+    Some(entries.clone().filter(is_part).cloned().collect())
 }
 
 #[cfg(test)]
@@ -101,5 +73,27 @@ mod tests {
         ] {
             assert_eq!(is_part(Path::new(directory), &bare), part, "{directory}");
         }
+    }
+
+    #[test]
+    fn every_link_of_a_repository_is_a_part() {
+        let policy = Policy::builder().git(Git::Commit).build().unwrap();
+        let entry = |name: String, kind| (OsString::from(name), kind);
+        let links = (0..3000).map(|number| entry(format!("l{number}"), FileType::Symlink));
+        let mut entries: Vec<_> = links.collect();
+        let parts = |entries: &[(OsString, FileType)]| {
+            parts_of_git_dir(&policy, false, entries.iter()).map(|parts| parts.len())
+        };
+        for name in ["objects", "refs", "config", "src"] {
+            entries.push(entry(name.to_owned(), FileType::Directory));
+        }
+        assert_eq!(parts(&entries), None);
+        entries.push(entry("HEAD".to_owned(), FileType::RegularFile));
+        // The links and `config`.
+        assert_eq!(parts(&entries), Some(3001));
+        entries.retain(|(name, _)| name != "refs");
+        assert_eq!(parts(&entries), None);
+        entries.push(entry("commondir".to_owned(), FileType::RegularFile));
+        assert_eq!(parts(&entries), Some(3002));
     }
 }

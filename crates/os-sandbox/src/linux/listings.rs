@@ -13,7 +13,7 @@ use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, fstatfs, openat, openat2,
     statat,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -107,13 +107,22 @@ pub(super) struct Lister<'a> {
     earlier: Option<&'a mut ListingCache>,
     pub(super) memory: ListingCache,
     buffer: Buffer,
-    /// Directories listed ahead of the walk.
-    ahead: HashMap<PathBuf, FreshListing>,
+    /// Directories looked at ahead of the walk, in the order in which it reaches them.
+    ahead: VecDeque<(PathBuf, Ahead)>,
     /// Directories that the walk reaches before listing ahead is due again.
     considered: usize,
 }
 
 type Buffer = Box<[MaybeUninit<u8>]>;
+
+/// Result for a directory that the walk has not reached yet.
+enum Ahead {
+    Listed(FreshListing),
+    /// The listing of the earlier walk is still true.
+    Unchanged,
+    /// The walk itself has to look.
+    Unknown,
+}
 
 /// A directory that was just listed.
 struct FreshListing {
@@ -132,7 +141,7 @@ impl<'a> Lister<'a> {
             earlier: earlier.filter(|memory| !memory.clock.was_set()),
             memory: ListingCache::default(),
             buffer: Box::new_uninit_slice(BUFFER_BYTES),
-            ahead: HashMap::new(),
+            ahead: VecDeque::new(),
             considered: 0,
         }
     }
@@ -144,9 +153,8 @@ impl<'a> Lister<'a> {
         rest.is_none()
     }
 
-    /// Lists directories that the walk will reach, on several threads, if there are enough of them.
-    /// [`Lister::list`] lists the others: those with an error, and those in the memory of an
-    /// earlier walk.
+    /// Looks at directories that the walk will reach, on several threads, if there are enough of
+    /// them. [`Lister::list`] reports the errors.
     pub(super) fn list_ahead<'p>(
         &mut self,
         pending: impl Iterator<Item = &'p PathBuf>,
@@ -154,45 +162,46 @@ impl<'a> Lister<'a> {
     ) {
         // Why: an unused listing is older than this call.
         self.ahead.clear();
-        let is_new = |below: &&PathBuf| match &self.earlier {
-            Some(earlier) => !earlier.listed.contains_key(*below),
-            None => true,
-        };
         let pending: Vec<&PathBuf> = pending.take(MAX_AHEAD).collect();
         self.considered = pending.len().saturating_sub(1);
-        let pending: Vec<&PathBuf> = pending.into_iter().filter(is_new).collect();
         let threads = available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
         if pending.len() < MIN_AHEAD || threads == 1 {
             return;
         }
         let (top, devices) = (self.mount.handle.as_fd(), &self.memory.devices);
-        let next = AtomicUsize::new(0);
-        let list_some = |buffer: &mut Buffer| {
-            let mut listed = Vec::new();
-            while let Some(below) = pending.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Ok(fresh) = list_fresh(top, below, false, matters, buffer, devices) {
-                    listed.push(((*below).clone(), fresh));
-                }
+        let earlier = self.earlier.as_ref().map(|memory| &memory.listed);
+        let look = |below: &Path, buffer: &mut Buffer| {
+            if let Some((stamp, _)) = earlier.and_then(|listed| listed.get(below)) {
+                return match is_unchanged(top, below, *stamp) {
+                    true => Ahead::Unchanged,
+                    false => Ahead::Unknown,
+                };
             }
-            listed
+            let fresh = list_fresh(top, below, false, matters, buffer, devices);
+            fresh.map_or(Ahead::Unknown, Ahead::Listed)
         };
-        let (list_some, own) = (&list_some, &mut self.buffer);
-        self.ahead = thread::scope(|scope| {
-            let others: Vec<_> = (1..threads)
-                .filter_map(|_| {
-                    let work = || list_some(&mut Box::new_uninit_slice(BUFFER_BYTES));
-                    thread::Builder::new().spawn_scoped(scope, work).ok()
-                })
-                .collect();
-            let mut ahead: HashMap<_, _> = list_some(own).into_iter().collect();
-            // The directories of a thread that panicked are listed later.
-            ahead.extend(
-                others
-                    .into_iter()
-                    .flat_map(|one| one.join().unwrap_or_default()),
-            );
-            ahead
-        });
+        let next = AtomicUsize::new(0);
+        let look_at_some = |buffer: &mut Buffer| {
+            let mut looked = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(below) = pending.get(index) else {
+                    return looked;
+                };
+                looked.push((index, look(below, buffer)));
+            }
+        };
+        let looked = on_threads(threads, &mut self.buffer, &look_at_some);
+        // The walk itself looks at the directories that have no result.
+        let unknown = pending
+            .iter()
+            .map(|below| ((*below).clone(), Ahead::Unknown));
+        self.ahead = unknown.collect();
+        for (index, result) in looked {
+            if let Some((_, ahead)) = self.ahead.get_mut(index) {
+                *ahead = result;
+            }
+        }
     }
 
     /// Drops the listings ahead, because directories have moved since.
@@ -208,13 +217,18 @@ impl<'a> Lister<'a> {
         whole: bool,
         matters: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Arc<CachedListing>, Errno> {
-        if let Some(listing) = self.unchanged(below, whole) {
+        let ahead = match self.ahead.front() {
+            Some((path, _)) if path == below => self.ahead.pop_front(),
+            Some(_) | None => None,
+        };
+        let ahead = ahead.map_or(Ahead::Unknown, |(_, ahead)| ahead);
+        let is_unchanged = matches!(ahead, Ahead::Unchanged);
+        if let Some(listing) = self.unchanged(below, whole, is_unchanged) {
             return Ok(listing);
         }
-        let ahead = self.ahead.remove(below);
-        let fresh = match ahead.filter(|ahead| ahead.listing.whole || !whole) {
-            Some(ahead) => ahead,
-            None => list_fresh(
+        let fresh = match ahead {
+            Ahead::Listed(fresh) if fresh.listing.whole || !whole => fresh,
+            Ahead::Listed(_) | Ahead::Unchanged | Ahead::Unknown => list_fresh(
                 self.mount.handle.as_fd(),
                 below,
                 whole,
@@ -236,20 +250,12 @@ impl<'a> Lister<'a> {
         Ok(listing)
     }
 
-    fn unchanged(&mut self, below: &Path, whole: bool) -> Option<Arc<CachedListing>> {
+    /// Returns the listing of the earlier walk if it is still true; `known` if that is known.
+    fn unchanged(&mut self, below: &Path, whole: bool, known: bool) -> Option<Arc<CachedListing>> {
+        let top = self.mount.handle.as_fd();
         let earlier = self.earlier.as_mut()?;
         let (stamp, listing) = earlier.listed.get(below)?;
-        if whole && !listing.whole {
-            return None;
-        }
-        let name = if below.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            below
-        };
-        // A link on the way would lead to another directory, or to the same one.
-        let stat = statat(&self.mount.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        if DirStamp::of(&stat) != *stamp {
+        if whole && !listing.whole || !known && !is_unchanged(top, below, *stamp) {
             return None;
         }
         let (path, (stamp, listing)) = earlier.listed.remove_entry(below)?;
@@ -257,6 +263,38 @@ impl<'a> Lister<'a> {
         self.memory.listed.insert(path, kept);
         Some(listing)
     }
+}
+
+/// Runs `work` on as many threads, this one with its own buffer, and returns all results but those of
+/// a thread that panicked or could not be started.
+fn on_threads<T: Send>(
+    threads: usize,
+    own: &mut Buffer,
+    work: &(dyn Fn(&mut Buffer) -> Vec<T> + Sync),
+) -> Vec<T> {
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads)
+            .filter_map(|_| {
+                let work = || work(&mut Box::new_uninit_slice(BUFFER_BYTES));
+                thread::Builder::new().spawn_scoped(scope, work).ok()
+            })
+            .collect();
+        let mut all = work(own);
+        let others = others.into_iter();
+        all.extend(others.flat_map(|one| one.join().unwrap_or_default()));
+        all
+    })
+}
+
+/// `true` if a directory has the same times and identity as when it was listed.
+fn is_unchanged(top: BorrowedFd<'_>, below: &Path, stamp: DirStamp) -> bool {
+    let name = match below.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => below,
+    };
+    // A link on the way would lead to another directory, or to the same one.
+    let looked = statat(top, name, AtFlags::SYMLINK_NOFOLLOW);
+    looked.is_ok_and(|stat| DirStamp::of(&stat) == stamp)
 }
 
 /// Lists a directory. `devices` tells which file systems keep reliable times.
@@ -402,7 +440,9 @@ mod tests {
         ahead.list_ahead(below.iter().chain([&link]), &matters);
         let threads = available_parallelism().map_or(1, std::num::NonZero::get);
         let expected = if threads > 1 { DIRECTORIES } else { 0 };
-        assert_eq!(ahead.ahead.len(), expected);
+        let listed = ahead.ahead.iter();
+        let listed = listed.filter(|(_, ahead)| matches!(ahead, Ahead::Listed(_)));
+        assert_eq!(listed.count(), expected);
         // A file created after the listing ahead is not in it.
         fs::write(dir.path().join("d1/.env2"), "").unwrap();
         for (number, below) in below.iter().enumerate() {
@@ -418,8 +458,8 @@ mod tests {
                 (wanted, 3 + usize::from(number == 1 && threads == 1))
             );
         }
-        assert!(ahead.ahead.is_empty());
         let refused = ahead.list(&link, false, &matters).unwrap_err();
+        assert!(ahead.ahead.is_empty());
         assert!(
             matches!(refused, Errno::ELOOP | Errno::ENOTDIR),
             "{refused}"
@@ -431,5 +471,46 @@ mod tests {
         // Listing ahead is due again after the last of them.
         let dues = (0..DIRECTORIES).map(|_| ahead.is_due());
         assert_eq!(dues.filter(|due| *due).count(), 1);
+    }
+
+    #[test]
+    fn what_changed_since_the_earlier_walk_is_listed_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let below: Vec<PathBuf> = (0..DIRECTORIES)
+            .map(|number| PathBuf::from(format!("d{number}")))
+            .collect();
+        for below in &below {
+            fs::create_dir(dir.path().join(below)).unwrap();
+        }
+        let policy = Policy::builder().mount(dir.path(), "/", Access::ALL);
+        let policy = policy.build().unwrap();
+        let mounts = host_mounts(&policy).unwrap();
+        let mut earlier = ListingCache::default();
+        let mut buffer: Buffer = Box::new_uninit_slice(BUFFER_BYTES);
+        for below in &below {
+            let top = mounts[0].handle.as_fd();
+            let fresh = list_fresh(top, below, false, &|_| true, &mut buffer, &HashMap::new());
+            let fresh = fresh.unwrap();
+            let kept = (fresh.stamp, Arc::new(fresh.listing));
+            earlier.listed.insert(below.clone(), kept);
+        }
+        // A change, a link and nothing in the place of directories.
+        fs::write(dir.path().join("d1/.env"), "").unwrap();
+        fs::remove_dir(dir.path().join("d2")).unwrap();
+        std::os::unix::fs::symlink("d1", dir.path().join("d2")).unwrap();
+        fs::remove_dir(dir.path().join("d3")).unwrap();
+        let mut lister = Lister::new(&mounts[0], Some(&mut earlier));
+        lister.list_ahead(below.iter(), &|_| true);
+        let found: Vec<_> = below
+            .iter()
+            .map(|below| lister.list(below, false, &|_| true))
+            .map(|listing| listing.map(|listing| names(&listing)).ok())
+            .collect();
+        assert_eq!(found[0], Some(Vec::new()));
+        let file = format!("{:?} \".env\"", FileType::RegularFile);
+        assert_eq!(found[1], Some(vec![file]));
+        assert_eq!((&found[2], &found[3]), (&None, &None));
+        // The walk after this one has the listings of unchanged directories.
+        assert_eq!(lister.memory.listed.len(), DIRECTORIES - 3);
     }
 }

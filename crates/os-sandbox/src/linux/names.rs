@@ -21,7 +21,7 @@ use nix::unistd::geteuid;
 use rustix::fs::FileType;
 use sandbox_names::git;
 use std::collections::{HashSet, VecDeque};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -264,15 +264,12 @@ pub(crate) fn find_but(
         // Names of branches, which can be anything.
         let data = mount.linked.as_ref().is_some_and(|one| one.is_data(&below));
         let among_modules = place.as_ref().is_some_and(|place| place.among_modules);
-        let mut listed = bare::GitDirMarkers::of(policy, among_modules);
-        for (name, kind) in &listing.entries {
+        let is_seen = |entry: &&(OsString, FileType)| {
+            mount.covered.is_empty() || !mount.is_covered(&below.join(&entry.0))
+        };
+        let entries = listing.entries.iter().filter(is_seen);
+        for (name, kind) in entries.clone() {
             let kind = *kind;
-            if !mount.covered.is_empty() && mount.is_covered(&below.join(name)) {
-                continue;
-            }
-            if git_matters && (!in_git || among_modules) {
-                listed.see(name, kind);
-            }
             let is_config =
                 |place: &repository::GitDirLocation| kind.is_file() && place.is_config(name);
             if in_git && policy.checks_git_config() && place.as_ref().is_some_and(is_config) {
@@ -332,7 +329,9 @@ pub(crate) fn find_but(
                 queue.push_back(path);
             }
         }
-        if let Some(parts) = listed.parts() {
+        let may_be_git_dir = git_matters && (!in_git || among_modules);
+        let parts = may_be_git_dir.then(|| bare::parts_of_git_dir(policy, among_modules, entries));
+        if let Some(parts) = parts.flatten() {
             for (name, kind) in parts {
                 let path = below.join(&name);
                 if repository::is_state(&name) && policy.git() == Git::Commit {
