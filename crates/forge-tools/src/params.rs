@@ -329,16 +329,27 @@ impl Params {
                 (None, None) => {}
             }
         }
-        for name in given.keys() {
-            if !self.knows(name) {
-                complaints.push(self.unknown(name));
-            }
-        }
+        complaints.extend(self.unknown_names(given));
         if complaints.is_empty() {
             Ok(Arguments(accepted))
         } else {
             Err(complaints)
         }
+    }
+
+    /// Returns a complaint for each name that is not a parameter; none for the parameters of a
+    /// schema, which its own check knows.
+    ///
+    /// ```
+    /// # use forge_tools::{Param, Params};
+    /// let given = serde_json::json!({"pth": "{{ input }}"});
+    /// let found = Params::new([Param::text("path", "Path")]).unknown_names(given.as_object().unwrap());
+    /// assert!(found[0].to_string().ends_with("did you mean `path`?"));
+    /// ```
+    pub fn unknown_names(&self, given: &Map<String, Value>) -> Vec<ArgumentError> {
+        let names = given.keys().filter(|_| self.schema.is_none());
+        let unknown = names.filter(|name| !self.knows(name));
+        unknown.map(|name| self.unknown(name)).collect()
     }
 
     /// Returns the arguments with the values behind placeholders, where text of a file is given;

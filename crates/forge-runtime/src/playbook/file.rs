@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use forge_tools::Spec;
 use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -383,6 +384,36 @@ impl Playbook {
     pub fn over(mut self, wire: PlaybookWire) -> Self {
         self.wire = wire;
         self
+    }
+
+    /// Returns a complaint for each argument that its tool among `specs` does not take. Calls of
+    /// other tools, and attempts, may send anything.
+    ///
+    /// ```
+    /// let text = "version: 1\nworkers: {main: [{calls: [{tool: read_file, args: {pth: /a}}]}]}";
+    /// let playbook = forge_runtime::Playbook::parse(text).unwrap();
+    /// let found = playbook.unknown_arguments(&[forge_tools::Tool::spec(&forge_tools::tools::read_file()).clone()]);
+    /// assert!(found[0].starts_with("line 2, `read_file`: `pth` is not an argument"));
+    /// ```
+    pub fn unknown_arguments(&self, specs: &[Spec]) -> Vec<String> {
+        let cases = self.cases.values().flatten();
+        let turns = self.workers.values().chain(cases.map(|case| &case.turns));
+        let mut found = Vec::new();
+        for turn in turns.flatten() {
+            for call in turn.calls.iter().filter(|call| call.attempt.is_none()) {
+                let spec = specs.iter().find(|spec| spec.answers_to(&call.tool));
+                let (Some(spec), Some(given)) = (spec, call.args.as_object()) else {
+                    continue;
+                };
+                let complaints = spec.params.unknown_names(given).into_iter();
+                found.extend(
+                    complaints.map(|complaint| {
+                        format!("line {}, `{}`: {complaint}", turn.line, call.tool)
+                    }),
+                );
+            }
+        }
+        found
     }
 
     pub(crate) fn turns(&self, worker: &str) -> Option<&[TurnScript]> {

@@ -8,6 +8,7 @@ use forge_git::tools::{RepoAccess, all as all_of_git};
 use forge_git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, RepositorySource};
 use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Tool as _, Toolbox};
+use os_sandbox::{Plan, Support};
 use sandbox_config::{
     CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,
     HardLinks, Mode, Mount, NetworkAccess, Operation, RunLimit, ShellRules, Survivors, UnixSockets,
@@ -535,6 +536,39 @@ pub(crate) fn tree(branches: &[DelegationNode], entry: &str, layout: TextLayout)
         tree_rows(branch, None, 1, entry, &mut rows);
     }
     table(&rows, "", layout)
+}
+
+/// Returns the tool that stands for an operation on a file, and the intent of its call.
+pub(crate) fn file_call(operation: Operation, path: &SandboxPath) -> (&'static str, Intent) {
+    match operation {
+        Operation::Read => ("read_file", Intent::Read(path.clone())),
+        Operation::Write => ("write_file", Intent::Write(path.clone())),
+        Operation::Delete => ("delete_file", Intent::Delete(path.clone())),
+    }
+}
+
+/// Returns the judgement of the gate about a call of a tool.
+pub(crate) fn judge(grant: &Grant, spec: &Spec, intents: &[Intent], confined: bool) -> Judgement {
+    GrantGate::new(grant.clone()).judge(&GateRequest {
+        tool: &spec.name,
+        risk: spec.risk,
+        requires_permission: spec.requires_permission,
+        needs_network: spec.needs_network,
+        confined,
+        intents,
+    })
+}
+
+/// Returns a sentence if every command of the grant is refused on this host because of its list of
+/// hosts.
+pub(crate) fn hosts_not_kept(grant: &Grant) -> Option<String> {
+    if !matches!(grant.network(), NetworkAccess::Hosts(_)) {
+        return None;
+    }
+    let policy = grant.policy_as_written().ok()?;
+    let error = Plan::new(&policy, &Support::detect(), grant.requirement()).err()?;
+    let reason = forge_runtime::hosts_not_kept(&policy, &error)?;
+    Some(format!("every command is refused: {reason}"))
 }
 
 /// Returns the judgement of `caller`'s approval rules about calls of a worker.

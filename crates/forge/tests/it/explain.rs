@@ -293,6 +293,48 @@ fn the_own_file_is_a_ceiling_of_its_own() {
     );
 }
 
+/// A fact about this host stands beside the answer, for people and for programs.
+#[test]
+fn what_the_rules_cannot_know_is_noted() {
+    let world = world();
+    world.write(".sandbox/data/there", "x");
+    let refused = "every command is refused: nothing here holds a command to the hosts";
+    let absent = "nothing is at this path now: the answer is about its name";
+    for (args, note) in [
+        (&["/data/there"][..], None),
+        (&["/data/missing"], Some(absent)),
+        (&["/ws/missing/a.md", "--delete"], Some(absent)),
+        // A write makes a file.
+        (&["/ws/new.md", "--write"], None),
+        (&["/etc/passwd"], None),
+        (&["host:example.com"], Some(refused)),
+        (&["--", "git", "log"], Some(refused)),
+        (&["read_file"], None),
+    ] {
+        let ran = world.forge(&[&["--trust", "--json", "explain"], args].concat());
+        ran.code(0);
+        let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let said = object["note"].as_str();
+        match note {
+            Some(note) => assert!(
+                said.is_some_and(|said| said.starts_with(note)),
+                "{args:?}: {said:?}"
+            ),
+            None => assert_eq!(said, None, "{args:?}"),
+        }
+        let text = world
+            .forge(&[&["--trust", "explain"], args].concat())
+            .stdout;
+        assert_eq!(
+            note.is_some(),
+            said.is_some_and(|said| text.contains(said)),
+            "{text}"
+        );
+    }
+    let checked = world.forge(&["--trust", "check"]);
+    assert!(checked.stderr.contains(refused), "{}", checked.stderr);
+}
+
 /// What is not a host is not answered as one.
 #[test]
 fn what_is_no_host_is_refused() {

@@ -414,7 +414,7 @@ fn a_dry_run_shows_and_does_nothing() {
         "  network: off\n",
         "  shell: 3 rules\n",
         "  runner: prefer_local\n",
-        "deleting in /workspace",
+        "deleting in /workspace (",
     ] {
         assert!(ran.stdout.contains(line), "{line}\n{}", ran.stdout);
     }
@@ -429,6 +429,25 @@ fn a_dry_run_shows_and_does_nothing() {
     let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((code, &plan["calls_model"]), (0, &Value::Bool(false)));
     assert_eq!(plan["plan"][1]["called_by"], "main");
+}
+
+/// An attempt may send anything; every other wrong name is a slip of the author.
+#[test]
+fn arguments_that_no_tool_takes_are_told_before_the_run() {
+    let world = world(
+        "version: 1\nworkers:\n  main:\n    - calls:\n        - { tool: read_file, args: { pth: /data/a.md } }\n        - { tool: read_file, attempt: odd, args: { odd: 1 } }\n    - say: done\n",
+    );
+    let warning = "play.yaml: line 4, `read_file`: `pth` is not an argument of this tool; did you mean `path`?\n";
+    for (quiet, times) in [(false, 1), (true, 0)] {
+        let args = [&["--trust", "run"][..], if quiet { &["-q"] } else { &[] }].concat();
+        let ran = world.forge(&args);
+        assert_eq!(ran.stderr.matches(warning).count(), times, "{}", ran.stderr);
+        assert!(
+            !ran.stderr.contains("line 4, `read_file`: `odd`"),
+            "{}",
+            ran.stderr
+        );
+    }
 }
 
 #[test]

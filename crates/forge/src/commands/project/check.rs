@@ -60,7 +60,7 @@ pub(crate) fn run(
     }
     print(&text)?;
     if matches!(format, CheckFormat::Text) && !global.quiet {
-        for told in mount_warnings(&project) {
+        for told in command_warnings(&project) {
             stderr::print_diagnostic(&format!("warning: {told}"));
         }
     }
@@ -101,16 +101,18 @@ fn print_findings(global: &Global, format: CheckFormat, shown: Vec<Diagnostic>) 
     }
 }
 
-/// Returns warnings about the mounts of commands: where the scan is incomplete, each command is
-/// refused.
-fn mount_warnings(project: &Project) -> Vec<String> {
+/// Returns warnings about commands: each is refused where the scan of a mount is incomplete, or
+/// where no mechanism keeps a list of hosts.
+fn command_warnings(project: &Project) -> Vec<String> {
+    let ceiling = project.ceiling();
+    let hosts = describe::hosts_not_kept(ceiling);
     // An unopenable mount has a finding of its own; a check makes no directory.
-    let policy = project.ceiling().policy_as_written().ok();
+    let policy = ceiling.policy_as_written().ok();
     let surveys = policy.and_then(|policy| Survey::of(&policy).ok());
-    surveys
+    let surveys = surveys.into_iter().flatten();
+    hosts
         .into_iter()
-        .flatten()
-        .flat_map(|one| survey_notes(&one))
+        .chain(surveys.flat_map(|one| survey_notes(&one)))
         .collect()
 }
 

@@ -8,12 +8,11 @@ use std::net::Ipv6Addr;
 use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use forge_git::tools::NAMES;
 use forge_runtime::GrantGate;
-use forge_tools::{
-    CommandLine, Gate as _, GateRequest, Intent, Judgement, ProgramList, Spec, VerdictReason,
-};
+use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Spec, VerdictReason};
 use os_sandbox::{Plan, Requirement, Support};
 use sandbox_config::{
-    AccessAnswer, AccessQuery, Grant, GrantChain, Operation, Project, Verdict, WithoutFile, Worker,
+    AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, Project, Verdict, WithoutFile,
+    Worker,
 };
 use serde_json::{Value, json};
 
@@ -306,6 +305,8 @@ struct Explanation {
     narrowed: Vec<Vec<String>>,
     enforcement: Option<ExpectedEnforcement>,
     question: Option<AccessQuery>,
+    /// A fact about this host that the answer does not depend on.
+    note: Option<String>,
     /// Further restrictions of the grant: of the mount, or of every command.
     held_to: Vec<(&'static str, String)>,
     /// The command that is asked about: lists of programs answer for the whole line.
@@ -346,6 +347,7 @@ impl Explanation {
             narrowed,
             enforcement: None,
             question: None,
+            note: None,
             held_to: Vec::new(),
             line: None,
             layers: &["project"],
@@ -359,6 +361,7 @@ impl Explanation {
                 explained.kind = "host";
                 let question = AccessQuery::Host { name, port };
                 explained.ask(lineage, &question);
+                explained.note = describe::hosts_not_kept(grant);
             }
             ExplainTarget::Repository { name, staging } => {
                 explained.repository(project, lineage, &name, staging)?;
@@ -367,7 +370,10 @@ impl Explanation {
             ExplainTarget::Worker { name, caller } => {
                 explained.worker(lineage, &name, caller.as_deref())
             }
-            ExplainTarget::Command(line) => explained.command(lineage, &line, grant),
+            ExplainTarget::Command(line) => {
+                explained.note = describe::hosts_not_kept(grant);
+                explained.command(lineage, &line, grant);
+            }
         }
         Ok(explained)
     }
@@ -431,18 +437,18 @@ impl Explanation {
         }
         if let Some(mount) = grant.mount_at(path.as_str()) {
             self.held_to = vec![("file rules", describe::file_rules(mount))];
+            if operation != Operation::Write && is_absent(mount, path) {
+                self.note =
+                    Some("nothing is at this path now: the answer is about its name".to_owned());
+            }
         }
         if let Some(guarded) = guarded(project, grant, path, operation) {
             self.stricter(guarded);
         }
-        let (name, intent) = match operation {
-            Operation::Read => ("read_file", Intent::Read(path.clone())),
-            Operation::Write => ("write_file", Intent::Write(path.clone())),
-            Operation::Delete => ("delete_file", Intent::Delete(path.clone())),
-        };
+        let (name, intent) = describe::file_call(operation, path);
         let tools = internal(describe::all_tools())?;
         if let Some(spec) = tools.iter().find(|spec| spec.name == name) {
-            let judged = judge(grant, spec, &[intent], true);
+            let judged = describe::judge(grant, spec, &[intent], true);
             self.stricter(DecisionSource::from(judged));
         }
         Ok(())
@@ -478,7 +484,7 @@ impl Explanation {
         let offered = internal(describe::tools(lineage.grant()))?;
         match offered.iter().find(|known| known.name == tool) {
             Some(spec) => {
-                let judged = judge(lineage.grant(), spec, &[], true);
+                let judged = describe::judge(lineage.grant(), spec, &[], true);
                 self.stricter(DecisionSource::from(judged));
             }
             None => {
@@ -516,7 +522,7 @@ impl Explanation {
                     .to_owned();
             return Ok(());
         }
-        let judged = judge(grant, spec, &[], true);
+        let judged = describe::judge(grant, spec, &[], true);
         self.stricter(DecisionSource::from(judged));
         Ok(())
     }
@@ -599,7 +605,7 @@ impl Explanation {
         let asks = |target: &SandboxPath| gate.mount(target).read == forge_tools::Verdict::Ask;
         let mut intents = vec![Intent::Execute(line.clone())];
         intents.extend(mounts.filter(asks).map(Intent::Read));
-        let judged = judge(grant, spec, &intents, confined);
+        let judged = describe::judge(grant, spec, &intents, confined);
         // The gate sees the whole line, the mode and the confinement, so it has the last word.
         let judged = DecisionSource::from(judged);
         if judged.verdict != self.why.verdict {
@@ -638,8 +644,8 @@ impl Explanation {
             reason.push_str(&format!("  ({origin})"));
         }
         text.push_str(&layout.wrap(&reason, "  "));
-        if let Some(why) = &self.why.why {
-            text.push_str(&layout.wrap(why, "  "));
+        for line in self.why.why.iter().chain(&self.note) {
+            text.push_str(&layout.wrap(line, "  "));
         }
         text.push_str("\nfrom the project down\n");
         text.push_str(&describe::table(&self.answer_rows(), "  ", layout));
@@ -735,6 +741,7 @@ impl Explanation {
                 "origin": self.why.origin,
                 "why": self.why.why,
             },
+            "note": self.note,
             "chain": chain,
             "held_to": self.held_to.iter().map(|(name, value)| (name.replace(' ', "_"), json!(value)))
                 .collect::<serde_json::Map<_, _>>(),
@@ -842,15 +849,14 @@ fn answers(
     answers
 }
 
-fn judge(grant: &Grant, spec: &Spec, intents: &[Intent], confined: bool) -> Judgement {
-    GrantGate::new(grant.clone()).judge(&GateRequest {
-        tool: &spec.name,
-        risk: spec.risk,
-        requires_permission: spec.requires_permission,
-        needs_network: spec.needs_network,
-        confined,
-        intents,
-    })
+/// `true` if no file of the host is at `path`, which is in `mount`.
+fn is_absent(mount: &Mount, path: &SandboxPath) -> bool {
+    let Some(below) = path.as_str().strip_prefix(mount.target()) else {
+        return false;
+    };
+    let at = mount.host().join(below.trim_start_matches('/'));
+    let found = std::fs::symlink_metadata(at);
+    found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// Returns the source for a hidden or protected name, which overrides the mount.

@@ -26,6 +26,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
 use crate::commands::log::summary::CallSummary;
 use crate::exit::{CliError, ExitKind};
+use crate::output::stderr;
 use crate::run_view::{RunWatcher, ViewOptions};
 use crate::setup;
 use crate::setup::repositories;
@@ -167,6 +168,9 @@ impl StartedRun {
         }
         let (project, worker) = (&target.project, &target.worker);
         let models = model::choose(args, ambient, project, worker, &target.workers)?;
+        for warning in models.warnings.iter().filter(|_| !global.quiet) {
+            stderr::print_diagnostic(&format!("warning: {warning}"));
+        }
         let model = models.entry.name();
         check_model(worker, &model)?;
         let recording = PlaybookRecording::begin(args.record.as_deref())?;

@@ -15,6 +15,8 @@ use crate::ambient::Ambient;
 use crate::bounded::read_text;
 use crate::cli::RunArgs;
 use crate::exit::{CliError, ExitKind};
+use crate::output::describe;
+use crate::output::escape::{escape, escape_path};
 use crate::setup::keys::ApiKeys;
 use crate::setup::provider_client;
 
@@ -73,6 +75,8 @@ pub(crate) struct RunModels {
     pub(crate) attempts: AttackAttempts,
     /// Keys, which no text may show.
     pub(crate) secrets: Vec<String>,
+    /// Doubts about the playbooks that are played.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The models of this run.
@@ -116,22 +120,21 @@ fn choose_typed(
     if let Some(named) = typed {
         let mut finder = ModelFactory::new(project, Path::new("."), &mut keys);
         let entry = finder.find(named)?;
-        let attempts = finder.attempts;
         return Ok(RunModels {
             others: Arc::clone(&entry),
             entry,
             own: None,
-            attempts,
+            attempts: finder.attempts,
+            warnings: finder.warnings,
             secrets: keys.secrets(),
         });
     }
     let mut finder = ModelFactory::new(project, project.dir(), &mut keys);
-    let Some(named) = worker.model().or_else(|| project.model()) else {
-        return Err(
-            CliError::new(ExitKind::Usage, "model.missing", "no model is configured")
-                .hint(suggest_models(ambient)),
-        );
-    };
+    let named = worker.model().or_else(|| project.model());
+    let named = named.ok_or_else(|| {
+        let missing = CliError::new(ExitKind::Usage, "model.missing", "no model is configured");
+        missing.hint(suggest_models(ambient))
+    })?;
     let entry = finder.find(named)?;
     let attempts = finder.attempts.clone();
     let others = match project.model() {
@@ -159,6 +162,7 @@ fn choose_typed(
         others,
         own: Some(Arc::new(own)),
         attempts,
+        warnings: finder.warnings,
         secrets: keys.secrets(),
     })
 }
@@ -187,6 +191,7 @@ struct ModelFactory<'a, 'k> {
     base: &'a Path,
     keys: &'a mut ApiKeys<'k>,
     attempts: AttackAttempts,
+    warnings: Vec<String>,
 }
 
 impl<'a, 'k> ModelFactory<'a, 'k> {
@@ -196,6 +201,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
             base,
             keys,
             attempts: AttackAttempts::default(),
+            warnings: Vec::new(),
         }
     }
 
@@ -228,7 +234,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         })
     }
 
-    fn play(&self, file: &str) -> Result<MockModel, CliError> {
+    fn play(&mut self, file: &str) -> Result<MockModel, CliError> {
         let unusable = |why: String| CliError::new(ExitKind::Usage, "model.playbook", why);
         // A file that came with a repository does not point forge at the person's others.
         let climbs = Path::new(file)
@@ -249,6 +255,11 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         })?;
         let playbook = Playbook::parse(&text)
             .map_err(|error| unusable(format!("{}: {error}", path.display())))?;
+        let tools = describe::all_tools().unwrap_or_default();
+        for complaint in playbook.unknown_arguments(&tools) {
+            let at = escape_path(&path);
+            self.warnings.push(format!("{at}: {}", escape(&complaint)));
+        }
         MockModel::new(file, playbook)
             .map_err(|error| CliError::new(ExitKind::Negative, "model.playbook", error.to_string()))
     }

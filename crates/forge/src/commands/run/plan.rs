@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use file_sandbox::SandboxPath;
 use sandbox_config::{DelegationNode, Operation, Verdict};
 use serde_json::{Value, json};
 
@@ -107,28 +108,42 @@ fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::
     text
 }
 
-/// Returns the questions that are known before a call is made.
+/// Returns the questions that are known before a call is made, each with the setting behind it.
 fn asked(grant: &sandbox_config::Grant) -> Vec<String> {
+    let tools = describe::all_tools().unwrap_or_default();
     let mut list = Vec::new();
     for mount in grant.mounts().filter(|mount| mount.usable()) {
+        let Ok(path) = SandboxPath::parse(mount.target()) else {
+            continue;
+        };
         for operation in Operation::ALL {
             let reads_only = mount.mode() == sandbox_config::Mode::ReadOnly;
             if reads_only && operation != Operation::Read {
                 continue;
             }
-            if grant.mount_approval(mount.name(), operation) == Verdict::Ask {
-                list.push(format!(
-                    "{} in {}",
-                    operation_word(operation),
-                    mount.target()
-                ));
+            let (tool, intent) = describe::file_call(operation, &path);
+            let Some(spec) = tools.iter().find(|spec| spec.name == tool) else {
+                continue;
+            };
+            let judged = describe::judge(grant, spec, &[intent], true);
+            if judged.verdict == forge_tools::Verdict::Ask {
+                let setting = judged
+                    .deciding()
+                    .first()
+                    .map(|reason| match &reason.origin {
+                        Some(origin) => format!(" ({origin})"),
+                        None => format!(" ({})", reason.text),
+                    });
+                let word = operation_word(operation);
+                let target = mount.target();
+                list.push(format!("{word} in {target}{}", setting.unwrap_or_default()));
             }
         }
     }
     if let Some(shell) = grant.shell() {
-        for (pattern, verdict, _) in shell.rules() {
+        for (pattern, verdict, origin) in shell.rules() {
             if verdict == Verdict::Ask {
-                list.push(format!("`{pattern}`"));
+                list.push(format!("`{pattern}` ({origin})"));
             }
         }
     }
