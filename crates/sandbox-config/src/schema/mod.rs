@@ -26,7 +26,7 @@ pub fn project() -> String {
     document(
         &PROJECT,
         "forge project file",
-        "golem-forge.config.yaml: what may be touched at most.",
+        "forge.yaml: limits everything that workers may touch.",
     )
 }
 
