@@ -3,17 +3,14 @@
 
 use std::fmt::Write as _;
 
-use crate::grant::limits::LIMITS as LIMIT_KEYS;
 use crate::grant::verdict::{Risk, Verdict};
-use crate::keys;
 use crate::loading::sources::{Sources, TrustedSettings};
-use crate::loading::user_limits::{ROWS, UserKeyRole, role};
-use crate::syntax::key_table::KeyTable;
-use crate::syntax::key_table::shape::ValueShape;
+use crate::loading::user_limits::roles;
+use crate::syntax::key_table::{MeetRule, UserKeyRole};
 use crate::{Diagnostics, Mode, Project, load};
 
 /// Key, user file, a project that asks for more, and the project that asks for the remaining
-/// rights.
+/// rights. Numbers, words and switches are tried without a case of their own.
 type UserLimitCase = (&'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
@@ -33,8 +30,6 @@ const LIMITS: &[UserLimitCase] = &[
         "shell: { rules: [{ pattern: '*', approval: ask }, { pattern: 'curl *', approval: blocked }] }"),
     ("shell.rules", "shell: { rules: [{ pattern: 'curl *', approval: blocked }] }",
         "shell: { default: ask }", "shell: { default: ask, rules: [{ pattern: 'curl *', approval: blocked }] }"),
-    ("approval.timeout_s", "approval: { timeout_s: 9 }", "approval: { timeout_s: 10 }", "approval: { timeout_s: 9 }"),
-    ("approval.timeout_s", "approval: { timeout_s: 9 }", "", "approval: { timeout_s: 9 }"),
     ("shell.allow", "shell: { allow: [git] }", "shell: { default: ask, allow: [git, rm] }", "shell: { default: ask, allow: [git] }"),
     ("shell.allow", "shell: { allow: [git] }", "shell: { default: ask }", "shell: { default: ask, allow: [git] }"),
     ("shell.deny", "shell: { deny: [rm] }", "shell: { default: ask, deny: [dd] }", "shell: { default: ask, deny: [dd, rm] }"),
@@ -44,36 +39,24 @@ const LIMITS: &[UserLimitCase] = &[
     ("sandbox.protect", "sandbox: { protect: [mine] }", "sandbox: { protect: [theirs] }", "sandbox: { protect: [theirs, mine] }"),
     ("sandbox.protect", "sandbox: { protect: [mine] }", "", "sandbox: { protect: [mine] }"),
     ("sandbox.hide", "sandbox: { hide: [mine] }", "sandbox: { hide: [theirs] }", "sandbox: { hide: [theirs, mine] }"),
-    ("sandbox.require_os_sandbox", "sandbox: { require_os_sandbox: true }", "sandbox: { require_os_sandbox: false }", "sandbox: { require_os_sandbox: true }"),
-    ("sandbox.require_os_sandbox", "sandbox: { require_os_sandbox: true }", "", "sandbox: { require_os_sandbox: true }"),
-    ("sandbox.strict_paths", "sandbox: { strict_paths: true }", "", "sandbox: { strict_paths: true }"),
     ("sandbox.strict_paths", "sandbox: { strict_paths: true }",
         "sandbox: { zones: { a: { path: ./a, strict_paths: false } } }",
         "sandbox: { zones: { a: { path: ./a, strict_paths: true } } }"),
-    ("sandbox.durable", "sandbox: { durable: true }", "", "sandbox: { durable: true }"),
     ("sandbox.durable", "sandbox: { durable: true }",
         "sandbox: { zones: { a: { path: ./a, durable: false } } }",
         "sandbox: { zones: { a: { path: ./a, durable: true } } }"),
-    ("sandbox.hardlinks", "sandbox: { hardlinks: deny }", "sandbox: { hardlinks: allow }", "sandbox: { hardlinks: deny }"),
     ("sandbox.hardlinks", "sandbox: { hardlinks: read_only }",
         "sandbox: { paths: { a: { root: ./a, hardlinks: allow }, b: { root: ./b, hardlinks: deny } } }",
         "sandbox: { paths: { a: { root: ./a, hardlinks: read_only }, b: { root: ./b, hardlinks: deny } } }"),
     ("sandbox.quota.max_bytes", "sandbox: { quota: { max_bytes: 9 } }",
         "sandbox: { quota: { max_files: 3 }, zones: { a: { path: ./a, quota: { max_bytes: 10 } }, b: { path: ./b, quota: { max_bytes: 8 } } } }",
         "sandbox: { quota: { max_bytes: 9, max_files: 3 }, zones: { a: { path: ./a }, b: { path: ./b, quota: { max_bytes: 8 } } } }"),
-    ("sandbox.quota.max_files", "sandbox: { quota: { max_files: 9 } }", "", "sandbox: { quota: { max_files: 9 } }"),
     ("sandbox.unix_sockets", "sandbox: { unix_sockets: closed }", "sandbox: { unix_sockets: open }", ""),
     ("sandbox.unix_sockets", "sandbox: { unix_sockets: [/run/a] }", "sandbox: { unix_sockets: open }", "sandbox: { unix_sockets: [/run/a] }"),
     ("sandbox.unix_sockets", "sandbox: { unix_sockets: [/run/a] }", "sandbox: { unix_sockets: [/run/a, /run/b] }", "sandbox: { unix_sockets: [/run/a] }"),
     ("sandbox.unix_sockets", "sandbox: { unix_sockets: [/run/a] }", "sandbox: { unix_sockets: [/run/b] }", ""),
-    ("sandbox.survivors", "sandbox: { survivors: ended }", "sandbox: { survivors: left }", ""),
     ("log.redact", "log: { redact: [tr0ub4dor] }", "log: { redact: [hunter2hunter2] }",
         "log: { redact: [hunter2hunter2, tr0ub4dor] }"),
-    ("require", "require: guards", "require: boundaries", "require: guards"),
-    ("require", "require: guards", "", "require: guards"),
-    ("git.mode", "git: { mode: unaware }", "git: { mode: commit }", ""),
-    ("git.mode", "git: { mode: read_only }", "", "git: { mode: read_only }"),
-    ("git.allow_executable_config", "git: { allow_executable_config: false }", "git: { allow_executable_config: true }", ""),
     ("git.repositories", "git: { repositories: [octo/a, octo/b] }", "git: { repositories: [octo/b, octo/c] }", "git: { repositories: [octo/b] }"),
     ("git.repositories", "git: { repositories: [{ repo: octo/a, access: ro }] }",
         "git: { repositories: [octo/a] }", "git: { repositories: [{ repo: octo/a, access: ro }] }"),
@@ -81,20 +64,10 @@ const LIMITS: &[UserLimitCase] = &[
         "git: { repositories: [{ repo: octo/a, access: ro }, { repo: octo/b, access: rw }] }",
         "git: { repositories: [{ repo: octo/a, access: ro }, { repo: octo/b, access: ro }] }"),
     ("git.repositories", "git: { repositories: [] }", "git: { repositories: [octo/a] }", ""),
-    ("execution.mode", "execution: { mode: docker_required }", "execution: { mode: local_only }", "execution: { mode: docker_required }"),
     ("execution.mode", "execution: { mode: docker_required }", "execution_mode: prefer_docker", "execution: { mode: docker_required }"),
-    ("execution.mode", "execution: { mode: prefer_docker }", "", "execution: { mode: prefer_docker }"),
     ("execution.runners", "execution: { runners: [os] }", "execution: { runners: [docker, os] }", "execution: { runners: [os] }"),
     ("execution.runners", "execution: { runners: [os] }", "", "execution: { runners: [os] }"),
-    ("docker.enabled", "docker: { enabled: false }", "docker: { enabled: true }", ""),
-    ("docker.network_default", "docker: { network_default: none }", "docker: { network_default: bridge }", ""),
-    ("docker.cpu_limit", "docker: { cpu_limit: 0.5 }", "docker: { cpu_limit: 2 }", "docker: { cpu_limit: 0.5 }"),
-    ("docker.mem_limit_mb", "docker: { mem_limit_mb: 9 }", "docker: { mem_limit_mb: 10 }", "docker: { mem_limit_mb: 9 }"),
-    ("docker.pids_limit", "docker: { pids_limit: 9 }", "", "docker: { pids_limit: 9 }"),
-    ("docker.read_only_root", "docker: { read_only_root: true }", "docker: { read_only_root: false }", ""),
-    ("docker.reuse", "docker: { reuse: call }", "docker: { reuse: session }", ""),
     ("delegation.max_depth", "delegation: { max_depth: 2 }", "delegation: { maxDepth: 3 }", "delegation: { max_depth: 2 }"),
-    ("delegation.max_children", "delegation: { max_children: 2 }", "", "delegation: { max_children: 2 }"),
     ("delegation.child_sandbox_policy", "delegation: { child_sandbox_policy: intersect }",
         "sandbox: { paths: { d: { root: ./d } } }\ndelegation: { child_sandbox_policy: own }",
         "sandbox: { paths: { d: { root: ./d } } }"),
@@ -198,72 +171,62 @@ fn every_limit_limits() {
     for (key, user, asked, left) in LIMITS {
         check(key, user, asked, left);
     }
-    for key in LIMIT_KEYS.list.iter().filter(|key| key.in_effect) {
-        let of = |count: u64| format!("limits: {{ {}: {count} }}", key.name);
-        check(key.name, &of(2), &of(3), &of(2));
-        check(key.name, &of(2), "", &of(2));
-    }
-}
-
-#[test]
-fn every_limit_has_a_row() {
-    let mut limits = Vec::new();
-    paths(&keys::PROJECT, &[], &mut |names, now| {
-        if now && matches!(role(names), Some(UserKeyRole::Limit(_))) {
-            limits.push(names.join("."));
+    let mut untested = Vec::new();
+    for (key, role) in roles() {
+        let Some(UserKeyRole::Limit(meet)) = role else {
+            continue;
+        };
+        let names: Vec<&str> = key.split('.').collect();
+        let default = crate::loading::user_limits::role(&names).map_or("", |(row, _)| row.default);
+        let of = |value: &str| match names[..] {
+            [key] => format!("{key}: {value}"),
+            [section, key] => format!("{section}: {{ {key}: {value} }}"),
+            [section, below, key] => format!("{section}: {{ {below}: {{ {key}: {value} }} }}"),
+            _ => panic!("{key} is deeper than three names"),
+        };
+        let is_tested = LIMITS.iter().any(|(tested, ..)| *tested == key);
+        match meet {
+            MeetRule::Least => {
+                check(&key, &of("2"), &of("3"), &of("2"));
+                if default.parse().unwrap_or(f64::INFINITY) > 2.0 {
+                    check(&key, &of("2"), "", &of("2"));
+                }
+            }
+            MeetRule::True => {
+                check(&key, &of("true"), &of("false"), &of("true"));
+                if default == "false" {
+                    check(&key, &of("true"), "", &of("true"));
+                }
+            }
+            MeetRule::False => check(&key, &of("false"), &of("true"), ""),
+            MeetRule::Stricter(order) if !is_tested => {
+                for (loose, strict) in order.iter().zip(&order[1..]) {
+                    check(&key, &of(strict), &of(loose), &of(strict));
+                }
+                let at = order.iter().position(|word| *word == default).unwrap();
+                if let Some(strict) = order.get(at + 1) {
+                    check(&key, &of(strict), "", &of(strict));
+                }
+            }
+            _ if is_tested => {}
+            _ => untested.push(key),
         }
-    });
-    let tested = |key: &String| LIMITS.iter().any(|(tested, ..)| tested == key);
-    let untested = limits
-        .iter()
-        .filter(|key| !key.starts_with("limits.") && !tested(key));
-    assert_eq!(untested.collect::<Vec<_>>(), Vec::<&String>::new());
-    assert!(limits.len() > 20, "{limits:?}");
+    }
+    assert_eq!(untested, Vec::<String>::new());
 }
 
 #[test]
 fn every_key_of_projects_is_something_in_a_user_file() {
-    let mut unknown = Vec::new();
-    let mut known = std::collections::BTreeSet::new();
-    paths(&keys::PROJECT, &[], &mut |names, now| match role(names) {
-        Some(_) => {
-            let row = ROWS
-                .iter()
-                .find(|(pattern, _)| crate::loading::user_limits::fits(pattern, names));
-            known.insert(row.unwrap().0);
-        }
-        None if now => unknown.push(names.join(".")),
-        None => {}
-    });
+    let unknown: Vec<String> = roles()
+        .into_iter()
+        .filter(|(_, role)| role.is_none())
+        .map(|(key, _)| key)
+        .collect();
     assert_eq!(
         unknown,
         Vec::<String>::new(),
         "neither a limit, a preference, nor refused"
     );
-    let all: std::collections::BTreeSet<&str> = ROWS.iter().map(|(pattern, _)| *pattern).collect();
-    assert_eq!(known, all, "a row without a key");
-}
-
-/// Every key, as deep as the rows go: a key with a role covers the keys below it.
-fn paths(table: &'static KeyTable, above: &[&str], each: &mut impl FnMut(&[&str], bool)) {
-    for key in table.list {
-        let mut names = above.to_vec();
-        names.push(key.name);
-        let mut below = Vec::new();
-        key.shape.tables(&mut below);
-        if role(&names).is_some() {
-            each(&names, key.in_effect);
-        } else if let ValueShape::Map(..) = key.shape {
-            names.push("*");
-            each(&names, key.in_effect);
-        } else if below.is_empty() {
-            each(&names, key.in_effect);
-        } else {
-            for table in below {
-                paths(table, &names, each);
-            }
-        }
-    }
 }
 
 /// The project says one thing in two ways, by two layers; both are above the user file.

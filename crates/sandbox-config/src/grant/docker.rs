@@ -2,6 +2,7 @@
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, Reports};
+use crate::syntax::key_table::MeetRule;
 use crate::syntax::key_table::shape::{ENGINE, IMAGE, ValueShape};
 use crate::syntax::section::{Amount, BuiltIn, Flag, KeyKind, Unset, Word, section};
 use crate::syntax::word::words;
@@ -18,14 +19,16 @@ section! {
     pub struct DockerSettings, DOCKER = "docker", "`docker` has";
     keys {
         /// Whether containers may be used.
-        enabled: Flag = false => is_enabled() -> bool;
+        enabled: Flag = false => is_enabled() -> bool, user_limit(MeetRule::False);
         /// The image of containers.
-        image: Image = "forge-sandbox:1" => image() -> &str, trust("always");
+        image: Image = "forge-sandbox:1" => image() -> &str, trust("always"),
+            project_only("say it for a run: `-c docker.image=…`, or `FORGE__DOCKER__IMAGE`");
         /// The engine's address, as `DOCKER_HOST` spells it; `null`: the local one.
-        host: Engine => host() -> Option<&str>, trust("always");
+        host: Engine => host() -> Option<&str>, trust("always"),
+            project_only("say it for a run: `-c docker.host=…`, or `FORGE__DOCKER__HOST`");
         /// The network of a container whose call asks for none.
         network_default: Word<ContainerNetwork> = "none" => network() -> ContainerNetwork,
-            trust("when it is `bridge`");
+            trust("when it is `bridge`"), stricter(&["bridge", "none"]);
         /// Processors of a container.
         cpu_limit: Processors = 1.0 => cpu_limit_milli() -> u64;
         /// MiB of memory of a container, swap included.
@@ -33,9 +36,9 @@ section! {
         /// Processes of a container.
         pids_limit: Amount = 256 => pids_limit() -> u64;
         /// Whether the image's own files stay as they are.
-        read_only_root: Flag = true => read_only_root() -> bool;
+        read_only_root: Flag = true => read_only_root() -> bool, user_limit(MeetRule::True);
         /// `call`: a container for each call. `session`: one for all calls of a worker.
-        reuse: Word<Reuse> = "call" => reuse() -> Reuse;
+        reuse: Word<Reuse> = "call" => reuse() -> Reuse, stricter(&["session", "call"]);
     }
     foreign {
         "network" => "did you mean `network_default:`?",

@@ -3,11 +3,11 @@
 
 use crate::grant::confinement::GitMode;
 use crate::grant::mount::Mode;
-use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{
     AUTHOR, KEY_VARIABLE, KeyPattern, ORIGIN, REPOSITORY, TRAILER, ValueShape,
 };
+use crate::syntax::key_table::{MeetRule, key_table};
 use crate::syntax::word::ConfigWord;
 
 const REPOSITORY_LIST: ValueShape = List(&OneOf(&[Like(&REPOSITORY), Section(&GIT_REPOSITORY)]));
@@ -18,7 +18,7 @@ key_table! {
         /// What commands may do to repositories: what protected names leave, nothing, or all but
         /// what git executes or obeys.
         mode: GitMode::SHAPE, default("unaware"),
-            trust("when it is `commit`");
+            trust("when it is `commit`"), stricter(&["commit", "unaware", "read_only"]);
         /// Who staged commits are by, as `name <address>`.
         author: Like(&AUTHOR), default("forge <forge@localhost>"), last_layer_wins;
         /// The last line of what staged commits say: `assisted-by` for `Assisted-by: forge`,
@@ -26,13 +26,15 @@ key_table! {
         trailer: Like(&TRAILER), default("assisted-by"), last_layer_wins;
         /// Whether files may be staged that programs obey or servers run, such as
         /// `.github/workflows`.
-        allow_executable_config: Bool, default("false"), trust("when it is `true`");
+        allow_executable_config: Bool, default("false"), trust("when it is `true`"),
+            user_limit(MeetRule::False);
         /// What workers may pull from and stage for: `owner/name` (at GitHub), a URL, or a path
         /// from the project's directory on; without it there are no git tools.
-        repositories: REPOSITORY_LIST, default("[]"), trust("but for a directory of the project");
+        repositories: REPOSITORY_LIST, default("[]"), trust("but for a directory of the project"),
+            user_limit(MeetRule::Repositories);
         /// By origin, the credentials that forge uses; no worker gets any of them.
         credentials: Map(KeyPattern::Like(&ORIGIN), &Section(&GIT_CREDENTIAL)), last_layer_wins,
-            trust("always");
+            trust("always"), user_owns_each;
     }
     foreign = FOREIGN;
     example "\

@@ -25,6 +25,9 @@ pub(crate) use worker::{
     WORKER_ZONE,
 };
 
+/// Reason that several rows give.
+const DIRECTORIES: &str = "which directories there are is for each project to say";
+
 /// Help that several tables give.
 const APPROVAL_HELP: &str =
     "use `approval:` with `require_user_permission` and `require_user_permission_by_risk`";

@@ -11,35 +11,36 @@ use crate::keys::provider::{PROVIDERS, USER_PROVIDERS};
 use crate::keys::runtime::{EXECUTION, LOG};
 use crate::keys::sandbox::{SANDBOX, SOCKETS_HELP};
 use crate::keys::shell::SHELL;
-use crate::keys::{APPROVAL_HELP, RULES_HELP};
-use crate::syntax::key_table::key_table;
+use crate::keys::{APPROVAL_HELP, DIRECTORIES, RULES_HELP};
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{BELOW_PROJECT, KeyPattern, LINE, ValueShape, WORKER_NAME};
+use crate::syntax::key_table::{MeetRule, UserKeyRole, key_table};
 use crate::syntax::word::ConfigWord;
 
 const TEXTS: ValueShape = List(&Text);
 
-const DIRECTORIES: ValueShape = List(&Like(&BELOW_PROJECT));
+const PATHS: ValueShape = List(&Like(&BELOW_PROJECT));
 
 key_table! {
     pub(crate) static PROJECT = "project", "project files", blank;
     keys {
         /// The version of this format; another one is refused.
-        version: Exactly(1), default("1");
+        version: Exactly(1), default("1"), user(UserKeyRole::Own);
         /// The project's name; without it, the directory's.
-        name: Like(&LINE), last_layer_wins;
+        name: Like(&LINE), last_layer_wins, project_only("it names one project");
         /// The model that workers run on, as `provider:model`, unless they name their own.
         model: Like(&LINE), last_layer_wins;
         /// The worker that `forge run` starts.
         entry: Like(&WORKER_NAME), default("main"), last_layer_wins;
         /// Directories below the project in which `*.worker` files are looked for, in this order.
-        worker_paths: DIRECTORIES, default("[workers, .workers]"), last_layer_wins,
+        worker_paths: PATHS, default("[workers, .workers]"), last_layer_wins,
             aliases(&["workerPaths"]);
         /// What of the host's files may be touched at most.
         sandbox: Section(&SANDBOX);
         /// Whether commands may reach other hosts, and which. Where they have a network namespace
         /// they always reach what they started themselves, on 127.0.0.1 and ::1.
-        network: NETWORK_SHAPE, default("false"), trust("when it is not `false`");
+        network: NETWORK_SHAPE, default("false"), trust("when it is not `false`"),
+            user_limit(MeetRule::Network);
         /// Which calls a person is asked about.
         approval: Section(&APPROVAL), aliases(&["permissions"]);
         /// Which commands may run, and in what environment; without it there is no shell.
@@ -53,7 +54,7 @@ key_table! {
         /// Where calls run: on this host, or in a container.
         execution: Section(&EXECUTION);
         /// Another spelling of `execution.mode`.
-        execution_mode: ExecutionMode::SHAPE;
+        execution_mode: ExecutionMode::SHAPE, project_only("write `execution: { mode: … }`");
         /// How containers are started.
         docker: Section(&DOCKER);
         /// How pods are started.
@@ -64,17 +65,18 @@ key_table! {
         log: Section(&LOG);
         /// Model providers by name, beside `anthropic`, `openai` and `ollama`, which forge knows;
         /// one that your own file names is yours alone.
-        providers: PROVIDERS, last_layer_wins, trust("always");
+        providers: PROVIDERS, last_layer_wins, trust("always"), user_owns_each;
         /// MCP servers whose tools are offered.
         mcp: Free, reserved;
         /// Where run directories are made, outside every mount; without it, in the state directory.
         runs_dir: Text, last_layer_wins, trust("when it leaves the project");
         /// A directory that is mounted read-only at `/kb`; workers name it like any other mount,
         /// `kb`.
-        knowledge_base: Text, trust("when it leaves the project");
+        knowledge_base: Text, trust("when it leaves the project"), project_only(DIRECTORIES);
         /// `guards`: what is otherwise listed as a gap (protected names, limits of a tree) refuses
         /// the command, and protected names that are absent cannot be made while it runs.
-        require: Words(&["boundaries", "guards"], &[]), default("boundaries");
+        require: Words(&["boundaries", "guards"], &[]), default("boundaries"),
+            stricter(&["boundaries", "guards"]);
         /// The Agent Client Protocol.
         acp: Free, reserved;
     }
@@ -120,7 +122,7 @@ log: { transcripts: true }
 ";
 }
 
-// Below the top a user file has the keys of `loading/user_limits.rs`.
+// Below the top a user file has the keys of projects whose rows give them a role there.
 key_table! {
     pub(crate) static USER = "user", "user files", blank;
     keys {
@@ -168,16 +170,18 @@ key_table! {
                 &["tool", "manual", "auto", "deny"],
                 &["interactive", "approve_all", "auto_deny", "reject_all"],
             ),
-            default("tool"), trust("when it is `auto`");
+            default("tool"), trust("when it is `auto`"), user_limit(MeetRule::Mode);
         /// By tool, or by worker for calls of it: whether a person is asked. `true` is `ask`,
         /// `false` is `preApproved`.
         require_user_permission: ASKS, default("{}"),
-            trust("when a tool or worker is `false` or `preApproved`");
+            trust("when a tool or worker is `false` or `preApproved`"),
+            user_limits_each(MeetRule::Consent);
         /// By risk: whether a person is asked. Calling a worker is of risk `exec`; without a rule
         /// the caller's `workers` decides.
         require_user_permission_by_risk: Map(KeyPattern::Words(&RISKS), &CONSENT),
             default("{ writes_fs: true, network: true, exec: true }"),
-            trust("when a hazardous risk is `false` or `preApproved`");
+            trust("when a hazardous risk is `false` or `preApproved`"),
+            user_limits_each(MeetRule::Consent);
         /// Seconds after which an unanswered question counts as no.
         timeout_s: Count, default("300");
     }
@@ -211,7 +215,8 @@ key_table! {
         max_children: Count, default("16");
         /// `intersect`: a called worker gets what it declares and its caller holds. `own`, for
         /// projects with `paths`: what it declares and the project allows.
-        child_sandbox_policy: Words(&["own", "intersect"], &[]), default("intersect");
+        child_sandbox_policy: Words(&["own", "intersect"], &[]), default("intersect"),
+            stricter(&["own", "intersect"]);
     }
     example "\
 delegation: { max_depth: 3, max_children: 8 }

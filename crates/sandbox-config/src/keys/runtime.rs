@@ -1,9 +1,9 @@
 //! Sections about the runners of calls and the record of runs.
 
 use crate::grant::execution::ExecutionMode;
-use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::SECRET;
 use crate::syntax::key_table::shape::ValueShape::*;
+use crate::syntax::key_table::{MeetRule, key_table};
 use crate::syntax::word::ConfigWord;
 
 key_table! {
@@ -12,9 +12,11 @@ key_table! {
         /// Where hazardous calls run: `local_only` and `prefer_local` on this host, `prefer_docker`
         /// in a container or, if a person agrees, here; `docker_required` puts every call into a
         /// container.
-        mode: ExecutionMode::SHAPE, default("prefer_local");
+        mode: ExecutionMode::SHAPE, default("prefer_local"),
+            stricter(&["local_only", "prefer_local", "prefer_docker", "docker_required"]);
         /// The runners that may be chosen for hazardous calls.
-        runners: NonEmpty(&Words(&["os", "docker"], &[])), default("[os, docker]");
+        runners: NonEmpty(&Words(&["os", "docker"], &[])), default("[os, docker]"),
+            user_limit(MeetRule::Only);
     }
     foreign {
         "runner" => "use `runners:`, a list",

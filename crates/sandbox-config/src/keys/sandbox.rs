@@ -6,13 +6,13 @@ use crate::grant::confinement::Survivors;
 use crate::grant::file_rules::HardLinks;
 use crate::grant::mount::Mode;
 use crate::grant::verdict::Verdict;
-use crate::keys::MODE_HELP;
 use crate::keys::network::NETWORK_SHAPE;
-use crate::syntax::key_table::key_table;
+use crate::keys::{DIRECTORIES, MODE_HELP};
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{
     BELOW_PROJECT, KeyPattern, MOUNT_NAME, MOUNT_TARGET, SUFFIX, ValueShape,
 };
+use crate::syntax::key_table::{MeetRule, key_table};
 use crate::syntax::word::ConfigWord;
 
 const TEXTS: ValueShape = List(&Text);
@@ -58,33 +58,37 @@ key_table! {
     keys {
         /// `sandboxed`: the paths of zones are below `root`. `direct`: below the project, or
         /// elsewhere.
-        mode: Words(&["sandboxed", "direct"], &[]), default("sandboxed");
+        mode: Words(&["sandboxed", "direct"], &[]), default("sandboxed"), project_only(DIRECTORIES);
         /// With zones: the directory that holds them, `.sandbox` without a word. Without `zones`
         /// and `mode` it is the front-end of a root project: this directory of the project, which
         /// exists, is the whole tree.
-        root: Like(&BELOW_PROJECT), trust("when it is written in place");
+        root: Like(&BELOW_PROJECT), trust("when it is written in place"), project_only(DIRECTORIES);
         /// Directories by name; each appears to workers as `/NAME`.
         zones: Map(KeyPattern::Like(&MOUNT_NAME), &Section(&ZONE)),
-            default("{ cache: { path: ./cache }, workspace: { path: ./workspace } }");
+            default("{ cache: { path: ./cache }, workspace: { path: ./workspace } }"),
+            project_only(DIRECTORIES);
         /// With a root project: nothing is written.
-        readonly: Bool, default("false");
+        readonly: Bool, default("false"), project_only(DIRECTORIES);
         /// Front-end: named directories, read-only unless they say otherwise.
-        paths: Map(KeyPattern::Like(&MOUNT_NAME), &Section(&NAMED_PATH));
+        paths: Map(KeyPattern::Like(&MOUNT_NAME), &Section(&NAMED_PATH)), project_only(DIRECTORIES);
         /// Front-end: directories, and the places at which they appear: `/`, `/NAME`, or a place
         /// below another mount.
-        mounts: List(&Section(&MOUNT));
+        mounts: List(&Section(&MOUNT)), project_only(DIRECTORIES);
         /// Front-end: directories that may be read; each is named after itself.
-        read_paths: TEXTS, trust("when one leads out of the project, or through a link");
+        read_paths: TEXTS, trust("when one leads out of the project, or through a link"),
+            project_only(DIRECTORIES);
         /// Front-end: directories that may be written; inside a readable one they keep their place
         /// there.
         write_paths: TEXTS,
-            trust("when one leads out of the project or through a link, or is written in place");
+            trust("when one leads out of the project or through a link, or is written in place"),
+            project_only(DIRECTORIES);
         /// What a called worker gets that declares no `sandbox` of its own: nothing, or what its
         /// caller holds. Without a word: nothing in a project with zones, and all of it in every
         /// other.
-        default: Words(&["none", "inherit"], &[]);
+        default: Words(&["none", "inherit"], &[]),
+            project_only("what workers of a project hold is for the project to say");
         /// Refuse to run commands where the operating system cannot confine them.
-        require_os_sandbox: Bool, default("false");
+        require_os_sandbox: Bool, default("false"), user_limit(MeetRule::True);
         /// Names at any depth (`*.lock`, `a/b`) and paths as workers see them (`/data/p`) that are
         /// never written, beside the built-in ones. `*` is any text in one name, and case does not
         /// matter.
@@ -93,7 +97,8 @@ key_table! {
         /// the built-in ones.
         hide: TEXTS, default("[]"), unites;
         /// The same as `network` at the top level, which it may not stand beside.
-        network: NETWORK_SHAPE, default("false"), trust("when it is not `false`");
+        network: NETWORK_SHAPE, default("false"), trust("when it is not `false`"),
+            project_only("write `network` at the top");
         /// Built-in names of `hide` (`.env*`, `*.pem`, `.ssh`) that are files like others here, as
         /// far as reading goes.
         show: List(&Words(&HIDDEN, &[])), last_layer_wins, default("[]"), trust("always");
@@ -105,19 +110,19 @@ key_table! {
             trust("always");
         /// What file tools do with files that have more than one name.
         hardlinks: HardLinks::SHAPE, default("read_only"),
-            trust("when it is `allow`");
+            trust("when it is `allow`"), stricter(&["allow", "read_only", "deny"]);
         /// How much file tools may put into each directory.
         quota: Section(&QUOTA);
         /// File tools refuse every path that holds `..`, also those that stay inside.
-        strict_paths: Bool, default("false");
+        strict_paths: Bool, default("false"), user_limit(MeetRule::True);
         /// What file tools change is on the disk before the call returns, and decisions of the
         /// audit log before calls are made.
-        durable: Bool, default("false");
+        durable: Bool, default("false"), user_limit(MeetRule::True);
         /// Local sockets of the host that commands may connect to: none, these by path, or all they
         /// can name. With `closed` a command's own work where bubblewrap tells them from the
         /// host's, unless `require: guards`.
         unix_sockets: OneOf(&[Words(&["closed", "open"], &[]), List(&Text)]), default("closed"),
-            trust("when it is not `closed`");
+            trust("when it is not `closed`"), user_limit(MeetRule::Sockets);
         /// Directories with programs of yours, such as `~/.cargo/bin` or `~/.nvm`, that commands
         /// may read and execute, at their own paths. Links in them are followed. `PATH` has those
         /// of yours that lie there, in your order. Containers have the programs of their image
@@ -125,7 +130,8 @@ key_table! {
         programs: TEXTS, last_layer_wins, default("[]"), trust("always");
         /// What becomes of processes that a command leaves behind; `left` gives up a boundary by
         /// name.
-        survivors: Survivors::SHAPE, default("ended"), trust("when it is `left`");
+        survivors: Survivors::SHAPE, default("ended"), trust("when it is `left`"),
+            stricter(&["left", "ended"]);
     }
     foreign {
         "enabled" => "the sandbox is always on; `require_os_sandbox: true` refuses to run commands without one",

@@ -3,9 +3,9 @@
 use crate::grant::verdict::Verdict;
 use crate::keys::RULES_HELP;
 use crate::keys::sandbox::SOCKETS_HELP;
-use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{KeyPattern, PROGRAM, VARIABLE, ValueShape};
+use crate::syntax::key_table::{MeetRule, key_table};
 use crate::syntax::word::ConfigWord;
 
 const TEXTS: ValueShape = List(&Text);
@@ -21,20 +21,21 @@ key_table! {
     keys {
         /// Patterns and what they decide: `blocked` wins wherever it stands, then the first rule
         /// that matches.
-        rules: RULE_LIST, default("[]");
+        rules: RULE_LIST, default("[]"), user_limit(MeetRule::Blocked);
         /// What holds for a command that no rule matches.
-        default: DEFAULT, default("blocked");
+        default: DEFAULT, default("blocked"),
+            project_only("your own file only blocks commands: list them under `rules`");
         /// The variables of commands, beside the few that forge sets.
         env: Section(&ENVIRONMENT);
         /// The only programs that commands may start, by name or absolute path; rules still decide
         /// about consent.
-        allow: PROGRAMS;
+        allow: PROGRAMS, user_limit(MeetRule::Only);
         /// Programs that commands never start, whatever `allow` and rules say.
         deny: PROGRAMS, default("[]"), unites;
         /// Where commands begin: `call`, each at the beginning; `worker`, each in the directory and
         /// with the variables that the worker's command before it left. Nothing keeps running
         /// either way.
-        session: Words(&["call", "worker"], &[]), default("call");
+        session: Words(&["call", "worker"], &[]), default("call"), stricter(&["worker", "call"]);
     }
     foreign {
         "unix_sockets" => SOCKETS_HELP,
@@ -133,10 +134,11 @@ key_table! {
     pub(crate) static ENVIRONMENT = "env", "`env` has", blank;
     keys {
         /// Variables of yours that commands get, beside `LANG` and `TERM`.
-        pass: List(&Like(&VARIABLE)), default("[]"), trust("always");
+        pass: List(&Like(&VARIABLE)), default("[]"), trust("always"), user_limit(MeetRule::Within);
         /// Variables with these values.
         set: Map(KeyPattern::Like(&VARIABLE), &Text), default("{}"),
-            trust("when the variable makes a loader or an interpreter run other code");
+            trust("when the variable makes a loader or an interpreter run other code"),
+            project_only("what commands are given is for each project to say");
     }
     foreign {
         "allow" | "inherit" => "did you mean `pass:`?",

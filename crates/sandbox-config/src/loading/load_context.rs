@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::loading::sources::Sources;
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::trust_rules::{TrustRule, Untrusted};
-use crate::loading::user_limits::{UserKeyRole, role};
+use crate::loading::user_limits::role;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
+use crate::syntax::key_table::UserKeyRole;
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
 
 pub(crate) struct LoadContext<'s> {
@@ -129,5 +130,5 @@ fn is_preference(key: &str) -> bool {
     // Of one item of a list the list is meant.
     let list = key.split_once('[').map_or(key, |(list, _)| list);
     let names: Vec<&str> = list.split('.').collect();
-    matches!(role(&names), Some(UserKeyRole::Preference))
+    matches!(role(&names), Some((_, UserKeyRole::Preference)))
 }

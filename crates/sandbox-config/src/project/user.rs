@@ -2,7 +2,7 @@
 //! project's tree before that is read: then every value that a reader sees, from any layer, is at
 //! most the user file's, and has its origin.
 //!
-//! `loading/user_limits.rs` lists these keys, and the meet of two values. A key without a row is
+//! The rows in `keys/` say the role of each key, and the meet of two values. A key without a role is
 //! refused.
 
 use crate::grant::Grant;
@@ -13,7 +13,7 @@ use crate::keys::{self, canonical};
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
 use crate::loading::sources::{Sources, TrustedSettings};
-use crate::loading::user_limits::{MeetRule, OF_MOUNTS, UserKeyRole, role};
+use crate::loading::user_limits::{OF_MOUNTS, role};
 use crate::project::ceiling::read_project;
 use crate::project::layers::{Overlay, is_blocked, merge_entries, overlay_value};
 use crate::provider::read::project_part;
@@ -21,6 +21,7 @@ use crate::settings::git;
 use crate::settings::sections::{APPROVAL_MODES, approval_verdict};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{MappingFields, Reports};
+use crate::syntax::key_table::{MeetRule, UserKeyRole};
 use crate::syntax::read::read;
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
@@ -85,12 +86,14 @@ struct UserValue<'n> {
     keys: Vec<&'n YamlEntry>,
     node: &'n YamlNode,
     role: Option<UserKeyRole>,
+    /// The default of its row.
+    default: &'static str,
 }
 
 /// Every value, as deep as the table knows it.
 fn user_values(tree: &YamlNode) -> Vec<UserValue<'_>> {
     fn below<'n>(node: &'n YamlNode, keys: &mut Vec<&'n YamlEntry>, list: &mut Vec<UserValue<'n>>) {
-        let role = role(&names(keys));
+        let (row, role) = role(&names(keys)).unzip();
         match (&node.value, role) {
             (YamlValue::Map(entries), None) => {
                 for entry in entries.iter().filter(|entry| !entry.key.starts_with("x-")) {
@@ -105,6 +108,7 @@ fn user_values(tree: &YamlNode) -> Vec<UserValue<'_>> {
                 keys: keys.clone(),
                 node,
                 role,
+                default: row.map_or("", |row| row.default),
             }),
         }
     }
@@ -160,7 +164,7 @@ impl UserValue<'_> {
             (MeetRule::Mode, _) => mode(self.node) == Some(0),
             (MeetRule::Consent, _) => consent(self.node) == Some(Verdict::Allow),
             (MeetRule::Sockets, _) => sockets(self.node) == Some(2),
-            (MeetRule::Stricter(words), YamlValue::Str(word)) => words.strictness(word) == Some(0),
+            (MeetRule::Stricter(order), YamlValue::Str(word)) => strictness(order, word) == Some(0),
             _ => false,
         };
         if gives_nothing {
@@ -295,10 +299,7 @@ fn limit(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>, meet:
     if let Some(there) = find(root, &names) {
         return meet_one(reports, meet, leaf, there);
     }
-    if !is_said
-        && is_offered(root, &names)
-        && narrows_default(meet, names.last().copied().unwrap_or(""), leaf)
-    {
+    if !is_said && is_offered(root, &names) && narrows_default(meet, leaf) {
         insert(root, leaf);
     }
 }
@@ -372,7 +373,7 @@ fn insert(root: &mut YamlNode, leaf: &UserValue<'_>) {
 }
 
 /// Returns `true` if a value is stricter than the project's default.
-fn narrows_default(meet: MeetRule, key: &str, leaf: &UserValue<'_>) -> bool {
+fn narrows_default(meet: MeetRule, leaf: &UserValue<'_>) -> bool {
     let own = leaf.node;
     match meet {
         // Off, and nothing passed, are the defaults.
@@ -384,13 +385,12 @@ fn narrows_default(meet: MeetRule, key: &str, leaf: &UserValue<'_>) -> bool {
         MeetRule::Mode => mode(own) > Some(1),
         MeetRule::Consent => consent(own) > Some(Verdict::Allow),
         MeetRule::True => matches!(own.value, YamlValue::Bool(true)),
-        MeetRule::Stricter(words) => {
-            own.as_str().and_then(|own| words.strictness(own)) > words.strictness(words.unsaid)
+        MeetRule::Stricter(order) => {
+            own.as_str().and_then(|own| strictness(order, own)) > strictness(order, leaf.default)
         }
-        MeetRule::Least(table) => {
-            let row = table.list.iter().find(|row| row.name == key);
-            let default = row.and_then(|row| row.default.parse::<f64>().ok());
-            number(own).is_some_and(|own| own < default.unwrap_or(f64::INFINITY))
+        MeetRule::Least => {
+            let default = leaf.default.parse().unwrap_or(f64::INFINITY);
+            number(own).is_some_and(|own| own < default)
         }
         MeetRule::Unite | MeetRule::Only | MeetRule::Blocked => true,
     }
@@ -426,15 +426,14 @@ fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: 
             matches!(own.value, YamlValue::Bool(false))
                 && matches!(there.value, YamlValue::Bool(true))
         }
-        MeetRule::Stricter(words) => {
-            let strictness =
-                |node: &YamlNode| node.as_str().and_then(|word| words.strictness(word));
+        MeetRule::Stricter(order) => {
+            let strictness = |node: &YamlNode| strictness(order, node.as_str()?);
             match (strictness(own), strictness(there)) {
                 (Some(own), Some(there)) => there < own,
                 _ => false,
             }
         }
-        MeetRule::Least(_) => match (number(own), number(there)) {
+        MeetRule::Least => match (number(own), number(there)) {
             (Some(own), Some(there)) => there > own,
             _ => false,
         },
@@ -646,6 +645,11 @@ fn report(reports: &mut Reports, leaf: &UserValue<'_>, own: &Span, asked: &Span)
         ),
     };
     reports.add(diagnostic.at(asked).related(own, "your own file"));
+}
+
+/// The place of a word in an order from the loosest to the strictest.
+fn strictness(order: &[&str], word: &str) -> Option<usize> {
+    order.iter().position(|known| *known == word)
 }
 
 /// 0: off; 1: some hosts; 2: on.

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::keys::{PROJECT, USER, WORKER};
-use crate::loading::user_limits::{ROWS, UserKeyRole};
+use crate::loading::user_limits::roles;
 use crate::syntax::key_table::shape::{KeyPattern, ValueShape};
-use crate::syntax::key_table::{KeySpec, KeyTable, MergeRule};
+use crate::syntax::key_table::{KeySpec, KeyTable, MeetRule, MergeRule, UserKeyRole};
 use crate::{TrustRule, Untrusted};
 
 /// One section of the page.
@@ -63,11 +63,54 @@ pub(super) fn trust() -> String {
     out
 }
 
+/// The order of the user file's keys on the page; a key comes by its first prefix here, and the rest
+/// at the end.
+const USER_FILE_ORDER: &str = "model entry worker_paths runs_dir log.dir log.transcripts name \
+    knowledge_base network approval shell.rules shell.default shell.allow shell.deny \
+    shell.session shell sandbox.protect sandbox.hide sandbox.require_os_sandbox \
+    sandbox.strict_paths sandbox.durable sandbox.programs sandbox require git log limits \
+    execution_mode execution docker delegation";
+
+/// Returns the keys of projects with their roles in the user file. A section of numbers alone is one
+/// row.
+fn user_roles() -> Vec<(String, UserKeyRole)> {
+    let is_number =
+        |role: &Option<UserKeyRole>| matches!(role, Some(UserKeyRole::Limit(MeetRule::Least)));
+    let all = roles();
+    let mut list: Vec<(String, UserKeyRole)> = Vec::new();
+    for (path, role) in &all {
+        let Some(role) = *role else { continue };
+        let section = path.rsplit_once('.').map_or("", |(section, _)| section);
+        let inside = |path: &str| path.rsplit_once('.').is_some_and(|(of, _)| of == section);
+        let mut others = all.iter().filter(|(other, _)| inside(other));
+        let pattern = match others.all(|(_, role)| is_number(role)) && inside(path) {
+            true => format!("{section}.*"),
+            false => path.clone(),
+        };
+        if list.last().is_none_or(|(last, _)| *last != pattern) {
+            list.push((pattern, role));
+        }
+    }
+    list.sort_by_key(|(path, _)| {
+        let prefixes = USER_FILE_ORDER.split(' ').filter(|word| !word.is_empty());
+        let comes_by = |prefix: &&str| {
+            path.strip_prefix(*prefix)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let mut prefixes = prefixes.enumerate();
+        prefixes
+            .find(|(_, prefix)| comes_by(prefix))
+            .map_or(usize::MAX, |(at, _)| at)
+    });
+    list
+}
+
 /// Prints the role of each key of projects in the user file.
 pub(super) fn user_file() -> String {
-    let rows = || ROWS.iter().filter(|(pattern, _)| is_read(pattern));
+    let rows = user_roles();
     let keys = |wanted: fn(&UserKeyRole) -> bool| {
-        let keys: Vec<String> = rows()
+        let keys: Vec<String> = rows
+            .iter()
             .filter(|(_, role)| wanted(role))
             .map(|(pattern, _)| format!("`{pattern}`"))
             .collect();
@@ -87,29 +130,12 @@ pub(super) fn user_file() -> String {
         &mut out,
         format_args!("| not for your own file | because |\n|---|---|"),
     );
-    for (pattern, role) in rows() {
+    for (pattern, role) in &rows {
         if let UserKeyRole::No(why) = role {
             line(&mut out, format_args!("| `{pattern}` | {why} |"));
         }
     }
     out
-}
-
-/// Returns `true` if a key that a row speaks of is read.
-fn is_read(pattern: &str) -> bool {
-    let mut tables = vec![&PROJECT];
-    for name in pattern.split('.').filter(|name| *name != "*") {
-        let found = tables.iter().flat_map(|table| table.list);
-        let found = found
-            .filter(|key| key.in_effect)
-            .find(|key| key.name == name);
-        let Some(key) = found else {
-            return false;
-        };
-        tables = Vec::new();
-        key.shape.tables(&mut tables);
-    }
-    true
 }
 
 impl PageSections {

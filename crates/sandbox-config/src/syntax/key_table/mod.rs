@@ -22,6 +22,10 @@ pub(crate) struct KeySpec {
     pub(crate) merge: MergeRule,
     /// When a project or worker file needs a person's yes for it; empty: never.
     pub(crate) trust: &'static str,
+    /// The role in a user file, unless it follows from the rest of the row.
+    user: Option<UserKeyRole>,
+    /// `true` if each entry of the mapping has that role.
+    pub(crate) user_each: bool,
 }
 
 /// The merge of the values of several layers.
@@ -33,6 +37,52 @@ pub(crate) enum MergeRule {
     LastLayer,
     /// A list of refusals: all of them.
     Union,
+}
+
+/// The role of a key in a user file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UserKeyRole {
+    /// Its value holds at most.
+    Limit(MeetRule),
+    /// Its value gives way to every stronger layer.
+    Preference,
+    /// One unit: a project's of that name has no part in it.
+    Whole,
+    /// About this text alone.
+    Own,
+    /// Refused, because.
+    No(&'static str),
+}
+
+/// How two values of one key meet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MeetRule {
+    /// `false`, then fewer hosts, then `true`.
+    Network,
+    /// `closed`, then fewer sockets, then `open`.
+    Sockets,
+    /// `approval.mode`, by strictness.
+    Mode,
+    /// The stricter verdict; `true` is `ask`.
+    Consent,
+    /// `true` if either says so.
+    True,
+    /// `false` if either says so; it is the default.
+    False,
+    /// The stricter word, of these from the loosest to the strictest.
+    Stricter(&'static [&'static str]),
+    /// The smaller number.
+    Least,
+    /// Both lists.
+    Unite,
+    /// The blocked rules of both; a user file has no others.
+    Blocked,
+    /// The intersection of both lists; nothing is the default.
+    Within,
+    /// The repositories of both lists, with the smaller access; none is the default.
+    Repositories,
+    /// The intersection of both lists; everything is the default.
+    Only,
 }
 
 /// The keys of one kind of mapping.
@@ -64,6 +114,8 @@ impl KeySpec {
             required: false,
             merge: MergeRule::Meet,
             trust: "",
+            user: None,
+            user_each: false,
         }
     }
 
@@ -110,6 +162,58 @@ impl KeySpec {
     pub(crate) const fn trust(mut self, when: &'static str) -> KeySpec {
         self.trust = when;
         self
+    }
+}
+
+/// The role in the user file.
+impl KeySpec {
+    /// Returns the role. A number is a limit, a preference one of the user's, and lists that unite
+    /// do so; any other row names its role.
+    pub(crate) fn role(&self) -> Option<UserKeyRole> {
+        let derived = match self.merge {
+            MergeRule::LastLayer => Some(UserKeyRole::Preference),
+            MergeRule::Union => Some(UserKeyRole::Limit(MeetRule::Unite)),
+            MergeRule::Meet => match self.shape {
+                ValueShape::Count
+                | ValueShape::Number
+                | ValueShape::OneOf([ValueShape::Count | ValueShape::Number, ValueShape::Null]) => {
+                    Some(UserKeyRole::Limit(MeetRule::Least))
+                }
+                _ => None,
+            },
+        };
+        self.user.or(derived)
+    }
+
+    pub(crate) const fn user(mut self, role: UserKeyRole) -> KeySpec {
+        self.user = Some(role);
+        self
+    }
+
+    /// The value of a user file is a limit.
+    pub(crate) const fn user_limit(self, meet: MeetRule) -> KeySpec {
+        self.user(UserKeyRole::Limit(meet))
+    }
+
+    /// The words, from the loosest to the strictest: the value of a user file is a limit.
+    pub(crate) const fn stricter(self, order: &'static [&'static str]) -> KeySpec {
+        self.user_limit(MeetRule::Stricter(order))
+    }
+
+    pub(crate) const fn user_limits_each(mut self, meet: MeetRule) -> KeySpec {
+        self.user_each = true;
+        self.user_limit(meet)
+    }
+
+    /// An entry of a user file replaces the project's of that name.
+    pub(crate) const fn user_owns_each(mut self) -> KeySpec {
+        self.user_each = true;
+        self.user(UserKeyRole::Whole)
+    }
+
+    /// Refused in a user file, because.
+    pub(crate) const fn project_only(self, why: &'static str) -> KeySpec {
+        self.user(UserKeyRole::No(why))
     }
 }
 
