@@ -6,14 +6,17 @@
 //! lies in a value that ends it when it is dropped, wherever that happens.
 
 use crate::captured::Captured;
-use crate::child::{Child, Findings, Killer, Readiness, Stream};
+use crate::child::{Child, Killer, Stream};
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::{EffectiveLimits, Exceeded, LimitHit};
-use crate::output::{Exit, Output};
+use crate::exit::Exit;
+use crate::findings::Findings;
+use crate::output::Output;
 use crate::plan::Plan;
 use crate::quarantine::Quarantined;
+use crate::running::Readiness;
 use crate::running::Running;
 use std::future::poll_fn;
 use std::pin::Pin;

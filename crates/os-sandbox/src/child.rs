@@ -3,11 +3,11 @@
 use crate::captured::Captured;
 use crate::command::Command;
 use crate::enforcement::Enforcement;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::exceeded::{EffectiveLimits, Exceeded};
-use crate::output::{Exit, Output};
+use crate::exit::Exit;
+use crate::output::Output;
 use crate::plan::Plan;
-use crate::promise::Promise;
 use crate::quarantine::Quarantined;
 use crate::running::{self, Running, StartedCommand};
 use std::io::{PipeReader, PipeWriter, Read};
@@ -73,83 +73,22 @@ pub enum Stream {
     Stderr,
 }
 
-/// What an async caller waits for, apart from time.
-#[cfg(feature = "tokio")]
-pub(crate) enum Readiness {
-    /// Readable when there is something to look at.
-    #[cfg_attr(
-        not(any(target_os = "linux", feature = "docker")),
-        expect(dead_code, reason = "one list for all systems")
-    )]
-    Socket(std::os::unix::net::UnixStream),
-    /// The same, of a process itself.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "one list for all systems")
-    )]
-    Process(std::os::fd::OwnedFd),
-    /// Only the clock.
-    #[cfg_attr(
-        target_os = "linux",
-        expect(dead_code, reason = "one list for all systems")
-    )]
-    Nothing,
-}
-
-/// The broker's ends of the pipes that a backend made.
-pub(crate) type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeReader>);
-
-/// What a backend learnt only at the start: a promise that is kept in part, and why.
-#[derive(Debug, Default)]
-pub(crate) struct Notes(
-    pub(crate) Vec<(Promise, String)>,
-    /// Remarks that weaken nothing.
-    pub(crate) Vec<(Promise, String)>,
-);
-
-/// What a backend learnt after the end.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub(crate) quarantined: Vec<Quarantined>,
-    pub(crate) not_copied: Vec<String>,
-    pub(crate) notes: Notes,
-    /// Attempts to reach other hosts.
-    pub(crate) unreachable: u64,
-    /// Why what ran cannot be vouched for.
-    pub(crate) failed: Option<String>,
-}
-
-impl Findings {
-    /// Not everything was looked at: the command fails, and the receipt says so.
-    pub(crate) fn fail(&mut self, reason: &str) {
-        let reason = crate::escape::visible(reason);
-        let note = format!("not looked for everywhere after the end: {reason}");
-        self.notes.0.push((Promise::ProtectedNames, note));
-        self.failed.get_or_insert(reason);
+impl Command {
+    /// Starts it. Returns when the program itself runs, or with the reason why it does not.
+    ///
+    /// # Errors
+    /// See [`ErrorKind`](crate::ErrorKind); nothing is left running.
+    pub fn spawn(self) -> Result<Child, Error> {
+        self.check()?;
+        Child::start(self)
     }
 
-    /// The error that takes the place of the command's result.
-    pub(crate) fn failure(&self, plan: &Plan) -> Option<Error> {
-        let Some(reason) = self.failed.as_ref() else {
-            return plan.insists(&self.notes.0, true);
-        };
-        let text = format!(
-            "the command ended, and protected names that it made could not be looked for: {reason}"
-        );
-        Some(Error::new(ErrorKind::Unguarded, text).with_hint(
-            "look at what the command left; what it changed is still there, and the next command \
-             is refused until everything can be looked at",
-        ))
-    }
-
-    /// Each reason once; what a command can make many of is listed in the first few.
-    pub(crate) fn note(&mut self, promise: Promise, reason: &str) {
-        const MAX: usize = 8;
-        let reason = crate::escape::visible(reason);
-        let known = self.notes.0.iter().any(|(_, known)| *known == reason);
-        if self.notes.0.len() < MAX && !known {
-            self.notes.0.push((promise, reason));
-        }
+    /// Starts it, waits, and returns how it ended, what it printed and what was enforced.
+    ///
+    /// # Errors
+    /// As [`Command::spawn`] and [`Child::wait_with_output`].
+    pub fn output(self) -> Result<Output, Error> {
+        self.spawn()?.wait_with_output()
     }
 }
 

@@ -1,13 +1,11 @@
 //! A command, in the shape of [`std::process::Command`]; it exists only for a [`Plan`].
 
-use crate::child::Child;
 use crate::error::{Error, ErrorKind};
-use crate::output::Output;
 use crate::plan::Plan;
 use crate::policy::check_variable;
+use crate::streams::Stdio;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,28 +41,6 @@ pub struct Command {
     pub(crate) timeout: Option<Duration>,
     pub(crate) session: Session,
     pub(crate) state_dir: Option<PathBuf>,
-}
-
-/// Where a standard stream of the command goes.
-///
-/// ```
-/// use os_sandbox::Stdio;
-///
-/// let log = std::fs::File::open("/dev/null")?;
-/// let streams = [Stdio::Null, Stdio::Inherit, Stdio::Piped, Stdio::from(log)];
-/// # let _ = streams;
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Debug)]
-pub enum Stdio {
-    /// Nothing to read; what is written is thrown away.
-    Null,
-    /// The broker's own stream.
-    Inherit,
-    /// A pipe to the [`Child`].
-    Piped,
-    /// This open file. What it can do, the command can do with it.
-    File(File),
 }
 
 /// Whether the command stays in the terminal session of the broker.
@@ -167,24 +143,7 @@ impl Command {
         self
     }
 
-    /// Starts it. Returns when the program itself runs, or with the reason why it does not.
-    ///
-    /// # Errors
-    /// See [`ErrorKind`]; nothing is left running.
-    pub fn spawn(self) -> Result<Child, Error> {
-        self.check()?;
-        Child::start(self)
-    }
-
-    /// Starts it, waits, and returns how it ended, what it printed and what was enforced.
-    ///
-    /// # Errors
-    /// As [`Command::spawn`] and [`Child::wait_with_output`].
-    pub fn output(self) -> Result<Output, Error> {
-        self.spawn()?.wait_with_output()
-    }
-
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let mut total = 0usize;
         if self.program.is_empty() {
             return Err(Error::invalid("the program has no name"));
@@ -241,18 +200,5 @@ impl Command {
             (Some(own), Some(policy)) => Some(own.min(policy)),
             (own, policy) => own.or(policy),
         }
-    }
-}
-
-impl From<File> for Stdio {
-    fn from(file: File) -> Stdio {
-        Stdio::File(file)
-    }
-}
-
-#[cfg(unix)]
-impl From<std::os::fd::OwnedFd> for Stdio {
-    fn from(fd: std::os::fd::OwnedFd) -> Stdio {
-        Stdio::File(File::from(fd))
     }
 }

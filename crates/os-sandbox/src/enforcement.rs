@@ -1,9 +1,10 @@
 //! The receipt: what was really applied to one command.
 
 use crate::access::Access;
-use crate::child::Findings;
+use crate::backend::Backend;
 use crate::exceeded::size;
-use crate::plan::{Backend, Plan};
+use crate::findings::Findings;
+use crate::plan::Plan;
 use crate::promise::{Entry, Promise, PromiseState};
 use crate::quarantine::Quarantined;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The limits as they hold for one command on this host, and which of them it ran into.
 
-use crate::output::Exit;
+use crate::exit::Exit;
 use crate::policy::Limits;
 use crate::support::{ControlGroup, Support};
 use std::fmt;

@@ -2,7 +2,7 @@
 //! lies where inside, what is covered, and whose the writable ones are. Made by the backend, which
 //! knows how to look for names.
 
-use crate::child::Notes;
+use crate::findings::Notes;
 use std::path::PathBuf;
 
 /// The mounts of one command.
@@ -14,10 +14,10 @@ pub(crate) struct Layout {
     /// For each mount of the policy, in order: whether it is a directory.
     pub(crate) directories: Vec<bool>,
     /// What of the host is mounted, to be looked at once more when it has been.
-    pub(crate) sources: crate::backend::MountSources,
+    pub(crate) sources: crate::platform::MountSources,
     pub(crate) notes: Notes,
     /// To be done once nothing of the command is left.
-    pub(crate) after: crate::backend::Cleanup,
+    pub(crate) after: crate::platform::Cleanup,
 }
 
 /// One place inside.

@@ -68,9 +68,11 @@
 mod access;
 #[cfg(feature = "tokio")]
 mod async_child;
+mod backend;
 mod captured;
 mod child;
 mod command;
+mod detection;
 #[cfg(feature = "docker")]
 pub mod docker;
 #[cfg(not(feature = "docker"))]
@@ -80,6 +82,8 @@ mod enforcement;
 mod error;
 mod escape;
 mod exceeded;
+mod exit;
+mod findings;
 mod git_config;
 mod holes;
 #[cfg(any(target_os = "linux", feature = "docker"))]
@@ -100,30 +104,32 @@ mod streams;
 mod support;
 mod survey;
 
-#[cfg(target_os = "linux")]
-#[path = "linux/mod.rs"]
-mod backend;
-#[cfg(target_os = "macos")]
-#[path = "macos/mod.rs"]
-mod backend;
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-#[path = "unsupported.rs"]
-mod backend;
 #[cfg(not(target_os = "linux"))]
 mod plain;
+#[cfg(target_os = "linux")]
+#[path = "linux/mod.rs"]
+mod platform;
+#[cfg(target_os = "macos")]
+#[path = "macos/mod.rs"]
+mod platform;
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+#[path = "unsupported.rs"]
+mod platform;
 
 pub use access::Access;
 #[cfg(feature = "tokio")]
 pub use async_child::{AsyncChild, settle};
+pub use backend::Backend;
 pub use captured::{Captured, Gap};
 pub use child::{Child, Killer, Stream};
-pub use command::{Command, Session, Stdio};
+pub use command::{Command, Session};
 pub use enforcement::{Enforcement, ShownContainer, ShownMount};
 pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;
+pub use exit::Exit;
 pub use holes::KnownVulnerability;
-pub use output::{Exit, Output};
-pub use plan::{Backend, Plan, PlanError, Requirement};
+pub use output::Output;
+pub use plan::{Plan, PlanError, Requirement};
 pub use policy::{
     Environment, Git, Limits, Mount, Network, Policy, PolicyBuilder, ProgramDir, Survivors, System,
     UnixSockets,
@@ -132,5 +138,6 @@ pub use promise::{Entry, Mechanism, Promise, PromiseState, Rank};
 pub use proof::{Expected, Observation, Proof, ProofCheck};
 pub use quarantine::{QUARANTINE, Quarantined};
 pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
+pub use streams::Stdio;
 pub use support::{Bubblewrap, HostSpec, MechanismReport, Support};
 pub use survey::Survey;

@@ -1,14 +1,14 @@
 //! Without the feature `docker` nobody can hand over an engine, so that containers are only ever
 //! those of a host that is described ([`HostSpec`](crate::HostSpec)).
 
-use crate::child::Findings;
-#[cfg(feature = "tokio")]
-use crate::child::Readiness;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::{EffectiveLimits, LimitHit};
-use crate::output::Exit;
+use crate::exit::Exit;
+use crate::findings::Findings;
 use crate::policy::Limits;
+#[cfg(feature = "tokio")]
+use crate::running::Readiness;
 use crate::running::{Event, StartedCommand};
 use std::convert::Infallible;
 use std::io::PipeReader;

@@ -1,10 +1,10 @@
 //! A command without a supervisor, on systems where there is none: its streams, its end, its time
 //! limit, its process group.
 
-use crate::child::Findings;
 use crate::error::Error;
 use crate::exceeded::LimitHit;
-use crate::output::Exit;
+use crate::exit::Exit;
+use crate::findings::Findings;
 use crate::support::{Availability, Support};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -130,8 +130,8 @@ impl<Resources> Running<Resources> {
 
     /// There is no socket to wait on.
     #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<crate::child::Readiness, Error> {
-        Ok(crate::child::Readiness::Nothing)
+    pub(crate) fn watched(&self) -> Result<crate::running::Readiness, Error> {
+        Ok(crate::running::Readiness::Nothing)
     }
 
     /// When to look again.
@@ -235,8 +235,8 @@ pub(crate) use elsewhere::{Cleanup, MountSources, layout};
 #[cfg(feature = "docker")]
 mod elsewhere {
     use crate::access::Access;
-    use crate::child::{Findings, Notes};
     use crate::error::Error;
+    use crate::findings::{Findings, Notes};
     use crate::layout::{Layout, LayoutContent, LayoutEntry, Owner};
     use crate::policy::{Policy, check_not_kernel};
     use crate::promise::Promise;

@@ -2,8 +2,13 @@
 //! in the place of a command.
 
 use crate::enforcement::Enforcement;
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::platform::{self, ProbeScope};
 use crate::promise::Promise;
+use crate::support::Support;
 use std::fmt;
+use std::time::Instant;
 
 /// What a self-test of a plan saw; made by [`Support::prove`](crate::Support::prove),
 /// serialisable under the feature `serde`.
@@ -92,6 +97,29 @@ pub enum Observation {
     Worked,
     /// It failed for a reason that says nothing, such as too little memory.
     Unclear,
+}
+
+impl Support {
+    /// Tries to break each promise of a plan, from inside exactly the plan's confinement, and
+    /// returns the outcomes. This takes a handful of milliseconds. The decoys are in a private
+    /// directory. The probe also creates a file under an unused name in one writable mount, and
+    /// removes it again.
+    ///
+    /// # Errors
+    /// If the probe could not be started, as [`Command::spawn`](crate::Command::spawn), or if no
+    /// place for its decoys was found.
+    pub fn prove(plan: &Plan) -> Result<Proof, Error> {
+        let start = Instant::now();
+        let (checks, notes) = platform::prove(plan, ProbeScope::UserMounts)?;
+        let mut enforcement = Enforcement::new(plan);
+        enforcement.note(&notes.0);
+        enforcement.remark(&notes.1);
+        Ok(Proof {
+            checks,
+            millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+            enforcement,
+        })
+    }
 }
 
 impl Proof {
@@ -210,9 +238,10 @@ impl fmt::Display for Observation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Backend, Plan, Requirement};
+    use crate::backend::Backend;
+    use crate::plan::Requirement;
     use crate::policy::Policy;
-    use crate::support::{HostSpec, Support};
+    use crate::support::HostSpec;
 
     fn proof(checks: Vec<ProofCheck>) -> Proof {
         let support = Support::assume(HostSpec::default());

@@ -1,16 +1,15 @@
 //! A running command, wherever it runs: one of the backend, or one in a container.
 
-use crate::backend;
-#[cfg(feature = "tokio")]
-use crate::child::Readiness;
-use crate::child::{Findings, Notes, Pipes};
+use crate::backend::Backend;
 use crate::command::Command;
 use crate::docker;
 use crate::enforcement::ShownContainer;
 use crate::error::Error;
 use crate::exceeded::LimitHit;
-use crate::output::Exit;
-use crate::plan::Backend;
+use crate::exit::Exit;
+use crate::findings::{Findings, Notes};
+use crate::platform;
+use crate::streams::Pipes;
 use std::io::PipeReader;
 use std::time::Duration;
 #[cfg(feature = "tokio")]
@@ -19,7 +18,7 @@ use std::time::Instant;
 /// A running tree. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) enum Running {
-    Here(Box<backend::Running>),
+    Here(Box<platform::Running>),
     #[cfg_attr(
         not(feature = "docker"),
         expect(dead_code, reason = "one list with and without the feature")
@@ -30,7 +29,7 @@ pub(crate) enum Running {
 /// Ends a tree from another thread.
 #[derive(Debug)]
 pub(crate) enum Killer {
-    Here(backend::Killer),
+    Here(platform::Killer),
     Container(docker::Killer),
 }
 
@@ -41,6 +40,29 @@ pub(crate) struct Event {
     pub(crate) readable: Vec<bool>,
     /// Nothing of it runs any more.
     pub(crate) ended: bool,
+}
+
+/// What an async caller waits for, apart from time.
+#[cfg(feature = "tokio")]
+pub(crate) enum Readiness {
+    /// Readable when there is something to look at.
+    #[cfg_attr(
+        not(any(target_os = "linux", feature = "docker")),
+        expect(dead_code, reason = "one list for all systems")
+    )]
+    Socket(std::os::unix::net::UnixStream),
+    /// The same, of a process itself.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "one list for all systems")
+    )]
+    Process(std::os::fd::OwnedFd),
+    /// Only the clock.
+    #[cfg_attr(
+        target_os = "linux",
+        expect(dead_code, reason = "one list for all systems")
+    )]
+    Nothing,
 }
 
 /// A command that was started, and what is to be known of that.
@@ -59,7 +81,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
         | Backend::Landlock
         | Backend::Seatbelt
         | Backend::None => {
-            let (running, pipes, notes) = backend::start(command)?;
+            let (running, pipes, notes) = platform::start(command)?;
             Ok(StartedCommand {
                 running: Running::Here(Box::new(running)),
                 pipes,

@@ -2,8 +2,8 @@
 //! stand for the mounts. Removed at the end. What a killed broker left behind is removed by the next
 //! one: a directory whose lock nobody holds.
 
-use crate::backend::remove;
 use crate::error::Error;
+use crate::platform::remove;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstatat, mkdirat};
 use nix::unistd::symlinkat;

@@ -1,10 +1,34 @@
 //! Standard input, output and error of a command, the same way on every system.
 
-use crate::child::Pipes;
-use crate::command::Stdio;
 use crate::error::Error;
 use std::fs::File;
+use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
+
+/// Where a standard stream of the command goes.
+///
+/// ```
+/// use os_sandbox::Stdio;
+///
+/// let log = std::fs::File::open("/dev/null")?;
+/// let streams = [Stdio::Null, Stdio::Inherit, Stdio::Piped, Stdio::from(log)];
+/// # let _ = streams;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub enum Stdio {
+    /// Nothing to read; what is written is thrown away.
+    Null,
+    /// The broker's own stream.
+    Inherit,
+    /// A pipe to the [`Child`](crate::Child).
+    Piped,
+    /// This open file. What it can do, the command can do with it.
+    File(File),
+}
+
+/// The broker's ends of the pipes that a backend made.
+pub(crate) type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeReader>);
 
 /// The command's ends of its streams, none of them below 3, and ours of those that are pipes.
 pub(crate) fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Error> {
@@ -47,4 +71,17 @@ pub(crate) fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Erro
         one(2).map_err(failed)?,
     ];
     Ok((streams, pipes))
+}
+
+impl From<File> for Stdio {
+    fn from(file: File) -> Stdio {
+        Stdio::File(file)
+    }
+}
+
+#[cfg(unix)]
+impl From<std::os::fd::OwnedFd> for Stdio {
+    fn from(fd: std::os::fd::OwnedFd) -> Stdio {
+        Stdio::File(File::from(fd))
+    }
 }

@@ -1,17 +1,10 @@
-//! Detection of the mechanisms that this host can enforce. A mechanism works only if a probe ran
-//! under it, never because of a version number: `bwrap` may be installed while namespaces are
-//! forbidden, and Landlock may be compiled in and switched off.
+//! The mechanisms that a host can enforce, as data.
 
-use crate::backend::ProbeScope;
+use crate::backend::Backend;
 use crate::docker::Containers;
-use crate::enforcement::Enforcement;
-use crate::error::Error;
-use crate::plan::{Backend, Plan};
-use crate::proof::Proof;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, MutexGuard};
-use std::time::Instant;
+use std::sync::LazyLock;
 
 /// The mechanisms that a host can enforce.
 ///
@@ -185,69 +178,6 @@ pub struct HostSpec {
 }
 
 impl Support {
-    /// Detects the mechanisms of this host: starts a confined process under each mechanism and
-    /// observes its attempts. The result is cached in this process. A passed probe is also cached
-    /// for other processes of this boot, in `$XDG_CACHE_HOME/os-sandbox` or `~/.cache/os-sandbox`.
-    /// Each detection looks for missing mechanisms again. [`Support::forget`] makes the next call
-    /// detect again.
-    #[must_use]
-    pub fn detect() -> Support {
-        // One detection at a time. The cache lock is not held meanwhile, because a failing probe
-        // clears the cache.
-        let _looking = LOOKING
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(support) = &*kept() {
-            return support.clone();
-        }
-        let support = crate::backend::detect();
-        *kept() = Some(support.clone());
-        support
-    }
-
-    /// Detects the mechanisms of this host without reading or writing the cache. For programs that
-    /// leave no files behind or need the current state.
-    ///
-    /// ```
-    /// let now = os_sandbox::Support::detect_fresh();
-    /// assert_eq!(now.landlock_abi(), os_sandbox::Support::detect().landlock_abi());
-    /// ```
-    #[must_use]
-    pub fn detect_fresh() -> Support {
-        let _looking = LOOKING
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        crate::backend::detect_fresh()
-    }
-
-    /// Clears the cache, so that the next [`Support::detect`] of any process detects again. Call it
-    /// right after a mechanism failed.
-    pub fn forget() {
-        *kept() = None;
-        crate::backend::forget();
-    }
-
-    /// Tries to break each promise of a plan, from inside exactly the plan's confinement, and
-    /// returns the outcomes. This takes a handful of milliseconds. The decoys are in a private
-    /// directory. The probe also creates a file under an unused name in one writable mount, and
-    /// removes it again.
-    ///
-    /// # Errors
-    /// If the probe could not be started, as [`Command::spawn`](crate::Command::spawn), or if no
-    /// place for its decoys was found.
-    pub fn prove(plan: &Plan) -> Result<Proof, Error> {
-        let start = Instant::now();
-        let (checks, notes) = crate::backend::prove(plan, ProbeScope::UserMounts)?;
-        let mut enforcement = Enforcement::new(plan);
-        enforcement.note(&notes.0);
-        enforcement.remark(&notes.1);
-        Ok(Proof {
-            checks,
-            millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
-            enforcement,
-        })
-    }
-
     /// Returns the support of a host as described, without detection.
     #[must_use]
     pub fn assume(host: HostSpec) -> Support {
@@ -406,7 +336,7 @@ impl Support {
     #[cfg(feature = "birdcage")]
     #[must_use]
     pub fn with_birdcage(mut self, program: Option<&Path>) -> Support {
-        self.birdcage = Some(crate::backend::birdcage(&self, program));
+        self.birdcage = Some(crate::platform::birdcage(&self, program));
         self
     }
 
@@ -681,10 +611,3 @@ static NOT_OFFERED: LazyLock<Availability<()>> = LazyLock::new(|| Availability::
     reason: "not offered under this mechanism".to_owned(),
     how: String::new(),
 });
-
-static LOOKING: Mutex<()> = Mutex::new(());
-static KEPT: Mutex<Option<Support>> = Mutex::new(None);
-
-fn kept() -> MutexGuard<'static, Option<Support>> {
-    KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}

@@ -1,8 +1,8 @@
 //! What a start would find in the mounts of a policy, looked at beforehand: whether protected and
 //! hidden names can be looked for everywhere, and what nothing can be mounted over.
 
-use crate::backend;
 use crate::error::Error;
+use crate::platform;
 use crate::policy::Policy;
 
 /// What is in one mount, as a start would find it now.
@@ -48,6 +48,6 @@ impl Survey {
     /// # Errors
     /// If a mount cannot be opened.
     pub fn of(policy: &Policy) -> Result<Vec<Survey>, Error> {
-        backend::survey(policy)
+        platform::survey(policy)
     }
 }

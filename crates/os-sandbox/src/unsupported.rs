@@ -2,12 +2,13 @@
 //! plainly, with the same environment, directories, limits on time and end of its process group.
 //! Every promise is listed as absent by the plan.
 
-use crate::child::{Notes, Pipes};
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
+use crate::findings::Notes;
 use crate::plain;
 use crate::plan::Plan;
 use crate::proof::ProofCheck;
+use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::{Availability, ConnectorSupport, Support};
 use nix::unistd::Pid;

@@ -4,8 +4,8 @@
 //! reads holds up the other.
 
 use super::supervise::Streams;
-use crate::command::Stdio;
 use crate::error::Error;
+use crate::streams::Stdio;
 use bollard::container::{AttachContainerResults, LogOutput};
 use futures_util::{Stream, StreamExt as _};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

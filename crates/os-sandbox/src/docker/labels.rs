@@ -1,7 +1,7 @@
 //! Whose a container or a volume is, written on it: of which broker, on which start of which machine.
 //! A broker that is killed cannot take its containers away; the next one can tell that nobody will.
 
-use crate::backend::process;
+use crate::platform::process;
 use nix::unistd::geteuid;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;

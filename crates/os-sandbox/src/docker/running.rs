@@ -4,12 +4,13 @@
 use super::elsewhere::Back;
 use super::engine::runtime;
 use super::place::Private;
-use crate::backend::Cleanup;
-use crate::child::{Findings, Readiness};
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::LimitHit;
-use crate::output::Exit;
+use crate::exit::Exit;
+use crate::findings::Findings;
+use crate::platform::Cleanup;
 use crate::running::Event;
+use crate::running::Readiness;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::future::Future;
 use std::io::PipeReader;

@@ -9,11 +9,11 @@ use super::made::ContainerHandle;
 use super::place::{self, Private};
 use super::running::Running;
 use super::supervise::{StartedContainer, Streams, supervise};
-use crate::backend;
 use crate::command::Command;
 use crate::enforcement::ShownContainer;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
+use crate::platform;
 use crate::running::{self, StartedCommand};
 use crate::streams::streams;
 use bollard::Docker;
@@ -41,7 +41,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     let containers = command.plan.support().containers.clone().ok_or_else(gone)?;
     let engine = containers.engine().ok_or_else(gone)?.clone();
     let policy = command.plan.policy();
-    let layout = backend::layout(policy, command.state_dir.as_deref())?;
+    let layout = platform::layout(policy, command.state_dir.as_deref())?;
     if let Some(refused) = command.plan.insists(&layout.notes.0, false) {
         return Err(refused);
     }
@@ -115,7 +115,7 @@ fn compose(
         args: &command.args,
         variables: &command.variables(OsStr::new(HOME), OsStr::new(TMP)),
         directory: &place::directory(policy, command.cwd.as_deref())?,
-        stdin: !matches!(command.stdio[0], crate::command::Stdio::Null),
+        stdin: !matches!(command.stdio[0], crate::streams::Stdio::Null),
         labels: labels(command.state_dir.as_deref()),
     })
 }

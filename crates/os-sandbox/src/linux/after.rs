@@ -3,7 +3,7 @@
 
 use super::state::PlaceholderLease;
 use super::sweep::PostRunScan;
-use crate::child::Findings;
+use crate::findings::Findings;
 
 /// Dropping it without [`Cleanup::run`] takes the placeholders away, and nothing else.
 pub(crate) struct Cleanup {

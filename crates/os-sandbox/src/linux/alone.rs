@@ -5,7 +5,7 @@
 use super::running::Record;
 use super::wire;
 use crate::error::Error;
-use crate::output::Exit;
+use crate::exit::Exit;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;

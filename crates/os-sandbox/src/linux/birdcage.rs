@@ -168,8 +168,8 @@ pub(crate) use looked_for::birdcage;
 
 #[cfg(feature = "birdcage")]
 mod looked_for {
-    use crate::backend::detect::probe;
-    use crate::plan::Backend;
+    use crate::backend::Backend;
+    use crate::platform::detect::probe;
     use crate::support::{Availability, Support};
     use std::os::unix::fs::PermissionsExt;
     use std::path::{Path, PathBuf};

@@ -219,7 +219,8 @@ pub(super) fn check(plan: &Plan, number: i32, outcome: i32) -> Option<(ProbeChec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Backend, Requirement};
+    use crate::backend::Backend;
+    use crate::plan::Requirement;
     use crate::policy::Policy;
     use crate::support::{HostSpec, Support};
 

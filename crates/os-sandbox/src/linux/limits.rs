@@ -3,8 +3,9 @@
 
 use super::cgroup::{CgroupLimit, CommandCgroup, Resource};
 use super::message::Run;
+use crate::backend::Backend;
 use crate::error::Error;
-use crate::plan::{Backend, MemoryLimiter, Plan};
+use crate::plan::{MemoryLimiter, Plan};
 
 /// Processes that the caller's user may have beside those of the command.
 const ROOM_FOR_OTHERS: u64 = 16 << 10;

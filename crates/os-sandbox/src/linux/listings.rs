@@ -404,7 +404,7 @@ fn errno(errno: rustix::io::Errno) -> Errno {
 mod tests {
     use super::*;
     use crate::access::Access;
-    use crate::backend::view::host_mounts;
+    use crate::platform::view::host_mounts;
     use crate::policy::Policy;
     use std::fs;
 

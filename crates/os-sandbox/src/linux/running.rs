@@ -8,12 +8,12 @@ use super::cgroup::CommandCgroup;
 use super::launch::Launched;
 use super::private::{ScratchDir, ScratchPool};
 use super::wire;
-use crate::child::Findings;
-#[cfg(feature = "tokio")]
-use crate::child::Readiness;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::LimitHit;
-use crate::output::Exit;
+use crate::exit::Exit;
+use crate::findings::Findings;
+#[cfg(feature = "tokio")]
+use crate::running::Readiness;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{PipeReader, Read};
 use std::net::Shutdown;

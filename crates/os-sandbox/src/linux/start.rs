@@ -23,13 +23,15 @@ use super::{
     wire,
 };
 use crate::access::Access;
-use crate::child::{Notes, Pipes};
+use crate::backend::Backend;
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
-use crate::plan::{Backend, Plan};
+use crate::findings::Notes;
+use crate::plan::Plan;
 use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::promise::Promise;
 use crate::seccomp::{self, Arch, UnixSocketRule};
+use crate::streams::Pipes;
 use crate::streams::streams;
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::geteuid;

@@ -6,11 +6,12 @@ pub(crate) mod process;
 mod spawn;
 
 use crate::access::Access;
-use crate::child::{Notes, Pipes};
+use crate::backend::Backend;
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
+use crate::findings::Notes;
 use crate::plain;
-use crate::plan::{Backend, Plan, Requirement};
+use crate::plan::{Plan, Requirement};
 use crate::policy::{
     DEFAULT_PATH, Limits, LinkPolicy, Mount, MountPlacement, Network, Policy, Survivors,
     UnixSockets, check_not_kernel,
@@ -19,6 +20,7 @@ use crate::proof::ProofCheck;
 use crate::scratch::Scratch;
 use crate::seatbelt::start::{LinkView, SHELL, judged, steps};
 use crate::seatbelt::{SeatbeltProfile, SeatbeltRun};
+use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::{Availability, ConnectorSupport, Support};
 use nix::sys::stat::{SFlag, fstat};

@@ -1,7 +1,7 @@
 //! The table: one promise after the other, and what keeps it under each mechanism.
 
-use super::Backend;
 use crate::access::Access;
+use crate::backend::Backend;
 use crate::exceeded::EffectiveLimits;
 use crate::policy::{Network, Policy, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, PromiseState};

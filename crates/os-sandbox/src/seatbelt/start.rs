@@ -2,7 +2,7 @@
 //! what a probe's outcome means. Pure, so that the part that only runs on macOS decides nothing.
 
 use super::SANDBOX_EXEC;
-use crate::output::Exit;
+use crate::exit::Exit;
 use crate::policy::{Limits, MountPlacement, Policy};
 use crate::support::Availability;
 use std::collections::BTreeMap;

@@ -1,0 +1,58 @@
+//! Detection of the mechanisms that this host can enforce. A mechanism works only if a probe ran
+//! under it, never because of a version number: `bwrap` may be installed while namespaces are
+//! forbidden, and Landlock may be compiled in and switched off.
+
+use crate::platform;
+use crate::support::Support;
+use std::sync::{Mutex, MutexGuard};
+
+impl Support {
+    /// Detects the mechanisms of this host: starts a confined process under each mechanism and
+    /// observes its attempts. The result is cached in this process. A passed probe is also cached
+    /// for other processes of this boot, in `$XDG_CACHE_HOME/os-sandbox` or `~/.cache/os-sandbox`.
+    /// Each detection looks for missing mechanisms again. [`Support::forget`] makes the next call
+    /// detect again.
+    #[must_use]
+    pub fn detect() -> Support {
+        // One detection at a time. The cache lock is not held meanwhile, because a failing probe
+        // clears the cache.
+        let _looking = LOOKING
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(support) = &*kept() {
+            return support.clone();
+        }
+        let support = platform::detect();
+        *kept() = Some(support.clone());
+        support
+    }
+
+    /// Detects the mechanisms of this host without reading or writing the cache. For programs that
+    /// leave no files behind or need the current state.
+    ///
+    /// ```
+    /// let now = os_sandbox::Support::detect_fresh();
+    /// assert_eq!(now.landlock_abi(), os_sandbox::Support::detect().landlock_abi());
+    /// ```
+    #[must_use]
+    pub fn detect_fresh() -> Support {
+        let _looking = LOOKING
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        platform::detect_fresh()
+    }
+
+    /// Clears the cache, so that the next [`Support::detect`] of any process detects again. Call it
+    /// right after a mechanism failed.
+    pub fn forget() {
+        *kept() = None;
+        platform::forget();
+    }
+}
+
+static LOOKING: Mutex<()> = Mutex::new(());
+static KEPT: Mutex<Option<Support>> = Mutex::new(None);
+
+fn kept() -> MutexGuard<'static, Option<Support>> {
+    KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
