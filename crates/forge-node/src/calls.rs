@@ -6,7 +6,7 @@ use std::sync::Arc;
 use file_sandbox::{SandboxPath, WriteOptions};
 use forge_tools::{
     CallFailure, CommandLine, CommandRunner, CommandSpec, CommandStdin, ContextSnapshot,
-    FailureCode, LocalCommandRunner, ProgramList, ReviewedState,
+    FailureCode, ProgramList, ReviewedState,
 };
 use os_sandbox::Stream;
 use serde::de::DeserializeOwned;
@@ -133,7 +133,8 @@ fn run(
     id: u32,
     asked: RunCall,
 ) -> Result<Vec<u8>, CallFailure> {
-    let plan = shared.plan.as_ref().ok_or_else(|| absent("commands"))?;
+    let local = shared.commands.as_ref();
+    let local = local.ok_or_else(|| absent("commands"))?;
     check_programs(shared, asked.line.as_ref())?;
     let start = CommandSpec {
         input: match asked.input {
@@ -147,7 +148,6 @@ fn run(
     let group = shared.control_group.as_deref();
     let out_of_memory = || group.and_then(usage::out_of_memory);
     let before = out_of_memory();
-    let local = LocalCommandRunner::new(plan.clone());
     let started = match asked.input {
         WireInput::Nothing | WireInput::Said => local.start(start).map(|started| (started, None)),
         WireInput::Piped => local.start_piped(start),
@@ -246,7 +246,7 @@ fn check_programs(
     shared: &NodeState,
     line: Option<&(String, Vec<String>)>,
 ) -> Result<(), CallFailure> {
-    let (Some((line, state)), Some(plan)) = (line, &shared.plan) else {
+    let (Some((line, state)), Some(local)) = (line, &shared.commands) else {
         return Ok(());
     };
     if shared.programs.is_empty() {
@@ -255,7 +255,7 @@ fn check_programs(
     let unclear = || CallFailure::new(FailureCode::Internal, "A line that was not judged.");
     let line = CommandLine::parse(line).map_err(|_| unclear())?;
     let line = line.in_session_of(state).ok_or_else(unclear)?;
-    ProgramList::check(&shared.programs, &line, plan.policy())
+    ProgramList::check(&shared.programs, &line, local.plan().policy())
 }
 
 fn get(

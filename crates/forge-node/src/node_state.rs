@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use file_sandbox::{FileSandbox, Mount};
-use forge_tools::{CallFailure, FailureCode, ProgramList, RemoteFileTools};
-use os_sandbox::Plan;
+use forge_tools::{CallFailure, FailureCode, LocalCommandRunner, ProgramList, RemoteFileTools};
 use tokio::sync::mpsc;
 
 use crate::frame::NodeFrame;
@@ -21,7 +20,7 @@ pub(crate) struct NodeState {
     pub(crate) tools: Option<RemoteFileTools>,
     pub(crate) files: Option<FileSandbox>,
     pub(crate) memory: Vec<Mount>,
-    pub(crate) plan: Option<Plan>,
+    pub(crate) commands: Option<LocalCommandRunner>,
     pub(crate) programs: Vec<ProgramList>,
     /// The programs are those of a container's image.
     pub(crate) own_container: bool,
@@ -51,7 +50,7 @@ impl NodeState {
             tools: opened.files.clone().map(tools),
             files: opened.files,
             memory: opened.memory,
-            plan: opened.plan,
+            commands: opened.plan.map(LocalCommandRunner::new),
             programs: opened.programs,
             own_container: opened.own_container,
             control_group,

@@ -9,8 +9,8 @@ use cap_std::AmbientAuthority;
 use file_sandbox::{FileSandbox, HardLinks, Mode, Mount, RootStyle, SandboxPath};
 use forge_tools::{MAX_FILE_WRITE_KEY, ProgramList};
 use os_sandbox::{
-    Access, Environment, Git, Limits, Network, Plan, Policy, Requirement, Support, Survivors,
-    System, UnixSockets,
+    Access, Directories, Environment, Git, Limits, Network, Plan, Policy, Requirement, Support,
+    Survivors, System, UnixSockets,
 };
 use serde::{Deserialize, Serialize};
 
@@ -332,16 +332,17 @@ impl Setup {
                 System::None => WireSystemView::Nothing,
             },
             network: match policy.network() {
-                Network::Denied => WireNetwork::Denied,
                 Network::Loopback => WireNetwork::Loopback,
                 Network::Hosts(hosts) => WireNetwork::Hosts(hosts.clone()),
                 Network::Unrestricted => WireNetwork::Unrestricted,
+                // Denied, or one that this version cannot send.
+                _ => WireNetwork::Denied,
             },
             sockets: match policy.unix_sockets() {
-                UnixSockets::Closed => WireSockets::Closed,
                 UnixSockets::Own => WireSockets::Own,
                 UnixSockets::Named(paths) => WireSockets::Named(paths.clone()),
                 UnixSockets::Open => WireSockets::Open,
+                _ => WireSockets::Closed,
             },
             survivors_left: match policy.survivors() {
                 Survivors::Left => true,
@@ -585,7 +586,7 @@ impl WireCommands {
         let support = match self.own_container {
             // The commands would find the stored data in their HOME.
             true => Support::detect_fresh().in_own_container(is_alone()),
-            false => Support::detect(),
+            false => Support::detect_cached(&Directories::user()),
         };
         Plan::new(&policy, &support, requirement).map_err(|error| error.to_string())
     }

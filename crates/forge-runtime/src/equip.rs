@@ -9,7 +9,9 @@ use forge_tools::{
     FailureCode, Processes, ProgramList, Recorder, Redactor, Reply, RunAnswers, RunningCommand,
     Tool, ToolContext, Toolbox, ToolboxBuilder, tools,
 };
-use os_sandbox::{Backend, HostSpec, Network, Plan, PlanError, Promise, Requirement, Support};
+use os_sandbox::{
+    Backend, Directories, HostSpec, Network, Plan, PlanError, Promise, Requirement, Support,
+};
 use sandbox_config::{ExecutionMode, Grant, GrantError, MountOpener, ShellRules};
 
 use crate::docker::{ContainerSource, NodeContainers, WorkerNodes};
@@ -409,12 +411,17 @@ impl CommandRunner for NoRunner {
     }
 }
 
+/// Detects the mechanisms of this host, with the probes that the user's cache lists as passed.
+pub(crate) fn detect() -> Support {
+    Support::detect_cached(&Directories::user())
+}
+
 fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<Plan, EquipError> {
     let policy = grant.policy()?;
     let planned = |support: &Support| Plan::new(&policy, support, grant.requirement());
     let planned = match os {
         OsSandbox::Detected(support) => planned(support),
-        OsSandbox::WhenNeeded(support) => planned(support.get_or_init(Support::detect)),
+        OsSandbox::WhenNeeded(support) => planned(support.get_or_init(detect)),
         OsSandbox::Off => {
             if grant.require_os_sandbox() {
                 return Err(EquipError::Isolation {

@@ -132,9 +132,9 @@ impl RepositorySource {
         };
         let support = match os {
             OsSandbox::Detected(support) => Support::clone(support),
-            OsSandbox::WhenNeeded(support) => support.get_or_init(Support::detect).clone(),
+            OsSandbox::WhenNeeded(support) => support.get_or_init(crate::equip::detect).clone(),
             // That is about commands: git is never run without.
-            OsSandbox::Off => Support::detect(),
+            OsSandbox::Off => crate::equip::detect(),
         };
         let backend = open(support)?;
         *opened = Some(Arc::clone(&backend));

@@ -9,7 +9,9 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use os_sandbox::{Backend, Child, Command, ErrorKind, Exceeded, Exit, Plan, Stdio, Stream};
+use os_sandbox::{
+    Backend, Child, Command, Directories, ErrorKind, Exceeded, Exit, Plan, Sandbox, Stdio, Stream,
+};
 use serde_json::Value;
 
 use crate::call::{CallFailure, FailureCode};
@@ -168,7 +170,7 @@ impl ExitReport {
 /// }
 /// ```
 #[derive(Debug, Clone)]
-pub struct LocalCommandRunner(Plan);
+pub struct LocalCommandRunner(Sandbox);
 
 impl CommandRunner for LocalCommandRunner {
     fn place(&self) -> &'static str {
@@ -176,7 +178,7 @@ impl CommandRunner for LocalCommandRunner {
     }
 
     fn is_confined(&self) -> bool {
-        self.0.backend() != Backend::None
+        self.0.plan().backend() != Backend::None
     }
 
     fn start(&self, start: CommandSpec) -> Result<Box<dyn RunningCommand>, CallFailure> {
@@ -200,7 +202,12 @@ impl LocalCommandRunner {
     /// The commands run under this plan.
     #[must_use]
     pub fn new(plan: Plan) -> LocalCommandRunner {
-        LocalCommandRunner(plan)
+        LocalCommandRunner(Sandbox::open(plan, Directories::user()))
+    }
+
+    /// Returns the plan.
+    pub fn plan(&self) -> &Plan {
+        self.0.plan()
     }
 
     /// Starts a command that reads from the returned pipe, whatever [`CommandSpec::input`] says.

@@ -1,7 +1,7 @@
 //! One allowed and one denied command: `cargo run -p os-sandbox --example confine`.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-use os_sandbox::{Access, Command, Plan, Policy, Requirement, Support};
+use os_sandbox::{Access, Command, Directories, Plan, Policy, Requirement, Sandbox, Support};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let support = Support::detect();
@@ -14,9 +14,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plan = Plan::new(&policy, &support, Requirement::Enforce)?;
     print!("\n{plan}");
 
-    let allowed = Command::new(&plan, "ls").output()?;
+    let sandbox = Sandbox::open(plan, Directories::user());
+    let allowed = Command::new(&sandbox, "ls").output()?;
     println!("\nls: {}\n{}", allowed.exit, allowed.stdout.text());
-    let denied = Command::new(&plan, "sh")
+    let denied = Command::new(&sandbox, "sh")
         .args([
             "-c",
             "cat /etc/shadow; echo > new; exec 3<>/dev/tcp/127.0.0.1/80",

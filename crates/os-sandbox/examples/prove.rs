@@ -2,14 +2,14 @@
 //! `cargo run -p os-sandbox --example prove`.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-use os_sandbox::{Backend, Plan, Policy, Requirement, Support};
+use os_sandbox::{Backend, Directories, Plan, Policy, Requirement, Sandbox, Support};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let support = Support::detect();
     let policy = Policy::builder().build()?;
     for backend in [Backend::Bubblewrap, Backend::Landlock] {
         match Plan::with_mechanism(&policy, &support, Requirement::Enforce, backend) {
-            Ok(plan) => print!("{}", Support::prove(&plan)?),
+            Ok(plan) => print!("{}", Sandbox::open(plan, Directories::user()).prove()?),
             Err(refused) => println!("{backend}: {refused}"),
         }
         println!();

@@ -3,7 +3,8 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use os_sandbox::{
-    Access, Backend, Command, Limits, Plan, Policy, Requirement, Stdio, Support, Survivors,
+    Access, Backend, Command, Directories, Limits, Plan, Policy, Requirement, Sandbox, Stdio,
+    Support, Survivors,
 };
 use std::time::{Duration, Instant};
 
@@ -50,10 +51,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         else {
             continue;
         };
+        let sandbox = Sandbox::open(plan, Directories::user());
         let mut times = Vec::new();
         for _ in 0..ROUNDS {
             let start = Instant::now();
-            let command = Command::new(&plan, "true")
+            let command = Command::new(&sandbox, "true")
                 .stdout(Stdio::Null)
                 .stderr(Stdio::Null);
             command.spawn()?.wait()?;

@@ -6,7 +6,7 @@
 //! lies in a value that ends it when it is dropped, wherever that happens.
 
 use crate::captured::Captured;
-use crate::child::{Child, Killer, Stream};
+use crate::child::{Child, Stream};
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
@@ -14,16 +14,16 @@ use crate::exceeded::{EffectiveLimits, Exceeded, LimitHit};
 use crate::exit::Exit;
 use crate::findings::Findings;
 use crate::output::Output;
-use crate::plan::Plan;
+use crate::process::Readiness;
+use crate::process::{Killer, Process};
 use crate::quarantine::Quarantined;
-use crate::running::Readiness;
-use crate::running::Running;
+use crate::sandbox::Sandbox;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -33,8 +33,6 @@ use tokio::time::Sleep;
 
 /// Bound on what is read from a pipe at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// How long a dropped command may take to end.
-const END_WITHIN: Duration = Duration::from_secs(40);
 /// What is kept of what was found after the ends of dropped commands.
 const MAX_FOUND: usize = 1_000;
 
@@ -44,20 +42,23 @@ const MAX_FOUND: usize = 1_000;
 /// Every method that waits can be dropped while it does and called again.
 ///
 /// ```
-/// use os_sandbox::{Command, Exit, Plan, Policy, Requirement, Stdio, Support};
+/// use os_sandbox::{
+///     Command, Directories, Exit, Plan, Policy, Requirement, Sandbox, Stdio, Support,
+/// };
 /// use tokio::io::AsyncWriteExt;
 ///
 /// # if !cfg!(target_os = "linux") { return Ok(()); }
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
-/// let mut child = Command::new(&plan, "cat").stdin(Stdio::Piped).spawn_async().await?;
+/// let sandbox = Sandbox::open(plan, Directories::user());
+/// let mut child = Command::new(&sandbox, "cat").stdin(Stdio::Piped).spawn_async().await?;
 /// if let Some(mut stdin) = child.stdin.take() {
 ///     stdin.write_all(b"hello").await?;
 /// }
 /// let output = child.wait_with_output().await?;
 /// assert_eq!((output.exit, &*output.stdout.text()), (Exit::Code(0), "hello"));
 ///
-/// let denied = Command::new(&plan, "cat").arg("/etc/shadow").output_async().await?;
+/// let denied = Command::new(&sandbox, "cat").arg("/etc/shadow").output_async().await?;
 /// assert!(!denied.exit.success());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -81,7 +82,7 @@ pub struct AsyncChild {
     enforcement: Enforcement,
     keep: [usize; 2],
     bounds: EffectiveLimits,
-    plan: Plan,
+    sandbox: Sandbox,
     exceeded: Option<Exceeded>,
 }
 
@@ -129,7 +130,7 @@ impl AsyncChild {
         let failed = |error| Error::io("could not wait for the command's streams", error);
         let StartedChild { held, parts } = started;
         let watched = match held.running() {
-            Some(running) => AsyncReadiness::new(running.watched()?).map_err(failed)?,
+            Some(running) => AsyncReadiness::new(running.readiness()?).map_err(failed)?,
             None => AsyncReadiness::Nothing,
         };
         let receiver = |pipe: Option<std::io::PipeReader>| {
@@ -151,7 +152,7 @@ impl AsyncChild {
             enforcement: parts.enforcement,
             keep: parts.keep,
             bounds: parts.bounds,
-            plan: parts.plan,
+            sandbox: parts.sandbox,
             exceeded: None,
         })
     }
@@ -251,9 +252,7 @@ impl AsyncChild {
             ChildState::Running(held) => held.running(),
             ChildState::Ending(_) | ChildState::Ended(_) | ChildState::Lost => None,
         };
-        running
-            .map(|running| running.killer().map(Killer))
-            .transpose()
+        running.map(|running| running.killer()).transpose()
     }
 
     /// Whatever comes next of a stream; `None` when the tree is gone and the pipes are empty.
@@ -318,15 +317,15 @@ impl AsyncChild {
             return Poll::Ready(Ok(()));
         };
         loop {
-            match self.watched.poll(cx, || running.look())? {
+            match self.watched.poll(cx, || running.poll_exit())? {
                 Poll::Ready(true) => return Poll::Ready(Ok(())),
                 Poll::Ready(false) => continue,
                 Poll::Pending => {}
             }
-            if running.look()? {
+            if running.poll_exit()? {
                 return Poll::Ready(Ok(()));
             }
-            let Some(next) = running.next_look() else {
+            let Some(next) = running.next_deadline() else {
                 return Poll::Pending;
             };
             let next = tokio::time::Instant::from_std(next);
@@ -352,7 +351,7 @@ impl AsyncChild {
             let mut held = RunningGuard(Some(running));
             let end = runtime()?.spawn_blocking(move || match held.0.as_mut() {
                 Some(running) => {
-                    let exit = running.wait().map(|exit| (exit, running.seen()));
+                    let exit = running.wait().map(|exit| (exit, running.limit_hit()));
                     Ok((exit, running.findings()))
                 }
                 None => Err(lost()),
@@ -363,7 +362,7 @@ impl AsyncChild {
             ChildState::Ended(exit) => return Ok(*exit),
             ChildState::Running(_) | ChildState::Lost => return Err(lost()),
             ChildState::Ending(end) => joined(end.await).and_then(|(exit, findings)| {
-                let failure = findings.failure(&self.plan);
+                let failure = findings.failure(self.sandbox.plan());
                 self.enforcement.found(findings);
                 exit.and_then(|exit| failure.map_or(Ok(exit), Err))
             }),
@@ -454,13 +453,13 @@ struct Parts {
     enforcement: Enforcement,
     keep: [usize; 2],
     bounds: EffectiveLimits,
-    plan: Plan,
+    sandbox: Sandbox,
 }
 
 impl From<Child> for StartedChild {
     fn from(child: Child) -> StartedChild {
         StartedChild {
-            held: RunningGuard(Some(Box::new(child.running))),
+            held: RunningGuard(Some(child.process)),
             parts: Parts {
                 stdin: child.stdin,
                 stdout: child.stdout,
@@ -468,7 +467,7 @@ impl From<Child> for StartedChild {
                 enforcement: child.enforcement,
                 keep: child.keep,
                 bounds: child.bounds,
-                plan: child.plan,
+                sandbox: child.sandbox,
             },
         }
     }
@@ -476,23 +475,23 @@ impl From<Child> for StartedChild {
 
 /// A running tree whose end is waited for elsewhere if this is dropped.
 #[derive(Debug)]
-struct RunningGuard(Option<Box<Running>>);
+struct RunningGuard(Option<Box<dyn Process>>);
 
 impl RunningGuard {
-    fn running(&self) -> Option<&Running> {
+    fn running(&self) -> Option<&dyn Process> {
         self.0.as_deref()
     }
 }
 
 impl Drop for RunningGuard {
     fn drop(&mut self) {
-        if let Some(mut running) = self.0.take() {
+        if let Some(running) = self.0.take() {
             // Told at once; only the waiting is left to the other thread.
             running.kill();
             // Without that thread it is waited for here.
             if let Some(reaper) = reaper() {
                 ending().waiting += 1;
-                if reaper.send(*running).is_err() {
+                if reaper.send(running).is_err() {
                     ending().waiting -= 1;
                 }
             }
@@ -533,13 +532,8 @@ pub fn settle(within: Duration) -> Vec<Quarantined> {
 }
 
 /// Waits for the end of one that nobody holds any more, and sees to what it left.
-fn end(mut running: Running) {
-    let found = match running {
-        Running::Container(_) => found_after(&mut running),
-        // Its own end is all that is to be done; asked how it ended, it would keep its places for
-        // the next command.
-        Running::Here(_) => Vec::new(),
-    };
+fn end(mut running: Box<dyn Process>) {
+    let found = running.finish_dropped();
     drop(running);
     let mut ending = ending();
     ending.waiting -= 1;
@@ -548,29 +542,12 @@ fn end(mut running: Running) {
     ENDED.notify_all();
 }
 
-/// What was quarantined after the end of a container.
-fn found_after(running: &mut Running) -> Vec<Quarantined> {
-    let until = Instant::now() + END_WITHIN;
-    while Instant::now() < until {
-        match running.poll(&[], Some(Duration::from_secs(1))) {
-            Ok(event) if event.ended => {
-                // How it ended is nobody's question any more.
-                let _exit = running.wait();
-                return running.findings().quarantined;
-            }
-            Ok(_) => {}
-            Err(_) => break,
-        }
-    }
-    Vec::new()
-}
-
 /// The one thread that waits for the ends of dropped commands. If none could be started, whoever
 /// drops waits itself.
-fn reaper() -> Option<&'static Sender<Running>> {
-    static REAPER: OnceLock<Option<Sender<Running>>> = OnceLock::new();
+fn reaper() -> Option<&'static Sender<Box<dyn Process>>> {
+    static REAPER: OnceLock<Option<Sender<Box<dyn Process>>>> = OnceLock::new();
     let started = REAPER.get_or_init(|| {
-        let (dropped, inbox) = channel::<Running>();
+        let (dropped, inbox) = channel::<Box<dyn Process>>();
         std::thread::Builder::new()
             .name("os-sandbox-end".to_owned())
             .spawn(move || inbox.into_iter().for_each(end))

@@ -1,15 +1,18 @@
 //! A running command. Whoever holds the [`Child`] holds the whole tree: dropping it ends it.
 
+use crate::backend::Backend;
 use crate::captured::Captured;
 use crate::command::Command;
+use crate::docker;
 use crate::enforcement::Enforcement;
 use crate::error::Error;
 use crate::exceeded::{EffectiveLimits, Exceeded};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::plan::Plan;
+use crate::platform;
+use crate::process::{Killer, Process, StartedCommand};
 use crate::quarantine::Quarantined;
-use crate::running::{self, Running, StartedCommand};
+use crate::sandbox::Sandbox;
 use std::io::{PipeReader, PipeWriter, Read};
 use std::time::Duration;
 
@@ -19,11 +22,12 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// A running command; see [`Command::spawn`]. Dropping it ends everything that it started.
 ///
 /// ```
-/// use os_sandbox::{Command, Exit, Plan, Policy, Requirement, Support};
+/// use os_sandbox::{Command, Directories, Exit, Plan, Policy, Requirement, Sandbox, Support};
 ///
 /// # if !cfg!(target_os = "linux") { return Ok(()); }
 /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
-/// let mut child = Command::new(&plan, "sleep").arg("60").spawn()?;
+/// let sandbox = Sandbox::open(plan, Directories::user());
+/// let mut child = Command::new(&sandbox, "sleep").arg("60").spawn()?;
 /// child.kill();
 /// assert_eq!(child.wait()?, Exit::Signal(9));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -36,29 +40,13 @@ pub struct Child {
     pub stdout: Option<PipeReader>,
     /// The other end of standard error, if it is [`Piped`](crate::Stdio::Piped).
     pub stderr: Option<PipeReader>,
-    pub(crate) running: Running,
+    pub(crate) process: Box<dyn Process>,
     pub(crate) enforcement: Enforcement,
     pub(crate) keep: [usize; 2],
     pub(crate) bounds: EffectiveLimits,
     pub(crate) exceeded: Option<Exceeded>,
-    pub(crate) plan: Plan,
+    pub(crate) sandbox: Sandbox,
 }
-
-/// Ends a command from another thread.
-///
-/// ```
-/// use os_sandbox::{Command, Plan, Policy, Requirement, Support};
-///
-/// # if !cfg!(target_os = "linux") { return Ok(()); }
-/// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
-/// let mut child = Command::new(&plan, "sleep").arg("60").spawn()?;
-/// let killer = child.killer()?;
-/// std::thread::spawn(move || killer.kill());
-/// assert!(!child.wait()?.success());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct Killer(pub(crate) running::Killer);
 
 /// Which of the two outputs.
 ///
@@ -71,6 +59,17 @@ pub enum Stream {
     Stdout,
     /// Standard error.
     Stderr,
+}
+
+fn start(command: Command) -> Result<StartedCommand, Error> {
+    match command.plan().backend() {
+        Backend::Docker => docker::start(command),
+        Backend::Bubblewrap
+        | Backend::Birdcage
+        | Backend::Landlock
+        | Backend::Seatbelt
+        | Backend::None => platform::start(command),
+    }
 }
 
 impl Command {
@@ -94,33 +93,33 @@ impl Command {
 
 impl Child {
     pub(crate) fn start(command: Command) -> Result<Child, Error> {
-        let limits = command.plan.policy().limits();
+        let sandbox = command.sandbox.clone();
+        let limits = sandbox.plan().policy().limits();
         let keep = [limits.stdout_bytes, limits.stderr_bytes];
-        let plan = command.plan.clone();
-        let mut enforcement = Enforcement::new(&plan);
+        let mut enforcement = Enforcement::new(sandbox.plan());
         let bounds = EffectiveLimits {
             wall: command.wall(),
-            ..command.plan.bounds()
+            ..sandbox.plan().bounds()
         };
         let StartedCommand {
-            running,
+            process,
             pipes: (stdin, stdout, stderr),
             notes,
             container,
-        } = running::start(command)?;
+        } = start(command)?;
         enforcement.container = container;
-        enforcement.note(&notes.0);
-        enforcement.remark(&notes.1);
+        enforcement.degrade(&notes.degraded);
+        enforcement.annotate(&notes.annotations);
         Ok(Child {
             stdin,
             stdout,
             stderr,
-            running,
+            process,
             enforcement,
             keep,
             bounds,
             exceeded: None,
-            plan,
+            sandbox,
         })
     }
 
@@ -153,7 +152,7 @@ impl Child {
     /// # Errors
     /// As [`Child::wait`].
     pub fn try_wait(&mut self) -> Result<Option<Exit>, Error> {
-        if self.running.poll(&[], Some(Duration::ZERO))?.ended {
+        if self.process.poll_exit()? {
             return self.ended().map(Some);
         }
         Ok(None)
@@ -172,11 +171,12 @@ impl Child {
     /// not. The command waits while `seen` works.
     ///
     /// ```
-    /// use os_sandbox::{Command, Plan, Policy, Requirement, Stdio, Support};
+    /// use os_sandbox::{Command, Directories, Plan, Policy, Requirement, Sandbox, Stdio, Support};
     ///
     /// # if !cfg!(target_os = "linux") { return Ok(()); }
     /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
-    /// let child = Command::new(&plan, "echo").arg("hello").stdout(Stdio::Piped).spawn()?;
+    /// let sandbox = Sandbox::open(plan, Directories::user());
+    /// let child = Command::new(&sandbox, "echo").arg("hello").stdout(Stdio::Piped).spawn()?;
     /// let mut total = 0;
     /// child.wait_with_output_watching(|_, bytes| total += bytes)?;
     /// assert_eq!(total, "hello\n".len());
@@ -222,7 +222,7 @@ impl Child {
                 pipes.iter().filter_map(|(_, pipe)| pipe.as_ref()).collect();
             // Once the tree is gone, only what lies in the pipes is still to come: nobody can
             // hold them open but a process outside that was given the same file.
-            let event = self.running.poll(&open, ended.then_some(Duration::ZERO))?;
+            let event = self.process.poll(&open, ended.then_some(Duration::ZERO))?;
             if ended && event.readable.iter().all(|ready| !ready) {
                 break;
             }
@@ -248,28 +248,31 @@ impl Child {
 
     /// Waits for the end of everything, and takes over what was found then.
     fn ended(&mut self) -> Result<Exit, Error> {
-        let exit = self.running.wait();
-        let findings = self.running.findings();
-        let failure = findings.failure(&self.plan);
+        let exit = self.process.wait();
+        let findings = self.process.findings();
+        let failure = findings.failure(self.sandbox.plan());
         self.enforcement.found(findings);
         let exit = exit?;
         if let Some(failure) = failure {
             return Err(failure);
         }
-        self.exceeded = self.bounds.exceeded(exit, self.running.seen());
+        self.exceeded = self.bounds.exceeded(exit, self.process.limit_hit());
         Ok(exit)
     }
 
     /// The limit that it ran into, known once it has been waited for.
     ///
     /// ```
-    /// use os_sandbox::{Command, Exceeded, Plan, Policy, Requirement, Support};
+    /// use os_sandbox::{
+    ///     Command, Directories, Exceeded, Plan, Policy, Requirement, Sandbox, Support,
+    /// };
     /// use std::time::Duration;
     ///
     /// # if !cfg!(target_os = "linux") { return Ok(()); }
     /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+    /// let sandbox = Sandbox::open(plan, Directories::user());
     /// let short = Duration::from_millis(50);
-    /// let mut child = Command::new(&plan, "sleep").arg("60").timeout(short).spawn()?;
+    /// let mut child = Command::new(&sandbox, "sleep").arg("60").timeout(short).spawn()?;
     /// child.wait()?;
     /// assert_eq!(child.exceeded(), Some(Exceeded::Wall(short)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -281,7 +284,7 @@ impl Child {
 
     /// Ends the command and everything that it started; [`Child::wait`] then tells how.
     pub fn kill(&mut self) {
-        self.running.kill();
+        self.process.kill();
     }
 
     /// Something that ends the command from another thread.
@@ -289,13 +292,6 @@ impl Child {
     /// # Errors
     /// If the system is out of descriptors.
     pub fn killer(&self) -> Result<Killer, Error> {
-        self.running.killer().map(Killer)
-    }
-}
-
-impl Killer {
-    /// Ends the command and everything that it started. Does nothing if it has ended.
-    pub fn kill(&self) {
-        self.0.kill();
+        self.process.killer()
     }
 }

@@ -1,12 +1,13 @@
-//! A command, in the shape of [`std::process::Command`]; it exists only for a [`Plan`].
+//! A command, in the shape of [`std::process::Command`]; it exists only in a [`Sandbox`].
 
 use crate::error::{Error, ErrorKind};
 use crate::plan::Plan;
 use crate::policy::check_variable;
+use crate::sandbox::Sandbox;
 use crate::streams::Stdio;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Bound on one argument, the kernel's own (`MAX_ARG_STRLEN`).
@@ -14,25 +15,26 @@ const MAX_ARGUMENT_BYTES: usize = 128 << 10;
 /// Bound on all arguments and variables together, the kernel's usual one.
 const MAX_TOTAL_BYTES: usize = 2 << 20;
 
-/// A program to be run under a plan.
+/// A program to be run in a sandbox.
 ///
 /// Standard input is empty and both outputs are captured unless said otherwise. The working
 /// directory is `/work`: the root mount, or a directory of links to the named ones. The program is
 /// looked up inside, along the sandbox's own PATH.
 ///
 /// ```
-/// use os_sandbox::{Command, Exit, Plan, Policy, Requirement, Support};
+/// use os_sandbox::{Command, Directories, Exit, Plan, Policy, Requirement, Sandbox, Support};
 ///
 /// # if !cfg!(target_os = "linux") { return Ok(()); }
 /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
-/// assert_eq!(Command::new(&plan, "true").output()?.exit, Exit::Code(0));
-/// assert_eq!(Command::new(&plan, "no-such-program").output().unwrap_err().exit_code(), 127);
+/// let sandbox = Sandbox::open(plan, Directories::user());
+/// assert_eq!(Command::new(&sandbox, "true").output()?.exit, Exit::Code(0));
+/// assert_eq!(Command::new(&sandbox, "no-such-program").output().unwrap_err().exit_code(), 127);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 #[must_use]
 pub struct Command {
-    pub(crate) plan: Plan,
+    pub(crate) sandbox: Sandbox,
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: BTreeMap<OsString, OsString>,
@@ -40,7 +42,6 @@ pub struct Command {
     pub(crate) stdio: [Stdio; 3],
     pub(crate) timeout: Option<Duration>,
     pub(crate) session: Session,
-    pub(crate) state_dir: Option<PathBuf>,
 }
 
 /// Whether the command stays in the terminal session of the broker.
@@ -60,9 +61,9 @@ pub enum Session {
 
 impl Command {
     /// The program, by name (looked up along PATH inside) or by a path inside.
-    pub fn new(plan: &Plan, program: impl Into<OsString>) -> Command {
+    pub fn new(sandbox: &Sandbox, program: impl Into<OsString>) -> Command {
         Command {
-            plan: plan.clone(),
+            sandbox: sandbox.clone(),
             program: program.into(),
             args: Vec::new(),
             env: BTreeMap::new(),
@@ -70,7 +71,6 @@ impl Command {
             stdio: [Stdio::Null, Stdio::Piped, Stdio::Piped],
             timeout: None,
             session: Session::New,
-            state_dir: None,
         }
     }
 
@@ -133,14 +133,12 @@ impl Command {
         self
     }
 
-    /// Where it is written down which placeholders stand in whose directory while commands run, so
-    /// that a later start can clean up after a caller that was killed. Absolute; made if it is
-    /// missing, for the caller alone. All callers that share a mount should share it. Default
-    /// `os-sandbox` in `$XDG_STATE_HOME` or `~/.local/state`, else one for the user in the
-    /// temporary directory.
-    pub fn state_dir(mut self, path: impl AsRef<Path>) -> Self {
-        self.state_dir = Some(path.as_ref().to_owned());
-        self
+    pub(crate) fn plan(&self) -> &Plan {
+        self.sandbox.plan()
+    }
+
+    pub(crate) fn state_dir(&self) -> Option<&Path> {
+        self.sandbox.directories().state()
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -185,18 +183,21 @@ impl Command {
     /// The variables as the target gets them.
     pub(crate) fn variables(&self, home: &OsStr, tmp: &OsStr) -> BTreeMap<OsString, OsString> {
         let mut out = self
-            .plan
+            .plan()
             .policy()
             .environment()
             .resolve(home, tmp, std::env::vars_os());
-        out.insert("OS_SANDBOX".into(), self.plan.backend().to_string().into());
+        out.insert(
+            "OS_SANDBOX".into(),
+            self.plan().backend().to_string().into(),
+        );
         out.extend(self.env.clone());
         out
     }
 
     /// The shorter of the policy's and the command's own limit.
     pub(crate) fn wall(&self) -> Option<Duration> {
-        match (self.timeout, self.plan.policy().limits().wall) {
+        match (self.timeout, self.plan().policy().limits().wall) {
             (Some(own), Some(policy)) => Some(own.min(policy)),
             (own, policy) => own.or(policy),
         }

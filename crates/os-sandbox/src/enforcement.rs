@@ -12,12 +12,13 @@ use std::fmt;
 /// What was applied to one command; serialisable under the feature `serde`.
 ///
 /// ```
-/// use os_sandbox::{Command, Plan, Policy, Requirement, Support};
+/// use os_sandbox::{Command, Directories, Plan, Policy, Requirement, Sandbox, Support};
 ///
 /// # if !cfg!(target_os = "linux") { return Ok(()); }
 /// let policy = Policy::builder().build()?;
 /// let plan = Plan::new(&policy, &Support::detect(), Requirement::Enforce)?;
-/// let mut child = Command::new(&plan, "true").spawn()?;
+/// let sandbox = Sandbox::open(plan, Directories::user());
+/// let mut child = Command::new(&sandbox, "true").spawn()?;
 /// assert_eq!(child.enforcement().policy, policy.hash());
 /// child.wait()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -217,14 +218,14 @@ impl Enforcement {
 impl Enforcement {
     /// Takes over what was found after the end.
     pub(crate) fn found(&mut self, findings: Findings) {
-        self.note(&findings.notes.0);
+        self.degrade(&findings.notes.degraded);
         self.quarantined.extend(findings.quarantined);
         self.not_copied.extend(findings.not_copied);
         self.unreachable += findings.unreachable;
     }
 
     /// Weakens what is kept in part only, as the start found out.
-    pub(crate) fn note(&mut self, notes: &[(Promise, String)]) {
+    pub(crate) fn degrade(&mut self, notes: &[(Promise, String)]) {
         for (promise, _) in notes {
             for entry in self
                 .promises
@@ -237,11 +238,11 @@ impl Enforcement {
                 };
             }
         }
-        self.remark(notes);
+        self.annotate(notes);
     }
 
     /// Adds to the reasons, and weakens nothing.
-    pub(crate) fn remark(&mut self, remarks: &[(Promise, String)]) {
+    pub(crate) fn annotate(&mut self, remarks: &[(Promise, String)]) {
         for (promise, remark) in remarks {
             let entries = self.promises.iter_mut();
             for entry in entries.filter(|entry| entry.promise == *promise) {

@@ -63,10 +63,12 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// What the backend saw of the limits that only it can see.
+/// A limit of the whole tree that only its mechanism sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LimitHit {
+pub enum LimitHit {
+    /// The limit on memory.
     Memory,
+    /// The limit on processes.
     Processes,
 }
 

@@ -5,24 +5,28 @@ use crate::plan::Plan;
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
 
-/// What a backend learnt only at the start: a promise that is kept in part, and why.
+/// Facts that a mechanism learns at the start of a command. Each is about one promise.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(
-    pub(crate) Vec<(Promise, String)>,
+pub struct Notes {
+    /// Reasons why a promise is kept in part only.
+    pub degraded: Vec<(Promise, String)>,
     /// Remarks that weaken nothing.
-    pub(crate) Vec<(Promise, String)>,
-);
+    pub annotations: Vec<(Promise, String)>,
+}
 
-/// What a backend learnt after the end.
+/// Facts that a mechanism learns after the end of a command.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub(crate) quarantined: Vec<Quarantined>,
-    pub(crate) not_copied: Vec<String>,
-    pub(crate) notes: Notes,
+pub struct Findings {
+    /// Protected names that were moved away.
+    pub quarantined: Vec<Quarantined>,
+    /// Changes at an engine that were not copied back.
+    pub not_copied: Vec<String>,
+    /// Promises that were kept in part only.
+    pub notes: Notes,
     /// Attempts to reach other hosts.
-    pub(crate) unreachable: u64,
-    /// Why what ran cannot be vouched for.
-    pub(crate) failed: Option<String>,
+    pub unreachable: u64,
+    /// The reason why the command's result cannot be trusted.
+    pub failed: Option<String>,
 }
 
 impl Findings {
@@ -30,14 +34,14 @@ impl Findings {
     pub(crate) fn fail(&mut self, reason: &str) {
         let reason = crate::escape::visible(reason);
         let note = format!("not looked for everywhere after the end: {reason}");
-        self.notes.0.push((Promise::ProtectedNames, note));
+        self.notes.degraded.push((Promise::ProtectedNames, note));
         self.failed.get_or_insert(reason);
     }
 
     /// The error that takes the place of the command's result.
     pub(crate) fn failure(&self, plan: &Plan) -> Option<Error> {
         let Some(reason) = self.failed.as_ref() else {
-            return plan.insists(&self.notes.0, true);
+            return plan.insists(&self.notes.degraded, true);
         };
         let text = format!(
             "the command ended, and protected names that it made could not be looked for: {reason}"
@@ -52,9 +56,13 @@ impl Findings {
     pub(crate) fn note(&mut self, promise: Promise, reason: &str) {
         const MAX: usize = 8;
         let reason = crate::escape::visible(reason);
-        let known = self.notes.0.iter().any(|(_, known)| *known == reason);
-        if self.notes.0.len() < MAX && !known {
-            self.notes.0.push((promise, reason));
+        let known = self
+            .notes
+            .degraded
+            .iter()
+            .any(|(_, known)| *known == reason);
+        if self.notes.degraded.len() < MAX && !known {
+            self.notes.degraded.push((promise, reason));
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - *policy*: what is allowed; pure, the same everywhere ([`Policy`])
 //! - *support*: what this host can enforce, found by running something ([`Support`])
 //! - *plan*: policy × support → which mechanism keeps which promise, and the gaps ([`Plan`])
+//! - *sandbox*: an opened plan, with the resources that its commands share ([`Sandbox`])
 //! - *boundary* and *guard*: a promise without which nothing starts, and one that is listed when
 //!   it cannot be kept ([`Rank`])
 //! - *broker* and *target*: the calling program, and the confined one
@@ -13,14 +14,17 @@
 //! # Allowed
 //!
 //! ```
-//! use os_sandbox::{Access, Command, Exit, Plan, Policy, Requirement, Support};
+//! use os_sandbox::{
+//!     Access, Command, Directories, Exit, Plan, Policy, Requirement, Sandbox, Support,
+//! };
 //!
 //! # let project = std::env::temp_dir().join(format!("os-sandbox-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&project)?;
 //! let policy = Policy::builder().mount(&project, "/", Access::ALL).build()?;
 //! # if !cfg!(target_os = "linux") { return Ok(()); }
 //! let plan = Plan::new(&policy, &Support::detect(), Requirement::Enforce)?;
-//! let output = Command::new(&plan, "sh").args(["-c", "echo hello > note; cat note"]).output()?;
+//! let sandbox = Sandbox::open(plan, Directories::user());
+//! let output = Command::new(&sandbox, "sh").args(["-c", "echo hello > note; cat note"]).output()?;
 //! assert_eq!(output.exit, Exit::Code(0));
 //! assert_eq!(output.stdout.text(), "hello\n");
 //! assert_eq!(output.enforcement.policy, policy.hash()); // the receipt
@@ -31,11 +35,12 @@
 //! # Denied
 //!
 //! ```
-//! use os_sandbox::{Command, Exit, Plan, Policy, Requirement, Support};
+//! use os_sandbox::{Command, Directories, Exit, Plan, Policy, Requirement, Sandbox, Support};
 //!
 //! # if !cfg!(target_os = "linux") { return Ok(()); }
 //! let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
-//! let output = Command::new(&plan, "cat").arg("/etc/shadow").output()?;
+//! let sandbox = Sandbox::open(plan, Directories::user());
+//! let output = Command::new(&sandbox, "cat").arg("/etc/shadow").output()?;
 //! assert_ne!(output.exit, Exit::Code(0));
 //! assert_eq!(output.stdout.text(), "");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -93,10 +98,11 @@ mod layout;
 mod output;
 mod plan;
 mod policy;
+mod process;
 mod promise;
 mod proof;
 mod quarantine;
-mod running;
+mod sandbox;
 mod scratch;
 mod seatbelt;
 mod seccomp;
@@ -116,12 +122,20 @@ mod platform;
 #[path = "unsupported.rs"]
 mod platform;
 
+/// The interface of isolation mechanisms.
+pub mod mechanism {
+    pub use crate::exceeded::LimitHit;
+    pub use crate::findings::{Findings, Notes};
+    pub use crate::process::{Event, Process, Readiness, StartedCommand, wait_readable};
+    pub use crate::streams::Pipes;
+}
+
 pub use access::Access;
 #[cfg(feature = "tokio")]
 pub use async_child::{AsyncChild, settle};
 pub use backend::Backend;
 pub use captured::{Captured, Gap};
-pub use child::{Child, Killer, Stream};
+pub use child::{Child, Stream};
 pub use command::{Command, Session};
 pub use enforcement::{Enforcement, ShownContainer, ShownMount};
 pub use error::{Error, ErrorKind};
@@ -134,9 +148,11 @@ pub use policy::{
     Environment, Git, Limits, Mount, Network, Policy, PolicyBuilder, ProgramDir, Survivors, System,
     UnixSockets,
 };
+pub use process::Killer;
 pub use promise::{Entry, Mechanism, Promise, PromiseState, Rank};
 pub use proof::{Expected, Observation, Proof, ProofCheck};
 pub use quarantine::{QUARANTINE, Quarantined};
+pub use sandbox::{Directories, Sandbox};
 pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
 pub use streams::Stdio;
 pub use support::{Bubblewrap, HostSpec, MechanismReport, Support};

@@ -8,13 +8,14 @@ use crate::exit::Exit;
 /// How a command ended, what it printed, and what was enforced.
 ///
 /// ```
-/// use os_sandbox::{Command, Plan, Policy, Requirement, Support};
+/// use os_sandbox::{Command, Directories, Plan, Policy, Requirement, Sandbox, Support};
 ///
 /// # if !cfg!(target_os = "linux") { return Ok(()); }
 /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
-/// let output = Command::new(&plan, "echo").arg("hello").output()?;
+/// let sandbox = Sandbox::open(plan, Directories::user());
+/// let output = Command::new(&sandbox, "echo").arg("hello").output()?;
 /// assert_eq!((output.exit.code(), &*output.stdout.text()), (0, "hello\n"));
-/// assert_eq!(output.enforcement.backend, plan.backend());
+/// assert_eq!(output.enforcement.backend, sandbox.plan().backend());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,15 +4,15 @@
 use crate::error::Error;
 use crate::exceeded::LimitHit;
 use crate::exit::Exit;
-use crate::findings::Findings;
+use crate::findings::{Findings, Notes};
+use crate::process::{Event, Killer, Process, Readiness, StartedCommand, wait_readable};
+use crate::streams::Pipes;
 use crate::support::{Availability, Support};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::io::PipeReader;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,15 +20,6 @@ use std::time::{Duration, Instant};
 
 /// How often an end is looked for; there is no descriptor to wait on.
 const TICK: Duration = Duration::from_millis(10);
-
-/// What [`Running::poll`] saw.
-#[derive(Debug, Default)]
-pub(crate) struct Event {
-    /// For each pipe, in order: there is something to read, or its end.
-    pub(crate) readable: Vec<bool>,
-    /// The command has ended.
-    pub(crate) ended: bool,
-}
 
 /// A running command. Dropping it ends it, and its process group if it has one.
 #[derive(Debug)]
@@ -39,10 +30,6 @@ pub(crate) struct Running<Resources> {
     /// Given up after the end.
     held: Option<Resources>,
 }
-
-/// Ends a command from another thread.
-#[derive(Debug)]
-pub(crate) struct Killer(Who);
 
 /// A process of ours, until it was reaped: then its number can be anybody's.
 #[derive(Clone, Debug)]
@@ -66,29 +53,27 @@ impl<Resources> Running<Resources> {
             held: Some(held),
         }
     }
+}
 
-    /// Waits until a pipe is readable, the command ended, or the time passed.
-    pub(crate) fn poll(
-        &mut self,
-        pipes: &[&PipeReader],
-        timeout: Option<Duration>,
-    ) -> Result<Event, Error> {
+impl<Resources: std::fmt::Debug + Send + Sync + 'static> Running<Resources> {
+    /// The command as it was started.
+    pub(crate) fn started(self, pipes: Pipes) -> StartedCommand {
+        StartedCommand {
+            process: Box::new(self),
+            pipes,
+            notes: Notes::default(),
+            container: None,
+        }
+    }
+}
+
+impl<Resources: std::fmt::Debug + Send + Sync> Process for Running<Resources> {
+    fn poll(&mut self, pipes: &[&PipeReader], timeout: Option<Duration>) -> Result<Event, Error> {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            let ended = self.look()?;
-            let mut fds: Vec<PollFd<'_>> = pipes
-                .iter()
-                .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
-                .collect();
+            let ended = self.poll_exit()?;
             let tick = if ended { Duration::ZERO } else { TICK };
-            let tick = PollTimeout::try_from(tick).unwrap_or(PollTimeout::ZERO);
-            match poll(&mut fds, tick) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(errno) => {
-                    return Err(Error::io("could not wait for the command", errno.into()));
-                }
-            }
-            let readable: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(true)).collect();
+            let readable = wait_readable(pipes, None, Some(tick))?.readable;
             let late = until.is_some_and(|until| until <= Instant::now());
             if ended || late || readable.contains(&true) {
                 return Ok(Event { readable, ended });
@@ -96,9 +81,8 @@ impl<Resources> Running<Resources> {
         }
     }
 
-    /// Whether it has ended, without waiting. Ends it if its time is over, and what is left of its
-    /// group when it has ended.
-    pub(crate) fn look(&mut self) -> Result<bool, Error> {
+    /// Ends it if its time is over, and what is left of its group when it has ended.
+    fn poll_exit(&mut self) -> Result<bool, Error> {
         if self.result.is_some() {
             return Ok(true);
         }
@@ -128,42 +112,36 @@ impl<Resources> Running<Resources> {
         Ok(true)
     }
 
-    /// There is no socket to wait on.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<crate::running::Readiness, Error> {
-        Ok(crate::running::Readiness::Nothing)
+    fn readiness(&self) -> Result<Readiness, Error> {
+        Ok(Readiness::Nothing)
     }
 
-    /// When to look again.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn next_look(&self) -> Option<Instant> {
+    fn next_deadline(&self) -> Option<Instant> {
         Some(Instant::now() + TICK)
     }
 
-    /// Waits for the end of the command, then ends what is left of its group.
-    pub(crate) fn wait(&mut self) -> Result<Exit, Error> {
-        while !self.look()? {
+    fn wait(&mut self) -> Result<Exit, Error> {
+        while !self.poll_exit()? {
             std::thread::sleep(TICK);
         }
         Ok(self.result.unwrap_or(Exit::TimedOut))
     }
 
-    /// No limit of a whole tree is watched here.
-    pub(crate) fn seen(&self) -> Option<LimitHit> {
+    fn limit_hit(&self) -> Option<LimitHit> {
         None
     }
 
-    /// Nothing is looked for after the end.
-    pub(crate) fn findings(&mut self) -> Findings {
+    fn findings(&mut self) -> Findings {
         Findings::default()
     }
 
-    pub(crate) fn kill(&mut self) {
+    fn kill(&self) {
         self.who.kill();
     }
 
-    pub(crate) fn killer(&self) -> Result<Killer, Error> {
-        Ok(Killer(self.who.clone()))
+    fn killer(&self) -> Result<Killer, Error> {
+        let who = self.who.clone();
+        Ok(Killer::new(move || who.kill()))
     }
 }
 
@@ -176,12 +154,6 @@ impl<Resources> Drop for Running<Resources> {
             self.who.end_group();
             self.who.reaped.store(true, Ordering::Release);
         }
-    }
-}
-
-impl Killer {
-    pub(crate) fn kill(&self) {
-        self.0.kill();
     }
 }
 
@@ -310,10 +282,12 @@ mod elsewhere {
         let unseen = "names are looked for before a container starts on Linux only".to_owned();
         let mut notes = Notes::default();
         if policy.protects_names() {
-            notes.0.push((Promise::ProtectedNames, unseen.clone()));
+            notes
+                .degraded
+                .push((Promise::ProtectedNames, unseen.clone()));
         }
         if policy.hides_names() {
-            notes.0.push((Promise::HiddenNames, unseen));
+            notes.degraded.push((Promise::HiddenNames, unseen));
         }
         Ok(Layout {
             placed,

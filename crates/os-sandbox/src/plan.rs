@@ -4,7 +4,6 @@
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::EffectiveLimits;
-use crate::platform::ScratchPool;
 use crate::policy::{Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::support::{Support, UNTRIED};
@@ -72,7 +71,6 @@ pub struct Plan {
     backend: Backend,
     requirement: Requirement,
     entries: Arc<[Entry]>,
-    places: Arc<ScratchPool>,
 }
 
 /// Why there is no plan: the promises that the best mechanism of this host leaves open.
@@ -250,7 +248,6 @@ impl Plan {
             support: Arc::new(support.clone()),
             backend,
             requirement: Requirement::BestEffort,
-            places: Arc::default(),
         }
     }
 
@@ -293,10 +290,6 @@ impl Plan {
             Error::new(ErrorKind::Unguarded, text)
                 .with_hint("without `require: guards` this is listed and does not refuse"),
         )
-    }
-
-    pub(crate) fn places(&self) -> &Arc<ScratchPool> {
-        &self.places
     }
 
     fn checked(self, requirement: Requirement) -> Result<Plan, PlanError> {

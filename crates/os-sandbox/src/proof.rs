@@ -3,22 +3,22 @@
 
 use crate::enforcement::Enforcement;
 use crate::error::Error;
-use crate::plan::Plan;
 use crate::platform::{self, ProbeScope};
 use crate::promise::Promise;
-use crate::support::Support;
+use crate::sandbox::Sandbox;
 use std::fmt;
 use std::time::Instant;
 
-/// What a self-test of a plan saw; made by [`Support::prove`](crate::Support::prove),
+/// What a self-test of a plan saw; made by [`Sandbox::prove`],
 /// serialisable under the feature `serde`.
 ///
 /// ```
-/// use os_sandbox::{Plan, Policy, Requirement, Support};
+/// use os_sandbox::{Directories, Plan, Policy, Requirement, Sandbox, Support};
 ///
 /// # if !cfg!(target_os = "linux") { return Ok(()); }
 /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
-/// let proof = Support::prove(&plan)?;
+/// let sandbox = Sandbox::open(plan, Directories::user());
+/// let proof = sandbox.prove()?;
 /// assert!(proof.holds(), "{proof}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -99,8 +99,8 @@ pub enum Observation {
     Unclear,
 }
 
-impl Support {
-    /// Tries to break each promise of a plan, from inside exactly the plan's confinement, and
+impl Sandbox {
+    /// Tries to break each promise of the plan, from inside exactly the plan's confinement, and
     /// returns the outcomes. This takes a handful of milliseconds. The decoys are in a private
     /// directory. The probe also creates a file under an unused name in one writable mount, and
     /// removes it again.
@@ -108,12 +108,12 @@ impl Support {
     /// # Errors
     /// If the probe could not be started, as [`Command::spawn`](crate::Command::spawn), or if no
     /// place for its decoys was found.
-    pub fn prove(plan: &Plan) -> Result<Proof, Error> {
+    pub fn prove(&self) -> Result<Proof, Error> {
         let start = Instant::now();
-        let (checks, notes) = platform::prove(plan, ProbeScope::UserMounts)?;
-        let mut enforcement = Enforcement::new(plan);
-        enforcement.note(&notes.0);
-        enforcement.remark(&notes.1);
+        let (checks, notes) = platform::prove(self, ProbeScope::UserMounts)?;
+        let mut enforcement = Enforcement::new(self.plan());
+        enforcement.degrade(&notes.degraded);
+        enforcement.annotate(&notes.annotations);
         Ok(Proof {
             checks,
             millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -239,9 +239,9 @@ impl fmt::Display for Observation {
 mod tests {
     use super::*;
     use crate::backend::Backend;
-    use crate::plan::Requirement;
+    use crate::plan::{Plan, Requirement};
     use crate::policy::Policy;
-    use crate::support::HostSpec;
+    use crate::support::{HostSpec, Support};
 
     fn proof(checks: Vec<ProofCheck>) -> Proof {
         let support = Support::assume(HostSpec::default());

@@ -28,7 +28,7 @@ pub enum Stdio {
 }
 
 /// The broker's ends of the pipes that a backend made.
-pub(crate) type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeReader>);
+pub type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeReader>);
 
 /// The command's ends of its streams, none of them below 3, and ours of those that are pipes.
 pub(crate) fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Error> {

@@ -6,8 +6,9 @@ use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
 use crate::plain;
-use crate::plan::Plan;
+use crate::process::StartedCommand;
 use crate::proof::ProofCheck;
+use crate::sandbox::Sandbox;
 use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::{Availability, ConnectorSupport, Support};
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 pub(crate) use crate::plain::birdcage;
 #[cfg(feature = "docker")]
 pub(crate) use crate::plain::{Cleanup, MountSources, layout};
-pub(crate) use crate::plain::{Killer, ProbeScope, remove, survey};
+pub(crate) use crate::plain::{ProbeScope, remove, survey};
 
 /// What is left by a killed process cannot be told from what another needs.
 #[cfg(feature = "docker")]
@@ -85,7 +86,7 @@ pub(crate) fn detect() -> Support {
 }
 
 /// There is no confinement to prove.
-pub(crate) fn prove(_: &Plan, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
+pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
     let what = format!("nothing can be proved on {}", std::env::consts::OS);
     Err(Error::new(ErrorKind::Unsupported, what))
 }
@@ -94,7 +95,7 @@ pub(crate) fn prove(_: &Plan, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes),
 #[derive(Debug, Default)]
 pub(crate) struct ScratchPool;
 
-pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> {
+pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     let temp = std::env::temp_dir();
     let ([stdin, stdout, stderr], pipes) = streams(&command.stdio)?;
     let mut plain = std::process::Command::new(&command.program);
@@ -131,12 +132,12 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
         .map(Pid::from_raw)
         .map_err(|_| Error::new(ErrorKind::Io, "a process without a number"))?;
     let running = Running::new(pid, group, command.wall(), ());
-    Ok((running, pipes, Notes::default()))
+    Ok(running.started(pipes))
 }
 
 /// The directory on the host that a sandbox path stands for; the root or first mount by default.
 fn directory(command: &Command) -> PathBuf {
-    let mounts = command.plan.policy().mounts();
+    let mounts = command.plan().policy().mounts();
     let root = mounts
         .iter()
         .find(|mount| mount.shown_at() == "/")

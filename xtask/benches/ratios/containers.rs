@@ -13,7 +13,8 @@ use forge_runtime::containers::{INSIDE, ProgramBundle};
 use forge_tools::CommandSpec;
 use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
 use os_sandbox::{
-    Access, AsyncChild, Backend, Exit, Limits, Plan, Policy, Requirement, Stdio, Support,
+    Access, AsyncChild, Backend, Directories, Exit, Limits, Plan, Policy, Requirement, Sandbox,
+    Stdio, Support,
 };
 use tokio::runtime::Runtime;
 
@@ -107,7 +108,7 @@ pub(crate) fn node() -> Result<(), Box<dyn Error>> {
 /// A node in a container, and who speaks with it.
 struct Inner {
     runtime: Runtime,
-    plan: Plan,
+    sandbox: Sandbox,
     policy: Policy,
     command: Vec<String>,
 }
@@ -133,7 +134,7 @@ impl Inner {
         command.push(FLAG.to_owned());
         Ok(Inner {
             runtime: Runtime::new()?,
-            plan,
+            sandbox: plan,
             policy,
             command,
         })
@@ -142,7 +143,7 @@ impl Inner {
     fn start(&self) -> Result<Running, Box<dyn Error>> {
         self.runtime.block_on(async {
             let (program, arguments) = self.command.split_first().ok_or("no program")?;
-            let mut child = os_sandbox::Command::new(&self.plan, program)
+            let mut child = os_sandbox::Command::new(&self.sandbox, program)
                 .args(arguments)
                 .stdin(Stdio::Piped)
                 .stdout(Stdio::Piped)
@@ -216,7 +217,7 @@ fn plan(
     daemon: &Daemon,
     policy: &Policy,
     more: impl FnOnce(Settings) -> Result<Settings, Box<dyn Error>>,
-) -> Result<Plan, Box<dyn Error>> {
+) -> Result<Sandbox, Box<dyn Error>> {
     let settings = Settings::new(ImageName::parse(IMAGE)?)
         .cpu_milli(CPU_MILLI)
         .memory_bytes(MEMORY_BYTES)
@@ -224,17 +225,13 @@ fn plan(
     let engine = Engine::connect(Some(daemon.host()))?;
     let containers = Containers::new(engine, more(settings)?)?;
     let support = Support::detect().with_docker(containers);
-    Ok(Plan::with_mechanism(
-        policy,
-        &support,
-        Requirement::Enforce,
-        Backend::Docker,
-    )?)
+    let plan = Plan::with_mechanism(policy, &support, Requirement::Enforce, Backend::Docker)?;
+    Ok(Sandbox::open(plan, Directories::user()))
 }
 
-fn confined(plan: &Plan) -> Work<'_> {
+fn confined(sandbox: &Sandbox) -> Work<'_> {
     Box::new(|| {
-        let mut child = os_sandbox::Command::new(plan, "/bin/true")
+        let mut child = os_sandbox::Command::new(sandbox, "/bin/true")
             .stdout(Stdio::Null)
             .stderr(Stdio::Null)
             .spawn()?;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use cap_std::ambient_authority;
 use forge_tools::audit::{AuditLog, LogOptions};
-use os_sandbox::{Access, Plan, Policy, Requirement, Support};
+use os_sandbox::{Access, Directories, Plan, Policy, Requirement, Sandbox, Support};
 use sandbox_config::{Sources, WithoutFile, load};
 
 use crate::compare::{Measure, Outcome, median, medians};
@@ -252,7 +252,7 @@ pub(crate) fn operate() -> Result<(), Box<dyn Error>> {
     let configuration = begin.elapsed();
 
     let begin = Instant::now();
-    let support = Support::detect();
+    let support = Support::detect_cached(&Directories::user());
     let detection = begin.elapsed();
 
     let begin = Instant::now();
@@ -290,8 +290,9 @@ fn start_and_end(
     requirement: Requirement,
 ) -> Result<[Duration; 2], Box<dyn Error>> {
     let plan = Plan::new(policy, support, requirement)?;
+    let sandbox = Sandbox::open(plan, Directories::user());
     let begin = Instant::now();
-    let mut child = os_sandbox::Command::new(&plan, PROGRAM)
+    let mut child = os_sandbox::Command::new(&sandbox, PROGRAM)
         .stdin(os_sandbox::Stdio::Null)
         .stdout(os_sandbox::Stdio::Null)
         .stderr(os_sandbox::Stdio::Null)

@@ -5,7 +5,9 @@ use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use os_sandbox::{Access, Backend, Git, Plan, Policy, Requirement, Stdio, Support};
+use os_sandbox::{
+    Access, Backend, Directories, Git, Plan, Policy, Requirement, Sandbox, Stdio, Support,
+};
 
 use crate::compare::{Measure, Outcome, median};
 
@@ -36,12 +38,16 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
     plant(&large)?;
     settle();
     let name = "guards, a project of 100 000 files";
-    let outcome = match (plan(&empty), plan(&large)) {
+    let open = |project: &Path| {
+        let directories = Directories::user().with_state(scratch.path().join("state"));
+        plan(project).map(|plan| Sandbox::open(plan, directories))
+    };
+    let outcome = match (open(&empty), open(&large)) {
         (Ok(empty), Ok(large)) => {
             let mut times = [Vec::new(), Vec::new()];
             for _ in 0..ROUNDS {
-                for (plan, times) in [&empty, &large].into_iter().zip(&mut times) {
-                    times.push(one(plan, &scratch.path().join("state"))?);
+                for (sandbox, times) in [&empty, &large].into_iter().zip(&mut times) {
+                    times.push(one(sandbox)?);
                 }
             }
             let [empty, large] = times.map(median);
@@ -93,10 +99,9 @@ fn plan(project: &Path) -> Result<Plan, Box<dyn Error>> {
     )?)
 }
 
-fn one(plan: &Plan, state: &Path) -> Result<Duration, Box<dyn Error>> {
+fn one(sandbox: &Sandbox) -> Result<Duration, Box<dyn Error>> {
     let start = Instant::now();
-    let mut child = os_sandbox::Command::new(plan, "/usr/bin/true")
-        .state_dir(state)
+    let mut child = os_sandbox::Command::new(sandbox, "/usr/bin/true")
         .stdin(Stdio::Null)
         .stdout(Stdio::Null)
         .stderr(Stdio::Null)

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
-use os_sandbox::{Access, Backend, Environment, Limits, Plan, Policy, Requirement, Support};
+use os_sandbox::{
+    Access, Backend, Directories, Environment, Limits, Plan, Policy, Requirement, Sandbox, Support,
+};
 
 use crate::compare::{Measure, Outcome, median};
 
@@ -89,12 +91,12 @@ pub(crate) fn operate(operation: &str) -> Result<(), Box<dyn Error>> {
         }
         "detect" => {
             start = Instant::now();
-            std::hint::black_box(Support::detect());
+            std::hint::black_box(Support::detect_cached(&Directories::user()));
         }
         "detect-anew" => {
-            Support::forget();
+            Support::forget(&Directories::user());
             start = Instant::now();
-            std::hint::black_box(Support::detect());
+            std::hint::black_box(Support::detect_cached(&Directories::user()));
         }
         other => return Err(format!("there is no operation {other}").into()),
     }
@@ -136,8 +138,9 @@ fn work(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>> {
         let outcome = match plan(support, &policy, layer) {
             Err(why) => Outcome::NotHere(why),
             Ok(plan) => {
+                let sandbox = Sandbox::open(plan, Directories::user());
                 let confined = || {
-                    let output = os_sandbox::Command::new(&plan, format!("/tools/{name}"))
+                    let output = os_sandbox::Command::new(&sandbox, format!("/tools/{name}"))
                         .args([FLAG, operation])
                         .cwd("/data")
                         .output()?;
@@ -206,11 +209,12 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
         let outcome = match plan(support, &policy, layer) {
             Err(why) => Outcome::NotHere(why),
             Ok(plan) => {
+                let sandbox = Sandbox::open(plan, Directories::user());
                 let mut built = 0;
                 let mut confined = || {
                     built += 1;
                     let start = Instant::now();
-                    let output = os_sandbox::Command::new(&plan, "/toolchain/bin/cargo")
+                    let output = os_sandbox::Command::new(&sandbox, "/toolchain/bin/cargo")
                         .args([
                             "build",
                             "--quiet",

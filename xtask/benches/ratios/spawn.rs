@@ -7,7 +7,8 @@ use std::process::{self, Command};
 use std::time::Instant;
 
 use os_sandbox::{
-    Backend, Exit, Limits, Plan, Policy, Requirement, Stdio, Support, Survivors, System,
+    Backend, Directories, Exit, Limits, Plan, Policy, Requirement, Sandbox, Stdio, Support,
+    Survivors, System,
 };
 
 use crate::compare::{Measure, Outcome, Work, median, medians};
@@ -96,9 +97,9 @@ fn memory(
 ) -> Result<Measure, Box<dyn Error>> {
     let outcome = match plan(support, backend, Survivors::Ended, &Limits::default()) {
         Err(why) => Outcome::NotHere(why),
-        Ok(plan) => {
+        Ok(sandbox) => {
             let sleep = || {
-                os_sandbox::Command::new(&plan, "/usr/bin/sleep")
+                os_sandbox::Command::new(&sandbox, "/usr/bin/sleep")
                     .arg("60")
                     .spawn()
             };
@@ -139,11 +140,11 @@ fn proof(
 ) -> Result<Measure, Box<dyn Error>> {
     let outcome = match plan(support, backend, Survivors::Ended, &Limits::default()) {
         Err(why) => Outcome::NotHere(why),
-        Ok(plan) => {
+        Ok(sandbox) => {
             let mut times = Vec::new();
             for _ in 0..PROVEN {
                 let start = Instant::now();
-                if !Support::prove(&plan)?.holds() {
+                if !sandbox.prove()?.holds() {
                     return Err("the self-test failed".into());
                 }
                 times.push(start.elapsed());
@@ -168,8 +169,8 @@ fn landlock(
 ) -> Result<Measure, Box<dyn Error>> {
     let outcome = match plan(support, Backend::Landlock, survivors, limits) {
         Err(why) => Outcome::NotHere(why),
-        Ok(plan) => {
-            let [ours, other] = medians(ROUNDS, BATCH, [confined(&plan), plain(PROGRAM, &[])])?;
+        Ok(sandbox) => {
+            let [ours, other] = medians(ROUNDS, BATCH, [confined(&sandbox), plain(PROGRAM, &[])])?;
             Outcome::Ratio {
                 ours,
                 other,
@@ -186,14 +187,14 @@ fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
     let outcome = match (plan, support.bubblewrap()) {
         (Err(why), _) => Outcome::NotHere(why),
         (Ok(_), None) => Outcome::NotHere("no bwrap".to_owned()),
-        (Ok(plan), Some(bwrap)) => {
+        (Ok(sandbox), Some(bwrap)) => {
             let program = bwrap.path().to_string_lossy().into_owned();
             let arguments = bare_arguments(&[]);
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let [ours, other] = medians(
                 ROUNDS,
                 BATCH,
-                [confined(&plan), plain(&program, &arguments)],
+                [confined(&sandbox), plain(&program, &arguments)],
             )?;
             Outcome::Ratio {
                 ours,
@@ -250,7 +251,7 @@ fn plan(
     backend: Backend,
     survivors: Survivors,
     limits: &Limits,
-) -> Result<Plan, String> {
+) -> Result<Sandbox, String> {
     // Few and large mounts, which the comparison with bwrap has as well.
     let policy = Policy::builder()
         .system(System::BroadRead)
@@ -259,12 +260,13 @@ fn plan(
         .build()
         .map_err(|error| error.to_string())?;
     Plan::with_mechanism(&policy, support, Requirement::Enforce, backend)
+        .map(|plan| Sandbox::open(plan, Directories::user()))
         .map_err(|error| error.to_string())
 }
 
-fn confined(plan: &Plan) -> Work<'_> {
+fn confined(sandbox: &Sandbox) -> Work<'_> {
     Box::new(|| {
-        let mut child = os_sandbox::Command::new(plan, PROGRAM)
+        let mut child = os_sandbox::Command::new(sandbox, PROGRAM)
             .stdout(Stdio::Null)
             .stderr(Stdio::Null)
             .spawn()?;

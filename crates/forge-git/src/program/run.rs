@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use os_sandbox::{
-    Access, Captured, Command, Environment, Exceeded, Exit, Limits, Network, Plan, Policy,
-    PolicyBuilder, Requirement, Stdio, Stream, Support, System,
+    Access, Captured, Command, Directories, Environment, Exceeded, Exit, Limits, Network, Plan,
+    Policy, PolicyBuilder, Requirement, Sandbox, Stdio, Stream, Support, System,
 };
 
 use super::ssh;
@@ -157,7 +157,7 @@ pub(super) fn run(
         .hint("forge doctor says what this machine lacks.")
     };
     let plan = plan(support, cache, &job).map_err(|error| unavailable(error.to_string()))?;
-    let mut child = Command::new(&plan, git)
+    let mut child = Command::new(&Sandbox::open(plan, Directories::user()), git)
         .args(arguments(&job.reach))
         .args(job.args)
         .stdin(Stdio::Piped)

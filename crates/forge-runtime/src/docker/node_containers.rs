@@ -8,8 +8,8 @@ use std::time::Duration;
 use file_sandbox::{FileSandbox, SandboxPath};
 use forge_node::{CallCompletion, NodeClient, NodeConnectOptions, PathMapping, Setup};
 use os_sandbox::{
-    Access, AsyncChild, Backend, Command, HostSpec, Plan, Policy, Requirement, Stdio, Support,
-    docker,
+    Access, AsyncChild, Backend, Command, Directories, HostSpec, Plan, Policy, Requirement,
+    Sandbox, Stdio, Support, docker,
 };
 use sandbox_config::Reuse;
 use tokio::io::AsyncReadExt as _;
@@ -124,14 +124,15 @@ impl NodeContainers {
     ) -> Result<NodeClient, ContainersUnavailable> {
         let none = || ContainersUnavailable::new("there is no program");
         let (program, rest) = self.0.command.split_first().ok_or_else(none)?;
-        let mut command = Command::new(plan, program)
+        let mut directories = Directories::user();
+        if let Some(state) = &self.0.state_dir {
+            directories = directories.with_state(state);
+        }
+        let command = Command::new(&Sandbox::open(plan.clone(), directories), program)
             .args(rest)
             .stdin(Stdio::Piped)
             .stdout(Stdio::Piped)
             .stderr(Stdio::Piped);
-        if let Some(directory) = &self.0.state_dir {
-            command = command.state_dir(directory);
-        }
         let mut child = command.spawn_async().await?;
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(mut stderr)) = streams else {

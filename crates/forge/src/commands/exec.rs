@@ -17,8 +17,9 @@ use std::time::Duration;
 use file_sandbox::cap_std;
 use forge_runtime::{NodeContainers, hosts_not_kept};
 use os_sandbox::{
-    Backend, Captured, Child, Command, Enforcement, Entry, Error, ErrorKind, Exceeded, HostSpec,
-    Limits, Plan, PlanError, Policy, Rank, Requirement, Session, Stdio, Stream, Support,
+    Backend, Captured, Child, Command, Directories, Enforcement, Entry, Error, ErrorKind, Exceeded,
+    HostSpec, Limits, Plan, PlanError, Policy, Rank, Requirement, Sandbox, Session, Stdio, Stream,
+    Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
@@ -275,7 +276,7 @@ fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliErro
         return Plan::with_mechanism(policy, &nothing, Requirement::BestEffort, Backend::None)
             .map_err(|error| refused(&error, false));
     }
-    let support = Support::detect();
+    let support = Support::detect_cached(&Directories::user());
     let plan = match args.mechanism {
         None => Plan::new(policy, &support, grant.requirement()),
         Some(name) => {
@@ -466,7 +467,8 @@ impl CommandBuilder<'_> {
         {
             stderr::print(format!("warning: {told}"));
         }
-        let command = Command::new(plan, self.program)
+        let sandbox = Sandbox::open(plan.clone(), Directories::user());
+        let command = Command::new(&sandbox, self.program)
             .args(self.arguments)
             .cwd(self.directory.clone())
             .stdin(Stdio::Inherit)

@@ -64,11 +64,11 @@ pub(super) fn prepare(
     user: User,
     body: &mut ContainerCreateBody,
 ) -> Result<Option<MountCopies>, Error> {
-    let state_dir = command.state_dir.as_deref();
+    let state_dir = command.state_dir();
     if containers.shares_files(state_dir)? {
         return Ok(None);
     }
-    let policy = command.plan.policy();
+    let policy = command.plan().policy();
     let settings = containers.settings();
     let Some(host) = body.host_config.as_mut() else {
         return Ok(None);

@@ -34,5 +34,4 @@ pub use probe::Probed;
 pub use reaper::Reaped;
 pub use settings::Settings;
 
-pub(crate) use running::{Killer, Running};
 pub(crate) use start::start;

@@ -165,10 +165,11 @@ pub(super) fn program(command: &Command) -> OsString {
     let path = Path::new(&command.program);
     let placed = path
         .is_absolute()
-        .then(|| place(command.plan.policy(), path))
+        .then(|| place(command.plan().policy(), path))
         .flatten();
-    let is_there =
-        |inside: &PathBuf| host_of(command.plan.policy(), inside).is_some_and(|host| host.exists());
+    let is_there = |inside: &PathBuf| {
+        host_of(command.plan().policy(), inside).is_some_and(|host| host.exists())
+    };
     match placed.filter(is_there) {
         Some(inside) => inside.into_os_string(),
         None => command.program.clone(),

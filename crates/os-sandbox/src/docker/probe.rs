@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::plan::{Plan, Requirement};
 use crate::platform::small_program;
 use crate::policy::Policy;
+use crate::sandbox::{Directories, Sandbox};
 use crate::scratch::{Scratch, random};
 use crate::streams::Stdio;
 use crate::support::Support;
@@ -91,12 +92,13 @@ impl Containers {
             .build()?;
         let support = Support::detect().with_docker(self.clone());
         let plan = Plan::with_mechanism(&policy, &support, Requirement::Enforce, Backend::Docker)?;
-        let mut command = Command::new(&plan, "/work/program")
+        let mut directories = Directories::user();
+        if let Some(state_dir) = state_dir {
+            directories = directories.with_state(state_dir);
+        }
+        let command = Command::new(&Sandbox::open(plan, directories), "/work/program")
             .stdin(Stdio::Null)
             .timeout(ENDS_WITHIN);
-        if let Some(state_dir) = state_dir {
-            command = command.state_dir(state_dir);
-        }
         match command.output() {
             // What it says if nobody tells it to do anything.
             Ok(output) if output.exit == Exit::Code(UNTOLD) => {}

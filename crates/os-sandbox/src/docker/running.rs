@@ -9,9 +9,8 @@ use crate::exceeded::LimitHit;
 use crate::exit::Exit;
 use crate::findings::Findings;
 use crate::platform::Cleanup;
-use crate::running::Event;
-use crate::running::Readiness;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use crate::process::{Event, Killer, Process, Readiness, wait_readable};
+use crate::quarantine::Quarantined;
 use std::future::Future;
 use std::io::PipeReader;
 use std::os::fd::AsFd;
@@ -41,10 +40,6 @@ pub(crate) struct Running {
     back: Back,
     findings: Findings,
 }
-
-/// Ends a container from another thread.
-#[derive(Clone, Debug)]
-pub(crate) struct Killer(Arc<Notify>);
 
 /// What the task that supervises is handed.
 pub(super) struct StopSignal {
@@ -92,42 +87,33 @@ impl Running {
         self
     }
 
-    pub(crate) fn poll(
-        &mut self,
-        pipes: &[&PipeReader],
-        timeout: Option<Duration>,
-    ) -> Result<Event, Error> {
-        let mut fds: Vec<PollFd<'_>> = pipes
-            .iter()
-            .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
-            .collect();
-        if !self.ended {
-            fds.push(PollFd::new(self.news.as_fd(), PollFlags::POLLIN));
+    fn finish(&mut self) {
+        if let Some(after) = self.after.take() {
+            self.findings = after.run();
+            self.findings.not_copied = self.back.sentences();
         }
-        let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
-            // Rounded up, so that a wait never turns into a busy one.
-            let ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128);
-            PollTimeout::try_from(ms as i32).unwrap_or(PollTimeout::MAX)
-        });
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(nix::Error::EINTR) => {}
-            Err(errno) => return Err(Error::io("could not wait for the command", errno.into())),
-        }
-        let happened: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(true)).collect();
-        self.ended = self.ended || happened.get(pipes.len()) == Some(&true);
+        self.private = None;
+    }
+}
+
+impl Process for Running {
+    fn poll(&mut self, pipes: &[&PipeReader], timeout: Option<Duration>) -> Result<Event, Error> {
+        let news = (!self.ended).then(|| self.news.as_fd());
+        let event = wait_readable(pipes, news, timeout)?;
+        self.ended = self.ended || event.ended;
         Ok(Event {
-            readable: happened[..pipes.len()].to_vec(),
             ended: self.ended,
+            ..event
         })
     }
 
-    pub(crate) fn watched(&self) -> Result<Readiness, Error> {
+    fn readiness(&self) -> Result<Readiness, Error> {
         let news = self.news.try_clone();
         news.map(Readiness::Socket)
             .map_err(|error| Error::io("could not copy a descriptor", error))
     }
 
-    pub(crate) fn wait(&mut self) -> Result<Exit, Error> {
+    fn wait(&mut self) -> Result<Exit, Error> {
         if let Some((exit, _)) = self.result {
             return Ok(exit);
         }
@@ -151,28 +137,37 @@ impl Running {
         Ok(result.0)
     }
 
-    pub(crate) fn seen(&self) -> Option<LimitHit> {
+    fn limit_hit(&self) -> Option<LimitHit> {
         self.result.and_then(|(_, seen)| seen)
     }
 
-    pub(crate) fn findings(&mut self) -> Findings {
+    fn findings(&mut self) -> Findings {
         std::mem::take(&mut self.findings)
     }
 
-    pub(crate) fn kill(&mut self) {
+    fn kill(&self) {
         self.stop.notify_one();
     }
 
-    pub(crate) fn killer(&self) -> Killer {
-        Killer(Arc::clone(&self.stop))
+    fn killer(&self) -> Result<Killer, Error> {
+        let stop = Arc::clone(&self.stop);
+        Ok(Killer::new(move || stop.notify_one()))
     }
 
-    fn finish(&mut self) {
-        if let Some(after) = self.after.take() {
-            self.findings = after.run();
-            self.findings.not_copied = self.back.sentences();
+    fn finish_dropped(&mut self) -> Vec<Quarantined> {
+        let until = Instant::now() + END_GRACE;
+        while Instant::now() < until {
+            match self.poll(&[], Some(Duration::from_secs(1))) {
+                Ok(event) if event.ended => {
+                    // How it ended is nobody's question any more.
+                    let _exit = self.wait();
+                    return self.findings().quarantined;
+                }
+                Ok(_) => {}
+                Err(_) => break,
+            }
         }
-        self.private = None;
+        Vec::new()
     }
 }
 
@@ -197,11 +192,5 @@ impl std::fmt::Debug for Running {
         f.debug_struct("Running")
             .field("ended", &self.ended)
             .finish_non_exhaustive()
-    }
-}
-
-impl Killer {
-    pub(crate) fn kill(&self) {
-        self.0.notify_one();
     }
 }

@@ -14,7 +14,7 @@ use crate::enforcement::ShownContainer;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::platform;
-use crate::running::{self, StartedCommand};
+use crate::process::StartedCommand;
 use crate::streams::streams;
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
@@ -38,11 +38,16 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
             "the plan's container engine is gone",
         )
     };
-    let containers = command.plan.support().containers.clone().ok_or_else(gone)?;
+    let containers = command
+        .plan()
+        .support()
+        .containers
+        .clone()
+        .ok_or_else(gone)?;
     let engine = containers.engine().ok_or_else(gone)?.clone();
-    let policy = command.plan.policy();
-    let layout = platform::layout(policy, command.state_dir.as_deref())?;
-    if let Some(refused) = command.plan.insists(&layout.notes.0, false) {
+    let policy = command.plan().policy();
+    let layout = platform::layout(policy, command.state_dir())?;
+    if let Some(refused) = command.plan().insists(&layout.notes.degraded, false) {
         return Err(refused);
     }
     let private = Private::new(policy, &layout)?;
@@ -52,7 +57,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     };
     let user = User::of(&layout.owners, caller, containers.host().rootless)?;
     let (mut body, shown) = compose(&command, &containers, &layout, &private, user)?;
-    engine.reap_once(command.state_dir.as_deref());
+    engine.reap_once(command.state_dir());
     let copies = elsewhere::prepare(&containers, &engine, &command, &private, user, &mut body)?;
     let wall = command.wall();
     let (ends, pipes) = streams(&command.stdio)?;
@@ -86,7 +91,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
         }
     })?;
     Ok(StartedCommand {
-        running: running::Running::Container(Box::new(running.then(after, private, back))),
+        process: Box::new(running.then(after, private, back)),
         pipes,
         notes,
         container: Some(shown),
@@ -100,14 +105,14 @@ fn compose(
     private: &Private,
     user: User,
 ) -> Result<(ContainerCreateBody, ShownContainer), Error> {
-    let policy = command.plan.policy();
+    let policy = command.plan().policy();
     config(ContainerSpec {
         policy,
         settings: containers.settings(),
         host: containers.host(),
         digest: containers.digest(),
         image_variables: containers.image().map_or(&[], |image| &image.variables),
-        bounds: command.plan.bounds(),
+        bounds: command.plan().bounds(),
         user,
         placed: &layout.placed,
         private,
@@ -116,7 +121,7 @@ fn compose(
         variables: &command.variables(OsStr::new(HOME), OsStr::new(TMP)),
         directory: &place::directory(policy, command.cwd.as_deref())?,
         stdin: !matches!(command.stdio[0], crate::streams::Stdio::Null),
-        labels: labels(command.state_dir.as_deref()),
+        labels: labels(command.state_dir()),
     })
 }
 

@@ -17,8 +17,10 @@ use crate::command::Command;
 use crate::error::Error;
 use crate::plan::{Plan, Requirement};
 use crate::policy::Policy;
+use crate::process::Process as _;
 use crate::promise::Promise;
 use crate::proof::{Observation, ProofCheck};
+use crate::sandbox::{Directories, Sandbox};
 use crate::streams::Stdio;
 use crate::support::{Availability, Bubblewrap, ConnectorSupport, Landlock, Support, UNTRIED};
 use landlock::{AccessFs, Erratum, LandlockStatus, Ruleset, RulesetAttr};
@@ -317,7 +319,7 @@ fn enter(support: &Support) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     let plan = Plan::with_mechanism(&policy, support, Requirement::BestEffort, Backend::None)
         .map_err(|error| error.to_string())?;
-    let command = Command::new(&plan, "probe")
+    let command = Command::new(&Sandbox::open(plan, probing()), "probe")
         .stdout(Stdio::Null)
         .stderr(Stdio::Null)
         .timeout(WITHIN);
@@ -450,7 +452,8 @@ fn not_held(
 ) -> Result<(), String> {
     let plan = Plan::with_mechanism(policy, support, Requirement::BestEffort, backend)
         .map_err(|error| error.to_string())?;
-    let (checks, _) = prove(&plan, ProbeScope::Scratch).map_err(|error| error.to_string())?;
+    let (checks, _) = prove(&Sandbox::open(plan, probing()), ProbeScope::Scratch)
+        .map_err(|error| error.to_string())?;
     let could: Vec<String> = checks
         .iter()
         .filter_map(|check| match check.seen {
@@ -465,6 +468,12 @@ fn not_held(
     } else {
         Err(format!("it could {}", could.join(", ")))
     }
+}
+
+/// Returns the directories of a probe. Why the user's: no placeholder is made for a probe, and a probe
+/// that fails clears what is remembered.
+fn probing() -> Directories {
+    Directories::user()
 }
 
 /// Names for the probe to try its hand at.

@@ -89,7 +89,10 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
         owners,
         directories: directories.collect(),
         sources,
-        notes: Notes(guarded.notes, remarks.chain(guarded.remarks).collect()),
+        notes: Notes {
+            degraded: guarded.notes,
+            annotations: remarks.chain(guarded.remarks).collect(),
+        },
         after: Cleanup::new(
             PostRunScan::new(policy, mounts, guarded.names),
             guarded.held,

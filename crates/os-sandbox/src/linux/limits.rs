@@ -6,6 +6,7 @@ use super::message::Run;
 use crate::backend::Backend;
 use crate::error::Error;
 use crate::plan::{MemoryLimiter, Plan};
+use crate::sandbox::Sandbox;
 
 /// Processes that the caller's user may have beside those of the command.
 const ROOM_FOR_OTHERS: u64 = 16 << 10;
@@ -50,7 +51,8 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
 }
 
 /// A control group for what one can be made for; the rest the supervisor watches.
-pub(super) fn limit_tree(plan: &Plan, run: &mut Run) -> Result<Option<CommandCgroup>, Error> {
+pub(super) fn limit_tree(sandbox: &Sandbox, run: &mut Run) -> Result<Option<CommandCgroup>, Error> {
+    let plan = sandbox.plan();
     let (support, bounds) = (plan.support(), plan.bounds());
     let mut wanted = Vec::new();
     if let Some(limit) = bounds.memory_bytes {
@@ -77,5 +79,5 @@ pub(super) fn limit_tree(plan: &Plan, run: &mut Run) -> Result<Option<CommandCgr
     if wanted.is_empty() {
         return Ok(None);
     }
-    plan.places().groups.take(&wanted).map(Some)
+    sandbox.pool().groups.take(&wanted).map(Some)
 }

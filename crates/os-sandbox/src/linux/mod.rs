@@ -60,7 +60,6 @@ pub(crate) use layout::{MountSources, layout};
 pub(crate) use private::ScratchPool;
 pub(crate) use prove::{ProbeScope, prove};
 pub(crate) use remove::remove;
-pub(crate) use running::{Killer, Running};
 pub(crate) use start::start;
 pub(crate) use survey::survey;
 

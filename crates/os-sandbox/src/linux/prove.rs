@@ -16,7 +16,9 @@ use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
 use crate::plan::Plan;
 use crate::policy::{MountPlacement, System};
+use crate::process::Process as _;
 use crate::proof::{Observation, ProofCheck};
+use crate::sandbox::Sandbox;
 use crate::scratch::{make, random};
 use crate::streams::Stdio;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -56,7 +58,11 @@ pub(crate) enum ProbeScope {
 }
 
 /// Runs the probe under the plan.
-pub(crate) fn prove(plan: &Plan, whose: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
+pub(crate) fn prove(
+    sandbox: &Sandbox,
+    whose: ProbeScope,
+) -> Result<(Vec<ProofCheck>, Notes), Error> {
+    let plan = sandbox.plan();
     if !plan.support().launcher() {
         return Err(Error::new(
             ErrorKind::Unsupported,
@@ -64,7 +70,7 @@ pub(crate) fn prove(plan: &Plan, whose: ProbeScope) -> Result<(Vec<ProofCheck>, 
         ));
     }
     let decoys = Decoys::lay_out(plan, whose)?;
-    let command = Command::new(plan, "probe")
+    let command = Command::new(sandbox, "probe")
         .stderr(Stdio::Null)
         .timeout(WITHIN);
     let (mut running, pipes, notes) = begin(command, Some(decoys.probe()))?;

@@ -6,19 +6,18 @@ use super::after::Cleanup;
 use super::alone::{self, Unsupervised};
 use super::cgroup::CommandCgroup;
 use super::launch::Launched;
-use super::private::{ScratchDir, ScratchPool};
+use super::private::ScratchDir;
 use super::wire;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::LimitHit;
 use crate::exit::Exit;
 use crate::findings::Findings;
-#[cfg(feature = "tokio")]
-use crate::running::Readiness;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use crate::process::{Event, Killer, Process, Readiness, wait_readable};
+use crate::sandbox::Sandbox;
+use crate::support::Support;
 use std::io::{PipeReader, Read};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,15 +35,6 @@ pub(crate) struct Record {
     pub(crate) a: i32,
     pub(crate) b: i32,
     pub(crate) c: u32,
-}
-
-/// What [`Running::poll`] saw.
-#[derive(Debug, Default)]
-pub(crate) struct Event {
-    /// For each pipe, in order: there is something to read, or its end.
-    pub(crate) readable: Vec<bool>,
-    /// The supervisor said its last word, or is gone.
-    pub(crate) ended: bool,
 }
 
 /// A running tree. Dropping it ends it.
@@ -66,21 +56,15 @@ pub(crate) struct Running {
     findings: Findings,
 }
 
-/// What a command has to itself, and where that may be kept for the next one.
+/// Resources of one command, and the sandbox that may keep them for the next one.
 #[derive(Default)]
 pub(crate) struct RunResources {
     pub(crate) private: Option<Arc<ScratchDir>>,
     pub(crate) group: Option<CommandCgroup>,
-    pub(crate) keep: Option<Arc<ScratchPool>>,
-}
-
-/// Ends a tree from another thread.
-#[derive(Debug)]
-pub(crate) enum Killer {
-    /// The supervisor is asked.
-    Supervisor(UnixStream),
-    /// There is none.
-    Process(Arc<OwnedFd>),
+    /// `true` if the next command may have them.
+    pub(crate) keep: bool,
+    /// `None` of a report.
+    pub(crate) sandbox: Option<Sandbox>,
 }
 
 impl Running {
@@ -106,11 +90,6 @@ impl Running {
     pub(crate) fn then(mut self, after: Option<Cleanup>) -> Self {
         self.after = after.map(Box::new);
         self
-    }
-
-    /// What was found after the end; each once.
-    pub(crate) fn findings(&mut self) -> Findings {
-        std::mem::take(&mut self.findings)
     }
 
     fn finish(&mut self) {
@@ -176,159 +155,6 @@ impl Running {
         }
     }
 
-    /// Waits until a pipe is readable, a record came, the tree ended, or the time passed.
-    pub(crate) fn poll(
-        &mut self,
-        pipes: &[&PipeReader],
-        timeout: Option<Duration>,
-    ) -> Result<Event, Error> {
-        let mut timeout = timeout;
-        if let Some(give_up) = self.give_up
-            && !self.ended
-        {
-            let left = give_up.saturating_duration_since(Instant::now());
-            timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
-            if left.is_zero() {
-                self.launched.end();
-            }
-        }
-        if let Some(alone) = &mut self.alone
-            && let Some(deadline) = alone.deadline
-            && !self.ended
-        {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                alone.timed_out = true;
-                alone.deadline = None;
-                alone.kill();
-            } else {
-                timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
-            }
-        }
-        let mut fds: Vec<PollFd<'_>> = pipes
-            .iter()
-            .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
-            .collect();
-        if !self.ended {
-            let news = match &self.alone {
-                Some(alone) if alone.replaced => alone.process(),
-                Some(_) | None => self.launched.control.as_fd(),
-            };
-            fds.push(PollFd::new(news, PollFlags::POLLIN));
-        }
-        let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
-            // Rounded up, so that a wait never turns into a busy one.
-            let ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128);
-            PollTimeout::try_from(ms as i32).unwrap_or(PollTimeout::MAX)
-        });
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(nix::Error::EINTR) => {}
-            Err(errno) => return Err(Error::io("could not wait for the command", errno.into())),
-        }
-        let happened: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(true)).collect();
-        drop(fds);
-        if !self.ended && happened.last() == Some(&true) {
-            self.receive();
-        }
-        Ok(Event {
-            readable: happened[..pipes.len()].to_vec(),
-            ended: self.ended,
-        })
-    }
-
-    /// Takes in all that was said, without waiting; whether that was the last word.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn look(&mut self) -> Result<bool, Error> {
-        loop {
-            let heard = self.records.len();
-            if self.poll(&[], Some(Duration::ZERO))?.ended {
-                return Ok(true);
-            }
-            if self.records.len() == heard {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// What is readable when there is something to [`look`](Running::look) at.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<Readiness, Error> {
-        if let Some(alone) = &self.alone {
-            let process = alone.process().try_clone_to_owned();
-            return process
-                .map(Readiness::Process)
-                .map_err(|error| Error::io("could not copy a descriptor", error));
-        }
-        let control = self.launched.control.try_clone();
-        control
-            .map(Readiness::Socket)
-            .map_err(|error| Error::io("could not copy the control socket", error))
-    }
-
-    /// When to look, whether or not there is something to read.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn next_look(&self) -> Option<Instant> {
-        match &self.alone {
-            Some(alone) => alone.deadline,
-            None => self.give_up,
-        }
-    }
-
-    /// Waits for the end of everything.
-    pub(crate) fn wait(&mut self) -> Result<Exit, Error> {
-        if let Some(exit) = self.result {
-            return Ok(exit);
-        }
-        while !self.ended {
-            self.poll(&[], None)?;
-        }
-        let status = self
-            .launched
-            .reap()
-            .map_err(|error| Error::io("could not wait for the launcher", error))?;
-        self.finish();
-        let unreachable = self
-            .records
-            .iter()
-            .find(|record| record.kind == wire::RECORD_UNREACHABLE);
-        self.findings.unreachable = unreachable.map_or(0, |record| record.c.into());
-        let mut own = std::mem::take(&mut self.own);
-        let exit = match (&self.alone, status) {
-            (Some(alone), Some(status)) => alone.exit(status),
-            (Some(_), None) => {
-                return Err(Error::io(
-                    "could not learn how the command ended",
-                    nix::Error::ECHILD.into(),
-                )
-                .with_hint("the calling program ignores SIGCHLD"));
-            }
-            (None, _) => self.outcome()?,
-        };
-        self.seen = self.over_limit().or_else(|| {
-            let hits = own.group.as_mut()?.hits();
-            match (hits.memory, hits.processes) {
-                (0, 0) => None,
-                (0, _) => Some(LimitHit::Processes),
-                (_, _) => Some(LimitHit::Memory),
-            }
-        });
-        if let Some(places) = own.keep {
-            if let Some(place) = own.private {
-                places.give_back(place);
-            }
-            if let Some(group) = own.group {
-                places.groups.give_back(group);
-            }
-        }
-        self.result = Some(exit);
-        Ok(exit)
-    }
-
-    /// The limit of the whole tree that was hit, once it was waited for.
-    pub(crate) fn seen(&self) -> Option<LimitHit> {
-        self.seen
-    }
-
     /// The limit for which the supervisor ended it.
     fn over_limit(&self) -> Option<LimitHit> {
         let record = self
@@ -339,26 +165,6 @@ impl Running {
             wire::OVER_THREADS => LimitHit::Processes,
             _ => LimitHit::Memory,
         })
-    }
-
-    /// Asks the supervisor to end everything.
-    pub(crate) fn kill(&mut self) {
-        if let Some(alone) = &self.alone {
-            alone.kill();
-            return;
-        }
-        // It has ended already if this fails.
-        let _ = self.launched.control.shutdown(Shutdown::Write);
-    }
-
-    pub(crate) fn killer(&self) -> Result<Killer, Error> {
-        if let Some(alone) = &self.alone {
-            return Ok(Killer::Process(alone.killer()));
-        }
-        let control = self.launched.control.try_clone();
-        control
-            .map(Killer::Supervisor)
-            .map_err(|error| Error::io("could not copy the control socket", error))
     }
 
     pub(crate) fn records(&self) -> &[Record] {
@@ -420,7 +226,7 @@ impl Running {
             || self.records.len() > MAX_RECORDS;
     }
 
-    fn outcome(&mut self) -> Result<Exit, Error> {
+    fn outcome(&mut self, sandbox: Option<&Sandbox>) -> Result<Exit, Error> {
         let find = |kind: u32| self.records.iter().find(|record| record.kind == kind);
         if find(wire::RECORD_LEFT).is_some() {
             return Err(Error::new(
@@ -462,7 +268,9 @@ impl Running {
                 "the supervisor of the command did not end it in time; processes may be left",
             ));
         }
-        crate::support::Support::forget();
+        if let Some(sandbox) = sandbox {
+            Support::forget(sandbox.directories());
+        }
         let complaint = self.complaint();
         let text = "the supervisor of the command was lost";
         Err(Error::new(
@@ -473,6 +281,156 @@ impl Running {
                 format!("{text}: {complaint}")
             },
         ))
+    }
+}
+
+impl Process for Running {
+    fn findings(&mut self) -> Findings {
+        std::mem::take(&mut self.findings)
+    }
+
+    fn poll(&mut self, pipes: &[&PipeReader], timeout: Option<Duration>) -> Result<Event, Error> {
+        let mut timeout = timeout;
+        if let Some(give_up) = self.give_up
+            && !self.ended
+        {
+            let left = give_up.saturating_duration_since(Instant::now());
+            timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
+            if left.is_zero() {
+                self.launched.end();
+            }
+        }
+        if let Some(alone) = &mut self.alone
+            && let Some(deadline) = alone.deadline
+            && !self.ended
+        {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                alone.timed_out = true;
+                alone.deadline = None;
+                alone.kill();
+            } else {
+                timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
+            }
+        }
+        let news = match &self.alone {
+            Some(alone) if alone.replaced => alone.process(),
+            Some(_) | None => self.launched.control.as_fd(),
+        };
+        let event = wait_readable(pipes, (!self.ended).then_some(news), timeout)?;
+        if event.ended {
+            self.receive();
+        }
+        Ok(Event {
+            ended: self.ended,
+            ..event
+        })
+    }
+
+    fn poll_exit(&mut self) -> Result<bool, Error> {
+        loop {
+            let heard = self.records.len();
+            if self.poll(&[], Some(Duration::ZERO))?.ended {
+                return Ok(true);
+            }
+            if self.records.len() == heard {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn readiness(&self) -> Result<Readiness, Error> {
+        if let Some(alone) = &self.alone {
+            let process = alone.process().try_clone_to_owned();
+            return process
+                .map(Readiness::Process)
+                .map_err(|error| Error::io("could not copy a descriptor", error));
+        }
+        let control = self.launched.control.try_clone();
+        control
+            .map(Readiness::Socket)
+            .map_err(|error| Error::io("could not copy the control socket", error))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        match &self.alone {
+            Some(alone) => alone.deadline,
+            None => self.give_up,
+        }
+    }
+
+    fn wait(&mut self) -> Result<Exit, Error> {
+        if let Some(exit) = self.result {
+            return Ok(exit);
+        }
+        while !self.ended {
+            self.poll(&[], None)?;
+        }
+        let status = self
+            .launched
+            .reap()
+            .map_err(|error| Error::io("could not wait for the launcher", error))?;
+        self.finish();
+        let unreachable = self
+            .records
+            .iter()
+            .find(|record| record.kind == wire::RECORD_UNREACHABLE);
+        self.findings.unreachable = unreachable.map_or(0, |record| record.c.into());
+        let mut own = std::mem::take(&mut self.own);
+        let exit = match (&self.alone, status) {
+            (Some(alone), Some(status)) => alone.exit(status),
+            (Some(_), None) => {
+                return Err(Error::io(
+                    "could not learn how the command ended",
+                    nix::Error::ECHILD.into(),
+                )
+                .with_hint("the calling program ignores SIGCHLD"));
+            }
+            (None, _) => self.outcome(own.sandbox.as_ref())?,
+        };
+        self.seen = self.over_limit().or_else(|| {
+            let hits = own.group.as_mut()?.hits();
+            match (hits.memory, hits.processes) {
+                (0, 0) => None,
+                (0, _) => Some(LimitHit::Processes),
+                (_, _) => Some(LimitHit::Memory),
+            }
+        });
+        if let Some(sandbox) = own.sandbox.filter(|_| own.keep) {
+            if let Some(place) = own.private {
+                sandbox.pool().give_back(place);
+            }
+            if let Some(group) = own.group {
+                sandbox.pool().groups.give_back(group);
+            }
+        }
+        self.result = Some(exit);
+        Ok(exit)
+    }
+
+    fn limit_hit(&self) -> Option<LimitHit> {
+        self.seen
+    }
+
+    fn kill(&self) {
+        if let Some(alone) = &self.alone {
+            alone.kill();
+            return;
+        }
+        // It has ended already if this fails.
+        let _ = self.launched.control.shutdown(Shutdown::Write);
+    }
+
+    fn killer(&self) -> Result<Killer, Error> {
+        if let Some(alone) = &self.alone {
+            let process = alone.killer();
+            return Ok(Killer::new(move || alone::kill(&process)));
+        }
+        let control = self.launched.control.try_clone();
+        let control =
+            control.map_err(|error| Error::io("could not copy the control socket", error))?;
+        // It has ended already if this fails.
+        Ok(Killer::new(move || drop(control.shutdown(Shutdown::Write))))
     }
 }
 
@@ -504,15 +462,5 @@ impl std::fmt::Debug for Running {
             .field("records", &self.records)
             .field("ended", &self.ended)
             .finish()
-    }
-}
-
-impl Killer {
-    pub(crate) fn kill(&self) {
-        match self {
-            // It has ended already if this fails.
-            Killer::Supervisor(control) => drop(control.shutdown(Shutdown::Write)),
-            Killer::Process(process) => alone::kill(process),
-        }
     }
 }

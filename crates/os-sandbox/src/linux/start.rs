@@ -8,7 +8,7 @@ use super::launch::{Launched, SpawnFrom, Starting, data, image, launch};
 use super::limits::{limit_tree, limits};
 use super::message::{self, LauncherMessage, Run};
 use super::names::ScanResult;
-use super::private::{ScratchDir, ScratchPool};
+use super::private::ScratchDir;
 use super::ruleset::{self, LandlockRuleset};
 use super::running::{RunResources, Running};
 use super::sockets::{self, ConnectorSpec};
@@ -29,10 +29,13 @@ use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
 use crate::plan::Plan;
 use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
+use crate::process::StartedCommand;
 use crate::promise::Promise;
+use crate::sandbox::Sandbox;
 use crate::seccomp::{self, Arch, UnixSocketRule};
 use crate::streams::Pipes;
 use crate::streams::streams;
+use crate::support::Support;
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::geteuid;
 use std::ffi::{OsStr, OsString};
@@ -52,8 +55,14 @@ pub(crate) struct ProbeSpec {
     pub(crate) strings: Vec<Vec<u8>>,
 }
 
-pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> {
-    begin(command, None)
+pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
+    let (running, pipes, notes) = begin(command, None)?;
+    Ok(StartedCommand {
+        process: Box::new(running),
+        pipes,
+        notes,
+        container: None,
+    })
 }
 
 /// Starts a command, or a probe in its place.
@@ -63,22 +72,22 @@ pub(crate) fn begin(
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
     let starting = launch(
-        command.plan.backend().has_mount_layer(),
+        command.plan().backend().has_mount_layer(),
         probe.is_some(),
-        starter(&command.plan),
+        starter(command.plan()),
     )?;
     let (streams, pipes) = streams(&command.stdio)?;
-    if command.plan.backend() != Backend::None {
-        refuse_streams(&command.plan, &streams)?;
+    if command.plan().backend() != Backend::None {
+        refuse_streams(command.plan(), &streams)?;
     }
     let mut prepared = Prepared::new(&command)?;
-    if let Some(refused) = command.plan.insists(&prepared.notes.0, false) {
+    if let Some(refused) = command.plan().insists(&prepared.notes.degraded, false) {
         return Err(refused);
     }
     if let Some(probe) = probe {
         prepared.probe(probe);
     }
-    let launched = prepared.launch(starting, &command.plan, &streams)?;
+    let launched = prepared.launch(starting, command.plan(), &streams)?;
     // Only the target holds its ends from here on.
     drop(streams);
     let notes = std::mem::take(&mut prepared.notes);
@@ -87,7 +96,8 @@ pub(crate) fn begin(
         RunResources {
             private: prepared.private.take(),
             group: prepared.group.take(),
-            keep: keep(&command.plan),
+            keep: keeps_resources(command.plan()),
+            sandbox: Some(command.sandbox.clone()),
         },
         wall,
     )
@@ -100,12 +110,12 @@ pub(crate) fn begin(
     }
     let first = running
         .first(START_WITHIN)
-        .inspect_err(|_| crate::support::Support::forget())?;
+        .inspect_err(|_| Support::forget(command.sandbox.directories()))?;
     if first.kind == wire::RECORD_FAILED {
         let error = failure(&command, first);
         // A tree that changed says nothing about the mechanism.
         if error.kind() == ErrorKind::Enforcement && first.a != wire::STAGE_PIN {
-            crate::support::Support::forget();
+            Support::forget(command.sandbox.directories());
         }
         return Err(error);
     }
@@ -126,17 +136,17 @@ fn starter(plan: &Plan) -> SpawnFrom {
     }
 }
 
-/// Where a private directory can be kept for the next command: only if nobody can be left in it,
-/// or if nobody is confined to it anyway.
-fn keep(plan: &Plan) -> Option<Arc<ScratchPool>> {
+/// Returns `true` if a private directory can be kept for the next command: only if nobody can be left
+/// in it, or if nobody is confined to it anyway.
+fn keeps_resources(plan: &Plan) -> bool {
     if plan.policy().leaves() {
-        return None;
+        return false;
     }
     let alone = plan
         .entries()
         .iter()
         .any(|entry| entry.promise == Promise::Survivors && !entry.is_gap());
-    (alone || plan.backend() == Backend::None).then(|| Arc::clone(plan.places()))
+    alone || plan.backend() == Backend::None
 }
 
 /// Everything that was compiled for one start.
@@ -170,7 +180,7 @@ struct Bwrap {
 
 impl Prepared {
     fn new(command: &Command) -> Result<Prepared, Error> {
-        let plan = &command.plan;
+        let plan = command.plan();
         let policy = plan.policy();
         let backend = plan.backend();
         let mut mounts = host_mounts(policy)?;
@@ -187,7 +197,7 @@ impl Prepared {
         let private = if backend == Backend::Bubblewrap || plan.support().own_container {
             None
         } else {
-            Some(private_dir(plan, &mounts, links)?)
+            Some(private_dir(&command.sandbox, &mounts, links)?)
         };
         let view = MountView {
             policy,
@@ -248,7 +258,7 @@ impl Prepared {
             }
             Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
                 if plan.support().seccomp() {
-                    run.filter = filter(plan, command.session)?;
+                    run.filter = filter(&command.sandbox, command.session)?;
                 }
                 if abi > 0 {
                     ruleset = Some(rules(plan, &mounts, private.as_deref(), links)?);
@@ -306,7 +316,7 @@ impl Prepared {
                 Some(ConnectorSpec::new(paths, &mounts, internet(plan), places)?)
             }
         };
-        let group = limit_tree(plan, &mut run)?;
+        let group = limit_tree(&command.sandbox, &mut run)?;
         let doors = group.as_ref().map(CommandCgroup::doors).transpose()?;
         let doors = doors.unwrap_or_default();
         run.groups = doors.len() as u64;
@@ -318,18 +328,21 @@ impl Prepared {
             doors,
             outer: None,
             connector,
-            notes: Notes(Vec::new(), remarks),
+            notes: Notes {
+                degraded: Vec::new(),
+                annotations: remarks,
+            },
             held: None,
             sweep: None,
         };
         if backend.has_mount_layer() {
-            prepared.compose(plan, mounts, command.state_dir.as_deref())?;
+            prepared.compose(plan, mounts, command.state_dir())?;
         } else if backend == Backend::Landlock
             && !policy.leaves()
             && PostRunScan::is_needed(policy, &mounts)
         {
             let Guarded { names, notes, .. } = look(policy, &mounts)?;
-            prepared.notes.0.extend(notes);
+            prepared.notes.degraded.extend(notes);
             prepared.sweep =
                 PostRunScan::new(policy, mounts, names).map(PostRunScan::of_loose_names);
         }
@@ -364,8 +377,8 @@ impl Prepared {
             remarks,
         } = guard(policy, &mounts, state_dir)?;
         self.held = held;
-        self.notes.0.extend(notes);
-        self.notes.1.extend(remarks);
+        self.notes.degraded.extend(notes);
+        self.notes.annotations.extend(remarks);
         self.outer = Some(match &self.private {
             Some(private) => {
                 let own = [private.home(), private.tmp()];
@@ -461,7 +474,12 @@ fn gone(what: &str) -> Error {
     Error::new(ErrorKind::Enforcement, format!("the plan's {what} is gone"))
 }
 
-fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Arc<ScratchDir>, Error> {
+fn private_dir(
+    sandbox: &Sandbox,
+    mounts: &[HostMount],
+    links: bool,
+) -> Result<Arc<ScratchDir>, Error> {
+    let plan = sandbox.plan();
     let wanted: Vec<(String, PathBuf)> = plan
         .policy()
         .mounts()
@@ -471,9 +489,9 @@ fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Arc<Scr
         .filter_map(|(mount, real)| Some((mount.in_work()?.to_owned(), real.host.clone())))
         .collect();
     if plan.policy().leaves() {
-        plan.places().share(&wanted)
+        sandbox.pool().share(&wanted)
     } else {
-        plan.places().take(&wanted)
+        sandbox.pool().take(&wanted)
     }
 }
 
@@ -515,7 +533,8 @@ fn rules(
     }
 }
 
-fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
+fn filter(sandbox: &Sandbox, session: Session) -> Result<Vec<u8>, Error> {
+    let plan = sandbox.plan();
     let policy = plan.policy();
     let none = || Error::new(ErrorKind::Enforcement, "no filter for this machine");
     let wanted = seccomp::FilterSpec {
@@ -538,7 +557,7 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
         tracing: plan.allows_own_tracing(),
         ask_modes: plan.judges_modes(),
     };
-    plan.places().filter(wanted).ok_or_else(none)
+    sandbox.pool().filter(wanted).ok_or_else(none)
 }
 
 /// Returns the host paths of the directories that the command may write.

@@ -16,7 +16,9 @@ use crate::policy::{
     DEFAULT_PATH, Limits, LinkPolicy, Mount, MountPlacement, Network, Policy, Survivors,
     UnixSockets, check_not_kernel,
 };
+use crate::process::StartedCommand;
 use crate::proof::ProofCheck;
+use crate::sandbox::{Directories, Sandbox};
 use crate::scratch::Scratch;
 use crate::seatbelt::start::{LinkView, SHELL, judged, steps};
 use crate::seatbelt::{SeatbeltProfile, SeatbeltRun};
@@ -39,7 +41,7 @@ pub(crate) use process::small_program;
 pub(crate) use crate::plain::birdcage;
 #[cfg(feature = "docker")]
 pub(crate) use crate::plain::{Cleanup, MountSources, layout};
-pub(crate) use crate::plain::{Killer, ProbeScope, remove, survey};
+pub(crate) use crate::plain::{ProbeScope, remove, survey};
 
 /// A running command, and the directories that it works in.
 pub(crate) type Running = plain::Running<Scratch>;
@@ -68,16 +70,16 @@ pub(crate) fn detect() -> Support {
 }
 
 /// The probe of the self-test is a part of the launcher, which there is none of here.
-pub(crate) fn prove(_: &Plan, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
+pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
     Err(Error::new(
         ErrorKind::Unsupported,
         "there is no self-test on macOS yet",
     ))
 }
 
-pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> {
-    let policy = command.plan.policy();
-    let confined = match command.plan.backend() {
+pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
+    let policy = command.plan().policy();
+    let confined = match command.plan().backend() {
         Backend::Seatbelt => true,
         Backend::None => false,
         Backend::Docker => {
@@ -87,7 +89,7 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
             ));
         }
         Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
-            let what = format!("{} is a part of Linux", command.plan.backend());
+            let what = format!("{} is a part of Linux", command.plan().backend());
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
     };
@@ -146,7 +148,7 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
             Survivors::Left => false,
         };
     let running = Running::new(pid, group, command.wall(), private);
-    Ok((running, pipes, Notes::default()))
+    Ok(running.started(pipes))
 }
 
 /// A host with nothing but what is found out next.
@@ -201,7 +203,8 @@ fn probe(support: &Support) -> Result<Availability<()>, Error> {
         })
         .build()?;
     let plan = Plan::with_mechanism(&policy, support, Requirement::BestEffort, Backend::Seatbelt)?;
-    let output = Command::new(&plan, "/bin/cat")
+    let sandbox = Sandbox::open(plan, Directories::user());
+    let output = Command::new(&sandbox, "/bin/cat")
         .arg(inside)
         .arg(outside)
         .output()?;

@@ -3,7 +3,8 @@
 use crate::daemon::{Daemon, IMAGE};
 use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
 use os_sandbox::{
-    Access, Backend, Command, Output, Plan, Policy, PolicyBuilder, Requirement, Support,
+    Access, Backend, Command, Directories, Output, Plan, Policy, PolicyBuilder, Requirement,
+    Sandbox, Support,
 };
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -81,8 +82,13 @@ impl World {
     }
 
     pub(crate) fn command(&self, plan: &Plan, program: &str) -> Command {
-        Command::new(plan, program).state_dir(self.path("state"))
+        Command::new(&open_at(plan, self.path("state")), program)
     }
+}
+
+/// Opens a plan with a state directory of its own.
+pub(crate) fn open_at(plan: &Plan, state: impl Into<PathBuf>) -> Sandbox {
+    Sandbox::open(plan.clone(), Directories::user().with_state(state))
 }
 
 pub(crate) fn settings() -> Settings {

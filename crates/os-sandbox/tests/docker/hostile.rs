@@ -2,7 +2,7 @@
 //! ran, within bounds, and nothing is left behind.
 
 use crate::daemon::{Daemon, IMAGE};
-use crate::fixture::{World, plan, settings};
+use crate::fixture::{World, open_at, plan, settings};
 use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
 use os_sandbox::{Backend, Command, Error, ErrorKind, Exit, Output, Plan, Requirement, Support};
 use std::sync::Arc;
@@ -284,9 +284,7 @@ pub(crate) fn long_paths(engine: &Daemon) {
     // Gone between the plan and the start.
     std::fs::remove_dir_all(&deep).expect("removed");
     let since = Instant::now();
-    let came = Command::new(&plan, "true")
-        .state_dir(world.path("state"))
-        .output();
+    let came = Command::new(&open_at(&plan, world.path("state")), "true").output();
     let kinds = &[ErrorKind::Io, ErrorKind::Invalid, ErrorKind::Enforcement];
     check(
         "a mount that went",

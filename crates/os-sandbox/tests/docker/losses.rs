@@ -2,7 +2,7 @@
 //! waits for it. And the same for callers of other kinds: an ordinary user, an async one.
 
 use crate::daemon::Daemon;
-use crate::fixture::{World, plan, settings};
+use crate::fixture::{World, open_at, plan, settings};
 use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
 use os_sandbox::{Access, ErrorKind, Exit, Policy, Stdio};
 use std::fs;
@@ -113,7 +113,7 @@ pub(crate) fn life(arguments: &[String]) -> ExitCode {
     };
     let policy = Policy::builder().mount(project, "/", Access::ALL).build();
     let plan = plan(host, settings(), &policy.expect("a policy"));
-    let command = |program: &str| os_sandbox::Command::new(&plan, program).state_dir(state);
+    let command = |program: &str| os_sandbox::Command::new(&open_at(&plan, state), program);
     match kind.as_str() {
         "broker" => {
             // One ends with its input, one does not.

@@ -3,7 +3,8 @@
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use os_sandbox::{
-    Access, Backend, Command, Environment, Exit, Limits, Plan, Policy, Requirement, Support,
+    Access, Backend, Command, Directories, Environment, Exit, Limits, Plan, Policy, Requirement,
+    Sandbox, Support,
 };
 use std::fs;
 use std::net::TcpListener;
@@ -48,12 +49,12 @@ fn policy(dir: &Path) -> Policy {
         .expect("a policy")
 }
 
-fn plan(policy: &Policy) -> Plan {
+fn open(policy: &Policy) -> Sandbox {
     let support = Support::detect();
     assert!(support.seatbelt(), "{support}");
     let plan = Plan::new(policy, &support, Requirement::BestEffort).expect("a plan");
     assert_eq!(plan.backend(), Backend::Seatbelt);
-    plan
+    Sandbox::open(plan, Directories::user())
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn what_works_and_what_does_not() {
     let leak = fs::File::open(dir.path().join("outside")).expect("a file");
     fcntl(&leak, FcntlArg::F_SETFD(FdFlag::empty())).expect("a flag");
     let inherited = leak.as_raw_fd();
-    let plan = plan(&policy(dir.path()));
+    let sandbox = open(&policy(dir.path()));
     let mut wrong = Vec::new();
     for (script, works) in [
         ("cat note", true),
@@ -99,7 +100,7 @@ fn what_works_and_what_does_not() {
         ("kill -0 $BROKER", false),
         ("ps -A | grep -q launchd", false),
     ] {
-        let output = Command::new(&plan, "/bin/sh")
+        let output = Command::new(&sandbox, "/bin/sh")
             .args(["-c", script])
             .output()
             .expect("a shell");
@@ -115,7 +116,7 @@ fn what_works_and_what_does_not() {
         format!("exec 3<>/dev/tcp/127.0.0.1/{port}"),
         format!("cat <&{inherited}"),
     ] {
-        let output = Command::new(&plan, "/bin/bash")
+        let output = Command::new(&sandbox, "/bin/bash")
             .args(["-c", &script])
             .output()
             .expect("a shell");
@@ -131,8 +132,8 @@ fn what_works_and_what_does_not() {
 #[test]
 fn a_time_limit_ends_the_group() {
     let dir = tree();
-    let plan = plan(&policy(dir.path()));
-    let output = Command::new(&plan, "/bin/sh")
+    let sandbox = open(&policy(dir.path()));
+    let output = Command::new(&sandbox, "/bin/sh")
         .args(["-c", "sleep 60 & sleep 60"])
         .timeout(Duration::from_secs(2))
         .output()

@@ -4,7 +4,7 @@
 use crate::fixture::{Mechanism, World};
 use crate::outcome::{Outcome, expect, say};
 use crate::report::Report;
-use os_sandbox::{Command, ErrorKind, Exit, Limits, Plan, Stdio, Stream};
+use os_sandbox::{Command, ErrorKind, Exit, Limits, Sandbox, Stdio, Stream};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -44,7 +44,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     }
 }
 
-fn outside(plan: &Plan) -> Outcome {
+fn outside(plan: &Sandbox) -> Outcome {
     let mut start = pin!(Command::new(plan, "true").spawn_async());
     match start.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Err(error)) if error.kind() == ErrorKind::Invalid => Ok(()),
@@ -65,7 +65,7 @@ fn output(runtime: &Runtime, world: &World) -> Outcome {
                   head -c 70000 /dev/zero >&2; exit 3";
     let command = Command::new(&plan, "sh").args(["-c", script]);
     let got = runtime.block_on(command.output_async()).map_err(say)?;
-    expect(got.enforcement.policy.clone(), plan.policy().hash())?;
+    expect(got.enforcement.policy.clone(), plan.plan().policy().hash())?;
     let seen = (
         got.exit,
         String::from_utf8_lossy(&got.stdout.bytes()).into_owned(),
@@ -122,7 +122,7 @@ fn streams(runtime: &Runtime, world: &World) -> Outcome {
         let mut rest = Vec::new();
         stdout.read_to_end(&mut rest).await.map_err(say)?;
         expect(rest.len(), 0)?;
-        expect(child.enforcement().backend, world.plan().backend())?;
+        expect(child.enforcement().backend, world.plan().plan().backend())?;
         expect(child.wait().await.map_err(say)?, Exit::Code(0))
     })
 }

@@ -1,6 +1,6 @@
 //! birdcage: by name only, what it leaks covered or refused, and what it leaves on the host.
 
-use crate::fixture::{Mechanism, World, said};
+use crate::fixture::{Mechanism, World, open, said};
 use crate::outcome::say;
 use crate::report::Report;
 use os_sandbox::{
@@ -136,22 +136,24 @@ fn settings(mechanism: Mechanism) -> Result<(), String> {
     };
     let plan = Plan::with_mechanism(&policy, &support, Requirement::Enforce, Backend::Birdcage);
     let root = nix::unistd::geteuid().is_root();
-    let open = root && mechanism == Mechanism::BirdcageAlone;
+    let leaks = root && mechanism == Mechanism::BirdcageAlone;
     let plan = match plan {
-        Err(refused) if open => {
+        Err(refused) if leaks => {
             let gaps: Vec<Promise> = refused.gaps().iter().map(|gap| gap.promise).collect();
             return match gaps.contains(&Promise::KernelSettings) {
                 true => Ok(()),
                 false => Err(refused.to_string()),
             };
         }
-        Ok(plan) if !open => plan,
+        Ok(plan) if !leaks => plan,
         other => return Err(format!("{other:?}")),
     };
     // Opened, not written.
     let script = "for f in kernel/core_pattern vm/overcommit_memory; do
         (: >> /proc/sys/$f) 2>/dev/null && echo $f; done; true";
-    let output = Command::new(&plan, "sh").args(["-c", script]).output();
+    let output = Command::new(&open(plan), "sh")
+        .args(["-c", script])
+        .output();
     match said(output).as_str() {
         "" => Ok(()),
         open => Err(format!("can be written: {open}")),
@@ -202,7 +204,7 @@ fn loopback(mechanism: Mechanism) -> Result<(), String> {
     let degraded = plan
         .gaps()
         .any(|gap| gap.promise == Promise::Network && gap.state == PromiseState::Degraded);
-    let proof = Support::prove(&plan).map_err(say)?;
+    let proof = open(plan.clone()).prove().map_err(say)?;
     match degraded && proof.holds() {
         true => Ok(()),
         false => Err(format!("{plan}{proof}")),

@@ -330,7 +330,7 @@ fn root(mechanism: Mechanism) -> Result<(), String> {
 
 /// A command that may write in the root mount puts a link in the place of a part of it: the next
 /// start must not follow it out.
-fn planted(world: &World, plan: &os_sandbox::Plan) -> Result<(), String> {
+fn planted(world: &World, plan: &os_sandbox::Sandbox) -> Result<(), String> {
     let vendor = world.host("rw").join("vendor");
     let aside = world.host("rw").join("aside");
     std::fs::rename(&vendor, &aside).map_err(say)?;
@@ -490,6 +490,7 @@ fn guards(mechanism: Mechanism) -> Result<(), String> {
         .map_err(say)?;
     let plan = mechanism.plan(&policy);
     if !mechanism.has_mount_layer() {
+        let plan = plan.plan();
         let absent = plan
             .gaps()
             .filter(|gap| gap.state == os_sandbox::PromiseState::Absent)

@@ -1,7 +1,7 @@
 //! Hosts that have less: Landlock held at each older version, and no mechanism at all. What such a
 //! plan still promises must hold; what it does not is refused unless asked for.
 
-use crate::fixture::{Mechanism, World, said};
+use crate::fixture::{Mechanism, World, open, said};
 use crate::report::Report;
 use os_sandbox::{Backend, Command, Exit, Plan, Promise, PromiseState, Requirement, Support};
 
@@ -28,9 +28,11 @@ fn one(abi: u32) -> Result<(), String> {
         Requirement::BestEffort,
         Backend::Landlock,
     )
+    .map(open)
     .map_err(|error| error.to_string())?;
     let kept = |promise: Promise| {
-        plan.entries()
+        plan.plan()
+            .entries()
             .iter()
             .any(|entry| entry.promise == promise && entry.state == PromiseState::Enforced)
     };
@@ -86,6 +88,7 @@ fn unconfined() -> Result<(), String> {
         return Err("enforced by nothing".to_owned());
     }
     let plan = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, Backend::None)
+        .map(open)
         .map_err(|error| error.to_string())?;
     let read = ["read".to_owned(), "{outside}/file".to_owned()];
     for (said, want) in [

@@ -1,8 +1,8 @@
 //! A world for one case: mounts with files in them, a secret outside, and a way to run the probe.
 
 use os_sandbox::{
-    Access, Backend, Command, Exit, Network, Output, Plan, Policy, PolicyBuilder, Requirement,
-    Support,
+    Access, Backend, Command, Directories, Exit, Network, Output, Plan, Policy, PolicyBuilder,
+    Requirement, Sandbox, Support,
 };
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ impl Mechanism {
         Support::detect().named_sockets(backend)
     }
 
-    pub(crate) fn plan(self, policy: &Policy) -> Plan {
+    pub(crate) fn plan(self, policy: &Policy) -> Sandbox {
         #[cfg(feature = "birdcage")]
         if self.family() == "birdcage" {
             return self.plan_on(policy, crate::birdcage::support());
@@ -80,7 +80,7 @@ impl Mechanism {
         self.plan_on(policy, Support::detect())
     }
 
-    pub(crate) fn plan_on(self, policy: &Policy, support: Support) -> Plan {
+    pub(crate) fn plan_on(self, policy: &Policy, support: Support) -> Sandbox {
         let (support, backend) = match self {
             Mechanism::Bubblewrap => (support, Backend::Bubblewrap),
             Mechanism::BubblewrapAlone => (support.with_landlock_at_most(0), Backend::Bubblewrap),
@@ -105,7 +105,7 @@ impl Mechanism {
             #[cfg(feature = "birdcage")]
             Mechanism::BirdcageAlone => Requirement::BestEffort,
         };
-        Plan::with_mechanism(policy, &support, requirement, backend).expect("a plan")
+        open(Plan::with_mechanism(policy, &support, requirement, backend).expect("a plan"))
     }
 }
 
@@ -137,6 +137,17 @@ pub(crate) fn mechanisms() -> Vec<Mechanism> {
 pub(crate) struct World {
     dir: tempfile::TempDir,
     pub(crate) mechanism: Mechanism,
+}
+
+/// Opens a plan with the user's own directories.
+pub(crate) fn open(plan: Plan) -> Sandbox {
+    Sandbox::open(plan, Directories::user())
+}
+
+/// Opens the same plan with a state directory of its own.
+pub(crate) fn open_at(sandbox: &Sandbox, state: impl Into<PathBuf>) -> Sandbox {
+    let directories = Directories::user().with_state(state);
+    Sandbox::open(sandbox.plan().clone(), directories)
 }
 
 impl World {
@@ -180,13 +191,13 @@ impl World {
             .protect("pinned")
     }
 
-    pub(crate) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Sandbox {
         self.mechanism
             .plan(&self.policy().build().expect("a policy"))
     }
 
     /// `{rw}`, `{ro}`, `{outside}` replaced, then run as the probe.
-    pub(crate) fn probe(&self, plan: &Plan, op: &[String]) -> String {
+    pub(crate) fn probe(&self, plan: &Sandbox, op: &[String]) -> String {
         let op = op.iter().map(|word| self.fill(word));
         let output = Command::new(plan, "/probe")
             .arg("--probe")
@@ -195,7 +206,7 @@ impl World {
         said(output)
     }
 
-    pub(crate) fn sh(&self, plan: &Plan, script: &str) -> Result<Output, os_sandbox::Error> {
+    pub(crate) fn sh(&self, plan: &Sandbox, script: &str) -> Result<Output, os_sandbox::Error> {
         Command::new(plan, "sh")
             .args(["-c", &self.fill(script)])
             .output()

@@ -1,10 +1,10 @@
 //! Git under its modes: what must work, in an ordinary checkout and in a linked worktree, and what
 //! a command must not be able to leave for a person's git to execute or obey.
 
-use crate::fixture::{Mechanism, World};
+use crate::fixture::{Mechanism, World, open_at};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
-use os_sandbox::{Access, Command, Git, Output, Plan, Policy};
+use os_sandbox::{Access, Command, Git, Output, Policy, Sandbox};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
@@ -78,7 +78,7 @@ fn host(dir: &Path, script: &str) -> Result<String, String> {
     }
 }
 
-fn plan(world: &World, root: &Path, git: Git) -> Result<Plan, String> {
+fn plan(world: &World, root: &Path, git: Git) -> Result<Sandbox, String> {
     let policy = Policy::builder()
         .mount(root, "/", Access::ALL)
         .mount(
@@ -90,13 +90,12 @@ fn plan(world: &World, root: &Path, git: Git) -> Result<Plan, String> {
     Ok(world.mechanism.plan(&policy.build().map_err(say)?))
 }
 
-fn run(world: &World, plan: &Plan, script: &str) -> Result<Output, String> {
-    Command::new(plan, "sh")
+fn run(world: &World, plan: &Sandbox, script: &str) -> Result<Output, String> {
+    Command::new(&open_at(plan, world.host("state")), "sh")
         .args(["-c", script])
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_SYSTEM", "/dev/null")
         .env("GIT_EDITOR", "true")
-        .state_dir(world.host("state"))
         .output()
         .map_err(say)
 }
@@ -211,9 +210,8 @@ fn foreign(mechanism: Mechanism) -> Result<(), String> {
     Ok(())
 }
 
-fn remark(world: &World, plan: &Plan) -> Result<String, String> {
-    let mut child = Command::new(plan, "true")
-        .state_dir(world.host("state"))
+fn remark(world: &World, plan: &Sandbox) -> Result<String, String> {
+    let mut child = Command::new(&open_at(plan, world.host("state")), "true")
         .spawn()
         .map_err(say)?;
     let said = child.enforcement().to_string();
@@ -492,9 +490,8 @@ fn meanwhile(mechanism: Mechanism) -> Result<(), String> {
     let plan = mechanism.plan(&policy.git(Git::Commit).build().map_err(say)?);
     std::fs::remove_dir_all(dir.join("main/.git/hooks")).map_err(say)?;
     std::fs::remove_dir_all(dir.join("main/.git/info")).map_err(say)?;
-    let mut child = Command::new(&plan, "cat")
+    let mut child = Command::new(&open_at(&plan, world.host("state")), "cat")
         .stdin(os_sandbox::Stdio::Piped)
-        .state_dir(world.host("state"))
         .spawn()
         .map_err(say)?;
     let said = host(
@@ -563,7 +560,7 @@ const USUAL: [&str; 14] = [
 ];
 
 /// `scene`, shown as one directory, with a worktree that is found by a relative path.
-fn usual_plan(world: &World, dir: &Path) -> Result<Plan, String> {
+fn usual_plan(world: &World, dir: &Path) -> Result<Sandbox, String> {
     let pointer = dir.join("linked/.git");
     std::fs::write(pointer, "gitdir: ../main/.git/worktrees/linked\n").map_err(say)?;
     let policy = USUAL.iter().fold(

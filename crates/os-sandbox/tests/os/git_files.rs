@@ -1,7 +1,7 @@
 //! Every file that git's documentation names, tried by commands below every kind of git directory;
 //! then a person's everyday git, with a tripwire in whatever it would execute.
 
-use crate::fixture::{Mechanism, World};
+use crate::fixture::{Mechanism, World, open_at};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{Access, Command, Git, Output, Policy};
@@ -81,12 +81,11 @@ fn run(world: &World, project: &Path, git: Git, script: &str) -> Result<Output, 
             |policy, name| policy.protect(*name),
         );
     let plan = world.mechanism.plan(&policy.build().map_err(say)?);
-    Command::new(&plan, "sh")
+    Command::new(&open_at(&plan, world.host("state")), "sh")
         .args(["-c", script])
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_SYSTEM", "/dev/null")
         .env("GIT_EDITOR", "true")
-        .state_dir(world.host("state"))
         .output()
         .map_err(say)
 }
@@ -258,9 +257,8 @@ fn leads_away(mechanism: Mechanism, git: Git) -> Result<(), String> {
             printf '[core]\n\tfsmonitor = touch {0}\n' > conf/absent; mv hooks aside; rm -f x; echo free > free; true",
             marker.display()
         );
-        let output = Command::new(&plan, "sh")
+        let output = Command::new(&open_at(&plan, world.host("state")), "sh")
             .args(["-c", &script])
-            .state_dir(world.host("state"))
             .output()
             .map_err(say)?;
         ensure(output.exit.success(), || format!("{output:?}"))?;

@@ -1,12 +1,12 @@
 //! Protected and hidden names in projects as large, as deep and as closed as people and commands
 //! make them: everything is looked at, or the call fails.
 
-use crate::fixture::{Mechanism, World, set_mode};
+use crate::fixture::{Mechanism, World, open, open_at, set_mode};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{
     Access, Backend, Child, Command, Error, ErrorKind, Exit, Git, Plan, Policy, Promise,
-    PromiseState, Requirement, Stdio, Support,
+    PromiseState, Requirement, Sandbox, Stdio, Support,
 };
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -108,6 +108,7 @@ fn required(mechanism: Mechanism, before: &str, parts: &[(&str, bool)]) -> Resul
         Requirement::EnforceGuards,
         Backend::Bubblewrap,
     )
+    .map(open)
     .map_err(say)?;
     let at = parts.iter().find(|(_, writable)| *writable);
     let at = at.map_or("/work".to_owned(), |(part, _)| format!("/{part}"));
@@ -199,7 +200,7 @@ const CASES: [Case; 5] = [
     },
 ];
 
-fn plan(world: &World) -> Result<Plan, String> {
+fn plan(world: &World) -> Result<Sandbox, String> {
     let mut policy = Policy::builder().mount(world.host("rw"), "/", Access::ALL);
     for name in [".vscode", ".idea", ".envrc", ".env*", "*.pem", ".git/hooks"] {
         policy = policy.protect(name);
@@ -208,16 +209,15 @@ fn plan(world: &World) -> Result<Plan, String> {
     Ok(world.mechanism.plan(&policy))
 }
 
-fn start(world: &World, plan: &Plan, script: &str) -> Result<Child, Error> {
-    Command::new(plan, "sh")
+fn start(world: &World, plan: &Sandbox, script: &str) -> Result<Child, Error> {
+    Command::new(&open_at(plan, world.host("state")), "sh")
         .args(["-c", script])
-        .state_dir(world.host("state"))
         .stdout(Stdio::Piped)
         .spawn()
 }
 
 /// What it printed, and how it ended; the child knows what was enforced.
-fn run(world: &World, plan: &Plan, script: &str) -> Result<(Child, String, Exit), String> {
+fn run(world: &World, plan: &Sandbox, script: &str) -> Result<(Child, String, Exit), String> {
     let mut child = start(world, plan, script).map_err(say)?;
     let mut said = String::new();
     if let Some(mut out) = child.stdout.take() {

@@ -1,11 +1,11 @@
 //! Protected names that do not exist yet, and names that appear: what a command can make of them,
 //! what a person sees meanwhile, and what is left afterwards.
 
-use crate::fixture::{Mechanism, World, mechanisms};
+use crate::fixture::{Mechanism, World, mechanisms, open_at};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{
-    Access, Command, Output, Plan, Policy, PolicyBuilder, Promise, PromiseState, Stdio,
+    Access, Command, Output, Policy, PolicyBuilder, Promise, PromiseState, Sandbox, Stdio,
 };
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -94,14 +94,13 @@ fn policy(world: &World) -> PolicyBuilder {
         .hold_absent()
 }
 
-fn plan(world: &World) -> Result<Plan, String> {
+fn plan(world: &World) -> Result<Sandbox, String> {
     Ok(world.mechanism.plan(&policy(world).build().map_err(say)?))
 }
 
-fn run(world: &World, plan: &Plan, script: &str) -> Result<Output, String> {
-    Command::new(plan, "sh")
+fn run(world: &World, plan: &Sandbox, script: &str) -> Result<Output, String> {
+    Command::new(&open_at(plan, world.host("state")), "sh")
         .args(["-c", script])
-        .state_dir(world.host("state"))
         .output()
         .map_err(say)
 }
@@ -164,6 +163,7 @@ fn without(mechanism: Mechanism) -> Result<(), String> {
     project(&world)?;
     let plan = plan(&world)?;
     let entry = plan
+        .plan()
         .entries()
         .iter()
         .find(|e| e.promise == Promise::ProtectedNames);
@@ -182,9 +182,8 @@ fn without(mechanism: Mechanism) -> Result<(), String> {
     let script = "mkdir -p new/.vscode; echo x > new/.vscode/tasks.json; echo x > .mcp.json
                   touch -r .git/hooks/pre-commit stamp; echo evil > .git/hooks/pre-commit
                   touch -r stamp .git/hooks/pre-commit; rm .envrc";
-    let mut child = Command::new(&plan, "sh")
+    let mut child = Command::new(&open_at(&plan, world.host("state")), "sh")
         .args(["-c", script])
-        .state_dir(world.host("state"))
         .spawn()
         .map_err(say)?;
     child.wait().map_err(say)?;
@@ -243,11 +242,10 @@ fn without_trace(mechanism: Mechanism) -> Result<(), String> {
         "ls -A; read go; for n in {}; do mkdir -p $n && echo evil > $n/x || echo evil > $n; done",
         made.join(" ")
     );
-    let mut child = Command::new(&plan, "sh")
+    let mut child = Command::new(&open_at(&plan, world.host("state")), "sh")
         .args(["-c", &script])
         .stdin(Stdio::Piped)
         .stdout(Stdio::Piped)
-        .state_dir(world.host("state"))
         .spawn()
         .map_err(say)?;
     let mut said = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
@@ -339,9 +337,8 @@ fn quarantined(mechanism: Mechanism) -> Result<(), String> {
          *) echo evil > $n;; esac; done",
         made.join(" ")
     );
-    let mut child = Command::new(&plan, "sh")
+    let mut child = Command::new(&open_at(&plan, world.host("state")), "sh")
         .args(["-c", &script])
-        .state_dir(world.host("state"))
         .spawn()
         .map_err(say)?;
     child.wait().map_err(say)?;
@@ -472,11 +469,10 @@ fn replaced(mechanism: Mechanism) -> Result<(), String> {
     let plan = plan(&world)?;
     let script =
         "echo x >> .mcp.json || echo kept; read line; echo evil >> .mcp.json && echo taken";
-    let mut child = Command::new(&plan, "sh")
+    let mut child = Command::new(&open_at(&plan, world.host("state")), "sh")
         .args(["-c", script])
         .stdin(Stdio::Piped)
         .stdout(Stdio::Piped)
-        .state_dir(world.host("state"))
         .spawn()
         .map_err(say)?;
     let mut said = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
@@ -523,11 +519,10 @@ fn part_replaced(mechanism: Mechanism) -> Result<(), String> {
         let script = format!(
             "echo ready; read line; read line; echo evil >> {narrower} || echo evil > {narrower}/x"
         );
-        let mut child = Command::new(&plan, "sh")
+        let mut child = Command::new(&open_at(&plan, world.host("state")), "sh")
             .args(["-c", &script])
             .stdin(Stdio::Piped)
             .stdout(Stdio::Piped)
-            .state_dir(world.host("state"))
             .timeout(WITHIN)
             .spawn()
             .map_err(say)?;
@@ -584,8 +579,7 @@ fn read_only(mechanism: Mechanism) -> Result<(), String> {
     let world = World::new(mechanism);
     project(&world)?;
     crate::fixture::set_mode(&world.host("rw"), 0o555);
-    let mut child = Command::new(&plan(&world)?, "true")
-        .state_dir(world.host("state"))
+    let mut child = Command::new(&open_at(&plan(&world)?, world.host("state")), "true")
         .spawn()
         .map_err(say)?;
     let entry = child
@@ -618,9 +612,8 @@ fn planted(mechanism: Mechanism) -> Result<(), String> {
     std::os::unix::fs::symlink(&outside, world.host("rw").join("sub")).map_err(say)?;
     std::fs::create_dir(world.host("rw").join("nested")).map_err(say)?;
     std::os::unix::fs::symlink(&outside, world.host("rw").join("nested/.git")).map_err(say)?;
-    let mut child = Command::new(&plan(&world)?, "sh")
+    let mut child = Command::new(&open_at(&plan(&world)?, world.host("state")), "sh")
         .args(["-c", "ls -A /work; sleep 0"])
-        .state_dir(world.host("state"))
         .spawn()
         .map_err(say)?;
     let reason = format!("{}", child.enforcement());
@@ -637,10 +630,9 @@ fn concurrent(mechanism: Mechanism) -> Result<(), String> {
     let plan = plan(&world)?;
     let before = listing(&world.host("rw"));
     let start = || {
-        Command::new(&plan, "sh")
+        Command::new(&open_at(&plan, world.host("state")), "sh")
             .args(["-c", &format!("read go; {}", attack(&EXACT))])
             .stdin(Stdio::Piped)
-            .state_dir(world.host("state"))
             .spawn()
             .map_err(say)
     };
@@ -731,9 +723,8 @@ pub(crate) fn holder(args: &[String]) -> ExitCode {
         policy = policy.protect(name);
     }
     let plan = mechanism.plan(&policy.build().expect("a policy"));
-    let child = Command::new(&plan, "sleep")
+    let child = Command::new(&open_at(&plan, state.as_str()), "sleep")
         .arg("1000")
-        .state_dir(state.as_str())
         .spawn();
     let mut child = child.expect("a child");
     println!("started");
@@ -753,8 +744,7 @@ fn stateless(mechanism: Mechanism) -> Result<(), String> {
         ),
         (PathBuf::from("relative"), "absolute"),
     ] {
-        let mut child = Command::new(&plan, "true")
-            .state_dir(&state)
+        let mut child = Command::new(&open_at(&plan, &state), "true")
             .spawn()
             .map_err(say)?;
         let entries = &child.enforcement().promises;
@@ -811,9 +801,8 @@ fn parts(mechanism: Mechanism) -> Result<(), String> {
 
 fn descriptors(mechanism: Mechanism) -> Result<(), String> {
     let world = World::new(mechanism);
-    let output = Command::new(&plan(&world)?, "/probe")
+    let output = Command::new(&open_at(&plan(&world)?, world.host("state")), "/probe")
         .args(["--probe", "fds"])
-        .state_dir(world.host("state"))
         .output()
         .map_err(say)?;
     let text = output.stdout.text();

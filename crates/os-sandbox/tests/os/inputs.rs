@@ -1,7 +1,7 @@
 //! Bad input: what makes no sense, or is not there, is a typed error that says what to do, and
 //! nothing is started. Odd input that does make sense works.
 
-use crate::fixture::{Mechanism, World};
+use crate::fixture::{Mechanism, World, open};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use nix::sys::stat::Mode;
@@ -39,7 +39,12 @@ fn start(world: &World, policy: PolicyBuilder) -> Result<(), Error> {
         true => Backend::Bubblewrap,
         false => Backend::Landlock,
     };
-    let plan = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, backend)?;
+    let plan = open(Plan::with_mechanism(
+        &policy,
+        &support,
+        Requirement::BestEffort,
+        backend,
+    )?);
     Command::new(&plan, "sh")
         .args(["-c", "echo > $HOME/x"])
         .output()
@@ -224,6 +229,7 @@ fn bytes(world: &World) -> Result<(), String> {
         };
         // A file in a mount that allows more: Landlock alone would refuse the narrower part.
         let plan = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, backend)
+            .map(open)
             .map_err(say)?;
         let output = Command::new(&plan, "sh")
             .args(["-c", "echo made > data/made && ls data | wc -l && cat file"])

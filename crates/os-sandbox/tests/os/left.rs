@@ -1,11 +1,13 @@
 //! `Survivors::Left`: nobody ends what the command leaves behind, asked for by name. Everything
 //! else holds, for what stays as well.
 
-use crate::fixture::{Mechanism, World, set_mode};
+use crate::fixture::{Mechanism, World, open, set_mode};
 use crate::outcome::{Outcome, expect, say};
 use crate::report::Report;
 use nix::libc;
-use os_sandbox::{Backend, Command, ErrorKind, Exit, Plan, Promise, PromiseState, Requirement};
+use os_sandbox::{
+    Backend, Command, ErrorKind, Exit, Plan, Promise, PromiseState, Requirement, Sandbox,
+};
 use os_sandbox::{Stdio, Support, Survivors};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -45,25 +47,21 @@ pub(crate) fn all() -> usize {
     report.failures()
 }
 
-fn plan(world: &World, backend: Backend) -> Plan {
+fn plan(world: &World, backend: Backend) -> Sandbox {
     let policy = world.policy().survivors(Survivors::Left);
     let requirement = match backend {
         Backend::None => Requirement::BestEffort,
         // Not a reason to refuse.
-        Backend::Bubblewrap
-        | Backend::Birdcage
-        | Backend::Docker
-        | Backend::Landlock
-        | Backend::Seatbelt => Requirement::Enforce,
+        _ => Requirement::Enforce,
     };
     let policy = policy.build().expect("a policy");
-    Plan::with_mechanism(&policy, &Support::detect(), requirement, backend).expect("a plan")
+    open(Plan::with_mechanism(&policy, &Support::detect(), requirement, backend).expect("a plan"))
 }
 
-fn listed(plan: &Plan) -> Outcome {
+fn listed(plan: &Sandbox) -> Outcome {
     let mut child = Command::new(plan, "true").spawn().map_err(say)?;
     child.wait().map_err(say)?;
-    for entries in [plan.entries(), &child.enforcement().promises] {
+    for entries in [plan.plan().entries(), &child.enforcement().promises] {
         let entry = entries
             .iter()
             .find(|entry| entry.promise == Promise::Survivors)
@@ -74,7 +72,7 @@ fn listed(plan: &Plan) -> Outcome {
     Ok(())
 }
 
-fn ends(plan: &Plan) -> Outcome {
+fn ends(plan: &Sandbox) -> Outcome {
     let sh = |script: &str| Command::new(plan, "sh").args(["-c", script]);
     for (script, want) in [
         ("exit 3", Exit::Code(3)),
@@ -100,7 +98,7 @@ fn ends(plan: &Plan) -> Outcome {
     expect(children(), 0)
 }
 
-fn failures(world: &World, plan: &Plan) -> Outcome {
+fn failures(world: &World, plan: &Sandbox) -> Outcome {
     let text = world.host("rw").join("text");
     std::fs::write(&text, "no program").expect("a file");
     set_mode(&text, 0o755);
@@ -121,7 +119,7 @@ fn failures(world: &World, plan: &Plan) -> Outcome {
     expect(children(), 0)
 }
 
-fn streams(plan: &Plan) -> Outcome {
+fn streams(plan: &Sandbox) -> Outcome {
     use std::io::Write;
     let mut child = Command::new(plan, "sh")
         .args(["-c", "cat; echo error >&2; exit 4"])
@@ -136,7 +134,7 @@ fn streams(plan: &Plan) -> Outcome {
     expect(seen, (Exit::Code(4), "through".into(), "error\n".into()))
 }
 
-fn confined(world: &World, plan: &Plan) -> Outcome {
+fn confined(world: &World, plan: &Sandbox) -> Outcome {
     let kill = format!("call {} {} 0", libc::SYS_kill, std::process::id());
     let inet = format!("call {} 2 1 0", libc::SYS_socket);
     for (op, want) in [
@@ -161,14 +159,14 @@ fn confined(world: &World, plan: &Plan) -> Outcome {
     world.unharmed()
 }
 
-fn proven(plan: &Plan) -> Outcome {
-    let proof = Support::prove(plan).map_err(say)?;
+fn proven(plan: &Sandbox) -> Outcome {
+    let proof = plan.prove().map_err(say)?;
     let failures: Vec<_> = proof.failures().collect();
     expect(failures, Vec::new())
 }
 
 /// A process that goes on after its command, tries to read outside, and is then told to go.
-fn stays(world: &World, plan: &Plan, detach: &str) -> Outcome {
+fn stays(world: &World, plan: &Sandbox, detach: &str) -> Outcome {
     let rw = world.host("rw");
     std::fs::write(rw.join("stay"), "").map_err(say)?;
     let script = "while [ -e {rw}/stay ]; do sleep 0.01; done; \
@@ -188,7 +186,7 @@ fn stays(world: &World, plan: &Plan, detach: &str) -> Outcome {
 }
 
 #[cfg(feature = "tokio")]
-fn asynchronous(plan: &Plan) -> Outcome {
+fn asynchronous(plan: &Sandbox) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

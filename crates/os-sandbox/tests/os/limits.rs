@@ -5,7 +5,7 @@ use crate::fixture::{Mechanism, World, said};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{
-    Command, Exceeded, Exit, Limits, Mechanism as By, Output, Plan, Promise, Stdio, Support,
+    Command, Exceeded, Exit, Limits, Mechanism as By, Output, Promise, Sandbox, Stdio, Support,
 };
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -54,16 +54,16 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     }
 }
 
-fn plan(world: &World, host: &Support, limits: Limits) -> Result<Plan, String> {
+fn plan(world: &World, host: &Support, limits: Limits) -> Result<Sandbox, String> {
     let policy = world.policy().limits(limits).build().map_err(say)?;
     Ok(world.mechanism.plan_on(&policy, host.clone()))
 }
 
-fn here(world: &World, limits: Limits) -> Result<Plan, String> {
+fn here(world: &World, limits: Limits) -> Result<Sandbox, String> {
     plan(world, &Support::detect(), limits)
 }
 
-fn probe(plan: &Plan, op: &[&str]) -> Result<Output, String> {
+fn probe(plan: &Sandbox, op: &[&str]) -> Result<Output, String> {
     Command::new(plan, "/probe")
         .arg("--probe")
         .args(op.iter().copied())
@@ -178,8 +178,9 @@ fn output(world: &World) -> Done {
 }
 
 /// Who keeps a promise of this plan.
-fn keeps(plan: &Plan, promise: Promise, by: By) -> bool {
-    plan.entries()
+fn keeps(plan: &Sandbox, promise: Promise, by: By) -> bool {
+    plan.plan()
+        .entries()
         .iter()
         .any(|entry| entry.promise == promise && entry.by.contains(&by))
 }
@@ -472,6 +473,7 @@ fn machine(world: &World) -> Done {
     };
     let plan = here(world, limits)?;
     let reason = plan
+        .plan()
         .entries()
         .iter()
         .find(|entry| entry.promise == Promise::MemoryLimit)

@@ -5,7 +5,7 @@ use crate::fixture::{Mechanism, World};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
-use os_sandbox::{Access, Command, Exit, Plan, Policy};
+use os_sandbox::{Access, Command, Exit, Policy, Sandbox};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ fn project(world: &World) -> Result<PathBuf, String> {
 }
 
 /// Runs a script, and compares what it said.
-fn says(plan: &Plan, script: &str, want: &str) -> Result<(), String> {
+fn says(plan: &Sandbox, script: &str, want: &str) -> Result<(), String> {
     let output = Command::new(plan, "sh").args(["-c", script]).output();
     let output = output.map_err(say)?;
     ensure(output.stdout.text() == want, || {
@@ -43,7 +43,7 @@ fn says(plan: &Plan, script: &str, want: &str) -> Result<(), String> {
 }
 
 /// What is around a part can be listed as far as it leads there, and not written.
-fn around(plan: &Plan, ways: &[&str]) -> Result<(), String> {
+fn around(plan: &Sandbox, ways: &[&str]) -> Result<(), String> {
     for way in ways {
         for attempt in [
             format!("echo x > {way}/new"),

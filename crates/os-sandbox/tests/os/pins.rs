@@ -2,7 +2,7 @@
 //! descriptor, or bubblewrap by path), what a command tries against them, and what somebody who
 //! swaps directories for links while commands start gets out of it.
 
-use crate::fixture::{Mechanism, World, probe_program};
+use crate::fixture::{Mechanism, World, open, probe_program};
 use crate::hide;
 use crate::outcome::{ensure, say};
 use crate::report::Report;
@@ -85,7 +85,8 @@ fn falls_back() -> Result<(), String> {
         || support.to_string(),
     )?;
     let policy = protecting(Policy::builder().mount("/srv", "/", Access::ALL));
-    let plan = Mechanism::Bubblewrap.plan(&policy.build().map_err(say)?);
+    let sandbox = Mechanism::Bubblewrap.plan(&policy.build().map_err(say)?);
+    let plan = sandbox.plan();
     let old = bubblewrap.version().starts_with("0.") && !support.known_holes().is_empty();
     let said = plan.to_string().contains("CVE-2026-87766");
     ensure(old == said, || format!("{plan}"))
@@ -245,6 +246,7 @@ fn unfiltered() -> Result<(), String> {
             Requirement::BestEffort,
             Backend::Bubblewrap,
         )
+        .map(open)
         .map_err(say)?;
         for name in [".git/config", ".git/hooks", ".git", ".env", ".ssh"] {
             let words = ["uncover".to_owned(), format!("{{rw}}/sub/{name}")];
@@ -390,8 +392,8 @@ fn race(mechanism: Mechanism, decoy: bool) -> Result<(), String> {
         format!("no race: {swaps} swaps, {started} starts")
     })?;
     let now = contents(outside.path())?;
-    let by_descriptor = plan.support().pins_by_descriptor();
+    let by_descriptor = plan.plan().support().pins_by_descriptor();
     // What an old bubblewrap leaves outside is said in its plan.
-    let said = !by_descriptor && plan.to_string().contains("CVE-2026-87766");
+    let said = !by_descriptor && plan.plan().to_string().contains("CVE-2026-87766");
     ensure(now == before || said, || format!("outside: {now:?}"))
 }

@@ -1,7 +1,7 @@
 //! The self-test, tested: it holds under every mechanism and policy, it leaves nothing behind, and
 //! without any confinement it says of each try that it worked, so that it is able to fail.
 
-use crate::fixture::{Mechanism, World};
+use crate::fixture::{Mechanism, World, open};
 use crate::report::Report;
 use os_sandbox::{
     Access, Backend, Expected, Network, Observation, Plan, Policy, PolicyBuilder, Proof,
@@ -68,7 +68,7 @@ fn one(mechanism: Mechanism, build: Build, wanted: &[&str]) -> Result<(), String
     let world = world(mechanism);
     let policy = build(&world).build().map_err(|error| error.to_string())?;
     let plan = mechanism.plan(&policy);
-    let proof = Support::prove(&plan).map_err(|error| error.to_string())?;
+    let proof = plan.prove().map_err(|error| error.to_string())?;
     if !proof.holds() {
         return Err(proof.to_string());
     }
@@ -184,8 +184,9 @@ fn best_effort(support: &Support, backend: Backend) -> Result<Proof, String> {
         .build()
         .map_err(|error| error.to_string())?;
     let plan = Plan::with_mechanism(&policy, support, Requirement::BestEffort, backend)
+        .map(open)
         .map_err(|error| error.to_string())?;
-    let proof = Support::prove(&plan).map_err(|error| error.to_string())?;
+    let proof = plan.prove().map_err(|error| error.to_string())?;
     untouched(&world)?;
     Ok(proof)
 }

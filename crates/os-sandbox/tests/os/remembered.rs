@@ -1,10 +1,10 @@
 //! Detection remembers for the next process which probes have passed. Believing that file, or one
 //! that was forged, must never make a start weaker; distrusting it costs time only.
 
-use crate::fixture::{Mechanism, probe_program};
+use crate::fixture::{Mechanism, open, probe_program};
 use crate::hide;
 use crate::report::Report;
-use os_sandbox::{Backend, Command, ErrorKind, Plan, Policy, Requirement, Support};
+use os_sandbox::{Backend, Command, Directories, ErrorKind, Plan, Policy, Requirement, Support};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -232,9 +232,9 @@ pub(crate) fn main(args: &[String]) -> ExitCode {
         hide::linux::hide(name).expect("a filter");
     }
     match args[1].as_str() {
-        "detect" => print!("{}", Support::detect()),
+        "detect" => print!("{}", Support::detect_cached(&Directories::user())),
         "fresh" => print!("{}", Support::detect_fresh()),
-        "forget" => Support::forget(),
+        "forget" => Support::forget(&Directories::user()),
         "start" => println!("{}", start()),
         other => panic!("{other}"),
     }
@@ -243,13 +243,14 @@ pub(crate) fn main(args: &[String]) -> ExitCode {
 
 /// Starts something under bubblewrap, if that is said to work.
 fn start() -> String {
-    let support = Support::detect();
+    let support = Support::detect_cached(&Directories::user());
     let Some(bubblewrap) = support.bubblewrap() else {
         return "no bubblewrap".to_owned();
     };
     let policy = Policy::builder().build().expect("a policy");
     let plan = Plan::with_mechanism(&policy, &support, Requirement::Enforce, Backend::Bubblewrap)
         .expect("a plan");
+    let plan = open(plan);
     match Command::new(&plan, "echo").arg("ran").output() {
         Ok(output) => format!("{}: {output:?}", bubblewrap.version()),
         Err(error) => {

@@ -1,7 +1,7 @@
 //! Named sockets: daemons of the host, played by threads here, some of them named and some not.
 //! What was reached is what the daemons saw, not what the target says.
 
-use crate::fixture::{Mechanism, World, said};
+use crate::fixture::{Mechanism, World, open, said};
 use crate::report::Report;
 use nix::libc::{
     self, EACCES, EBADF, ECONNREFUSED, EFAULT, EINVAL, EISCONN, ENETUNREACH, ENOENT, ENOTSOCK,
@@ -11,7 +11,8 @@ use nix::sys::socket::{
     sendmsg, socket,
 };
 use os_sandbox::{
-    Backend, Command, Network, Plan, PolicyBuilder, Promise, Requirement, Support, UnixSockets,
+    Backend, Command, Network, Plan, PolicyBuilder, Promise, Requirement, Sandbox, Support,
+    UnixSockets,
 };
 use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -113,13 +114,13 @@ impl Host {
             })
     }
 
-    fn plan(&self, network: Network) -> Plan {
+    fn plan(&self, network: Network) -> Sandbox {
         let policy = self.policy().network(network).build().expect("a policy");
         self.world.mechanism.plan(&policy)
     }
 
     /// `{d}` is the directory of the daemons.
-    fn probe(&self, plan: &Plan, op: &str) -> String {
+    fn probe(&self, plan: &Sandbox, op: &str) -> String {
         let dir = self.world.host("daemons").display().to_string();
         let words: Vec<String> = op
             .split_whitespace()
@@ -136,7 +137,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     }
     let host = Host::new(mechanism);
     let plan = host.plan(Network::Denied);
-    let check = |report: &mut Report, plan: &Plan, name: &str, op: &str, want: &str| {
+    let check = |report: &mut Report, plan: &Sandbox, name: &str, op: &str, want: &str| {
         let said = host.probe(plan, op);
         let outcome = match said == want {
             true => Ok(()),
@@ -284,7 +285,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     );
 }
 
-type Check<'a> = dyn Fn(&mut Report, &Plan, &str, &str, &str) + 'a;
+type Check<'a> = dyn Fn(&mut Report, &Sandbox, &str, &str, &str) + 'a;
 
 /// The connector makes these connects as well.
 fn internet(host: &Host, report: &mut Report, check: &Check<'_>) {
@@ -344,7 +345,7 @@ fn internet(host: &Host, report: &mut Report, check: &Check<'_>) {
     }
 }
 
-fn python(host: &Host, plan: &Plan, report: &mut Report) {
+fn python(host: &Host, plan: &Sandbox, report: &mut Report) {
     let name = "sockets: python";
     if !std::path::Path::new("/usr/bin/python3").exists() {
         report.not_posed(name, "no /usr/bin/python3");
@@ -445,7 +446,7 @@ fn ssh_agent(host: &Host, report: &mut Report) {
 }
 
 /// A target that does its best to keep its connector waiting does not keep its caller waiting.
-fn held_up(host: &Host, plan: &Plan, report: &mut Report) {
+fn held_up(host: &Host, plan: &Sandbox, report: &mut Report) {
     let full = host.world.host("daemons").join("f");
     let output = Command::new(plan, "/probe")
         .args(["--probe", "stall"])
@@ -479,7 +480,7 @@ fn closed_without(host: &Host, report: &mut Report) {
         gaps.any(|gap| gap.promise == Promise::UnixSockets)
     });
     let said = host.probe(
-        &plan(Requirement::BestEffort).expect("a plan"),
+        &open(plan(Requirement::BestEffort).expect("a plan")),
         "talk {d}/a",
     );
     report.case(

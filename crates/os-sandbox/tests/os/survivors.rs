@@ -3,7 +3,7 @@
 
 use crate::fixture::{Mechanism, World};
 use crate::report::Report;
-use os_sandbox::{Child, Command, Exit, Plan};
+use os_sandbox::{Child, Command, Exit, Sandbox};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::process::ExitCode;
@@ -147,7 +147,12 @@ fn children() -> Vec<i32> {
         .collect()
 }
 
-fn hold(world: &World, plan: &Plan, how: &str, timeout: Option<Duration>) -> Result<Child, String> {
+fn hold(
+    world: &World,
+    plan: &Sandbox,
+    how: &str,
+    timeout: Option<Duration>,
+) -> Result<Child, String> {
     let lock = format!("{}/lock", world.inside("rw"));
     let mut command = Command::new(plan, "/probe").args(["--probe", "hold", &lock, how]);
     if let Some(timeout) = timeout {

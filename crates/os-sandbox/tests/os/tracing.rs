@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use os_sandbox::{Command, Exit, Limits, Network, Plan, Stdio, Support};
+use os_sandbox::{Command, Exit, Limits, Network, Sandbox, Stdio, Support};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -92,7 +92,7 @@ fn changes_calls() -> bool {
     cfg!(target_arch = "x86_64")
 }
 
-fn probe(world: &World, plan: &Plan, words: &[&str]) -> String {
+fn probe(world: &World, plan: &Sandbox, words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     world.probe(plan, &words)
 }
@@ -126,7 +126,7 @@ fn others(world: &World) -> Done {
     result
 }
 
-fn attempts(world: &World, plan: &Plan, victim: u32) -> Done {
+fn attempts(world: &World, plan: &Sandbox, victim: u32) -> Done {
     let mut pids = vec![1, std::process::id(), victim];
     pids.extend(children_of_all(std::process::id()));
     ensure(pids.len() > 4, || format!("no other command: {pids:?}"))?;

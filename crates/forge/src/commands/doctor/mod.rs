@@ -9,8 +9,8 @@ mod model;
 use std::io::Write as _;
 
 use os_sandbox::{
-    Backend, Entry, Expected, Observation, Plan, Policy, PromiseState, Proof, ProofCheck,
-    Requirement, Support, Survey,
+    Backend, Directories, Entry, Expected, Observation, Plan, Policy, PromiseState, Proof,
+    ProofCheck, Requirement, Sandbox, Support, Survey,
 };
 use sandbox_config::WithoutFile;
 use serde_json::{Value, json};
@@ -42,8 +42,9 @@ pub(crate) fn run(
         return git::run(global, ambient);
     }
     // Detects the present state, also for the next command.
-    Support::forget();
-    let support = Support::detect();
+    let directories = Directories::user();
+    Support::forget(&directories);
+    let support = Support::detect_cached(&directories);
     let plan = Plan::new(&default_policy()?, &support, Requirement::Enforce);
     let here = match args.prove {
         false => None,
@@ -361,7 +362,7 @@ fn prove(policy: &Policy, support: &Support) -> Vec<SelfTest> {
 fn attempt(policy: &Policy, support: &Support, backend: Backend) -> SelfTestOutcome {
     match Plan::with_mechanism(policy, support, Requirement::Enforce, backend) {
         Err(error) => SelfTestOutcome::Refused(error.to_string()),
-        Ok(plan) => match Support::prove(&plan) {
+        Ok(plan) => match Sandbox::open(plan, Directories::user()).prove() {
             Err(error) => SelfTestOutcome::Failed(error.to_string()),
             Ok(proof) => SelfTestOutcome::Proved(Box::new(proof)),
         },

@@ -9,7 +9,7 @@ use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use forge_git::tools::NAMES;
 use forge_runtime::GrantGate;
 use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Spec, VerdictReason};
-use os_sandbox::{Plan, Requirement, Support};
+use os_sandbox::{Directories, Plan, Requirement, Support};
 use sandbox_config::{
     AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, Project, Verdict, WithoutFile,
     Worker,
@@ -920,7 +920,11 @@ fn enforcement(grant: &Grant) -> ExpectedEnforcement {
         Ok(policy) => policy,
         Err(error) => return ExpectedEnforcement::Impossible(error.for_person()),
     };
-    match Plan::new(&policy, &Support::detect(), Requirement::Enforce) {
+    match Plan::new(
+        &policy,
+        &Support::detect_cached(&Directories::user()),
+        Requirement::Enforce,
+    ) {
         Ok(plan) => ExpectedEnforcement::Planned(Box::new(plan)),
         Err(error) => ExpectedEnforcement::Impossible(error.to_string()),
     }

@@ -4,11 +4,12 @@
 use super::expect::{Case, Enforcer, Fixtures, Outcome, Reference};
 use super::page::{backend, fits};
 use super::scene::{Outside, Scene};
-use crate::fixture::Mechanism;
+use crate::fixture::{Mechanism, open};
 use crate::report::Report;
 use crate::words;
 use os_sandbox::{
-    Access, Backend, Command, Exceeded, Exit, Output, Plan, PlanError, Requirement, Support,
+    Access, Backend, Command, Exceeded, Exit, Output, Plan, PlanError, Requirement, Sandbox,
+    Support,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -172,7 +173,7 @@ impl Run<'_> {
         if tried.is_empty() {
             return;
         }
-        let plan = enforced.unwrap_or(best);
+        let plan = open(enforced.unwrap_or(best));
         let said = self.attempt(&tried, &plan, &scene);
         for ((case, outcome), said) in tried.iter().zip(said) {
             report.case(
@@ -292,7 +293,7 @@ impl Run<'_> {
     }
 
     /// Tries everything, and returns what was said for each attempt of each case.
-    fn attempt(&self, tried: &[(&Case, Outcome)], plan: &Plan, scene: &Scene) -> Vec<Vec<Said>> {
+    fn attempt(&self, tried: &[(&Case, Outcome)], plan: &Sandbox, scene: &Scene) -> Vec<Vec<Said>> {
         let first = tried[0].0;
         let fill = |text: &str| scene.inside(text, self.level.enforcer);
         let mut command = match &first.script {
@@ -346,7 +347,7 @@ impl Run<'_> {
         case: &Case,
         outcome: Outcome,
         said: &[Said],
-        plan: &Plan,
+        plan: &Sandbox,
         scene: &Scene,
     ) -> Result<(), String> {
         let mut through = 0;
@@ -368,6 +369,7 @@ impl Run<'_> {
             };
             if case.reference == Reference::Deny && !denied {
                 let gap = plan
+                    .plan()
                     .gaps()
                     .any(|gap| Some(gap.promise.name()) == case.promise.as_deref());
                 if !gap {

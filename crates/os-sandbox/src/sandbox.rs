@@ -1,0 +1,117 @@
+//! An opened plan: the directories and the live resources that its commands share. A [`Plan`] is
+//! data, a [`Sandbox`] owns the scratch directories, control groups and compiled filters that one
+//! command hands on to the next.
+
+use crate::plan::Plan;
+use crate::platform::ScratchPool;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The directories outside the policy that a sandbox may write. Whoever opens the sandbox chooses
+/// them.
+///
+/// ```
+/// use os_sandbox::Directories;
+///
+/// let own = Directories::new("/var/lib/service/sandbox");
+/// assert_eq!(own.state(), Some("/var/lib/service/sandbox".as_ref()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directories {
+    state: Option<PathBuf>,
+    cache: bool,
+}
+
+impl Directories {
+    /// Returns the user's own directories: state in `os-sandbox` in `$XDG_STATE_HOME` or
+    /// `~/.local/state`, else in one for the user in the temporary directory; passed probes in
+    /// `os-sandbox` in `$XDG_CACHE_HOME` or `~/.cache`.
+    #[must_use]
+    pub fn user() -> Directories {
+        Directories {
+            state: None,
+            cache: true,
+        }
+    }
+
+    /// Returns directories with their state at `state`, an absolute path. It is made if it is missing,
+    /// for the caller alone. Passed probes are not cached.
+    ///
+    /// The state lists the placeholders in mounts while commands run, so that a later start can clean
+    /// up after a caller that was killed. All callers that share a mount should share it.
+    pub fn new(state: impl Into<PathBuf>) -> Directories {
+        Directories {
+            state: Some(state.into()),
+            cache: false,
+        }
+    }
+
+    /// Returns the same directories with another state directory.
+    #[must_use]
+    pub fn with_state(self, state: impl Into<PathBuf>) -> Directories {
+        Directories {
+            state: Some(state.into()),
+            ..self
+        }
+    }
+
+    /// Returns the state directory. `None` if it is the user's own.
+    #[must_use]
+    pub fn state(&self) -> Option<&Path> {
+        self.state.as_deref()
+    }
+
+    /// Returns `true` if passed probes are cached in the user's cache directory.
+    pub(crate) fn caches_probes(&self) -> bool {
+        self.cache
+    }
+}
+
+/// A plan that commands can be started under. Clones share its resources, which are gone with the
+/// last clone and the last command.
+///
+/// ```
+/// use os_sandbox::{Command, Directories, Exit, Plan, Policy, Requirement, Sandbox, Support};
+///
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+/// let sandbox = Sandbox::open(plan, Directories::user());
+/// assert_eq!(Command::new(&sandbox, "true").output()?.exit, Exit::Code(0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Sandbox(Arc<OpenPlan>);
+
+#[derive(Debug)]
+struct OpenPlan {
+    plan: Plan,
+    directories: Directories,
+    pool: ScratchPool,
+}
+
+impl Sandbox {
+    /// Opens a plan. Resources are made when a command first needs them.
+    pub fn open(plan: Plan, directories: Directories) -> Sandbox {
+        Sandbox(Arc::new(OpenPlan {
+            plan,
+            directories,
+            pool: ScratchPool::default(),
+        }))
+    }
+
+    /// Returns the plan.
+    pub fn plan(&self) -> &Plan {
+        &self.0.plan
+    }
+
+    /// Returns the directories.
+    #[must_use]
+    pub fn directories(&self) -> &Directories {
+        &self.0.directories
+    }
+
+    pub(crate) fn pool(&self) -> &ScratchPool {
+        &self.0.pool
+    }
+}
