@@ -8,6 +8,7 @@ use std::fmt;
 /// assert_eq!(os_sandbox::Backend::Landlock.to_string(), "landlock");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Backend {
     /// Namespaces by bubblewrap, with Landlock and seccomp inside where the kernel has them.
     Bubblewrap,
@@ -26,35 +27,52 @@ pub enum Backend {
     None,
 }
 
+/// The fixed properties of a mechanism.
+struct Properties {
+    name: &'static str,
+    /// `true` if a command gets namespaces with mounts of its own.
+    mount_layer: bool,
+    /// `true` if a command without a network gets a loopback interface of its own.
+    loopback: bool,
+    /// `true` if a command sees its mounts at their sandbox paths, and not at the host's.
+    sandbox_paths: bool,
+}
+
 impl Backend {
-    /// Returns `true` if a command gets namespaces with mounts of its own.
-    pub(crate) fn has_mount_layer(self) -> bool {
-        match self {
-            Backend::Bubblewrap | Backend::Birdcage | Backend::Docker => true,
-            Backend::Landlock | Backend::Seatbelt | Backend::None => false,
+    /// Returns the row of a mechanism. Birdcage leaves the loopback of its namespace down.
+    fn properties(self) -> Properties {
+        let (name, mount_layer, loopback, sandbox_paths) = match self {
+            Backend::Bubblewrap => ("bubblewrap", true, true, true),
+            Backend::Birdcage => ("birdcage", true, false, false),
+            Backend::Docker => ("docker", true, true, true),
+            Backend::Landlock => ("landlock", false, false, false),
+            Backend::Seatbelt => ("seatbelt", false, false, false),
+            Backend::None => ("none", false, false, false),
+        };
+        Properties {
+            name,
+            mount_layer,
+            loopback,
+            sandbox_paths,
         }
     }
 
-    /// Returns `true` if a command without a network gets a loopback interface of its own.
+    pub(crate) fn has_mount_layer(self) -> bool {
+        self.properties().mount_layer
+    }
+
     pub(crate) fn has_loopback(self) -> bool {
-        match self {
-            Backend::Bubblewrap | Backend::Docker => true,
-            // Birdcage leaves that of its namespace down.
-            Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => false,
-        }
+        self.properties().loopback
+    }
+
+    pub(crate) fn shows_sandbox_paths(self) -> bool {
+        self.properties().sandbox_paths
     }
 }
 
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Backend::Bubblewrap => "bubblewrap",
-            Backend::Birdcage => "birdcage",
-            Backend::Docker => "docker",
-            Backend::Landlock => "landlock",
-            Backend::Seatbelt => "seatbelt",
-            Backend::None => "none",
-        })
+        f.pad(self.properties().name)
     }
 }
 

@@ -182,11 +182,9 @@ impl Enforcement {
             .iter()
             .map(|mount| ShownMount {
                 name: mount.shown_at().to_owned(),
-                inside: match plan.backend() {
-                    Backend::Bubblewrap | Backend::Docker => mount.inside().to_owned(),
-                    Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => {
-                        mount.host().display().to_string()
-                    }
+                inside: match plan.backend().shows_sandbox_paths() {
+                    true => mount.inside().to_owned(),
+                    false => mount.host().display().to_string(),
                 },
                 access: mount.access(),
             })

@@ -6,16 +6,32 @@ use crate::error::{Error, ErrorKind};
 use crate::exceeded::EffectiveLimits;
 use crate::policy::{Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
+use crate::seatbelt;
 use crate::support::{Support, UNTRIED};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 mod container;
-mod kept;
+mod entries;
+mod limits;
+mod linux;
 
-pub(crate) use kept::MemoryLimiter;
-use kept::evaluate;
+pub(crate) use entries::CoverageEntries;
+pub(crate) use limits::MemoryLimiter;
+
+pub(crate) const NO_HOSTS: &str =
+    "no mechanism can enforce a list of hosts yet; turn the network off or on as a whole";
+
+const HIDDEN_AT_START: &str = "those that are there at the start cannot be read; what appears while \
+                               it runs is the command's own, and what somebody else replaces \
+                               meanwhile is told";
+
+/// The remark on sockets that are open by name.
+pub(crate) fn but(sockets: &[PathBuf]) -> String {
+    let sockets: Vec<String> = sockets.iter().map(|p| p.display().to_string()).collect();
+    format!("but {}", sockets.join(", "))
+}
 
 /// The reason why a mechanism without a mount layer of ours cannot keep what a mount covers unseen.
 pub(crate) fn cannot_cover(mount: &crate::policy::Mount) -> String {
@@ -112,15 +128,8 @@ impl Plan {
         requirement: Requirement,
     ) -> Result<Plan, PlanError> {
         let mut best: Option<Plan> = None;
-        for backend in [
-            Backend::Bubblewrap,
-            Backend::Landlock,
-            Backend::Seatbelt,
-            Backend::None,
-        ] {
-            if !usable(support, backend) {
-                continue;
-            }
+        let works = |backend: &Backend| (candidate(*backend).works_on)(support);
+        for backend in AUTOMATIC.into_iter().filter(works) {
             let plan = Plan::evaluate(policy, support, backend);
             if best
                 .as_ref()
@@ -147,7 +156,7 @@ impl Plan {
         requirement: Requirement,
         backend: Backend,
     ) -> Result<Plan, PlanError> {
-        if !usable(support, backend) {
+        if !(candidate(backend).works_on)(support) {
             return Err(PlanError {
                 backend,
                 unusable: true,
@@ -233,7 +242,7 @@ impl Plan {
         if !matches!(backend, Backend::Bubblewrap | Backend::Landlock) {
             policy = policy.with_git_config_kept();
         }
-        let mut entries = evaluate(&policy, support, backend);
+        let mut entries = (candidate(backend).coverage)(&policy, support);
         let entry = entries
             .iter_mut()
             .find(|entry| entry.promise == Promise::UnixSockets);
@@ -334,7 +343,7 @@ impl Plan {
 
     /// Returns whether the command may trace processes of its own tree.
     pub(crate) fn allows_own_tracing(&self) -> bool {
-        kept::own_tracing(&self.policy, &self.support, self.backend).is_ok()
+        linux::own_tracing(&self.policy, &self.support, self.backend).is_ok()
     }
 
     /// Returns whether the command's network is its own loopback and nothing else.
@@ -347,7 +356,7 @@ impl Plan {
 
     /// Returns whether a process of ours makes every change of a mode for the command.
     pub(crate) fn judges_modes(&self) -> bool {
-        kept::judges_modes(&self.policy, &self.support, self.backend)
+        linux::judges_modes(&self.policy, &self.support, self.backend)
     }
 
     /// Returns the mechanism that holds the limit on memory.
@@ -359,6 +368,51 @@ impl Plan {
     /// of a container that is its own.
     pub(crate) fn has_loopback(&self) -> bool {
         self.backend.has_loopback() || self.support.own_network
+    }
+}
+
+/// The mechanisms that a plan may use without being asked for them by name, the preferred ones first.
+const AUTOMATIC: [Backend; 4] = [
+    Backend::Bubblewrap,
+    Backend::Landlock,
+    Backend::Seatbelt,
+    Backend::None,
+];
+
+/// A mechanism as plans see it.
+struct Candidate {
+    works_on: fn(&Support) -> bool,
+    /// Returns every promise of a policy, and what becomes of it.
+    coverage: fn(&Policy, &Support) -> Vec<Entry>,
+}
+
+/// The registry of mechanisms.
+const fn candidate(backend: Backend) -> Candidate {
+    match backend {
+        Backend::Bubblewrap => Candidate {
+            works_on: |support| support.launcher() && support.bubblewrap().is_some(),
+            coverage: |policy, support| linux::evaluate(policy, support, Backend::Bubblewrap),
+        },
+        Backend::Birdcage => Candidate {
+            works_on: |support| support.launcher() && support.birdcage().is_some(),
+            coverage: |policy, support| linux::evaluate(policy, support, Backend::Birdcage),
+        },
+        Backend::Landlock => Candidate {
+            works_on: |support| support.launcher() && support.landlock_abi() > 0,
+            coverage: |policy, support| linux::evaluate(policy, support, Backend::Landlock),
+        },
+        Backend::Docker => Candidate {
+            works_on: Support::docker,
+            coverage: container::evaluate,
+        },
+        Backend::Seatbelt => Candidate {
+            works_on: Support::seatbelt,
+            coverage: |policy, _| seatbelt::evaluate(policy),
+        },
+        Backend::None => Candidate {
+            works_on: |_| true,
+            coverage: |policy, support| linux::evaluate(policy, support, Backend::None),
+        },
     }
 }
 
@@ -470,17 +524,6 @@ fn listed(gaps: &[Entry]) -> String {
         .map(|(reason, names)| format!("{} ({reason})", names.join(", ")))
         .collect();
     groups.join("; ")
-}
-
-fn usable(support: &Support, backend: Backend) -> bool {
-    match backend {
-        Backend::Bubblewrap => support.launcher() && support.bubblewrap().is_some(),
-        Backend::Birdcage => support.launcher() && support.birdcage().is_some(),
-        Backend::Docker => support.docker(),
-        Backend::Landlock => support.launcher() && support.landlock_abi() > 0,
-        Backend::Seatbelt => support.seatbelt(),
-        Backend::None => true,
-    }
 }
 
 /// What would help a mechanism that was asked for by name.

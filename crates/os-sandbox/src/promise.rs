@@ -11,6 +11,7 @@ use std::fmt;
 /// assert_eq!(Promise::Metadata.rank(), Rank::Guard);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Promise {
     /// Files outside the mounts are not read.
     ReadOutside,

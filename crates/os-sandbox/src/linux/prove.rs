@@ -10,7 +10,6 @@ use super::start::{ProbeSpec, begin};
 use super::view::{HostMount, host_mounts};
 use super::wire::{self, ProbeCheck};
 use crate::access::Access;
-use crate::backend::Backend;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
@@ -402,11 +401,7 @@ impl Decoys {
     }
 
     fn processes(&mut self, plan: &Plan) {
-        let own_pids = match plan.backend() {
-            Backend::Bubblewrap | Backend::Birdcage | Backend::Docker => true,
-            Backend::Landlock | Backend::Seatbelt | Backend::None => false,
-        };
-        if own_pids && self.pid <= FIRST_FOREIGN_PID {
+        if plan.backend().has_mount_layer() && self.pid <= FIRST_FOREIGN_PID {
             return;
         }
         let own = |name: &str| PathBuf::from(format!("/proc/{}/{name}", self.pid));
@@ -449,11 +444,9 @@ fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<ScratchDir, Error> {
 
 /// A place below a mount as the target names it.
 fn seen_at(plan: &Plan, mount: &HostMount, below: &Path) -> PathBuf {
-    let base = match plan.backend() {
-        Backend::Bubblewrap | Backend::Docker => PathBuf::from(&mount.inside),
-        Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => {
-            mount.host.clone()
-        }
+    let base = match plan.backend().shows_sandbox_paths() {
+        true => PathBuf::from(&mount.inside),
+        false => mount.host.clone(),
     };
     if below.as_os_str().is_empty() {
         base

@@ -1,18 +1,69 @@
 //! The same table for a container: namespaces, mounts, capabilities and a control group by the
 //! engine, and a system call filter of ours that it applies. Nothing of ours runs inside.
 
+use super::entries::CoverageEntries;
 use crate::access::Access;
+use crate::docker::Containers;
 use crate::policy::{Network, Policy, UnixSockets};
-use crate::promise::{Entry, Mechanism, Promise, PromiseState};
+use crate::promise::Mechanism::{Cgroup, Docker, Seccomp};
+use crate::promise::{Entry, Promise, PromiseState};
 use crate::support::Support;
+
+const UNFILTERED: &str = "the engine applies no system call filters";
 
 /// Every promise that the policy makes.
 pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
-    use Mechanism::{Cgroup, Docker, Seccomp};
-    let mut out = ContainerEntries(Vec::new());
+    let mut out = CoverageEntries::default();
     let Some(containers) = &support.containers else {
-        return out.0;
+        return Vec::new();
     };
+    let filtered = containers.filters();
+    files(&mut out, policy);
+    kernel(&mut out, containers);
+    network(&mut out, policy, filtered);
+    for promise in [
+        Promise::Descriptors,
+        Promise::Environment,
+        Promise::Signals,
+        Promise::Tracing,
+    ] {
+        out.kept(promise, &[Docker]);
+    }
+    for promise in [Promise::Terminal, Promise::KernelSurface] {
+        out.kept_if(filtered, promise, &[Docker, Seccomp], UNFILTERED);
+    }
+    out.push(
+        Promise::Survivors,
+        PromiseState::Detected,
+        &[Docker],
+        "if the caller is killed, what does not end with its input is ended by the next start",
+    );
+
+    names(&mut out, policy);
+    for promise in [Promise::Metadata, Promise::ProcessList, Promise::Devices] {
+        out.kept(promise, &[Docker]);
+    }
+    let bounds = containers.bounds(policy.limits());
+    if bounds.memory_bytes.is_some() {
+        out.kept_if(
+            containers.limits_memory(),
+            Promise::MemoryLimit,
+            &[Docker, Cgroup],
+            "the engine cannot limit memory on its host",
+        );
+    }
+    if bounds.processes.is_some() {
+        out.kept_if(
+            containers.limits_processes(),
+            Promise::ProcessLimit,
+            &[Docker, Cgroup],
+            "the engine cannot limit processes on its host",
+        );
+    }
+    out.into_entries()
+}
+
+fn files(out: &mut CoverageEntries, policy: &Policy) {
     let has = |wanted: Access| {
         let mut mounts = policy.mounts().iter();
         mounts.all(|m| m.access().contains(wanted) || m.access().is_none())
@@ -50,9 +101,11 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
              and execute too",
         );
     }
+}
+
+fn kernel(out: &mut CoverageEntries, containers: &Containers) {
     out.kept(Promise::KernelSettings, &[Docker]);
     let filtered = containers.filters();
-    let unfiltered = "the engine applies no system call filters";
     if filtered && containers.own_program() {
         let reason = "but for the caller's own program, which confines what it starts";
         out.push(
@@ -62,52 +115,33 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
             reason,
         );
     } else {
-        out.kept_if(filtered, Promise::SetIdBits, &[Seccomp], unfiltered);
+        out.kept_if(filtered, Promise::SetIdBits, &[Seccomp], UNFILTERED);
     }
+}
+
+fn network(out: &mut CoverageEntries, policy: &Policy, filtered: bool) {
     match policy.network() {
         // VSOCK is not part of a network namespace.
         Network::Denied | Network::Loopback => {
-            out.kept_if(filtered, Promise::Network, &[Docker, Seccomp], unfiltered);
+            out.kept_if(filtered, Promise::Network, &[Docker, Seccomp], UNFILTERED);
         }
-        Network::Hosts(_) => out.push(
-            Promise::Network,
-            PromiseState::Absent,
-            &[],
-            "no mechanism can enforce a list of hosts yet; turn the network off or on as a whole",
-        ),
+        Network::Hosts(_) => out.absent(Promise::Network, super::NO_HOSTS),
         Network::Unrestricted => {}
     }
     match policy.unix_sockets() {
         // The plan has closed those of its own.
         UnixSockets::Closed | UnixSockets::Own => {
-            out.kept_if(filtered, Promise::UnixSockets, &[Seccomp], unfiltered);
+            out.kept_if(filtered, Promise::UnixSockets, &[Seccomp], UNFILTERED);
         }
-        UnixSockets::Named(_) => out.push(
+        UnixSockets::Named(_) => out.absent(
             Promise::UnixSockets,
-            PromiseState::Absent,
-            &[],
             "named sockets are not offered in a container; all are closed",
         ),
         UnixSockets::Open => {}
     }
-    for promise in [
-        Promise::Descriptors,
-        Promise::Environment,
-        Promise::Signals,
-        Promise::Tracing,
-    ] {
-        out.kept(promise, &[Docker]);
-    }
-    for promise in [Promise::Terminal, Promise::KernelSurface] {
-        out.kept_if(filtered, promise, &[Docker, Seccomp], unfiltered);
-    }
-    out.push(
-        Promise::Survivors,
-        PromiseState::Detected,
-        &[Docker],
-        "if the caller is killed, what does not end with its input is ended by the next start",
-    );
+}
 
+fn names(out: &mut CoverageEntries, policy: &Policy) {
     let writable = policy
         .mounts()
         .iter()
@@ -129,61 +163,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
             Promise::HiddenNames,
             PromiseState::Detected,
             &[Docker],
-            "those that are there at the start cannot be read; what appears while it runs is the \
-             command's own, and what somebody else replaces meanwhile is told",
+            super::HIDDEN_AT_START,
         );
-    }
-    for promise in [Promise::Metadata, Promise::ProcessList, Promise::Devices] {
-        out.kept(promise, &[Docker]);
-    }
-    let bounds = containers.bounds(policy.limits());
-    if bounds.memory_bytes.is_some() {
-        out.kept_if(
-            containers.limits_memory(),
-            Promise::MemoryLimit,
-            &[Docker, Cgroup],
-            "the engine cannot limit memory on its host",
-        );
-    }
-    if bounds.processes.is_some() {
-        out.kept_if(
-            containers.limits_processes(),
-            Promise::ProcessLimit,
-            &[Docker, Cgroup],
-            "the engine cannot limit processes on its host",
-        );
-    }
-    out.0
-}
-
-struct ContainerEntries(Vec<Entry>);
-
-impl ContainerEntries {
-    fn kept(&mut self, promise: Promise, by: &[Mechanism]) {
-        self.push(promise, PromiseState::Enforced, by, "");
-    }
-
-    fn kept_if(&mut self, kept: bool, promise: Promise, by: &[Mechanism], otherwise: &str) {
-        if kept {
-            self.kept(promise, by);
-        } else {
-            self.push(promise, PromiseState::Absent, &[], otherwise);
-        }
-    }
-
-    /// Something to know about the last entry that does not change its state.
-    fn remark(&mut self, text: &str) {
-        if let Some(entry) = self.0.last_mut() {
-            entry.reason = Some(text.to_owned());
-        }
-    }
-
-    fn push(&mut self, promise: Promise, state: PromiseState, by: &[Mechanism], reason: &str) {
-        self.0.push(Entry {
-            promise,
-            state,
-            by: by.to_vec(),
-            reason: (!reason.is_empty()).then(|| reason.to_owned()),
-        });
     }
 }

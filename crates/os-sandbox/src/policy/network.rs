@@ -9,6 +9,7 @@
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Network {
     /// Nobody else. With a network namespace (bubblewrap, Docker) a command and what it starts have
     /// a loopback interface of their own; without one no internet socket can be made, and connects

@@ -28,6 +28,7 @@ const MAX_PATH_BYTES: usize = 107;
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UnixSockets {
     /// `socket(AF_UNIX)` is refused.
     #[default]

@@ -3,18 +3,14 @@
 //! found out by the tests that run on macOS.
 
 use super::pattern;
+use crate::plan::CoverageEntries;
 use crate::policy::{Network, Pattern, Policy, Survivors, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, PromiseState};
 
 pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
-    let mut out = Vec::new();
+    let mut out = CoverageEntries::default();
     let mut push = |promise, state, by: &[Mechanism], reason: &str| {
-        out.push(Entry {
-            promise,
-            state,
-            by: by.to_vec(),
-            reason: (!reason.is_empty()).then(|| reason.to_owned()),
-        });
+        out.push(promise, state, by, reason);
     };
     let kept = PromiseState::Enforced;
     let seatbelt = [Mechanism::Seatbelt];
@@ -42,15 +38,14 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
             Promise::Network,
             PromiseState::Absent,
             &[],
-            "no mechanism can enforce a list of hosts yet; turn the network off or on as a whole",
+            crate::plan::NO_HOSTS,
         ),
         Network::Unrestricted => {}
     }
     match policy.unix_sockets() {
         UnixSockets::Closed | UnixSockets::Own => push(Promise::UnixSockets, kept, &seatbelt, ""),
         UnixSockets::Named(paths) => {
-            let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
-            let but = format!("but {}", paths.join(", "));
+            let but = crate::plan::but(paths);
             push(Promise::UnixSockets, kept, &seatbelt, &but);
         }
         UnixSockets::Open => {}
@@ -132,5 +127,5 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
             "macOS counts the processes of the whole user",
         );
     }
-    out
+    out.into_entries()
 }

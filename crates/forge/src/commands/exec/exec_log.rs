@@ -142,7 +142,7 @@ impl ExecLog {
         self.record.runner = match enforcement.backend {
             Backend::None => "local",
             Backend::Docker => "docker",
-            Backend::Bubblewrap | Backend::Landlock | Backend::Birdcage | Backend::Seatbelt => "os",
+            _ => "os",
         };
         self.record.enforcement = serde_json::to_value(enforcement).ok();
         let found = enforcement.quarantined.iter();

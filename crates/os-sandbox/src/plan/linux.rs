@@ -1,0 +1,335 @@
+//! The promises under the mechanisms of Linux and under none: one function a group of promises, and in
+//! each one promise after the other.
+
+use super::entries::{Coverage, CoverageEntries};
+use super::limits::limits;
+use crate::access::Access;
+use crate::backend::Backend;
+use crate::policy::{Mount, Network, Policy, UnixSockets};
+use crate::promise::Mechanism::{Birdcage, Bubblewrap, Landlock, Launcher, Seccomp};
+use crate::promise::{Entry, Mechanism, Promise, PromiseState};
+use crate::support::{Availability, Support};
+
+/// The launcher changes modes below at most 64 places, of which some are no mounts.
+const MAX_JUDGED_MOUNTS: usize = 32;
+
+/// Returns every promise that the policy makes.
+pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> {
+    let filter = backend != Backend::None && support.seccomp();
+    let none = || "no mechanism".to_owned();
+    let evaluation = Evaluation {
+        policy,
+        support,
+        backend,
+        filtered: match backend {
+            _ if filter => Ok(Seccomp),
+            Backend::None => Err(none()),
+            _ => Err("needs system call filters".to_owned()),
+        },
+        layer: match backend {
+            Backend::Bubblewrap => Ok(Bubblewrap),
+            Backend::Birdcage => Ok(Birdcage),
+            Backend::None => Err(none()),
+            _ => Err("needs a mount layer, such as bubblewrap".to_owned()),
+        },
+    };
+    let mut out = CoverageEntries::default();
+    evaluation.files(&mut out);
+    evaluation.narrower(&mut out);
+    evaluation.kernel(&mut out);
+    evaluation.network(&mut out);
+    evaluation.sockets(&mut out);
+    evaluation.processes(&mut out);
+    evaluation.names(&mut out);
+    evaluation.guards(&mut out);
+    limits(&mut out, policy, support, backend);
+    out.into_entries()
+}
+
+/// A policy on a host under one mechanism.
+struct Evaluation<'a> {
+    policy: &'a Policy,
+    support: &'a Support,
+    backend: Backend,
+    /// The system call filter.
+    filtered: Coverage,
+    /// The mount layer.
+    layer: Coverage,
+}
+
+impl Evaluation<'_> {
+    fn is_birdcage(&self) -> bool {
+        self.backend == Backend::Birdcage
+    }
+
+    /// Landlock, if it has this version.
+    fn landlock(&self, version: u32, kernel: &str) -> Coverage {
+        let abi = self.support.landlock_abi();
+        match self.backend {
+            Backend::None => Err("no mechanism".to_owned()),
+            _ if abi >= version => Ok(Landlock),
+            _ => Err(format!(
+                "needs Landlock ABI {version}, Linux {kernel}; this kernel has {abi}"
+            )),
+        }
+    }
+
+    /// Returns `true` if every mount gives this access, or none at all.
+    fn all_give(&self, access: Access) -> bool {
+        let mut mounts = self.policy.mounts().iter().map(Mount::access);
+        mounts.all(|given| given.contains(access) || given.is_none())
+    }
+
+    fn files(&self, out: &mut CoverageEntries) {
+        let readable = self.all_give(Access::READ);
+        if readable {
+            out.any(
+                Promise::ReadOutside,
+                &[&self.layer, &self.landlock(1, "5.13")],
+            );
+        } else {
+            // A bind mount that can be written can be read.
+            out.any(Promise::ReadOutside, &[&self.landlock(1, "5.13")]);
+        }
+        out.any(
+            Promise::WriteOutside,
+            &[&self.layer, &self.landlock(3, "6.2")],
+        );
+        if self.is_birdcage() && self.policy.mounts_inside_writable() {
+            out.remark(
+                "for the command; birdcage, raced by another command in the same directory while \
+                 it starts, can leave an empty file outside",
+            );
+        } else if self.backend.has_mount_layer()
+            && self.policy.mounts_inside_writable()
+            && self.support.makes_places_through_links()
+        {
+            out.remark(
+                "for the command; bubblewrap before 0.12, raced by another command in the same \
+                 directory while it starts, can leave an empty file outside (CVE-2026-87766)",
+            );
+        }
+        if readable && (self.all_give(Access::EXECUTE) || self.is_birdcage()) {
+            out.any(
+                Promise::ExecuteOutside,
+                &[&self.layer, &self.landlock(1, "5.13")],
+            );
+        } else {
+            // bubblewrap's bind mount has no "readable, not executable" that bwrap could ask for.
+            out.any(Promise::ExecuteOutside, &[&self.landlock(1, "5.13")]);
+        }
+    }
+
+    fn narrower(&self, out: &mut CoverageEntries) {
+        let narrowed = self.policy.narrowed();
+        let mut mounts = self.policy.mounts().iter();
+        let unreadable = mounts.any(|mount| !mount.access().contains(Access::READ));
+        let promise = Promise::NarrowerInside;
+        if let Some(covering) = self.policy.covering()
+            && self.backend != Backend::Bubblewrap
+        {
+            out.absent(promise, &super::cannot_cover(covering));
+        } else if self.is_birdcage() && narrowed.at_all && unreadable {
+            out.absent(
+                promise,
+                "birdcage can take writing and starting programs from a part of a mount, not \
+                 reading",
+            );
+        } else if narrowed.in_execution && !self.is_birdcage() {
+            out.absent(
+                promise,
+                "nothing here forbids starting programs inside a larger mount that allows it; \
+                 let the inner mount execute too",
+            );
+        } else if narrowed.in_reading {
+            out.absent(
+                promise,
+                "nothing here forbids reading inside a larger mount that allows it, unless all \
+                 access is; let the inner mount be read too",
+            );
+        } else if narrowed.at_all {
+            out.any(promise, &[&self.layer]);
+        }
+    }
+
+    fn kernel(&self, out: &mut CoverageEntries) {
+        let rules = self.landlock(1, "5.13");
+        if self.is_birdcage() && self.support.uid_zero {
+            // Its /proc is a whole new one, and uid 0 owns what lies below /proc/sys.
+            let rules = rules
+                .map_err(|reason| format!("birdcage leaves /proc/sys open to uid 0: {reason}"));
+            out.any(Promise::KernelSettings, &[&rules]);
+        } else {
+            out.any(Promise::KernelSettings, &[&self.layer, &rules]);
+        }
+        out.any(Promise::SetIdBits, &[&self.filtered]);
+    }
+
+    fn network(&self, out: &mut CoverageEntries) {
+        let (promise, filter) = (Promise::Network, self.filtered.is_ok());
+        match self.policy.network() {
+            // VSOCK is not part of a network namespace, so the filter is needed in any case.
+            Network::Denied if self.backend.has_mount_layer() && filter => {
+                out.all(promise, &[&self.layer, &self.filtered]);
+            }
+            Network::Denied => {
+                out.any(promise, &[&self.filtered]);
+                if filter && !self.support.own_network {
+                    out.remark(
+                        "its own loopback is closed too, since it has no network of its own",
+                    );
+                }
+            }
+            Network::Loopback if self.is_birdcage() && filter => out.push(
+                promise,
+                PromiseState::Degraded,
+                &[Birdcage, Seccomp],
+                "all of it is closed: birdcage leaves its namespace's loopback down",
+            ),
+            Network::Loopback => {
+                let layer = self.layer.clone();
+                let layer =
+                    layer.map_err(|_| "a loopback of its own needs a network namespace".to_owned());
+                out.all(promise, &[&layer, &self.filtered]);
+            }
+            Network::Hosts(_) => out.absent(promise, super::NO_HOSTS),
+            Network::Unrestricted => {}
+        }
+    }
+
+    fn sockets(&self, out: &mut CoverageEntries) {
+        let (promise, filter) = (Promise::UnixSockets, self.filtered.is_ok());
+        match self.policy.unix_sockets() {
+            UnixSockets::Closed => out.any(promise, &[&self.filtered]),
+            UnixSockets::Named(paths) => {
+                let connector = match (self.backend, self.support.connector(self.backend)) {
+                    (Backend::None, _) => Err("no mechanism".to_owned()),
+                    (_, Availability::Works(())) => Ok(Launcher),
+                    (_, Availability::Missing { reason, .. }) => Err(format!(
+                        "named sockets cannot be connected from outside: {reason}; all are closed"
+                    )),
+                };
+                out.all(promise, &[&self.filtered, &connector]);
+                if connector.is_ok() && filter {
+                    out.remark(&super::but(paths));
+                }
+            }
+            UnixSockets::Own => {
+                out.all(promise, &[&self.layer, &self.filtered]);
+                if filter {
+                    out.remark(
+                        "but its own; those of the host in its mounts are covered when it starts",
+                    );
+                }
+            }
+            UnixSockets::Open => {}
+        }
+    }
+
+    fn processes(&self, out: &mut CoverageEntries) {
+        let started = Ok(Launcher);
+        if self.backend == Backend::None && !self.support.launcher() {
+            out.push(
+                Promise::Descriptors,
+                PromiseState::Degraded,
+                &[],
+                "only what the caller marked close-on-exec",
+            );
+        } else {
+            out.any(Promise::Descriptors, &[&started]);
+        }
+        out.any(Promise::Environment, &[&started]);
+        let signals = self.landlock(6, "6.12");
+        out.any(Promise::Signals, &[&self.layer, &signals]);
+        out.any(Promise::Tracing, &[&self.layer, &self.landlock(1, "5.13")]);
+        if let Err(reason) = own_tracing(self.policy, self.support, self.backend) {
+            out.remark(reason);
+        }
+        out.any(Promise::Terminal, &[&self.filtered]);
+        out.any(Promise::KernelSurface, &[&self.filtered]);
+        if self.backend.has_mount_layer() {
+            out.all(Promise::Survivors, &[&self.layer, &started]);
+        } else if self.policy.leaves() {
+            out.absent(Promise::Survivors, "left by request");
+        } else {
+            out.all(Promise::Survivors, &[&signals, &started]);
+        }
+    }
+
+    fn names(&self, out: &mut CoverageEntries) {
+        let held: Result<&[Mechanism], _> = match &self.layer {
+            Ok(Birdcage) => Ok(&[Birdcage]),
+            Ok(_) if self.support.pins_by_descriptor() => Ok(&[Bubblewrap, Launcher]),
+            Ok(_) => Ok(&[Bubblewrap]),
+            Err(reason) => Err(reason),
+        };
+        let mut mounts = self.policy.mounts().iter();
+        let writable = mounts.any(|mount| mount.access().contains(Access::WRITE));
+        if self.policy.protects_names() {
+            let (state, remark) = if writable {
+                (PromiseState::Detected, super::protected_names(self.policy))
+            } else {
+                (PromiseState::Enforced, "")
+            };
+            if self.backend == Backend::Landlock && writable && !self.policy.leaves() {
+                let reason = "only after the end: new ones are moved to a quarantine, changed \
+                              ones are told; needs a mount layer, such as bubblewrap, to be \
+                              prevented";
+                out.push(Promise::ProtectedNames, PromiseState::Degraded, &[], reason);
+            } else {
+                out.names(Promise::ProtectedNames, held, state, remark);
+            }
+        }
+        if self.policy.hides_names() && self.is_birdcage() {
+            let reason = "birdcage covers nothing: what lies in a mount that is read can be read";
+            out.absent(Promise::HiddenNames, reason);
+        } else if self.policy.hides_names() {
+            let state = PromiseState::Detected;
+            out.names(Promise::HiddenNames, held, state, super::HIDDEN_AT_START);
+        }
+    }
+
+    fn guards(&self, out: &mut CoverageEntries) {
+        out.any(Promise::Metadata, &[&self.layer]);
+        out.any(Promise::ProcessList, &[&self.layer]);
+        if self.backend.has_mount_layer() {
+            out.any(Promise::Devices, &[&self.layer]);
+        } else {
+            out.any(Promise::Devices, &[&self.landlock(5, "6.10")]);
+        }
+    }
+}
+
+/// Why a command cannot trace processes of its own tree, where it cannot. Landlock keeps all others
+/// closed to it, and the supervisor lets go what asks its parent to trace it: without one that
+/// parent would be the caller.
+pub(super) fn own_tracing(
+    policy: &Policy,
+    support: &Support,
+    backend: Backend,
+) -> Result<(), &'static str> {
+    match backend {
+        Backend::Bubblewrap | Backend::Landlock if support.landlock_abi() == 0 => {
+            Err("debuggers do not work: they need Landlock, Linux 5.13")
+        }
+        Backend::Landlock if policy.leaves() => {
+            Err("debuggers do not work: they need a supervisor")
+        }
+        Backend::Birdcage => Err("debuggers do not work: birdcage's own filter refuses ptrace"),
+        Backend::Bubblewrap | Backend::Landlock => Ok(()),
+        // Not this filter's to decide.
+        Backend::Docker | Backend::Seatbelt | Backend::None => Ok(()),
+    }
+}
+
+/// Returns `true` if the supervisor or the connector changes modes for the command. Why: uid 0 owns
+/// most of the system, and Landlock does not control modes.
+pub(super) fn judges_modes(policy: &Policy, support: &Support, backend: Backend) -> bool {
+    backend == Backend::Landlock
+        && support.uid_zero
+        && !support.own_container
+        && support.seccomp()
+        && support.named_sockets(backend)
+        && !policy.leaves()
+        && policy.mounts().len() <= MAX_JUDGED_MOUNTS
+}
