@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::column::Column;
 use crate::verdict::Seen;
 use crate::world::{World, say};
-use os_sandbox::{Backend, Command, Directories, Exit, Plan, Requirement, Sandbox, Support};
+use os_sandbox::{Backend, Command, Exit, Plan, Requirement, Support};
 use std::sync::OnceLock;
 
 /// Asked once: each world asks for a plan.
@@ -28,7 +28,7 @@ pub(crate) fn attempt(
     cases: &[&Case],
 ) -> Result<Vec<Seen>, String> {
     let moved = matches!(plan.backend(), Backend::Bubblewrap | Backend::Docker);
-    let sandbox = Sandbox::open(plan.clone(), Directories::user());
+    let sandbox = crate::engine::open(plan.clone());
     let mut command = Command::new(&sandbox, world.probe(moved)).arg("--probe");
     for case in cases {
         let words = if moved {

@@ -3,8 +3,8 @@
 //! commands see the programs that every other enforcer shows.
 
 use crate::world::say;
-use os_sandbox::Support;
-use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
+use os_sandbox::{Backend, Directories, Plan, Sandbox, Support};
+use os_sandbox_docker::{Containers, Engine, ImageName, Settings};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -17,17 +17,32 @@ const VARIABLE: &str = "FORGE_TEST_ENGINE";
 /// Files of the host's `/etc` that its programs need.
 const ETC: [&str; 3] = ["/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"];
 
+static CONTAINERS: OnceLock<Containers> = OnceLock::new();
 static WHY_NOT: OnceLock<String> = OnceLock::new();
 
 /// Returns the support with the test engine, if one answers.
 pub(crate) fn with(support: Support) -> Support {
     match containers() {
-        Ok(containers) => support.with_docker(containers),
+        Ok(containers) => {
+            let support = support.with_docker(containers.support());
+            let _ = CONTAINERS.set(containers);
+            support
+        }
         Err(why) => {
             // The engine is probed once.
             let _ = WHY_NOT.set(why);
             support
         }
+    }
+}
+
+/// Opens a plan; one for containers with those of the test engine.
+pub(crate) fn open(plan: Plan) -> Sandbox {
+    match (plan.backend(), CONTAINERS.get()) {
+        (Backend::Docker, Some(containers)) => {
+            Sandbox::with_mechanism(plan, Directories::user(), containers.clone())
+        }
+        _ => Sandbox::open(plan, Directories::user()),
     }
 }
 

@@ -2,6 +2,11 @@
 
 #[cfg(target_os = "linux")]
 use os_sandbox::Support;
+use os_sandbox::{Directories, Plan, Sandbox};
+
+pub(crate) fn open(plan: Plan) -> Sandbox {
+    Sandbox::open(plan, Directories::user())
+}
 
 #[cfg(target_os = "linux")]
 pub(crate) fn with(support: Support) -> Support {

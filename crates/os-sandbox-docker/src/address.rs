@@ -2,8 +2,8 @@
 //! program or a line of a protocol, whatever is written there.
 
 use super::tls::{self, Tls};
-use crate::error::Error;
-use crate::escape::visible;
+use os_sandbox::Error;
+use os_sandbox::mechanism::visible;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ const TLS_PORT: u16 = 2376;
 /// program that wants those reads them and says what it found.
 ///
 /// ```
-/// use os_sandbox::docker::Address;
+/// use os_sandbox_docker::Address;
 ///
 /// let there = Address::parse("ssh://build@example.org:2222")?;
 /// assert_eq!(there.to_string(), "ssh://build@example.org:2222");
@@ -57,7 +57,7 @@ impl Address {
     /// Reads `unix:///path`, `tcp://host[:port]` and `ssh://[user@]host[:port]`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it is none of these.
+    /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if it is none of these.
     pub fn parse(written: &str) -> Result<Address, Error> {
         let wrong = |why: &str| {
             // What looks like a password is not repeated.
@@ -118,7 +118,7 @@ impl Address {
     /// other. As with docker, this is about `tcp://` only; what is reached another way stays as it is.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a file is missing or is not what it
+    /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if a file is missing or is not what it
     /// should be.
     pub fn with_certificates(self, directory: impl AsRef<Path>) -> Result<Address, Error> {
         let way = match self.way {

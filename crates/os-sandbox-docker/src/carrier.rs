@@ -2,10 +2,10 @@
 //! interface, and nothing of its image runs.
 
 use super::engine::Engine;
-use crate::error::Error;
 use bollard::models::{ContainerCreateBody, HostConfig, Mount};
 use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::StreamExt as _;
+use os_sandbox::Error;
 use std::collections::HashMap;
 use std::io::Read;
 use std::time::Duration;

@@ -8,16 +8,13 @@ use super::containers::Host;
 use super::filter::{Inside, profile};
 use super::place::Private;
 use super::settings::Settings;
-use crate::enforcement::ShownContainer;
-use crate::error::{Error, ErrorKind};
-use crate::exceeded::EffectiveLimits;
-use crate::layout::{LayoutContent, LayoutEntry, Owner};
-use crate::policy::{Network, Policy, UnixSockets};
-use crate::seccomp::{Arch, UnixSocketRule};
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
     Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
 };
+use os_sandbox::mechanism::seccomp::{Arch, UnixSocketRule};
+use os_sandbox::mechanism::{EffectiveLimits, LayoutContent, LayoutEntry, Owner};
+use os_sandbox::{Error, ErrorKind, Network, Policy, ShownContainer, UnixSockets};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -124,7 +121,7 @@ pub(super) fn config(
     let network = match policy.network() {
         Network::Unrestricted => settings.network.clone(),
         // Without a network there is still a loopback of its own.
-        Network::Denied | Network::Loopback | Network::Hosts(_) => "none".to_owned(),
+        _ => "none".to_owned(),
     };
     let cpu_milli = settings.cpu_milli.map(|milli| {
         let most = host.cpus.map_or(u64::MAX, |cpus| cpus.saturating_mul(1000));
@@ -275,13 +272,13 @@ fn security(wanted: &ContainerSpec<'_>) -> Vec<String> {
 
 fn filter(wanted: &ContainerSpec<'_>, arch: Arch) -> String {
     let internet = match wanted.policy.network() {
-        Network::Hosts(_) => false,
         // A container without a network has a loopback all the same.
         Network::Denied | Network::Loopback | Network::Unrestricted => true,
+        _ => false,
     };
     let unix = match wanted.policy.unix_sockets() {
-        UnixSockets::Closed | UnixSockets::Own | UnixSockets::Named(_) => UnixSocketRule::Deny,
         UnixSockets::Open => UnixSocketRule::Allow,
+        _ => UnixSocketRule::Deny,
     };
     let inside = match wanted.settings.own_program {
         true => Inside::OwnProgram,

@@ -5,11 +5,10 @@ use super::engine::{Engine, ask};
 use super::images::Image;
 use super::name::ImageName;
 use super::settings::Settings;
-use crate::error::{Error, ErrorKind};
-use crate::exceeded::EffectiveLimits;
-use crate::policy::Limits;
-use crate::seccomp::Arch;
 use bollard::models::SystemInfo;
+use os_sandbox::mechanism::ContainerSupport;
+use os_sandbox::mechanism::seccomp::Arch;
+use os_sandbox::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +18,10 @@ const LOOK_WITHIN: Duration = Duration::from_secs(20);
 /// The version of engines that can make all of a mount read-only (interface 1.44).
 const READ_ONLY_BELOW: u32 = 25;
 
-/// An engine with what its containers are made with: what [`Support::with_docker`] takes.
+/// An engine with what its containers are made with.
 ///
 /// ```
-/// use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
+/// use os_sandbox_docker::{Containers, Engine, ImageName, Settings};
 ///
 /// let settings = Settings::new(ImageName::parse("debian:12")?);
 /// if let Ok(engine) = Engine::connect(None) {
@@ -33,17 +32,15 @@ const READ_ONLY_BELOW: u32 = 25;
 /// }
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-///
-/// [`Support::with_docker`]: crate::Support::with_docker
 #[derive(Clone, Debug)]
 pub struct Containers(Arc<ContainersInner>);
 
 #[derive(Debug)]
 struct ContainersInner {
-    /// None if a host is only described.
+    /// `None` if an engine is only described.
     engine: Option<Engine>,
     settings: Settings,
-    /// None if a host is only described.
+    /// `None` if an engine is only described.
     image: Option<Image>,
     host: Host,
 }
@@ -116,45 +113,25 @@ impl Containers {
         &self.0.host
     }
 
-    /// Returns `true` if system call filters are applied.
-    pub(crate) fn filters(&self) -> bool {
-        self.0.host.filters && self.0.host.arch.is_some()
-    }
-
-    /// Returns `true` if what is started confines what it starts.
-    pub(crate) fn own_program(&self) -> bool {
-        self.0.settings.own_program
-    }
-
-    /// Returns `true` if the memory of a whole container can be limited.
-    pub(crate) fn limits_memory(&self) -> bool {
-        self.0.host.limits_memory
-    }
-
-    /// Returns `true` if the processes of a whole container can be limited.
-    pub(crate) fn limits_processes(&self) -> bool {
-        self.0.host.limits_processes
-    }
-
-    /// The limits of one command in a container: the lower of the policy's and the settings'.
-    pub(crate) fn bounds(&self, limits: &Limits) -> EffectiveLimits {
-        let lower = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+    /// Returns what these containers can keep, for [`Support::with_docker`].
+    ///
+    /// [`Support::with_docker`]: os_sandbox::Support::with_docker
+    #[must_use]
+    pub fn support(&self) -> ContainerSupport {
         let ContainersInner { settings, host, .. } = &*self.0;
-        let machine = host.memory_bytes.map(|bytes| bytes - bytes / 8);
-        let memory = lower(limits.memory_bytes, settings.memory_bytes);
-        EffectiveLimits {
-            wall: limits.wall,
-            cpu: limits.cpu,
-            memory_bytes: memory.map(|bytes| bytes.min(machine.unwrap_or(u64::MAX))),
-            processes: lower(limits.processes, settings.pids),
-            file_bytes: limits.file_bytes,
+        ContainerSupport {
+            filters: host.filters && host.arch.is_some(),
+            own_program: settings.own_program,
+            limits_memory: host.limits_memory,
+            limits_processes: host.limits_processes,
+            memory_bytes: settings.memory_bytes,
+            processes: settings.pids,
+            machine_bytes: host.memory_bytes,
         }
     }
 
     /// An engine that is only described.
+    #[cfg(test)]
     pub(crate) fn assumed() -> Containers {
         let host = Host {
             version: "20.10.24".to_owned(),
@@ -171,6 +148,7 @@ impl Containers {
         Containers::assumed_with(Settings::new(ImageName::assumed()), host)
     }
 
+    #[cfg(test)]
     pub(super) fn assumed_with(settings: Settings, host: Host) -> Containers {
         Containers(Arc::new(ContainersInner {
             engine: None,

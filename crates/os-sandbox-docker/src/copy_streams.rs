@@ -4,11 +4,10 @@
 //! reads holds up the other.
 
 use super::supervise::Streams;
-use crate::error::Error;
-use crate::streams::Stdio;
 use bollard::container::{AttachContainerResults, LogOutput};
 use futures_util::{Stream, StreamExt as _};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use os_sandbox::{Error, Stdio};
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};

@@ -321,6 +321,6 @@ impl SshStderr {
         let mut hears = self.0.clone()?;
         let said = tokio::time::timeout(COMPLAINT_WITHIN, hears.wait_for(Option::is_some)).await;
         let text = said.ok()?.ok()?.clone()?;
-        (!text.is_empty()).then(|| format!("ssh: {}", crate::escape::visible(&text)))
+        (!text.is_empty()).then(|| format!("ssh: {}", os_sandbox::mechanism::visible(&text)))
     }
 }

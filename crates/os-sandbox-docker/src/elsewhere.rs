@@ -7,9 +7,8 @@ use super::copy::{CopyBackReport, MountCopies, Source};
 use super::engine::Engine;
 use super::place::Private;
 use super::running::ContainerOutcome;
-use crate::command::Command;
-use crate::error::{Error, ErrorKind};
 use bollard::models::{ContainerCreateBody, Mount, MountType, MountVolumeOptions};
+use os_sandbox::{Command, Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +26,7 @@ impl Back {
         let say = |paths: &[PathBuf], why: &str| -> Vec<String> {
             let shown = |path: &PathBuf| {
                 let path = path.display().to_string();
-                format!("{}: {why}", crate::escape::visible(&path))
+                format!("{}: {why}", os_sandbox::mechanism::visible(&path))
             };
             paths.iter().map(shown).collect()
         };
@@ -77,7 +76,7 @@ pub(super) fn prepare(
     let hosts: Vec<&Path> = policy
         .mounts()
         .iter()
-        .map(crate::policy::Mount::host)
+        .map(os_sandbox::Mount::host)
         .chain(private.work.as_deref())
         .chain(own)
         .collect();

@@ -3,9 +3,9 @@
 
 use super::address::Address;
 use super::dial::EngineConnector;
-use crate::error::{Error, ErrorKind};
-use crate::escape::visible;
 use bollard::{BollardRequest, Docker};
+use os_sandbox::mechanism::visible;
+use os_sandbox::{Error, ErrorKind};
 use std::future::Future;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;

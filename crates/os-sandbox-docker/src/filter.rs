@@ -10,7 +10,7 @@
 //!
 //! Format: <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>
 
-use crate::seccomp::{
+use os_sandbox::mechanism::seccomp::{
     Action, Arch, ENOSYS, EPERM, FilterSpec, Rule, Table, Test, UnixSocketRule, table,
 };
 use std::fmt::Write as _;

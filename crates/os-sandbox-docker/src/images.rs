@@ -3,11 +3,11 @@
 
 use super::engine::{Engine, ask};
 use super::name::ImageName;
-use crate::error::{Error, ErrorKind};
 use bollard::Docker;
 use bollard::query_parameters::ImportImageOptionsBuilder;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
+use os_sandbox::{Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const NOT_FOUND: u16 = 404;
 /// What an engine says of an image that it has.
 ///
 /// ```no_run
-/// use os_sandbox::docker::{Engine, ImageName};
+/// use os_sandbox_docker::{Engine, ImageName};
 ///
 /// let engine = Engine::connect(None)?;
 /// match engine.image(&ImageName::parse("forge-sandbox:1")?)? {

@@ -1,7 +1,7 @@
 //! Whose a container or a volume is, written on it: of which broker, on which start of which machine.
 //! A broker that is killed cannot take its containers away; the next one can tell that nobody will.
 
-use crate::platform::process;
+use crate::owner::{self, OwnerId};
 use nix::unistd::geteuid;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -17,20 +17,10 @@ const NAMESPACE: &str = "os-sandbox.pid-namespace";
 const BOOT: &str = "os-sandbox.boot";
 const STATE: &str = "os-sandbox.state";
 
-/// What is known of a process now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OwnerId {
-    /// It is there, since then.
-    Since(String),
-    /// There is no such process.
-    Gone,
-    Unknown,
-}
-
 /// The labels of what this process makes for runs whose state lies in `state_dir`.
 pub(super) fn labels(state_dir: Option<&Path>) -> HashMap<String, String> {
     let pid = std::process::id();
-    let started = match process::life(pid) {
+    let started = match owner::life(pid) {
         OwnerId::Since(started) => Some(started),
         OwnerId::Gone | OwnerId::Unknown => None,
     };
@@ -38,8 +28,8 @@ pub(super) fn labels(state_dir: Option<&Path>) -> HashMap<String, String> {
         (OWNER, Some(OURS.to_owned())),
         (PID, Some(pid.to_string())),
         (STARTED, started),
-        (NAMESPACE, process::namespace()),
-        (BOOT, process::boot()),
+        (NAMESPACE, owner::namespace()),
+        (BOOT, owner::boot()),
         (STATE, Some(state(state_dir))),
     ]
     .into_iter()
@@ -58,9 +48,9 @@ pub(super) fn is_orphan(labels: &HashMap<String, String>, state_dir: Option<&Pat
     is_orphan_of(
         labels,
         state_dir,
-        process::boot(),
-        process::namespace(),
-        process::life,
+        owner::boot(),
+        owner::namespace(),
+        owner::life,
     )
 }
 
@@ -111,7 +101,7 @@ mod tests {
         let ours = labels(None);
         let me = std::process::id();
         let of = |labels: &HashMap<String, String>, life: OwnerId| {
-            is_orphan_of(labels, None, process::boot(), process::namespace(), |pid| {
+            is_orphan_of(labels, None, owner::boot(), owner::namespace(), |pid| {
                 assert_eq!(pid, me);
                 life.clone()
             })
@@ -144,6 +134,6 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();
-        assert_eq!(process::life(pid), OwnerId::Gone);
+        assert_eq!(owner::life(pid), OwnerId::Gone);
     }
 }

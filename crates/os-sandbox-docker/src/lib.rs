@@ -1,4 +1,12 @@
-//! Containers of a Docker engine.
+//! Containers of a Docker engine as one more mechanism of [`os_sandbox`]: an engine applies the
+//! namespaces, mounts, capabilities and limits, and a system call filter of ours.
+//!
+//! [`Containers`] is the mechanism: [`Containers::support`] goes into
+//! [`Support::with_docker`](os_sandbox::Support::with_docker), and the containers themselves into
+//! [`Sandbox::with_mechanism`](os_sandbox::Sandbox::with_mechanism). A plan uses them only if it is
+//! asked for by name.
+
+#![forbid(unsafe_code)]
 
 mod address;
 mod carrier;
@@ -14,6 +22,7 @@ mod images;
 mod labels;
 mod made;
 mod name;
+mod owner;
 mod place;
 mod probe;
 mod reaper;
@@ -28,10 +37,7 @@ pub use containers::Containers;
 pub use copy::{CopyBackReport, CopyLimits, MountCopies};
 pub use engine::Engine;
 pub use images::Image;
-pub(crate) use labels::OwnerId;
 pub use name::ImageName;
 pub use probe::Probed;
 pub use reaper::Reaped;
 pub use settings::Settings;
-
-pub(crate) use start::start;

@@ -1,7 +1,7 @@
 //! Names of images. They come from configuration files and go into the address of a request to the
 //! engine, so whatever is no name is refused before: `--privileged`, `../containers`, a newline.
 
-use crate::error::Error;
+use os_sandbox::Error;
 use std::fmt;
 
 /// More than any engine takes.
@@ -21,7 +21,7 @@ const SHOWN_CHARS: usize = 80;
 /// a digest behind it.
 ///
 /// ```
-/// use os_sandbox::docker::ImageName;
+/// use os_sandbox_docker::ImageName;
 ///
 /// assert!(ImageName::parse("localhost:5000/tools/base:1.2").is_ok());
 /// for bad in ["", "--privileged", "a/../b", "Debian:12", "debian:12\n"] {
@@ -49,7 +49,7 @@ impl ImageName {
     /// Reads a name as it is written for `docker run`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it is none; the error names it.
+    /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if it is none; the error names it.
     pub fn parse(text: &str) -> Result<ImageName, Error> {
         let refuse = |why: &str| {
             let shown: String = text.escape_debug().take(SHOWN_CHARS).collect();
@@ -89,6 +89,7 @@ impl ImageName {
     }
 
     /// Of a host that is only described.
+    #[cfg(test)]
     pub(super) fn assumed() -> ImageName {
         ImageName {
             text: "assumed".to_owned(),
@@ -106,7 +107,7 @@ impl ImageName {
     /// which image is meant, and so cannot be given to another.
     ///
     /// ```
-    /// use os_sandbox::docker::ImageName;
+    /// use os_sandbox_docker::ImageName;
     ///
     /// let tagged = |text: &str| ImageName::parse(text).unwrap().tagged();
     /// assert_eq!(tagged("forge-sandbox").as_deref(), Some("forge-sandbox:latest"));
@@ -267,7 +268,7 @@ mod tests {
             &format!("a:{}", "1".repeat(129)),
         ] {
             let error = ImageName::parse(text).unwrap_err();
-            assert_eq!(error.kind(), crate::ErrorKind::Invalid, "{text:?}");
+            assert_eq!(error.kind(), os_sandbox::ErrorKind::Invalid, "{text:?}");
             let shown: String = text.escape_debug().take(20).collect();
             assert!(error.to_string().contains(&shown), "{error}");
         }

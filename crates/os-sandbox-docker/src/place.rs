@@ -3,11 +3,8 @@
 //! those that are hidden.
 
 use super::config::{WORK, text};
-use crate::command::Command;
-use crate::error::Error;
-use crate::layout::{Layout, LayoutContent, LayoutEntry};
-use crate::policy::{Mount, MountPlacement, Policy};
-use crate::scratch::Scratch;
+use os_sandbox::mechanism::{Layout, LayoutContent, LayoutEntry, MountPlacement, Scratch};
+use os_sandbox::{Command, Error, Mount, Policy};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -162,7 +159,7 @@ pub(super) fn directory(policy: &Policy, cwd: Option<&str>) -> Result<String, Er
 
 /// The program: one in a mount goes by its sandbox path, one of the image by its own.
 pub(super) fn program(command: &Command) -> OsString {
-    let path = Path::new(&command.program);
+    let path = Path::new(command.program());
     let placed = path
         .is_absolute()
         .then(|| place(command.plan().policy(), path))
@@ -172,7 +169,7 @@ pub(super) fn program(command: &Command) -> OsString {
     };
     match placed.filter(is_there) {
         Some(inside) => inside.into_os_string(),
-        None => command.program.clone(),
+        None => command.program().to_owned(),
     }
 }
 
@@ -215,7 +212,7 @@ fn host_of(policy: &Policy, inside: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Access;
+    use os_sandbox::Access;
 
     #[test]
     fn working_directories() {

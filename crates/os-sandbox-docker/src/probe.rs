@@ -4,19 +4,12 @@
 use super::carrier::{carrier, fetch_file};
 use super::containers::Containers;
 use super::engine::Engine;
-use crate::access::Access;
-use crate::backend::Backend;
-use crate::command::Command;
-use crate::error::{Error, ErrorKind};
-use crate::exit::Exit;
-use crate::plan::{Plan, Requirement};
-use crate::platform::small_program;
-use crate::policy::Policy;
-use crate::sandbox::{Directories, Sandbox};
-use crate::scratch::{Scratch, random};
-use crate::streams::Stdio;
-use crate::support::Support;
 use bollard::models::{Mount, MountType};
+use os_sandbox::mechanism::{Scratch, random, static_program};
+use os_sandbox::{
+    Access, Backend, Command, Directories, Error, ErrorKind, Exit, Plan, Policy, Requirement,
+    Sandbox, Stdio, Support,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +30,7 @@ const BAD_REQUEST: u16 = 400;
 /// What came of trying an engine and an image out.
 ///
 /// ```no_run
-/// use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
+/// use os_sandbox_docker::{Containers, Engine, ImageName, Settings};
 ///
 /// let settings = Settings::new(ImageName::parse("debian:12")?);
 /// let containers = Containers::new(Engine::connect(None)?, settings)?;
@@ -75,7 +68,7 @@ impl Containers {
         let same = self
             .image()
             .is_some_and(|image| image.architecture() == here());
-        let Some(program) = small_program().filter(|_| same) else {
+        let Some(program) = static_program().filter(|_| same) else {
             return Ok(Probed {
                 shares_files,
                 ran: false,
@@ -90,15 +83,18 @@ impl Containers {
             .mount(scratch.tmp(), "/", Access::READ.union(Access::EXECUTE))
             .mount(scratch.home(), "/data", Access::ALL)
             .build()?;
-        let support = Support::detect().with_docker(self.clone());
+        let support = Support::detect().with_docker(self.support());
         let plan = Plan::with_mechanism(&policy, &support, Requirement::Enforce, Backend::Docker)?;
         let mut directories = Directories::user();
         if let Some(state_dir) = state_dir {
             directories = directories.with_state(state_dir);
         }
-        let command = Command::new(&Sandbox::open(plan, directories), "/work/program")
-            .stdin(Stdio::Null)
-            .timeout(ENDS_WITHIN);
+        let command = Command::new(
+            &Sandbox::with_mechanism(plan, directories, self.clone()),
+            "/work/program",
+        )
+        .stdin(Stdio::Null)
+        .timeout(ENDS_WITHIN);
         match command.output() {
             // What it says if nobody tells it to do anything.
             Ok(output) if output.exit == Exit::Code(UNTOLD) => {}

@@ -2,11 +2,11 @@
 
 use super::engine::{ANSWER_WITHIN, Engine, said};
 use super::labels::{filters, is_orphan, labels};
-use crate::error::Error;
 use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListVolumesOptionsBuilder, RemoveContainerOptionsBuilder,
     RemoveVolumeOptionsBuilder,
 };
+use os_sandbox::Error;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ const REMOVED_WITHIN: Duration = Duration::from_secs(60);
 /// What was taken away.
 ///
 /// ```no_run
-/// use os_sandbox::docker::Engine;
+/// use os_sandbox_docker::Engine;
 ///
 /// let reaped = Engine::connect(None)?.reap(None)?;
 /// assert!(reaped.problems.is_empty(), "{:?}", reaped.problems);
@@ -49,7 +49,7 @@ impl Engine {
     /// another user.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine does not answer.
+    /// [`ErrorKind::Unsupported`](os_sandbox::ErrorKind::Unsupported) if the engine does not answer.
     pub fn reap(&self, state_dir: Option<&Path>) -> Result<Reaped, Error> {
         let state_dir: Option<PathBuf> = state_dir.map(Path::to_owned);
         let client = self.client().clone();

@@ -4,13 +4,10 @@
 use super::elsewhere::Back;
 use super::engine::runtime;
 use super::place::Private;
-use crate::error::{Error, ErrorKind};
-use crate::exceeded::LimitHit;
-use crate::exit::Exit;
-use crate::findings::Findings;
-use crate::platform::Cleanup;
-use crate::process::{Event, Killer, Process, Readiness, wait_readable};
-use crate::quarantine::Quarantined;
+use os_sandbox::mechanism::{
+    Cleanup, Event, Findings, LimitHit, Process, Readiness, wait_readable,
+};
+use os_sandbox::{Error, ErrorKind, Exit, Killer, Quarantined};
 use std::future::Future;
 use std::io::PipeReader;
 use std::os::fd::AsFd;

@@ -3,7 +3,7 @@
 
 use super::copy::CopyLimits;
 use super::name::ImageName;
-use crate::error::{Error, ErrorKind};
+use os_sandbox::{Error, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
 /// Bound on the name of a network.
@@ -14,7 +14,7 @@ const MAX_MOUNTS: usize = 64;
 /// What containers are made with. The image is never fetched: it has to be there.
 ///
 /// ```
-/// use os_sandbox::docker::{ImageName, Settings};
+/// use os_sandbox_docker::{ImageName, Settings};
 ///
 /// let settings = Settings::new(ImageName::parse("debian:12")?)
 ///     .cpu_milli(1000)
@@ -114,11 +114,11 @@ impl Settings {
     }
 
     /// The engine's network of a container whose policy has
-    /// [`Network::Unrestricted`](crate::Network::Unrestricted); default `bridge`. Whatever is named
+    /// [`Network::Unrestricted`](os_sandbox::Network::Unrestricted); default `bridge`. Whatever is named
     /// here, other policies get none.
     ///
     /// ```
-    /// use os_sandbox::docker::{ImageName, Settings};
+    /// use os_sandbox_docker::{ImageName, Settings};
     ///
     /// let settings = Settings::new(ImageName::parse("debian:12")?);
     /// assert!(settings.clone().network("builds").is_ok());

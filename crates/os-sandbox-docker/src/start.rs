@@ -9,18 +9,13 @@ use super::made::ContainerHandle;
 use super::place::{self, Private};
 use super::running::Running;
 use super::supervise::{StartedContainer, Streams, supervise};
-use crate::command::Command;
-use crate::enforcement::ShownContainer;
-use crate::error::{Error, ErrorKind};
-use crate::layout::Layout;
-use crate::platform;
-use crate::process::StartedCommand;
-use crate::streams::streams;
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, EventsOptionsBuilder};
 use futures_util::StreamExt as _;
 use nix::unistd::{getegid, geteuid};
+use os_sandbox::mechanism::{Layout, Mechanism, StartedCommand, streams};
+use os_sandbox::{Command, Error, ErrorKind, ShownContainer};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -31,22 +26,22 @@ const START_WITHIN: Duration = Duration::from_secs(120);
 /// How long the end of one may take that must not go on.
 const END_WITHIN: Duration = Duration::from_secs(40);
 
-pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
+impl Mechanism for Containers {
+    fn start(&self, command: Command) -> Result<StartedCommand, Error> {
+        start(self, command)
+    }
+}
+
+fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Error> {
     let gone = || {
         Error::new(
             ErrorKind::Enforcement,
             "the plan's container engine is gone",
         )
     };
-    let containers = command
-        .plan()
-        .support()
-        .containers
-        .clone()
-        .ok_or_else(gone)?;
     let engine = containers.engine().ok_or_else(gone)?.clone();
     let policy = command.plan().policy();
-    let layout = platform::layout(policy, command.state_dir())?;
+    let layout = Layout::new(policy, command.state_dir())?;
     if let Some(refused) = command.plan().insists(&layout.notes.degraded, false) {
         return Err(refused);
     }
@@ -56,14 +51,14 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
         gid: getegid().as_raw(),
     };
     let user = User::of(&layout.owners, caller, containers.host().rootless)?;
-    let (mut body, shown) = compose(&command, &containers, &layout, &private, user)?;
+    let (mut body, shown) = compose(&command, containers, &layout, &private, user)?;
     engine.reap_once(command.state_dir());
-    let copies = elsewhere::prepare(&containers, &engine, &command, &private, user, &mut body)?;
+    let copies = elsewhere::prepare(containers, &engine, &command, &private, user, &mut body)?;
     let wall = command.wall();
-    let (ends, pipes) = streams(&command.stdio)?;
+    let (ends, pipes) = streams(command.stdio())?;
     let streams = Streams {
         ends,
-        kinds: command.stdio,
+        kinds: command.into_stdio(),
     };
     let stdin = body.open_stdin.unwrap_or(false);
     let begun = begin(&engine, body, stdin)?;
@@ -117,10 +112,10 @@ fn compose(
         placed: &layout.placed,
         private,
         program: &place::program(command),
-        args: &command.args,
+        args: command.arguments(),
         variables: &command.variables(OsStr::new(HOME), OsStr::new(TMP)),
-        directory: &place::directory(policy, command.cwd.as_deref())?,
-        stdin: !matches!(command.stdio[0], crate::streams::Stdio::Null),
+        directory: &place::directory(policy, command.working_directory())?,
+        stdin: !matches!(command.stdio()[0], os_sandbox::Stdio::Null),
         labels: labels(command.state_dir()),
     })
 }

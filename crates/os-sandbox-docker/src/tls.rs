@@ -1,7 +1,7 @@
 //! TLS to an engine: one authority, which is the caller's, and a certificate for ourselves. The
 //! authorities of the system have no say in who is an engine.
 
-use crate::error::Error;
+use os_sandbox::Error;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};

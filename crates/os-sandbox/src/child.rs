@@ -1,15 +1,12 @@
 //! A running command. Whoever holds the [`Child`] holds the whole tree: dropping it ends it.
 
-use crate::backend::Backend;
 use crate::captured::Captured;
 use crate::command::Command;
-use crate::docker;
 use crate::enforcement::Enforcement;
 use crate::error::Error;
 use crate::exceeded::{EffectiveLimits, Exceeded};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::platform;
 use crate::process::{Killer, Process, StartedCommand};
 use crate::quarantine::Quarantined;
 use crate::sandbox::Sandbox;
@@ -61,17 +58,6 @@ pub enum Stream {
     Stderr,
 }
 
-fn start(command: Command) -> Result<StartedCommand, Error> {
-    match command.plan().backend() {
-        Backend::Docker => docker::start(command),
-        Backend::Bubblewrap
-        | Backend::Birdcage
-        | Backend::Landlock
-        | Backend::Seatbelt
-        | Backend::None => platform::start(command),
-    }
-}
-
 impl Command {
     /// Starts it. Returns when the program itself runs, or with the reason why it does not.
     ///
@@ -106,7 +92,7 @@ impl Child {
             pipes: (stdin, stdout, stderr),
             notes,
             container,
-        } = start(command)?;
+        } = command.sandbox.mechanism().start(command)?;
         enforcement.container = container;
         enforcement.degrade(&notes.degraded);
         enforcement.annotate(&notes.annotations);

@@ -133,11 +133,44 @@ impl Command {
         self
     }
 
-    pub(crate) fn plan(&self) -> &Plan {
+    /// Returns the plan that it is started under.
+    pub fn plan(&self) -> &Plan {
         self.sandbox.plan()
     }
 
-    pub(crate) fn state_dir(&self) -> Option<&Path> {
+    /// Returns the program as it was named.
+    #[must_use]
+    pub fn program(&self) -> &OsStr {
+        &self.program
+    }
+
+    /// Returns the arguments.
+    #[must_use]
+    pub fn arguments(&self) -> &[OsString] {
+        &self.args
+    }
+
+    /// Returns the working directory as it was named.
+    #[must_use]
+    pub fn working_directory(&self) -> Option<&str> {
+        self.cwd.as_deref()
+    }
+
+    /// Returns the standard streams.
+    #[must_use]
+    pub fn stdio(&self) -> &[Stdio; 3] {
+        &self.stdio
+    }
+
+    /// Gives the standard streams away.
+    #[must_use]
+    pub fn into_stdio(self) -> [Stdio; 3] {
+        self.stdio
+    }
+
+    /// Returns the state directory. `None` if it is the user's own.
+    #[must_use]
+    pub fn state_dir(&self) -> Option<&Path> {
         self.sandbox.directories().state()
     }
 
@@ -180,8 +213,9 @@ impl Command {
         Ok(())
     }
 
-    /// The variables as the target gets them.
-    pub(crate) fn variables(&self, home: &OsStr, tmp: &OsStr) -> BTreeMap<OsString, OsString> {
+    /// Returns the variables as the target gets them.
+    #[must_use]
+    pub fn variables(&self, home: &OsStr, tmp: &OsStr) -> BTreeMap<OsString, OsString> {
         let mut out = self
             .plan()
             .policy()
@@ -195,8 +229,9 @@ impl Command {
         out
     }
 
-    /// The shorter of the policy's and the command's own limit.
-    pub(crate) fn wall(&self) -> Option<Duration> {
+    /// Returns the shorter of the policy's and the command's own time limit.
+    #[must_use]
+    pub fn wall(&self) -> Option<Duration> {
         match (self.timeout, self.plan().policy().limits().wall) {
             (Some(own), Some(policy)) => Some(own.min(policy)),
             (own, policy) => own.or(policy),

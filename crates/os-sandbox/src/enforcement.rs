@@ -200,7 +200,7 @@ impl Enforcement {
                 0
             },
             seccomp: match (plan.backend(), &support.containers) {
-                (Backend::Docker, Some(containers)) => containers.filters(),
+                (Backend::Docker, Some(containers)) => containers.filters,
                 _ => confined && support.seccomp(),
             },
             container: None,

@@ -112,7 +112,9 @@ impl Error {
         }
     }
 
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    /// Returns an error of a kind.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error {
             kind,
             message: message.into(),
@@ -122,18 +124,24 @@ impl Error {
         }
     }
 
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    /// Returns an error about what the caller wants.
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Invalid, message)
     }
 
-    pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
+    /// Returns an error of the system, with the operation that failed.
+    #[must_use]
+    pub fn io(doing: impl Into<String>, source: io::Error) -> Self {
         Error {
             source: Some(source),
             ..Error::new(ErrorKind::Io, doing)
         }
     }
 
-    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    /// Adds a remedy.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -150,7 +158,9 @@ impl Error {
         }
     }
 
-    pub(crate) fn with_source(mut self, source: io::Error) -> Self {
+    /// Adds the error of the system that caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: io::Error) -> Self {
         self.source = Some(source);
         self
     }

@@ -8,7 +8,8 @@ use std::fmt::{self, Write as _};
 const MAX_CHARS: usize = 5000;
 
 /// The text in what can be seen.
-pub(crate) fn visible(text: &str) -> String {
+#[must_use]
+pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars().take(MAX_CHARS) {
         // Writing to a String cannot fail.
@@ -30,7 +31,8 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 /// The same for a name of the file system, which need not be text.
-pub(crate) struct Visible<'a>(pub(crate) &'a OsStr);
+#[derive(Debug)]
+pub struct Visible<'a>(pub &'a OsStr);
 
 impl fmt::Display for Visible<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::policy::Limits;
-use crate::support::{ControlGroup, Support};
+use crate::support::{ContainerSupport, ControlGroup, Support};
 use std::fmt;
 use std::time::Duration;
 
@@ -74,12 +74,17 @@ pub enum LimitHit {
 
 /// The limits of one command. Those of the whole tree are what holds here, not what the policy says.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EffectiveLimits {
-    pub(crate) wall: Option<Duration>,
-    pub(crate) cpu: Option<Duration>,
-    pub(crate) memory_bytes: Option<u64>,
-    pub(crate) processes: Option<u64>,
-    pub(crate) file_bytes: Option<u64>,
+pub struct EffectiveLimits {
+    /// Time on the clock.
+    pub wall: Option<Duration>,
+    /// Processor time of each process.
+    pub cpu: Option<Duration>,
+    /// Memory of the whole tree.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads of the whole tree.
+    pub processes: Option<u64>,
+    /// Bytes of each file.
+    pub file_bytes: Option<u64>,
 }
 
 impl EffectiveLimits {
@@ -100,6 +105,24 @@ impl EffectiveLimits {
             processes: limits
                 .processes
                 .map(|limit| at_most(limit, support.process_group.found())),
+            file_bytes: limits.file_bytes,
+        }
+    }
+
+    /// Returns the limits of a command in a container: the lower of the policy's and the container's.
+    #[must_use]
+    pub fn in_container(limits: &Limits, containers: &ContainerSupport) -> EffectiveLimits {
+        let lower = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let machine = containers.machine_bytes.map_or(u64::MAX, most_of);
+        let memory = lower(limits.memory_bytes, containers.memory_bytes);
+        EffectiveLimits {
+            wall: limits.wall,
+            cpu: limits.cpu,
+            memory_bytes: memory.map(|bytes| bytes.min(machine)),
+            processes: lower(limits.processes, containers.processes),
             file_bytes: limits.file_bytes,
         }
     }

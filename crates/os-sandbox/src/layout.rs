@@ -2,44 +2,71 @@
 //! lies where inside, what is covered, and whose the writable ones are. Made by the backend, which
 //! knows how to look for names.
 
+use crate::error::Error;
 use crate::findings::Notes;
-use std::path::PathBuf;
+use crate::platform::{self, Cleanup, MountSources};
+use crate::policy::Policy;
+use std::path::{Path, PathBuf};
 
 /// The mounts of one command.
-pub(crate) struct Layout {
+pub struct Layout {
     /// Those nearer to the root first.
-    pub(crate) placed: Vec<LayoutEntry>,
+    pub placed: Vec<LayoutEntry>,
     /// Whose each writable mount of the policy is.
-    pub(crate) owners: Vec<Owner>,
+    pub owners: Vec<Owner>,
     /// For each mount of the policy, in order: whether it is a directory.
-    pub(crate) directories: Vec<bool>,
+    pub directories: Vec<bool>,
     /// What of the host is mounted, to be looked at once more when it has been.
-    pub(crate) sources: crate::platform::MountSources,
-    pub(crate) notes: Notes,
+    pub sources: MountSources,
+    /// Facts that were learnt meanwhile.
+    pub notes: Notes,
     /// To be done once nothing of the command is left.
-    pub(crate) after: crate::platform::Cleanup,
+    pub after: Cleanup,
+}
+
+impl Layout {
+    /// Looks at the mounts now. What is held for them is given up with the layout.
+    ///
+    /// # Errors
+    /// If a mount cannot be opened, or names cannot be looked for everywhere.
+    pub fn new(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout, Error> {
+        platform::layout(policy, state_dir)
+    }
 }
 
 /// One place inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LayoutEntry {
-    pub(crate) inside: PathBuf,
-    pub(crate) what: LayoutContent,
+pub struct LayoutEntry {
+    /// The path inside.
+    pub inside: PathBuf,
+    /// What is there.
+    pub what: LayoutContent,
 }
 
 /// What lies at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LayoutContent {
+pub enum LayoutContent {
     /// This of the host.
-    Host { from: PathBuf, writable: bool },
+    Host {
+        /// The path on the host.
+        from: PathBuf,
+        /// `true` if it can be written.
+        writable: bool,
+    },
     /// Nothing that could be read or written.
-    Closed { is_dir: bool },
+    Closed {
+        /// `true` if a directory is covered.
+        is_dir: bool,
+    },
 }
 
 /// Whose a writable mount is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub(crate) name: String,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
+pub struct Owner {
+    /// The mount as the command sees it.
+    pub name: String,
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
 }

@@ -50,7 +50,6 @@
 //!
 //! None is on by default.
 //!
-//! - `docker`: containers of a Docker engine ([`docker`])
 //! - `serde`: plans and receipts can be serialised
 //! - `tokio`: an async face
 //! - `birdcage`: one more mechanism ([`Backend::Birdcage`]), by a program of this package that is
@@ -78,11 +77,6 @@ mod captured;
 mod child;
 mod command;
 mod detection;
-#[cfg(feature = "docker")]
-pub mod docker;
-#[cfg(not(feature = "docker"))]
-#[path = "no_docker.rs"]
-mod docker;
 mod enforcement;
 mod error;
 mod escape;
@@ -91,10 +85,9 @@ mod exit;
 mod findings;
 mod git_config;
 mod holes;
-#[cfg(any(target_os = "linux", feature = "docker"))]
 mod key_files;
-#[cfg(feature = "docker")]
 mod layout;
+pub mod mechanism;
 mod output;
 mod plan;
 mod policy;
@@ -121,14 +114,6 @@ mod platform;
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 #[path = "unsupported.rs"]
 mod platform;
-
-/// The interface of isolation mechanisms.
-pub mod mechanism {
-    pub use crate::exceeded::LimitHit;
-    pub use crate::findings::{Findings, Notes};
-    pub use crate::process::{Event, Process, Readiness, StartedCommand, wait_readable};
-    pub use crate::streams::Pipes;
-}
 
 pub use access::Access;
 #[cfg(feature = "tokio")]

@@ -200,11 +200,16 @@ pub(crate) fn remove(path: &Path) {
     let _ = std::fs::remove_dir_all(path);
 }
 
-#[cfg(feature = "docker")]
-pub(crate) use elsewhere::{Cleanup, MountSources, layout};
+pub(crate) use elsewhere::layout;
+pub use elsewhere::{Cleanup, MountSources};
+
+/// Returns `None`: nothing of this system runs in containers.
+#[must_use]
+pub fn static_program() -> Option<&'static [u8]> {
+    None
+}
 
 /// The mounts of a command that an engine runs. Names are not looked for here.
-#[cfg(feature = "docker")]
 mod elsewhere {
     use crate::access::Access;
     use crate::error::Error;
@@ -216,19 +221,25 @@ mod elsewhere {
     use std::path::{Path, PathBuf};
 
     /// There is nothing to do.
-    pub(crate) struct Cleanup;
+    pub struct Cleanup;
 
     impl Cleanup {
-        pub(crate) fn run(self) -> Findings {
+        /// Finds nothing.
+        #[must_use]
+        pub fn run(self) -> Findings {
             Findings::default()
         }
     }
 
     /// They are not looked at again.
-    pub(crate) struct MountSources;
+    pub struct MountSources;
 
     impl MountSources {
-        pub(crate) fn unchanged(&self) -> Result<(), Error> {
+        /// Returns `Ok`.
+        ///
+        /// # Errors
+        /// None.
+        pub fn unchanged(&self) -> Result<(), Error> {
             Ok(())
         }
     }

@@ -275,16 +275,21 @@ impl Plan {
         }
     }
 
-    /// The limits as they hold here.
-    pub(crate) fn bounds(&self) -> EffectiveLimits {
+    /// Returns the limits as they hold on this host.
+    #[must_use]
+    pub fn bounds(&self) -> EffectiveLimits {
         match (self.backend, &self.support.containers) {
-            (Backend::Docker, Some(containers)) => containers.bounds(self.policy.limits()),
+            (Backend::Docker, Some(containers)) => {
+                EffectiveLimits::in_container(self.policy.limits(), containers)
+            }
             _ => EffectiveLimits::new(self.policy.limits(), &self.support),
         }
     }
 
-    /// The error of a command that turns out to keep guards in part only, where that is too little.
-    pub(crate) fn insists(&self, notes: &[(Promise, String)], ended: bool) -> Option<Error> {
+    /// Returns the error of a command that turns out to keep guards in part only, where that is too
+    /// little.
+    #[must_use]
+    pub fn insists(&self, notes: &[(Promise, String)], ended: bool) -> Option<Error> {
         if self.requirement != Requirement::EnforceGuards {
             return None;
         }
@@ -541,7 +546,7 @@ fn unusable(support: &Support, backend: Backend) -> Vec<String> {
     }
     if backend == Backend::Docker {
         hints.push(
-            "docker: no engine was handed over; build os-sandbox with the feature docker and use \
+            "docker: no engine was handed over; use the crate os-sandbox-docker and \
              Support::with_docker"
                 .to_owned(),
         );

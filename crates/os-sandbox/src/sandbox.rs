@@ -2,6 +2,7 @@
 //! data, a [`Sandbox`] owns the scratch directories, control groups and compiled filters that one
 //! command hands on to the next.
 
+use crate::mechanism::{Mechanism, System};
 use crate::plan::Plan;
 use crate::platform::ScratchPool;
 use std::path::{Path, PathBuf};
@@ -87,15 +88,36 @@ pub struct Sandbox(Arc<OpenPlan>);
 struct OpenPlan {
     plan: Plan,
     directories: Directories,
+    mechanism: Arc<dyn Mechanism>,
     pool: ScratchPool,
 }
 
 impl Sandbox {
     /// Opens a plan. Resources are made when a command first needs them.
     pub fn open(plan: Plan, directories: Directories) -> Sandbox {
+        Sandbox::with_mechanism(plan, directories, System)
+    }
+
+    /// Opens a plan for a mechanism of another crate.
+    pub fn with_mechanism(
+        plan: Plan,
+        directories: Directories,
+        mechanism: impl Mechanism + 'static,
+    ) -> Sandbox {
         Sandbox(Arc::new(OpenPlan {
             plan,
             directories,
+            mechanism: Arc::new(mechanism),
+            pool: ScratchPool::default(),
+        }))
+    }
+
+    /// Opens the same plan once more, with other directories.
+    pub fn reopen(&self, directories: Directories) -> Sandbox {
+        Sandbox(Arc::new(OpenPlan {
+            plan: self.0.plan.clone(),
+            directories,
+            mechanism: Arc::clone(&self.0.mechanism),
             pool: ScratchPool::default(),
         }))
     }
@@ -109,6 +131,10 @@ impl Sandbox {
     #[must_use]
     pub fn directories(&self) -> &Directories {
         &self.0.directories
+    }
+
+    pub(crate) fn mechanism(&self) -> Arc<dyn Mechanism> {
+        Arc::clone(&self.0.mechanism)
     }
 
     pub(crate) fn pool(&self) -> &ScratchPool {

@@ -25,7 +25,7 @@ const SWEEP_AGE: Duration = Duration::from_secs(60);
 
 /// A private directory, `home`, `tmp` and `work` in it.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     path: PathBuf,
     links: Vec<(String, PathBuf)>,
     /// What is made in it is made by this descriptor: where a command can write around it, it can
@@ -34,7 +34,11 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(crate) fn create() -> Result<Scratch, Error> {
+    /// Creates one in the temporary directory.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create() -> Result<Scratch, Error> {
         let base = std::env::temp_dir();
         static SWEEP: Once = Once::new();
         SWEEP.call_once(|| sweep(&base));
@@ -71,8 +75,11 @@ impl Scratch {
         Err(failed(last))
     }
 
-    /// With these links in its `work`.
-    pub(crate) fn with(links: &[(String, PathBuf)]) -> Result<Scratch, Error> {
+    /// Creates one with these links in its `work`.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn with(links: &[(String, PathBuf)]) -> Result<Scratch, Error> {
         let mut made = Scratch::create()?;
         for (name, to) in links {
             made.link(name, to)?;
@@ -85,15 +92,21 @@ impl Scratch {
         self.links == links
     }
 
-    pub(crate) fn home(&self) -> PathBuf {
+    /// Returns its `home`.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
         self.path.join("home")
     }
 
-    pub(crate) fn tmp(&self) -> PathBuf {
+    /// Returns its `tmp`.
+    #[must_use]
+    pub fn tmp(&self) -> PathBuf {
         self.path.join("tmp")
     }
 
-    pub(crate) fn work(&self) -> PathBuf {
+    /// Returns its `work`.
+    #[must_use]
+    pub fn work(&self) -> PathBuf {
         self.path.join("work")
     }
 
@@ -176,7 +189,8 @@ fn directory(at: impl AsFd, path: &Path) -> io::Result<File> {
 }
 
 /// Unpredictable enough that nobody prepares the name; creation is exclusive in any case.
-pub(crate) fn random() -> u64 {
+#[must_use]
+pub fn random() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(COUNT.fetch_add(1, Ordering::Relaxed));

@@ -31,7 +31,10 @@ pub enum Stdio {
 pub type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeReader>);
 
 /// The command's ends of its streams, none of them below 3, and ours of those that are pipes.
-pub(crate) fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Error> {
+///
+/// # Errors
+/// If the system is out of descriptors.
+pub fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Error> {
     let failed = |error| Error::io("could not make the command's streams", error);
     let mut pipes: Pipes = (None, None, None);
     let mut one = |index: usize| -> std::io::Result<OwnedFd> {

@@ -1,7 +1,6 @@
 //! The mechanisms that a host can enforce, as data.
 
 use crate::backend::Backend;
-use crate::docker::Containers;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -31,7 +30,7 @@ pub struct Support {
     /// `None` until the caller has named its program.
     pub(crate) birdcage: Option<Availability<PathBuf>>,
     /// `None` until the caller has handed over an engine.
-    pub(crate) containers: Option<Containers>,
+    pub(crate) containers: Option<ContainerSupport>,
     /// `None` on systems that cannot have it.
     pub(crate) seatbelt: Option<Availability<()>>,
     pub(crate) uid_zero: bool,
@@ -62,6 +61,40 @@ pub(crate) struct ControlGroup {
 pub(crate) enum GroupVersion {
     One,
     Two,
+}
+
+/// The promises that the containers of an engine can keep. The default keeps all that containers can,
+/// and has no limits of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerSupport {
+    /// `true` if the engine applies system call filters.
+    pub filters: bool,
+    /// `true` if the program of a container confines what it starts.
+    pub own_program: bool,
+    /// `true` if the memory of a whole container can be limited.
+    pub limits_memory: bool,
+    /// `true` if the processes of a whole container can be limited.
+    pub limits_processes: bool,
+    /// The limit on memory that every container has.
+    pub memory_bytes: Option<u64>,
+    /// The limit on processes that every container has.
+    pub processes: Option<u64>,
+    /// Memory of the engine's machine. `None` if it is unknown.
+    pub machine_bytes: Option<u64>,
+}
+
+impl Default for ContainerSupport {
+    fn default() -> ContainerSupport {
+        ContainerSupport {
+            filters: true,
+            own_program: false,
+            limits_memory: true,
+            limits_processes: true,
+            memory_bytes: None,
+            processes: None,
+            machine_bytes: None,
+        }
+    }
 }
 
 /// Prefix of a reason that only reports a missing prerequisite.
@@ -230,7 +263,7 @@ impl Support {
             birdcage: host
                 .birdcage
                 .then(|| Availability::Works(PathBuf::from("/usr/bin/os-sandbox-birdcage"))),
-            containers: host.docker.then(Containers::assumed),
+            containers: host.docker.then(ContainerSupport::default),
             seatbelt: host.seatbelt.then_some(Availability::Works(())),
             memory_group: group(host.memory_cgroup),
             process_group: group(host.process_cgroup),
@@ -346,28 +379,11 @@ impl Support {
         self.containers.is_some()
     }
 
-    /// Returns this host with the containers of an engine, which has answered and has the image.
-    /// [`Support::detect`] never looks for an engine. A plan uses it only on request:
-    /// [`Plan::with_mechanism`].
-    ///
-    /// ```
-    /// use os_sandbox::{Backend, Plan, Policy, Requirement, Support, docker};
-    ///
-    /// let settings = docker::Settings::new(docker::ImageName::parse("debian:12")?);
-    /// let containers = docker::Engine::connect(None)
-    ///     .and_then(|engine| docker::Containers::new(engine, settings));
-    /// if let Ok(containers) = containers {
-    ///     let host = Support::detect().with_docker(containers);
-    ///     let policy = Policy::builder().build()?;
-    ///     let plan =
-    ///         Plan::with_mechanism(&policy, &host, Requirement::Enforce, Backend::Docker)?;
-    ///     assert_eq!(plan.backend(), Backend::Docker);
-    /// }
-    /// # Ok::<(), os_sandbox::Error>(())
-    /// ```
-    #[cfg(feature = "docker")]
+    /// Returns this host with the containers of an engine. [`Support::detect`] never looks for an
+    /// engine; the crate `os-sandbox-docker` does. A plan uses it only on request:
+    /// [`Plan::with_mechanism`](crate::Plan::with_mechanism).
     #[must_use]
-    pub fn with_docker(mut self, containers: Containers) -> Support {
+    pub fn with_docker(mut self, containers: ContainerSupport) -> Support {
         self.containers = Some(containers);
         self
     }

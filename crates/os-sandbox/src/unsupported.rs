@@ -18,33 +18,9 @@ use std::path::PathBuf;
 
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
-#[cfg(feature = "docker")]
-pub(crate) use crate::plain::{Cleanup, MountSources, layout};
+pub(crate) use crate::plain::layout;
+pub use crate::plain::{Cleanup, MountSources, static_program};
 pub(crate) use crate::plain::{ProbeScope, remove, survey};
-
-/// What is left by a killed process cannot be told from what another needs.
-#[cfg(feature = "docker")]
-pub(crate) mod process {
-    use crate::docker::OwnerId;
-
-    pub(crate) fn boot() -> Option<String> {
-        None
-    }
-
-    pub(crate) fn namespace() -> Option<String> {
-        None
-    }
-
-    pub(crate) fn life(_: u32) -> OwnerId {
-        OwnerId::Unknown
-    }
-}
-
-/// Nothing of this system runs in containers.
-#[cfg(feature = "docker")]
-pub(crate) fn small_program() -> Option<&'static [u8]> {
-    None
-}
 
 /// A running command, and nothing that it needs.
 pub(crate) type Running = plain::Running<()>;

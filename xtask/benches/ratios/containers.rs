@@ -11,11 +11,11 @@ use forge_node::{
 };
 use forge_runtime::containers::{INSIDE, ProgramBundle};
 use forge_tools::CommandSpec;
-use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
 use os_sandbox::{
     Access, AsyncChild, Backend, Directories, Exit, Limits, Plan, Policy, Requirement, Sandbox,
     Stdio, Support,
 };
+use os_sandbox_docker::{Containers, Engine, ImageName, Settings};
 use tokio::runtime::Runtime;
 
 use crate::compare::{Measure, Outcome, Work, medians};
@@ -224,9 +224,13 @@ fn plan(
         .pids(PROCESSES);
     let engine = Engine::connect(Some(daemon.host()))?;
     let containers = Containers::new(engine, more(settings)?)?;
-    let support = Support::detect().with_docker(containers);
+    let support = Support::detect().with_docker(containers.support());
     let plan = Plan::with_mechanism(policy, &support, Requirement::Enforce, Backend::Docker)?;
-    Ok(Sandbox::open(plan, Directories::user()))
+    Ok(Sandbox::with_mechanism(
+        plan,
+        Directories::user(),
+        containers,
+    ))
 }
 
 fn confined(sandbox: &Sandbox) -> Work<'_> {

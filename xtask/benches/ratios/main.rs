@@ -15,7 +15,7 @@ mod config;
 mod containers;
 #[cfg(target_os = "linux")]
 #[expect(dead_code, reason = "the tests of another crate use all of it")]
-#[path = "../../../crates/os-sandbox/tests/docker/daemon.rs"]
+#[path = "../../../crates/os-sandbox-docker/tests/docker/daemon.rs"]
 mod daemon;
 #[cfg(target_os = "linux")]
 mod exec;

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use os_sandbox::docker::{self, Address, Engine, ImageName, Settings};
+use os_sandbox_docker::{Address, Containers, Engine, ImageName, Settings};
 use sandbox_config::{ContainerNetwork, Reuse};
 
 use super::NODE;
@@ -150,7 +150,7 @@ impl ContainerSource {
         };
         let ready = |engine, settings| {
             Ok::<_, ContainersUnavailable>(NodeContainers(Arc::new(NodeContainersInner {
-                containers: docker::Containers::new(engine, settings)?,
+                containers: Containers::new(engine, settings)?,
                 reuse: asked.reuse(),
                 state_dir: self.state_dir.clone(),
                 command: command.clone(),

@@ -9,8 +9,9 @@ use file_sandbox::{FileSandbox, SandboxPath};
 use forge_node::{CallCompletion, NodeClient, NodeConnectOptions, PathMapping, Setup};
 use os_sandbox::{
     Access, AsyncChild, Backend, Command, Directories, HostSpec, Plan, Policy, Requirement,
-    Sandbox, Stdio, Support, docker,
+    Sandbox, Stdio, Support,
 };
+use os_sandbox_docker::{Containers, Engine};
 use sandbox_config::Reuse;
 use tokio::io::AsyncReadExt as _;
 
@@ -35,7 +36,7 @@ pub struct NodeContainers(pub(super) Arc<NodeContainersInner>);
 
 #[derive(Debug)]
 pub(super) struct NodeContainersInner {
-    pub(super) containers: docker::Containers,
+    pub(super) containers: Containers,
     pub(super) reuse: Reuse,
     pub(super) state_dir: Option<PathBuf>,
     /// The command that starts forge inside.
@@ -46,10 +47,7 @@ impl NodeContainers {
     /// The version of the engine.
     #[must_use]
     pub fn engine_version(&self) -> &str {
-        self.0
-            .containers
-            .engine()
-            .map_or("", docker::Engine::version)
+        self.0.containers.engine().map_or("", Engine::version)
     }
 
     /// Returns the digest of the image.
@@ -112,7 +110,7 @@ impl NodeContainers {
         policy: &Policy,
         requirement: Requirement,
     ) -> Result<Plan, os_sandbox::PlanError> {
-        let host = Support::assume(HostSpec::default()).with_docker(self.0.containers.clone());
+        let host = Support::assume(HostSpec::default()).with_docker(self.0.containers.support());
         Plan::with_mechanism(policy, &host, requirement, Backend::Docker)
     }
 
@@ -128,7 +126,9 @@ impl NodeContainers {
         if let Some(state) = &self.0.state_dir {
             directories = directories.with_state(state);
         }
-        let command = Command::new(&Sandbox::open(plan.clone(), directories), program)
+        let containers = self.0.containers.clone();
+        let sandbox = Sandbox::with_mechanism(plan.clone(), directories, containers);
+        let command = Command::new(&sandbox, program)
             .args(rest)
             .stdin(Stdio::Piped)
             .stdout(Stdio::Piped)

@@ -9,7 +9,7 @@ use forge_runtime::containers::ProgramBundle;
 use forge_runtime::containers::image::{
     BaseArchive, ImageBuild, ImageError, NODE_LABEL, PlannedImage, VERSION_LABEL,
 };
-use os_sandbox::docker::{Engine, ImageName};
+use os_sandbox_docker::{Engine, ImageName};
 
 use crate::ambient::Ambient;
 use crate::cli::{BuildArgs, Global, ImageAction, ImageArgs};
@@ -36,7 +36,7 @@ pub(crate) fn run(
 /// The base image by the user's name for it, and its known properties.
 struct BaseImage {
     name: ImageName,
-    image: os_sandbox::docker::Image,
+    image: os_sandbox_docker::Image,
 }
 
 fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {

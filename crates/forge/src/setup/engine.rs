@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use forge_runtime::ContainerSource;
-use os_sandbox::docker::{Address, Engine};
+use os_sandbox_docker::{Address, Engine};
 
 use crate::ambient::Ambient;
 use crate::commands::image::own_program;

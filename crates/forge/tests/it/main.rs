@@ -16,7 +16,7 @@ mod confined;
 mod containers;
 #[cfg(target_os = "linux")]
 #[expect(dead_code, reason = "the tests of another crate use all of it")]
-#[path = "../../../os-sandbox/tests/docker/daemon.rs"]
+#[path = "../../../os-sandbox-docker/tests/docker/daemon.rs"]
 mod daemon;
 mod doctor_model;
 mod explain;

@@ -1,9 +1,9 @@
 //! Each setting changes one thing of what an engine is asked for.
 
 use super::*;
-use crate::docker::containers::Containers;
-use crate::docker::name::ImageName;
-use crate::policy::Limits;
+use crate::containers::Containers;
+use crate::name::ImageName;
+use os_sandbox::Limits;
 use serde_json::{Map, Value, json};
 
 fn settings() -> Settings {
@@ -41,7 +41,10 @@ fn asked(settings: Settings, host: Host, policy: Policy) -> Result<(Value, Shown
     let private = Private::at("/tmp/private");
     let variables = [("HOME", HOME), ("PATH", "/bin"), ("TMPDIR", TMP)];
     let (body, shown) = config(ContainerSpec {
-        bounds: Containers::assumed_with(settings.clone(), host.clone()).bounds(policy.limits()),
+        bounds: EffectiveLimits::in_container(
+            policy.limits(),
+            &Containers::assumed_with(settings.clone(), host.clone()).support(),
+        ),
         policy: &policy,
         settings: &settings,
         host: &host,

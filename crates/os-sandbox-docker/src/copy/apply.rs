@@ -4,8 +4,8 @@
 use super::pack::{CopiedContent, CopiedEntry, Manifest};
 use super::tree::{self, FileAttributes, FileVersion};
 use super::unpack::{Got, StoredRange, Unpacked};
-use crate::policy::Pattern;
 use nix::errno::Errno;
+use os_sandbox::mechanism::Pattern;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// What became of the changes at an engine.
 ///
 /// ```
-/// use os_sandbox::docker::CopyBackReport;
+/// use os_sandbox_docker::CopyBackReport;
 ///
 /// let nothing = CopyBackReport::default();
 /// assert!(nothing.is_whole() && nothing.written.is_empty());

@@ -3,7 +3,7 @@
 /// Bounds on the copy of one mount, in both directions.
 ///
 /// ```
-/// use os_sandbox::docker::CopyLimits;
+/// use os_sandbox_docker::CopyLimits;
 ///
 /// let limits = CopyLimits::default().bytes(64 << 20).entries(10_000);
 /// assert_ne!(limits, CopyLimits::default());

@@ -18,10 +18,6 @@ pub use limits::CopyLimits;
 
 use super::carrier::{TransferContainer, carrier};
 use super::engine::Engine;
-use crate::access::Access;
-use crate::error::{Error, ErrorKind};
-use crate::policy::{Pattern, Policy};
-use crate::scratch::Scratch;
 use apply::Protected;
 use bollard::models::{Mount, MountType, MountVolumeOptions, VolumeCreateRequest};
 use bollard::query_parameters::{
@@ -29,6 +25,8 @@ use bollard::query_parameters::{
 };
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
+use os_sandbox::mechanism::{Pattern, Scratch};
+use os_sandbox::{Access, Error, ErrorKind, Policy};
 use pack::{Manifest, Packed, Unpackable};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -55,7 +53,7 @@ const INSIDE: &str = "os-sandbox-copy";
 /// Hard links become files of their own, on both ways; sockets, pipes and devices stay where they are.
 ///
 /// ```no_run
-/// use os_sandbox::docker::{MountCopies, CopyLimits, Engine, ImageName};
+/// use os_sandbox_docker::{MountCopies, CopyLimits, Engine, ImageName};
 /// use os_sandbox::{Access, Policy};
 ///
 /// let engine = Engine::connect(Some("ssh://builder"))?;

@@ -3,9 +3,9 @@
 
 use super::limits::CopyLimits;
 use super::tree::{self, FileVersion};
-use crate::policy::Pattern;
 use nix::errno::Errno;
 use nix::sys::stat::{FileStat, SFlag};
+use os_sandbox::mechanism::Pattern;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

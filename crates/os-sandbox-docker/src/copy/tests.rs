@@ -5,7 +5,7 @@ use super::apply::{CopyBackReport, Protected, apply};
 use super::limits::CopyLimits;
 use super::pack::{self, Packed, Unpackable};
 use super::unpack::{Unusable, unpack};
-use crate::policy::Pattern;
+use os_sandbox::mechanism::Pattern;
 use proptest::prelude::*;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};

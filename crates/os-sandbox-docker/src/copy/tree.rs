@@ -1,7 +1,6 @@
 //! Reaches into a directory by descriptor, one name at a time and never through a link: what is
 //! written there must not land elsewhere because somebody swapped a directory for a link.
 
-use crate::key_files;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat, renameat};
@@ -97,7 +96,7 @@ pub(super) fn file(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<(File, FileSt
 pub(super) fn is_key(at: BorrowedFd<'_>, name: Option<&OsStr>) -> bool {
     let Some(name) = name else { return true };
     match file(at, name) {
-        Ok((file, _)) => key_files::is_key(file),
+        Ok((file, _)) => os_sandbox::mechanism::is_key(file),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
@@ -199,7 +198,10 @@ fn aside(
     name: &OsStr,
     make: impl FnOnce(&OsStr) -> io::Result<()>,
 ) -> io::Result<()> {
-    let aside = OsString::from(format!(".os-sandbox-new.{:016x}", crate::scratch::random()));
+    let aside = OsString::from(format!(
+        ".os-sandbox-new.{:016x}",
+        os_sandbox::mechanism::random()
+    ));
     let done = make(&aside).and_then(|()| Ok(renameat(at, aside.as_os_str(), at, name)?));
     if done.is_err() {
         let _gone = unlinkat(at, aside.as_os_str(), UnlinkatFlags::NoRemoveDir);

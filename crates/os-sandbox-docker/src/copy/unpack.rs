@@ -397,7 +397,7 @@ fn terminated(mut bytes: Vec<u8>) -> Vec<u8> {
 
 fn hostile(what: &str, path: &Path) -> Unusable {
     let path: OsString = path.into();
-    let shown: String = crate::escape::Visible(&path)
+    let shown: String = os_sandbox::mechanism::Visible(&path)
         .to_string()
         .chars()
         .take(200)

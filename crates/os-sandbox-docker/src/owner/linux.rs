@@ -1,23 +1,23 @@
 //! Which process this is, in words that mean the same one later: numbers of processes are used again,
 //! by the next start of the machine too, and are other ones in another namespace.
 
-use crate::docker::OwnerId;
+use super::OwnerId;
 
 /// Which start of which machine; `None` if the kernel does not say.
-pub(crate) fn boot() -> Option<String> {
+pub(super) fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// In which namespace numbers of processes are meant.
-pub(crate) fn namespace() -> Option<String> {
+pub(super) fn namespace() -> Option<String> {
     let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 
 /// When a process was started, in ticks after the start of the machine.
-pub(crate) fn life(pid: u32) -> OwnerId {
+pub(super) fn life(pid: u32) -> OwnerId {
     let text = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
         // Seen by nobody (hidepid) or not there: who is asked directly knows.

@@ -1,20 +1,20 @@
 //! Which process this is, in words that mean the same one later. The system's own programs say it.
 
-use crate::docker::OwnerId;
+use super::OwnerId;
 use std::process::{Command, Stdio};
 
 /// Which start of which machine; `None` if the system does not say.
-pub(crate) fn boot() -> Option<String> {
+pub(super) fn boot() -> Option<String> {
     said(Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]))
 }
 
 /// There is only one.
-pub(crate) fn namespace() -> Option<String> {
+pub(super) fn namespace() -> Option<String> {
     Some("macos".to_owned())
 }
 
 /// When a process was started.
-pub(crate) fn life(pid: u32) -> OwnerId {
+pub(super) fn life(pid: u32) -> OwnerId {
     let mut ps = Command::new("/bin/ps");
     ps.args(["-o", "lstart=", "-p", &pid.to_string()]);
     match said(ps.env("LC_ALL", "C").env("TZ", "UTC")) {
@@ -42,9 +42,4 @@ fn said(command: &mut Command) -> Option<String> {
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
-}
-
-/// What runs in containers is not of this system.
-pub(crate) fn small_program() -> Option<&'static [u8]> {
-    None
 }

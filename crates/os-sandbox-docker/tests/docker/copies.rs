@@ -2,8 +2,8 @@
 //! container, and what was changed comes back.
 
 use crate::daemon::{Daemon, IMAGE};
-use os_sandbox::docker::{CopyLimits, Engine, ImageName, MountCopies};
 use os_sandbox::{Access, ErrorKind, Policy};
+use os_sandbox_docker::{CopyLimits, Engine, ImageName, MountCopies};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use crate::daemon::{Daemon, IMAGE};
 use crate::fixture::{World, plan, settings};
-use os_sandbox::docker::{Containers, CopyLimits, Engine, Settings};
 use os_sandbox::{Access, Environment, ErrorKind, Exit, Policy};
+use os_sandbox_docker::{Containers, CopyLimits, Engine, Settings};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;

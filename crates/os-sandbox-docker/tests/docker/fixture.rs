@@ -1,11 +1,11 @@
 //! What most tests need: a workspace of somebody's, and a plan for a container that shows it.
 
 use crate::daemon::{Daemon, IMAGE};
-use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
 use os_sandbox::{
     Access, Backend, Command, Directories, Output, Plan, Policy, PolicyBuilder, Requirement,
     Sandbox, Support,
 };
+use os_sandbox_docker::{Containers, Engine, ImageName, Settings};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ impl World {
             )
     }
 
-    pub(crate) fn plan(&self, engine: &Daemon, policy: PolicyBuilder) -> Plan {
+    pub(crate) fn plan(&self, engine: &Daemon, policy: PolicyBuilder) -> Sandbox {
         plan(
             engine.host(),
             settings(),
@@ -74,30 +74,31 @@ impl World {
     }
 
     /// What a script came to.
-    pub(crate) fn sh(&self, plan: &Plan, script: &str) -> Output {
+    pub(crate) fn sh(&self, plan: &Sandbox, script: &str) -> Output {
         self.command(plan, "sh")
             .args(["-c", script])
             .output()
             .unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    pub(crate) fn command(&self, plan: &Plan, program: &str) -> Command {
+    pub(crate) fn command(&self, plan: &Sandbox, program: &str) -> Command {
         Command::new(&open_at(plan, self.path("state")), program)
     }
 }
 
-/// Opens a plan with a state directory of its own.
-pub(crate) fn open_at(plan: &Plan, state: impl Into<PathBuf>) -> Sandbox {
-    Sandbox::open(plan.clone(), Directories::user().with_state(state))
+/// Opens the same plan with a state directory of its own.
+pub(crate) fn open_at(sandbox: &Sandbox, state: impl Into<PathBuf>) -> Sandbox {
+    sandbox.reopen(Directories::user().with_state(state))
 }
 
 pub(crate) fn settings() -> Settings {
     Settings::new(ImageName::parse(IMAGE).expect("a name"))
 }
 
-pub(crate) fn plan(host: &str, settings: Settings, policy: &Policy) -> Plan {
+pub(crate) fn plan(host: &str, settings: Settings, policy: &Policy) -> Sandbox {
     let engine = Engine::connect(Some(host)).expect("an engine");
     let containers = Containers::new(engine, settings).expect("the image");
-    let host = Support::detect().with_docker(containers);
-    Plan::with_mechanism(policy, &host, Requirement::Enforce, Backend::Docker).expect("a plan")
+    let host = Support::detect().with_docker(containers.support());
+    let plan = Plan::with_mechanism(policy, &host, Requirement::Enforce, Backend::Docker);
+    Sandbox::with_mechanism(plan.expect("a plan"), Directories::user(), containers)
 }

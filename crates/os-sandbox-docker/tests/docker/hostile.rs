@@ -3,8 +3,11 @@
 
 use crate::daemon::{Daemon, IMAGE};
 use crate::fixture::{World, open_at, plan, settings};
-use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
-use os_sandbox::{Backend, Command, Error, ErrorKind, Exit, Output, Plan, Requirement, Support};
+use os_sandbox::{
+    Backend, Command, Directories, Error, ErrorKind, Exit, Output, Plan, Requirement, Sandbox,
+    Support,
+};
+use os_sandbox_docker::{Containers, Engine, ImageName, Settings};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,15 +59,20 @@ fn nothing_left(name: &str, engine: &Daemon) {
     }
 }
 
-fn with_settings(engine: &Daemon, world: &World, settings: Settings) -> Result<Plan, Error> {
+fn with_settings(engine: &Daemon, world: &World, settings: Settings) -> Result<Sandbox, Error> {
     let connected = Engine::connect(Some(engine.host()))?;
-    let support = Support::detect().with_docker(Containers::new(connected, settings)?);
+    let containers = Containers::new(connected, settings)?;
+    let support = Support::detect().with_docker(containers.support());
     let policy = world.policy().build()?;
     let plan = Plan::with_mechanism(&policy, &support, Requirement::Enforce, Backend::Docker);
-    Ok(plan?)
+    Ok(Sandbox::with_mechanism(
+        plan?,
+        Directories::user(),
+        containers,
+    ))
 }
 
-fn hello(world: &World, plan: &Plan) -> Result<Output, Error> {
+fn hello(world: &World, plan: &Sandbox) -> Result<Output, Error> {
     world.command(plan, "echo").arg("hello").output()
 }
 
@@ -210,7 +218,7 @@ pub(crate) fn full_disk(_: &Daemon) {
         plan(engine.host(), writable(), &policy),
         world.plan(&engine, world.policy()),
     );
-    let fill = |plan: &Plan| {
+    let fill = |plan: &Sandbox| {
         let script = "head -c 100000000 /dev/zero > /filled; echo $? done";
         world.command(plan, "sh").args(["-c", script]).output()
     };

@@ -3,8 +3,8 @@
 
 use crate::daemon::Daemon;
 use crate::fixture::{World, open_at, plan, settings};
-use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
 use os_sandbox::{Access, ErrorKind, Exit, Policy, Stdio};
+use os_sandbox_docker::{Containers, Engine, ImageName, Settings};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -144,7 +144,7 @@ fn daemon_runs(engine: &daemon::Daemon) {
         "echo hello",
     ];
     assert_eq!(engine.docker(&run), "hello");
-    let connected = os_sandbox::docker::Engine::connect(Some(engine.host())).expect("an engine");
+    let connected = os_sandbox_docker::Engine::connect(Some(engine.host())).expect("an engine");
     connected.ping().expect("it answers");
     assert_eq!(engine.everything(), Vec::<String>::new());
 }
@@ -153,7 +153,7 @@ fn daemon_runs(engine: &daemon::Daemon) {
 #[cfg(target_os = "linux")]
 fn daemon_crashes(_: &daemon::Daemon) {
     let mut own = daemon::Daemon::start_in(&std::env::temp_dir(), |_| Vec::new()).expect("one");
-    let engine = os_sandbox::docker::Engine::connect(Some(own.host())).expect("an engine");
+    let engine = os_sandbox_docker::Engine::connect(Some(own.host())).expect("an engine");
     engine.ping().expect("it answers");
     own.kill();
     let error = engine.ping().expect_err("it is gone");

@@ -2,7 +2,7 @@
 
 use crate::daemon::{Daemon, find, unpacked};
 use os_sandbox::ErrorKind;
-use os_sandbox::docker::{Address, Engine};
+use os_sandbox_docker::{Address, Engine};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;

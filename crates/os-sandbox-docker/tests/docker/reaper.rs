@@ -2,7 +2,7 @@
 //! nothing that is anybody else's.
 
 use crate::daemon::{Daemon, IMAGE};
-use os_sandbox::docker::Engine;
+use os_sandbox_docker::Engine;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};

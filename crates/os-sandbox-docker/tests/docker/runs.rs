@@ -169,7 +169,7 @@ pub(crate) fn receipts(engine: &Daemon) {
     assert_eq!((&*shown.user, &*shown.network), ("0:0", "none"));
     assert!(enforcement.seccomp);
     assert!(enforcement.to_string().contains(&id), "{enforcement}");
-    let open: Vec<String> = plan.gaps().map(ToString::to_string).collect();
+    let open: Vec<String> = plan.plan().gaps().map(ToString::to_string).collect();
     assert_eq!(open, Vec::<String>::new());
 }
 
@@ -367,6 +367,7 @@ pub(crate) fn names(engine: &Daemon) {
     );
     assert!(!world.path("project/b.key").exists());
     let hidden = plan
+        .plan()
         .entries()
         .iter()
         .find(|one| one.promise == os_sandbox::Promise::HiddenNames);
@@ -422,7 +423,7 @@ pub(crate) fn paths(engine: &Daemon) {
     assert_eq!(engine.everything(), Vec::<String>::new());
 }
 
-fn plan_of(engine: &Daemon, policy: &os_sandbox::Policy) -> os_sandbox::Plan {
+fn plan_of(engine: &Daemon, policy: &os_sandbox::Policy) -> os_sandbox::Sandbox {
     plan(engine.host(), settings(), policy)
 }
 

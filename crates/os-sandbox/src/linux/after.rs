@@ -5,8 +5,8 @@ use super::state::PlaceholderLease;
 use super::sweep::PostRunScan;
 use crate::findings::Findings;
 
-/// Dropping it without [`Cleanup::run`] takes the placeholders away, and nothing else.
-pub(crate) struct Cleanup {
+/// The work after the end of a command. Dropping it without [`Cleanup::run`] takes the placeholders away, and nothing else.
+pub struct Cleanup {
     sweep: Option<PostRunScan>,
     held: Option<PlaceholderLease>,
 }
@@ -16,8 +16,9 @@ impl Cleanup {
         Cleanup { sweep, held }
     }
 
-    /// Only once nothing of the tree is left.
-    pub(crate) fn run(self) -> Findings {
+    /// Does it. Only once nothing of the tree is left.
+    #[must_use]
+    pub fn run(self) -> Findings {
         let findings = self.sweep.map(PostRunScan::run).unwrap_or_default();
         drop(self.held);
         findings

@@ -21,12 +21,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What is mounted, and which file each place was.
-pub(crate) struct MountSources(Vec<(PathBuf, (u64, u64))>);
+pub struct MountSources(Vec<(PathBuf, (u64, u64))>);
 
 impl MountSources {
     /// An engine goes to each place by path, where a command that runs beside this one could have put
     /// a link meanwhile. Whether each is still what it was, without a link on the way.
-    pub(crate) fn unchanged(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// If one was replaced.
+    pub fn unchanged(&self) -> Result<(), Error> {
         let still = |path: &PathBuf, was: &(u64, u64)| {
             let found = below::place(path).ok().map(File::from)?;
             (identity(&found).ok()? == *was).then_some(())

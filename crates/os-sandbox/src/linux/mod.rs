@@ -17,7 +17,6 @@ mod fresh;
 mod guards;
 mod hold;
 mod launch;
-#[cfg(feature = "docker")]
 mod layout;
 mod limits;
 mod listings;
@@ -25,8 +24,6 @@ mod message;
 mod names;
 mod pool;
 mod private;
-#[cfg(feature = "docker")]
-pub(crate) mod process;
 mod prove;
 mod ready_patterns;
 mod record;
@@ -49,22 +46,21 @@ mod worktree;
 #[expect(dead_code, unreachable_pub, reason = "one file for two programs")]
 mod wire;
 
-#[cfg(feature = "docker")]
-pub(crate) use after::Cleanup;
+pub use after::Cleanup;
 #[cfg(feature = "birdcage")]
 pub(crate) use birdcage::birdcage;
 pub(crate) use cache::forget;
 pub(crate) use detect::{detect, detect_fresh};
-#[cfg(feature = "docker")]
-pub(crate) use layout::{MountSources, layout};
+pub use layout::MountSources;
+pub(crate) use layout::layout;
 pub(crate) use private::ScratchPool;
 pub(crate) use prove::{ProbeScope, prove};
 pub(crate) use remove::remove;
 pub(crate) use start::start;
 pub(crate) use survey::survey;
 
-/// A small program of this system that needs nothing and does nothing, if nobody tells it to.
-#[cfg(feature = "docker")]
-pub(crate) fn small_program() -> Option<&'static [u8]> {
+/// Returns a small program of this system that needs nothing, and does nothing unless it is told to.
+#[must_use]
+pub fn static_program() -> Option<&'static [u8]> {
     Some(launch::LAUNCHER)
 }

@@ -1,8 +1,6 @@
 //! macOS: starts commands under `sandbox-exec`. What is started is decided in `seatbelt`, which is
 //! tested on every system; here is only what touches this one.
 
-#[cfg(feature = "docker")]
-pub(crate) mod process;
 mod spawn;
 
 use crate::access::Access;
@@ -34,13 +32,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-#[cfg(feature = "docker")]
-pub(crate) use process::small_program;
-
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
-#[cfg(feature = "docker")]
-pub(crate) use crate::plain::{Cleanup, MountSources, layout};
+pub(crate) use crate::plain::layout;
+pub use crate::plain::{Cleanup, MountSources, static_program};
 pub(crate) use crate::plain::{ProbeScope, remove, survey};
 
 /// A running command, and the directories that it works in.

@@ -3,11 +3,11 @@
 
 use super::entries::CoverageEntries;
 use crate::access::Access;
-use crate::docker::Containers;
+use crate::exceeded::EffectiveLimits;
 use crate::policy::{Network, Policy, UnixSockets};
 use crate::promise::Mechanism::{Cgroup, Docker, Seccomp};
 use crate::promise::{Entry, Promise, PromiseState};
-use crate::support::Support;
+use crate::support::{ContainerSupport, Support};
 
 const UNFILTERED: &str = "the engine applies no system call filters";
 
@@ -17,7 +17,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     let Some(containers) = &support.containers else {
         return Vec::new();
     };
-    let filtered = containers.filters();
+    let filtered = containers.filters;
     files(&mut out, policy);
     kernel(&mut out, containers);
     network(&mut out, policy, filtered);
@@ -43,10 +43,10 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     for promise in [Promise::Metadata, Promise::ProcessList, Promise::Devices] {
         out.kept(promise, &[Docker]);
     }
-    let bounds = containers.bounds(policy.limits());
+    let bounds = EffectiveLimits::in_container(policy.limits(), containers);
     if bounds.memory_bytes.is_some() {
         out.kept_if(
-            containers.limits_memory(),
+            containers.limits_memory,
             Promise::MemoryLimit,
             &[Docker, Cgroup],
             "the engine cannot limit memory on its host",
@@ -54,7 +54,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     }
     if bounds.processes.is_some() {
         out.kept_if(
-            containers.limits_processes(),
+            containers.limits_processes,
             Promise::ProcessLimit,
             &[Docker, Cgroup],
             "the engine cannot limit processes on its host",
@@ -103,10 +103,10 @@ fn files(out: &mut CoverageEntries, policy: &Policy) {
     }
 }
 
-fn kernel(out: &mut CoverageEntries, containers: &Containers) {
+fn kernel(out: &mut CoverageEntries, containers: &ContainerSupport) {
     out.kept(Promise::KernelSettings, &[Docker]);
-    let filtered = containers.filters();
-    if filtered && containers.own_program() {
+    let filtered = containers.filters;
+    if filtered && containers.own_program {
         let reason = "but for the caller's own program, which confines what it starts";
         out.push(
             Promise::SetIdBits,

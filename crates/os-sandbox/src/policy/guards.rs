@@ -12,7 +12,7 @@ use std::path::Path;
 /// matches. `*` stands for any run of bytes in one name, and case does not matter: the file system
 /// may be blind to it (casefold, vfat, APFS).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     text: String,
     /// Without the leading `/`.
     folded: String,
@@ -24,7 +24,11 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+    /// Parses a pattern.
+    ///
+    /// # Errors
+    /// If the text is not a pattern.
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let names = text.strip_prefix('/');
         let (from_top, names) = (names.is_some(), names.unwrap_or(text));
         let bad = names.is_empty()
@@ -48,7 +52,9 @@ impl Pattern {
         })
     }
 
-    pub(crate) fn text(&self) -> &str {
+    /// Returns it as it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
         &self.text
     }
 
@@ -68,7 +74,8 @@ impl Pattern {
 
     /// Returns `true` if `path` (relative to a mount) or one of its ancestors is named by the
     /// pattern.
-    pub(crate) fn covers(&self, path: &Path) -> bool {
+    #[must_use]
+    pub fn covers(&self, path: &Path) -> bool {
         let names: Vec<&OsStr> = path.iter().collect();
         let wanted: Vec<&str> = self.folded.split('/').collect();
         names
@@ -94,7 +101,8 @@ impl Pattern {
 
     /// Returns `true` if `path` ends in what the pattern names: the same as [`Pattern::names`] for
     /// who never looks below something that is named, and without copies.
-    pub(crate) fn ends(&self, path: &Path) -> bool {
+    #[must_use]
+    pub fn ends(&self, path: &Path) -> bool {
         let mut names = path.iter().rev();
         let ends = self
             .folded
@@ -117,8 +125,8 @@ impl Pattern {
     }
 
     /// Returns `true` if the pattern holds for a regular file only if it holds a private key.
-    #[cfg(any(target_os = "linux", feature = "docker"))]
-    pub(crate) fn is_by_content(&self) -> bool {
+    #[must_use]
+    pub fn is_by_content(&self) -> bool {
         self.exempt.is_some_and(Exemption::is_by_content)
     }
 

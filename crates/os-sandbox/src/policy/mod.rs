@@ -17,10 +17,10 @@ pub use environment::Environment;
 pub(crate) use environment::{DEFAULT_PATH, check_variable};
 pub use git::Git;
 pub(crate) use git::OBEYED;
-pub(crate) use guards::Pattern;
+pub use guards::Pattern;
 pub use limits::Limits;
-pub use mounts::Mount;
-pub(crate) use mounts::{LinkPolicy, MountPlacement, check_not_kernel, covered};
+pub(crate) use mounts::{LinkPolicy, check_not_kernel, covered};
+pub use mounts::{Mount, MountPlacement};
 pub use network::Network;
 pub use programs::ProgramDir;
 pub use sockets::UnixSockets;
@@ -375,7 +375,8 @@ impl Policy {
     }
 
     /// Returns the patterns that apply to every mount.
-    pub(crate) fn guards_of_all(&self) -> MountGuards {
+    #[must_use]
+    pub fn guards_of_all(&self) -> MountGuards {
         MountGuards {
             protect: self.protect.clone(),
             hide: self.hide.clone(),
@@ -383,7 +384,8 @@ impl Policy {
     }
 
     /// Returns the patterns that apply to a mount, including those that apply to every mount.
-    pub(crate) fn guards_of(&self, index: usize) -> MountGuards {
+    #[must_use]
+    pub fn guards_of(&self, index: usize) -> MountGuards {
         let mut guards = self.guards_of_all();
         let mount = self.mounts.get(index);
         if let Some(own) = mount.and_then(|mount| self.own_guards.get(mount.shown_at())) {
@@ -480,9 +482,11 @@ impl Policy {
 
 /// The patterns that apply to one mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MountGuards {
-    pub(crate) protect: Vec<Pattern>,
-    pub(crate) hide: Vec<Pattern>,
+pub struct MountGuards {
+    /// Names that are not changed.
+    pub protect: Vec<Pattern>,
+    /// Names that are not read.
+    pub hide: Vec<Pattern>,
 }
 
 /// The ways in which a nested mount allows less, see [`Policy::narrowed`].

@@ -85,8 +85,10 @@ pub(super) struct UnresolvedMount {
 
 /// Which of the four forms a mount has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MountPlacement {
+pub enum MountPlacement {
+    /// The root mount.
     Root,
+    /// A mount at a name of its own.
     Named,
     /// Somewhere below `/work`, without a root mount.
     InWork,
@@ -122,7 +124,9 @@ impl Mount {
         &self.inside
     }
 
-    pub(crate) fn place(&self) -> MountPlacement {
+    /// Returns its form.
+    #[must_use]
+    pub fn place(&self) -> MountPlacement {
         self.place
     }
 
@@ -132,7 +136,8 @@ impl Mount {
 
     /// The name that somebody who looks at the working directory as `/` has for it: `/src` for
     /// `/work/src`.
-    pub(crate) fn seen_as(&self) -> &str {
+    #[must_use]
+    pub fn seen_as(&self) -> &str {
         // A directory called `work` in a root mount is shown at /work/work.
         let is_place = match self.paths {
             Paths::OfSandbox => self.inside == self.shown_at,
@@ -148,7 +153,8 @@ impl Mount {
     }
 
     /// Its name in a working directory that is ours, where one stands for it.
-    pub(crate) fn in_work(&self) -> Option<&str> {
+    #[must_use]
+    pub fn in_work(&self) -> Option<&str> {
         match self.place {
             MountPlacement::Named | MountPlacement::InWork => {
                 Some(self.seen_as().trim_start_matches('/'))

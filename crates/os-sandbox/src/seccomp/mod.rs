@@ -14,7 +14,6 @@ mod table;
 mod tests;
 
 pub(crate) use compile::{bytes, compile};
-pub(crate) use numbers::Arch;
-pub(crate) use rules::{FilterSpec, UnixSocketRule, table};
-#[cfg(feature = "docker")]
-pub(crate) use table::{Action, ENOSYS, EPERM, Rule, Table, Test};
+pub use numbers::Arch;
+pub use rules::{FilterSpec, UnixSocketRule, table};
+pub use table::{Action, Clause, ENOSYS, EPERM, Range, Rule, Table, Test};

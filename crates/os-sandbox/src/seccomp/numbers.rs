@@ -3,14 +3,17 @@
 
 /// The machine that a filter is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arch {
+pub enum Arch {
+    /// x86-64.
     X86_64,
+    /// 64-bit Arm.
     Aarch64,
 }
 
 impl Arch {
     /// The machine that this is compiled for.
-    pub(crate) fn native() -> Option<Arch> {
+    #[must_use]
+    pub fn native() -> Option<Arch> {
         if cfg!(target_arch = "x86_64") {
             Some(Arch::X86_64)
         } else if cfg!(target_arch = "aarch64") {
@@ -21,8 +24,8 @@ impl Arch {
     }
 
     /// The machine by the name that `uname -m` and container engines have for it.
-    #[cfg(feature = "docker")]
-    pub(crate) fn named(machine: &str) -> Option<Arch> {
+    #[must_use]
+    pub fn named(machine: &str) -> Option<Arch> {
         match machine {
             "x86_64" | "amd64" => Some(Arch::X86_64),
             "aarch64" | "arm64" => Some(Arch::Aarch64),
@@ -31,7 +34,8 @@ impl Arch {
     }
 
     /// How the kernel names it in `seccomp_data.arch` (linux/audit.h).
-    pub(crate) fn audit(self) -> u32 {
+    #[must_use]
+    pub fn audit(self) -> u32 {
         match self {
             Arch::X86_64 => 0xc000_003e,
             Arch::Aarch64 => 0xc000_00b7,
@@ -47,15 +51,15 @@ impl Arch {
     }
 
     /// All that are named here, with their numbers.
-    #[cfg(feature = "docker")]
-    pub(crate) fn names(self) -> impl Iterator<Item = (&'static str, u32)> {
+    pub fn names(self) -> impl Iterator<Item = (&'static str, u32)> {
         NUMBERS
             .iter()
             .filter_map(move |row| Some((row.0, self.of(row)?)))
     }
 
     /// The number of a call here.
-    pub(crate) fn number(self, name: &str) -> Option<u32> {
+    #[must_use]
+    pub fn number(self, name: &str) -> Option<u32> {
         NUMBERS
             .iter()
             .find(|row| row.0 == name)

@@ -10,30 +10,32 @@ use super::table::{
 
 /// What a filter depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FilterSpec {
-    pub(crate) arch: Arch,
+pub struct FilterSpec {
+    /// The machine.
+    pub arch: Arch,
     /// Internet sockets can be made: the network is unrestricted, or the target's own.
-    pub(crate) internet: bool,
-    pub(crate) unix: UnixSocketRule,
+    pub internet: bool,
+    /// What local sockets may do.
+    pub unix: UnixSocketRule,
     /// The caller is uid 0 and no mount layer keeps its files out of reach: owners and extended
     /// attributes, which Landlock does not control, are frozen.
-    pub(crate) freeze_metadata: bool,
+    pub freeze_metadata: bool,
     /// No namespaces: System V and POSIX message queues, semaphores and shared memory are those of
     /// the whole host, and so are the limits of every process of the same user.
-    pub(crate) shared_host: bool,
+    pub shared_host: bool,
     /// The command starts in its caller's process group, whose members outside its namespaces
     /// `kill(0)` reaches, and no Landlock scope keeps signals in.
-    pub(crate) shared_group: bool,
+    pub shared_group: bool,
     /// Debuggers may trace processes of the command's own tree. The filter cannot tell whose a
     /// process is: only a Landlock domain of the command's own makes the kernel refuse all others.
-    pub(crate) tracing: bool,
+    pub tracing: bool,
     /// The filter notifies the supervisor or the connector of every change of a mode.
-    pub(crate) ask_modes: bool,
+    pub ask_modes: bool,
 }
 
 /// Local sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UnixSocketRule {
+pub enum UnixSocketRule {
     /// None can be made.
     Deny,
     /// Streams can be made, and somebody else decides about every `connect`.
@@ -70,7 +72,8 @@ const SOCK_MASK: u32 = 0xf;
 const ALL: u32 = u32::MAX;
 
 /// The whole table.
-pub(crate) fn table(wanted: FilterSpec) -> Table {
+#[must_use]
+pub fn table(wanted: FilterSpec) -> Table {
     let mut rules = RuleBuilder {
         arch: wanted.arch,
         out: Vec::new(),

@@ -4,10 +4,12 @@
 
 use super::numbers::Arch;
 
-pub(crate) const EPERM: u16 = 1;
+/// The call is not permitted.
+pub const EPERM: u16 = 1;
 pub(crate) const EACCES: u16 = 13;
 pub(crate) const ENOTTY: u16 = 25;
-pub(crate) const ENOSYS: u16 = 38;
+/// The kernel does not have the call.
+pub const ENOSYS: u16 = 38;
 pub(crate) const EPROTONOSUPPORT: u16 = 93;
 pub(crate) const EOPNOTSUPP: u16 = 95;
 pub(crate) const EAFNOSUPPORT: u16 = 97;
@@ -15,7 +17,8 @@ pub(crate) const ENETUNREACH: u16 = 101;
 
 /// What happens with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub enum Action {
+    /// The call is made.
     Allow,
     /// The call is not made and answers with this error.
     Errno(u16),
@@ -27,50 +30,71 @@ pub(crate) enum Action {
 
 /// A question about the low 32 bits of one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Test {
+pub enum Test {
     /// `argument & mask == value`
-    Masked { arg: u8, mask: u32, value: u32 },
+    Masked {
+        /// Which argument.
+        arg: u8,
+        /// The bits that count.
+        mask: u32,
+        /// What they are.
+        value: u32,
+    },
     /// `argument & mask != 0`
-    Any { arg: u8, mask: u32 },
+    Any {
+        /// Which argument.
+        arg: u8,
+        /// The bits that count.
+        mask: u32,
+    },
 }
 
 /// If all tests hold, this happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Clause {
-    pub(crate) tests: Vec<Test>,
-    pub(crate) action: Action,
+pub struct Clause {
+    /// All of them have to hold.
+    pub tests: Vec<Test>,
+    /// What happens then.
+    pub action: Action,
 }
 
 /// What happens with one number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
-    pub(crate) clauses: Vec<Clause>,
-    pub(crate) otherwise: Action,
+pub struct Rule {
+    /// The first whose tests hold decides.
+    pub clauses: Vec<Clause>,
+    /// What happens if none decides.
+    pub otherwise: Action,
 }
 
 /// From this number to the start of the next range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) first: u32,
-    pub(crate) rule: Rule,
+pub struct Range {
+    /// The first number.
+    pub first: u32,
+    /// What happens with each.
+    pub rule: Rule,
 }
 
 /// Ranges that cover every number, ascending, the first at 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Table {
-    pub(crate) arch: Arch,
-    pub(crate) ranges: Vec<Range>,
+pub struct Table {
+    /// The machine.
+    pub arch: Arch,
+    /// In ascending order.
+    pub ranges: Vec<Range>,
 }
 
 impl Rule {
-    pub(crate) fn always(action: Action) -> Rule {
+    /// Returns a rule with one outcome.
+    #[must_use]
+    pub fn always(action: Action) -> Rule {
         Rule {
             clauses: Vec::new(),
             otherwise: action,
         }
     }
 
-    #[cfg(test)]
     fn decide(&self, args: &[u64; 6]) -> Action {
         self.clauses
             .iter()
@@ -79,7 +103,6 @@ impl Rule {
     }
 }
 
-#[cfg(test)]
 impl Test {
     fn holds(self, args: &[u64; 6]) -> bool {
         let low = |arg: u8| args[usize::from(arg)] as u32;
@@ -118,16 +141,16 @@ impl Table {
     }
 
     /// The rule for one number.
-    #[cfg(feature = "docker")]
-    pub(crate) fn rule(&self, number: u32) -> Option<&Rule> {
+    #[must_use]
+    pub fn rule(&self, number: u32) -> Option<&Rule> {
         let mut ranges = self.ranges.iter().rev();
         let range = ranges.find(|range| range.first <= number)?;
         Some(&range.rule)
     }
 
-    /// The meaning of the table, line by line; what the compiled program is compared with.
-    #[cfg(test)]
-    pub(crate) fn decide(&self, audit_arch: u32, number: u32, args: &[u64; 6]) -> Action {
+    /// Returns the meaning of the table for one call, line by line. Compiled filters are compared with it.
+    #[must_use]
+    pub fn decide(&self, audit_arch: u32, number: u32, args: &[u64; 6]) -> Action {
         if audit_arch != self.arch.audit() {
             return Action::Kill;
         }

@@ -146,8 +146,7 @@ pub(crate) fn open(plan: Plan) -> Sandbox {
 
 /// Opens the same plan with a state directory of its own.
 pub(crate) fn open_at(sandbox: &Sandbox, state: impl Into<PathBuf>) -> Sandbox {
-    let directories = Directories::user().with_state(state);
-    Sandbox::open(sandbox.plan().clone(), directories)
+    sandbox.reopen(Directories::user().with_state(state))
 }
 
 impl World {

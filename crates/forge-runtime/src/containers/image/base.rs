@@ -27,7 +27,7 @@ const MAX_LINKS: usize = 8;
 ///
 /// ```no_run
 /// use forge_runtime::containers::image::BaseArchive;
-/// use os_sandbox::docker::{Engine, ImageName};
+/// use os_sandbox_docker::{Engine, ImageName};
 ///
 /// let engine = Engine::connect(None).unwrap();
 /// let image = engine.image(&ImageName::parse("debian:12").unwrap()).unwrap().unwrap();

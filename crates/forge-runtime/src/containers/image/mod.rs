@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use os_sandbox::docker::ImageName;
+use os_sandbox_docker::ImageName;
 use serde_json::{Map, Value, json};
 
 use super::{INSIDE, ProgramBundle, ProgramError};
@@ -81,7 +81,7 @@ pub enum ImageError {
 /// # let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
 /// # let own = std::env::current_exe().unwrap();
 /// use forge_runtime::containers::{ProgramBundle, image::ImageBuild};
-/// use os_sandbox::docker::ImageName;
+/// use os_sandbox_docker::ImageName;
 ///
 /// let build = ImageBuild::new(ProgramBundle::of(&own, &maps)?, &["node", "serve", "--stdio"])
 ///     .label("org.opencontainers.image.version", "1.0.0");

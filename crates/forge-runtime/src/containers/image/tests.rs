@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use os_sandbox::docker::ImageName;
+use os_sandbox_docker::ImageName;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

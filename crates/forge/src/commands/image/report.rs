@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use forge_runtime::containers::image::{ImageBuild, LayerContent, LayerEntry, PlannedImage};
-use os_sandbox::docker::ImageName;
+use os_sandbox_docker::ImageName;
 use serde_json::{Value, json};
 
 use super::{BaseImage, failed};

@@ -171,9 +171,9 @@ fn birdcage(out: &mut String) {
 const CONTAINER: &str = "
 ## A container, with seccomp
 
-An optional mechanism (the feature `docker` of os-sandbox), used only where it is asked for by name: a \
+An optional mechanism (the crate `os-sandbox-docker`), used only where it is asked for by name: a \
 fresh container of a Docker engine for each command, removed at its end. It is a column of \
-[conformance](conformance.md) and none of the cases below; `crates/os-sandbox/tests/docker` runs a set of \
+[conformance](conformance.md) and none of the cases below; `crates/os-sandbox-docker/tests/docker` runs a set of \
 its own against a real engine.
 
 ";
