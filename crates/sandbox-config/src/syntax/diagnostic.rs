@@ -8,247 +8,88 @@ use std::path::Path;
 use crate::syntax::escape::{self, shorten, visible};
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
 
-/// The closed list of codes. Programs match on them; people look them up.
-///
-/// ```
-/// use sandbox_config::DiagnosticCode;
-/// assert_eq!(DiagnosticCode::UnknownKey.as_str(), "config.unknown_key");
-/// assert!(DiagnosticCode::ALL.contains(&DiagnosticCode::UnknownKey));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DiagnosticCode {
-    /// The text is not YAML.
-    Syntax,
-    /// Too deep, too many values, too many mistakes.
-    TooComplex,
-    /// The file cannot be read: absent, a directory, a FIFO, no permission.
-    Unreadable,
-    /// The file is larger than the cap.
-    TooLarge,
-    /// The file is not UTF-8.
-    NotUtf8,
-    /// The file holds no keys.
-    Empty,
-    /// Two project files in one directory.
-    TwoFiles,
-    /// An unknown key.
-    UnknownKey,
-    /// Another tool's spelling of a restriction.
-    ForeignKey,
-    /// A documented key that has no effect yet.
-    NotYet,
-    /// A key that occurs twice in one mapping.
-    DuplicateKey,
-    /// A required key is absent.
-    MissingKey,
-    /// A value of another type than the key takes.
-    WrongType,
-    /// A value outside of the key's list or range.
-    BadValue,
-    /// More than one front-end, or keys of one in another.
-    FrontEnd,
-    /// A mount name that cannot be used.
-    MountName,
-    /// A host path that leaves where it must stay, or is a link.
-    HostPath,
-    /// Two mounts that share host files.
-    Overlap,
-    /// A mount that contains a directory of forge's own, or is inside one.
-    OwnDirectory,
-    /// A worker names a zone that the project does not have.
-    UnknownZone,
-    /// A widening key that you have not agreed to.
-    Untrusted,
-    /// More than the person's own file allows.
-    AboveUserFile,
-    /// A worker file without closing `---`.
-    FrontMatter,
-    /// A worker that does not exist.
-    UnknownWorker,
-    /// Two workers with one name.
-    TwoWorkers,
-    /// A worker's name is not its file's.
-    FileName,
-    /// A worker asks for more than its parent holds.
-    ExceedsParent,
-    /// A rule's own example contradicts the rule.
-    ExampleFailed,
-    /// A pattern that cannot be read.
-    BadPattern,
-    /// A key without effect beside another.
-    NoEffect,
-    /// Another spelling of a word, read as ours.
-    Alias,
-    /// A worker that declares no sandbox and is given its caller's.
-    ImplicitInherit,
-    /// Workers that call each other in a circle.
-    Cycle,
-    /// A call that is deeper than the project allows.
-    TooDeep,
-    /// A worker that no other one calls.
-    Unreachable,
-    /// A mount that no worker uses.
-    UnusedMount,
-    /// A network that containers do not have although a key seems to give it.
-    ContainerNetwork,
-    /// A rule that an earlier one, or a blocked one, always answers for.
-    Shadowed,
-    /// A pre-approved rule whose program runs any other program.
-    RunsAnything,
+macro_rules! codes {
+    ($($variant:ident = $code:literal, $meaning:literal;)+) => {
+        /// The closed list of codes. Programs match on them; people look them up.
+        ///
+        /// ```
+        /// use sandbox_config::DiagnosticCode;
+        /// assert_eq!(DiagnosticCode::UnknownKey.as_str(), "config.unknown_key");
+        /// assert!(DiagnosticCode::ALL.contains(&DiagnosticCode::UnknownKey));
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum DiagnosticCode {
+            $(#[doc = concat!("`", $code, "`: ", $meaning, ".")] $variant,)+
+        }
+
+        impl DiagnosticCode {
+            /// Every code, in the order of this list.
+            pub const ALL: &'static [DiagnosticCode] = &[$(DiagnosticCode::$variant),+];
+
+            /// The stable spelling.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(DiagnosticCode::$variant => $code,)+
+                }
+            }
+
+            /// Returns its meaning, in a line: `forge help errors` prints it.
+            ///
+            /// ```
+            /// use sandbox_config::DiagnosticCode;
+            /// assert_eq!(DiagnosticCode::Overlap.meaning(), "two mounts share host files");
+            /// ```
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(DiagnosticCode::$variant => $meaning,)+
+                }
+            }
+        }
+    };
 }
 
-impl DiagnosticCode {
-    /// Every code, in the order of this list.
-    pub const ALL: &'static [DiagnosticCode] = &[
-        DiagnosticCode::Syntax,
-        DiagnosticCode::TooComplex,
-        DiagnosticCode::Unreadable,
-        DiagnosticCode::TooLarge,
-        DiagnosticCode::NotUtf8,
-        DiagnosticCode::Empty,
-        DiagnosticCode::TwoFiles,
-        DiagnosticCode::UnknownKey,
-        DiagnosticCode::ForeignKey,
-        DiagnosticCode::NotYet,
-        DiagnosticCode::DuplicateKey,
-        DiagnosticCode::MissingKey,
-        DiagnosticCode::WrongType,
-        DiagnosticCode::BadValue,
-        DiagnosticCode::FrontEnd,
-        DiagnosticCode::MountName,
-        DiagnosticCode::HostPath,
-        DiagnosticCode::Overlap,
-        DiagnosticCode::OwnDirectory,
-        DiagnosticCode::UnknownZone,
-        DiagnosticCode::Untrusted,
-        DiagnosticCode::AboveUserFile,
-        DiagnosticCode::FrontMatter,
-        DiagnosticCode::UnknownWorker,
-        DiagnosticCode::TwoWorkers,
-        DiagnosticCode::FileName,
-        DiagnosticCode::ExceedsParent,
-        DiagnosticCode::ExampleFailed,
-        DiagnosticCode::BadPattern,
-        DiagnosticCode::NoEffect,
-        DiagnosticCode::Alias,
-        DiagnosticCode::ImplicitInherit,
-        DiagnosticCode::Cycle,
-        DiagnosticCode::TooDeep,
-        DiagnosticCode::Unreachable,
-        DiagnosticCode::UnusedMount,
-        DiagnosticCode::ContainerNetwork,
-        DiagnosticCode::Shadowed,
-        DiagnosticCode::RunsAnything,
-    ];
-
-    /// The stable spelling.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DiagnosticCode::Syntax => "config.syntax",
-            DiagnosticCode::TooComplex => "config.too_complex",
-            DiagnosticCode::Unreadable => "config.unreadable",
-            DiagnosticCode::TooLarge => "config.too_large",
-            DiagnosticCode::NotUtf8 => "config.not_utf8",
-            DiagnosticCode::Empty => "config.empty",
-            DiagnosticCode::TwoFiles => "config.two_files",
-            DiagnosticCode::UnknownKey => "config.unknown_key",
-            DiagnosticCode::ForeignKey => "config.foreign_key",
-            DiagnosticCode::NotYet => "config.not_yet",
-            DiagnosticCode::DuplicateKey => "config.duplicate_key",
-            DiagnosticCode::MissingKey => "config.missing_key",
-            DiagnosticCode::WrongType => "config.wrong_type",
-            DiagnosticCode::BadValue => "config.bad_value",
-            DiagnosticCode::FrontEnd => "config.front_end",
-            DiagnosticCode::MountName => "config.mount_name",
-            DiagnosticCode::HostPath => "config.host_path",
-            DiagnosticCode::Overlap => "config.overlap",
-            DiagnosticCode::OwnDirectory => "config.own_directory",
-            DiagnosticCode::UnknownZone => "config.unknown_zone",
-            DiagnosticCode::Untrusted => "config.untrusted",
-            DiagnosticCode::AboveUserFile => "config.above_user_file",
-            DiagnosticCode::FrontMatter => "worker.front_matter",
-            DiagnosticCode::UnknownWorker => "worker.unknown",
-            DiagnosticCode::TwoWorkers => "worker.two_files",
-            DiagnosticCode::FileName => "worker.file_name",
-            DiagnosticCode::ExceedsParent => "worker.exceeds_parent",
-            DiagnosticCode::ExampleFailed => "rule.example_failed",
-            DiagnosticCode::BadPattern => "rule.bad_pattern",
-            DiagnosticCode::NoEffect => "config.no_effect",
-            DiagnosticCode::Alias => "config.alias",
-            DiagnosticCode::ImplicitInherit => "worker.implicit_inherit",
-            DiagnosticCode::Cycle => "worker.cycle",
-            DiagnosticCode::TooDeep => "worker.too_deep",
-            DiagnosticCode::Unreachable => "worker.unreachable",
-            DiagnosticCode::UnusedMount => "config.unused_mount",
-            DiagnosticCode::ContainerNetwork => "docker.network",
-            DiagnosticCode::Shadowed => "rule.shadowed",
-            DiagnosticCode::RunsAnything => "rule.runs_anything",
-        }
-    }
-
-    /// Returns its meaning, in a line: `forge help errors` prints it.
-    ///
-    /// ```
-    /// use sandbox_config::DiagnosticCode;
-    /// assert_eq!(DiagnosticCode::Overlap.meaning(), "two mounts share host files");
-    /// ```
-    #[must_use]
-    pub fn meaning(self) -> &'static str {
-        match self {
-            DiagnosticCode::Syntax => "the text is not YAML",
-            DiagnosticCode::TooComplex => "too deep, too many values, too many mistakes",
-            DiagnosticCode::Unreadable => {
-                "the file cannot be read: absent, a directory, no permission"
-            }
-            DiagnosticCode::TooLarge => "the file is larger than the cap",
-            DiagnosticCode::NotUtf8 => "the file is not UTF-8",
-            DiagnosticCode::Empty => "the file holds no keys",
-            DiagnosticCode::TwoFiles => "two project files in one directory",
-            DiagnosticCode::UnknownKey => "an unknown key",
-            DiagnosticCode::ForeignKey => "another tool's spelling of a restriction",
-            DiagnosticCode::NotYet => "a documented key that has no effect yet",
-            DiagnosticCode::DuplicateKey => "the same key twice in one mapping",
-            DiagnosticCode::MissingKey => "a required key is absent",
-            DiagnosticCode::WrongType => "a value of another type than the key takes",
-            DiagnosticCode::BadValue => "a value outside of the key's list or range",
-            DiagnosticCode::FrontEnd => "more than one front-end, or keys of one in another",
-            DiagnosticCode::MountName => "a mount name that cannot be used",
-            DiagnosticCode::HostPath => "a host path that leaves where it must stay, or is a link",
-            DiagnosticCode::Overlap => "two mounts share host files",
-            DiagnosticCode::OwnDirectory => {
-                "a mount holds a directory of forge's own, or lies in one"
-            }
-            DiagnosticCode::UnknownZone => "a worker names a zone that the project does not have",
-            DiagnosticCode::Untrusted => {
-                "a key that widens permissions, and you have not agreed to it"
-            }
-            DiagnosticCode::AboveUserFile => {
-                "a key asks for more than the person's own file allows"
-            }
-            DiagnosticCode::FrontMatter => "a worker file without its `---` lines",
-            DiagnosticCode::UnknownWorker => "a worker that does not exist",
-            DiagnosticCode::TwoWorkers => "two workers with one name",
-            DiagnosticCode::FileName => "a worker's name is not its file's",
-            DiagnosticCode::ExceedsParent => "a worker asks for more than its caller holds",
-            DiagnosticCode::ExampleFailed => "a rule's own example contradicts the rule",
-            DiagnosticCode::BadPattern => "a pattern that cannot be read",
-            DiagnosticCode::NoEffect => "a key without effect beside another",
-            DiagnosticCode::Alias => "another spelling of a word, read as ours",
-            DiagnosticCode::ImplicitInherit => {
-                "a worker declares no sandbox and inherits all of it"
-            }
-            DiagnosticCode::Cycle => "workers that call each other in a circle",
-            DiagnosticCode::TooDeep => "a call that is deeper than `delegation.max_depth`",
-            DiagnosticCode::Unreachable => "a worker that no worker calls",
-            DiagnosticCode::UnusedMount => "a mount that no worker uses",
-            DiagnosticCode::ContainerNetwork => {
-                "a network that containers do not have although one key gives it"
-            }
-            DiagnosticCode::Shadowed => "a rule that never decides, because others always do",
-            DiagnosticCode::RunsAnything => "a pre-approved rule whose program runs any other",
-        }
-    }
+codes! {
+    Syntax = "config.syntax", "the text is not YAML";
+    TooComplex = "config.too_complex", "too deep, too many values, too many mistakes";
+    Unreadable = "config.unreadable", "the file cannot be read: absent, a directory, no permission";
+    TooLarge = "config.too_large", "the file is larger than the cap";
+    NotUtf8 = "config.not_utf8", "the file is not UTF-8";
+    Empty = "config.empty", "the file holds no keys";
+    TwoFiles = "config.two_files", "two project files in one directory";
+    UnknownKey = "config.unknown_key", "an unknown key";
+    ForeignKey = "config.foreign_key", "another tool's spelling of a restriction";
+    NotYet = "config.not_yet", "a documented key that has no effect yet";
+    DuplicateKey = "config.duplicate_key", "the same key twice in one mapping";
+    MissingKey = "config.missing_key", "a required key is absent";
+    WrongType = "config.wrong_type", "a value of another type than the key takes";
+    BadValue = "config.bad_value", "a value outside of the key's list or range";
+    FrontEnd = "config.front_end", "more than one front-end, or keys of one in another";
+    MountName = "config.mount_name", "a mount name that cannot be used";
+    HostPath = "config.host_path", "a host path that leaves where it must stay, or is a link";
+    Overlap = "config.overlap", "two mounts share host files";
+    OwnDirectory = "config.own_directory", "a mount holds a directory of forge's own, or lies in one";
+    UnknownZone = "config.unknown_zone", "a worker names a zone that the project does not have";
+    Untrusted = "config.untrusted", "a key that widens permissions, and you have not agreed to it";
+    AboveUserFile = "config.above_user_file", "a key asks for more than the person's own file allows";
+    FrontMatter = "worker.front_matter", "a worker file without its `---` lines";
+    UnknownWorker = "worker.unknown", "a worker that does not exist";
+    TwoWorkers = "worker.two_files", "two workers with one name";
+    FileName = "worker.file_name", "a worker's name is not its file's";
+    ExceedsParent = "worker.exceeds_parent", "a worker asks for more than its caller holds";
+    ExampleFailed = "rule.example_failed", "a rule's own example contradicts the rule";
+    BadPattern = "rule.bad_pattern", "a pattern that cannot be read";
+    NoEffect = "config.no_effect", "a key without effect beside another";
+    Alias = "config.alias", "another spelling of a word, read as ours";
+    ImplicitInherit = "worker.implicit_inherit", "a worker declares no sandbox and inherits all of it";
+    Cycle = "worker.cycle", "workers that call each other in a circle";
+    TooDeep = "worker.too_deep", "a call that is deeper than `delegation.max_depth`";
+    Unreachable = "worker.unreachable", "a worker that no worker calls";
+    UnusedMount = "config.unused_mount", "a mount that no worker uses";
+    ContainerNetwork = "docker.network", "a network that containers do not have although one key gives it";
+    Shadowed = "rule.shadowed", "a rule that never decides, because others always do";
+    RunsAnything = "rule.runs_anything", "a pre-approved rule whose program runs any other";
 }
 
 /// One mistake or warning.

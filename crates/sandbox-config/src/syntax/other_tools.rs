@@ -16,258 +16,138 @@ pub(crate) fn our_words(key: &str) -> Option<&'static str> {
         .map(|c| c.to_ascii_lowercase())
         .collect();
     ROWS.iter()
-        .find(|(spellings, _)| spellings.contains(&plain.as_str()))
+        .find(|(spellings, _)| spellings.split(' ').any(|one| one == plain))
         .map(|(_, words)| *words)
 }
 
-const ROWS: &[(&[&str], &str)] = &[
+/// Spellings without separators, in lower case, and ours.
+const ROWS: &[(&str, &str)] = &[
     (
-        &[
-            "allowedtools",
-            "allowtools",
-            "enabledtools",
-            "includetools",
-            "coretools",
-        ],
+        "allowedtools allowtools enabledtools includetools coretools",
         "use `tools:`, in a worker's file; which calls ask is `approval:` in the project file",
     ),
     (
-        &[
-            "disallowedtools",
-            "deniedtools",
-            "denytools",
-            "excludetools",
-            "blockedtools",
-            "disabledtools",
-        ],
+        "disallowedtools deniedtools denytools excludetools blockedtools disabledtools",
         "forge lists what is allowed: `tools: [read_file, …]`, in a worker's file",
     ),
     (
-        &["permissions", "permission", "privileges", "capabilities"],
+        "permissions permission privileges capabilities",
         "use `sandbox:` for files, `network:`, `shell.rules:` for commands, and `approval:` for what asks",
     ),
     (
-        &[
-            "permissionmode",
-            "approvalpolicy",
-            "askforapproval",
-            "defaultmode",
-            "approvalmode",
-        ],
+        "permissionmode approvalpolicy askforapproval defaultmode approvalmode",
         "did you mean `approval.mode:`? It is tool, manual, auto or deny",
     ),
     (
-        &[
-            "autoapprove",
-            "autoapproval",
-            "alwaysallow",
-            "trustedtools",
-            "yolo",
-            "dangerouslyskippermissions",
-            "bypasspermissions",
-        ],
+        "autoapprove autoapproval alwaysallow trustedtools yolo dangerouslyskippermissions bypasspermissions",
         "use `approval.mode: auto`, or `approval.require_user_permission:` by tool; in a project file both need a person's yes",
     ),
     (
-        &[
-            "allow",
-            "deny",
-            "ask",
-            "allowlist",
-            "denylist",
-            "whitelist",
-            "blacklist",
-        ],
+        "allow deny ask allowlist denylist whitelist blacklist",
         "use `shell.rules:` with `approval: preApproved`, `ask` or `blocked` for commands, and `network: { allow: […] }` for hosts",
     ),
     (
-        &[
-            "additionaldirectories",
-            "adddirs",
-            "includedirectories",
-            "allowedpaths",
-            "alloweddirectories",
-            "allowedroots",
-            "roots",
-        ],
+        "additionaldirectories adddirs includedirectories allowedpaths alloweddirectories allowedroots roots",
         "forge names directories under `sandbox:`, as `zones`, `paths`, `mounts`, or `read_paths` and `write_paths`",
     ),
     (
-        &["writableroots", "writablepaths", "allowwrite", "writeallow"],
+        "writableroots writablepaths allowwrite writeallow",
         "use `sandbox.write_paths:`, or `mode: rw` on a mount",
     ),
     (
-        &["readableroots", "readablepaths", "allowread", "readallow"],
+        "readableroots readablepaths allowread readallow",
         "use `sandbox.read_paths:`, or `mode: ro` on a mount",
     ),
     (
-        &[
-            "denywrite",
-            "readonlypaths",
-            "protectedpaths",
-            "protectedfiles",
-        ],
+        "denywrite readonlypaths protectedpaths protectedfiles",
         "did you mean `sandbox.protect:`?",
     ),
     (
-        &[
-            "denyread",
-            "deniedpaths",
-            "blockedpaths",
-            "ignorepatterns",
-            "ignorepaths",
-            "excludepaths",
-            "secrets",
-        ],
+        "denyread deniedpaths blockedpaths ignorepatterns ignorepaths excludepaths secrets",
         "did you mean `sandbox.hide:`?",
     ),
     (
-        &["sandboxmode", "sandboxpolicy", "sandboxpermissions"],
+        "sandboxmode sandboxpolicy sandboxpermissions",
         "use `sandbox:`; a mount that is not written is `mode: ro`",
     ),
     (
-        &["readonly", "readonlymode", "writeable", "writable"],
+        "readonly readonlymode writeable writable",
         "use `mode: ro` or `mode: rw` on a mount; a root project has `sandbox.readonly:`",
     ),
     (
-        &[
-            "networkaccess",
-            "allownetwork",
-            "enablenetwork",
-            "networkenabled",
-            "internet",
-            "allowinternet",
-        ],
+        "networkaccess allownetwork enablenetwork networkenabled internet allowinternet",
         "use `network:` with `false`, `true` or `{ allow: [host] }`",
     ),
     (
-        &[
-            "alloweddomains",
-            "allowdomains",
-            "allowedhosts",
-            "allowedurls",
-            "domainallowlist",
-            "networkallowlist",
-        ],
+        "alloweddomains allowdomains allowedhosts allowedurls domainallowlist networkallowlist",
         "did you mean `network: { allow: [\"example.com:443\", \"*.example.org\"] }`?",
     ),
     (
-        &[
-            "denieddomains",
-            "blockeddomains",
-            "deniedhosts",
-            "domaindenylist",
-        ],
+        "denieddomains blockeddomains deniedhosts domaindenylist",
         "forge lists the hosts that commands may reach: `network: { allow: […] }`",
     ),
     (
-        &["mcpservers", "mcp"],
+        "mcpservers mcp",
         "forge starts no MCP servers of a project: it is one itself, `forge mcp`",
     ),
     (
-        &[
-            "hooks",
-            "prehooks",
-            "posthooks",
-            "pretooluse",
-            "posttooluse",
-        ],
+        "hooks prehooks posthooks pretooluse posttooluse",
         "forge runs no hooks: what must not happen is a `blocked` rule in `shell.rules:` or an `approval:`",
     ),
     (
-        &[
-            "shellrules",
-            "commandrules",
-            "execpolicy",
-            "execrules",
-            "bashrules",
-        ],
+        "shellrules commandrules execpolicy execrules bashrules",
         "use `shell.rules:`, each with `pattern:` and `approval: preApproved`, `ask` or `blocked`",
     ),
     (
-        &[
-            "allowedcommands",
-            "allowcommands",
-            "commandallowlist",
-            "safecommands",
-            "trustedcommands",
-        ],
+        "allowedcommands allowcommands commandallowlist safecommands trustedcommands",
         "use `shell.rules:` with `approval: preApproved`",
     ),
     (
-        &[
-            "deniedcommands",
-            "denycommands",
-            "blockedcommands",
-            "disallowedcommands",
-            "excludedcommands",
-            "commanddenylist",
-        ],
+        "deniedcommands denycommands blockedcommands disallowedcommands excludedcommands commanddenylist",
         "use `shell.rules:` with `approval: blocked`",
     ),
     (
-        &[
-            "env",
-            "environment",
-            "inheritenv",
-            "passenv",
-            "envvars",
-            "shellenvironmentpolicy",
-        ],
+        "env environment inheritenv passenv envvars shellenvironmentpolicy",
         "use `shell.env: { pass: […], set: {…} }`, in the project file",
     ),
     (
-        &["maxturns", "maxiterations", "maxsteps", "recursionlimit"],
+        "maxturns maxiterations maxsteps recursionlimit",
         "did you mean `limits.max_turns:`?",
     ),
     (
-        &["maxtokens", "tokenbudget", "maxoutputtokens"],
+        "maxtokens tokenbudget maxoutputtokens",
         "did you mean `limits.max_tokens:`?",
     ),
     (
-        &["maxcost", "maxbudget", "maxbudgetusd", "costlimit"],
+        "maxcost maxbudget maxbudgetusd costlimit",
         "did you mean `limits.max_cost_usd:`?",
     ),
     (
-        &["timeout", "timeoutms", "timeoutsec", "timeoutseconds"],
+        "timeout timeoutms timeoutsec timeoutseconds",
         "use `limits.timeout_s_default:`, in seconds",
     ),
     (
-        &["maxdepth", "maxrecursion"],
+        "maxdepth maxrecursion",
         "did you mean `delegation.max_depth:`?",
     ),
     (
-        &[
-            "agents",
-            "subagents",
-            "delegates",
-            "handoffs",
-            "allowedagents",
-            "allowedworkers",
-        ],
+        "agents subagents delegates handoffs allowedagents allowedworkers",
         "use `workers:`, in a worker's file",
     ),
     (
-        &["childsandbox"],
+        "childsandbox",
         "there is no such key: a child's rights follow from its own declaration",
     ),
     (
-        &["systemprompt", "prompt", "developermessage"],
+        "systemprompt prompt developermessage",
         "use `instructions:`, or write it below the front matter of a worker",
     ),
     (
-        &["cwd", "workdir", "workingdirectory"],
+        "cwd workdir workingdirectory",
         "commands start where the mounts are shown; where a project is, `-C DIR` says",
     ),
     (
-        &[
-            "include",
-            "includes",
-            "extends",
-            "imports",
-            "inherits",
-            "inheritfrom",
-        ],
+        "include includes extends imports inherits inheritfrom",
         "one file holds everything: nothing is read in from elsewhere",
     ),
 ];
@@ -281,7 +161,7 @@ mod tests {
     #[test]
     fn one_spelling_means_one_thing() {
         let mut seen = BTreeSet::new();
-        for spelling in ROWS.iter().flat_map(|(spellings, _)| *spellings) {
+        for spelling in ROWS.iter().flat_map(|(spellings, _)| spellings.split(' ')) {
             assert!(seen.insert(spelling), "{spelling} twice");
             assert!(
                 spelling.chars().all(|c| c.is_ascii_lowercase()),
