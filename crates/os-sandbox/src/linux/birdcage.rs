@@ -13,9 +13,9 @@
 //! <https://docs.rs/birdcage>
 
 use super::bwrap::access_of;
+use super::host_mount::HostMount;
 use super::message::Pin;
 use super::names::ScanResult;
-use super::view::HostMount;
 use super::wire;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};

@@ -9,9 +9,10 @@
 //! before 0.12, make what it does not find (CVE-2026-87766). Only where the kernel does not let us
 //! does bubblewrap do that too, and the first process looks at the result.
 
+use super::host_mount::HostMount;
+use super::inside_paths::{HOME, TMP};
 use super::message::Pin;
 use super::names::ScanResult;
-use super::view::HostMount;
 use super::wire;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
@@ -22,11 +23,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-
-/// HOME inside.
-pub(crate) const HOME: &str = "/home/sandbox";
-/// TMPDIR inside.
-pub(crate) const TMP: &str = "/tmp";
 
 /// Larger files of the system are mounted.
 const MAX_COPIED_BYTES: u64 = 256 << 10;

@@ -1,10 +1,10 @@
 //! Names below the mounts that are kept from the command: found, and held where they are absent.
 
 use super::hold;
+use super::host_mount::HostMount;
 use super::names::{self, ScanResult};
 use super::sockets;
 use super::state::PlaceholderLease;
-use super::view::HostMount;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{Policy, UnixSockets};
 use crate::promise::Promise;

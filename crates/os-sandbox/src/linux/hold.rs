@@ -7,11 +7,11 @@
 //! a `.git` of ours would be a broken repository.
 
 use super::below;
+use super::host_mount::HostMount;
 use super::names::{GuardedPath, ScanResult};
 use super::record::{MAX_HELD, Placeholder, PlaceholderKind};
 use super::repository;
 use super::state::{ActiveRuns, PlaceholderLease, StateDir};
-use super::view::HostMount;
 use crate::access::Access;
 use crate::escape::visible;
 use crate::policy::Policy;

@@ -7,7 +7,7 @@
 //! coarse clock, so a directory that changed a moment before it was listed is listed again.
 
 use super::below;
-use super::view::HostMount;
+use super::host_mount::HostMount;
 use nix::errno::Errno;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, fstatfs, openat, openat2,
@@ -404,7 +404,7 @@ fn errno(errno: rustix::io::Errno) -> Errno {
 mod tests {
     use super::*;
     use crate::access::Access;
-    use crate::platform::view::host_mounts;
+    use crate::platform::host_mount::host_mounts;
     use crate::policy::Policy;
     use std::fs;
 

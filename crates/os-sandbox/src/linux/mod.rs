@@ -16,6 +16,8 @@ mod failed;
 mod fresh;
 mod guards;
 mod hold;
+mod host_mount;
+mod inside_paths;
 mod launch;
 mod layout;
 mod limits;

@@ -6,12 +6,11 @@
 
 use super::bare;
 use super::below;
+use super::host_mount::{HostMount, Led, Linked};
 use super::listings::{Lister, ListingCache};
 use super::ready_patterns::{Guards, LastNames};
-use super::repository::{self, Led};
+use super::repository;
 use super::secrets::Secrets;
-use super::view::HostMount;
-use super::worktree::Linked;
 use crate::access::Access;
 use crate::policy::{Git, Pattern, Policy, UnixSockets};
 use crate::quarantine::QUARANTINE;

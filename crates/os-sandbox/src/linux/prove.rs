@@ -3,11 +3,11 @@
 //! mounts at most one file is made, under a name that nobody has, and removed again.
 
 use super::checks;
+use super::host_mount::{HostMount, host_mounts};
 use super::launch::LAUNCHER;
 use super::names;
 use super::private::ScratchDir;
 use super::start::{ProbeSpec, begin};
-use super::view::{HostMount, host_mounts};
 use super::wire::{self, ProbeCheck};
 use crate::access::Access;
 use crate::command::Command;

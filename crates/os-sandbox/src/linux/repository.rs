@@ -4,7 +4,7 @@
 //! name, has git execute or obey.
 
 use super::below;
-use super::view::HostMount;
+use super::host_mount::{HostMount, Led};
 use crate::git_config;
 use crate::policy::{Git, Policy};
 use nix::sys::stat::SFlag;
@@ -279,13 +279,6 @@ pub(super) fn harm_of_module(mount: &HostMount, config: &Path) -> Option<String>
         .and_then(|module| inside(mount, module, value))
         .is_some_and(|worktree| is_mutual(mount, &worktree.join(".git")));
     (!agrees).then(|| "it sets core.worktree".to_owned())
-}
-
-/// A file of the mount that git obeys because something says so, and what says so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Led {
-    pub(crate) below: PathBuf,
-    pub(crate) by: String,
 }
 
 /// Where a mount leads.

@@ -4,7 +4,8 @@
 //! <https://docs.kernel.org/userspace-api/landlock.html>
 
 use super::below;
-use super::view::HostMount;
+use super::host_mount::HostMount;
+use super::inside_paths;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{BROAD, DEVICES, ETC, Mount, Network, PROGRAMS, Policy, System, UnixSockets};
@@ -203,7 +204,7 @@ fn own_places(policy: &Policy) -> impl Iterator<Item = (BitFlags<AccessFs>, &'st
         (read | AccessFs::WriteFile | AccessFs::IoctlDev, "/dev/pts"),
         (all, "/dev/shm"),
         (all, "/tmp"),
-        (all, super::bwrap::HOME),
+        (all, inside_paths::HOME),
     ];
     places.into_iter().chain(root(policy))
 }

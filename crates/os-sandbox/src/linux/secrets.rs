@@ -3,7 +3,7 @@
 //! the index of a repository at most once, and only if a file needs it.
 
 use super::below;
-use super::view::HostMount;
+use super::host_mount::HostMount;
 use crate::key_files::content_of;
 use crate::policy::Pattern;
 use nix::errno::Errno;

@@ -1,8 +1,8 @@
 //! Named sockets, as one start finds them: what each path stands for, and the message to the
 //! process that connects them (`launcher/connect.rs`).
 
+use super::host_mount::HostMount;
 use super::message::{self, LauncherMessage};
-use super::view::HostMount;
 use crate::access::Access;
 use crate::error::Error;
 use crate::policy::{PROGRAMS, Policy, ProgramDir, System, check_not_kernel, refuse_writable};

@@ -4,6 +4,8 @@ use super::after::Cleanup;
 use super::cgroup::CommandCgroup;
 use super::failed::failure;
 use super::guards::{Guarded, guard, look};
+use super::host_mount::{HostMount, host_mounts};
+use super::inside_paths;
 use super::launch::{Launched, SpawnFrom, Starting, data, image, launch};
 use super::limits::{limit_tree, limits};
 use super::message::{self, LauncherMessage, Run};
@@ -15,7 +17,7 @@ use super::sockets::{self, ConnectorSpec};
 use super::state::PlaceholderLease;
 use super::sweep::PostRunScan;
 use super::users::users;
-use super::view::{HostMount, MountView, host_mounts};
+use super::view::MountView;
 use super::worktree;
 use super::{
     birdcage::{self, job},
@@ -210,7 +212,7 @@ impl Prepared {
                 private.home().into_os_string(),
                 private.tmp().into_os_string(),
             ),
-            None => (bwrap::HOME.into(), bwrap::TMP.into()),
+            None => (inside_paths::HOME.into(), inside_paths::TMP.into()),
         };
         let variables = command.variables(&home, &tmp);
         let path = variables
@@ -354,7 +356,7 @@ impl Prepared {
         let tmp = self
             .private
             .as_ref()
-            .map_or_else(|| PathBuf::from(bwrap::TMP), |private| private.tmp());
+            .map_or_else(|| PathBuf::from(inside_paths::TMP), |private| private.tmp());
         self.run.flags |= wire::FLAG_PROBE;
         // The answers come by way of a supervisor; what confines the target is the same.
         self.run.flags &= !wire::FLAG_ALONE;

@@ -1,8 +1,8 @@
 //! The walk of a start, made for somebody who wants to know beforehand.
 
 use super::below;
+use super::host_mount::{HostMount, host_mounts};
 use super::names::{self, ScanResult};
-use super::view::{HostMount, host_mounts};
 use crate::error::Error;
 use crate::git_config::{self, MAX_BYTES};
 use crate::policy::Policy;

@@ -1,6 +1,6 @@
 //! Our own passwd and group, so that names inside say nothing about the host's users.
 
-use super::bwrap;
+use super::inside_paths;
 use nix::unistd::{getegid, geteuid};
 
 /// The caller, by a neutral name, and nobody: the two files' texts.
@@ -8,7 +8,7 @@ pub(super) fn users() -> (String, String) {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     let user = if uid == 0 { "root" } else { "sandbox" };
     let group = if gid == 0 { "root" } else { "sandbox" };
-    let mut passwd = format!("{user}:x:{uid}:{gid}::{}:/bin/sh\n", bwrap::HOME);
+    let mut passwd = format!("{user}:x:{uid}:{gid}::{}:/bin/sh\n", inside_paths::HOME);
     let mut groups = format!("{group}:x:{gid}:\n");
     if uid != 65534 {
         passwd.push_str("nobody:x:65534:65534::/:/bin/false\n");

@@ -7,7 +7,8 @@
 //! <https://git-scm.com/docs/gitrepository-layout>
 
 use super::below;
-use super::view::HostMount;
+use super::host_mount::{HostMount, Linked};
+use super::inside_paths;
 use crate::access::Access;
 use crate::escape::visible;
 use crate::policy::{BROAD, Git, MountPlacement, PROGRAMS, Policy, check_not_kernel};
@@ -25,63 +26,8 @@ use std::sync::OnceLock;
 /// Bound on a file that points somewhere.
 const MAX_POINTER_BYTES: u64 = 8192;
 
-/// What git changes in a repository on behalf of a linked worktree; everything else at the top of
-/// it belongs to the main one.
-const SHARED: [&str; 11] = [
-    "objects",
-    "refs",
-    "logs",
-    "packed-refs",
-    "packed-refs.lock",
-    "packed-refs.new",
-    "worktrees",
-    "gc.pid",
-    "gc.pid.lock",
-    "gc.log",
-    "gc.log.lock",
-];
-
 /// Bound on the other worktrees that git can clean up.
 const MAX_OTHERS: usize = 32;
-
-/// A repository that is shown for a linked worktree: which part of it is that worktree's own.
-#[derive(Debug)]
-pub(crate) struct Linked {
-    id: OsString,
-    /// Git locks the heads of these while it collects garbage, so that new files must be possible
-    /// next to what is there; those that stay are found afterwards.
-    others: Vec<OsString>,
-}
-
-impl Linked {
-    /// Returns `true` if a name is the main worktree's, or another's.
-    pub(crate) fn foreign(&self, below: &Path, name: &OsStr) -> bool {
-        if below.as_os_str().is_empty() {
-            return !SHARED.iter().any(|shared| name == *shared);
-        }
-        let mut parts = below.iter();
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(first), None, None) if first == "worktrees" => {
-                name != self.id && !self.others.iter().any(|other| other == name)
-            }
-            (Some(first), Some(id), None) if first == "worktrees" && id != self.id => {
-                name != "logs" && name != "refs"
-            }
-            _ => false,
-        }
-    }
-
-    /// Returns `true` if protected names or links can lie in this directory at all; objects cannot
-    /// be told what to do, and there are many.
-    pub(crate) fn looks_into(&self, name: &OsStr) -> bool {
-        !["objects", "refs"].iter().any(|data| name == *data)
-    }
-
-    /// Returns `true` if this directory is one of logs: everything in it is called as branches are.
-    pub(crate) fn is_data(&self, below: &Path) -> bool {
-        below.starts_with("logs")
-    }
-}
 
 /// The repositories to be shown in addition, and remarks for the receipt.
 pub(crate) fn linked(
@@ -249,7 +195,7 @@ fn placeable(policy: &Policy, mounts: &[HostMount], path: &Path) -> Result<(), S
         crate::policy::System::BroadRead => &BROAD,
         crate::policy::System::Minimal | crate::policy::System::None => &["/etc"],
     };
-    let own = ["/work", super::bwrap::HOME];
+    let own = ["/work", inside_paths::HOME];
     let taken = PROGRAMS
         .iter()
         .chain(broad)

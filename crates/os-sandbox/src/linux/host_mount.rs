@@ -1,0 +1,314 @@
+//! Mounts of a policy as the host has them: each is opened once, in the broker, and everything that
+//! is made of a mount afterwards is made of its open handle.
+
+use super::below;
+use crate::access::Access;
+use crate::error::{Error, ErrorKind};
+use crate::escape::visible;
+use crate::policy::{
+    LinkPolicy, Mount, MountGuards, MountPlacement, Policy, check_not_kernel, covered,
+};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, SFlag, major, minor};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// What git changes in a repository on behalf of a linked worktree; everything else at the top of
+/// it belongs to the main one.
+const SHARED: [&str; 11] = [
+    "objects",
+    "refs",
+    "logs",
+    "packed-refs",
+    "packed-refs.lock",
+    "packed-refs.new",
+    "worktrees",
+    "gc.pid",
+    "gc.pid.lock",
+    "gc.log",
+    "gc.log.lock",
+];
+
+/// A mount whose links were followed once, now, in the broker, and that is held open: rules are
+/// made from the open handle, and the first process inside compares with its identity.
+#[derive(Debug)]
+pub(crate) struct HostMount {
+    pub(crate) host: PathBuf,
+    pub(crate) inside: String,
+    pub(crate) access: Access,
+    pub(crate) place: MountPlacement,
+    pub(crate) is_dir: bool,
+    /// Opened with O_PATH.
+    pub(crate) handle: File,
+    /// The names that count below it.
+    pub(crate) guards: MountGuards,
+    /// A repository that no mount of the policy names.
+    pub(crate) linked: Option<Linked>,
+    /// Directories below this mount that are not seen, because other mounts cover them.
+    pub(crate) covered: Vec<PathBuf>,
+    /// What other mounts lead to here, once they have been looked through.
+    pub(crate) led: OnceLock<Vec<Led>>,
+}
+
+impl HostMount {
+    /// Device (major number in the low half, as `statx` has it) and inode.
+    pub(crate) fn identity(&self) -> Result<(u64, u64), Error> {
+        identity(&self.handle)
+    }
+
+    /// A path below this mount as protected names are held against it: those of a repository
+    /// start with `.git`.
+    pub(crate) fn named(&self, below: &Path) -> PathBuf {
+        match self.linked {
+            Some(_) => Path::new(".git").join(below),
+            None => below.to_owned(),
+        }
+    }
+
+    /// A path below this mount as the command sees it.
+    pub(crate) fn shown(&self, below: &Path) -> String {
+        let path = Path::new(&self.inside).join(below);
+        visible(&path.components().as_path().to_string_lossy())
+    }
+
+    /// Returns whether another mount covers a path below this one.
+    pub(crate) fn is_covered(&self, below: &Path) -> bool {
+        self.covered.iter().any(|place| below.starts_with(place))
+    }
+
+    /// Identity of a name below this mount, without following a link on the way.
+    pub(crate) fn identity_below(&self, below: &Path) -> Result<(u64, u64), Error> {
+        let gone = |errno: nix::Error| {
+            Error::io("a protected name changed during the start", errno.into())
+        };
+        let mut at = self
+            .handle
+            .try_clone()
+            .map_err(|e| Error::io("out of descriptors", e))?;
+        for name in below {
+            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            at = openat(&at, name, flags, Mode::empty())
+                .map_err(gone)?
+                .into();
+        }
+        identity(&at)
+    }
+}
+
+/// A file of the mount that git obeys because something says so, and what says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Led {
+    pub(crate) below: PathBuf,
+    pub(crate) by: String,
+}
+
+/// A repository that is shown for a linked worktree: which part of it is that worktree's own.
+#[derive(Debug)]
+pub(crate) struct Linked {
+    pub(super) id: OsString,
+    /// Git locks the heads of these while it collects garbage, so that new files must be possible
+    /// next to what is there; those that stay are found afterwards.
+    pub(super) others: Vec<OsString>,
+}
+
+impl Linked {
+    /// Returns `true` if a name is the main worktree's, or another's.
+    pub(crate) fn foreign(&self, below: &Path, name: &OsStr) -> bool {
+        if below.as_os_str().is_empty() {
+            return !SHARED.iter().any(|shared| name == *shared);
+        }
+        let mut parts = below.iter();
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(first), None, None) if first == "worktrees" => {
+                name != self.id && !self.others.iter().any(|other| other == name)
+            }
+            (Some(first), Some(id), None) if first == "worktrees" && id != self.id => {
+                name != "logs" && name != "refs"
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if protected names or links can lie in this directory at all; objects cannot
+    /// be told what to do, and there are many.
+    pub(crate) fn looks_into(&self, name: &OsStr) -> bool {
+        !["objects", "refs"].iter().any(|data| name == *data)
+    }
+
+    /// Returns `true` if this directory is one of logs: everything in it is called as branches are.
+    pub(crate) fn is_data(&self, below: &Path) -> bool {
+        below.starts_with("logs")
+    }
+}
+
+/// Follows each mount's links, and refuses what turns out to be the kernel's.
+pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
+    let mounts: Vec<HostMount> = policy
+        .mounts()
+        .iter()
+        .enumerate()
+        .map(|(index, mount)| {
+            let covered = covered(policy.mounts(), mount).collect();
+            Ok(HostMount {
+                covered,
+                guards: policy.guards_of(index),
+                ..host_mount(mount)?
+            })
+        })
+        .collect::<Result<_, Error>>()?;
+    for (inner, inner_policy) in mounts.iter().zip(policy.mounts()) {
+        for (outer, outer_policy) in mounts.iter().zip(policy.mounts()) {
+            // A command that may write in the outer one could have put a link to anywhere in the
+            // inner one's place.
+            if let Ok(rest) = inner_policy.host().strip_prefix(outer_policy.host())
+                && inner.host != join(outer.host.clone(), rest)
+            {
+                return Err(Error::invalid(format!(
+                    "{} runs through a link inside {}",
+                    inner_policy.shown_at(),
+                    outer_policy.shown_at()
+                ))
+                .with_hint("a part of a mount must be a real directory or file in it"));
+            }
+        }
+        if let MountPlacement::Covers(outer) = inner.place {
+            mount_point(&mounts[outer], inner, inner_policy, &policy.mounts()[outer])?;
+        }
+    }
+    Ok(mounts)
+}
+
+/// Checks that a covering mount has something of its kind to cover. Nothing is created for it: the
+/// tree is a person's.
+fn mount_point(
+    outer: &HostMount,
+    inner: &HostMount,
+    inner_policy: &Mount,
+    outer_policy: &Mount,
+) -> Result<(), Error> {
+    let below = outer_policy.way_to(inner_policy).unwrap_or_default();
+    let parent = below.parent().unwrap_or(Path::new(""));
+    let name = below.file_name().unwrap_or_default();
+    // What an intermediate mount covers is looked for there.
+    let kind = below::directory(outer.handle.as_fd(), parent)
+        .and_then(|parent| below::look(parent.as_fd(), name))
+        .map(|stat| below::kind(&stat));
+    let (fits, what) = match inner.is_dir {
+        true => (matches!(kind, Ok(SFlag::S_IFDIR)), "directory"),
+        false => (matches!(kind, Ok(SFlag::S_IFREG)), "file"),
+    };
+    if fits {
+        return Ok(());
+    }
+    let (place, shown) = (outer.host.join(&below), inner_policy.shown_at());
+    Err(Error::invalid(format!(
+        "there is no {what} {} to show {shown} at",
+        place.display()
+    ))
+    .with_hint(format!(
+        "create an empty {what} there; the sandbox makes nothing in a mount"
+    )))
+}
+
+fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
+    let failed = |error: std::io::Error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => "create the directory, or take the mount out",
+            _ => "check that the directory can be reached",
+        };
+        Error::io(
+            format!(
+                "could not open {} ({})",
+                mount.host().display(),
+                mount.shown_at()
+            ),
+            error,
+        )
+        .with_hint(hint)
+    };
+    let (host, handle) = match mount.links() {
+        LinkPolicy::Followed => {
+            let host = std::fs::canonicalize(mount.host()).map_err(failed)?;
+            check_not_kernel(&host)?;
+            let handle = File::options()
+                .read(true)
+                .custom_flags(OFlag::O_PATH.bits())
+                .open(&host)
+                .map_err(failed)?;
+            (host, handle)
+        }
+        LinkPolicy::Refused => (mount.host().to_owned(), through_no_link(mount, &failed)?),
+    };
+    // What was opened is what was looked at, whatever happened in between.
+    let opened =
+        std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(failed)?;
+    if opened != host {
+        return Err(Error::new(
+            ErrorKind::Enforcement,
+            format!(
+                "{} ({}) was replaced while it was opened",
+                mount.host().display(),
+                mount.shown_at()
+            ),
+        ));
+    }
+    let meta = handle.metadata().map_err(failed)?;
+    if !meta.is_dir() && !meta.is_file() {
+        return Err(Error::invalid(format!(
+            "{} is neither a directory nor a file",
+            mount.host().display()
+        )));
+    }
+    Ok(HostMount {
+        host,
+        inside: mount.inside().to_owned(),
+        access: mount.access(),
+        place: mount.place(),
+        is_dir: meta.is_dir(),
+        handle,
+        guards: MountGuards::default(),
+        linked: None,
+        covered: Vec::new(),
+        led: OnceLock::new(),
+    })
+}
+
+/// What a path leads to without a link on the way or at its end.
+fn through_no_link(mount: &Mount, failed: &dyn Fn(std::io::Error) -> Error) -> Result<File, Error> {
+    below::place(mount.host())
+        .map(File::from)
+        .map_err(|errno| match errno {
+            Errno::ELOOP => Error::new(
+                ErrorKind::Enforcement,
+                format!(
+                    "{} ({}) runs through a link now",
+                    mount.host().display(),
+                    mount.shown_at()
+                ),
+            )
+            .with_hint("another program has replaced a directory of the path; put it back"),
+            errno => failed(errno.into()),
+        })
+}
+
+pub(super) fn identity(file: &File) -> Result<(u64, u64), Error> {
+    let meta = file
+        .metadata()
+        .map_err(|error| Error::io("could not look at a mount", error))?;
+    let device = meta.dev();
+    Ok((major(device) | minor(device) << 32, meta.ino()))
+}
+
+/// `join` without a trailing slash for an empty rest.
+pub(super) fn join(base: PathBuf, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() {
+        base
+    } else {
+        base.join(rest)
+    }
+}
