@@ -16,7 +16,7 @@ pub mod secret;
 /// Names that no worker writes below any mount. A name or path counts at any depth, one with a
 /// leading `/` at the mount's root only. With a name below `.git` in the list, everything below git
 /// directories is judged by [`git`].
-pub const PROTECTED: [&str; 37] = [
+pub const PROTECTED: &[&str] = &[
     ".git/hooks",
     ".git/config",
     ".git/config.worktree",
@@ -60,7 +60,7 @@ pub const PROTECTED: [&str; 37] = [
 pub const PROTECTED_OF_GIT: usize = 14;
 
 /// Names of secrets, which are reported as absent.
-pub const HIDDEN: [&str; 3] = [".env*", "*.pem", ".ssh"];
+pub const HIDDEN: &[&str] = &[".env*", "*.pem", ".ssh"];
 
 /// Folds a name: all spellings that a case-folding file system treats as equal get one form. HFS+
 /// also ignores some invisible characters (CVE-2014-9390).

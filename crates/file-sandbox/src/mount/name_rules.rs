@@ -109,7 +109,7 @@ pub(crate) const REPOSITORY: &str = ".git";
 /// files.write(&files.path("/data/src/main.rs")?, "fn main() {}", Default::default())?;
 /// # Ok::<(), file_sandbox::Error>(())
 /// ```
-pub const DEFAULT_PROTECTED: &[&str] = &sandbox_names::PROTECTED;
+pub const DEFAULT_PROTECTED: &[&str] = sandbox_names::PROTECTED;
 
 /// Names of secrets, for [`Mount::hide`](crate::Mount::hide).
 ///
@@ -122,7 +122,7 @@ pub const DEFAULT_PROTECTED: &[&str] = &sandbox_names::PROTECTED;
 /// assert_eq!(denied.kind(), ErrorKind::NotFound);
 /// # Ok::<(), file_sandbox::Error>(())
 /// ```
-pub const DEFAULT_HIDDEN: &[&str] = &sandbox_names::HIDDEN;
+pub const DEFAULT_HIDDEN: &[&str] = sandbox_names::HIDDEN;
 
 /// Our temporary files: neither seen nor touched through the sandbox.
 pub(crate) const TEMP_PREFIX: &str = ".forge-tmp-";

@@ -101,7 +101,7 @@ key_table! {
             project_only("write `network` at the top");
         /// Built-in names of `hide` (`.env*`, `*.pem`, `.ssh`) that are files like others here, as
         /// far as reading goes.
-        show: List(&Words(&HIDDEN, &[])), last_layer_wins, default("[]"), trust("always");
+        show: List(&Words(HIDDEN, &[])), last_layer_wins, default("[]"), trust("always");
         /// Built-in names of `protect` that may be written here, such as `.vscode`. `.git/config`
         /// may be changed by git in commands (`git remote add`, `git push -u`), and is put back
         /// after the end if it then executes, obeys or redirects anything; the other names below

@@ -271,8 +271,8 @@ fn sandbox(
     found: &ProjectLocation,
     ceiling: &mut Grant,
 ) {
-    ceiling.protect = DEFAULT_PROTECT.map(str::to_owned).into();
-    ceiling.hide = DEFAULT_HIDE.map(str::to_owned).into();
+    ceiling.protect = without(DEFAULT_PROTECT, &[]);
+    ceiling.hide = without(DEFAULT_HIDE, &[]);
     let section = top.get("sandbox").and_then(|entry| {
         MappingFields::open(&mut context.reports, &entry.node, "sandbox", &keys::SANDBOX)
     });
@@ -317,8 +317,8 @@ fn sandbox(
 
 /// The protected and hidden names of every mount.
 fn guards(context: &mut LoadContext<'_>, section: &MappingFields<'_>, ceiling: &mut Grant) {
-    let gone = taken_back(context, section, "show", &DEFAULT_HIDE, &trust_rules::SHOW);
-    ceiling.hide = without(&DEFAULT_HIDE, &gone);
+    let gone = taken_back(context, section, "show", DEFAULT_HIDE, &trust_rules::SHOW);
+    ceiling.hide = without(DEFAULT_HIDE, &gone);
     let known = &keys::UNPROTECTABLE;
     let mut gone = taken_back(
         context,
@@ -331,7 +331,7 @@ fn guards(context: &mut LoadContext<'_>, section: &MappingFields<'_>, ceiling: &
     let asked = gone.len();
     gone.retain(|name| name != keys::GIT_CONFIG);
     ceiling.confinement.check_git_config = gone.len() < asked;
-    ceiling.protect = without(&DEFAULT_PROTECT, &gone);
+    ceiling.protect = without(DEFAULT_PROTECT, &gone);
     for key in ["protect", "hide"] {
         let read = patterns(&mut context.reports, section, key, ceiling);
         let list = match key {

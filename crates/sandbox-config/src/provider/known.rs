@@ -9,40 +9,42 @@ use crate::syntax::text::ConfigOrigin;
 /// Default number of seconds of trying again.
 pub(super) const RETRY_S: u64 = 120;
 
-/// All of them.
-pub(super) fn all() -> [ProviderSettings; 3] {
-    [
-        provider(
-            "anthropic",
-            Wire::Anthropic,
-            "https://api.anthropic.com/v1",
-            ApiKey::Variable("ANTHROPIC_API_KEY".to_owned()),
-        ),
-        provider(
-            "openai",
-            Wire::OpenAiResponses,
-            "https://api.openai.com/v1",
-            ApiKey::Variable("OPENAI_API_KEY".to_owned()),
-        ),
-        provider(
-            "ollama",
-            Wire::OpenAiChat,
-            "http://127.0.0.1:11434/v1",
-            ApiKey::None,
-        ),
-    ]
-}
+/// Name, wire, address and variable with the key. A new provider on a wire that is known is a new
+/// row.
+const PROVIDERS: &[(&str, Wire, &str, Option<&str>)] = &[
+    (
+        "anthropic",
+        Wire::Anthropic,
+        "https://api.anthropic.com/v1",
+        Some("ANTHROPIC_API_KEY"),
+    ),
+    (
+        "openai",
+        Wire::OpenAiResponses,
+        "https://api.openai.com/v1",
+        Some("OPENAI_API_KEY"),
+    ),
+    (
+        "ollama",
+        Wire::OpenAiChat,
+        "http://127.0.0.1:11434/v1",
+        None,
+    ),
+];
 
-fn provider(name: &str, wire: Wire, base_url: &str, key: ApiKey) -> ProviderSettings {
-    ProviderSettings {
-        name: name.to_owned(),
-        wire,
-        base_url: base_url.to_owned(),
-        key,
-        stream: true,
-        retry_s: RETRY_S,
-        properties: ModelProperties::default(),
-        models: BTreeMap::new(),
-        origin: ConfigOrigin::built_in(),
-    }
+/// Returns all of them.
+pub(super) fn all() -> impl Iterator<Item = ProviderSettings> {
+    PROVIDERS
+        .iter()
+        .map(|(name, wire, base_url, key)| ProviderSettings {
+            name: (*name).to_owned(),
+            wire: *wire,
+            base_url: (*base_url).to_owned(),
+            key: key.map_or(ApiKey::None, |name| ApiKey::Variable(name.to_owned())),
+            stream: true,
+            retry_s: RETRY_S,
+            properties: ModelProperties::default(),
+            models: BTreeMap::new(),
+            origin: ConfigOrigin::built_in(),
+        })
 }

@@ -272,10 +272,7 @@ pub(crate) struct Providers {
 impl Default for Providers {
     fn default() -> Providers {
         Providers {
-            by_name: known::all()
-                .map(|one| (one.name.clone(), one))
-                .into_iter()
-                .collect(),
+            by_name: known::all().map(|one| (one.name.clone(), one)).collect(),
             untrusted: BTreeSet::new(),
         }
     }

@@ -112,7 +112,7 @@ fn provider(reports: &mut Reports, entry: &YamlEntry) -> Option<ProviderSettings
     let name = entry.key.as_str();
     let path = format!("providers.{name}");
     let fields = MappingFields::open(reports, &entry.node, &path, table(&entry.node))?;
-    let base = known::all().into_iter().find(|known| known.name == name);
+    let base = known::all().find(|known| known.name == name);
     let wire = fields.word(reports, "wire", &Wire::WORDS);
     let base_url = base_url(reports, &fields);
     for key in ["wire", "base_url"] {
