@@ -16,7 +16,7 @@ use crate::workspace;
 
 pub(crate) const ABOUT: &str = "one policy under every enforcer, and docs/conformance.md (--check: compare; or part of a name)";
 
-/// The program of os-sandbox's feature `birdcage`, by which its column runs.
+/// The program of the crate os-sandbox-birdcage, by which its column runs.
 const BIRDCAGE: &str = "os-sandbox-birdcage";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {

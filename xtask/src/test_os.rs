@@ -203,7 +203,7 @@ impl Stage {
         let (tests, support) = (stage("os-sandbox", "os")?, stage("xtask", "support")?);
         // The tests find their helpers as in the target directory: beside themselves.
         for ((package, _), program) in &programs {
-            if package == "os-sandbox" {
+            if ["os-sandbox", "os-sandbox-birdcage"].contains(&package.as_str()) {
                 staged(&scratch, program)?;
             }
         }

@@ -1,8 +1,8 @@
 //! Reads the job, has birdcage start the launcher, waits for it.
 
-use crate::job::{BirdcageJob, FD_IMAGE, FD_JOB, MAX_BYTES, Right};
 use birdcage::process::{Command, Stdio};
 use birdcage::{Birdcage, Exception, Sandbox};
+use os_sandbox::birdcage::{BirdcageJob, FD_IMAGE, FD_JOB, MAX_BYTES, Right};
 use std::fs::File;
 use std::io::Read;
 use std::process::ExitCode;

@@ -12,12 +12,6 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "one file for two programs; this one reads")
-)]
-mod job;
-#[cfg(target_os = "linux")]
 #[path = "linux.rs"]
 mod system;
 #[cfg(not(target_os = "linux"))]

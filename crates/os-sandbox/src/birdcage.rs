@@ -1,6 +1,6 @@
-//! What `os-sandbox-birdcage` is told, compiled into the library, which writes it, and into the
-//! program, which reads it: strings that each end in NUL. The first names the format, the second
-//! the network, and each other one is a letter and a path.
+//! The job of the program `os-sandbox-birdcage`, which this crate writes and the program reads:
+//! strings that each end in NUL. The first names the format, the second the network, and each other
+//! one is a letter and a path.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,17 +11,21 @@ const FORMAT: &[u8] = b"os-sandbox-birdcage 1";
 const OWN_NETWORK: &[u8] = b"own";
 const HOST_NETWORK: &[u8] = b"host";
 
-/// Where the job lies, and the program that birdcage starts.
-pub(crate) const FD_JOB: i32 = 3;
-pub(crate) const FD_IMAGE: i32 = 4;
+/// The descriptor of the job.
+pub const FD_JOB: i32 = 3;
+/// The descriptor of the program that birdcage starts.
+pub const FD_IMAGE: i32 = 4;
 /// Most bytes of a job.
-pub(crate) const MAX_BYTES: u64 = 8 << 20;
+pub const MAX_BYTES: u64 = 8 << 20;
 
 /// One thing that birdcage is to let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Right {
+pub enum Right {
+    /// Reading.
     Read,
+    /// Writing, and reading.
     Write,
+    /// Starting programs, and reading.
     Execute,
 }
 
@@ -43,14 +47,18 @@ impl Right {
 
 /// A cage. Several rights for one path add up.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct BirdcageJob {
-    pub(crate) host_network: bool,
-    pub(crate) exceptions: Vec<(Right, PathBuf)>,
+pub struct BirdcageJob {
+    /// `true` if it has the network of the host.
+    pub host_network: bool,
+    /// What is let through.
+    pub exceptions: Vec<(Right, PathBuf)>,
 }
 
 impl BirdcageJob {
-    /// A path with a NUL has been refused by then; here it would only spoil the job.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    /// Returns the job as the program reads it. A path with a NUL has been refused by then; here it
+    /// would only spoil the job.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
         let network = if self.host_network {
             HOST_NETWORK
         } else {
@@ -65,8 +73,9 @@ impl BirdcageJob {
         out
     }
 
-    /// `None` if it is not one of ours.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<BirdcageJob> {
+    /// Parses a job. `None` if it is not one of ours.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<BirdcageJob> {
         let bytes = bytes.strip_suffix(b"\0")?;
         let mut words = bytes.split(|byte| *byte == 0);
         if words.next()? != FORMAT {

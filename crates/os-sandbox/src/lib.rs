@@ -52,10 +52,10 @@
 //!
 //! - `serde`: plans and receipts can be serialised
 //! - `tokio`: an async face
-//! - `birdcage`: one more mechanism ([`Backend::Birdcage`]), by a program of this package that is
-//!   linked with the crate [birdcage](https://docs.rs/birdcage). birdcage is licensed under the
-//!   **GPL-3.0-or-later**, other than this crate: that program is a derived work of it, and whoever
-//!   passes on a program that was built with this feature passes on a work under the GPL-3.0.
+//! - `birdcage`: one more mechanism ([`Backend::Birdcage`]), by the program of the crate
+//!   `os-sandbox-birdcage`, which is linked with the crate [birdcage](https://docs.rs/birdcage).
+//!   birdcage is licensed under the **GPL-3.0-or-later**, other than this crate: that program is a
+//!   derived work of it.
 //!
 //! # In reading order
 
@@ -73,6 +73,7 @@ mod access;
 #[cfg(feature = "tokio")]
 mod async_child;
 mod backend;
+pub mod birdcage;
 mod captured;
 mod child;
 mod command;

@@ -353,7 +353,7 @@ impl Support {
         birdcage.found().map(PathBuf::as_path)
     }
 
-    /// Returns this host with birdcage, by the program `os-sandbox-birdcage` of this package: the
+    /// Returns this host with birdcage, by the program of the crate `os-sandbox-birdcage`: the
     /// one at `program`, or the one beside the running program. A probe tries it at once, and the
     /// outcome is not cached. [`Support::detect`] never looks for birdcage. A plan uses it only on
     /// request: [`Plan::with_mechanism`].

@@ -1,7 +1,7 @@
 //! Composes what birdcage is told, and tries it.
 //!
 //! birdcage is a library under the GPL that confines its caller. So it is a program of its own that
-//! calls it (`bin/os-sandbox-birdcage`), which the launcher becomes as it becomes bubblewrap; what
+//! calls it (the crate os-sandbox-birdcage), which the launcher becomes as it becomes bubblewrap; what
 //! it starts inside is the launcher again. birdcage makes a user, mount, pid, IPC and network
 //! namespace, shows nothing but what is listed here, each thing at the host's own path, mounts a
 //! new /proc, and adds a system call filter that lets ours and Landlock pass.
@@ -18,19 +18,13 @@ use super::message::Pin;
 use super::names::ScanResult;
 use super::wire;
 use crate::access::Access;
+use crate::birdcage::{BirdcageJob, MAX_BYTES, Right};
 use crate::error::{Error, ErrorKind};
 use crate::policy::{BROAD, DEVICES, ETC, Network, PROGRAMS, Policy, System};
-use job::{BirdcageJob, Right};
+
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-#[path = "../bin/os-sandbox-birdcage/job.rs"]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "one file for two programs; this one writes")
-)]
-pub(super) mod job;
 
 /// What is composed, and what the first process inside must find to be so.
 pub(crate) struct BirdcageSetup {
@@ -113,7 +107,7 @@ pub(crate) fn compose(
         }
     }
     let job = job.bytes();
-    if job.len() as u64 > job::MAX_BYTES {
+    if job.len() as u64 > MAX_BYTES {
         return Err(Error::new(
             ErrorKind::Limit,
             "too many mounts and protected names for birdcage",

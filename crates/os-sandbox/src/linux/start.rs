@@ -20,7 +20,7 @@ use super::users::users;
 use super::view::MountView;
 use super::worktree;
 use super::{
-    birdcage::{self, job},
+    birdcage,
     bwrap::{self, NestedMountMethod},
     wire,
 };
@@ -467,7 +467,7 @@ impl Prepared {
 
 /// The launcher closes everything from 3 on and then receives, so these are the numbers.
 const FD_ARGS: i32 = 3;
-const _: () = assert!(job::FD_JOB == 3 && job::FD_IMAGE == 4);
+const _: () = assert!(crate::birdcage::FD_JOB == 3 && crate::birdcage::FD_IMAGE == 4);
 const FD_IMAGE: i32 = 4;
 /// Our own passwd and group, and the first of the files that are opened for bubblewrap.
 const FD_FILES: [i32; 3] = [5, 6, 7];
