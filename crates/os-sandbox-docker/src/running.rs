@@ -23,7 +23,7 @@ const END_GRACE: Duration = Duration::from_secs(40);
 pub(super) type ContainerOutcome = Result<(Exit, Option<LimitHit>), Error>;
 
 /// A running container. Dropping it ends it.
-pub(crate) struct Running {
+pub(crate) struct RunningContainer {
     news: UnixStream,
     told: Arc<Mutex<Option<ContainerOutcome>>>,
     stop: Arc<Notify>,
@@ -43,9 +43,9 @@ pub(super) struct StopSignal {
     pub(super) stop: Arc<Notify>,
 }
 
-impl Running {
+impl RunningContainer {
     /// Starts the task.
-    pub(super) fn new<F>(task: impl FnOnce(StopSignal) -> F) -> Result<Running, Error>
+    pub(super) fn new<F>(task: impl FnOnce(StopSignal) -> F) -> Result<RunningContainer, Error>
     where
         F: Future<Output = ContainerOutcome> + Send + 'static,
     {
@@ -63,7 +63,7 @@ impl Running {
             // Closed whatever became of the task: nobody waits for ever.
             drop(tell);
         });
-        Ok(Running {
+        Ok(RunningContainer {
             news,
             told,
             stop,
@@ -77,7 +77,7 @@ impl Running {
     }
 
     /// What is to be done after the end, and what is kept until then.
-    pub(super) fn then(mut self, after: Cleanup, private: Private, back: Back) -> Running {
+    pub(super) fn then(mut self, after: Cleanup, private: Private, back: Back) -> RunningContainer {
         self.after = Some(after);
         self.back = back;
         self.private = Some(private);
@@ -93,7 +93,7 @@ impl Running {
     }
 }
 
-impl Process for Running {
+impl Process for RunningContainer {
     fn poll(&mut self, pipes: &[&PipeReader], timeout: Option<Duration>) -> Result<Event, Error> {
         let news = (!self.ended).then(|| self.news.as_fd());
         let event = wait_readable(pipes, news, timeout)?;
@@ -168,7 +168,7 @@ impl Process for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningContainer {
     fn drop(&mut self) {
         if self.after.is_none() {
             return;
@@ -184,7 +184,7 @@ impl Drop for Running {
     }
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for RunningContainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running")
             .field("ended", &self.ended)

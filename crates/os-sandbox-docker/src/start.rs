@@ -7,7 +7,7 @@ use super::engine::{Engine, said};
 use super::labels::labels;
 use super::made::ContainerHandle;
 use super::place::{self, Private};
-use super::running::Running;
+use super::running::RunningContainer;
 use super::supervise::{StartedContainer, Streams, supervise};
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
@@ -76,7 +76,7 @@ fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Er
         return Err(changed);
     }
     let back = Back::default();
-    let running = Running::new(|end| {
+    let running = RunningContainer::new(|end| {
         let (back, ended) = (back.clone(), supervise(begun, engine, streams, wall, end));
         async move {
             match (ended.await, copies) {

@@ -135,7 +135,7 @@ pub use policy::{
     UnixSockets,
 };
 pub use process::Killer;
-pub use promise::{Entry, Mechanism, Promise, PromiseState, Rank};
+pub use promise::{Enforcer, Entry, Promise, PromiseState, Rank};
 pub use proof::{Expected, Observation, Proof, ProofCheck};
 pub use quarantine::{QUARANTINE, Quarantined};
 pub use sandbox::{Directories, Sandbox};

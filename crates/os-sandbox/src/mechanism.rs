@@ -12,6 +12,7 @@ pub use crate::layout::{Layout, LayoutContent, LayoutEntry, Owner};
 pub use crate::platform::{Cleanup, MountSources, static_program};
 pub use crate::policy::{MountGuards, MountPlacement, Pattern};
 pub use crate::process::{Event, Process, Readiness, StartedCommand, wait_readable};
+pub use crate::sandbox::Mechanism;
 pub use crate::scratch::{Scratch, random};
 pub use crate::streams::{Pipes, streams};
 pub use crate::support::ContainerSupport;
@@ -22,34 +23,4 @@ pub mod seccomp {
         Action, Arch, Clause, ENOSYS, EPERM, FilterSpec, Range, Rule, Table, Test, UnixSocketRule,
         table,
     };
-}
-
-use crate::backend::Backend;
-use crate::command::Command;
-use crate::error::{Error, ErrorKind};
-use std::fmt;
-
-/// Starts commands under the plans of a sandbox.
-pub trait Mechanism: fmt::Debug + Send + Sync {
-    /// Starts a command, and returns when the program itself runs.
-    ///
-    /// # Errors
-    /// If the program does not run exactly as its plan says. Nothing is left running then.
-    fn start(&self, command: Command) -> Result<StartedCommand, Error>;
-}
-
-/// The mechanisms of this system.
-#[derive(Debug)]
-pub(crate) struct System;
-
-impl Mechanism for System {
-    fn start(&self, command: Command) -> Result<StartedCommand, Error> {
-        match command.plan().backend() {
-            Backend::Docker => {
-                let what = "the plan's containers are only described";
-                Err(Error::new(ErrorKind::Unsupported, what))
-            }
-            _ => crate::platform::start(command),
-        }
-    }
 }

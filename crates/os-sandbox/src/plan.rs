@@ -79,7 +79,7 @@ pub enum Requirement {
 /// assert!(refused.to_string().contains("signals"));
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Plan {
     policy: Arc<Policy>,
@@ -464,6 +464,19 @@ impl fmt::Display for Plan {
             writeln!(f, "{entry}")?;
         }
         Ok(())
+    }
+}
+
+/// As the [`Enforcement`](crate::Enforcement) of a command names the same things.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Plan {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+        let mut plan = serializer.serialize_struct("Plan", 3)?;
+        plan.serialize_field("policy", &self.policy.hash())?;
+        plan.serialize_field("backend", &self.backend)?;
+        plan.serialize_field("promises", &*self.entries)?;
+        plan.end()
     }
 }
 

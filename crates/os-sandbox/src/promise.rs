@@ -135,10 +135,10 @@ impl Promise {
 /// What keeps a promise.
 ///
 /// ```
-/// assert_eq!(os_sandbox::Mechanism::Seccomp.to_string(), "seccomp");
+/// assert_eq!(os_sandbox::Enforcer::Seccomp.to_string(), "seccomp");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Mechanism {
+pub enum Enforcer {
     /// Namespaces and a private mount table, set up by `bwrap`.
     Bubblewrap,
     /// The same by the crate birdcage, at the host's own paths.
@@ -204,7 +204,7 @@ pub struct Entry {
     /// What became of it.
     pub state: PromiseState,
     /// What keeps it; empty if it is absent.
-    pub by: Vec<Mechanism>,
+    pub by: Vec<Enforcer>,
     /// Why it is not fully kept, and what would be needed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub reason: Option<String>,
@@ -255,18 +255,18 @@ impl fmt::Display for Rank {
     }
 }
 
-impl fmt::Display for Mechanism {
+impl fmt::Display for Enforcer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Mechanism::Bubblewrap => "bubblewrap",
-            Mechanism::Birdcage => "birdcage",
-            Mechanism::Docker => "docker",
-            Mechanism::Landlock => "landlock",
-            Mechanism::Seccomp => "seccomp",
-            Mechanism::Seatbelt => "seatbelt",
-            Mechanism::Launcher => "launcher",
-            Mechanism::Rlimits => "rlimits",
-            Mechanism::Cgroup => "cgroup",
+            Enforcer::Bubblewrap => "bubblewrap",
+            Enforcer::Birdcage => "birdcage",
+            Enforcer::Docker => "docker",
+            Enforcer::Landlock => "landlock",
+            Enforcer::Seccomp => "seccomp",
+            Enforcer::Seatbelt => "seatbelt",
+            Enforcer::Launcher => "launcher",
+            Enforcer::Rlimits => "rlimits",
+            Enforcer::Cgroup => "cgroup",
         })
     }
 }
@@ -290,7 +290,7 @@ impl serde::Serialize for Promise {
 }
 
 #[cfg(feature = "serde")]
-impl serde::Serialize for Mechanism {
+impl serde::Serialize for Enforcer {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

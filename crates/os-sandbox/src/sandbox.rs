@@ -2,9 +2,13 @@
 //! data, a [`Sandbox`] owns the scratch directories, control groups and compiled filters that one
 //! command hands on to the next.
 
-use crate::mechanism::{Mechanism, System};
+use crate::backend::Backend;
+use crate::command::Command;
+use crate::error::{Error, ErrorKind};
 use crate::plan::Plan;
-use crate::platform::ScratchPool;
+use crate::platform::{self, ScratchPool};
+use crate::process::StartedCommand;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -95,7 +99,7 @@ struct OpenPlan {
 impl Sandbox {
     /// Opens a plan. Resources are made when a command first needs them.
     pub fn open(plan: Plan, directories: Directories) -> Sandbox {
-        Sandbox::with_mechanism(plan, directories, System)
+        Sandbox::with_mechanism(plan, directories, SystemMechanisms)
     }
 
     /// Opens a plan for a mechanism of another crate.
@@ -139,5 +143,30 @@ impl Sandbox {
 
     pub(crate) fn pool(&self) -> &ScratchPool {
         &self.0.pool
+    }
+}
+
+/// Starts commands under the plans of a sandbox.
+pub trait Mechanism: fmt::Debug + Send + Sync {
+    /// Starts a command, and returns when the program itself runs.
+    ///
+    /// # Errors
+    /// If the program does not run exactly as its plan says. Nothing is left running then.
+    fn start(&self, command: Command) -> Result<StartedCommand, Error>;
+}
+
+/// The mechanisms of this system.
+#[derive(Debug)]
+struct SystemMechanisms;
+
+impl Mechanism for SystemMechanisms {
+    fn start(&self, command: Command) -> Result<StartedCommand, Error> {
+        match command.plan().backend() {
+            Backend::Docker => {
+                let what = "the plan's containers are only described";
+                Err(Error::new(ErrorKind::Unsupported, what))
+            }
+            _ => platform::start(command),
+        }
     }
 }

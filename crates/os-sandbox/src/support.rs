@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 /// assert_eq!(old.landlock_abi(), 2);
 /// assert!(old.bubblewrap().is_none());
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Support {
     pub(crate) launcher: Availability<()>,
     pub(crate) seccomp: Availability<()>,
@@ -41,7 +41,7 @@ pub struct Support {
 }
 
 /// The availability of a broker process that connects sockets for the command, per mechanism.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectorSupport {
     pub(crate) bubblewrap: Availability<()>,
     pub(crate) landlock: Availability<()>,
@@ -101,7 +101,7 @@ impl Default for ContainerSupport {
 pub(crate) const UNTRIED: &str = "cannot be tried without";
 
 /// A mechanism that works here, or the reason of its absence and a remedy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Availability<T> {
     Works(T),
     Missing { reason: String, how: String },

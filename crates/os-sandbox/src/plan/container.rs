@@ -5,7 +5,7 @@ use super::entries::CoverageEntries;
 use crate::access::Access;
 use crate::exceeded::EffectiveLimits;
 use crate::policy::{Network, Policy, UnixSockets};
-use crate::promise::Mechanism::{Cgroup, Docker, Seccomp};
+use crate::promise::Enforcer::{Cgroup, Docker, Seccomp};
 use crate::promise::{Entry, Promise, PromiseState};
 use crate::support::{ContainerSupport, Support};
 

@@ -1,13 +1,13 @@
 //! Collects the lines of a plan.
 
-use crate::promise::{Entry, Mechanism, Promise, PromiseState};
+use crate::promise::{Enforcer, Entry, Promise, PromiseState};
 
 /// The lines of a plan while they are collected.
 #[derive(Default)]
 pub(crate) struct CoverageEntries(Vec<Entry>);
 
 /// A mechanism that keeps a promise, or the reason why none does.
-pub(crate) type Coverage = Result<Mechanism, String>;
+pub(crate) type Coverage = Result<Enforcer, String>;
 
 impl CoverageEntries {
     /// Returns the collected lines.
@@ -16,7 +16,7 @@ impl CoverageEntries {
     }
 
     /// Adds a promise that is kept.
-    pub(crate) fn kept(&mut self, promise: Promise, by: &[Mechanism]) {
+    pub(crate) fn kept(&mut self, promise: Promise, by: &[Enforcer]) {
         self.push(promise, PromiseState::Enforced, by, "");
     }
 
@@ -30,7 +30,7 @@ impl CoverageEntries {
         &mut self,
         kept: bool,
         promise: Promise,
-        by: &[Mechanism],
+        by: &[Enforcer],
         otherwise: &str,
     ) {
         match kept {
@@ -41,7 +41,7 @@ impl CoverageEntries {
 
     /// Enforced if one of them works; all that work are listed.
     pub(crate) fn any(&mut self, promise: Promise, kept: &[&Coverage]) {
-        let by: Vec<Mechanism> = kept
+        let by: Vec<Enforcer> = kept
             .iter()
             .filter_map(|one| one.as_ref().ok().copied())
             .collect();
@@ -79,7 +79,7 @@ impl CoverageEntries {
     pub(crate) fn names(
         &mut self,
         promise: Promise,
-        layer: Result<&[Mechanism], &String>,
+        layer: Result<&[Enforcer], &String>,
         state: PromiseState,
         limit: &str,
     ) {
@@ -94,7 +94,7 @@ impl CoverageEntries {
         &mut self,
         promise: Promise,
         state: PromiseState,
-        by: &[Mechanism],
+        by: &[Enforcer],
         reason: &str,
     ) {
         self.0.push(Entry {

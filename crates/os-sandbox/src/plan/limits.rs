@@ -4,7 +4,7 @@ use super::entries::CoverageEntries;
 use crate::backend::Backend;
 use crate::exceeded::EffectiveLimits;
 use crate::policy::Policy;
-use crate::promise::Mechanism::{self, Cgroup, Launcher, Rlimits};
+use crate::promise::Enforcer::{self, Cgroup, Launcher, Rlimits};
 use crate::promise::{Promise, PromiseState};
 use crate::support::Support;
 
@@ -116,7 +116,7 @@ fn processes(out: &mut CoverageEntries, policy: &Policy, support: &Support, back
         out.absent(promise, "no mechanism");
     } else if support.process_cgroup() {
         let (state, reason) = by_group(backend);
-        let by: &[Mechanism] = if counted {
+        let by: &[Enforcer] = if counted {
             &[Cgroup, Rlimits]
         } else {
             &[Cgroup]

@@ -6,8 +6,8 @@ use super::limits::limits;
 use crate::access::Access;
 use crate::backend::Backend;
 use crate::policy::{Mount, Network, Policy, UnixSockets};
-use crate::promise::Mechanism::{Birdcage, Bubblewrap, Landlock, Launcher, Seccomp};
-use crate::promise::{Entry, Mechanism, Promise, PromiseState};
+use crate::promise::Enforcer::{Birdcage, Bubblewrap, Landlock, Launcher, Seccomp};
+use crate::promise::{Enforcer, Entry, Promise, PromiseState};
 use crate::support::{Availability, Support};
 
 /// The launcher changes modes below at most 64 places, of which some are no mounts.
@@ -257,7 +257,7 @@ impl Evaluation<'_> {
     }
 
     fn names(&self, out: &mut CoverageEntries) {
-        let held: Result<&[Mechanism], _> = match &self.layer {
+        let held: Result<&[Enforcer], _> = match &self.layer {
             Ok(Birdcage) => Ok(&[Birdcage]),
             Ok(_) if self.support.pins_by_descriptor() => Ok(&[Bubblewrap, Launcher]),
             Ok(_) => Ok(&[Bubblewrap]),

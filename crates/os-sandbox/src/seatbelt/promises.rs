@@ -5,16 +5,16 @@
 use super::pattern;
 use crate::plan::CoverageEntries;
 use crate::policy::{Network, Pattern, Policy, Survivors, UnixSockets};
-use crate::promise::{Entry, Mechanism, Promise, PromiseState};
+use crate::promise::{Enforcer, Entry, Promise, PromiseState};
 
 pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     let mut out = CoverageEntries::default();
-    let mut push = |promise, state, by: &[Mechanism], reason: &str| {
+    let mut push = |promise, state, by: &[Enforcer], reason: &str| {
         out.push(promise, state, by, reason);
     };
     let kept = PromiseState::Enforced;
-    let seatbelt = [Mechanism::Seatbelt];
-    let launcher = [Mechanism::Launcher];
+    let seatbelt = [Enforcer::Seatbelt];
+    let launcher = [Enforcer::Launcher];
     push(Promise::ReadOutside, kept, &seatbelt, "");
     push(Promise::WriteOutside, kept, &seatbelt, "");
     push(Promise::ExecuteOutside, kept, &seatbelt, "");

@@ -5,7 +5,7 @@ use crate::fixture::{Mechanism, World, said};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{
-    Command, Exceeded, Exit, Limits, Mechanism as By, Output, Promise, Sandbox, Stdio, Support,
+    Command, Enforcer as By, Exceeded, Exit, Limits, Output, Promise, Sandbox, Stdio, Support,
 };
 use std::collections::BTreeSet;
 use std::fs::File;
