@@ -106,45 +106,85 @@ impl User {
     }
 }
 
-/// What the engine is asked for, and how the receipt has it.
+/// Returns what the engine is asked for, and how the receipt has it.
 pub(super) fn config(
     wanted: ContainerSpec<'_>,
 ) -> Result<(ContainerCreateBody, ShownContainer), Error> {
+    let shown = shown(&wanted);
+    let arguments = wanted.args.iter();
+    let arguments = arguments.map(|arg| text(arg, "an argument"));
+    let body = ContainerCreateBody {
+        hostname: Some("sandbox".to_owned()),
+        user: Some(shown.user.clone()),
+        attach_stdin: Some(wanted.stdin),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        open_stdin: Some(wanted.stdin),
+        stdin_once: Some(wanted.stdin),
+        tty: Some(false),
+        host_config: Some(host_config(&wanted, &shown)?),
+        env: Some(environment(&wanted)?),
+        entrypoint: Some(vec![text(wanted.program, "the program")?]),
+        cmd: Some(arguments.collect::<Result<_, _>>()?),
+        healthcheck: Some(HealthConfig {
+            test: Some(vec!["NONE".to_owned()]),
+            ..HealthConfig::default()
+        }),
+        image: Some(wanted.digest.to_owned()),
+        working_dir: Some(wanted.directory.to_owned()),
+        labels: Some(wanted.labels),
+        ..ContainerCreateBody::default()
+    };
+    Ok((body, shown))
+}
+
+/// Returns the limits, the user and the network of a container.
+fn shown(wanted: &ContainerSpec<'_>) -> ShownContainer {
     let ContainerSpec {
-        policy,
         settings,
         host,
         bounds,
-        user,
         ..
-    } = &wanted;
-    let network = match policy.network() {
-        Network::Unrestricted => settings.network.clone(),
-        // Without a network there is still a loopback of its own.
-        _ => "none".to_owned(),
-    };
-    let cpu_milli = settings.cpu_milli.map(|milli| {
-        let most = host.cpus.map_or(u64::MAX, |cpus| cpus.saturating_mul(1000));
-        milli.clamp(MIN_CPU_MILLI, most.max(MIN_CPU_MILLI))
-    });
-    let memory = bounds.memory_bytes.filter(|_| host.limits_memory);
-    let pids = bounds.processes.filter(|_| host.limits_processes);
+    } = wanted;
+    ShownContainer {
+        engine: host.version.clone(),
+        image: settings.image.as_str().to_owned(),
+        digest: wanted.digest.to_owned(),
+        user: wanted.user.to_string(),
+        network: match wanted.policy.network() {
+            Network::Unrestricted => settings.network.clone(),
+            // Without a network there is still a loopback of its own.
+            _ => "none".to_owned(),
+        },
+        cpu_milli: settings.cpu_milli.map(|milli| {
+            let most = host.cpus.map_or(u64::MAX, |cpus| cpus.saturating_mul(1000));
+            milli.clamp(MIN_CPU_MILLI, most.max(MIN_CPU_MILLI))
+        }),
+        memory_bytes: bounds.memory_bytes.filter(|_| host.limits_memory),
+        pids: bounds.processes.filter(|_| host.limits_processes),
+        read_only_root: settings.read_only_root,
+    }
+}
+
+fn host_config(wanted: &ContainerSpec<'_>, shown: &ShownContainer) -> Result<HostConfig, Error> {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    let host_config = HostConfig {
-        mounts: Some(mounts(&wanted)?),
-        tmpfs: Some(scratch(*user, bounds)),
+    let memory = shown.memory_bytes;
+    let cpus = shown.cpu_milli;
+    Ok(HostConfig {
+        mounts: Some(mounts(wanted)?),
+        tmpfs: Some(scratch(wanted.user, &wanted.bounds)),
         // /dev/shm, which the engine mounts by itself, and otherwise with 64 MiB.
-        shm_size: Some(number(scratch_bytes(bounds))),
-        network_mode: Some(network.clone()),
-        nano_cpus: cpu_milli.map(|milli| number(milli.saturating_mul(1_000_000))),
+        shm_size: Some(number(scratch_bytes(&wanted.bounds))),
+        network_mode: Some(shown.network.clone()),
+        nano_cpus: cpus.map(|milli| number(milli.saturating_mul(1_000_000))),
         memory: memory.map(number),
         // Memory and swap together: no swap.
-        memory_swap: memory.filter(|_| host.limits_swap).map(number),
-        pids_limit: pids.map(number),
-        ulimits: Some(ulimits(policy)),
-        readonly_rootfs: Some(settings.read_only_root),
+        memory_swap: memory.filter(|_| wanted.host.limits_swap).map(number),
+        pids_limit: shown.pids.map(number),
+        ulimits: Some(ulimits(wanted.policy)),
+        readonly_rootfs: Some(shown.read_only_root),
         cap_drop: Some(vec!["ALL".to_owned()]),
-        security_opt: Some(security(&wanted)),
+        security_opt: Some(security(wanted)),
         privileged: Some(false),
         init: Some(true),
         ipc_mode: Some("private".to_owned()),
@@ -157,43 +197,7 @@ pub(super) fn config(
             config: None,
         }),
         ..HostConfig::default()
-    };
-    let shown = ShownContainer {
-        engine: host.version.clone(),
-        image: settings.image.as_str().to_owned(),
-        digest: wanted.digest.to_owned(),
-        user: user.to_string(),
-        network,
-        cpu_milli,
-        memory_bytes: memory,
-        pids,
-        read_only_root: settings.read_only_root,
-    };
-    let arguments = wanted.args.iter();
-    let arguments = arguments.map(|arg| text(arg, "an argument"));
-    let body = ContainerCreateBody {
-        hostname: Some("sandbox".to_owned()),
-        user: Some(user.to_string()),
-        attach_stdin: Some(wanted.stdin),
-        attach_stdout: Some(true),
-        attach_stderr: Some(true),
-        open_stdin: Some(wanted.stdin),
-        stdin_once: Some(wanted.stdin),
-        tty: Some(false),
-        env: Some(environment(&wanted)?),
-        entrypoint: Some(vec![text(wanted.program, "the program")?]),
-        cmd: Some(arguments.collect::<Result<_, _>>()?),
-        healthcheck: Some(HealthConfig {
-            test: Some(vec!["NONE".to_owned()]),
-            ..HealthConfig::default()
-        }),
-        image: Some(wanted.digest.to_owned()),
-        working_dir: Some(wanted.directory.to_owned()),
-        labels: Some(wanted.labels),
-        host_config: Some(host_config),
-        ..ContainerCreateBody::default()
-    };
-    Ok((body, shown))
+    })
 }
 
 /// What is mounted.

@@ -3,80 +3,104 @@
 //! found out by the tests that run on macOS.
 
 use super::pattern;
-use crate::plan::CoverageEntries;
+use crate::plan::{CoverageEntries, NO_HOSTS, but, cannot_cover};
 use crate::policy::{Network, Pattern, Policy, Survivors, UnixSockets};
-use crate::promise::{Enforcer, Entry, Promise, PromiseState};
+use crate::promise::Enforcer::{Launcher, Seatbelt};
+use crate::promise::{Entry, Promise, PromiseState};
 
 pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     let mut out = CoverageEntries::default();
-    let mut push = |promise, state, by: &[Enforcer], reason: &str| {
-        out.push(promise, state, by, reason);
-    };
-    let kept = PromiseState::Enforced;
-    let seatbelt = [Enforcer::Seatbelt];
-    let launcher = [Enforcer::Launcher];
-    push(Promise::ReadOutside, kept, &seatbelt, "");
-    push(Promise::WriteOutside, kept, &seatbelt, "");
-    push(Promise::ExecuteOutside, kept, &seatbelt, "");
-    if let Some(covering) = policy.covering() {
-        let reason = crate::plan::cannot_cover(covering);
-        push(Promise::NarrowerInside, PromiseState::Absent, &[], &reason);
-    } else if policy.narrowed().at_all {
-        push(Promise::NarrowerInside, kept, &seatbelt, "");
+    files(&mut out, policy);
+    sockets(&mut out, policy);
+    processes(&mut out, policy);
+    names(&mut out, policy);
+    out.kept(Promise::Metadata, &[Seatbelt]);
+    out.push(
+        Promise::ProcessList,
+        PromiseState::Degraded,
+        &[Seatbelt],
+        "there is no list, but each process can be asked for by its number",
+    );
+    out.kept(Promise::Devices, &[Seatbelt]);
+    if policy.limits().memory_bytes.is_some() {
+        out.absent(
+            Promise::MemoryLimit,
+            "macOS limits no tree, and no private memory of a process",
+        );
     }
-    push(Promise::KernelSettings, kept, &seatbelt, "");
-    push(Promise::SetIdBits, kept, &seatbelt, "");
+    if policy.limits().processes.is_some() {
+        out.absent(
+            Promise::ProcessLimit,
+            "macOS counts the processes of the whole user",
+        );
+    }
+    out.into_entries()
+}
+
+fn files(out: &mut CoverageEntries, policy: &Policy) {
+    for promise in [
+        Promise::ReadOutside,
+        Promise::WriteOutside,
+        Promise::ExecuteOutside,
+    ] {
+        out.kept(promise, &[Seatbelt]);
+    }
+    if let Some(covering) = policy.covering() {
+        out.absent(Promise::NarrowerInside, &cannot_cover(covering));
+    } else if policy.narrowed().at_all {
+        out.kept(Promise::NarrowerInside, &[Seatbelt]);
+    }
+    out.kept(Promise::KernelSettings, &[Seatbelt]);
+    out.kept(Promise::SetIdBits, &[Seatbelt]);
+}
+
+fn sockets(out: &mut CoverageEntries, policy: &Policy) {
     match policy.network() {
-        Network::Denied => push(Promise::Network, kept, &seatbelt, ""),
-        Network::Loopback => push(
+        Network::Denied => out.kept(Promise::Network, &[Seatbelt]),
+        Network::Loopback => out.push(
             Promise::Network,
             PromiseState::Degraded,
-            &seatbelt,
+            &[Seatbelt],
             "the host's own loopback, shared with every server on it",
         ),
-        Network::Hosts(_) => push(
-            Promise::Network,
-            PromiseState::Absent,
-            &[],
-            crate::plan::NO_HOSTS,
-        ),
+        Network::Hosts(_) => out.absent(Promise::Network, NO_HOSTS),
         Network::Unrestricted => {}
     }
     match policy.unix_sockets() {
-        UnixSockets::Closed | UnixSockets::Own => push(Promise::UnixSockets, kept, &seatbelt, ""),
+        UnixSockets::Closed | UnixSockets::Own => out.kept(Promise::UnixSockets, &[Seatbelt]),
         UnixSockets::Named(paths) => {
-            let but = crate::plan::but(paths);
-            push(Promise::UnixSockets, kept, &seatbelt, &but);
+            let state = PromiseState::Enforced;
+            out.push(Promise::UnixSockets, state, &[Seatbelt], &but(paths));
         }
         UnixSockets::Open => {}
     }
-    push(Promise::Descriptors, kept, &launcher, "");
-    push(Promise::Environment, kept, &launcher, "");
-    push(Promise::Signals, kept, &seatbelt, "");
-    push(Promise::Tracing, kept, &seatbelt, "");
-    push(Promise::Terminal, kept, &seatbelt, "");
-    push(
+}
+
+fn processes(out: &mut CoverageEntries, policy: &Policy) {
+    out.kept(Promise::Descriptors, &[Launcher]);
+    out.kept(Promise::Environment, &[Launcher]);
+    for promise in [Promise::Signals, Promise::Tracing, Promise::Terminal] {
+        out.kept(promise, &[Seatbelt]);
+    }
+    out.push(
         Promise::KernelSurface,
-        kept,
-        &seatbelt,
+        PromiseState::Enforced,
+        &[Seatbelt],
         "services, drivers and mounts by list; system calls are not filtered",
     );
     match policy.survivors() {
-        Survivors::Ended => push(
+        Survivors::Ended => out.push(
             Promise::Survivors,
             PromiseState::Degraded,
-            &launcher,
+            &[Launcher],
             "the process group is ended; what leaves it by setsid stays, and everything stays if \
              the caller is killed",
         ),
-        Survivors::Left => push(
-            Promise::Survivors,
-            PromiseState::Absent,
-            &[],
-            "left by request",
-        ),
+        Survivors::Left => out.absent(Promise::Survivors, "left by request"),
     }
+}
 
+fn names(out: &mut CoverageEntries, policy: &Policy) {
     let guards = || (0..policy.mounts().len()).map(|index| policy.guards_of(index));
     let guards = || guards().chain([policy.guards_of_all()]);
     let movable = |one: &Pattern| !pattern::above_by_any_name(one, 0).is_empty();
@@ -92,40 +116,15 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
             guards().any(|one| one.hide.iter().any(movable)),
         ),
     ] {
-        match (!any, movable) {
-            (true, _) => {}
-            (false, false) => push(promise, kept, &seatbelt, ""),
-            (false, true) => push(
+        match (any, movable) {
+            (false, _) => {}
+            (true, false) => out.kept(promise, &[Seatbelt]),
+            (true, true) => out.push(
                 promise,
                 PromiseState::Degraded,
-                &seatbelt,
+                &[Seatbelt],
                 "a directory that an inner * stands for can be made elsewhere and moved into place",
             ),
         }
     }
-    push(Promise::Metadata, kept, &seatbelt, "");
-    push(
-        Promise::ProcessList,
-        PromiseState::Degraded,
-        &seatbelt,
-        "there is no list, but each process can be asked for by its number",
-    );
-    push(Promise::Devices, kept, &seatbelt, "");
-    if policy.limits().memory_bytes.is_some() {
-        push(
-            Promise::MemoryLimit,
-            PromiseState::Absent,
-            &[],
-            "macOS limits no tree, and no private memory of a process",
-        );
-    }
-    if policy.limits().processes.is_some() {
-        push(
-            Promise::ProcessLimit,
-            PromiseState::Absent,
-            &[],
-            "macOS counts the processes of the whole user",
-        );
-    }
-    out.into_entries()
 }
