@@ -6,6 +6,7 @@
 
 use super::containers::Host;
 use super::filter::{Inside, profile};
+use super::inside::{HOME, TMP, WORK, text};
 use super::place::Private;
 use super::settings::Settings;
 use bollard::models::{
@@ -20,13 +21,6 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-
-/// HOME inside.
-pub(super) const HOME: &str = "/home/sandbox";
-/// TMPDIR inside.
-pub(super) const TMP: &str = "/tmp";
-/// Where the working directory is.
-pub(super) const WORK: &str = "/work";
 
 /// Bound on HOME, and on TMPDIR; both are memory.
 const SCRATCH_BYTES: u64 = 256 << 20;
@@ -326,16 +320,6 @@ fn environment(wanted: &ContainerSpec<'_>) -> Result<Vec<String>, Error> {
         .filter(|name| !name.is_empty() && !wanted.variables.contains_key(OsStr::new(name)));
     out.extend(others.map(str::to_owned));
     Ok(out)
-}
-
-/// An engine is asked in JSON, which has no other text.
-pub(super) fn text(text: &OsStr, what: &str) -> Result<String, Error> {
-    text.to_str().map(str::to_owned).ok_or_else(|| {
-        Error::new(
-            ErrorKind::Invalid,
-            format!("{what} is not UTF-8, which containers need: {text:?}"),
-        )
-    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! not read holds up the command, as with a pipe. Two outputs share the connection: one that nobody
 //! reads holds up the other.
 
-use super::supervise::Streams;
 use bollard::container::{AttachContainerResults, LogOutput};
 use futures_util::{Stream, StreamExt as _};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -18,6 +17,12 @@ use tokio::task::{JoinHandle, spawn, spawn_blocking};
 
 /// Bound on what is read at once.
 const CHUNK_BYTES: usize = 64 << 10;
+
+/// The command's ends of its streams, and what they are.
+pub(super) struct Streams {
+    pub(super) ends: [OwnedFd; 3],
+    pub(super) kinds: [Stdio; 3],
+}
 
 pub(super) struct Copying {
     /// Until the input is at its end, or nobody takes it any more.

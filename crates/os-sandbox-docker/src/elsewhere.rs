@@ -1,12 +1,13 @@
 //! A container of an engine that has not our files: its mounts are made of copies, and what was
 //! changed in them is taken over when it has ended.
 
-use super::config::{HOME, TMP, User};
+use super::config::User;
 use super::containers::Containers;
 use super::copy::{CopyBackReport, MountCopies, Source};
 use super::engine::Engine;
+use super::inside::{HOME, TMP};
+use super::made::ContainerOutcome;
 use super::place::Private;
-use super::running::ContainerOutcome;
 use bollard::models::{ContainerCreateBody, Mount, MountType, MountVolumeOptions};
 use os_sandbox::{Command, Error, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -19,6 +19,7 @@ mod elsewhere;
 mod engine;
 mod filter;
 mod images;
+mod inside;
 mod labels;
 mod made;
 mod name;

@@ -4,6 +4,8 @@ use super::engine::runtime;
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::query_parameters::{KillContainerOptionsBuilder, RemoveContainerOptionsBuilder};
+use os_sandbox::Exit;
+use os_sandbox::mechanism::LimitHit;
 use std::time::Duration;
 
 /// How long a removal may take.
@@ -12,6 +14,9 @@ const REMOVED_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long an engine may take to answer a question about one.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+/// How it ended, and what was seen then.
+pub(super) type ContainerOutcome = Result<(Exit, Option<LimitHit>), os_sandbox::Error>;
 
 pub(super) struct ContainerHandle {
     client: Docker,

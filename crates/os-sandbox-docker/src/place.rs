@@ -2,7 +2,7 @@
 //! directory of links that is the working directory where no mount is, and a file that stands for
 //! those that are hidden.
 
-use super::config::{WORK, text};
+use super::inside::{WORK, text};
 use os_sandbox::mechanism::{Layout, LayoutContent, LayoutEntry, MountPlacement, Scratch};
 use os_sandbox::{Command, Error, Mount, Policy};
 use std::collections::BTreeSet;

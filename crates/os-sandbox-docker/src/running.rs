@@ -3,6 +3,7 @@
 
 use super::elsewhere::Back;
 use super::engine::runtime;
+use super::made::ContainerOutcome;
 use super::place::Private;
 use os_sandbox::mechanism::{
     Cleanup, Event, Findings, LimitHit, Process, Readiness, wait_readable,
@@ -18,9 +19,6 @@ use tokio::sync::Notify;
 
 /// How long the end of one may take that nobody waits for any more.
 const END_GRACE: Duration = Duration::from_secs(40);
-
-/// How it ended, and what was seen then.
-pub(super) type ContainerOutcome = Result<(Exit, Option<LimitHit>), Error>;
 
 /// A running container. Dropping it ends it.
 pub(crate) struct RunningContainer {

@@ -1,14 +1,16 @@
 //! From a checked command to a running container.
 
-use super::config::{ContainerSpec, HOME, TMP, User, config};
+use super::config::{ContainerSpec, User, config};
 use super::containers::Containers;
+use super::copy_streams::Streams;
 use super::elsewhere::{self, Back, brought_back};
 use super::engine::{Engine, said};
+use super::inside::{HOME, TMP};
 use super::labels::labels;
 use super::made::ContainerHandle;
 use super::place::{self, Private};
 use super::running::RunningContainer;
-use super::supervise::{StartedContainer, Streams, supervise};
+use super::supervise::{StartedContainer, supervise};
 use bollard::Docker;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, EventsOptionsBuilder};

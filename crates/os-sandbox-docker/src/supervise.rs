@@ -1,18 +1,17 @@
 //! The task that stands by a running container: waits for its end, ends it when its time is up or
 //! somebody asks, and takes it away. Whatever becomes of the engine, this comes to an end.
 
-use super::copy_streams::{Copying, copy};
+use super::copy_streams::{Copying, Streams, copy};
 use super::engine::{Engine, said};
-use super::made::{ContainerHandle, ContainerStatus};
-use super::running::{ContainerOutcome, StopSignal};
+use super::made::{ContainerHandle, ContainerOutcome, ContainerStatus};
+use super::running::StopSignal;
 use bollard::container::AttachContainerResults;
 use bollard::models::EventMessage;
 use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use futures_util::stream::BoxStream;
 use os_sandbox::mechanism::LimitHit;
-use os_sandbox::{Error, ErrorKind, Exit, Stdio};
-use std::os::fd::OwnedFd;
+use os_sandbox::{Error, ErrorKind, Exit};
 use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -38,12 +37,6 @@ pub(super) struct StartedContainer {
 }
 
 pub(super) type Events = BoxStream<'static, Result<EventMessage, bollard::errors::Error>>;
-
-/// The command's ends of its streams, and what they are.
-pub(super) struct Streams {
-    pub(super) ends: [OwnedFd; 3],
-    pub(super) kinds: [Stdio; 3],
-}
 
 pub(super) async fn supervise(
     begun: StartedContainer,
