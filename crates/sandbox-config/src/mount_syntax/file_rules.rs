@@ -21,11 +21,7 @@ pub(crate) fn read(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -
             rules.hard_links = None;
         }
     }
-    let quota = section.get("quota").and_then(|entry| {
-        let path = section.dotted("quota");
-        MappingFields::open(&mut context.reports, &entry.node, &path, &keys::QUOTA)
-    });
-    if let Some(quota) = quota {
+    if let Some(quota) = section.section(&mut context.reports, "quota", &keys::QUOTA) {
         rules.max_total_bytes = quota.count(&mut context.reports, "max_bytes");
         rules.max_files = quota.count(&mut context.reports, "max_files");
     }

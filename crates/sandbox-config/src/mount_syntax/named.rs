@@ -135,12 +135,7 @@ pub(crate) fn stated<'n>(
     reports: &mut Reports,
     named: &MappingFields<'n>,
 ) -> Vec<(Operation, Verdict, &'n YamlEntry)> {
-    let Some(entry) = named.get("approval") else {
-        return Vec::new();
-    };
-    let path = named.dotted("approval");
-    let Some(approval) = MappingFields::open(reports, &entry.node, &path, &keys::ZONE_APPROVAL)
-    else {
+    let Some(approval) = named.section(reports, "approval", &keys::ZONE_APPROVAL) else {
         return Vec::new();
     };
     [

@@ -78,9 +78,7 @@ fn read_git(
     top: &MappingFields<'_>,
     ceiling: &mut Grant,
 ) -> GitSettings {
-    let section = top.get("git").and_then(|entry| {
-        MappingFields::open(&mut context.reports, &entry.node, "git", &keys::GIT)
-    });
+    let section = top.section(&mut context.reports, "git", &keys::GIT);
     match &section {
         Some(section) => {
             confinement::read_git(context, section, ceiling);
@@ -155,9 +153,7 @@ pub(crate) fn read_project(
 
 fn delegation(reports: &mut Reports, top: &MappingFields<'_>, front: FrontEnd) -> Delegation {
     let mut delegation = Delegation::default();
-    let Some(section) = top.get("delegation").and_then(|entry| {
-        MappingFields::open(reports, &entry.node, "delegation", &keys::DELEGATION)
-    }) else {
+    let Some(section) = top.section(reports, "delegation", &keys::DELEGATION) else {
         return delegation;
     };
     if let Some(depth) = section.count(reports, "max_depth") {
@@ -273,9 +269,7 @@ fn sandbox(
 ) {
     ceiling.protect = without(DEFAULT_PROTECT, &[]);
     ceiling.hide = without(DEFAULT_HIDE, &[]);
-    let section = top.get("sandbox").and_then(|entry| {
-        MappingFields::open(&mut context.reports, &entry.node, "sandbox", &keys::SANDBOX)
-    });
+    let section = top.section(&mut context.reports, "sandbox", &keys::SANDBOX);
     let (front, mut mounts) = mount_table(context, section.as_ref(), found);
     ceiling.front = front;
     ceiling.undeclared = front.undeclared();

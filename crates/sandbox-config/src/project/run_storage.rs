@@ -105,9 +105,7 @@ pub(crate) fn read_storage(
     top: &MappingFields<'_>,
     mounts: &[Mount],
 ) -> RunStorage {
-    let log = top.get("log").and_then(|entry| {
-        MappingFields::open(&mut context.reports, &entry.node, "log", &keys::LOG)
-    });
+    let log = top.section(&mut context.reports, "log", &keys::LOG);
     let mut kept = RunStorage {
         runs_dir: runs_dir(context, top, log.as_ref(), mounts),
         ..RunStorage::default()

@@ -282,8 +282,10 @@ fn apply_defaults(node: &mut YamlNode, table: &'static KeyTable, ceiling: &Grant
         );
         let skipped = match path.as_str() {
             "shell" | "sandbox.readonly" | "sandbox.network" | "version" => true,
-            // Unsaid, these two are as much as the OS sandbox gives by itself.
-            "limits.processes" | "limits.memory_mb" => true,
+            // Follows `timeout_s_default` where that is more.
+            "limits.timeout_s_max" => false,
+            // Unsaid it is as much as the OS sandbox gives by itself.
+            _ if key.is_implied => true,
             // A yes is asked for in every layer, the built-in value included.
             _ if key.trust == "always" => true,
             _ => front && ceiling.front() != FrontEnd::Zones,
@@ -305,7 +307,6 @@ fn apply_defaults(node: &mut YamlNode, table: &'static KeyTable, ceiling: &Grant
             (None, _) => {
                 let default = match path.as_str() {
                     "sandbox.root" => ".sandbox".to_owned(),
-                    // Follows `timeout_s_default` where that is more.
                     "limits.timeout_s_max" => ceiling.limits().timeout_s_max().to_string(),
                     _ => key.default.to_owned(),
                 };

@@ -313,9 +313,7 @@ fn models(reports: &mut Reports, fields: &MappingFields<'_>) -> BTreeMap<String,
 }
 
 fn prices(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<TokenPrices> {
-    let entry = fields.get("prices")?;
-    let path = fields.dotted("prices");
-    let prices = MappingFields::open(reports, &entry.node, &path, &keys::PRICE)?;
+    let prices = fields.section(reports, "prices", &keys::PRICE)?;
     for key in ["input", "output"] {
         if prices.get(key).is_none() {
             prices.missing(reports, key, "both are needed; `0` is a price, too");

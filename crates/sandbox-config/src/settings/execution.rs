@@ -16,14 +16,7 @@ pub(crate) fn execution(
     top: &MappingFields<'_>,
 ) -> ExecutionSettings {
     let mut execution = ExecutionSettings::default();
-    let section = top.get("execution").and_then(|entry| {
-        MappingFields::open(
-            &mut context.reports,
-            &entry.node,
-            "execution",
-            &keys::EXECUTION,
-        )
-    });
+    let section = top.section(&mut context.reports, "execution", &keys::EXECUTION);
     let own = section.as_ref().and_then(|section| section.get("mode"));
     let mode = match (own, top.get("execution_mode")) {
         (Some(own), Some(alias)) => stronger(context, own, alias),

@@ -521,10 +521,7 @@ fn check_examples(
     verdict: Verdict,
     at: &YamlNode,
 ) {
-    let Some(examples) = rule.get("examples").and_then(|entry| {
-        let path = rule.dotted("examples");
-        MappingFields::open(reports, &entry.node, &path, &keys::EXAMPLES)
-    }) else {
+    let Some(examples) = rule.section(reports, "examples", &keys::EXAMPLES) else {
         return;
     };
     for (key, should_match) in [("match", true), ("no_match", false)] {
@@ -573,14 +570,7 @@ fn environment(context: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Envi
         session: shell.word(&mut context.reports, "session", &words) == Some(true),
         ..EnvironmentGrant::default()
     };
-    let Some(section) = shell.get("env").and_then(|entry| {
-        MappingFields::open(
-            &mut context.reports,
-            &entry.node,
-            "shell.env",
-            &keys::ENVIRONMENT,
-        )
-    }) else {
+    let Some(section) = shell.section(&mut context.reports, "env", &keys::ENVIRONMENT) else {
         return environment;
     };
     for (name, node) in section

@@ -220,6 +220,17 @@ impl<'n> MappingFields<'n> {
         });
     }
 
+    /// The entries of a section below this one.
+    pub(crate) fn section(
+        &self,
+        reports: &mut Reports,
+        key: &'static str,
+        table: &'static KeyTable,
+    ) -> Option<MappingFields<'n>> {
+        let entry = self.get(key)?;
+        MappingFields::open(reports, &entry.node, &self.dotted(key), table)
+    }
+
     pub(crate) fn string(&self, reports: &mut Reports, key: &'static str) -> Option<&'n str> {
         let entry = self.get(key)?;
         string(reports, &entry.node, &self.dotted(&entry.key))

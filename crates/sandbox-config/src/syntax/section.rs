@@ -14,6 +14,7 @@ pub(crate) trait KeyKind {
     type Value;
     type Got<'v>;
     const SHAPE: ValueShape;
+    const IS_IMPLIED: bool = false;
 
     /// Reads a value. `None` for a mistake, which is noted.
     fn read(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<Self::Value>;
@@ -110,6 +111,7 @@ impl<const UNIT: u64> KeyKind for ImpliedAmount<UNIT> {
     type Value = Option<u64>;
     type Got<'v> = Option<u64>;
     const SHAPE: ValueShape = ValueShape::Count;
+    const IS_IMPLIED: bool = true;
 
     fn read(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<Option<u64>> {
         fields::count(reports, node, path).map(Some)
@@ -238,7 +240,9 @@ macro_rules! section {
                 $(
                     $(#[doc = $doc])+
                     $name: <$kind as $crate::syntax::section::KeyKind>::SHAPE
-                    $(, default(concat!($default)))? $(, $modifier $(($argument))?)*;
+                    $(, default(concat!($default)))?,
+                    implied(<$kind as $crate::syntax::section::KeyKind>::IS_IMPLIED)
+                    $(, $modifier $(($argument))?)*;
                 )*
             }
             $(foreign $foreign)?

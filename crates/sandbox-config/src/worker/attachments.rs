@@ -84,10 +84,8 @@ impl AttachmentPolicy {
 /// The key of a worker file.
 pub(crate) fn policy(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> AttachmentPolicy {
     let mut policy = AttachmentPolicy::default();
-    let Some(section) = top.get("attachment_policy").and_then(|entry| {
-        let path = "attachment_policy";
-        MappingFields::open(&mut context.reports, &entry.node, path, &keys::ATTACHMENTS)
-    }) else {
+    let table = &keys::ATTACHMENTS;
+    let Some(section) = top.section(&mut context.reports, "attachment_policy", table) else {
         return policy;
     };
     if let Some(count) = section.count(&mut context.reports, "max_attachments") {

@@ -17,6 +17,8 @@ pub(crate) struct KeySpec {
     pub(crate) doc: &'static str,
     /// The default of the key, as one would write it; empty: nothing in particular.
     pub(crate) default: &'static str,
+    /// `true` if a file that says the default says more than a file without the key.
+    pub(crate) is_implied: bool,
     /// A mapping without it is a mistake.
     pub(crate) required: bool,
     pub(crate) merge: MergeRule,
@@ -111,6 +113,7 @@ impl KeySpec {
             shape,
             doc,
             default: "",
+            is_implied: false,
             required: false,
             merge: MergeRule::Meet,
             trust: "",
@@ -138,6 +141,11 @@ impl KeySpec {
     /// Sets the default.
     pub(crate) const fn default(mut self, default: &'static str) -> KeySpec {
         self.default = default;
+        self
+    }
+
+    pub(crate) const fn implied(mut self, is_implied: bool) -> KeySpec {
+        self.is_implied = is_implied;
         self
     }
 
