@@ -25,35 +25,27 @@ words! {
     }
 }
 
-/// An operation on a file, as far as approval is concerned.
-///
-/// ```
-/// use sandbox_config::Operation;
-/// assert_eq!(Operation::Delete.to_string(), "delete");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
-    /// Reading, listing, searching.
-    Read,
-    /// Creating and changing.
-    Write,
-    /// Removing, and the source side of a move.
-    Delete,
+words! {
+    /// An operation on a file, as far as approval is concerned.
+    ///
+    /// ```
+    /// use sandbox_config::Operation;
+    /// assert_eq!(Operation::Delete.to_string(), "delete");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Operation {
+        /// Reading, listing, searching.
+        Read = "read",
+        /// Creating and changing.
+        Write = "write",
+        /// Removing, and the source side of a move.
+        Delete = "delete",
+    }
 }
 
 impl Operation {
     /// All three.
     pub const ALL: [Operation; 3] = [Operation::Read, Operation::Write, Operation::Delete];
-}
-
-impl std::fmt::Display for Operation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Operation::Read => "read",
-            Operation::Write => "write",
-            Operation::Delete => "delete",
-        })
-    }
 }
 
 /// A verdict for each operation on one mount. An operation without an explicit verdict is

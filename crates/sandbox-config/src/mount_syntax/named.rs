@@ -138,17 +138,13 @@ pub(crate) fn stated<'n>(
     let Some(approval) = named.section(reports, "approval", &keys::ZONE_APPROVAL) else {
         return Vec::new();
     };
-    [
-        ("read", Operation::Read),
-        ("write", Operation::Write),
-        ("delete", Operation::Delete),
-    ]
-    .into_iter()
-    .filter_map(|(key, operation)| {
-        let verdict = approval.word(reports, key, Verdict::WORDS)?;
-        Some((operation, verdict, approval.get(key)?))
-    })
-    .collect()
+    Operation::WORDS
+        .iter()
+        .filter_map(|(key, operation)| {
+            let verdict = approval.word(reports, key, Verdict::WORDS)?;
+            Some((*operation, verdict, approval.get(key)?))
+        })
+        .collect()
 }
 
 /// The suffixes of a worker are compared with the project's, each with each.

@@ -64,159 +64,61 @@ pub(crate) struct StringPattern {
     pub(crate) invalid: &'static str,
 }
 
-pub(crate) static LINE: StringPattern = StringPattern {
-    noun: "a line of text",
-    pattern: r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$",
-    valid: "demo",
-    invalid: " ",
-};
+/// Declares forms of strings: the noun, the pattern, a string that is one and a string that is not.
+macro_rules! string_patterns {
+    ($($(#[$meta:meta])* $name:ident = $noun:literal, $pattern:literal, $valid:literal, $invalid:literal;)+) => {
+        $(
+            $(#[$meta])*
+            pub(crate) static $name: StringPattern = StringPattern {
+                noun: $noun,
+                pattern: $pattern,
+                valid: $valid,
+                invalid: $invalid,
+            };
+        )+
+    };
+}
 
-pub(crate) static WORKER_NAME: StringPattern = StringPattern {
-    noun: "a worker's name",
-    pattern: "^[a-z][a-z0-9_-]{0,63}$",
-    valid: "reader",
-    invalid: "Reader",
-};
-
-pub(crate) static DELEGATE: StringPattern = StringPattern {
-    noun: "a worker's name, or `*` for every worker",
-    pattern: r"^([a-z][a-z0-9_-]{0,63}|\*)$",
-    valid: "reader",
-    invalid: "Reader",
-};
-
-pub(crate) static MOUNT_NAME: StringPattern = StringPattern {
-    noun: "a name of letters, digits, `_`, `-` and `.`",
-    pattern: "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$",
-    valid: "data",
-    invalid: "a/b",
-};
-
-pub(crate) static MOUNT_TARGET: StringPattern = StringPattern {
-    noun: "a place in the tree, from `/` on",
-    pattern: "^/[^*?{}]*$",
-    valid: "/data",
-    invalid: "data",
-};
-
-pub(crate) static SUFFIX: StringPattern = StringPattern {
-    noun: "a suffix such as `.md`",
-    pattern: r"^\.[^/]+$",
-    valid: ".md",
-    invalid: "md",
-};
-
-pub(crate) static VARIABLE: StringPattern = StringPattern {
-    noun: "a variable's name; `PATH`, `HOME` and `TMPDIR` are forge's own",
-    pattern: "^(?!(PATH|HOME|TMPDIR)$)[A-Za-z_][A-Za-z0-9_]*$",
-    valid: "CI",
-    invalid: "1A",
-};
-
-pub(crate) static HOST: StringPattern = StringPattern {
-    noun: "a host, without scheme and path",
-    pattern: r"^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$",
-    valid: "example.com",
-    invalid: "https://example.com/",
-};
-
-pub(crate) static IMAGE: StringPattern = StringPattern {
-    noun: "an image such as `forge-sandbox:1`",
-    pattern: "^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,511}$",
-    valid: "debian:12",
-    invalid: "--privileged",
-};
-
-pub(crate) static ENGINE: StringPattern = StringPattern {
-    noun: "an engine's address: `unix://…`, `tcp://…` or `ssh://…`",
-    pattern: "^(unix|tcp|ssh)://[!-~]+$",
-    valid: "unix:///run/docker.sock",
-    invalid: "/run/docker.sock",
-};
-
-pub(crate) static PROGRAM: StringPattern = StringPattern {
-    noun: "a program's name or absolute path, without arguments",
-    pattern: r"^(/([^/\s]+/)*)?[^/\s]+$",
-    valid: "git",
-    invalid: "git log",
-};
-
-pub(crate) static PROVIDER_NAME: StringPattern = StringPattern {
-    noun: "a provider's name; `scripted` is forge's own",
-    pattern: "^(?!scripted$)[a-z][a-z0-9_-]{0,63}$",
-    valid: "ollama",
-    invalid: "scripted",
-};
-
-pub(crate) static BASE_URL: StringPattern = StringPattern {
-    noun: "a URL with a host, without a password, `?` and `#`",
-    pattern: r"^https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9._~%/+:=@-]*)?$",
-    valid: "https://api.example.com/v1",
-    invalid: "api.example.com",
-};
-
-pub(crate) static KEY_VARIABLE: StringPattern = StringPattern {
-    noun: "a variable's name",
-    pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
-    valid: "EXAMPLE_API_KEY",
-    invalid: "sk-123",
-};
-
-pub(crate) static AUTHOR: StringPattern = StringPattern {
-    noun: "`name <address>`",
-    pattern: r"^[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*<[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*>$",
-    valid: "forge <forge@localhost>",
-    invalid: "forge",
-};
-
-pub(crate) static TRAILER: StringPattern = StringPattern {
-    noun: "`assisted-by`, `none`, or a line `Word: text`",
-    pattern: r"^(assisted-by|none|[A-Za-z0-9-]+: [^\u0000-\u001f\u007f-\u009f]+)$",
-    valid: "Assisted-by: forge",
-    invalid: "Assisted by forge",
-};
-
-pub(crate) static REPOSITORY: StringPattern = StringPattern {
-    noun: "`owner/name`, a URL or a path",
-    pattern: r"^[^\u0000-\u001f\u007f-\u009f-][^\u0000-\u001f\u007f-\u009f]*$",
-    valid: "octo/reports",
-    invalid: "--upload-pack=id",
-};
-
-pub(crate) static ORIGIN: StringPattern = StringPattern {
-    noun: "an origin such as `https://github.com` or `ssh://git@example.com`",
-    pattern: r"^(https?|ssh)://([A-Za-z0-9_.-]+@)?[A-Za-z0-9\[][A-Za-z0-9.:\[\]-]*$",
-    valid: "https://github.com",
-    invalid: "github.com",
-};
-
-pub(crate) static SCHEMA_FILE: StringPattern = StringPattern {
-    noun: "a file of JSON below the project",
-    pattern: "^[^/]",
-    valid: "schemas/answer.json",
-    invalid: "/tmp/answer.json",
-};
-
-pub(crate) static SECRET: StringPattern = StringPattern {
-    noun: "a text of 8 to 4096 bytes, without control characters",
-    pattern: r"^[^\u0000-\u001f\u007f-\u009f]{8,4096}$",
-    valid: "tr0ub4dor&3",
-    invalid: "secret",
-};
-
-pub(crate) static BELOW_PROJECT: StringPattern = StringPattern {
-    noun: "a path below the project",
-    pattern: "^[^/]",
-    valid: "tmp",
-    invalid: "/tmp",
-};
-
-pub(crate) static SANDBOX_PATH: StringPattern = StringPattern {
-    noun: "a path inside, from `/` on",
-    pattern: "^/",
-    valid: "/src",
-    invalid: "src",
-};
+string_patterns! {
+    LINE = "a line of text",
+        r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$", "demo", " ";
+    WORKER_NAME = "a worker's name", "^[a-z][a-z0-9_-]{0,63}$", "reader", "Reader";
+    DELEGATE = "a worker's name, or `*` for every worker",
+        r"^([a-z][a-z0-9_-]{0,63}|\*)$", "reader", "Reader";
+    MOUNT_NAME = "a name of letters, digits, `_`, `-` and `.`",
+        "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", "data", "a/b";
+    MOUNT_TARGET = "a place in the tree, from `/` on", "^/[^*?{}]*$", "/data", "data";
+    SUFFIX = "a suffix such as `.md`", r"^\.[^/]+$", ".md", "md";
+    VARIABLE = "a variable's name; `PATH`, `HOME` and `TMPDIR` are forge's own",
+        "^(?!(PATH|HOME|TMPDIR)$)[A-Za-z_][A-Za-z0-9_]*$", "CI", "1A";
+    HOST = "a host, without scheme and path",
+        r"^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$", "example.com", "https://example.com/";
+    IMAGE = "an image such as `forge-sandbox:1`",
+        "^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,511}$", "debian:12", "--privileged";
+    ENGINE = "an engine's address: `unix://…`, `tcp://…` or `ssh://…`",
+        "^(unix|tcp|ssh)://[!-~]+$", "unix:///run/docker.sock", "/run/docker.sock";
+    PROGRAM = "a program's name or absolute path, without arguments",
+        r"^(/([^/\s]+/)*)?[^/\s]+$", "git", "git log";
+    PROVIDER_NAME = "a provider's name; `scripted` is forge's own",
+        "^(?!scripted$)[a-z][a-z0-9_-]{0,63}$", "ollama", "scripted";
+    BASE_URL = "a URL with a host, without a password, `?` and `#`",
+        r"^https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9._~%/+:=@-]*)?$", "https://api.example.com/v1", "api.example.com";
+    KEY_VARIABLE = "a variable's name", "^[A-Za-z_][A-Za-z0-9_]*$", "EXAMPLE_API_KEY", "sk-123";
+    AUTHOR = "`name <address>`",
+        r"^[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*<[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*>$", "forge <forge@localhost>", "forge";
+    TRAILER = "`assisted-by`, `none`, or a line `Word: text`",
+        r"^(assisted-by|none|[A-Za-z0-9-]+: [^\u0000-\u001f\u007f-\u009f]+)$", "Assisted-by: forge", "Assisted by forge";
+    REPOSITORY = "`owner/name`, a URL or a path",
+        r"^[^\u0000-\u001f\u007f-\u009f-][^\u0000-\u001f\u007f-\u009f]*$", "octo/reports", "--upload-pack=id";
+    ORIGIN = "an origin such as `https://github.com` or `ssh://git@example.com`",
+        r"^(https?|ssh)://([A-Za-z0-9_.-]+@)?[A-Za-z0-9\[][A-Za-z0-9.:\[\]-]*$", "https://github.com", "github.com";
+    SCHEMA_FILE = "a file of JSON below the project",
+        "^[^/]", "schemas/answer.json", "/tmp/answer.json";
+    SECRET = "a text of 8 to 4096 bytes, without control characters",
+        r"^[^\u0000-\u001f\u007f-\u009f]{8,4096}$", "tr0ub4dor&3", "secret";
+    BELOW_PROJECT = "a path below the project", "^[^/]", "tmp", "/tmp";
+    SANDBOX_PATH = "a path inside, from `/` on", "^/", "/src", "src";
+}
 
 impl ValueShape {
     /// The tables that a value of this shape is read by.
