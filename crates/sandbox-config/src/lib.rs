@@ -58,6 +58,7 @@ mod syntax;
 mod open;
 
 pub use explain::chain::{AccessAnswer, AccessQuery, ChainLink, GrantChain};
+pub use grant::attachments::AttachmentPolicy;
 pub use grant::confinement::{Confinement, GitMode, Survivors, UnixSockets};
 pub use grant::declaration::{Declaration, ZoneDeclaration};
 pub use grant::docker::{ContainerNetwork, DockerSettings, Reuse};
@@ -102,7 +103,6 @@ pub use settings::git::{CredentialSource, GitCredential, GitSettings};
 pub use syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 pub use syntax::text::{ConfigOrigin, Layer};
 pub use worker::Worker;
-pub use worker::attachments::AttachmentPolicy;
 
 #[cfg(test)]
 mod key_effects;

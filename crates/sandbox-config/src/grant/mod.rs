@@ -2,6 +2,7 @@
 //! [`Grant::child`], which is a meet. So a grant gives at most the rights of the project, for any
 //! declarations of the workers on the way.
 
+pub(crate) mod attachments;
 #[cfg(test)]
 mod attenuation;
 pub(crate) mod confinement;

@@ -3,12 +3,13 @@
 
 use serde_json::{Map, Value as Json};
 
+use crate::grant::attachments::AttachmentPolicy;
 use crate::loading::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::yaml::{YamlNode, YamlValue};
 use crate::worker::Worker;
-use crate::worker::attachments::{self, AttachmentPolicy};
+use crate::worker::attachments;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerMetadata {
