@@ -1,48 +1,47 @@
 //! `attachment_policy`: attachments that a worker accepts beside its input. The policy belongs to
 //! the receiving worker; the sender's grant decides if the sender may read an attachment.
 
-/// Limits on attachments to a worker's input.
-///
-/// ```
-/// use sandbox_config::AttachmentPolicy;
-/// let policy = AttachmentPolicy::default();
-/// assert!(policy.check([("a.pdf", 1_000), ("b.pdf", 1_000)]).is_ok());
-/// let refused = policy.check([("big.pdf", 10_000_001)]).unwrap_err();
-/// assert_eq!(refused, "10000001 bytes are attached; at most 10000000 may be");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttachmentPolicy {
-    pub(crate) max_attachments: u64,
-    pub(crate) max_total_bytes: u64,
-    /// Lower case, with the dot; empty: any.
-    pub(crate) allowed_suffixes: Vec<String>,
-    pub(crate) denied_suffixes: Vec<String>,
-}
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::fields::{self, Reports};
+use crate::syntax::key_table::shape::{SUFFIX, ValueShape};
+use crate::syntax::section::{Amount, BuiltIn, KeyKind, section};
+use crate::syntax::yaml::YamlNode;
 
-impl Default for AttachmentPolicy {
-    fn default() -> AttachmentPolicy {
-        AttachmentPolicy {
-            max_attachments: 4,
-            max_total_bytes: 10_000_000,
-            allowed_suffixes: Vec::new(),
-            denied_suffixes: Vec::new(),
-        }
+section! {
+    /// Limits on attachments to a worker's input.
+    ///
+    /// ```
+    /// use sandbox_config::AttachmentPolicy;
+    /// let policy = AttachmentPolicy::default();
+    /// assert!(policy.check([("a.pdf", 1_000), ("b.pdf", 1_000)]).is_ok());
+    /// let refused = policy.check([("big.pdf", 10_000_001)]).unwrap_err();
+    /// assert_eq!(refused, "10000001 bytes are attached; at most 10000000 may be");
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AttachmentPolicy, ATTACHMENTS = "attachment_policy", "`attachment_policy` has";
+    keys {
+        /// How many.
+        max_attachments: Amount = 4 => max_attachments() -> u64;
+        /// Bytes, together.
+        max_total_bytes: Amount = 10000000 => max_total_bytes() -> u64;
+        /// Only files that end in one of these.
+        allowed_suffixes: Suffixes = "[]";
+        /// No files that end in one of these.
+        denied_suffixes: Suffixes = "[]";
     }
+    example "\
+---
+attachment_policy:
+  max_attachments: 4
+  max_total_bytes: 10000000
+  allowed_suffixes: [.pdf, .md]
+  denied_suffixes: [.exe]
+---
+Read what is attached.
+";
 }
 
 impl AttachmentPolicy {
-    /// How many files.
-    #[must_use]
-    pub fn max_attachments(&self) -> u64 {
-        self.max_attachments
-    }
-
-    /// Bytes of all files together.
-    #[must_use]
-    pub fn max_total_bytes(&self) -> u64 {
-        self.max_total_bytes
-    }
-
     /// Whether these files, names and sizes in bytes, may be attached together.
     ///
     /// # Errors
@@ -73,5 +72,39 @@ impl AttachmentPolicy {
             ));
         }
         Ok(())
+    }
+}
+
+/// Suffixes in lower case, with the dot.
+pub(crate) struct Suffixes;
+
+impl KeyKind for Suffixes {
+    type Value = Vec<String>;
+    type Got<'v> = &'v [String];
+    const SHAPE: ValueShape = ValueShape::List(&ValueShape::Like(&SUFFIX));
+
+    fn read(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<Vec<String>> {
+        let mut list = Vec::new();
+        for (suffix, item) in fields::strings(reports, node, path)? {
+            if suffix.starts_with('.') && suffix.len() > 1 && !suffix.contains('/') {
+                list.push(suffix.to_lowercase());
+                continue;
+            }
+            let bare = suffix.trim_start_matches(['.', '*']);
+            let message = format!("`{suffix}` is not a suffix");
+            let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&item.span);
+            reports.add(bad.help(format!("write `.{bare}`")));
+        }
+        Some(list)
+    }
+
+    fn get(value: &Vec<String>) -> &[String] {
+        value
+    }
+}
+
+impl BuiltIn<&str> for Suffixes {
+    fn built_in(_: &str) -> Vec<String> {
+        Vec::new()
     }
 }

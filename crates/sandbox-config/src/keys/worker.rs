@@ -1,5 +1,6 @@
 //! The front matter of worker files.
 
+use crate::grant::attachments::ATTACHMENTS;
 use crate::grant::limits::LIMITS;
 use crate::grant::mount::Mode;
 use crate::keys::git::WORKER_GIT;
@@ -11,7 +12,7 @@ use crate::keys::{MODE_HELP, RULES_HELP};
 use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{
-    DELEGATE, KeyPattern, MOUNT_NAME, SANDBOX_PATH, SCHEMA_FILE, SUFFIX, ValueShape, WORKER_NAME,
+    DELEGATE, KeyPattern, MOUNT_NAME, SANDBOX_PATH, SCHEMA_FILE, ValueShape, WORKER_NAME,
 };
 use crate::syntax::word::ConfigWord;
 
@@ -230,30 +231,6 @@ toolsets:
     allowed_workers: [validator]
 ---
 Work.
-";
-}
-
-key_table! {
-    pub(crate) static ATTACHMENTS = "attachment_policy", "`attachment_policy` has", blank;
-    keys {
-        /// How many.
-        max_attachments: Count, default("4");
-        /// Bytes, together.
-        max_total_bytes: Count, default("10000000");
-        /// Only files that end in one of these.
-        allowed_suffixes: List(&Like(&SUFFIX)), default("[]");
-        /// No files that end in one of these.
-        denied_suffixes: List(&Like(&SUFFIX)), default("[]");
-    }
-    example "\
----
-attachment_policy:
-  max_attachments: 4
-  max_total_bytes: 10000000
-  allowed_suffixes: [.pdf, .md]
-  denied_suffixes: [.exe]
----
-Read what is attached.
 ";
 }
 

@@ -1,6 +1,5 @@
 //! Worker files: YAML front matter between `---` lines, then instructions in Markdown.
 
-pub(crate) mod attachments;
 mod legacy_syntax;
 mod sandbox;
 pub(crate) mod schemas;

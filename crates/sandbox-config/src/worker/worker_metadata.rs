@@ -3,13 +3,12 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::grant::attachments::AttachmentPolicy;
+use crate::grant::attachments::{ATTACHMENTS, AttachmentPolicy};
 use crate::loading::load_context::LoadContext;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, MappingFields};
+use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::yaml::{YamlNode, YamlValue};
 use crate::worker::Worker;
-use crate::worker::attachments;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerMetadata {
@@ -76,7 +75,7 @@ impl Worker {
 pub(crate) fn properties(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> WorkerMetadata {
     let properties = WorkerMetadata {
         compatible_models: compatible_models(context, top),
-        attachments: attachments::policy(context, top),
+        attachments: attachments(&mut context.reports, top),
         allow_empty_input: top
             .boolean(&mut context.reports, "allow_empty_input")
             .unwrap_or(false),
@@ -98,6 +97,14 @@ pub(crate) fn properties(context: &mut LoadContext<'_>, top: &MappingFields<'_>)
             .add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span));
     }
     properties
+}
+
+fn attachments(reports: &mut Reports, top: &MappingFields<'_>) -> AttachmentPolicy {
+    let mut policy = AttachmentPolicy::default();
+    if let Some(section) = top.section(reports, "attachment_policy", &ATTACHMENTS) {
+        policy.read(reports, &section);
+    }
+    policy
 }
 
 fn text<'n>(top: &MappingFields<'n>, key: &'static str) -> Option<&'n str> {
