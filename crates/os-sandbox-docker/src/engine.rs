@@ -21,7 +21,8 @@ const OLDEST: (usize, usize) = (1, 40);
 /// A Docker engine that answered.
 ///
 /// ```
-/// use os_sandbox::{ErrorKind, docker::Engine};
+/// use os_sandbox::ErrorKind;
+/// use os_sandbox_docker::Engine;
 ///
 /// let nobody = Engine::connect(Some("unix:///nonexistent/docker.sock")).unwrap_err();
 /// assert_eq!(nobody.kind(), ErrorKind::Unsupported);

@@ -356,7 +356,7 @@ impl Support {
     /// Returns this host with birdcage, by the program of the crate `os-sandbox-birdcage`: the
     /// one at `program`, or the one beside the running program. A probe tries it at once, and the
     /// outcome is not cached. [`Support::detect`] never looks for birdcage. A plan uses it only on
-    /// request: [`Plan::with_mechanism`].
+    /// request: [`Plan::with_mechanism`](crate::Plan::with_mechanism).
     ///
     /// The program is a work under the GPL-3.0-or-later; see the feature `birdcage`.
     ///

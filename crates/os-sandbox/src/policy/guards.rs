@@ -99,7 +99,7 @@ impl Pattern {
         })
     }
 
-    /// Returns `true` if `path` ends in what the pattern names: the same as [`Pattern::names`] for
+    /// Returns `true` if `path` ends in what the pattern names: the same as `Pattern::names` for
     /// who never looks below something that is named, and without copies.
     #[must_use]
     pub fn ends(&self, path: &Path) -> bool {
