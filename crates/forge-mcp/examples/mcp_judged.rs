@@ -8,14 +8,15 @@
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, cap_std};
 use forge_mcp::{HttpListener, ServerInfo, ServiceHandle, serve_http};
 use forge_tools::{
-    Arguments, BoxFuture, CallFailure, FailureCode, Gate, GateRequest, Intent, Judgement,
-    ReadOnlyContext, Reply, SafeDefaults, Spec, Tool, ToolContext, Toolbox, ToolboxError, Verdict,
-    VerdictReason,
+    Arguments, CallFailure, FailureCode, Gate, GateRequest, Intent, Invocation, Judgement,
+    ReadOnlyContext, Reply, ReplyFuture, SafeDefaults, Spec, Tool, ToolContext, Toolbox,
+    ToolboxError, Verdict, VerdictReason,
 };
 use tokio::io::{AsyncReadExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
@@ -58,6 +59,7 @@ enum Act {
     Ask,
 }
 
+#[derive(Clone)]
 struct Fixture {
     spec: Spec,
     act: Act,
@@ -78,19 +80,17 @@ impl Tool for Fixture {
         &self.spec
     }
 
-    fn intents(
-        &self,
-        _: &Arguments,
-        _: &ReadOnlyContext<'_>,
-    ) -> std::result::Result<Vec<Intent>, CallFailure> {
+    fn prepare(&self, _: &Arguments) -> std::result::Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Invocation for Fixture {
+    fn intents(&self, _: &ReadOnlyContext<'_>) -> std::result::Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, std::result::Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         Box::pin(async move {
             match self.act {
                 Act::Text | Act::Ask => {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_tools::{
-    Arguments, CallFailure, ContextSnapshot, Elapsed, ExecutionInfo, FailureCode, Reply,
-    ReviewedState, Tool, ToolContext, within,
+    ApprovedCall, CallFailure, ContextSnapshot, Elapsed, ExecutionInfo, FailureCode, Reply,
+    ReviewedState, within,
 };
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -261,13 +261,8 @@ impl NodeClient {
     }
 
     /// Has a file tool do its work there.
-    pub(crate) async fn call(
-        &self,
-        tool: &dyn Tool,
-        args: Arguments,
-        context: ToolContext,
-    ) -> Result<Reply, CallFailure> {
-        let spec = tool.spec();
+    pub(crate) async fn call(&self, call: &ApprovedCall) -> Result<Reply, CallFailure> {
+        let (spec, context) = (call.spec(), call.context());
         let ContextSnapshot {
             paths,
             closed,
@@ -284,7 +279,7 @@ impl NodeClient {
         let paths = paths.into_iter();
         let body = WireToolCall {
             tool: spec.name.clone(),
-            arguments: args.to_json(),
+            arguments: call.arguments().to_json(),
             seen: seen.collect(),
             paths: paths
                 .map(|(text, path)| (text, path.as_str().to_owned()))

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use forge_tools::{
-    Arguments, BoxFuture, CallFailure, CallRunner, EventKind, LocalRunner, PolicyEvent,
-    RemoteFileTools, Reply, Spec, Tool, ToolContext,
+    ApprovedCall, BoxFuture, CallFailure, CallRunner, EventKind, LocalRunner, PolicyEvent,
+    RemoteFileTools, Reply, Spec,
 };
 use serde_json::Value;
 
@@ -116,19 +116,14 @@ impl NodeRunner {
 }
 
 impl CallRunner for NodeRunner {
-    fn run<'a>(
-        &'a self,
-        tool: &'a dyn Tool,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(&self, call: ApprovedCall) -> BoxFuture<'_, Result<Reply, CallFailure>> {
         // A foreign tool of this name is in no toolbox that holds files.
-        if !self.takes(tool.spec()) || context.files().is_err() {
-            return tool.run(args, context);
+        if !self.takes(call.spec()) || call.context().files().is_err() {
+            return call.run();
         }
         Box::pin(async move {
             let node = self.source.node().await?;
-            let outcome = node.call(tool, args, context).await;
+            let outcome = node.call(&call).await;
             let over = self.source.over(node).await;
             let mut reply = outcome?;
             let over = over?;

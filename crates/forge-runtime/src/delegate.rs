@@ -1,15 +1,16 @@
 //! Workers as tools: one for each worker that the caller may call, and
 //! `call_worker` for naming one.
 //!
-//! The child's grant is computed in `decide`, before the child exists: a declaration that asks for
+//! The child's grant is computed in `intents`, before the child exists: a declaration that asks for
 //! more than the caller holds starts nothing. Attachments are paths of the caller, so it cannot
 //! attach a file that it may not read.
 
 use std::sync::Arc;
 
 use forge_tools::{
-    Annotations, Arguments, BoxFuture, CallFailure, Caller, FailureCode, FileChange, Intent, Param,
-    Params, PreferredRunner, ReadOnlyContext, Reply, Risk, Spec, Tool, ToolContext,
+    Annotations, Arguments, BoxFuture, CallFailure, Caller, FailureCode, FileChange, Intent,
+    Invocation, Param, Params, PreferredRunner, ReadOnlyContext, Reply, ReplyFuture, Risk, Spec,
+    Tool, ToolContext,
 };
 use sandbox_config::{Grant, Worker};
 use serde_json::{Value, json};
@@ -40,15 +41,15 @@ pub(crate) fn tools(
     // Without files nothing can be attached.
     let attaches = grant.mounts().any(|mount| mount.usable());
     let delegation = |target: Callee, spec: Spec| -> Box<dyn Tool> {
-        Box::new(DelegationTool {
-            spec,
+        let delegation = Arc::new(Delegation {
             target,
             session: session.clone(),
             from: worker.clone(),
             grant: grant.clone(),
             caller: caller.clone(),
             budget: Arc::clone(budget),
-        })
+        });
+        Box::new(DelegationTool { spec, delegation })
     };
     let mut all = vec![delegation(Callee::Named, general_spec(&callable, attaches))];
     for other in callable {
@@ -62,6 +63,11 @@ pub(crate) fn tools(
 
 struct DelegationTool {
     spec: Spec,
+    delegation: Arc<Delegation>,
+}
+
+/// The rights and the budget with which a worker calls another one.
+struct Delegation {
     target: Callee,
     session: Session,
     from: Worker,
@@ -78,41 +84,63 @@ enum Callee {
     Named,
 }
 
-impl DelegationTool {
-    fn target<'a>(&'a self, args: &'a Arguments) -> &'a str {
-        match &self.target {
-            Callee::Fixed(name) => name,
-            Callee::Named => args.text("worker").unwrap_or_default(),
-        }
+/// One call of a worker.
+struct DelegationCall {
+    delegation: Arc<Delegation>,
+    worker: String,
+    /// A text, or JSON that fits the worker's `input_schema`.
+    input: String,
+    attachments: Vec<String>,
+}
+
+impl Tool for DelegationTool {
+    fn spec(&self) -> &Spec {
+        &self.spec
     }
 
-    /// Returns the task for the worker: a text, or JSON that fits its `input_schema`.
-    fn input(&self, worker: &Worker, args: &Arguments) -> Result<String, CallFailure> {
-        let name = worker.name();
-        if let (Callee::Fixed(_), Some(_)) = (&self.target, worker.input_schema()) {
+    fn prepare(&self, args: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        let delegation = Arc::clone(&self.delegation);
+        let text = |name| args.text(name).unwrap_or_default().to_owned();
+        let (worker, input) = match &delegation.target {
             // Checked as the arguments of the tool.
-            return Ok(args.to_json().to_string());
-        }
-        let input = args.text("input").unwrap_or_default();
+            Callee::Fixed(name) if delegation.takes_object(name) => {
+                (name.clone(), args.to_json().to_string())
+            }
+            Callee::Fixed(name) => (name.clone(), text("input")),
+            Callee::Named => (text("worker"), text("input")),
+        };
+        let attachments = args.text_list("attachments").into_iter();
+        Ok(Arc::new(DelegationCall {
+            worker,
+            input,
+            attachments: attachments.map(str::to_owned).collect(),
+            delegation,
+        }))
+    }
+}
+
+impl DelegationCall {
+    /// Checks that the worker has a task.
+    fn check_input(&self, worker: &Worker) -> Result<(), CallFailure> {
         let shaped = worker.input_schema().is_some();
-        if !shaped && input.trim().is_empty() && !worker.allows_empty_input() {
+        if !shaped && self.input.trim().is_empty() && !worker.allows_empty_input() {
             return Err(CallFailure::new(
                 FailureCode::InvalidArguments,
-                format!("Cannot call worker '{name}': `input` is empty."),
+                format!("Cannot call worker '{}': `input` is empty.", worker.name()),
             )
             .hint("Say in `input` what the worker is to do."));
         }
-        Ok(input.to_owned())
+        Ok(())
     }
 
     /// Checks the input text against the worker's `input_schema` where the call names the worker.
     /// Blocks; runs once, on the thread that judges the call.
-    fn fits(&self, worker: &Worker, input: &str) -> Result<(), CallFailure> {
-        let (Callee::Named, Some(schema)) = (&self.target, worker.input_schema()) else {
+    fn fits(&self, worker: &Worker) -> Result<(), CallFailure> {
+        let (Callee::Named, Some(schema)) = (&self.delegation.target, worker.input_schema()) else {
             return Ok(());
         };
         let fits = AnswerSchema::new(schema).map_err(|problem| vec![problem]);
-        let fits = fits.and_then(|shape| shape.check_now(input));
+        let fits = fits.and_then(|shape| shape.check_now(&self.input));
         fits.map_err(|problems| {
             CallFailure::new(
                 FailureCode::InvalidArguments,
@@ -131,13 +159,12 @@ impl DelegationTool {
         &self,
         worker: &Worker,
         grant: &Grant,
-        input: String,
-        args: &Arguments,
         hands: &ToolContext,
     ) -> Result<Conversation, CallFailure> {
-        let attached = self.attached(worker, args, hands).await?;
-        self.session
-            .give(worker, grant, input, &attached)
+        let attached = self.attached(worker, hands).await?;
+        self.delegation
+            .session
+            .give(worker, grant, self.input.clone(), &attached)
             .map_err(|why| not_attached(worker.name(), &why))
     }
 
@@ -145,11 +172,10 @@ impl DelegationTool {
     async fn attached(
         &self,
         worker: &Worker,
-        args: &Arguments,
         hands: &ToolContext,
     ) -> Result<Vec<Attachment>, CallFailure> {
         let mut paths = Vec::new();
-        for asked in args.text_list("attachments") {
+        for asked in &self.attachments {
             paths.push(hands.path(asked)?);
         }
         if paths.is_empty() {
@@ -173,6 +199,14 @@ impl DelegationTool {
                 "The attachments could not be read.",
             ))
         })
+    }
+}
+
+impl Delegation {
+    /// `true` if the arguments of a call are the input of the worker, by its `input_schema`.
+    fn takes_object(&self, name: &str) -> bool {
+        let worker = self.session.worker(name);
+        worker.is_some_and(|worker| worker.input_schema().is_some())
     }
 
     /// Returns the worker and its grant, or the reason why it may not be called.
@@ -282,62 +316,49 @@ impl DelegationTool {
     }
 }
 
-impl Tool for DelegationTool {
-    fn spec(&self) -> &Spec {
-        &self.spec
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let name = self.target(args);
-        let (worker, _) = self.child(name)?;
-        let input = self.input(&worker, args)?;
-        self.fits(&worker, &input)?;
+impl Invocation for DelegationCall {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let name = self.worker.as_str();
+        let (worker, _) = self.delegation.child(name)?;
+        self.check_input(&worker)?;
+        self.fits(&worker)?;
         let mut intents = vec![Intent::Delegate(name.to_owned())];
-        let attachments = args.text_list("attachments");
         // Sizes are known once they are read.
-        let named = attachments.iter().map(|asked| (*asked, 0));
+        let named = self.attachments.iter().map(|asked| (asked.as_str(), 0));
         worker
             .attachment_policy()
             .check(named)
             .map_err(|why| not_attached(name, &why))?;
-        for asked in attachments {
+        for asked in &self.attachments {
             intents.push(Intent::Read(view.path(asked)?));
         }
         Ok(intents)
     }
 
     /// Shows the size of each attached file, so that a person sees the extent of the handover.
-    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
-        let attachments = args.text_list("attachments");
-        attachments
-            .into_iter()
+    fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+        self.attachments
+            .iter()
             .filter_map(|asked| view.attachment(asked))
             .collect()
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        hands: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, hands: ToolContext) -> ReplyFuture {
         Box::pin(async move {
-            let name = self.target(&args).to_owned();
-            let (worker, grant) = self.child(&name)?;
-            let input = self.input(&worker, &args)?;
+            let (name, delegation) = (self.worker.as_str(), &self.delegation);
+            let (worker, grant) = delegation.child(name)?;
+            self.check_input(&worker)?;
+            let (session, budget) = (&delegation.session, &delegation.budget);
             // Counted in the order of the calls, before any await.
-            if !self.budget.start_child(self.session.max_children()) {
-                return Err(self.too_many(&name));
+            if !budget.start_child(session.max_children()) {
+                return Err(delegation.too_many(name));
             }
-            let given = self.given(&worker, &grant, input, &args, &hands).await;
-            let asked = given.inspect_err(|_| self.budget.child_did_not_start())?;
-            let caller = self.caller.child(&name);
-            let above = Some(Arc::clone(&self.budget));
+            let given = self.given(&worker, &grant, &hands).await;
+            let asked = given.inspect_err(|_| budget.child_did_not_start())?;
+            let caller = delegation.caller.child(name);
+            let above = Some(Arc::clone(budget));
             let shaped = worker.output_schema().is_some();
-            let run = self.session.run_worker(worker, grant, caller, asked, above);
+            let run = session.run_worker(worker, grant, caller, asked, above);
             match spawn_child(run).await {
                 RunOutcome::Answered { answer } => {
                     let value = match shaped {

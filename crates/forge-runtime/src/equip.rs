@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use file_sandbox::Mount;
 use forge_tools::{
-    Approver, Arguments, BoxFuture, CallFailure, CallRunner, Caller, CommandRunner, CommandSpec,
+    ApprovedCall, Approver, BoxFuture, CallFailure, CallRunner, Caller, CommandRunner, CommandSpec,
     FailureCode, Processes, ProgramList, Recorder, Redactor, Reply, RunAnswers, RunningCommand,
-    Tool, ToolContext, Toolbox, ToolboxBuilder, tools,
+    Tool, Toolbox, ToolboxBuilder, tools,
 };
 use os_sandbox::{
     Backend, Directories, HostSpec, Network, Plan, PlanError, Promise, Requirement, Support,
@@ -382,16 +382,12 @@ impl NoRunner {
 }
 
 impl CallRunner for NoRunner {
-    fn run<'a>(
-        &'a self,
-        tool: &'a dyn Tool,
-        args: Arguments,
-        hands: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(&self, call: ApprovedCall) -> BoxFuture<'_, Result<Reply, CallFailure>> {
         // Calls of a called worker are placed one by one, `read_output` reads from this process,
         // and forge itself talks to repositories.
-        match tool.spec().name == "read_output" || !tools::names().contains(&tool.spec().name) {
-            true => tool.run(args, hands),
+        let name = &call.spec().name;
+        match name == "read_output" || !tools::names().contains(name) {
+            true => call.run(),
             false => Box::pin(async { Err(NoRunner::refused()) }),
         }
     }

@@ -15,7 +15,7 @@ use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
 use crate::pending_call::PendingCall;
 use crate::run_answers::ApprovalKey;
 use crate::spec::Spec;
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use crate::tool_context::ToolContext;
 use crate::toolbox::Toolbox;
 
 /// Replaces a text that the difference shows.
@@ -101,14 +101,10 @@ impl Toolbox {
         wanted: &ResolvedCall,
         context: &ToolContext,
     ) -> Result<Vec<FileChange>, CallFailure> {
-        let (index, args) = (wanted.index, Arc::clone(&wanted.args));
+        let invocation = Arc::clone(&wanted.invocation);
         let context = context.for_person(&self.inner.reach);
-        self.spawn_blocking(move |inner| {
-            inner
-                .tool(index)
-                .preview(&args, &ReadOnlyContext { context: &context })
-        })
-        .await
+        self.spawn_blocking(move |_| invocation.preview(&context.view()))
+            .await
     }
 
     fn question(

@@ -179,24 +179,17 @@ impl ToolboxBuilder {
         #[cfg(not(feature = "process"))]
         let runs = false;
         if self.context.files.is_some() || runs || !self.extra.is_empty() {
-            all.push(Box::new(tools::read_output()));
+            all.push(tools::read_output());
         }
         #[cfg(feature = "process")]
         if runs {
-            let longest = self.context.processes.as_ref();
-            let longest = longest.map_or(crate::processes::MAX_TIMEOUT, |processes| {
+            let processes = self.context.processes.as_ref();
+            let longest = processes.map_or(crate::processes::MAX_TIMEOUT, |processes| {
                 processes.longest_timeout()
             });
-            let shell = tools::shell().limited_to(longest.as_secs());
-            let session = self
-                .context
-                .processes
-                .as_ref()
-                .and_then(crate::Processes::current_session);
-            all.push(Box::new(match session {
-                Some(_) => shell.in_session(),
-                None => shell,
-            }));
+            let in_session = processes.and_then(crate::Processes::current_session);
+            let shell = tools::shell::tool(longest.as_secs(), in_session.is_some());
+            all.push(shell);
         }
         all.extend(self.extra);
         let mut names = HashSet::new();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinError;
 
+use crate::approved_call::ApprovedCall;
 use crate::audit::DecisionRecord;
 use crate::call::{CallFailure, CallResult};
 use crate::gate::{Intent, Judgement, Verdict};
@@ -13,8 +14,8 @@ use crate::params::Arguments;
 use crate::pending_call::PendingCall;
 use crate::result_quota::ResultPermit;
 use crate::shell_session::ShellState;
-use crate::tool::here;
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use crate::tool::{Invocation, here};
+use crate::tool_context::ToolContext;
 use crate::toolbox_inner::ToolboxInner;
 
 /// A call as it was understood.
@@ -24,6 +25,8 @@ pub(crate) struct ResolvedCall {
     pub(crate) asked: Arc<Arguments>,
     /// The arguments with the values behind placeholders.
     pub(crate) args: Arc<Arguments>,
+    /// The tool with these arguments.
+    pub(crate) invocation: Arc<dyn Invocation>,
     pub(crate) intents: Arc<[Intent]>,
     /// How many of them the tool has named itself; the others are where those lead.
     pub(crate) named: usize,
@@ -81,6 +84,7 @@ pub(crate) struct ParsedCall {
     pub(crate) index: usize,
     pub(crate) asked: Arc<Arguments>,
     pub(crate) args: Arc<Arguments>,
+    pub(crate) invocation: Arc<dyn Invocation>,
     pub(crate) context: ToolContext,
     pub(crate) open: PendingCall,
     /// The permit for the result, until the client has taken it.
@@ -101,13 +105,9 @@ impl ParsedCall {
     /// Finds the intents of the call and has them judged.
     pub(crate) fn judge(self) -> Result<JudgedCall, CallFailure> {
         let tool = self.inner.tool(self.index);
-        let intents = tool
-            .intents(
-                &self.args,
-                &ReadOnlyContext {
-                    context: &self.context,
-                },
-            )
+        let intents = self
+            .invocation
+            .intents(&self.context.view())
             .inspect_err(|failure| {
                 self.open.lock().details.decision = DecisionRecord::not_reached(format!(
                     "the worker is not able to: {}",
@@ -121,6 +121,7 @@ impl ParsedCall {
             index: self.index,
             asked: self.asked,
             args: self.args,
+            invocation: self.invocation,
             intents: intents.into(),
             named,
         };
@@ -132,8 +133,7 @@ impl ParsedCall {
         let mut judgement = self.inner.judge(tool.spec(), &wanted.intents);
         if judgement.verdict != Verdict::Block {
             let context = self.context.for_person(&self.inner.reach);
-            let doubts =
-                tool.confirmation_reasons(&wanted.args, &ReadOnlyContext { context: &context });
+            let doubts = wanted.invocation.confirmation_reasons(&context.view());
             judgement = judgement.with_confirmation(doubts);
         }
         self.open.lock().details.decision = DecisionRecord {
@@ -181,10 +181,8 @@ impl ParsedCall {
         context.writing = held;
         context.may_read(&inner.reach, &wanted.intents);
         open.lock().decided()?;
-        // Mostly these are the arguments as written; then they are not copied.
-        drop(wanted.asked);
-        let args = Arc::unwrap_or_clone(wanted.args);
-        let outcome = here(inner.runner.run(inner.tool(wanted.index), args, context));
+        let approved = ApprovedCall::new(&inner, wanted, context);
+        let outcome = here(inner.runner.run(approved));
         let mut open = open.lock();
         match open.is_closed() {
             true => Err(CallFailure::cancelled()),

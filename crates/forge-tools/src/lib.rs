@@ -8,8 +8,10 @@
 //!
 //! # Words
 //!
-//! * **tool**: a [`Spec`] that describes it to a model, an `intents` that names the files and
-//!   commands of a call, a `run` that does it.
+//! * **tool**: a [`Spec`] that describes it to a model, and a `prepare` that reads the arguments of
+//!   a call ([`Tool`]).
+//! * **invocation**: one call of a tool; `intents` names its files and commands, `run` does it
+//!   ([`Invocation`]).
 //! * **intent**: one thing a call would touch ([`Intent`]).
 //! * **gate**: decides about intents ([`Gate`]): allow, ask, or block.
 //! * **approver**: answers an *ask* ([`Approver`]).
@@ -50,6 +52,7 @@
 #![forbid(unsafe_code)]
 
 mod approval;
+mod approved_call;
 mod asking;
 pub mod audit;
 mod blocking_handoff;
@@ -107,6 +110,7 @@ mod unified;
 pub use approval::{
     ApprovalAnswer, ApprovalRequest, Approver, AutoApprove, HostApprover, NoApprover, OrElse,
 };
+pub use approved_call::ApprovedCall;
 pub use audit::{
     AuditLog, CallRecord, DecisionEntry, DecisionRecord, EventKind, MemoryRecorder, NoRecord,
     PolicyEvent, Recorder,
@@ -143,7 +147,7 @@ pub use run_answers::RunAnswers;
 pub use runner::{CallRunner, LocalRunner};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
 pub use time::rfc3339;
-pub use tool::{BoxFuture, Tool, blocking};
+pub use tool::{BoxFuture, Invocation, ReplyFuture, Tool, TypedTool, blocking};
 pub use tool_context::{ContextSnapshot, MAX_FILE_WRITE_KEY, ReadOnlyContext, ToolContext};
 pub use toolbox::Toolbox;
 pub use unified::diff_hunks;

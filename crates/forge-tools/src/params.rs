@@ -7,8 +7,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use crate::call::{CallFailure, FailureCode};
 use crate::redact::{Redactor, UnknownPlaceholder, first_placeholder};
 
 /// The type of one parameter.
@@ -416,6 +418,31 @@ const PATHS: [&str; 3] = ["path", "from", "to"];
 pub struct Arguments(Map<String, Value>);
 
 impl Arguments {
+    /// Reads the arguments into a type whose fields are the parameters.
+    ///
+    /// # Errors
+    ///
+    /// The type does not read what the parameters accept, a fault of the tool.
+    ///
+    /// ```
+    /// # use forge_tools::{Param, Params};
+    /// #[derive(serde::Deserialize)]
+    /// struct Read {
+    ///     path: String,
+    /// }
+    /// let params = Params::new([Param::text("path", "Path").required()]);
+    /// let args = params.parse(&serde_json::json!({"path": "/a"})).unwrap();
+    /// assert_eq!(args.read::<Read>().unwrap().path, "/a");
+    /// ```
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, CallFailure> {
+        T::deserialize(&self.0).map_err(|error| {
+            CallFailure::new(
+                FailureCode::Internal,
+                format!("The tool does not read its arguments: {error}."),
+            )
+        })
+    }
+
     /// A string argument, if given.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(Value::as_str)

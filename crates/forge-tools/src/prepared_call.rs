@@ -27,12 +27,13 @@ enum PreparedState {
     /// Not asked about yet.
     Whole,
     /// The person was asked and agreed, or it only calls a worker. Made from here.
-    Ready(Box<ApprovedCall>),
+    Ready(Box<CallAhead>),
     /// The person was asked, and the call ended with the answer.
     Closed(Box<CallResult>),
 }
 
-struct ApprovedCall {
+/// A call that was asked about ahead, and allowed.
+struct CallAhead {
     wanted: ResolvedCall,
     context: ToolContext,
     open: PendingCall,
@@ -90,7 +91,7 @@ impl Toolbox {
             }
             AskAheadOutcome::Ready(ready) => {
                 let (wanted, context) = *ready;
-                PreparedState::Ready(Box::new(ApprovedCall {
+                PreparedState::Ready(Box::new(CallAhead {
                     wanted,
                     context,
                     open,
@@ -160,7 +161,7 @@ impl PreparedCall {
             PreparedState::Whole => self.toolbox.call(self.call).await,
             PreparedState::Closed(result) => *result,
             PreparedState::Ready(ready) => {
-                let ApprovedCall {
+                let CallAhead {
                     wanted,
                     context,
                     open,

@@ -160,9 +160,8 @@ impl Processes {
         &*self.starter
     }
 
-    pub(crate) fn timeout(&self, asked: Option<i64>) -> Duration {
+    pub(crate) fn timeout(&self, asked: Option<u64>) -> Duration {
         asked
-            .and_then(|seconds| u64::try_from(seconds).ok())
             .map_or(self.default_timeout, Duration::from_secs)
             .min(self.max_timeout)
     }

@@ -57,7 +57,8 @@ impl RemoteFileTools {
         let tool = tool.ok_or_else(|| internal("This place has no such tool."))?;
         let args = tool.spec().params.parse(arguments);
         let args = args.map_err(|_| internal("Arguments that were not checked."))?;
+        let invocation = tool.prepare(&args)?;
         let context = self.context.restore(snapshot, cancel);
-        tool.run(args, context).await
+        invocation.run(context).await
     }
 }

@@ -1,11 +1,10 @@
 //! Where the work of a call is done. The executor decides about a call, hands it to a [`CallRunner`], and
 //! does not know which one that is.
 
+use crate::approved_call::ApprovedCall;
 use crate::call::{CallFailure, Reply};
-use crate::params::Arguments;
 use crate::spec::{Risk, Spec};
-use crate::tool::{BoxFuture, Tool};
-use crate::tool_context::ToolContext;
+use crate::tool::BoxFuture;
 
 /// In this process, and commands as the worker's [`Processes`](crate::Processes) start them.
 pub(crate) const LOCAL: &str = "local";
@@ -13,37 +12,26 @@ pub(crate) const LOCAL: &str = "local";
 /// Does the work of calls that were decided about.
 ///
 /// ```
-/// use forge_tools::{Arguments, BoxFuture, CallFailure, ToolContext, Reply, CallRunner, Tool};
+/// use forge_tools::{ApprovedCall, BoxFuture, CallFailure, CallRunner, Reply};
 ///
 /// /// As the local one, and says aloud what it does.
 /// struct Loud;
 ///
 /// impl CallRunner for Loud {
-///     fn run<'a>(
-///         &'a self,
-///         tool: &'a dyn Tool,
-///         args: Arguments,
-///         context: ToolContext,
-///     ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-///         eprintln!("{}", tool.spec().name);
-///         tool.run(args, context)
+///     fn run(&self, call: ApprovedCall) -> BoxFuture<'_, Result<Reply, CallFailure>> {
+///         eprintln!("{}", call.spec().name);
+///         call.run()
 ///     }
 /// }
 /// # forge_tools::Toolbox::builder().runner(Loud).build().unwrap();
 /// ```
 pub trait CallRunner: Send + Sync + 'static {
-    /// Does it. Called once for each call that goes ahead, with the [`ToolContext`] that only the
-    /// executor makes.
+    /// Does it. Called once for each call that goes ahead.
     ///
     /// # Errors
     ///
     /// The reason of the failure, in words that the model can act on.
-    fn run<'a>(
-        &'a self,
-        tool: &'a dyn Tool,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>>;
+    fn run(&self, call: ApprovedCall) -> BoxFuture<'_, Result<Reply, CallFailure>>;
 
     /// Returns where a call of this tool would run, for the person who is asked about it;
     /// `commands` is where commands of the worker run. A call that runs in `local` is made on a
@@ -66,12 +54,7 @@ pub trait CallRunner: Send + Sync + 'static {
 pub struct LocalRunner;
 
 impl CallRunner for LocalRunner {
-    fn run<'a>(
-        &'a self,
-        tool: &'a dyn Tool,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        tool.run(args, context)
+    fn run(&self, call: ApprovedCall) -> BoxFuture<'_, Result<Reply, CallFailure>> {
+        call.run()
     }
 }

@@ -154,9 +154,8 @@ impl Annotations {
 /// A tool's self-description.
 ///
 /// ```
-/// use forge_tools::{Risk, tools};
-/// let spec = tools::read_file();
-/// assert_eq!(forge_tools::Tool::spec(&spec).risk, Risk::ReadOnly);
+/// use forge_tools::{Risk, Spec};
+/// assert_eq!(Spec::looks("ping", "Answers pong.").risk, Risk::ReadOnly);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Spec {

@@ -1,10 +1,14 @@
-//! The contract of a tool.
+//! The contract of a tool and of one call of it.
 
 use std::cell::Cell;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+use serde::de::DeserializeOwned;
 
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::change::FileChange;
@@ -13,68 +17,61 @@ use crate::params::Arguments;
 use crate::spec::Spec;
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
-/// A future that can cross threads; the result of [`Tool::run`].
+/// A future that can cross threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The result of [`Invocation::run`].
+pub type ReplyFuture = BoxFuture<'static, Result<Reply, CallFailure>>;
 
 /// One thing that a model may call.
 ///
 /// ```
-/// use forge_tools::{Arguments, BoxFuture, CallFailure, ToolContext, Intent, Reply, Spec, Tool, ReadOnlyContext};
-/// use forge_tools::{Annotations, Params, PreferredRunner, Risk};
+/// use std::sync::Arc;
+/// use forge_tools::{CallFailure, Intent, Invocation, ReadOnlyContext, Reply, ReplyFuture};
+/// use forge_tools::{Spec, Toolbox, ToolContext, TypedTool};
 ///
-/// struct Ping(Spec);
+/// #[derive(serde::Deserialize)]
+/// struct Ping {}
 ///
-/// impl Tool for Ping {
-///     fn spec(&self) -> &Spec {
-///         &self.0
-///     }
-///     fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+/// impl Invocation for Ping {
+///     fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
 ///         Ok(Vec::new())
 ///     }
-///     fn run<'a>(&'a self, _: Arguments, _: ToolContext) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+///     fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
 ///         Box::pin(async { Ok(Reply::text("pong")) })
 ///     }
 /// }
 ///
-/// let ping = Ping(Spec {
-///     name: "ping".into(),
-///     aliases: &[],
-///     description: "Answers pong.".into(),
-///     params: Params::default(),
-///     output: None,
-///     risk: Risk::ReadOnly,
-///     preferred_runner: PreferredRunner::Local,
-///     needs_network: false,
-///     requires_permission: false,
-///     annotations: Annotations::READ,
-/// });
-/// let toolbox = forge_tools::Toolbox::builder().tool(ping).build().unwrap();
+/// let ping = TypedTool::<Ping>::boxed(Spec::looks("ping", "Answers pong."));
+/// let toolbox = Toolbox::builder().boxed_tool(ping).build().unwrap();
 /// assert!(toolbox.specs().any(|spec| spec.name == "ping"));
 /// ```
 pub trait Tool: Send + Sync + 'static {
     /// The tool's description of itself; equal on every call.
     fn spec(&self) -> &Spec;
 
+    /// Reads the arguments of one call, which fit the parameters of the spec.
+    ///
+    /// # Errors
+    ///
+    /// The tool does not read what its parameters accept.
+    fn prepare(&self, args: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure>;
+}
+
+/// One call of a tool, with its arguments read: the judged call is the one that runs.
+pub trait Invocation: Send + Sync + 'static {
     /// Returns the intents of the call. Reads files, and changes nothing.
     ///
     /// # Errors
     ///
     /// When the worker is not able to do it at all: no approval can change that, so no question is
     /// asked.
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure>;
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure>;
 
     /// Returns reasons to ask a person even if the tool is pre-approved. Usually empty. It is an
     /// *ask* that no preference answers (see [`Judgement::only_a_person`](crate::Judgement)). May
     /// read the files of the call, and blocks.
-    fn confirmation_reasons(
-        &self,
-        _args: &Arguments,
-        _view: &ReadOnlyContext<'_>,
-    ) -> Vec<VerdictReason> {
+    fn confirmation_reasons(&self, _view: &ReadOnlyContext<'_>) -> Vec<VerdictReason> {
         Vec::new()
     }
 
@@ -84,13 +81,13 @@ pub trait Tool: Send + Sync + 'static {
     /// # Errors
     ///
     /// The call cannot succeed: no question is asked.
-    fn check(&self, _args: &Arguments, _view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+    fn check(&self, _view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
         Ok(())
     }
 
     /// Returns the changes that the call would make to files, for the person who is asked. Called
     /// only before a question; may read the files that the call would change, and blocks.
-    fn preview(&self, _args: &Arguments, _view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+    fn preview(&self, _view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         Vec::new()
     }
 
@@ -99,11 +96,33 @@ pub trait Tool: Send + Sync + 'static {
     /// # Errors
     ///
     /// The reason of the failure, in words that the model can act on.
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>>;
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture;
+}
+
+/// A tool whose arguments are all that a call of it needs.
+pub struct TypedTool<A> {
+    spec: Spec,
+    args: PhantomData<fn() -> A>,
+}
+
+impl<A: Invocation + DeserializeOwned> TypedTool<A> {
+    /// The tool with this description, whose parameters are the fields of `A`.
+    pub fn boxed(spec: Spec) -> Box<dyn Tool> {
+        Box::new(TypedTool::<A> {
+            spec,
+            args: PhantomData,
+        })
+    }
+}
+
+impl<A: Invocation + DeserializeOwned> Tool for TypedTool<A> {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(args.read::<A>()?))
+    }
 }
 
 /// Runs blocking work without holding up the other calls.

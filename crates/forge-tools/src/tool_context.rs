@@ -56,9 +56,9 @@ fn there_already(path: &SandboxPath) -> CallFailure {
     failure
 }
 
-/// The read-only view for [`Tool::intents`](crate::Tool::intents).
+/// The read-only view for [`Invocation::intents`](crate::Invocation::intents).
 ///
-/// See the example of [`Tool`](crate::Tool), whose `intents` takes one:
+/// See the example of [`Tool`](crate::Tool), where `intents` takes one:
 ///
 /// ```
 /// fn exists(view: &forge_tools::ReadOnlyContext<'_>, path: &str) -> bool {
@@ -117,7 +117,7 @@ impl ReadOnlyContext<'_> {
     }
 
     /// Returns the change that an edit would make to a file, for
-    /// [`Tool::preview`](crate::Tool::preview). `None` if the edit would fail. Blocks.
+    /// [`Invocation::preview`](crate::Invocation::preview). `None` if the edit would fail. Blocks.
     pub fn edit(
         &self,
         path: &str,
@@ -140,7 +140,7 @@ impl ReadOnlyContext<'_> {
     }
 
     /// Returns the change that writing `after` would make to the file at `path`, for
-    /// [`Tool::preview`](crate::Tool::preview). `None` if nothing would change. If the present
+    /// [`Invocation::preview`](crate::Invocation::preview). `None` if nothing would change. If the present
     /// content is binary or too long, an approver that shows questions cannot agree. Blocks.
     pub fn change(
         &self,
@@ -297,7 +297,7 @@ impl ReadOnlyContext<'_> {
     }
 
     /// The size and hash of a file that a call hands to a worker, for
-    /// [`Tool::preview`](crate::Tool::preview). `None` if the text is not a path. Blocks.
+    /// [`Invocation::preview`](crate::Invocation::preview). `None` if the text is not a path. Blocks.
     pub fn attachment(&self, path: &str) -> Option<FileChange> {
         let path = self.context.path(path).ok()?;
         Some(match self.summary(&path) {
@@ -356,7 +356,7 @@ impl ReadOnlyContext<'_> {
     }
 
     /// Checks the size of a file that would be at `path`, for
-    /// [`Tool::check`](crate::Tool::check). Blocks.
+    /// [`Invocation::check`](crate::Invocation::check). Blocks.
     ///
     /// # Errors
     ///
@@ -368,7 +368,7 @@ impl ReadOnlyContext<'_> {
         }
     }
 
-    /// Checks that `path` exists, for [`Tool::check`](crate::Tool::check): a question about a
+    /// Checks that `path` exists, for [`Invocation::check`](crate::Invocation::check): a question about a
     /// missing file is never asked. Where existence is secret, it is asked. Blocks.
     pub(crate) fn check_there(&self, path: &SandboxPath) -> Result<(), CallFailure> {
         match self.context.files()?.stat(path) {
@@ -487,7 +487,7 @@ impl ReadOnlyContext<'_> {
 /// The setting that a refusal of a large write names.
 pub const MAX_FILE_WRITE_KEY: &str = "limits.max_file_write_mb";
 
-/// The context of [`Tool::run`](crate::Tool::run).
+/// The context of [`Invocation::run`](crate::Invocation::run).
 ///
 /// Only this crate can make one:
 ///
@@ -569,8 +569,8 @@ impl ToolContext {
         }
     }
 
-    /// The read-only view of this call, for work that [`Tool::intents`](crate::Tool::intents) and
-    /// [`Tool::run`](crate::Tool::run) share.
+    /// The read-only view of this call, for work that [`Invocation::intents`](crate::Invocation::intents) and
+    /// [`Invocation::run`](crate::Invocation::run) share.
     pub fn view(&self) -> ReadOnlyContext<'_> {
         ReadOnlyContext { context: self }
     }

@@ -10,6 +10,7 @@ use file_sandbox::CancellationToken;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::approval::Approver;
+use crate::approved_call::ApprovedCall;
 use crate::audit::DecisionRecord;
 use crate::blocking_handoff::BlockingHandoff;
 use crate::call::{CallFailure, CallResult, Caller, FailureCode, Reply};
@@ -22,7 +23,7 @@ use crate::outcome::{CallDetails, READ_OUTPUT, blocked, not_in_time, placeholder
 use crate::params::{ArgumentError, Arguments, nearest};
 use crate::pending_call::PendingCall;
 use crate::spec::Spec;
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use crate::tool_context::ToolContext;
 use crate::toolbox_inner::ToolboxInner;
 
 /// A worker's tools, and everything they may touch.
@@ -210,6 +211,7 @@ impl Toolbox {
             .restore(&asked, &self.inner.redactor)
             .map_err(|unknown| placeholder_unknown(spec, &unknown))?;
         let args = restored.map_or_else(|| Arc::clone(&asked), Arc::new);
+        let invocation = self.inner.tool(index).prepare(&args)?;
         let mut context = self.inner.context.for_call();
         context.progress = call.progress.clone();
         context.reads_outputs = self.inner.offers(READ_OUTPUT);
@@ -219,6 +221,7 @@ impl Toolbox {
             index,
             asked,
             args,
+            invocation,
             context,
             open: open.share(),
             place: call.place.clone(),
@@ -251,14 +254,14 @@ impl Toolbox {
         mut context: ToolContext,
         call: &CallRequest,
     ) -> Result<Reply, CallFailure> {
-        let tool = self.inner.tool(wanted.index);
+        let spec = self.inner.tool(wanted.index).spec();
         // A command has a limit of its own, and a worker those of its run.
         let limit = match wanted.intents.iter().any(|intent| intent.path().is_none()) {
             true => None,
             false => self.inner.timeout,
         };
         let _command = match wanted.executes() {
-            true => Some(command_slot(tool.spec()).await?),
+            true => Some(command_slot(spec).await?),
             false => None,
         };
         if let Some(place) = &call.place {
@@ -268,12 +271,12 @@ impl Toolbox {
             context.may_read(&self.inner.reach, &wanted.intents);
             context.session = wanted.session();
             context.writing = self.inner.writing.lock(&wanted.intents).await;
-            let args = Arc::unwrap_or_clone(wanted.args);
-            self.inner.runner.run(tool, args, context).await
+            let approved = ApprovedCall::new(&self.inner, wanted, context);
+            self.inner.runner.run(approved).await
         };
         within(limit, work)
             .await
-            .unwrap_or_else(|Elapsed| Err(not_in_time(tool.spec(), limit)))
+            .unwrap_or_else(|Elapsed| Err(not_in_time(spec, limit)))
     }
 
     /// Looks at files for a call, off the threads that serve the others.
@@ -345,13 +348,11 @@ impl Toolbox {
         wanted: &ResolvedCall,
         context: &ToolContext,
     ) -> Result<(), CallFailure> {
-        let (intents, args) = (Arc::clone(&wanted.intents), Arc::clone(&wanted.args));
-        let (index, named, context) = (wanted.index, wanted.named, context.clone());
+        let (intents, invocation) = (Arc::clone(&wanted.intents), Arc::clone(&wanted.invocation));
+        let (named, context) = (wanted.named, context.clone());
         self.spawn_blocking(move |inner| {
             inner.check_capability(&intents[..named])?;
-            inner
-                .tool(index)
-                .check(&args, &ReadOnlyContext { context: &context })
+            invocation.check(&context.view())
         })
         .await
         .flatten()

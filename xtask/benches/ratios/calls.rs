@@ -2,14 +2,15 @@
 //! that of `forge mcp`. Times and not ratios, since there is nobody to compare with.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cap_std::ambient_authority;
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::audit::{AuditLog, LogOptions};
 use forge_tools::{
-    Arguments, BlockingHandoff, BoxFuture, CallFailure, CallRequest, Intent, NoRecord, Param,
-    ReadOnlyContext, Reply, Spec, Tool, ToolContext, Toolbox,
+    Arguments, BlockingHandoff, CallFailure, CallRequest, Intent, Invocation, NoRecord, Param,
+    ReadOnlyContext, Reply, ReplyFuture, Spec, Tool, ToolContext, Toolbox,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -154,15 +155,19 @@ impl Tool for Nothing {
         &self.0
     }
 
-    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+    fn prepare(&self, _: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(NothingCall))
+    }
+}
+
+struct NothingCall;
+
+impl Invocation for NothingCall {
+    fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        _: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
         Box::pin(async { Ok(Reply::text("done")) })
     }
 }

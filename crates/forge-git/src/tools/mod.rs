@@ -6,10 +6,14 @@ mod stage;
 mod staged;
 mod status;
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use file_sandbox::{Mode, SandboxPath};
-use forge_tools::{Arguments, CallFailure, FailureCode, Field, OutputSchema, Param, Tool};
+use forge_tools::{
+    Arguments, CallFailure, FailureCode, Field, Invocation, OutputSchema, Param, Spec, Tool,
+};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::backend::GitBackend;
@@ -70,15 +74,55 @@ pub fn all(git: Arc<dyn GitBackend>, granted: RepoGrants) -> Vec<Box<dyn Tool>> 
     }
     let (stages, granted) = (granted.any_takes_files(), Arc::new(granted));
     let git_context = GitToolContext { git, granted };
-    tools.push(Box::new(git_status(git_context.clone())));
-    tools.push(Box::new(git_pull(git_context.clone())));
+    tools.push(git_status(&git_context));
+    tools.push(git_pull(&git_context));
     if stages {
-        tools.push(Box::new(git_stage(git_context.clone())));
-        tools.push(Box::new(git_diff(git_context.clone())));
-        tools.push(Box::new(git_list_staged(git_context.clone())));
-        tools.push(Box::new(git_discard(git_context)));
+        tools.push(git_stage(&git_context));
+        tools.push(git_diff(&git_context));
+        tools.push(git_list_staged(&git_context));
+        tools.push(git_discard(&git_context));
     }
     tools
+}
+
+/// A git tool, whose calls have the arguments `A`.
+struct GitTool<A> {
+    spec: Spec,
+    context: GitToolContext,
+    args: PhantomData<fn() -> A>,
+}
+
+/// A call of a git tool.
+struct GitCall<A> {
+    args: A,
+    context: GitToolContext,
+}
+
+fn git_tool<A>(spec: Spec, context: &GitToolContext) -> Box<dyn Tool>
+where
+    GitTool<A>: Tool,
+{
+    Box::new(GitTool::<A> {
+        spec,
+        context: context.clone(),
+        args: PhantomData,
+    })
+}
+
+impl<A: DeserializeOwned + 'static> Tool for GitTool<A>
+where
+    GitCall<A>: Invocation,
+{
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(GitCall {
+            args: args.read::<A>()?,
+            context: self.context.clone(),
+        }))
+    }
 }
 
 /// The context of each tool.
@@ -161,8 +205,8 @@ fn during<T>(operation: GitOperation, made: Result<T, CallFailure>) -> Result<T,
     })
 }
 
-fn branch(args: &Arguments) -> Result<BranchName, CallFailure> {
-    match args.text("branch") {
+fn branch(name: Option<&str>) -> Result<BranchName, CallFailure> {
+    match name {
         None => Ok(BranchName::default()),
         Some(name) => Ok(BranchName::parse(name)?),
     }

@@ -4,24 +4,32 @@ use std::sync::Arc;
 
 use file_sandbox::{ErrorKind, Mode, SandboxPath};
 use forge_tools::{
-    Annotations, Arguments, Artifact, BoxFuture, CallFailure, FailureCode, Field, Intent, Param,
-    ReadOnlyContext, Reply, Risk, Spec, Tool, ToolContext,
+    Annotations, Artifact, CallFailure, FailureCode, Field, Intent, Invocation, Param,
+    ReadOnlyContext, Reply, ReplyFuture, Risk, Spec, Tool, ToolContext,
 };
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    BRANCH, GitToolContext, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, branch, during,
+    BRANCH, GitCall, GitToolContext, MAX_PATHS, REPO, RepoAccess, TOP, branch, during, git_tool,
     spawn_blocking,
 };
 use crate::error::GitOperation;
 use crate::repo_path::RepoPath;
 use crate::service::{PullOutcome, PullReport, PullRequest, PulledFile};
 
-/// Pulls files out of a repository.
-pub(super) struct GitPull(Spec, GitToolContext);
+/// The arguments of `git_pull`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PullArgs {
+    repo: String,
+    paths: Vec<String>,
+    into: Option<String>,
+    branch: Option<String>,
+}
 
 /// The `git_pull` tool.
-pub(super) fn git_pull(git_context: GitToolContext) -> GitPull {
+pub(super) fn git_pull(git_context: &GitToolContext) -> Box<dyn Tool> {
     let mut spec = Spec::changes(
         "git_pull",
         "Copy files or directories of a git branch to your files. Local edits are merged.",
@@ -47,20 +55,34 @@ pub(super) fn git_pull(git_context: GitToolContext) -> GitPull {
         open_world: true,
         ..Annotations::OVERWRITE
     };
-    GitPull(spec, git_context)
+    git_tool::<PullArgs>(spec, git_context)
 }
 
-impl Tool for GitPull {
-    fn spec(&self) -> &Spec {
-        &self.0
+impl GitCall<PullArgs> {
+    fn request(&self, view: &ReadOnlyContext<'_>) -> Result<PullRequest, CallFailure> {
+        during(GitOperation::Pull, self.read_request(view))
     }
 
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let request = request(args, &self.1.granted, view)?;
+    fn read_request(&self, view: &ReadOnlyContext<'_>) -> Result<PullRequest, CallFailure> {
+        let args = &self.args;
+        let into = match &args.into {
+            Some(into) => view.path(into)?,
+            None => only_root(&view.mounts()?)?,
+        };
+        let paths = args.paths.iter().map(|path| RepoPath::parse(path));
+        let paths: Result<Vec<RepoPath>, _> = paths.collect();
+        Ok(PullRequest {
+            repo: (self.context.granted).asked(&args.repo, RepoAccess::ReadOnly)?,
+            branch: branch(args.branch.as_deref())?,
+            paths: paths?,
+            into,
+        })
+    }
+}
+
+impl Invocation for GitCall<PullArgs> {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let request = self.request(view)?;
         let to = |path: &RepoPath| {
             let to = request.into.join(path.as_str())?;
             // The branch's files are not known yet. A path that looks like a non-file may be a
@@ -76,16 +98,12 @@ impl Tool for GitPull {
         request.paths.iter().map(to).collect()
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let git_context = self.1.clone();
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         Box::pin(async move {
             let files = context.files()?.clone();
-            let granted = Arc::clone(&git_context.granted);
-            let asked = spawn_blocking(move || request(&args, &granted, &context.view()));
+            let call = Arc::clone(&self);
+            let asked = spawn_blocking(move || call.request(&context.view()));
+            let git_context = &self.context;
             let pulled = git_context.git.pull(&files, asked.await?).await;
             let pulled = pulled.map_err(|error| git_context.granted.failure(error))?;
             Ok(reply(&pulled))
@@ -158,36 +176,6 @@ fn word(outcome: PullOutcome) -> &'static str {
         PullOutcome::Merged => "merged",
         PullOutcome::Conflict => "conflict",
     }
-}
-
-fn request(
-    args: &Arguments,
-    granted: &RepoGrants,
-    view: &ReadOnlyContext<'_>,
-) -> Result<PullRequest, CallFailure> {
-    during(GitOperation::Pull, asked_for(args, granted, view))
-}
-
-fn asked_for(
-    args: &Arguments,
-    granted: &RepoGrants,
-    view: &ReadOnlyContext<'_>,
-) -> Result<PullRequest, CallFailure> {
-    let into = match args.text("into") {
-        Some(into) => view.path(into)?,
-        None => only_root(&view.mounts()?)?,
-    };
-    let paths: Result<Vec<RepoPath>, _> = args
-        .text_list("paths")
-        .into_iter()
-        .map(RepoPath::parse)
-        .collect();
-    Ok(PullRequest {
-        repo: granted.asked(args, RepoAccess::ReadOnly)?,
-        branch: branch(args)?,
-        paths: paths?,
-        into,
-    })
 }
 
 /// The root that files go to where nothing is said: `workspace`, or the only one that takes any. If

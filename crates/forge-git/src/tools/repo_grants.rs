@@ -2,7 +2,7 @@
 //! machine or of the network, so a repository that is not in here is never used, listed or
 //! discarded.
 
-use forge_tools::{Arguments, CallFailure, FailureCode, escape_controls};
+use forge_tools::{CallFailure, FailureCode, escape_controls};
 
 use crate::address::{Repo, RepoLocation};
 use crate::error::{GitError, GitErrorKind};
@@ -112,12 +112,7 @@ impl RepoGrants {
     }
 
     /// The repository of a call, if it is granted for that.
-    pub(super) fn asked(
-        &self,
-        args: &Arguments,
-        for_what: RepoAccess,
-    ) -> Result<Repo, CallFailure> {
-        let asked = args.text("repo").unwrap_or_default();
+    pub(super) fn asked(&self, asked: &str, for_what: RepoAccess) -> Result<Repo, CallFailure> {
         let named = self.rows.iter().find(|row| row.name == asked);
         // A malformed address is not granted either, and the list of granted ones helps more than
         // the reason.

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use file_sandbox::SandboxPath;
 use forge_tools::{
-    Arguments, BoxFuture, CallFailure, Field, FileChange, Intent, Param, ReadOnlyContext, Reply,
+    CallFailure, Field, FileChange, Intent, Invocation, Param, ReadOnlyContext, Reply, ReplyFuture,
     Spec, Tool, ToolContext, VerdictReason,
 };
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    BRANCH, GitToolContext, MAX_PATHS, REPO, RepoAccess, RepoGrants, TOP, branch, during, files_of,
-    files_output, files_text, root_of, spawn_blocking,
+    BRANCH, GitCall, GitToolContext, MAX_PATHS, REPO, RepoAccess, TOP, branch, during, files_of,
+    files_output, files_text, git_tool, root_of, spawn_blocking,
 };
 use crate::error::GitOperation;
 use crate::secrets::{AgreedSecrets, SecretPolicy, complaints, shown};
@@ -21,11 +22,19 @@ use crate::stage::WHO_READS_IT;
 /// Most places that are named.
 const MAX_TOLD: usize = 20;
 
-/// Stages files for a repository.
-pub(super) struct GitStage(Spec, GitToolContext);
+/// The arguments of `git_stage`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StageArgs {
+    files: Vec<String>,
+    repo: String,
+    message: String,
+    branch: Option<String>,
+    from: Option<String>,
+}
 
 /// The `git_stage` tool.
-pub(super) fn git_stage(git_context: GitToolContext) -> GitStage {
+pub(super) fn git_stage(git_context: &GitToolContext) -> Box<dyn Tool> {
     let spec = Spec::changes(
         "git_stage",
         "Stage files as a commit for a git branch; a person pushes it. A missing file is staged \
@@ -42,20 +51,46 @@ pub(super) fn git_stage(git_context: GitToolContext) -> GitStage {
         Param::text("from", TOP),
     ])
     .output([Field::text("commitId"), files_output()]);
-    GitStage(spec, git_context)
+    git_tool::<StageArgs>(spec, git_context)
 }
 
-impl GitStage {
+impl GitCall<StageArgs> {
+    fn request(&self, view: &ReadOnlyContext<'_>) -> Result<StageRequest, CallFailure> {
+        during(GitOperation::Stage, self.read_request(view))
+    }
+
+    fn read_request(&self, view: &ReadOnlyContext<'_>) -> Result<StageRequest, CallFailure> {
+        let (args, mounts) = (&self.args, view.mounts()?);
+        let files = args.files.iter().map(|path| view.path(path));
+        let files = files.collect::<Result<Vec<SandboxPath>, CallFailure>>()?;
+        let from = match &args.from {
+            Some(from) => view.path(from)?,
+            // Those that are under another root are refused with both names.
+            None => files
+                .first()
+                .and_then(|first| root_of(&mounts, first))
+                .unwrap_or_else(SandboxPath::root),
+        };
+        Ok(StageRequest {
+            repo: (self.context.granted).asked(&args.repo, RepoAccess::ReadWrite)?,
+            branch: branch(args.branch.as_deref())?,
+            files,
+            from,
+            message: args.message.clone(),
+            // A model cannot declare secrets harmless.
+            secrets: SecretPolicy::Refused,
+        })
+    }
+
     /// Returns every file that would be staged, in its present state. Unreadable and oversized ones
     /// are found when they are staged: the agreement does not cover them.
     fn each_file(
         &self,
-        args: &Arguments,
         view: &ReadOnlyContext<'_>,
         mut see: impl FnMut(&StageRequest, &SandboxPath, &[u8]),
     ) {
         let limits = GitLimits::default();
-        let Ok(request) = request(args, &self.1.granted, view) else {
+        let Ok(request) = self.request(view) else {
             return;
         };
         let mut left = limits.total_bytes;
@@ -69,29 +104,17 @@ impl GitStage {
     }
 }
 
-impl Tool for GitStage {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let request = request(args, &self.1.granted, view)?;
+impl Invocation for GitCall<StageArgs> {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let request = self.request(view)?;
         Ok(request.files.into_iter().map(Intent::Read).collect())
     }
 
     /// Only a person, who sees the place, can say if a text that looks like a key is one.
-    fn confirmation_reasons(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Vec<VerdictReason> {
+    fn confirmation_reasons(&self, view: &ReadOnlyContext<'_>) -> Vec<VerdictReason> {
         let redactor = view.redactor();
         let mut found = Vec::new();
-        self.each_file(args, view, |request, file, content| {
+        self.each_file(view, |request, file, content| {
             if let Ok(path) = below(file, &request.from) {
                 found.extend(complaints(redactor, &path, content));
             }
@@ -112,29 +135,25 @@ impl Tool for GitStage {
         vec![reason]
     }
 
-    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+    fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         let redactor = view.redactor();
         let mut changes = Vec::new();
-        self.each_file(args, view, |_, file, content| {
+        self.each_file(view, |_, file, content| {
             changes.extend(shown(redactor, file, content));
         });
         changes
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let git_context = self.1.clone();
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         Box::pin(async move {
             let files = context.files()?.clone();
-            let granted = Arc::clone(&git_context.granted);
+            let call = Arc::clone(&self);
             let asked = spawn_blocking(move || {
-                let mut request = request(&args, &granted, &context.view())?;
+                let mut request = call.request(&context.view())?;
                 request.secrets = AgreedSecrets::seen(&context, &request.files);
                 Ok(request)
             });
+            let git_context = &self.context;
             let commit = git_context.git.stage(&files, asked.await?).await;
             let commit = commit.map_err(|error| git_context.granted.failure(error))?;
             let text = format!(
@@ -153,40 +172,4 @@ impl Tool for GitStage {
             })))
         })
     }
-}
-
-fn request(
-    args: &Arguments,
-    granted: &RepoGrants,
-    view: &ReadOnlyContext<'_>,
-) -> Result<StageRequest, CallFailure> {
-    during(GitOperation::Stage, asked_for(args, granted, view))
-}
-
-fn asked_for(
-    args: &Arguments,
-    granted: &RepoGrants,
-    view: &ReadOnlyContext<'_>,
-) -> Result<StageRequest, CallFailure> {
-    let mounts = view.mounts()?;
-    let files = args.text_list("files").into_iter();
-    let paths: Result<Vec<SandboxPath>, CallFailure> = files.map(|path| view.path(path)).collect();
-    let paths = paths?;
-    let from = match args.text("from") {
-        Some(from) => view.path(from)?,
-        // Those that are under another root are refused with both names.
-        None => paths
-            .first()
-            .and_then(|first| root_of(&mounts, first))
-            .unwrap_or_else(SandboxPath::root),
-    };
-    Ok(StageRequest {
-        repo: granted.asked(args, RepoAccess::ReadWrite)?,
-        branch: branch(args)?,
-        files: paths,
-        from,
-        message: args.text("message").unwrap_or_default().to_owned(),
-        // A model cannot declare secrets harmless.
-        secrets: SecretPolicy::Refused,
-    })
 }

@@ -1,47 +1,60 @@
 //! `git_diff`, `git_list_staged`, `git_discard`: the operations on a staged commit, but for the
 //! push.
 
+use std::sync::Arc;
+
 use forge_tools::{
-    Annotations, Arguments, BoxFuture, CallFailure, Intent, ReadOnlyContext, Reply, Spec, Tool,
+    Annotations, CallFailure, Intent, Invocation, ReadOnlyContext, Reply, ReplyFuture, Spec, Tool,
     ToolContext, rfc3339,
 };
+use serde::Deserialize;
 use serde_json::json;
 
-use super::{GitToolContext, commit_id, during, files_of, files_text};
+use super::{GitCall, GitToolContext, commit_id, during, files_of, files_text, git_tool};
 use crate::error::GitOperation;
 use crate::names::StagedId;
 use crate::staged::StagedCommit;
 
-/// Shows a staged commit.
-pub(super) struct GitDiff(Spec, GitToolContext);
+/// The arguments of `git_diff`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DiffArgs {
+    commit_id: String,
+}
 
-/// Lists the staged commits.
-pub(super) struct GitListStaged(Spec, GitToolContext);
+/// The arguments of `git_list_staged`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListStagedArgs {}
 
-/// Forgets a staged commit.
-pub(super) struct GitDiscard(Spec, GitToolContext);
+/// The arguments of `git_discard`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DiscardArgs {
+    commit_id: String,
+}
 
 /// The `git_diff` tool. Its result is text only.
-pub(super) fn git_diff(git_context: GitToolContext) -> GitDiff {
+pub(super) fn git_diff(git_context: &GitToolContext) -> Box<dyn Tool> {
     let spec = Spec::looks("git_diff", "Show a staged commit as a unified diff.")
         .aliases(&["gitDiff"])
         .params([commit_id()]);
-    GitDiff(spec, git_context)
+    git_tool::<DiffArgs>(spec, git_context)
 }
 
 /// The `git_list_staged` tool. Its fields are not described: it is read as a text, and descriptions
 /// are in a model's context from its first word on.
-pub(super) fn git_list_staged(git_context: GitToolContext) -> GitListStaged {
+pub(super) fn git_list_staged(git_context: &GitToolContext) -> Box<dyn Tool> {
     let spec = Spec::looks(
         "git_list_staged",
         "List the staged commits, the oldest first.",
     )
     .aliases(&["gitListStaged", "listStaged"]);
-    GitListStaged(spec, git_context)
+    git_tool::<ListStagedArgs>(spec, git_context)
 }
 
 /// The `git_discard` tool.
-pub(super) fn git_discard(git_context: GitToolContext) -> GitDiscard {
+pub(super) fn git_discard(git_context: &GitToolContext) -> Box<dyn Tool> {
     let mut spec = Spec::changes("git_discard", "Discard a staged commit; files stay.")
         .aliases(&["gitDiscard"])
         .params([commit_id()]);
@@ -49,55 +62,33 @@ pub(super) fn git_discard(git_context: GitToolContext) -> GitDiscard {
         idempotent: false,
         ..Annotations::OVERWRITE
     };
-    GitDiscard(spec, git_context)
+    git_tool::<DiscardArgs>(spec, git_context)
 }
 
-fn id(args: &Arguments) -> Result<StagedId, CallFailure> {
-    Ok(StagedId::parse(args.text("commit_id").unwrap_or_default())?)
-}
-
-impl Tool for GitDiff {
-    fn spec(&self) -> &Spec {
-        &self.0
+impl Invocation for GitCall<DiffArgs> {
+    fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let id = StagedId::parse(&self.args.commit_id);
+        during(GitOperation::Diff, id.map_err(CallFailure::from)).map(|_| Vec::new())
     }
 
-    fn intents(
-        &self,
-        args: &Arguments,
-        _: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        during(GitOperation::Diff, id(args)).map(|_| Vec::new())
-    }
-
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        _: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let git_context = self.1.clone();
+    fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
         Box::pin(async move {
-            let commit = git_context.staged(&id(&args)?, GitOperation::Diff).await?;
+            let git_context = &self.context;
+            let id = StagedId::parse(&self.args.commit_id)?;
+            let commit = git_context.staged(&id, GitOperation::Diff).await?;
             Ok(Reply::text(commit.diff()))
         })
     }
 }
 
-impl Tool for GitListStaged {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+impl Invocation for GitCall<ListStagedArgs> {
+    fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        _: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let git_context = self.1.clone();
+    fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
         Box::pin(async move {
+            let git_context = &self.context;
             let listed = git_context.git.list_staged().await;
             let listed = listed.map_err(|error| git_context.granted.failure(error))?;
             let concerns = |commit: &&StagedCommit| git_context.granted.takes_files(commit.repo());
@@ -133,27 +124,16 @@ impl Tool for GitListStaged {
     }
 }
 
-impl Tool for GitDiscard {
-    fn spec(&self) -> &Spec {
-        &self.0
+impl Invocation for GitCall<DiscardArgs> {
+    fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let id = StagedId::parse(&self.args.commit_id);
+        during(GitOperation::Discard, id.map_err(CallFailure::from)).map(|_| Vec::new())
     }
 
-    fn intents(
-        &self,
-        args: &Arguments,
-        _: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        during(GitOperation::Discard, id(args)).map(|_| Vec::new())
-    }
-
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        _: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let git_context = self.1.clone();
+    fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
         Box::pin(async move {
-            let id = id(&args)?;
+            let git_context = &self.context;
+            let id = StagedId::parse(&self.args.commit_id)?;
             git_context.staged(&id, GitOperation::Discard).await?;
             let discarded = git_context.git.discard(&id).await;
             discarded.map_err(|error| git_context.granted.failure(error))?;

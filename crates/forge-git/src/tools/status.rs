@@ -1,19 +1,24 @@
 //! `git_status`: the pulled files that have changed.
 
+use std::sync::Arc;
+
 use forge_tools::{
-    Arguments, BoxFuture, CallFailure, Field, Intent, OutputSchema, ReadOnlyContext, Reply, Spec,
-    Tool, ToolContext,
+    CallFailure, Field, Intent, Invocation, OutputSchema, ReadOnlyContext, Reply, ReplyFuture,
+    Spec, Tool, ToolContext,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::GitToolContext;
+use super::{GitCall, GitToolContext, git_tool};
 use crate::status::{Status, StatusFile};
 
-/// Compares files with their pulled state.
-pub(super) struct GitStatus(Spec, GitToolContext);
+/// The arguments of `git_status`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StatusArgs {}
 
 /// The `git_status` tool.
-pub(super) fn git_status(git_context: GitToolContext) -> GitStatus {
+pub(super) fn git_status(git_context: &GitToolContext) -> Box<dyn Tool> {
     let spec = Spec::looks(
         "git_status",
         "List pulled files that were modified or deleted since.",
@@ -27,29 +32,17 @@ pub(super) fn git_status(git_context: GitToolContext) -> GitStatus {
             Field::flag("staged"),
         ]),
     )]);
-    GitStatus(spec, git_context)
+    git_tool::<StatusArgs>(spec, git_context)
 }
 
-impl Tool for GitStatus {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        _: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
+impl Invocation for GitCall<StatusArgs> {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         view.mounts().map(|_| Vec::new())
     }
 
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        let git_context = self.1.clone();
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         Box::pin(async move {
+            let git_context = &self.context;
             let files = context.files()?.clone();
             let status = git_context
                 .git
@@ -61,7 +54,7 @@ impl Tool for GitStatus {
                     file.staged = None;
                 }
             }
-            Ok(reply(&git_context, &status))
+            Ok(reply(git_context, &status))
         })
     }
 }

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests; helpers are not seen as such")]
 
 mod again;
+#[path = "../../../forge-tools/tests/it/argument_samples.rs"]
+mod argument_samples;
 mod asked;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use file_sandbox::FileSandbox;
 use forge_git::tools;
 use forge_tools::{
-    ApprovalAnswer, ApprovalRequest, Approver, Arguments, AutoApprove, BoxFuture, CallFailure,
+    ApprovalAnswer, ApprovalRequest, ApprovedCall, Approver, AutoApprove, BoxFuture, CallFailure,
     CallRequest, CallResult, CallRunner, Gate, GateRequest, HostApprover, Judgement, LocalRunner,
-    NoApprover, Redactor, Reply, Spec, Tool, ToolContext, Toolbox, Verdict, VerdictReason,
+    NoApprover, Redactor, Reply, Spec, Toolbox, Verdict, VerdictReason,
 };
 use serde_json::json;
 
@@ -198,15 +198,10 @@ impl CallRunner for LastMoment {
         "elsewhere"
     }
 
-    fn run<'a>(
-        &'a self,
-        tool: &'a dyn Tool,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(&self, call: ApprovedCall) -> BoxFuture<'_, Result<Reply, CallFailure>> {
         let path = self.0.path("/workspace/notes.md").unwrap();
         self.0.write(&path, &self.1, Default::default()).unwrap();
-        tool.run(args, context)
+        call.run()
     }
 }
 

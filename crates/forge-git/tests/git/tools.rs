@@ -5,6 +5,7 @@ use forge_git::{PushApproval, StagedId, tools};
 use forge_tools::{AutoApprove, CallRequest, CallResult, Toolbox};
 use serde_json::{Value, json};
 
+use crate::argument_samples::are_read;
 use crate::world::{Person, World, wait, worlds};
 
 pub(crate) fn granted(world: &World) -> RepoGrants {
@@ -30,6 +31,12 @@ fn call(world: &World, tool: &str, arguments: Value) -> CallResult {
 fn structured(result: CallResult) -> Value {
     assert!(result.error.is_none(), "{:?}", result.error);
     result.structured.unwrap()
+}
+
+#[test]
+fn arguments_of_every_tool_are_read() {
+    let world = worlds().remove(0);
+    are_read(&tools::all(world.git.clone(), granted(&world)));
 }
 
 #[test]
@@ -203,8 +210,7 @@ fn all_tools_together_fit_into_what_they_may_take() {
         .specs()
         .cloned()
         .partition(|spec| spec.name.starts_with("git_"));
-    let shell = forge_tools::tools::shell();
-    first.push(forge_tools::Tool::spec(&shell).clone());
+    first.push(forge_tools::tools::shell().spec().clone());
     assert_eq!((first.len(), git.len()), (15, 6));
     let read = ["name", "description", "input_schema"];
     let fifteen = bytes(&first, &read);

@@ -28,12 +28,13 @@ mod support;
 mod wrong;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use forge_mcp::{McpError, ServerInfo, Service, ServiceHandle, serve, serve_live};
 use forge_tools::{
-    Annotations, Arguments, BoxFuture, CallFailure, Intent, Params, PreferredRunner,
-    ReadOnlyContext, Reply, Risk, Spec, Tool, ToolContext, Toolbox,
+    Annotations, Arguments, CallFailure, Intent, Invocation, Params, PreferredRunner,
+    ReadOnlyContext, Reply, ReplyFuture, Risk, Spec, Tool, ToolContext, Toolbox,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
@@ -209,39 +210,46 @@ fn files() -> (World, Toolbox) {
 }
 
 /// A tool that does what the test says.
-struct Custom<F>(Spec, F);
+struct Custom<F>(Spec, Arc<F>);
+
+struct CustomCall<F>(Arc<F>);
 
 impl<F> Tool for Custom<F>
 where
-    F: Fn(ToolContext) -> BoxFuture<'static, Result<Reply, CallFailure>> + Send + Sync + 'static,
+    F: Fn(ToolContext) -> ReplyFuture + Send + Sync + 'static,
 {
     fn spec(&self) -> &Spec {
         &self.0
     }
 
-    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+    fn prepare(&self, _: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(CustomCall(Arc::clone(&self.1))))
+    }
+}
+
+impl<F> Invocation for CustomCall<F>
+where
+    F: Fn(ToolContext) -> ReplyFuture + Send + Sync + 'static,
+{
+    fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
 
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
-        (self.1)(context)
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
+        (self.0)(context)
     }
 }
 
 fn custom<F>(name: &str, run: F) -> Toolbox
 where
-    F: Fn() -> BoxFuture<'static, Result<Reply, CallFailure>> + Send + Sync + 'static,
+    F: Fn() -> ReplyFuture + Send + Sync + 'static,
 {
     custom_with(name, move |_| run())
 }
 
 fn custom_with<F>(name: &str, run: F) -> Toolbox
 where
-    F: Fn(ToolContext) -> BoxFuture<'static, Result<Reply, CallFailure>> + Send + Sync + 'static,
+    F: Fn(ToolContext) -> ReplyFuture + Send + Sync + 'static,
 {
     let spec = Spec {
         output: None,
@@ -255,7 +263,10 @@ where
         requires_permission: false,
         annotations: Annotations::READ,
     };
-    Toolbox::builder().tool(Custom(spec, run)).build().unwrap()
+    Toolbox::builder()
+        .tool(Custom(spec, Arc::new(run)))
+        .build()
+        .unwrap()
 }
 
 /// Tells when it is dropped.

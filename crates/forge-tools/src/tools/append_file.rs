@@ -1,29 +1,31 @@
 //! `append_file`: adds text at the end of a file.
 
+use std::sync::Arc;
+
 use file_sandbox::{AppendOptions, ErrorKind};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
 use crate::change::{Artifact, FileChange, ReviewedState};
 use crate::gate::Intent;
 use crate::output::Field;
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext, changed_since_shown};
 
-/// Appends to a text file.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert!(!tools::append_file().spec().annotations.idempotent);
-/// ```
-#[derive(Debug)]
-pub struct AppendFile(Spec);
+/// The arguments of `append_file`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AppendFile {
+    path: String,
+    content: String,
+}
 
 /// The `append_file` tool.
-pub fn append_file() -> AppendFile {
-    AppendFile(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<AppendFile>::boxed(
         Spec::changes(
             "append_file",
             "Add text at the end of a file, in its encoding and with its line ends, or create it.",
@@ -49,49 +51,33 @@ pub fn append_file() -> AppendFile {
     )
 }
 
-impl Tool for AppendFile {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
-        let bytes = args.text("content").unwrap_or_default().len();
-        view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
+impl Invocation for AppendFile {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(&self.path)?;
+        view.check_write_size(&path, super::bytes(&self.content))?;
         Ok(vec![Intent::Write(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
-        let more = args.text("content").unwrap_or_default().len();
-        let more = u64::try_from(more).unwrap_or(u64::MAX);
+    fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+        let path = view.path(&self.path)?;
         let there = view.file_size(&path).unwrap_or(0);
-        view.check_file_size(&path, there.saturating_add(more))?;
-        let content = args.text("content").unwrap_or_default();
-        view.check_addition(&path, content)
+        view.check_file_size(&path, there.saturating_add(super::bytes(&self.content)))?;
+        view.check_addition(&path, &self.content)
     }
 
-    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
-        let content = args.text("content").unwrap_or_default();
-        let path = args.text("path").unwrap_or_default();
-        view.addition(path, content).into_iter().collect()
+    fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+        view.addition(&self.path, &self.content)
+            .into_iter()
+            .collect()
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
             let files = context.files()?;
-            let path = context.path(args.text("path").unwrap_or_default())?;
-            let content = args.text("content").unwrap_or_default();
+            let path = context.path(&self.path)?;
+            let content = &self.content;
             let mut options = AppendOptions::new();
-            if let Some(hash) = super::must_match(&args, &context, &path)? {
+            if let Some(hash) = super::must_match(None, &context, &path)? {
                 options = options.if_match(hash);
             }
             let is_new = context.seen(&path) == Some(ReviewedState::Missing);

@@ -1,31 +1,32 @@
 //! `create_dir`: makes a directory.
 
+use std::sync::Arc;
+
 use file_sandbox::ErrorKind;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::output::Field;
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// The advice about an existing file.
 const THERE: &str = "It is not a directory; choose another name.";
 
-/// Makes a directory.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert!(!tools::create_dir().spec().annotations.destructive);
-/// ```
-#[derive(Debug)]
-pub struct CreateDir(Spec);
+/// The arguments of `create_dir`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CreateDir {
+    path: String,
+}
 
 /// The `create_dir` tool.
-pub fn create_dir() -> CreateDir {
-    CreateDir(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<CreateDir>::boxed(
         Spec::changes(
             "create_dir",
             "Make a directory, and those on the way to it.",
@@ -41,27 +42,15 @@ pub fn create_dir() -> CreateDir {
     )
 }
 
-impl Tool for CreateDir {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
+impl Invocation for CreateDir {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(&self.path)?;
         Ok(vec![Intent::CreateDir(path)])
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
-            let path = context.path(args.text("path").unwrap_or_default())?;
+            let path = context.path(&self.path)?;
             let created = context
                 .files()?
                 .create_dir(&path)

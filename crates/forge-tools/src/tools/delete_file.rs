@@ -1,29 +1,32 @@
 //! `delete_file`: removes one file, link or empty directory.
 
+use std::sync::Arc;
+
 use file_sandbox::{EntryKind, ErrorKind};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
 use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
 use crate::output::Field;
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
-/// Deletes a file.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert!(tools::delete_file().spec().annotations.destructive);
-/// ```
-#[derive(Debug)]
-pub struct DeleteFile(Spec);
+/// The arguments of `delete_file`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeleteFile {
+    path: String,
+    #[serde(default)]
+    recursive: bool,
+}
 
 /// The `delete_file` tool.
-pub fn delete_file() -> DeleteFile {
-    DeleteFile(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<DeleteFile>::boxed(
         Spec::changes(
             "delete_file",
             "Delete a file or an empty directory, or with recursive a directory and everything \
@@ -38,44 +41,32 @@ pub fn delete_file() -> DeleteFile {
     )
 }
 
-impl Tool for DeleteFile {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
+impl Invocation for DeleteFile {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(&self.path)?;
         Ok(vec![Intent::Delete(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
+    fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+        let path = view.path(&self.path)?;
         view.check_there(&path)?;
-        view.check_removal(&path, args.flag("recursive").unwrap_or(false))
+        view.check_removal(&path, self.recursive)
     }
 
-    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
-        let path = view.path(args.text("path").unwrap_or_default());
+    fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+        let path = view.path(&self.path);
         path.ok()
             .and_then(|path| view.removal(&path))
             .into_iter()
             .collect()
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
             let files = context.files()?;
-            let path = context.path(args.text("path").unwrap_or_default())?;
+            let path = context.path(&self.path)?;
             context.check_seen(&path)?;
-            if args.flag("recursive").unwrap_or(false) {
+            if self.recursive {
                 files.delete_all(&path)?;
             } else {
                 files.delete(&path).map_err(|error| {

@@ -1,29 +1,38 @@
 //! `edit_file`: replaces a text in a file, and leaves every other byte alone.
 
+use std::sync::Arc;
+
 use file_sandbox::{ContentHash, EditOptions, Replacement};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
 use crate::output::Field;
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
-/// Edits a text file.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert!(tools::edit_file().spec().answers_to("editFile"));
-/// ```
-#[derive(Debug)]
-pub struct EditFile(Spec);
+/// The arguments of `edit_file`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EditFile {
+    path: String,
+    old_text: String,
+    new_text: String,
+    #[serde(default)]
+    replace_all: bool,
+    near_line: Option<usize>,
+    #[serde(default)]
+    fuzzy: bool,
+    if_match: Option<String>,
+}
 
 /// The `edit_file` tool.
-pub fn edit_file() -> EditFile {
-    EditFile(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<EditFile>::boxed(
         Spec::changes(
             "edit_file",
             "Replace a text in a file. The old text must be there exactly once, unless \
@@ -66,88 +75,74 @@ pub fn edit_file() -> EditFile {
     )
 }
 
-fn replacement(args: &Arguments) -> Replacement {
-    let old = args.text("old_text").unwrap_or_default();
-    let new = args.text("new_text").unwrap_or_default();
-    let replacement = Replacement::new(old, new).all(args.flag("replace_all").unwrap_or(false));
-    match args.integer("near_line").map(usize::try_from) {
-        Some(Ok(line)) => replacement.near_line(line),
-        Some(Err(_)) | None => replacement,
+impl EditFile {
+    fn replacement(&self) -> Replacement {
+        let replacement = Replacement::new(&self.old_text, &self.new_text).all(self.replace_all);
+        match self.near_line {
+            Some(line) => replacement.near_line(line),
+            None => replacement,
+        }
+    }
+
+    fn options(&self, if_match: Option<ContentHash>) -> EditOptions {
+        let options = EditOptions::new().fuzzy(self.fuzzy);
+        match if_match {
+            Some(hash) => options.if_match(hash),
+            None => options,
+        }
+    }
+
+    fn if_match(&self) -> Result<Option<ContentHash>, CallFailure> {
+        super::if_match(self.if_match.as_deref())
     }
 }
 
-fn options(args: &Arguments, if_match: Option<ContentHash>) -> EditOptions {
-    let options = EditOptions::new().fuzzy(args.flag("fuzzy").unwrap_or(false));
-    match if_match {
-        Some(hash) => options.if_match(hash),
-        None => options,
-    }
-}
-
-impl Tool for EditFile {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
+impl Invocation for EditFile {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         // Asked for by both, one of them would be ignored.
-        if args.flag("replace_all") == Some(true) && args.integer("near_line").is_some() {
+        if self.replace_all && self.near_line.is_some() {
             return Err(CallFailure::new(
                 FailureCode::InvalidArguments,
                 "Cannot call edit_file: `replace_all` and `near_line` exclude each other.",
             ));
         }
-        if args.text("old_text") == Some("") {
+        if self.old_text.is_empty() {
             return Err(CallFailure::new(
                 FailureCode::InvalidArguments,
                 "Cannot call edit_file: `old_text` is empty, so there is no place for the new text.",
             )
             .hint("Take a text beside the place into both, or add to the end with append_file."));
         }
-        let path = view.path(args.text("path").unwrap_or_default())?;
-        let bytes = args.text("new_text").unwrap_or_default().len();
-        view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
+        let path = view.path(&self.path)?;
+        view.check_write_size(&path, super::bytes(&self.new_text))?;
         // The answer shows the text around the change.
         Ok(vec![Intent::Read(path.clone()), Intent::Write(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
+    fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+        let path = view.path(&self.path)?;
         view.check_there(&path)?;
         // The file has at least the bytes of the new text.
-        let bytes = args.text("new_text").unwrap_or_default().len();
-        view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
-        view.check_edit(
-            &path,
-            &[replacement(args)],
-            options(args, super::if_match(args)?),
-        )
+        view.check_file_size(&path, super::bytes(&self.new_text))?;
+        view.check_edit(&path, &[self.replacement()], self.options(self.if_match()?))
     }
 
-    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+    fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
         view.edit(
-            args.text("path").unwrap_or_default(),
-            &[replacement(args)],
-            options(args, super::if_match(args).unwrap_or_default()),
+            &self.path,
+            &[self.replacement()],
+            self.options(self.if_match().unwrap_or_default()),
         )
         .into_iter()
         .collect()
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
             let files = context.files()?;
-            let path = context.path(args.text("path").unwrap_or_default())?;
-            let if_match = super::must_match(&args, &context, &path)?;
-            let edited = files.edit(&path, &[replacement(&args)], options(&args, if_match))?;
+            let path = context.path(&self.path)?;
+            let if_match = super::must_match(self.if_match.as_deref(), &context, &path)?;
+            let edited = files.edit(&path, &[self.replacement()], self.options(if_match))?;
             let shown = crate::escape_controls(path.asked());
             let times = match edited.replaced {
                 1 => String::new(),

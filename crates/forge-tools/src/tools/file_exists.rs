@@ -1,27 +1,28 @@
 //! `file_exists`: whether something is there.
 
+use std::sync::Arc;
+
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::output::Field;
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
-/// Says whether a path exists.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert!(tools::file_exists().spec().annotations.read_only);
-/// ```
-#[derive(Debug)]
-pub struct FileExists(Spec);
+/// The arguments of `file_exists`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileExists {
+    path: String,
+}
 
 /// The `file_exists` tool.
-pub fn file_exists() -> FileExists {
-    FileExists(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<FileExists>::boxed(
         Spec::looks("file_exists", "Say whether a file or directory exists.")
             .aliases(&["fileExists"])
             .params([Param::text("path", super::PATH).required()])
@@ -29,27 +30,15 @@ pub fn file_exists() -> FileExists {
     )
 }
 
-impl Tool for FileExists {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
+impl Invocation for FileExists {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(&self.path)?;
         Ok(vec![Intent::Read(path)])
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
-            let path = context.path(args.text("path").unwrap_or_default())?;
+            let path = context.path(&self.path)?;
             let exists = context.files()?.exists(&path)?;
             let shown = crate::escape_controls(path.asked());
             let text = if exists {

@@ -1,27 +1,28 @@
 //! `file_info`: kind, size and time of a file or directory.
 
+use std::sync::Arc;
+
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::output::Field;
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
-/// Describes a path.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert!(tools::file_info().spec().output.is_some());
-/// ```
-#[derive(Debug)]
-pub struct FileInfo(Spec);
+/// The arguments of `file_info`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileInfo {
+    path: String,
+}
 
 /// The `file_info` tool.
-pub fn file_info() -> FileInfo {
-    FileInfo(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<FileInfo>::boxed(
         Spec::looks("file_info", "Kind, size and times of a file or directory.")
             .aliases(&["fileInfo"])
             .params([Param::text("path", super::PATH).required()])
@@ -37,32 +38,20 @@ pub fn file_info() -> FileInfo {
     )
 }
 
-impl Tool for FileInfo {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
+impl Invocation for FileInfo {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(&self.path)?;
         Ok(vec![Intent::Read(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
-        view.check_there(&view.path(args.text("path").unwrap_or_default())?)
+    fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+        view.check_there(&view.path(&self.path)?)
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
             let files = context.files()?;
-            let path = context.path(args.text("path").unwrap_or_default())?;
+            let path = context.path(&self.path)?;
             let stat = files.stat(&path)?;
             let writable = files.can_write(&path);
             let modified = stat.modified.map(crate::time::rfc3339);

@@ -1,27 +1,28 @@
 //! `hash_file`: the SHA-256 of a file, for `if_match`.
 
+use std::sync::Arc;
+
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::output::Field;
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
-/// Hashes a file.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert!(tools::hash_file().spec().annotations.idempotent);
-/// ```
-#[derive(Debug)]
-pub struct HashFile(Spec);
+/// The arguments of `hash_file`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HashFile {
+    path: String,
+}
 
 /// The `hash_file` tool.
-pub fn hash_file() -> HashFile {
-    HashFile(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<HashFile>::boxed(
         Spec::looks(
             "hash_file",
             "SHA-256 of a file's bytes. As `if_match` of a later write it makes sure that nobody changed the file meanwhile.",
@@ -32,31 +33,19 @@ pub fn hash_file() -> HashFile {
     )
 }
 
-impl Tool for HashFile {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
+impl Invocation for HashFile {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(&self.path)?;
         Ok(vec![Intent::Read(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
-        view.check_there(&view.path(args.text("path").unwrap_or_default())?)
+    fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+        view.check_there(&view.path(&self.path)?)
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
-            let path = context.path(args.text("path").unwrap_or_default())?;
+            let path = context.path(&self.path)?;
             let hash = context.files()?.hash(&path)?.to_string();
             let shown = crate::escape_controls(path.asked());
             Ok(Reply::text(format!("{hash}  {shown}"))

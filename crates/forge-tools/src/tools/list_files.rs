@@ -1,29 +1,34 @@
 //! `list_files`: names in one directory, or everything below it that fits a
 //! pattern.
 
+use std::sync::Arc;
+
 use file_sandbox::{EntryKind, ListKinds, ListOptions};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
 use crate::output::{Field, OutputSchema};
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
-/// Lists files.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert_eq!(tools::list_files().spec().name, "list_files");
-/// ```
-#[derive(Debug)]
-pub struct ListFiles(Spec);
+/// The arguments of `list_files`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListFiles {
+    path: Option<String>,
+    pattern: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    after: Option<String>,
+}
 
 /// The `list_files` tool.
-pub fn list_files() -> ListFiles {
-    ListFiles(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<ListFiles>::boxed(
         Spec::looks(
             "list_files",
             "List a directory, one name a line, directories with a trailing slash. With a pattern \
@@ -49,45 +54,33 @@ pub fn list_files() -> ListFiles {
     )
 }
 
-impl Tool for ListFiles {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(super::directory(args))?;
-        kinds(args)?;
-        Ok(vec![match args.text("pattern") {
+impl Invocation for ListFiles {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(super::directory(self.path.as_deref()))?;
+        self.kinds()?;
+        Ok(vec![match self.pattern {
             Some(_) => Intent::ReadBelow(path),
             None => Intent::Read(path),
         }])
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
             let files = context.files()?;
-            let path = context.path(super::directory(&args))?;
+            let path = context.path(super::directory(self.path.as_deref()))?;
             let mut options = ListOptions::default();
-            if let Some(pattern) = args.text("pattern") {
+            if let Some(pattern) = &self.pattern {
                 options = options.pattern(pattern);
             }
-            if let Some(after) = args.text("after") {
+            if let Some(after) = &self.after {
                 options = options.after(after);
             }
-            if let Some(kinds) = kinds(&args)? {
+            if let Some(kinds) = self.kinds()? {
                 options = options.kinds(kinds);
             }
             let listing = files
                 .list(&path, options)
-                .map_err(|error| super::about_patterns(error, &[args.text("pattern")]))?;
+                .map_err(|error| super::about_patterns(error, &[self.pattern.as_deref()]))?;
             let mut text = String::with_capacity(32 * listing.entries.len());
             let mut entries: Vec<Value> = Vec::with_capacity(listing.entries.len());
             for entry in &listing.entries {
@@ -135,17 +128,19 @@ impl Tool for ListFiles {
     }
 }
 
-/// The kinds to be listed, if the call names them.
-fn kinds(args: &Arguments) -> Result<Option<ListKinds>, CallFailure> {
-    match args.text("type") {
-        None => Ok(None),
-        Some("file") => Ok(Some(ListKinds::Files)),
-        Some("directory") => Ok(Some(ListKinds::Directories)),
-        Some("any") => Ok(Some(ListKinds::Any)),
-        Some(_) => Err(CallFailure::new(
-            FailureCode::InvalidArguments,
-            "Cannot call list_files: `type` must be `file`, `directory` or `any`.",
-        )),
+impl ListFiles {
+    /// The kinds to be listed, if the call names them.
+    fn kinds(&self) -> Result<Option<ListKinds>, CallFailure> {
+        match self.kind.as_deref() {
+            None => Ok(None),
+            Some("file") => Ok(Some(ListKinds::Files)),
+            Some("directory") => Ok(Some(ListKinds::Directories)),
+            Some("any") => Ok(Some(ListKinds::Any)),
+            Some(_) => Err(CallFailure::new(
+                FailureCode::InvalidArguments,
+                "Cannot call list_files: `type` must be `file`, `directory` or `any`.",
+            )),
+        }
     }
 }
 

@@ -15,32 +15,18 @@ mod read_output;
 mod relocate;
 mod search_files;
 #[cfg(feature = "process")]
-mod shell;
+pub(crate) mod shell;
 mod write_file;
 
-pub use append_file::{AppendFile, append_file};
-pub use copy_file::{CopyFile, copy_file};
-pub use create_dir::{CreateDir, create_dir};
-pub use delete_file::{DeleteFile, delete_file};
-pub use edit_file::{EditFile, edit_file};
-pub use file_exists::{FileExists, file_exists};
-pub use file_info::{FileInfo, file_info};
-pub use hash_file::{HashFile, hash_file};
-pub use list_files::{ListFiles, list_files};
-pub use move_file::{MoveFile, move_file};
-pub use read_file::{ReadFile, read_file};
-pub use read_output::{ReadOutput, read_output};
-pub use search_files::{SearchFiles, search_files};
+pub use read_output::read_output;
 #[cfg(feature = "process")]
-pub use shell::{Shell, shell};
-pub use write_file::{WriteFile, write_file};
+pub use shell::shell;
 
 use file_sandbox::{ContentHash, ErrorKind, SandboxPath};
 use serde_json::{Map, Value};
 
 use crate::call::{CallFailure, FailureCode};
 use crate::change::ReviewedState;
-use crate::params::Arguments;
 use crate::tool::Tool;
 use crate::tool_context::{ToolContext, changed_since_shown};
 
@@ -50,36 +36,39 @@ const PATH: &str = "Path; list_files with path \"/\" shows what there is.";
 /// The parameter of the tools whose files another process may have changed.
 const IF_MATCH: &str = "SHA-256 that the file must have now.";
 
-/// The names of all tools that a worker may get, for checking names in advance.
+/// The tools of a worker that holds files, in the order they are listed.
+const FILE_TOOLS: [fn() -> Box<dyn Tool>; 13] = [
+    read_file::tool,
+    write_file::tool,
+    append_file::tool,
+    edit_file::tool,
+    list_files::tool,
+    search_files::tool,
+    delete_file::tool,
+    move_file::tool,
+    copy_file::tool,
+    create_dir::tool,
+    file_exists::tool,
+    file_info::tool,
+    hash_file::tool,
+];
+
+/// Returns the tools of a worker that holds files, in the order they are listed.
+pub fn file_tools() -> Vec<Box<dyn Tool>> {
+    FILE_TOOLS.into_iter().map(|tool| tool()).collect()
+}
+
+/// Returns the names of all tools that a worker may get, for checking names in advance.
 ///
 /// ```
 /// assert!(forge_tools::tools::names().iter().any(|name| name == "read_file"));
 /// ```
 pub fn names() -> Vec<String> {
     let mut all = file_tools();
-    all.push(Box::new(read_output()));
+    all.push(read_output());
     #[cfg(feature = "process")]
-    all.push(Box::new(shell()));
+    all.push(shell());
     all.iter().map(|tool| tool.spec().name.clone()).collect()
-}
-
-/// The tools of a worker that holds files, in the order they are listed.
-pub(crate) fn file_tools() -> Vec<Box<dyn Tool>> {
-    vec![
-        Box::new(read_file()),
-        Box::new(write_file()),
-        Box::new(append_file()),
-        Box::new(edit_file()),
-        Box::new(list_files()),
-        Box::new(search_files()),
-        Box::new(delete_file()),
-        Box::new(move_file()),
-        Box::new(copy_file()),
-        Box::new(create_dir()),
-        Box::new(file_exists()),
-        Box::new(file_info()),
-        Box::new(hash_file()),
-    ]
 }
 
 /// An object. `json!` copies its arguments, and of a long result that is most of the work.
@@ -91,9 +80,14 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     Value::Object(object)
 }
 
+/// The size of a text.
+fn bytes(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX)
+}
+
 /// The directory of a call, with the root in the three ways that models write it.
-fn directory(args: &Arguments) -> &str {
-    match args.text("path") {
+fn directory(path: Option<&str>) -> &str {
+    match path {
         None | Some("." | "") => "/",
         Some(path) => path,
     }
@@ -129,11 +123,11 @@ fn stale(error: file_sandbox::Error, context: &ToolContext, path: &SandboxPath) 
 /// The hash that a file must have for the call to go ahead: the call's own, and that of the file
 /// the person agreed to.
 fn must_match(
-    args: &Arguments,
+    asked: Option<&str>,
     context: &ToolContext,
     path: &SandboxPath,
 ) -> Result<Option<ContentHash>, CallFailure> {
-    match (if_match(args)?, context.seen(path)) {
+    match (if_match(asked)?, context.seen(path)) {
         (None, Some(ReviewedState::Bytes(seen))) => Ok(Some(seen)),
         (Some(said), Some(ReviewedState::Bytes(seen))) if said != seen => {
             context.check_seen(path)?;
@@ -147,8 +141,8 @@ fn must_match(
 }
 
 /// The hash that the call says a file must have.
-fn if_match(args: &Arguments) -> Result<Option<ContentHash>, CallFailure> {
-    let Some(text) = args.text("if_match") else {
+fn if_match(text: Option<&str>) -> Result<Option<ContentHash>, CallFailure> {
+    let Some(text) = text else {
         return Ok(None);
     };
     match text.parse() {

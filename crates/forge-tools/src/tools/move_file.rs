@@ -1,26 +1,24 @@
 //! `move_file`: moves or renames.
 
-use super::relocate;
-use crate::call::{CallFailure, Reply};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::relocate::{self, Relocation};
+use crate::call::CallFailure;
 use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
-use crate::params::Arguments;
-use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
-/// Moves a file or directory.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert_eq!(tools::move_file().spec().name, "move_file");
-/// ```
-#[derive(Debug)]
-pub struct MoveFile(Spec);
+/// The arguments of `move_file`.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct MoveFile(Relocation);
 
 /// The `move_file` tool.
-pub fn move_file() -> MoveFile {
-    MoveFile(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<MoveFile>::boxed(
         relocate::spec("move_file", "Move or rename a file or directory.").aliases(&[
             "moveFile",
             "rename_file",
@@ -29,17 +27,9 @@ pub fn move_file() -> MoveFile {
     )
 }
 
-impl Tool for MoveFile {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let (from, to) = relocate::places(args, view)?;
+impl Invocation for MoveFile {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let (from, to) = self.0.places(view)?;
         Ok(vec![
             Intent::Read(from.clone()),
             Intent::Delete(from),
@@ -47,24 +37,19 @@ impl Tool for MoveFile {
         ])
     }
 
-    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
-        relocate::check(args, view)
+    fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+        self.0.check(view)
     }
 
-    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
-        relocate::preview(args, view)
+    fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+        self.0.preview(view)
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
-            let (mut reply, from) =
-                relocate::run(&args, &context, "Moved", |files, from, to, options| {
-                    files.rename(from, to, options)
-                })?;
+            let (mut reply, from) = self.0.run(&context, "Moved", |files, from, to, options| {
+                files.rename(from, to, options)
+            })?;
             reply.artifacts.insert(0, Artifact::deleted(from.as_str()));
             Ok(reply)
         })

@@ -1,36 +1,43 @@
 //! `read_file`: text of one file, up to a budget of characters.
 
+use std::sync::Arc;
+
 use file_sandbox::{ReadOptions, TextSlice, TotalChars};
+use serde::Deserialize;
 
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Characters given back unless the call says otherwise (F004-07).
-const DEFAULT_MAX_CHARS: i64 = 200_000;
+const DEFAULT_MAX_CHARS: u32 = 200_000;
 
 /// From here on it is worth telling where a part ended in bytes, so that the next one begins there.
 const FAR_BYTES: u64 = 64 * 1024;
 
 /// Most lines that a call can ask for.
-const MAX_LINES: i64 = 1_000_000;
+const MAX_LINES: u32 = 1_000_000;
 
-/// Reads a text file.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert!(tools::read_file().spec().answers_to("readFile"));
-/// ```
-#[derive(Debug)]
-pub struct ReadFile(Spec);
+/// The arguments of `read_file`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadFile {
+    path: String,
+    max_chars: Option<u64>,
+    offset: Option<u64>,
+    byte: Option<u64>,
+    line: Option<u64>,
+    lines: Option<u64>,
+    tail: Option<usize>,
+}
 
 /// The `read_file` tool.
-pub fn read_file() -> ReadFile {
+pub(super) fn tool() -> Box<dyn Tool> {
     // Text without a structure: clients pass on either the one or the other.
-    ReadFile(
+    TypedTool::<ReadFile>::boxed(
         Spec::looks(
             "read_file",
             "Read a text file. A long file comes in parts: the reply says when there is more and \
@@ -43,15 +50,20 @@ pub fn read_file() -> ReadFile {
                 "max_chars",
                 "Most characters to return.",
                 1,
-                DEFAULT_MAX_CHARS,
+                DEFAULT_MAX_CHARS.into(),
             )
             .default(DEFAULT_MAX_CHARS)
             .alias("maxChars"),
             Param::integer("offset", "Characters to skip first.", 0, i64::MAX).default(0),
             Param::integer("byte", "That offset in bytes, if told.", 0, i64::MAX),
             Param::integer("line", "Instead: begin at this line, from 1.", 1, i64::MAX),
-            Param::integer("lines", "Most lines, with `line`.", 1, MAX_LINES),
-            Param::integer("tail", "Instead: the last lines, this many.", 1, MAX_LINES),
+            Param::integer("lines", "Most lines, with `line`.", 1, MAX_LINES.into()),
+            Param::integer(
+                "tail",
+                "Instead: the last lines, this many.",
+                1,
+                MAX_LINES.into(),
+            ),
         ]),
     )
 }
@@ -63,66 +75,52 @@ enum ReadRange {
     Tail { lines: usize },
 }
 
-fn part(args: &Arguments) -> Result<ReadRange, CallFailure> {
-    let (offset, line) = (args.integer("offset"), args.integer("line"));
-    let (lines, tail) = (args.integer("lines"), args.integer("tail"));
-    let ways = [
-        offset.is_some_and(|offset| offset > 0),
-        line.is_some() || lines.is_some(),
-        tail.is_some(),
-    ];
-    if ways.iter().filter(|way| **way).count() > 1 {
-        return Err(CallFailure::new(
-            FailureCode::InvalidArguments,
-            "Cannot call read_file: `offset`, `line` and `tail` exclude each other.",
-        ));
+impl ReadFile {
+    fn range(&self) -> Result<ReadRange, CallFailure> {
+        let ways = [
+            self.offset.is_some_and(|offset| offset > 0),
+            self.line.is_some() || self.lines.is_some(),
+            self.tail.is_some(),
+        ];
+        if ways.iter().filter(|way| **way).count() > 1 {
+            return Err(CallFailure::new(
+                FailureCode::InvalidArguments,
+                "Cannot call read_file: `offset`, `line` and `tail` exclude each other.",
+            ));
+        }
+        Ok(match (self.line.or(self.lines.map(|_| 1)), self.tail) {
+            (_, Some(lines)) => ReadRange::Tail { lines },
+            (Some(first), None) => ReadRange::Lines {
+                first,
+                count: self.lines.unwrap_or(MAX_LINES.into()),
+            },
+            (None, None) => ReadRange::From {
+                offset: self.offset.unwrap_or(0),
+            },
+        })
     }
-    Ok(match (line.or(lines.map(|_| 1)), tail) {
-        (_, Some(lines)) => ReadRange::Tail {
-            lines: usize::try_from(lines).unwrap_or(usize::MAX),
-        },
-        (Some(first), None) => ReadRange::Lines {
-            first: to_count(Some(first), 1),
-            count: to_count(lines, MAX_LINES),
-        },
-        (None, None) => ReadRange::From {
-            offset: to_count(offset, 0),
-        },
-    })
 }
 
-impl Tool for ReadFile {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
-        part(args)?;
+impl Invocation for ReadFile {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(&self.path)?;
+        self.range()?;
         Ok(vec![Intent::Read(path)])
     }
 
-    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
-        view.check_there(&view.path(args.text("path").unwrap_or_default())?)
+    fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+        view.check_there(&view.path(&self.path)?)
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
-            let path = context.path(args.text("path").unwrap_or_default())?;
-            let max_chars = to_count(args.integer("max_chars"), DEFAULT_MAX_CHARS);
+            let path = context.path(&self.path)?;
+            let max_chars = self.max_chars.unwrap_or(DEFAULT_MAX_CHARS.into());
             let options = ReadOptions::default().max_chars(max_chars);
-            let part = part(&args)?;
+            let part = self.range()?;
             let options = match part {
-                ReadRange::From { offset } => match args.integer("byte") {
-                    Some(byte) => options.offset(offset).at_byte(to_count(Some(byte), 0)),
+                ReadRange::From { offset } => match self.byte {
+                    Some(byte) => options.offset(offset).at_byte(byte),
                     None => options.offset(offset),
                 },
                 ReadRange::Lines { first, count } => options.lines(first, count),
@@ -173,8 +171,4 @@ fn note(text: &TextSlice, part: &ReadRange) -> Option<String> {
         (Some(cut), Some(encoding)) => Some(format!("{cut}; {encoding}")),
         (cut, encoding) => cut.or(encoding),
     }
-}
-
-fn to_count(given: Option<i64>, default: i64) -> u64 {
-    u64::try_from(given.unwrap_or(default)).unwrap_or(u64::MAX)
 }

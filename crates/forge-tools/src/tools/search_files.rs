@@ -1,31 +1,41 @@
 //! `search_files`: lines that match, in the files below a directory.
 
+use std::sync::Arc;
+
 use file_sandbox::{SearchOptions, SearchResults};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::call::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::output::{Field, OutputSchema};
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Lines given back unless the call says otherwise.
-const DEFAULT_MAX_RESULTS: i64 = 200;
+const DEFAULT_MAX_RESULTS: usize = 200;
 
-/// Searches files.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert!(tools::search_files().spec().answers_to("searchFiles"));
-/// ```
-#[derive(Debug)]
-pub struct SearchFiles(Spec);
+/// The arguments of `search_files`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchFiles {
+    pattern: String,
+    path: Option<String>,
+    glob: Option<String>,
+    #[serde(default)]
+    literal: bool,
+    #[serde(default)]
+    ignore_case: bool,
+    #[serde(default)]
+    include_ignored: bool,
+    max_results: Option<usize>,
+}
 
 /// The `search_files` tool.
-pub fn search_files() -> SearchFiles {
-    SearchFiles(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<SearchFiles>::boxed(
         Spec::looks(
             "search_files",
             "Find lines that match a regular expression in the files below a directory. \
@@ -61,16 +71,17 @@ pub fn search_files() -> SearchFiles {
     )
 }
 
-fn options(args: &Arguments) -> SearchOptions {
-    let max = args.integer("max_results").unwrap_or(DEFAULT_MAX_RESULTS);
-    let options = SearchOptions::new()
-        .literal(args.flag("literal").unwrap_or(false))
-        .ignore_case(args.flag("ignore_case").unwrap_or(false))
-        .gitignore(!args.flag("include_ignored").unwrap_or(false))
-        .max_hits(usize::try_from(max).unwrap_or(usize::MAX));
-    match args.text("glob") {
-        Some(glob) => options.files(glob),
-        None => options,
+impl SearchFiles {
+    fn options(&self) -> SearchOptions {
+        let options = SearchOptions::new()
+            .literal(self.literal)
+            .ignore_case(self.ignore_case)
+            .gitignore(!self.include_ignored)
+            .max_hits(self.max_results.unwrap_or(DEFAULT_MAX_RESULTS));
+        match &self.glob {
+            Some(glob) => options.files(glob),
+            None => options,
+        }
     }
 }
 
@@ -141,36 +152,24 @@ fn notes(found: &SearchResults) -> Vec<String> {
 /// Most places named that could not be searched.
 const MAX_SKIPPED: usize = 10;
 
-impl Tool for SearchFiles {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(super::directory(args))?;
+impl Invocation for SearchFiles {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(super::directory(self.path.as_deref()))?;
         Ok(vec![match view.file_size(&path) {
             Some(_) => Intent::Read(path),
             None => Intent::ReadBelow(path),
         }])
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
             let files = context.files()?;
-            let path = context.path(super::directory(&args))?;
-            let pattern = args.text("pattern").unwrap_or_default();
+            let path = context.path(super::directory(self.path.as_deref()))?;
+            let pattern = &self.pattern;
             let found = files
-                .search(&path, pattern, options(&args).cancel(&context.cancel))
+                .search(&path, pattern, self.options().cancel(&context.cancel))
                 .map_err(|error| {
-                    super::about_patterns(error, &[Some(pattern), args.text("glob")])
+                    super::about_patterns(error, &[Some(pattern), self.glob.as_deref()])
                 })?;
             let hits: Vec<Value> = found
                 .hits

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use os_sandbox::{Captured, Exit};
+use serde::Deserialize;
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
@@ -19,37 +20,63 @@ use crate::command_runner::{CommandSpec, CommandStdin, ExitReport};
 use crate::file_changes::FileChangeTracker;
 use crate::gate::Intent;
 use crate::output::{Field, OutputSchema as Schema};
-use crate::params::{Arguments, Param, Params};
+use crate::params::{Param, Params};
 use crate::processes::{MAX_TIMEOUT, Processes};
 use crate::shell_session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Ends a command.
 type KillFn = Box<dyn FnOnce() + Send>;
 
-/// Runs a command.
+/// The arguments of `shell`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shell {
+    command: String,
+    timeout_s: Option<u64>,
+}
+
+const DESCRIPTION: &str = "Run a command and return its output and exit code. One plain command \
+                           runs as it is written, with quotes but without variables or globs; \
+                           pipes and && work where every part is allowed. The working directory \
+                           shows the same directories as list_files. Nothing keeps running after \
+                           the call.";
+
+/// The description for a worker that has a session.
+const SESSION_DESCRIPTION: &str = "Run a command and return its output and exit code. It begins \
+                                   where the one before it ended: in its directory, with its \
+                                   variables. One plain command runs as it is written, with quotes \
+                                   but without variables or globs; pipes and && work where every \
+                                   part is allowed. The first begins in a directory that shows the \
+                                   same directories as list_files. Nothing keeps running after the \
+                                   call.";
+
+/// The `shell` tool of a worker whose commands may take as long as any.
 ///
 /// ```
-/// use forge_tools::{Risk, Tool, tools};
-/// assert_eq!(tools::shell().spec().risk, Risk::Exec);
+/// assert_eq!(forge_tools::tools::shell().spec().risk, forge_tools::Risk::Exec);
 /// ```
-#[derive(Debug)]
-pub struct Shell(Spec);
+pub fn shell() -> Box<dyn Tool> {
+    tool(MAX_TIMEOUT.as_secs(), false)
+}
 
-/// The `shell` tool.
-pub fn shell() -> Shell {
-    Shell(Spec {
+/// The `shell` tool, for calls of at most `max_seconds`.
+pub(crate) fn tool(max_seconds: u64, in_session: bool) -> Box<dyn Tool> {
+    let description = match in_session {
+        true => SESSION_DESCRIPTION,
+        false => DESCRIPTION,
+    };
+    let most = i64::try_from(max_seconds).unwrap_or(i64::MAX);
+    TypedTool::<Shell>::boxed(Spec {
         name: "shell".to_owned(),
         aliases: &[],
-        description: "Run a command and return its output and exit code. One plain command \
-                      runs as it is written, with quotes but without variables or globs; \
-                      pipes and && work where every part is allowed. The working directory \
-                      shows the same directories as list_files. Nothing keeps running after \
-                      the call."
-            .to_owned(),
-        params: params(MAX_TIMEOUT.as_secs()),
+        description: description.to_owned(),
+        params: Params::new([
+            Param::text("command", "The command line.").required(),
+            Param::integer("timeout_s", "Seconds until it is ended.", 1, most).alias("timeout"),
+        ]),
         output: Some(Schema::new([
             Field::integer("exit_code").optional(),
             Field::text("stdout"),
@@ -71,77 +98,38 @@ pub fn shell() -> Shell {
     })
 }
 
-fn params(max_seconds: u64) -> Params {
-    let most = i64::try_from(max_seconds).unwrap_or(i64::MAX);
-    Params::new([
-        Param::text("command", "The command line.").required(),
-        Param::integer("timeout_s", "Seconds until it is ended.", 1, most).alias("timeout"),
-    ])
-}
-
-fn parse(args: &Arguments) -> Result<CommandLine, CallFailure> {
-    CommandLine::parse(args.text("command").unwrap_or_default()).map_err(|error| {
-        CallFailure::new(
-            FailureCode::CommandSyntax,
-            format!("Cannot run the command: {error}."),
-        )
-    })
-}
-
 impl Shell {
-    /// Sets the most seconds that a call may ask for.
-    #[must_use]
-    pub fn limited_to(mut self, seconds: u64) -> Self {
-        self.0.params = params(seconds);
-        self
-    }
-
-    /// With the words for a worker that has a session.
-    pub(crate) fn in_session(mut self) -> Self {
-        self.0.description = "Run a command and return its output and exit code. It begins where \
-                              the one before it ended: in its directory, with its variables. One \
-                              plain command runs as it is written, with quotes but without \
-                              variables or globs; pipes and && work where every part is allowed. \
-                              The first begins in a directory that shows the same directories as \
-                              list_files. Nothing keeps running after the call."
-            .to_owned();
-        self
+    fn line(&self) -> Result<CommandLine, CallFailure> {
+        CommandLine::parse(&self.command).map_err(|error| {
+            CallFailure::new(
+                FailureCode::CommandSyntax,
+                format!("Cannot run the command: {error}."),
+            )
+        })
     }
 }
 
-impl Tool for Shell {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
+impl Invocation for Shell {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         view.commands()?;
-        let line = view.begin(parse(args)?)?;
+        let line = view.begin(self.line()?)?;
         view.check_programs(&line)?;
         Ok(vec![Intent::Execute(line)])
     }
 
     /// The scripts that it names: an agreement covers their content.
-    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
-        match parse(args).and_then(|line| view.begin(line)) {
+    fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+        match self.line().and_then(|line| view.begin(line)) {
             Ok(line) => view.scripts(&line),
             Err(_) => Vec::new(),
         }
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         Box::pin(async move {
             // Dropped with this future: then the command is ended, or never started.
             let (started, running) = oneshot::channel();
-            let work = blocking(move || execute(&args, &context, started));
+            let work = blocking(move || execute(&self, &context, started));
             let mut guard = EndIfDropped(Some(running));
             let outcome = work.await;
             guard.0 = None;
@@ -163,20 +151,20 @@ impl Drop for EndIfDropped {
 }
 
 fn execute(
-    args: &Arguments,
+    call: &Shell,
     context: &ToolContext,
     started: oneshot::Sender<KillFn>,
 ) -> Result<Reply, CallFailure> {
     let processes = context.processes()?;
     // As it was judged: a concurrent call may have changed the session since.
     let line = match &context.session {
-        Some(state) => parse(args)?.in_session(Arc::clone(state)),
-        None => parse(args)?,
+        Some(state) => call.line()?.in_session(Arc::clone(state)),
+        None => call.line()?,
     };
     // Once more: files may have changed while a person was asked.
     processes.check_programs(&line)?;
     context.check_all_seen()?;
-    let timeout = processes.timeout(args.integer("timeout_s"));
+    let timeout = processes.timeout(call.timeout_s);
     let clock = Instant::now();
     let changes = FileChangeTracker::before(context.files.as_ref());
     let running = processes.starter().start(command_spec(&line, timeout))?;

@@ -1,32 +1,37 @@
 //! `write_file`: creates or replaces one text file.
 
+use std::sync::Arc;
+
 use file_sandbox::{ContentHash, ErrorKind, WriteOptions};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{CallFailure, FailureCode, Reply};
 use crate::change::{Artifact, FileChange, ReviewedState};
 use crate::gate::Intent;
 use crate::output::Field;
-use crate::params::{Arguments, Param};
+use crate::params::Param;
 use crate::spec::Spec;
-use crate::tool::{BoxFuture, Tool, blocking};
+use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
 use crate::tool_context::{ReadOnlyContext, ToolContext, changed_since_shown};
 
 /// The advice about an existing file.
 const THERE: &str = "Leave out create_new to replace it, or take another name.";
 
-/// Writes a text file.
-///
-/// ```
-/// use forge_tools::{Tool, tools};
-/// assert_eq!(tools::write_file().spec().risk, forge_tools::Risk::WritesWorkspace);
-/// ```
-#[derive(Debug)]
-pub struct WriteFile(Spec);
+/// The arguments of `write_file`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WriteFile {
+    path: String,
+    content: String,
+    if_match: Option<String>,
+    #[serde(default)]
+    create_new: bool,
+}
 
 /// The `write_file` tool.
-pub fn write_file() -> WriteFile {
-    WriteFile(
+pub(super) fn tool() -> Box<dyn Tool> {
+    TypedTool::<WriteFile>::boxed(
         Spec::changes(
             "write_file",
             "Write a text file: creates it, or replaces what is there. Missing parent \
@@ -50,63 +55,53 @@ pub fn write_file() -> WriteFile {
     )
 }
 
-fn options(args: &Arguments, if_match: Option<ContentHash>) -> WriteOptions {
-    let options = WriteOptions::new().create_new(args.flag("create_new").unwrap_or(false));
-    match if_match {
-        Some(hash) => options.if_match(hash),
-        None => options,
+impl WriteFile {
+    fn options(&self, if_match: Option<ContentHash>) -> WriteOptions {
+        let options = WriteOptions::new().create_new(self.create_new);
+        match if_match {
+            Some(hash) => options.if_match(hash),
+            None => options,
+        }
     }
 }
 
-impl Tool for WriteFile {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-
-    fn intents(
-        &self,
-        args: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
-        let bytes = args.text("content").unwrap_or_default().len();
-        view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
-        Ok(match args.text("if_match") {
+impl Invocation for WriteFile {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let path = view.path(&self.path)?;
+        view.check_write_size(&path, super::bytes(&self.content))?;
+        Ok(match self.if_match {
             // The answer says whether it is the file that the hash is of.
             Some(_) => vec![Intent::Read(path.clone()), Intent::Write(path)],
             None => vec![Intent::Write(path)],
         })
     }
 
-    fn check(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
-        let path = view.path(args.text("path").unwrap_or_default())?;
-        let bytes = args.text("content").unwrap_or_default().len();
-        view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
-        view.check_written(&path, &options(args, super::if_match(args)?))
-            .map_err(|failure| match failure.code {
-                FailureCode::File(ErrorKind::Exists) => failure.hint(THERE),
-                _ => failure,
-            })
+    fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+        let path = view.path(&self.path)?;
+        view.check_file_size(&path, super::bytes(&self.content))?;
+        view.check_written(
+            &path,
+            &self.options(super::if_match(self.if_match.as_deref())?),
+        )
+        .map_err(|failure| match failure.code {
+            FailureCode::File(ErrorKind::Exists) => failure.hint(THERE),
+            _ => failure,
+        })
     }
 
-    fn preview(&self, args: &Arguments, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
-        let content = args.text("content").unwrap_or_default();
-        let path = args.text("path").unwrap_or_default();
-        view.change(path, |_| Some(content.to_owned()))
+    fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+        view.change(&self.path, |_| Some(self.content.clone()))
             .into_iter()
             .collect()
     }
 
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || {
             let files = context.files()?;
-            let path = context.path(args.text("path").unwrap_or_default())?;
-            let content = args.text("content").unwrap_or_default();
-            let mut options = options(&args, super::must_match(&args, &context, &path)?);
+            let path = context.path(&self.path)?;
+            let content = &self.content;
+            let if_match = super::must_match(self.if_match.as_deref(), &context, &path)?;
+            let mut options = self.options(if_match);
             let is_new = context.seen(&path) == Some(ReviewedState::Missing);
             if is_new {
                 context.check_seen(&path)?;

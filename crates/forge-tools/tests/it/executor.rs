@@ -313,7 +313,7 @@ fn two_tools_of_one_name_are_refused() {
     let world = World::new();
     let built = world
         .builder()
-        .tool(forge_tools::tools::read_file())
+        .boxed_tool(forge_tools::tools::file_tools().remove(0))
         .build();
     assert_eq!(
         built.err().unwrap().to_string(),

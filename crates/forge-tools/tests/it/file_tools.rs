@@ -2,7 +2,7 @@
 //! leave on the disk.
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-use forge_tools::{Tool, Toolbox, tools};
+use forge_tools::{Toolbox, tools};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -292,32 +292,19 @@ fn a_path_of_the_host() {
 /// sees cost tokens in every conversation.
 #[test]
 fn the_list_is_small() {
-    let specs: Vec<Value> = [
-        tools::read_file().spec(),
-        tools::write_file().spec(),
-        tools::append_file().spec(),
-        tools::edit_file().spec(),
-        tools::list_files().spec(),
-        tools::search_files().spec(),
-        tools::delete_file().spec(),
-        tools::move_file().spec(),
-        tools::copy_file().spec(),
-        tools::create_dir().spec(),
-        tools::file_exists().spec(),
-        tools::file_info().spec(),
-        tools::hash_file().spec(),
-        tools::read_output().spec(),
-        tools::shell().spec(),
-    ]
-    .iter()
-    .map(|spec| {
-        json!({
-            "name": spec.name,
-            "description": spec.description,
-            "inputSchema": spec.params.to_json_schema(),
+    let mut all = tools::file_tools();
+    all.extend([tools::read_output(), tools::shell()]);
+    let specs: Vec<Value> = all
+        .iter()
+        .map(|tool| {
+            let spec = tool.spec();
+            json!({
+                "name": spec.name,
+                "description": spec.description,
+                "inputSchema": spec.params.to_json_schema(),
+            })
         })
-    })
-    .collect();
+        .collect();
     let bytes = json!(specs).to_string().len();
     assert!(bytes <= 8_000, "{bytes} bytes");
 }

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod agreed;
+mod argument_samples;
+mod arguments;
 mod audit;
 // Commands are confined on Linux only, so far.
 mod arbitrary;

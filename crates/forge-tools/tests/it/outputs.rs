@@ -1,22 +1,27 @@
 //! Results that are too long: both ends are shown, and the rest is read by a handle.
 
+use std::sync::Arc;
+
 use forge_tools::{
-    Arguments, BoxFuture, CallFailure, FailureCode, Intent, ReadOnlyContext, Reply, Spec, Tool,
-    ToolContext, Toolbox,
+    CallFailure, FailureCode, Intent, Invocation, ReadOnlyContext, Reply, ReplyFuture, Spec, Tool,
+    ToolContext, Toolbox, TypedTool,
 };
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::support::{World, call};
 
 /// Says a lot, and fails with as much if asked to.
-struct Talks(Spec);
+#[derive(Deserialize)]
+struct Talks {
+    #[serde(default)]
+    fails: bool,
+}
 
 impl Talks {
-    fn new() -> Self {
-        Talks(
-            Spec::looks("talks", "Says a lot.")
-                .params([forge_tools::Param::flag("fails", "Whether it fails.")]),
-        )
+    fn tool() -> Box<dyn Tool> {
+        let fails = forge_tools::Param::flag("fails", "Whether it fails.");
+        TypedTool::<Talks>::boxed(Spec::looks("talks", "Says a lot.").params([fails]))
     }
 
     fn said() -> String {
@@ -24,21 +29,14 @@ impl Talks {
     }
 }
 
-impl Tool for Talks {
-    fn spec(&self) -> &Spec {
-        &self.0
-    }
-    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+impl Invocation for Talks {
+    fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(Vec::new())
     }
-    fn run<'a>(
-        &'a self,
-        args: Arguments,
-        _: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
         Box::pin(async move {
             let facts = json!({ "said": Talks::said() });
-            if args.flag("fails") == Some(true) {
+            if self.fails {
                 Err(CallFailure::new(FailureCode::WorkerFailed, Talks::said()).structured(facts))
             } else {
                 Ok(Reply::text(Talks::said()).structured(facts))
@@ -48,7 +46,7 @@ impl Tool for Talks {
 }
 
 fn talks() -> Toolbox {
-    let builder = Toolbox::builder().tool(Talks::new());
+    let builder = Toolbox::builder().boxed_tool(Talks::tool());
     builder.max_result_chars(1000).build().unwrap()
 }
 
@@ -150,7 +148,7 @@ fn no_handle_without_the_tool_that_reads_it() {
             forge_tools::SafeDefaults.judge(request)
         }
     }
-    let builder = Toolbox::builder().tool(Talks::new()).gate(NotThat);
+    let builder = Toolbox::builder().boxed_tool(Talks::tool()).gate(NotThat);
     let toolbox = builder.max_result_chars(1000).build().unwrap();
     let result = call(&toolbox, "talks", json!({}));
     assert_eq!(result.cut.unwrap().output_id, None);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use forge_tools::{
-    ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRecord, CallRequest, CallResult,
-    Redactor, Toolbox, Verdict,
+    ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallFailure, CallRecord, CallRequest,
+    CallResult, CommandLine, Intent, Invocation, ReadOnlyContext, Redactor, Reply, ReplyFuture,
+    ToolContext, Toolbox, TypedTool, Verdict,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -153,26 +154,17 @@ fn a_person_sees_placeholders_and_no_secret() {
 #[test]
 fn a_command_is_not_given_a_placeholder() {
     // Without a way to run commands there is no such tool; the rule is the executor's.
-    struct Runs(forge_tools::Spec);
-    impl forge_tools::Tool for Runs {
-        fn spec(&self) -> &forge_tools::Spec {
-            &self.0
+    #[derive(serde::Deserialize)]
+    struct Runs {
+        command: String,
+    }
+    impl Invocation for Runs {
+        fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+            let line = CommandLine::parse(&self.command).unwrap();
+            Ok(vec![Intent::Execute(line)])
         }
-        fn intents(
-            &self,
-            args: &forge_tools::Arguments,
-            _: &forge_tools::ReadOnlyContext<'_>,
-        ) -> Result<Vec<forge_tools::Intent>, forge_tools::CallFailure> {
-            let line =
-                forge_tools::CommandLine::parse(args.text("command").unwrap_or_default()).unwrap();
-            Ok(vec![forge_tools::Intent::Execute(line)])
-        }
-        fn run<'a>(
-            &'a self,
-            _: forge_tools::Arguments,
-            _: forge_tools::ToolContext,
-        ) -> BoxFuture<'a, Result<forge_tools::Reply, forge_tools::CallFailure>> {
-            Box::pin(async { Ok(forge_tools::Reply::text("ran")) })
+        fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
+            Box::pin(async { Ok(Reply::text("ran")) })
         }
     }
     let spec = forge_tools::Spec::looks("runs", "Runs.")
@@ -180,7 +172,7 @@ fn a_command_is_not_given_a_placeholder() {
     let redactor = redactor();
     let toolbox = Toolbox::builder()
         .shared_redactor(redactor.clone())
-        .tool(Runs(spec))
+        .boxed_tool(TypedTool::<Runs>::boxed(spec))
         .build()
         .unwrap();
     let placeholder = redactor.redact(SECRET).into_owned();

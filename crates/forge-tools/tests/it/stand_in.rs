@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::{
-    Arguments, BlockingHandoff, BoxFuture, CallFailure, CallRequest, FailureCode, Intent,
-    ReadOnlyContext, Reply, Spec, Tool, ToolContext, Toolbox, blocking,
+    Arguments, BlockingHandoff, CallFailure, CallRequest, FailureCode, Intent, Invocation,
+    ReadOnlyContext, Reply, ReplyFuture, Spec, Tool, ToolContext, Toolbox, blocking,
 };
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
@@ -36,6 +36,7 @@ impl Door {
 }
 
 /// What a tool does that says of itself that it reads a file.
+#[derive(Clone)]
 enum Does {
     /// Says on which thread it does so.
     Answer(Arc<Mutex<Option<ThreadId>>>),
@@ -45,24 +46,23 @@ enum Does {
     Sleep,
 }
 
+#[derive(Clone)]
 struct Reads(Spec, Does);
 
 impl Tool for Reads {
     fn spec(&self) -> &Spec {
         &self.0
     }
-    fn intents(
-        &self,
-        _: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
+    fn prepare(&self, _: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Invocation for Reads {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(vec![Intent::Read(view.path("/data")?)])
     }
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        _: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
         match &self.1 {
             Does::Answer(on) => {
                 let on = Arc::clone(on);

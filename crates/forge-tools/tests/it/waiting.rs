@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::{
-    Arguments, BoxFuture, CallFailure, CallRequest, CommandLine, FailureCode, Intent,
-    MemoryRecorder, Params, ReadOnlyContext, Reply, Spec, Tool, ToolContext, Toolbox, Verdict,
-    blocking,
+    Arguments, CallFailure, CallRequest, CommandLine, FailureCode, Intent, Invocation,
+    MemoryRecorder, Params, ReadOnlyContext, Reply, ReplyFuture, Spec, Tool, ToolContext, Toolbox,
+    Verdict, blocking,
 };
 use serde_json::json;
 
@@ -49,6 +49,7 @@ enum At {
 
 const EVERYWHERE: [At; 3] = [At::Arguments, At::Decides, At::Runs];
 
+#[derive(Clone)]
 struct Slow {
     spec: Spec,
     at: At,
@@ -61,22 +62,20 @@ impl Tool for Slow {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn intents(
-        &self,
-        _: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
+    fn prepare(&self, _: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Invocation for Slow {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         if self.at == At::Decides && !self.door.wait() {
             return Err(CallFailure::new(FailureCode::Internal, "nobody opened"));
         }
         let reads = self.reads.map(|path| view.path(path).map(Intent::Read));
         reads.into_iter().collect()
     }
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        _: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
         let (at, door) = (self.at, self.door.clone());
         blocking(move || match at != At::Runs || door.wait() {
             true => Ok(Reply::text("through")),
@@ -203,6 +202,7 @@ fn a_call_that_nobody_waits_for_any_more_has_one_record() {
 }
 
 /// Has a file appear at the path that it was asked for, once it has said what it would touch.
+#[derive(Clone)]
 struct Late {
     spec: Spec,
     appears: std::path::PathBuf,
@@ -212,21 +212,19 @@ impl Tool for Late {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn intents(
-        &self,
-        _: &Arguments,
-        view: &ReadOnlyContext<'_>,
-    ) -> Result<Vec<Intent>, CallFailure> {
+    fn prepare(&self, _: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Invocation for Late {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         let path = view.path("/work/a.md")?;
         std::fs::create_dir(self.appears.parent().unwrap()).unwrap();
         std::fs::write(&self.appears, "").unwrap();
         Ok(vec![Intent::Read(path)])
     }
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        context: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
         blocking(move || Ok(Reply::text(context.path("/work/a.md")?.as_str())))
     }
 }
@@ -315,6 +313,7 @@ fn a_turn_has_a_budget_and_the_next_one_its_own() {
 }
 
 /// Runs a command, as far as the executor can tell, and blocks at a door.
+#[derive(Clone)]
 struct Commands {
     spec: Spec,
     door: Door,
@@ -324,14 +323,16 @@ impl Tool for Commands {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn intents(&self, _: &Arguments, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+    fn prepare(&self, _: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Invocation for Commands {
+    fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         Ok(vec![Intent::Execute(CommandLine::parse("wait").unwrap())])
     }
-    fn run<'a>(
-        &'a self,
-        _: Arguments,
-        _: ToolContext,
-    ) -> BoxFuture<'a, Result<Reply, CallFailure>> {
+    fn run(self: Arc<Self>, _: ToolContext) -> ReplyFuture {
         let door = self.door.clone();
         blocking(move || match door.wait() {
             true => Ok(Reply::text("through")),

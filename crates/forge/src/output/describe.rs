@@ -7,7 +7,7 @@ use file_sandbox::{FileSandbox, Limits, SandboxPath};
 use forge_git::tools::{RepoAccess, all as all_of_git};
 use forge_git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, RepositorySource};
-use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Tool as _, Toolbox};
+use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Toolbox};
 use os_sandbox::{Plan, Support};
 use sandbox_config::{
     CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,
@@ -242,22 +242,16 @@ fn effective(grant: &Grant, mount: &Mount, operation: Operation) -> String {
     if operation != Operation::Read && mount.mode() == Mode::ReadOnly {
         return "-".to_owned();
     }
-    let Ok(path) = SandboxPath::parse(mount.target()) else {
-        return mount.approval().verdict(operation).to_string();
+    let (name, intent): (_, fn(SandboxPath) -> Intent) = match operation {
+        Operation::Read => ("read_file", Intent::Read),
+        Operation::Write => ("write_file", Intent::Write),
+        Operation::Delete => ("delete_file", Intent::Delete),
     };
-    let (spec, intent) = match operation {
-        Operation::Read => (
-            forge_tools::tools::read_file().spec().clone(),
-            Intent::Read(path),
-        ),
-        Operation::Write => (
-            forge_tools::tools::write_file().spec().clone(),
-            Intent::Write(path),
-        ),
-        Operation::Delete => (
-            forge_tools::tools::delete_file().spec().clone(),
-            Intent::Delete(path),
-        ),
+    let tools = forge_tools::tools::file_tools();
+    let mut specs = tools.iter().map(|tool| tool.spec());
+    let spec = specs.find(|spec| spec.name == name);
+    let (Ok(path), Some(spec)) = (SandboxPath::parse(mount.target()), spec) else {
+        return mount.approval().verdict(operation).to_string();
     };
     let judged = GrantGate::new(grant.clone()).judge(&GateRequest {
         tool: &spec.name,
@@ -265,7 +259,7 @@ fn effective(grant: &Grant, mount: &Mount, operation: Operation) -> String {
         requires_permission: spec.requires_permission,
         needs_network: spec.needs_network,
         confined: true,
-        intents: &[intent],
+        intents: &[intent(path)],
     });
     let verdict = match judged.verdict {
         forge_tools::Verdict::Allow => Verdict::Allow,

@@ -84,7 +84,7 @@ pub(super) fn rows(page: &mut Page) {
         });
     }
     one(page, "shell", "no way to run anything", &run("ls"), |_| {
-        allow(Toolbox::builder().tool(tools::shell()))
+        allow(Toolbox::builder().boxed_tool(tools::shell()))
     });
     one(
         page,

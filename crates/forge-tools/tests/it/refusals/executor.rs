@@ -127,22 +127,9 @@ fn too_slow(page: &mut Page, tool: &str, arguments: &Value) {
 /// The tools of a worker that holds nothing.
 fn bare(page: &mut Page) {
     page.heading("without files");
-    let toolbox = Toolbox::builder()
-        .tool(tools::read_file())
-        .tool(tools::write_file())
-        .tool(tools::append_file())
-        .tool(tools::edit_file())
-        .tool(tools::list_files())
-        .tool(tools::search_files())
-        .tool(tools::delete_file())
-        .tool(tools::move_file())
-        .tool(tools::copy_file())
-        .tool(tools::create_dir())
-        .tool(tools::file_exists())
-        .tool(tools::file_info())
-        .tool(tools::hash_file())
-        .build()
-        .unwrap();
+    let tools = tools::file_tools().into_iter();
+    let toolbox = tools.fold(Toolbox::builder(), ToolboxBuilder::boxed_tool);
+    let toolbox = toolbox.build().unwrap();
     for (tool, arguments) in good() {
         let result = call(&toolbox, tool, arguments.clone());
         page.row("/no/such/place", tool, &arguments, &result);

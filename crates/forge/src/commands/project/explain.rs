@@ -577,8 +577,8 @@ impl Explanation {
         }
         self.enforcement = Some(enforcement(grant));
         let confined = matches!(self.enforcement, Some(ExpectedEnforcement::Planned(_)));
-        let spec = forge_tools::tools::shell();
-        let spec = forge_tools::Tool::spec(&spec);
+        let shell = forge_tools::tools::shell();
+        let spec = shell.spec();
         if !GrantGate::new(grant.clone()).offers("shell") {
             self.decide(DecisionSource::words(
                 Verdict::Block,
