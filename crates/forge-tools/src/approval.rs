@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::call::Caller;
+use crate::call_result::Caller;
 use crate::change::FileChange;
 use crate::escape::{escape_controls, escape_exactly};
 use crate::gate::VerdictReason;

@@ -8,7 +8,7 @@ use file_sandbox::FileSandbox;
 
 use crate::approval::{Approver, NoApprover};
 use crate::audit::{NoRecord, Recorder};
-use crate::call::Caller;
+use crate::call_result::Caller;
 use crate::gate::{Gate, SafeDefaults};
 use crate::mount_access::MountAccess;
 use crate::output_store::OutputStore;

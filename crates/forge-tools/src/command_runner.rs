@@ -14,7 +14,7 @@ use os_sandbox::{
 };
 use serde_json::Value;
 
-use crate::call::{CallFailure, FailureCode};
+use crate::call_result::{CallFailure, FailureCode};
 
 /// Starts commands.
 ///

@@ -52,13 +52,11 @@
 #![forbid(unsafe_code)]
 
 mod approval;
-mod approved_call;
-mod asking;
 pub mod audit;
 mod blocking_handoff;
 mod builder;
 mod call;
-mod call_request;
+mod call_result;
 #[cfg(feature = "process")]
 mod captured_stream;
 mod change;
@@ -72,15 +70,11 @@ mod escape;
 #[cfg(feature = "process")]
 mod file_changes;
 mod gate;
-mod judged_call;
 mod mount_access;
-mod outcome;
 mod output;
 mod output_store;
 mod params;
 mod path_locks;
-mod pending_call;
-mod prepared_call;
 #[cfg(feature = "process")]
 mod processes;
 #[cfg(feature = "process")]
@@ -110,15 +104,18 @@ mod unified;
 pub use approval::{
     ApprovalAnswer, ApprovalRequest, Approver, AutoApprove, HostApprover, NoApprover, OrElse,
 };
-pub use approved_call::ApprovedCall;
 pub use audit::{
     AuditLog, CallRecord, DecisionEntry, DecisionRecord, EventKind, MemoryRecorder, NoRecord,
     PolicyEvent, Recorder,
 };
 pub use blocking_handoff::BlockingHandoff;
 pub use builder::{ToolboxBuilder, ToolboxError};
-pub use call::{CallFailure, CallResult, Caller, ErrorBody, ExecutionInfo, FailureCode, Reply};
-pub use call_request::CallRequest;
+pub use call::ahead::PreparedCall;
+pub use call::approved::ApprovedCall;
+pub use call::request::CallRequest;
+pub use call_result::{
+    CallFailure, CallResult, Caller, ErrorBody, ExecutionInfo, FailureCode, Reply,
+};
 pub use change::{Artifact, Effect, FileChange, ReviewedState};
 pub use command_line::{CommandLine, CommandSegment, LineError};
 #[cfg(feature = "process")]
@@ -134,7 +131,6 @@ pub use gate::{
 pub use output::{Field, FieldKind, OutputSchema};
 pub use output_store::Truncation;
 pub use params::{ArgumentError, Arguments, Param, ParamKind, Params};
-pub use prepared_call::PreparedCall;
 #[cfg(feature = "process")]
 pub use processes::Processes;
 #[cfg(feature = "process")]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::call::{CallFailure, FailureCode};
+use crate::call_result::{CallFailure, FailureCode};
 use crate::redact::{Redactor, UnknownPlaceholder, first_placeholder};
 
 /// The type of one parameter.

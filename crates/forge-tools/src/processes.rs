@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use os_sandbox::{Plan, Policy};
 
-use crate::call::CallFailure;
+use crate::call_result::CallFailure;
 use crate::command_line::CommandLine;
 use crate::command_runner::{CommandRunner, LocalCommandRunner};
 use crate::programs::ProgramList;

@@ -17,7 +17,7 @@ use std::path::{Component, Path, PathBuf};
 
 use os_sandbox::{Access, Policy};
 
-use crate::call::{CallFailure, FailureCode};
+use crate::call_result::{CallFailure, FailureCode};
 use crate::command_line::{CommandLine, CommandSegment};
 use crate::gate::VerdictReason;
 

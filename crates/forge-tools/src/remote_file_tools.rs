@@ -4,7 +4,7 @@
 use file_sandbox::{CancellationToken, FileSandbox};
 use serde_json::Value;
 
-use crate::call::{CallFailure, FailureCode, Reply};
+use crate::call_result::{CallFailure, FailureCode, Reply};
 use crate::tool::Tool;
 use crate::tool_context::{ContextSnapshot, ToolContext};
 use crate::tools::file_tools;

@@ -1,8 +1,8 @@
 //! Where the work of a call is done. The executor decides about a call, hands it to a [`CallRunner`], and
 //! does not know which one that is.
 
-use crate::approved_call::ApprovedCall;
-use crate::call::{CallFailure, Reply};
+use crate::call::approved::ApprovedCall;
+use crate::call_result::{CallFailure, Reply};
 use crate::spec::{Risk, Spec};
 use crate::tool::BoxFuture;
 

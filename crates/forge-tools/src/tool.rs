@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use serde::de::DeserializeOwned;
 
-use crate::call::{CallFailure, FailureCode, Reply};
+use crate::call_result::{CallFailure, FailureCode, Reply};
 use crate::change::FileChange;
 use crate::gate::{Intent, VerdictReason};
 use crate::params::Arguments;

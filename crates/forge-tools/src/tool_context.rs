@@ -12,7 +12,7 @@ use file_sandbox::{
     Replacement, SandboxPath, WriteOptions,
 };
 
-use crate::call::{CallFailure, FailureCode};
+use crate::call_result::{CallFailure, FailureCode};
 use crate::change::{FileChange, ReviewedState};
 use crate::gate::Intent;
 use crate::mount_access::MountAccess;
@@ -504,7 +504,7 @@ pub struct ToolContext {
     #[cfg(feature = "process")]
     pub(crate) processes: Option<Processes>,
     pub(crate) max_write_bytes: Option<u64>,
-    pub(crate) caller: crate::call::Caller,
+    pub(crate) caller: crate::call_result::Caller,
     /// Results that were too long to be shown whole.
     pub(crate) outputs: std::sync::Arc<crate::output_store::OutputStore>,
     /// Where the command begins that was judged, in a session.
@@ -741,7 +741,7 @@ impl ToolContext {
     }
 
     /// The worker on whose behalf the call is made.
-    pub fn caller(&self) -> &crate::call::Caller {
+    pub fn caller(&self) -> &crate::call_result::Caller {
         &self.caller
     }
 }

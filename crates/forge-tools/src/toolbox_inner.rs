@@ -7,7 +7,7 @@ use file_sandbox::ErrorKind;
 
 use crate::approval::Approver;
 use crate::audit::Recorder;
-use crate::call::CallFailure;
+use crate::call_result::CallFailure;
 use crate::gate::{Gate, GateRequest, Intent, Judgement};
 use crate::mount_access::MountAccess;
 use crate::path_locks::PathLocks;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::call::{CallFailure, FailureCode};
+use crate::call_result::{CallFailure, FailureCode};
 
 /// Limits on one turn, and their use since it began.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use file_sandbox::{AppendOptions, ErrorKind};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{CallFailure, Reply};
+use crate::call_result::{CallFailure, Reply};
 use crate::change::{Artifact, FileChange, ReviewedState};
 use crate::gate::Intent;
 use crate::output::Field;

@@ -6,7 +6,7 @@ use file_sandbox::{EntryKind, ErrorKind};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{CallFailure, Reply};
+use crate::call_result::{CallFailure, Reply};
 use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
 use crate::output::Field;

@@ -6,7 +6,7 @@ use file_sandbox::{ContentHash, EditOptions, Replacement};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{CallFailure, FailureCode, Reply};
+use crate::call_result::{CallFailure, FailureCode, Reply};
 use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
 use crate::output::Field;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{CallFailure, Reply};
+use crate::call_result::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::output::Field;
 use crate::params::Param;

@@ -7,7 +7,7 @@ use file_sandbox::{EntryKind, ListKinds, ListOptions};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::call::{CallFailure, FailureCode, Reply};
+use crate::call_result::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
 use crate::output::{Field, OutputSchema};
 use crate::params::Param;

@@ -25,7 +25,7 @@ pub use shell::shell;
 use file_sandbox::{ContentHash, ErrorKind, SandboxPath};
 use serde_json::{Map, Value};
 
-use crate::call::{CallFailure, FailureCode};
+use crate::call_result::{CallFailure, FailureCode};
 use crate::change::ReviewedState;
 use crate::tool::Tool;
 use crate::tool_context::{ToolContext, changed_since_shown};

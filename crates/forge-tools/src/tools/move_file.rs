@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::relocate::{self, Relocation};
-use crate::call::CallFailure;
+use crate::call_result::CallFailure;
 use crate::change::{Artifact, FileChange};
 use crate::gate::Intent;
 use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};

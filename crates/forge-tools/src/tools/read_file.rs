@@ -5,7 +5,7 @@ use std::sync::Arc;
 use file_sandbox::{ReadOptions, TextSlice, TotalChars};
 use serde::Deserialize;
 
-use crate::call::{CallFailure, FailureCode, Reply};
+use crate::call_result::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
 use crate::params::Param;
 use crate::spec::Spec;

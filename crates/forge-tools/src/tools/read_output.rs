@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::call::{CallFailure, FailureCode, Reply};
+use crate::call_result::{CallFailure, FailureCode, Reply};
 use crate::gate::Intent;
 use crate::output_store::byte_at;
 use crate::params::Param;

@@ -4,7 +4,7 @@ use file_sandbox::{ErrorKind, MoveOptions, MoveOutcome, SandboxPath};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{CallFailure, Reply};
+use crate::call_result::{CallFailure, Reply};
 use crate::change::{Artifact, FileChange, ReviewedState};
 use crate::output::Field;
 use crate::params::Param;

@@ -6,7 +6,7 @@ use file_sandbox::{SearchOptions, SearchResults};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::call::{CallFailure, Reply};
+use crate::call_result::{CallFailure, Reply};
 use crate::gate::Intent;
 use crate::output::{Field, OutputSchema};
 use crate::params::Param;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
-use crate::call::{CallFailure, ExecutionInfo, FailureCode, Reply};
+use crate::call_result::{CallFailure, ExecutionInfo, FailureCode, Reply};
 use crate::captured_stream::CapturedStream;
 use crate::change::FileChange;
 use crate::command_line::CommandLine;

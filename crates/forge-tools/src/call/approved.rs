@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::judged_call::ResolvedCall;
+use crate::call::judged::ResolvedCall;
 use crate::params::Arguments;
 use crate::spec::Spec;
 use crate::tool::{Invocation, ReplyFuture};

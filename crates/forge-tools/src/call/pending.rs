@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::audit::DecisionRecord;
-use crate::call::{CallFailure, CallResult, FailureCode};
-use crate::call_request::CallRequest;
-use crate::outcome::CallRecordBuilder;
+use crate::call::outcome::CallRecordBuilder;
+use crate::call::request::CallRequest;
+use crate::call_result::{CallFailure, CallResult, FailureCode};
 use crate::toolbox_inner::ToolboxInner;
 
 pub(crate) struct PendingCall {

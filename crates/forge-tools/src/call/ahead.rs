@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use crate::call::{CallFailure, CallResult};
-use crate::call_request::CallRequest;
+use crate::call::judged::{JudgedCall, ResolvedCall, joined};
+use crate::call::pending::PendingCall;
+use crate::call::request::CallRequest;
+use crate::call_result::{CallFailure, CallResult};
 use crate::deadline::within;
 use crate::gate::{Intent, Verdict};
-use crate::judged_call::{JudgedCall, ResolvedCall, joined};
-use crate::pending_call::PendingCall;
 use crate::tool_context::ToolContext;
 use crate::toolbox::{CancelOnDrop, Toolbox};
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tokio::task::JoinError;
 
-use crate::approved_call::ApprovedCall;
 use crate::audit::DecisionRecord;
-use crate::call::{CallFailure, CallResult};
+use crate::call::approved::ApprovedCall;
+use crate::call::outcome::placeholder_in_command;
+use crate::call::pending::PendingCall;
+use crate::call_result::{CallFailure, CallResult};
 use crate::gate::{Intent, Judgement, Verdict};
-use crate::outcome::placeholder_in_command;
 use crate::params::Arguments;
-use crate::pending_call::PendingCall;
 use crate::result_quota::ResultPermit;
 use crate::shell_session::ShellState;
 use crate::tool::{Invocation, here};

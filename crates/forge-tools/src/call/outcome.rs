@@ -8,8 +8,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::audit::{CallRecord, DecisionEntry, DecisionRecord, PolicyEvent};
-use crate::call::{CallFailure, CallResult, ErrorBody, ExecutionInfo, FailureCode, Reply};
-use crate::call_request::CallRequest;
+use crate::call::request::CallRequest;
+use crate::call_result::{CallFailure, CallResult, ErrorBody, ExecutionInfo, FailureCode, Reply};
 use crate::gate::Judgement;
 use crate::output_store::Truncation;
 use crate::redact::UnknownPlaceholder;

@@ -7,12 +7,12 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use sha2::{Digest as _, Sha256};
 
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
-use crate::call::CallFailure;
+use crate::call::judged::ResolvedCall;
+use crate::call::outcome::{denied, keeps_changing, not_yet, unanswered};
+use crate::call::pending::PendingCall;
+use crate::call_result::CallFailure;
 use crate::change::{FileChange, ReviewedState};
 use crate::gate::Judgement;
-use crate::judged_call::ResolvedCall;
-use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
-use crate::pending_call::PendingCall;
 use crate::run_answers::ApprovalKey;
 use crate::spec::Spec;
 use crate::tool_context::ToolContext;
