@@ -210,7 +210,7 @@ impl ToolboxBuilder {
         context.may_read(&reach, &[]);
         Ok(Toolbox {
             inner: Arc::new(ToolboxInner {
-                tools: all,
+                tools: all.into_iter().map(Arc::from).collect(),
                 context,
                 reach,
                 gate,

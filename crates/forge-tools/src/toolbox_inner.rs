@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use file_sandbox::ErrorKind;
+use tokio::task::JoinError;
 
 use crate::approval::Approver;
 use crate::audit::Recorder;
-use crate::call_result::CallFailure;
+use crate::call_result::{CallFailure, FailureCode};
+use crate::deadline::{Elapsed, within};
 use crate::gate::{Gate, GateRequest, Intent, Judgement};
 use crate::mount_access::MountAccess;
 use crate::path_locks::PathLocks;
@@ -21,7 +23,7 @@ use crate::turn_limits::TurnLimits;
 
 /// The parts of a [`Toolbox`](crate::Toolbox).
 pub(crate) struct ToolboxInner {
-    pub(crate) tools: Vec<Box<dyn Tool>>,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) context: ToolContext,
     pub(crate) reach: MountAccess,
     pub(crate) gate: Arc<dyn Gate>,
@@ -40,8 +42,24 @@ pub(crate) struct ToolboxInner {
 }
 
 impl ToolboxInner {
-    pub(crate) fn tool(&self, index: usize) -> &dyn Tool {
-        &*self.tools[index]
+    /// The tools that the worker sees.
+    pub(crate) fn offered_tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        let offered = |tool: &&Arc<dyn Tool>| self.gate.offers(&tool.spec().name);
+        self.tools.iter().filter(offered)
+    }
+
+    /// Looks at files for a call, off the threads that serve the others.
+    pub(crate) async fn spawn_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, CallFailure> {
+        match within(self.timeout, tokio::task::spawn_blocking(work)).await {
+            Ok(found) => joined(found),
+            Err(Elapsed) => Err(CallFailure::new(
+                FailureCode::TimeLimit,
+                "The files did not answer in time; nothing was done.",
+            )),
+        }
     }
 
     pub(crate) fn judge(&self, spec: &Spec, intents: &[Intent]) -> Judgement {
@@ -80,8 +98,8 @@ impl ToolboxInner {
     }
 
     /// Returns `true` if the work of this tool is done in this process.
-    pub(crate) fn is_local(&self, index: usize) -> bool {
-        self.place(self.tool(index).spec()) == LOCAL
+    pub(crate) fn is_local(&self, spec: &Spec) -> bool {
+        self.place(spec) == LOCAL
     }
 
     /// Where commands of this worker run.
@@ -126,4 +144,12 @@ impl ToolboxInner {
     pub(crate) fn offers(&self, name: &str) -> bool {
         self.gate.offers(name) && self.tools.iter().any(|tool| tool.spec().name == name)
     }
+}
+
+/// Returns the result of another thread; continues a panic of that thread here.
+pub(crate) fn joined<T>(found: Result<T, JoinError>) -> Result<T, CallFailure> {
+    found.map_err(|stopped| match stopped.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => CallFailure::cancelled(),
+    })
 }

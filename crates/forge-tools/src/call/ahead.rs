@@ -7,14 +7,16 @@
 
 use std::sync::Arc;
 
-use crate::call::judged::{JudgedCall, ResolvedCall, joined};
+use crate::call::approved::ApprovedCall;
+use crate::call::judged::{JudgedCall, is_execution};
+use crate::call::parsed::ParsedCall;
 use crate::call::pending::PendingCall;
 use crate::call::request::CallRequest;
-use crate::call_result::{CallFailure, CallResult};
+use crate::call_result::CallResult;
 use crate::deadline::within;
 use crate::gate::{Intent, Verdict};
-use crate::tool_context::ToolContext;
 use crate::toolbox::{CancelOnDrop, Toolbox};
+use crate::toolbox_inner::joined;
 
 /// A call of a turn, on its way; see [`Toolbox::prepare`].
 pub struct PreparedCall {
@@ -34,15 +36,14 @@ enum PreparedState {
 
 /// A call that was asked about ahead, and allowed.
 struct CallAhead {
-    wanted: ResolvedCall,
-    context: ToolContext,
+    call: ApprovedCall,
     open: PendingCall,
 }
 
 /// The result of asking ahead.
 enum AskAheadOutcome {
     Later,
-    Ready(Box<(ResolvedCall, ToolContext)>),
+    Ready(Box<ApprovedCall>),
     Closed(Box<CallResult>),
 }
 
@@ -89,13 +90,8 @@ impl Toolbox {
                 open.discard();
                 PreparedState::Whole
             }
-            AskAheadOutcome::Ready(ready) => {
-                let (wanted, context) = *ready;
-                PreparedState::Ready(Box::new(CallAhead {
-                    wanted,
-                    context,
-                    open,
-                }))
+            AskAheadOutcome::Ready(call) => {
+                PreparedState::Ready(Box::new(CallAhead { call: *call, open }))
             }
             AskAheadOutcome::Closed(result) => PreparedState::Closed(result),
         }
@@ -109,46 +105,39 @@ impl Toolbox {
         open: &PendingCall,
         before: &mut Vec<Arc<[Intent]>>,
     ) -> AskAheadOutcome {
-        let Ok(begin) = self.parse_call(call, open).await else {
+        let Ok(parsed) = ParsedCall::parse(&self.inner, call, open).await else {
             return AskAheadOutcome::Later;
         };
-        let judging = tokio::task::spawn_blocking(move || begin.judge());
+        let judging = tokio::task::spawn_blocking(move || JudgedCall::judge(parsed));
         let Ok(judged) = within(self.inner.timeout, judging).await else {
             return AskAheadOutcome::Later;
         };
-        let Ok(JudgedCall {
-            wanted,
-            judgement,
-            mut context,
-            ..
-        }) = joined(judged).flatten()
-        else {
+        let Ok(judged) = joined(judged).flatten() else {
             return AskAheadOutcome::Later;
         };
-        let depends = depends(&wanted, before);
-        before.push(Arc::clone(&wanted.intents));
-        match judgement.verdict {
-            Verdict::Allow if wanted.delegates() => {}
+        let depends = depends(&judged, before);
+        before.push(Arc::clone(&judged.intents));
+        let verdict = judged.judgement.verdict;
+        match verdict {
+            Verdict::Allow if judged.delegates() => {}
             Verdict::Allow | Verdict::Block => return AskAheadOutcome::Later,
             Verdict::Ask if depends => return AskAheadOutcome::Later,
             Verdict::Ask => {
-                if self.check_capability(&wanted, &context).await.is_err() {
+                if judged.check_capability().await.is_err() {
                     return AskAheadOutcome::Later;
                 }
             }
         }
         let asked = async {
             self.inner.turn.count_call()?;
-            if judgement.verdict == Verdict::Ask {
-                let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
-                context.seen = self
-                    .ask(&wanted, judgement, &context, &**approver, open)
-                    .await?;
+            if verdict != Verdict::Ask {
+                return Ok(Vec::new());
             }
-            Ok::<(), CallFailure>(())
+            let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
+            judged.ask(&**approver, open).await
         };
         match asked.await {
-            Ok(()) => AskAheadOutcome::Ready(Box::new((wanted, context))),
+            Ok(seen) => AskAheadOutcome::Ready(Box::new(judged.approved(seen))),
             Err(failure) => AskAheadOutcome::Closed(Box::new(open.lock().close(Err(failure)))),
         }
     }
@@ -161,14 +150,11 @@ impl PreparedCall {
             PreparedState::Whole => self.toolbox.call(self.call).await,
             PreparedState::Closed(result) => *result,
             PreparedState::Ready(ready) => {
-                let CallAhead {
-                    wanted,
-                    context,
-                    open,
-                } = *ready;
+                let CallAhead { call, open } = *ready;
                 // Cancels the work when the caller stops waiting.
-                let _stop = CancelOnDrop(context.cancel.clone());
-                match self.toolbox.make(wanted, context, &self.call, &open).await {
+                let _stop = CancelOnDrop(call.context.cancel.clone());
+                let place = self.call.place.as_ref();
+                match self.toolbox.inner.make(call, place, &open).await {
                     Ok(result) => result,
                     Err(failure) => open.lock().close(Err(failure)),
                 }
@@ -178,13 +164,12 @@ impl PreparedCall {
 }
 
 /// `true` if the calls before this one may change the question about it.
-fn depends(wanted: &ResolvedCall, before: &[Arc<[Intent]>]) -> bool {
+fn depends(call: &JudgedCall, before: &[Arc<[Intent]>]) -> bool {
     let earlier = || before.iter().flat_map(|intents| intents.iter());
-    let runs = |intent: &Intent| matches!(intent, Intent::Execute(_));
-    if wanted.session().is_some() && earlier().any(runs) {
+    if call.session().is_some() && earlier().any(is_execution) {
         return true;
     }
-    wanted.intents.iter().any(|intent| {
+    call.intents.iter().any(|intent| {
         earlier().any(|other| match (intent.path(), other.path()) {
             (Some(a), Some(b)) if intent.changes() || other.changes() => {
                 let (a, b) = (a.as_str(), b.as_str());

@@ -1,41 +1,30 @@
-//! A call that may be made: what a runner is given.
+//! The third step of a call: it may be made. A runner is given this.
 
 use std::sync::Arc;
 
-use crate::call::judged::ResolvedCall;
+use crate::gate::Intent;
 use crate::params::Arguments;
+use crate::shell_session::ShellState;
 use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture};
+use crate::tool::{Invocation, ReplyFuture, Tool};
 use crate::tool_context::ToolContext;
-use crate::toolbox_inner::ToolboxInner;
 
 /// A call that was allowed, with the files and commands that it was judged with. Only the executor
-/// makes one.
+/// makes one, from a judged call.
 ///
 /// See the example of [`CallRunner`](crate::CallRunner).
 pub struct ApprovedCall {
-    inner: Arc<ToolboxInner>,
-    index: usize,
-    args: Arc<Arguments>,
-    invocation: Arc<dyn Invocation>,
-    context: ToolContext,
+    pub(super) tool: Arc<dyn Tool>,
+    pub(super) args: Arc<Arguments>,
+    pub(super) invocation: Arc<dyn Invocation>,
+    pub(super) intents: Arc<[Intent]>,
+    pub(super) context: ToolContext,
 }
 
 impl ApprovedCall {
-    /// `context` has no more files than the call was judged with.
-    pub(crate) fn new(inner: &Arc<ToolboxInner>, call: ResolvedCall, context: ToolContext) -> Self {
-        ApprovedCall {
-            inner: Arc::clone(inner),
-            index: call.index,
-            args: call.args,
-            invocation: call.invocation,
-            context,
-        }
-    }
-
     /// The description of its tool.
     pub fn spec(&self) -> &Spec {
-        self.inner.tool(self.index).spec()
+        self.tool.spec()
     }
 
     /// Its arguments, with the values behind placeholders.
@@ -52,4 +41,17 @@ impl ApprovedCall {
     pub fn run(self) -> ReplyFuture {
         self.invocation.run(self.context)
     }
+}
+
+/// Where the command of a call begins, in a session.
+pub(super) fn session(intents: &[Intent]) -> Option<Arc<ShellState>> {
+    intents.iter().find_map(|intent| match intent {
+        Intent::Execute(line) => line.session().cloned(),
+        Intent::Read(_)
+        | Intent::ReadBelow(_)
+        | Intent::Write(_)
+        | Intent::Delete(_)
+        | Intent::CreateDir(_)
+        | Intent::Delegate(_) => None,
+    })
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use sha2::{Digest as _, Sha256};
 
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
-use crate::call::judged::ResolvedCall;
+use crate::call::judged::JudgedCall;
 use crate::call::outcome::{denied, keeps_changing, not_yet, unanswered};
 use crate::call::pending::PendingCall;
 use crate::call_result::CallFailure;
@@ -15,8 +15,7 @@ use crate::change::{FileChange, ReviewedState};
 use crate::gate::Judgement;
 use crate::run_answers::ApprovalKey;
 use crate::spec::Spec;
-use crate::tool_context::ToolContext;
-use crate::toolbox::Toolbox;
+use crate::toolbox_inner::ToolboxInner;
 
 /// Replaces a text that the difference shows.
 const SHOWN_BELOW: &str = "(shown below)";
@@ -24,27 +23,24 @@ const SHOWN_BELOW: &str = "(shown below)";
 /// Most questions about one call whose files keep changing.
 const MAX_QUESTIONS: usize = 3;
 
-impl Toolbox {
+impl JudgedCall {
     /// Returns the files as they were shown to the person who agreed; a stored answer counts where
     /// everything that would be shown is equal.
-    pub(crate) async fn ask(
+    pub(super) async fn ask(
         &self,
-        wanted: &ResolvedCall,
-        judgement: Judgement,
-        context: &ToolContext,
         approver: &dyn Approver,
         open: &PendingCall,
     ) -> Result<Vec<(String, ReviewedState)>, CallFailure> {
-        let spec = self.inner.tool(wanted.index).spec();
-        let key = self.key(wanted);
-        let _turn = self.inner.asking.lock().await;
-        let changes = self.preview(wanted, context).await;
+        let (inner, spec, judgement) = (self.inner(), self.spec(), &self.judgement);
+        let key = self.key();
+        let _turn = inner.asking.lock().await;
+        let changes = self.preview().await;
         let mut changes = changes.inspect_err(|_| open.record_not_asked())?;
         for _ in 0..MAX_QUESTIONS {
-            let request = self.question(wanted, &judgement, &changes);
+            let request = self.question(&changes);
             let shown = ApprovalKey::Shown(key.clone(), digest(&request, &changes));
-            if self.is_allowed(&shown)
-                || request.changes_nothing() && self.is_allowed(&ApprovalKey::Done(key.clone()))
+            if inner.is_allowed(&shown)
+                || request.changes_nothing() && inner.is_allowed(&ApprovalKey::Done(key.clone()))
             {
                 open.record_answer("allowed", "allowed for this run".to_owned());
                 return Ok(seen(&changes));
@@ -53,10 +49,10 @@ impl Toolbox {
                 Some(reason) => ApprovalAnswer::Unanswered { reason },
                 None => approver.ask(&request).await,
             };
-            let (by, for_run) = agreement(answer, spec, &judgement, open)?;
+            let (by, for_run) = agreement(answer, spec, judgement, open)?;
             // An approver that is not shown the change agrees to any change.
             if approver.shows() {
-                let before = std::mem::replace(&mut changes, self.preview(wanted, context).await?);
+                let before = std::mem::replace(&mut changes, self.preview().await?);
                 let same = before.len() == changes.len()
                     && before.iter().zip(&changes).all(|(a, b)| a.reads_as(b));
                 if !same {
@@ -64,7 +60,7 @@ impl Toolbox {
                 }
             }
             if for_run {
-                let mut allowed = self.lock_allowed();
+                let mut allowed = inner.lock_allowed();
                 allowed.insert(shown);
                 allowed.insert(ApprovalKey::Done(key));
             }
@@ -78,73 +74,65 @@ impl Toolbox {
             "unanswered",
             "what it would change kept changing".to_owned(),
         );
-        Err(keeps_changing(spec, &judgement))
+        Err(keeps_changing(spec, judgement))
     }
 
     /// The text that stored answers about a call are found by.
-    fn key(&self, wanted: &ResolvedCall) -> String {
+    fn key(&self) -> String {
         format!(
             "{}\n{}\n{}{}",
-            self.inner.context.caller,
-            self.inner.tool(wanted.index).spec().name,
-            wanted.canonical(),
+            self.inner().context.caller,
+            self.spec().name,
+            self.canonical(),
             // The command in another session state is another one.
-            wanted
-                .session()
+            self.session()
                 .map(|state| state.describe())
                 .unwrap_or_default()
         )
     }
 
-    async fn preview(
-        &self,
-        wanted: &ResolvedCall,
-        context: &ToolContext,
-    ) -> Result<Vec<FileChange>, CallFailure> {
-        let invocation = Arc::clone(&wanted.invocation);
-        let context = context.for_person(&self.inner.reach);
-        self.spawn_blocking(move |_| invocation.preview(&context.view()))
-            .await
+    async fn preview(&self) -> Result<Vec<FileChange>, CallFailure> {
+        let invocation = Arc::clone(&self.parsed.invocation);
+        let context = self.parsed.context.for_person(&self.inner().reach);
+        let looking = move || invocation.preview(&context.view());
+        self.inner().spawn_blocking(looking).await
     }
 
-    fn question(
-        &self,
-        wanted: &ResolvedCall,
-        judgement: &Judgement,
-        changes: &[FileChange],
-    ) -> ApprovalRequest {
-        let spec = self.inner.tool(wanted.index).spec();
+    fn question(&self, changes: &[FileChange]) -> ApprovalRequest {
+        let (inner, spec, judgement) = (self.inner(), self.spec(), &self.judgement);
         ApprovalRequest {
-            caller: self.inner.context.caller.clone(),
+            caller: inner.context.caller.clone(),
             tool: spec.name.clone(),
             // As the model wrote them: known values are shown whole, placeholders stay
             // placeholders.
-            arguments: wanted.asked.to_json_but(|name| {
+            arguments: self.parsed.asked.to_json_but(|name| {
                 let shown = !changes.is_empty() && changes.iter().all(FileChange::is_whole);
                 (shown && spec.params.is_of_a_file(name)).then(|| SHOWN_BELOW.to_owned())
             }),
-            intents: wanted
+            intents: self
                 .intents
                 .iter()
-                .map(|intent| self.inner.redactor.redact(&intent.to_string()).into_owned())
+                .map(|intent| inner.redactor.redact(&intent.to_string()).into_owned())
                 .collect(),
             changes: changes
                 .iter()
-                .map(|change| change.clone().redacted(&self.inner.redactor))
+                .map(|change| change.clone().redacted(&inner.redactor))
                 .collect(),
-            runner: self.inner.place(spec),
-            network: self.inner.network(spec),
+            runner: inner.place(spec),
+            network: inner.network(spec),
             reasons: judgement.deciding().to_vec(),
-            confined: self.inner.confined(),
+            confined: inner.confined(),
             only_a_person: judgement.only_a_person,
-            rules_to_allow: self.rules_to_allow(judgement),
+            rules_to_allow: inner.rules_to_allow(judgement),
         }
     }
+}
 
+impl ToolboxInner {
     /// Returns the rules that would answer this question, unless one of them would show a secret.
     fn rules_to_allow(&self, judgement: &Judgement) -> Vec<String> {
         let rules = &judgement.rules_to_allow;
-        let shows_secret = |rule: &String| self.inner.redactor.redact(rule) != rule.as_str();
+        let shows_secret = |rule: &String| self.redactor.redact(rule) != rule.as_str();
         match judgement.only_a_person || rules.iter().any(shows_secret) {
             true => Vec::new(),
             false => rules.clone(),
@@ -156,8 +144,7 @@ impl Toolbox {
     }
 
     fn lock_allowed(&self) -> MutexGuard<'_, HashSet<ApprovalKey>> {
-        self.inner
-            .allowed_for_run
+        self.allowed_for_run
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

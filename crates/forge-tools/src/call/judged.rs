@@ -1,142 +1,55 @@
-//! The part of a call that runs on a blocking thread: it finds the intents, has them judged and, if
-//! no approval is needed, makes the call and records it.
+//! The second step of a call: its intents are found and judged. Reads files, and blocks.
 
 use std::sync::Arc;
 
-use tokio::task::JoinError;
-
+use crate::approval::Approver;
 use crate::audit::DecisionRecord;
-use crate::call::approved::ApprovedCall;
-use crate::call::outcome::placeholder_in_command;
+use crate::call::approved::{ApprovedCall, session};
+use crate::call::outcome::{blocked, placeholder_in_command};
+use crate::call::parsed::ParsedCall;
 use crate::call::pending::PendingCall;
-use crate::call_result::{CallFailure, CallResult};
+use crate::call_result::CallFailure;
+use crate::change::ReviewedState;
 use crate::gate::{Intent, Judgement, Verdict};
-use crate::params::Arguments;
-use crate::result_quota::ResultPermit;
 use crate::shell_session::ShellState;
-use crate::tool::{Invocation, here};
-use crate::tool_context::ToolContext;
+use crate::spec::Spec;
 use crate::toolbox_inner::ToolboxInner;
 
-/// A call as it was understood.
-pub(crate) struct ResolvedCall {
-    pub(crate) index: usize,
-    /// The arguments as the model wrote them.
-    pub(crate) asked: Arc<Arguments>,
-    /// The arguments with the values behind placeholders.
-    pub(crate) args: Arc<Arguments>,
-    /// The tool with these arguments.
-    pub(crate) invocation: Arc<dyn Invocation>,
-    pub(crate) intents: Arc<[Intent]>,
-    /// How many of them the tool has named itself; the others are where those lead.
-    pub(crate) named: usize,
-}
-
-impl ResolvedCall {
-    pub(crate) fn executes(&self) -> bool {
-        let executes = |intent: &Intent| matches!(intent, Intent::Execute(_));
-        self.intents.iter().any(executes)
-    }
-
-    pub(crate) fn delegates(&self) -> bool {
-        let delegates = |intent: &Intent| matches!(intent, Intent::Delegate(_));
-        self.intents.iter().any(delegates)
-    }
-
-    /// Where its command begins, in a session.
-    pub(crate) fn session(&self) -> Option<Arc<ShellState>> {
-        self.intents.iter().find_map(|intent| match intent {
-            Intent::Execute(line) => line.session().cloned(),
-            Intent::Read(_)
-            | Intent::ReadBelow(_)
-            | Intent::Write(_)
-            | Intent::Delete(_)
-            | Intent::CreateDir(_)
-            | Intent::Delegate(_) => None,
-        })
-    }
-
-    /// Returns `true` if files are all that it touches, so that the time it takes is theirs.
-    fn is_about_files(&self) -> bool {
-        !self.intents.is_empty() && self.intents.iter().all(|intent| intent.path().is_some())
-    }
-
-    /// The key of an approval "for the run": the arguments, with each path in its canonical
-    /// spelling.
-    pub(crate) fn canonical(&self) -> String {
-        self.asked.canonical_with(|text| {
-            let mut paths = self.intents.iter().filter_map(Intent::path);
-            paths.find_map(|path| (path.asked() == text).then(|| path.as_str()))
-        })
-    }
-}
-
-/// The result of [`ParsedCall::run_inline`].
-pub(crate) enum InlineOutcome {
-    /// The call needed neither an approval nor a wait, so it was made as well.
-    Closed(Box<CallResult>),
-    Judged(ResolvedCall, Judgement),
-}
-
-/// A call that is understood, on its way to a thread that may wait for files.
-pub(crate) struct ParsedCall {
-    pub(crate) inner: Arc<ToolboxInner>,
-    pub(crate) index: usize,
-    pub(crate) asked: Arc<Arguments>,
-    pub(crate) args: Arc<Arguments>,
-    pub(crate) invocation: Arc<dyn Invocation>,
-    pub(crate) context: ToolContext,
-    pub(crate) open: PendingCall,
-    /// The permit for the result, until the client has taken it.
-    pub(crate) place: Option<ResultPermit>,
-}
-
-/// A call that was judged, with everything that is needed to make it.
+/// A call with the judgement about it.
 pub(crate) struct JudgedCall {
-    pub(crate) inner: Arc<ToolboxInner>,
-    pub(crate) wanted: ResolvedCall,
-    pub(crate) judgement: Judgement,
-    pub(crate) context: ToolContext,
-    pub(crate) open: PendingCall,
-    place: Option<ResultPermit>,
+    pub(super) parsed: ParsedCall,
+    pub(super) intents: Arc<[Intent]>,
+    /// How many of them the tool has named itself; the others are where those lead.
+    named: usize,
+    pub(super) judgement: Judgement,
 }
 
-impl ParsedCall {
+impl JudgedCall {
     /// Finds the intents of the call and has them judged.
-    pub(crate) fn judge(self) -> Result<JudgedCall, CallFailure> {
-        let tool = self.inner.tool(self.index);
-        let intents = self
-            .invocation
-            .intents(&self.context.view())
-            .inspect_err(|failure| {
-                self.open.lock().details.decision = DecisionRecord::not_reached(format!(
-                    "the worker is not able to: {}",
-                    failure.code.as_str()
-                ));
-            })?;
+    pub(crate) fn judge(parsed: ParsedCall) -> Result<JudgedCall, CallFailure> {
+        let (inner, open) = (&parsed.inner, &parsed.open);
+        let intents = parsed.invocation.intents(&parsed.context.view());
+        let intents = intents.inspect_err(|failure| {
+            open.lock().details.decision = DecisionRecord::not_reached(format!(
+                "the worker is not able to: {}",
+                failure.code.as_str()
+            ));
+        })?;
         let named = intents.len();
-        let intents = self.inner.reach.all(intents);
-        self.open.lock().details.intents = intents.iter().map(ToString::to_string).collect();
-        let wanted = ResolvedCall {
-            index: self.index,
-            asked: self.asked,
-            args: self.args,
-            invocation: self.invocation,
-            intents: intents.into(),
-            named,
-        };
-        if wanted.executes()
-            && let Some(placeholder) = wanted.asked.placeholder()
+        let intents: Arc<[Intent]> = inner.reach.all(intents).into();
+        open.lock().details.intents = intents.iter().map(ToString::to_string).collect();
+        if intents.iter().any(is_execution)
+            && let Some(placeholder) = parsed.asked.placeholder()
         {
-            return Err(placeholder_in_command(tool.spec(), placeholder));
+            return Err(placeholder_in_command(parsed.spec(), placeholder));
         }
-        let mut judgement = self.inner.judge(tool.spec(), &wanted.intents);
+        let mut judgement = inner.judge(parsed.spec(), &intents);
         if judgement.verdict != Verdict::Block {
-            let context = self.context.for_person(&self.inner.reach);
-            let doubts = wanted.invocation.confirmation_reasons(&context.view());
+            let context = parsed.context.for_person(&inner.reach);
+            let doubts = parsed.invocation.confirmation_reasons(&context.view());
             judgement = judgement.with_confirmation(doubts);
         }
-        self.open.lock().details.decision = DecisionRecord {
+        open.lock().details.decision = DecisionRecord {
             verdict: Some(judgement.verdict),
             reasons: judgement.reasons.clone(),
             runner: judgement.runner.clone(),
@@ -144,57 +57,103 @@ impl ParsedCall {
             by: None,
         };
         Ok(JudgedCall {
-            inner: self.inner,
-            wanted,
+            parsed,
+            intents,
+            named,
             judgement,
-            context: self.context,
-            open: self.open,
-            place: self.place,
         })
     }
 
-    /// Judges the call and, if nothing else is needed, makes and records it on this thread: handing
-    /// it over again would cost more than many a call.
-    pub(crate) fn run_inline(self) -> Result<InlineOutcome, CallFailure> {
-        let JudgedCall {
-            inner,
-            wanted,
-            judgement,
-            mut context,
-            open,
-            place,
-        } = self.judge()?;
-        match judgement.verdict {
-            Verdict::Allow if wanted.is_about_files() && inner.is_local(wanted.index) => {}
-            Verdict::Allow | Verdict::Ask | Verdict::Block => {
-                return Ok(InlineOutcome::Judged(wanted, judgement));
+    /// Asks a person where that is needed, or refuses.
+    pub(crate) async fn approve(
+        self,
+        approver: &dyn Approver,
+        open: &PendingCall,
+    ) -> Result<ApprovedCall, CallFailure> {
+        let seen = match self.judgement.verdict {
+            // No decision is needed: the operation itself checks the capability, in one step with
+            // the opening.
+            Verdict::Allow => Vec::new(),
+            // Able first, then blocked, then asked: impossible calls raise no questions (F002-07,
+            // F002-08).
+            Verdict::Block => {
+                self.check_capability().await?;
+                return Err(blocked(self.spec(), &self.judgement));
             }
-        }
-        // Waiting for other calls on the path, or for results to be taken, happens where it costs
-        // no thread.
-        let Ok(held) = inner.writing.try_lock(&wanted.intents) else {
-            return Ok(InlineOutcome::Judged(wanted, judgement));
+            Verdict::Ask => {
+                let able = self.check_capability().await;
+                able.inspect_err(|_| open.record_not_asked())?;
+                self.ask(approver, open).await?
+            }
         };
-        if place.is_some_and(|place| !place.try_acquire()) {
-            return Ok(InlineOutcome::Judged(wanted, judgement));
+        Ok(self.approved(seen))
+    }
+
+    /// The call as it may be made, with the files as a person was shown them.
+    pub(super) fn approved(self, seen: Vec<(String, ReviewedState)>) -> ApprovedCall {
+        let ParsedCall {
+            tool,
+            args,
+            invocation,
+            mut context,
+            ..
+        } = self.parsed;
+        context.seen = seen;
+        ApprovedCall {
+            tool,
+            args,
+            invocation,
+            intents: self.intents,
+            context,
         }
-        context.writing = held;
-        context.may_read(&inner.reach, &wanted.intents);
-        open.lock().decided()?;
-        let approved = ApprovedCall::new(&inner, wanted, context);
-        let outcome = here(inner.runner.run(approved));
-        let mut open = open.lock();
-        match open.is_closed() {
-            true => Err(CallFailure::cancelled()),
-            false => Ok(InlineOutcome::Closed(Box::new(open.close(outcome)))),
-        }
+    }
+
+    /// Checks that the worker is able to make the call.
+    pub(super) async fn check_capability(&self) -> Result<(), CallFailure> {
+        let (intents, named) = (Arc::clone(&self.intents), self.named);
+        let (inner, invocation) = (self.inner(), &self.parsed.invocation);
+        let (own, invocation) = (Arc::clone(inner), Arc::clone(invocation));
+        let context = self.parsed.context.clone();
+        let checking = move || {
+            own.check_capability(&intents[..named])?;
+            invocation.check(&context.view())
+        };
+        inner.spawn_blocking(checking).await.flatten()
+    }
+
+    pub(super) fn inner(&self) -> &Arc<ToolboxInner> {
+        &self.parsed.inner
+    }
+
+    pub(super) fn spec(&self) -> &Spec {
+        self.parsed.spec()
+    }
+
+    pub(super) fn delegates(&self) -> bool {
+        let delegates = |intent: &Intent| matches!(intent, Intent::Delegate(_));
+        self.intents.iter().any(delegates)
+    }
+
+    /// Where its command begins, in a session.
+    pub(super) fn session(&self) -> Option<Arc<ShellState>> {
+        session(&self.intents)
+    }
+
+    /// Returns `true` if files are all that it touches, so that the time it takes is theirs.
+    pub(super) fn is_about_files(&self) -> bool {
+        !self.intents.is_empty() && self.intents.iter().all(|intent| intent.path().is_some())
+    }
+
+    /// The key of an approval "for the run": the arguments, with each path in its canonical
+    /// spelling.
+    pub(super) fn canonical(&self) -> String {
+        self.parsed.asked.canonical_with(|text| {
+            let mut paths = self.intents.iter().filter_map(Intent::path);
+            paths.find_map(|path| (path.asked() == text).then(|| path.as_str()))
+        })
     }
 }
 
-/// Returns the result of another thread; continues a panic of that thread here.
-pub(crate) fn joined<T>(found: Result<T, JoinError>) -> Result<T, CallFailure> {
-    found.map_err(|stopped| match stopped.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => CallFailure::cancelled(),
-    })
+pub(super) fn is_execution(intent: &Intent) -> bool {
+    matches!(intent, Intent::Execute(_))
 }
