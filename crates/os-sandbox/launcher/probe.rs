@@ -1,6 +1,6 @@
 //! Tries, from inside a fully confined target, what must not work, and a few things that must. An
 //! answer says what happened: an enforcement that was seen, not one that was configured. What was
-//! promised, and what therefore must have happened, is the broker's business (`linux/checks.rs`).
+//! promised, and what therefore must have happened, is the broker's business (`linux/prove/checks.rs`).
 //!
 //! The probe may run without any confinement too, as any user: every try leaves what is not a
 //! decoy of the broker as it was, and nothing stays open.

@@ -183,7 +183,7 @@ pub const STAGE_GROUP: i32 = 18;
 /// The launcher could not open a file of the system for bubblewrap.
 pub const STAGE_FILES: i32 = 19;
 
-/// Checks of a probe, one record each; `linux/checks.rs` interprets the outcomes. The answers
+/// Checks of a probe, one record each; `linux/prove/checks.rs` interprets the outcomes. The answers
 /// travel from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`]
 /// each: number, outcome, errno (u16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

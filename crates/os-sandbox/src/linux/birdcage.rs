@@ -12,10 +12,10 @@
 //!
 //! <https://docs.rs/birdcage>
 
-use super::bwrap::access_of;
+use super::guards::names::ScanResult;
 use super::host_mount::HostMount;
-use super::message::Pin;
-use super::names::ScanResult;
+use super::mount_layer::bwrap::access_of;
+use super::start::message::Pin;
 use super::wire;
 use crate::access::Access;
 use crate::birdcage::{BirdcageJob, MAX_BYTES, Right};

@@ -1,14 +1,15 @@
 //! Finds out what works here by trying: a confined process, once under each mechanism, that
 //! attempts what it must not be able to do.
 
-use super::advice::{self, HostEnvironment};
-use super::cache::{ProbeCache, ProbeResults};
+mod advice;
+pub(super) mod cache;
+
 use super::cgroup;
-use super::launch::{SpawnFrom, launch};
-use super::message;
-use super::private::ScratchDir;
+use super::landlock::private::ScratchDir;
 use super::prove::{ProbeScope, prove};
-use super::running::{RunResources, Running};
+use super::start::launch::{SpawnFrom, launch};
+use super::start::message;
+use super::start::running::{RunResources, Running};
 use super::start::{ProbeSpec, begin};
 use super::wire;
 use crate::access::Access;
@@ -23,6 +24,8 @@ use crate::proof::{Observation, ProofCheck};
 use crate::sandbox::{Directories, Sandbox};
 use crate::streams::Stdio;
 use crate::support::{Availability, Bubblewrap, ConnectorSupport, Landlock, Support, UNTRIED};
+use advice::HostEnvironment;
+use cache::{ProbeCache, ProbeResults};
 use landlock::{AccessFs, Erratum, LandlockStatus, Ruleset, RulesetAttr};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::unistd::geteuid;

@@ -1,0 +1,488 @@
+//! What of a repository's directory is kept from a command, by git's own table: in `.git`, in the
+//! modules and worktrees below it, and in what git takes for a repository under another name. And
+//! where a repository leads: files of the mount that its configuration, or a link with a protected
+//! name, has git execute or obey.
+
+use super::super::below;
+use super::super::host_mount::{HostMount, Led};
+use crate::git_config;
+use crate::policy::{Git, Policy};
+use nix::sys::stat::SFlag;
+use sandbox_names::git::{GitPathClass, ReferenceKind, STATE, classify_own, running_line};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Component, Path, PathBuf};
+
+/// Bound on a file that is read here.
+const MAX_BYTES: u64 = 256 << 10;
+/// Bound on how often configuration includes more of it.
+const MAX_INCLUDED: usize = 32;
+
+/// Where a directory lies below the innermost git directory around it.
+pub(crate) struct GitDirLocation {
+    way: Vec<String>,
+    /// Everything in it is git's, not only what git knows.
+    whole: bool,
+    /// Among modules, whose names may have slashes: it can be one, or lie on the way to one.
+    pub(crate) among_modules: bool,
+}
+
+impl GitDirLocation {
+    /// `None`: in no git directory that is known by now.
+    pub(crate) fn of(mount: &HostMount, below: &Path, bare: &[PathBuf]) -> Option<GitDirLocation> {
+        let names: Vec<&OsStr> = below.iter().collect();
+        let dot = names.iter().rposition(|name| *name == ".git");
+        let whole = mount.linked.is_some() || dot.is_some();
+        let mut top = match (mount.linked.is_some(), dot) {
+            (true, _) => 0,
+            (false, Some(dot)) => dot + 1,
+            (false, None) => {
+                let around = bare.iter().filter(|git| below.starts_with(git));
+                around.map(|git| git.iter().count()).max()?
+            }
+        };
+        loop {
+            let rest = &names[top..];
+            let modules = match rest.first().and_then(|name| name.to_str()) {
+                Some("modules") => 1,
+                Some("worktrees") if rest.get(2).is_some_and(|name| *name == "modules") => 3,
+                _ => {
+                    return Some(GitDirLocation {
+                        way: rest
+                            .iter()
+                            .map(|name| name.to_string_lossy().into_owned())
+                            .collect(),
+                        whole,
+                        among_modules: false,
+                    });
+                }
+            };
+            let module = (top + modules + 1..=names.len()).find(|end| {
+                let path: PathBuf = names[..*end].iter().collect();
+                bare.contains(&path)
+            });
+            match module {
+                Some(end) => top = end,
+                None => {
+                    return Some(GitDirLocation {
+                        way: Vec::new(),
+                        whole,
+                        among_modules: true,
+                    });
+                }
+            }
+        }
+    }
+
+    /// What a name in it is, as far as that has to be known: what lies among contents is content.
+    fn part(&self, name: &OsStr) -> GitPathClass {
+        if self.among_modules {
+            return GitPathClass::Container;
+        }
+        // What lies in a name that is kept is kept with it.
+        if !self.way.is_empty()
+            && !matches!(
+                classify_own(&self.way),
+                GitPathClass::Data | GitPathClass::GitOnly | GitPathClass::Container
+            )
+        {
+            return GitPathClass::Data;
+        }
+        let contents = match self.way.first().map(String::as_str) {
+            Some("refs" | "logs" | "reftable" | "rr-cache") => true,
+            Some("objects") => self.way.get(1).is_some_and(|second| second != "info"),
+            _ => false,
+        };
+        if contents {
+            return GitPathClass::Data;
+        }
+        own(&self.way, name)
+    }
+
+    /// Returns `true` if a name in it is the configuration of a repository.
+    pub(crate) fn is_config(&self, name: &OsStr) -> bool {
+        !self.among_modules && self.way.is_empty() && name == "config"
+    }
+
+    /// Returns `true` if a name in it is kept from every command of the policy.
+    pub(crate) fn keeps(&self, policy: &Policy, name: &OsStr) -> bool {
+        kept(policy, self.part(name), self.whole)
+    }
+
+    /// Returns `true` if it is an operation that is not done, which commands may have.
+    pub(crate) fn is_state(&self, policy: &Policy, name: &OsStr) -> bool {
+        policy.git() == Git::Commit && self.part(name) == GitPathClass::State
+    }
+}
+
+fn own(way: &[String], name: &OsStr) -> GitPathClass {
+    let name = name.to_string_lossy();
+    let names: Vec<&str> = way
+        .iter()
+        .map(String::as_str)
+        .chain([name.as_ref()])
+        .collect();
+    classify_own(&names)
+}
+
+fn kept(policy: &Policy, part: GitPathClass, whole: bool) -> bool {
+    match part {
+        GitPathClass::Obeyed => true,
+        GitPathClass::State => policy.git() != Git::Commit,
+        GitPathClass::Unknown => whole,
+        GitPathClass::Data | GitPathClass::GitOnly | GitPathClass::Container => false,
+    }
+}
+
+/// The same for a name at the top of a git directory.
+pub(crate) fn keeps_at_top(policy: &Policy, name: &OsStr, whole: bool) -> bool {
+    kept(policy, own(&[], name), whole)
+}
+
+/// Returns `true` if a name at the top of a git directory is an operation that is not done.
+pub(crate) fn is_state(name: &OsStr) -> bool {
+    STATE.iter().any(|state| name == *state)
+}
+
+/// The lines of the lists of things to do of an operation, before a command could add to them.
+pub(crate) fn todo(mount: &HostMount, state: &Path) -> HashSet<String> {
+    let mut lines = HashSet::new();
+    for list in ["git-rebase-todo", "todo"] {
+        let text = read(mount, &state.join(list)).unwrap_or_default();
+        lines.extend(text.lines().map(|line| line.trim().to_owned()));
+    }
+    lines
+}
+
+/// Why an operation that a command left cannot be gone on with.
+pub(crate) fn harm_of_state(
+    mount: &HostMount,
+    state: &Path,
+    known: &HashSet<String>,
+) -> Option<String> {
+    let Ok(directory) = below::directory(mount.handle.as_fd(), state) else {
+        return Some("not a directory".to_owned());
+    };
+    for name in ["git-rebase-todo", "todo", "author-script", "strategy"] {
+        let Ok(stat) = below::look(directory.as_fd(), OsStr::new(name)) else {
+            continue;
+        };
+        if below::kind(&stat) == SFlag::S_IFDIR {
+            continue;
+        }
+        let Some(text) = read(mount, &state.join(name)) else {
+            return Some(format!("{name} cannot be read"));
+        };
+        let bad = match name {
+            "author-script" => text.lines().find(|line| !is_author(line)),
+            "strategy" => text.lines().find(|line| !is_strategy(line)),
+            _ => running_line(&text, |line| known.contains(line)),
+        };
+        if let Some(line) = bad {
+            let line: String = line.chars().take(120).collect();
+            return Some(format!("git would go on with the line `{line}` of {name}"));
+        }
+    }
+    None
+}
+
+/// `GIT_AUTHOR_NAME='…'`, with nothing outside of the quotes; old versions of git have a shell
+/// read it.
+fn is_author(line: &str) -> bool {
+    let values = ["GIT_AUTHOR_NAME=", "GIT_AUTHOR_EMAIL=", "GIT_AUTHOR_DATE="];
+    let Some(quoted) = values.iter().find_map(|name| line.strip_prefix(name)) else {
+        return line.is_empty();
+    };
+    // A quote in the value is written `'\''`.
+    let inner = quoted
+        .strip_prefix('\'')
+        .and_then(|rest| rest.strip_suffix('\''));
+    inner.is_some_and(|inner| !inner.replace("'\\''", "").contains('\''))
+}
+
+fn is_strategy(line: &str) -> bool {
+    [
+        "",
+        "ort",
+        "recursive",
+        "resolve",
+        "octopus",
+        "ours",
+        "subtree",
+    ]
+    .contains(&line.trim())
+}
+
+/// Returns `true` if the file `.git` at `pointer` and the part of a repository in the same mount
+/// that it names agree about each other, as `git worktree add` and `git submodule add` leave them.
+pub(crate) fn is_mutual(mount: &HostMount, pointer: &Path) -> bool {
+    let (Some(around), Some(text)) = (pointer.parent(), read(mount, pointer)) else {
+        return false;
+    };
+    let Some(target) = line_after(&text, "gitdir: ").and_then(|path| inside(mount, around, path))
+    else {
+        return false;
+    };
+    let names: Vec<&OsStr> = target.iter().collect();
+    let Some(dot) = names.iter().position(|name| *name == ".git") else {
+        return false;
+    };
+    match names[dot + 1..] {
+        [kind, _] if kind == "worktrees" => {
+            let back = read(mount, &target.join("gitdir"));
+            let back = back
+                .as_deref()
+                .and_then(|text| inside(mount, &target, text.trim_end()));
+            let common = read(mount, &target.join("commondir"));
+            back.as_deref() == Some(pointer)
+                && common.is_some_and(|common| common.trim_end() == "../..")
+        }
+        [kind, _, ..] if kind == "modules" => {
+            let config = read(mount, &target.join("config")).unwrap_or_default();
+            let entries = sandbox_names::git_config::entries(&config);
+            let mut worktrees = entries
+                .iter()
+                .filter(|entry| entry.section == "core" && entry.key == "worktree");
+            let first = worktrees.next();
+            worktrees.next().is_none()
+                && first
+                    .and_then(|entry| inside(mount, &target, &entry.value))
+                    .as_deref()
+                    == Some(around)
+        }
+        _ => false,
+    }
+}
+
+/// Why the configuration of a module cannot stay: as any, but that it names where its files are.
+pub(crate) fn harm_of_module(mount: &HostMount, config: &Path) -> Option<String> {
+    let Some(text) = read(mount, config) else {
+        return Some("it cannot be read".to_owned());
+    };
+    let is_worktree = |line: &&str| {
+        let key = line.split_once('=').map(|(key, _)| key.trim());
+        key.is_some_and(|key| key.eq_ignore_ascii_case("worktree"))
+    };
+    let rest: Vec<&str> = text.lines().filter(|line| !is_worktree(line)).collect();
+    if let Some(why) = git_config::config(rest.join("\n").as_bytes()) {
+        return Some(why);
+    }
+    let lines: Vec<&str> = text.lines().filter(is_worktree).collect();
+    let [line] = lines[..] else {
+        return (!lines.is_empty()).then(|| "it has two worktrees".to_owned());
+    };
+    let value = line.split_once('=').map_or("", |(_, value)| value.trim());
+    let agrees = config
+        .parent()
+        .and_then(|module| inside(mount, module, value))
+        .is_some_and(|worktree| is_mutual(mount, &worktree.join(".git")));
+    (!agrees).then(|| "it sets core.worktree".to_owned())
+}
+
+/// Where a mount leads.
+pub(crate) struct LedFrom {
+    /// In it.
+    pub(crate) led: Vec<Led>,
+    /// Out of it: places on the host, or as commands see them, and what says so.
+    pub(crate) elsewhere: Vec<(PathBuf, String)>,
+    /// What cannot be kept, in words.
+    pub(crate) unheld: Vec<String>,
+}
+
+/// Where links with protected names lead, and what the configuration of repositories names.
+pub(crate) fn led(
+    mount: &HostMount,
+    links: &[PathBuf],
+    repositories: &[PathBuf],
+    attributes: &[PathBuf],
+) -> LedFrom {
+    let mut found = ReferenceCollector {
+        mount,
+        out: LedFrom {
+            led: Vec::new(),
+            elsewhere: Vec::new(),
+            unheld: Vec::new(),
+        },
+    };
+    for link in links {
+        if let Ok(target) = mount.host.join(link).canonicalize() {
+            found.add_host(&target, format!("the link {}", mount.shown(link)));
+        }
+    }
+    for git in repositories {
+        found.repository(git, attributes);
+    }
+    found.out
+}
+
+struct ReferenceCollector<'a> {
+    mount: &'a HostMount,
+    out: LedFrom,
+}
+
+impl ReferenceCollector<'_> {
+    fn repository(&mut self, git: &Path, attributes: &[PathBuf]) {
+        let around = match git.file_name() {
+            Some(name) if name == ".git" => git.parent().unwrap_or(git),
+            _ => git,
+        };
+        let mut files = vec![git.join("config"), git.join("config.worktree")];
+        let mut drivers = false;
+        let mut at = 0;
+        while let Some(file) = files.get(at).cloned() {
+            at += 1;
+            let Some(text) = read(self.mount, &file) else {
+                continue;
+            };
+            let references = sandbox_names::git_config::references(&text);
+            drivers |= references.drivers;
+            for lead in references.paths {
+                let by = format!("{}: {}", self.mount.shown(&file), lead.by);
+                match lead.kind {
+                    ReferenceKind::None => {}
+                    ReferenceKind::File => self.add(around, &lead.path, by),
+                    ReferenceKind::Configuration => {
+                        let base = file.parent().unwrap_or(git);
+                        self.add(base, &lead.path, by);
+                        let included = inside(self.mount, base, &lead.path);
+                        files.extend(included.filter(|_| at < MAX_INCLUDED));
+                    }
+                    ReferenceKind::Program => self.add_program(around, &lead.path, by),
+                }
+            }
+        }
+        if drivers {
+            let by = format!("programs for files in {}", self.mount.shown(git));
+            for file in attributes.iter().filter(|file| file.starts_with(around)) {
+                self.out.led.push(Led {
+                    below: file.clone(),
+                    by: by.clone(),
+                });
+            }
+        }
+    }
+
+    /// A path as it is written: what is not there is nothing yet.
+    fn add(&mut self, base: &Path, text: &str, by: String) {
+        let Some(below) = inside(self.mount, base, text) else {
+            let path = plain(self.mount.host.join(base).join(text));
+            let path = path.canonicalize().unwrap_or(path);
+            self.out.elsewhere.push((path, by));
+            return;
+        };
+        let path = self.mount.host.join(&below);
+        if let Ok(target) = path.canonicalize() {
+            self.add_host(&target, by.clone());
+        }
+        if path.is_symlink() {
+            self.out.led.push(Led { below, by });
+        }
+    }
+
+    /// The same for a word of a command, which is a file, or anything else.
+    fn add_program(&mut self, base: &Path, word: &str, by: String) {
+        let path = match inside(self.mount, base, word) {
+            Some(below) => self.mount.host.join(below),
+            None => plain(self.mount.host.join(base).join(word)),
+        };
+        if path.is_file() {
+            self.add(base, word, by);
+        }
+    }
+
+    fn add_host(&mut self, target: &Path, by: String) {
+        let Ok(below) = target.strip_prefix(&self.mount.host) else {
+            self.out.elsewhere.push((target.to_owned(), by));
+            return;
+        };
+        if below.as_os_str().is_empty() {
+            self.out.unheld.push(format!(
+                "{by} leads to all of {}, which cannot be kept",
+                self.mount.inside
+            ));
+        } else {
+            self.out.led.push(Led {
+                below: below.to_owned(),
+                by,
+            });
+        }
+    }
+}
+
+/// Without `.` and `..`, by the names alone.
+fn plain(path: PathBuf) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(out.pop()),
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => out.push(part),
+        }
+    }
+    out
+}
+
+/// A path below the mount, from a text in a file in `base`: by the names alone.
+fn inside(mount: &HostMount, base: &Path, text: &str) -> Option<PathBuf> {
+    let path = Path::new(text);
+    let (base, path) = if path.is_absolute() {
+        let own = path
+            .strip_prefix(&mount.inside)
+            .or_else(|_| path.strip_prefix(&mount.host));
+        (Path::new(""), own.ok()?)
+    } else {
+        (base, path)
+    };
+    let mut out = base.to_owned();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => out.push(name),
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !out.pop() {
+                    return None;
+                }
+            }
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(out)
+}
+
+fn line_after<'t>(text: &'t str, start: &str) -> Option<&'t str> {
+    let line = text.strip_prefix(start)?.trim_end_matches('\n');
+    (!line.contains('\n')).then_some(line)
+}
+
+/// A file's text, through no link.
+fn read(mount: &HostMount, path: &Path) -> Option<String> {
+    let directory = below::directory(mount.handle.as_fd(), path.parent()?).ok()?;
+    let file = below::file(directory.as_fd(), path.file_name()?).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= MAX_BYTES).then_some(())?;
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authors() {
+        for (line, plain) in [
+            ("GIT_AUTHOR_NAME='A B'", true),
+            ("GIT_AUTHOR_NAME='O'\\''Hara'", true),
+            ("GIT_AUTHOR_DATE='@1 +0000'", true),
+            ("", true),
+            ("GIT_AUTHOR_NAME='x'; touch y", false),
+            ("GIT_AUTHOR_NAME='x'$(touch y)'z'", false),
+            ("GIT_AUTHOR_NAME=x", false),
+            ("touch y", false),
+        ] {
+            assert_eq!(is_author(line), plain, "{line}");
+        }
+    }
+}

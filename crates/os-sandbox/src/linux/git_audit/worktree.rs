@@ -1,0 +1,227 @@
+//! Linked worktrees (`git worktree add`): the `.git` of such a directory is a file that points to
+//! a part of a repository elsewhere. Under `Git::Commit` that repository is shown too, at its own
+//! path, because git finds it by that path. A command could have written the file, so it is
+//! believed only if the other end says the same, and the other end lies where no command of this
+//! policy can write.
+//!
+//! <https://git-scm.com/docs/gitrepository-layout>
+
+use super::super::below;
+use super::super::host_mount::{HostMount, Linked};
+use super::super::mount_layer::inside_paths;
+use crate::access::Access;
+use crate::escape::visible;
+use crate::policy::{BROAD, Git, MountPlacement, PROGRAMS, Policy, check_not_kernel};
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{FileStat, Mode, SFlag};
+use nix::unistd::geteuid;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Bound on a file that points somewhere.
+const MAX_POINTER_BYTES: u64 = 8192;
+
+/// Bound on the other worktrees that git can clean up.
+const MAX_OTHERS: usize = 32;
+
+/// The repositories to be shown in addition, and remarks for the receipt.
+pub(crate) fn linked(
+    policy: &Policy,
+    mounts: &[HostMount],
+    mount_layer: bool,
+) -> (Vec<HostMount>, Vec<String>) {
+    let (mut out, mut remarks) = (Vec::new(), Vec::new());
+    if policy.git() != Git::Commit {
+        return (out, remarks);
+    }
+    let writable = |mount: &&HostMount| mount.is_dir && mount.access.contains(Access::WRITE);
+    for mount in mounts.iter().filter(writable) {
+        let root = mount.handle.as_fd();
+        let pointer = below::look(root, OsStr::new(".git"));
+        if !pointer.is_ok_and(|stat| below::kind(&stat) == SFlag::S_IFREG) {
+            continue;
+        }
+        let followed = if mount_layer {
+            follow(policy, mounts, mount)
+        } else {
+            Err("needs a mount layer, such as bubblewrap".to_owned())
+        };
+        match followed {
+            Ok((repository, pointer)) => {
+                remarks.push(format!(
+                    "but for the repository of the linked worktree {}, {}",
+                    mount.inside, repository.inside
+                ));
+                // Two worktrees of one repository would have to keep each other's parts.
+                if out
+                    .iter()
+                    .any(|one: &HostMount| one.host == repository.host)
+                {
+                    remarks.push(format!(
+                        "{}: only one linked worktree of a repository is followed",
+                        mount.inside
+                    ));
+                    continue;
+                }
+                out.push(repository);
+                out.extend(pointer);
+            }
+            Err(reason) => remarks.push(format!(
+                "the repository of the linked worktree {} is not shown: {}",
+                mount.inside,
+                visible(&reason)
+            )),
+        }
+    }
+    (out, remarks)
+}
+
+/// The repository, and the pointer at its path on the host: without it `git gc` takes the worktree
+/// for a deleted one. None if it is there anyway.
+fn follow(
+    policy: &Policy,
+    mounts: &[HostMount],
+    mount: &HostMount,
+) -> Result<(HostMount, Option<HostMount>), String> {
+    let pointer = mount.host.join(".git");
+    let text = read(&mount.handle, ".git")?;
+    let own = PathBuf::from(
+        text.strip_prefix("gitdir: ")
+            .ok_or("its .git is not a pointer to a git directory")?,
+    );
+    if !own.is_absolute() {
+        return Err("its .git names a relative path".to_owned());
+    }
+    let (Some(id), Some(common)) = (own.file_name(), own.parent().and_then(Path::parent)) else {
+        return Err("its .git names no part of a repository".to_owned());
+    };
+    if own.parent().and_then(Path::file_name) != Some(OsStr::new("worktrees")) {
+        return Err("its .git names no part of a repository".to_owned());
+    }
+    if own.canonicalize().ok().as_deref() != Some(&own) {
+        return Err(format!(
+            "{} is not there, or runs through a link",
+            own.display()
+        ));
+    }
+    for mount in mounts {
+        if common.starts_with(&mount.host) || mount.host.starts_with(common) {
+            return Err(format!("{} lies in a mount", common.display()));
+        }
+    }
+    check_not_kernel(common).map_err(|error| error.to_string())?;
+    let is_there = Path::new(&mount.inside) == mount.host;
+    placeable(policy, mounts, common)?;
+    if !is_there {
+        placeable(policy, mounts, &pointer)?;
+    }
+    let opened = |errno: nix::Error| format!("{}: {}", common.display(), errno.desc());
+    let repository = below::absolute(common).map_err(opened)?;
+    let part = below::directory(repository.as_fd(), &Path::new("worktrees").join(id));
+    let part = part.map_err(opened)?;
+    if Path::new(&read(&part, "gitdir")?) != pointer {
+        return Err(format!("{} belongs to another worktree", own.display()));
+    }
+    if read(&part, "commondir")? != "../.." {
+        return Err(format!("{} points elsewhere", own.display()));
+    }
+    let me = geteuid().as_raw();
+    for (name, wanted) in [
+        ("HEAD", SFlag::S_IFREG),
+        ("objects", SFlag::S_IFDIR),
+        ("refs", SFlag::S_IFDIR),
+    ] {
+        let looked = below::look(repository.as_fd(), OsStr::new(name));
+        if !looked.is_ok_and(|stat| below::kind(&stat) == wanted && stat.st_uid == me) {
+            return Err(format!(
+                "{} is not a repository of the caller",
+                common.display()
+            ));
+        }
+    }
+    let own_directory = |stat: FileStat| stat.st_uid == me;
+    for directory in [&repository, &part] {
+        if !nix::sys::stat::fstat(directory).is_ok_and(own_directory) {
+            return Err(format!("{} belongs to another user", own.display()));
+        }
+    }
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let file = openat(&mount.handle, ".git", flags, Mode::empty()).map_err(opened)?;
+    let show = |host: &Path, access, handle: OwnedFd, linked: Option<Linked>| {
+        let inside = host.to_str().ok_or("its path is not UTF-8")?.to_owned();
+        Ok::<_, String>(HostMount {
+            host: host.to_owned(),
+            inside,
+            access,
+            // Neither at the top nor linked to from the working directory.
+            place: MountPlacement::NestedIn(0),
+            is_dir: linked.is_some(),
+            handle: handle.into(),
+            guards: policy.guards_of_all(),
+            linked,
+            covered: Vec::new(),
+            led: OnceLock::new(),
+        })
+    };
+    let others = std::fs::read_dir(common.join("worktrees"))
+        .into_iter()
+        .flatten();
+    let linked = Linked {
+        id: id.to_owned(),
+        others: others
+            .flatten()
+            .map(|entry| entry.file_name())
+            .take(MAX_OTHERS)
+            .collect(),
+    };
+    let pointer = match is_there {
+        true => None,
+        false => Some(show(&pointer, Access::READ, file, None)?),
+    };
+    Ok((
+        show(common, mount.access, repository, Some(linked))?,
+        pointer,
+    ))
+}
+
+/// Whether a path of the host can be made inside, where other things have their places.
+fn placeable(policy: &Policy, mounts: &[HostMount], path: &Path) -> Result<(), String> {
+    let broad: &[&str] = match policy.system() {
+        crate::policy::System::BroadRead => &BROAD,
+        crate::policy::System::Minimal | crate::policy::System::None => &["/etc"],
+    };
+    let own = ["/work", inside_paths::HOME];
+    let taken = PROGRAMS
+        .iter()
+        .chain(broad)
+        .chain(&own)
+        .any(|one| path.starts_with(one))
+        || mounts.iter().any(|mount| path.starts_with(&mount.inside));
+    if taken {
+        return Err(format!("{} is something else inside", path.display()));
+    }
+    Ok(())
+}
+
+/// The one line of a file that points somewhere.
+fn read(directory: &impl AsFd, name: &str) -> Result<String, String> {
+    let failed = |what: String| format!("{name} cannot be read: {what}");
+    let file = below::file(directory.as_fd(), OsStr::new(name));
+    let file: File = file.map_err(|errno| failed(errno.desc().to_owned()))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_POINTER_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(|error| failed(error.to_string()))?;
+    let text = OsString::from_vec(bytes).into_string();
+    let text = text.map_err(|_| failed("not UTF-8".to_owned()))?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    if line.contains(['\n', '\0']) {
+        return Err(failed("more than a line".to_owned()));
+    }
+    Ok(line.to_owned())
+}

@@ -1,0 +1,347 @@
+//! Where a policy says so, absent protected names are held: a placeholder of ours stands there before the command starts,
+//! is found like any name that exists, and is mounted over read-only, so that the command can
+//! neither make the name nor replace it. It goes away with the run (`state.rs`).
+//!
+//! Held are exact names (without `*`) at the root of each writable mount, and those of a
+//! repository (`.git/…`) in every repository that is there. Directories on the way are never made:
+//! a `.git` of ours would be a broken repository.
+
+use super::super::below;
+use super::super::git_audit::repository;
+use super::super::host_mount::HostMount;
+use super::names::{GuardedPath, ScanResult};
+use super::record::{MAX_HELD, Placeholder, PlaceholderKind};
+use super::state::{ActiveRuns, PlaceholderLease, StateDir};
+use crate::access::Access;
+use crate::escape::visible;
+use crate::policy::Policy;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, SFlag, mkdirat, mknodat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Holds what is absent, and adds it to the names that were found. What could not be held comes
+/// back as reasons.
+pub(crate) fn hold(
+    state_dir: Option<&Path>,
+    policy: &Policy,
+    mounts: &[HostMount],
+    names: &mut [ScanResult],
+) -> (Option<PlaceholderLease>, Vec<String>) {
+    let mut reasons = Reasons::default();
+    let places = places(policy, mounts, names, &mut reasons);
+    if places.is_empty() {
+        return (None, reasons.0);
+    }
+    let held = match StateDir::open(state_dir, |path| is_outside(path, mounts)) {
+        Ok(state) => make(&state, places, &mut reasons),
+        Err(reason) => Err(reason),
+    };
+    match held {
+        Ok((held, there)) => {
+            add(&there, mounts, names);
+            (held, reasons.0)
+        }
+        Err(reason) => {
+            reasons.add(format!("absent names are not held: {reason}"));
+            (None, reasons.0)
+        }
+    }
+}
+
+/// Takes away what a killed run has left, where there is any: for a run that holds nothing itself.
+pub(crate) fn clear(state_dir: Option<&Path>, mounts: &[HostMount]) {
+    let left = StateDir::with_records(state_dir, |path| is_outside(path, mounts));
+    // Whoever cannot be cleared after stands there for a person to see; nothing depends on it.
+    let _cleared = left.map(|state| state.lock().map(drop));
+}
+
+fn is_outside(path: &Path, mounts: &[HostMount]) -> bool {
+    let mut writable = mounts.iter().filter(|m| m.access.contains(Access::WRITE));
+    !writable.any(|mount| path.starts_with(&mount.host))
+}
+
+/// Reasons, each once.
+#[derive(Default)]
+struct Reasons(Vec<String>);
+
+impl Reasons {
+    fn add(&mut self, reason: String) {
+        const MAX: usize = 8;
+        let reason = visible(&reason);
+        if self.0.len() < MAX && !self.0.contains(&reason) {
+            self.0.push(reason);
+        }
+    }
+}
+
+/// A name to be held: its directory, opened, and where that is.
+struct PlaceholderTarget {
+    directory: Rc<OwnedFd>,
+    wanted: Placeholder,
+}
+
+/// Where something is to be held that was not found.
+fn places(
+    policy: &Policy,
+    mounts: &[HostMount],
+    names: &[ScanResult],
+    reasons: &mut Reasons,
+) -> Vec<PlaceholderTarget> {
+    let mut out: Vec<PlaceholderTarget> = Vec::new();
+    let mut seen: HashSet<PathBuf> = HashSet::new();
+    for (mount, names) in mounts.iter().zip(names) {
+        if !mount.is_dir || !mount.access.contains(Access::WRITE) {
+            continue;
+        }
+        let found: HashSet<&Path> = names.found.iter().map(|one| one.below.as_path()).collect();
+        let mut directories: HashMap<PathBuf, Option<Rc<OwnedFd>>> = HashMap::new();
+        for below in wanted(policy, mount, names) {
+            let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+                continue;
+            };
+            let host = mount.host.join(&below);
+            // What was found itself can be a placeholder of another run.
+            let taken = parent.ancestors().any(|part| found.contains(part))
+                || names.links.contains(&below)
+                || !writable(mounts, &host);
+            if taken || !seen.insert(host.clone()) {
+                continue;
+            }
+            let directory = directories.entry(parent.to_owned()).or_insert_with(|| {
+                match below::directory(mount.handle.as_fd(), parent) {
+                    Ok(directory) => Some(Rc::new(directory)),
+                    // Never made by us.
+                    Err(Errno::ENOENT | Errno::ENOTDIR) => None,
+                    Err(Errno::ELOOP | Errno::EXDEV) => {
+                        reasons.add(format!(
+                            "{} is a link: names below it are not held",
+                            parent.display()
+                        ));
+                        None
+                    }
+                    Err(errno) => {
+                        reasons.add(format!("{} cannot be opened: {errno}", parent.display()));
+                        None
+                    }
+                }
+            });
+            let Some(directory) = directory else { continue };
+            if out.len() >= MAX_HELD {
+                reasons.add(format!("more than {MAX_HELD} absent names"));
+                return out;
+            }
+            out.push(PlaceholderTarget {
+                directory: directory.clone(),
+                wanted: Placeholder {
+                    parent: mount.host.join(parent),
+                    name: name.to_owned(),
+                    form: form(mount, &below),
+                    made: None,
+                },
+            });
+        }
+    }
+    out
+}
+
+/// Also where a `.git` is the mount: git looks at its parts while the command runs.
+fn form(mount: &HostMount, below: &Path) -> PlaceholderKind {
+    match PlaceholderKind::of(&mount.named(below)) {
+        PlaceholderKind::Socket => PlaceholderKind::of(&mount.host.join(below)),
+        form @ (PlaceholderKind::Directory | PlaceholderKind::Empty | PlaceholderKind::DotFile) => {
+            form
+        }
+    }
+}
+
+/// The exact names of a mount: at its root, and in each repository.
+fn wanted(policy: &Policy, mount: &HostMount, names: &ScanResult) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    let patterns = mount.guards.protect.iter();
+    for pattern in patterns.filter(|pattern| policy.holds(pattern)) {
+        let Some(exact) = pattern.exact() else {
+            continue;
+        };
+        let last = exact.file_name().unwrap_or_default();
+        // A state of ours would be a rebase that is not done; and clones copy what is with objects.
+        if last == ".git" || repository::is_state(last) || exact.starts_with(".git/objects") {
+            continue;
+        }
+        if mount.linked.is_some() {
+            out.extend(exact.strip_prefix(".git").ok().map(Path::to_owned));
+            continue;
+        }
+        out.push(exact.to_owned());
+        if exact.starts_with(".git") && !pattern.is_from_top() {
+            let around = names.repositories.iter().filter_map(|git| git.parent());
+            out.extend(around.map(|around| around.join(exact)));
+        }
+    }
+    out
+}
+
+/// A path of the host, and whether it is a directory.
+type ExistingPath = (PathBuf, bool);
+
+/// Makes what is absent; returns the run's record, if it is about anything, and what stands there
+/// now.
+fn make(
+    state: &StateDir,
+    places: Vec<PlaceholderTarget>,
+    reasons: &mut Reasons,
+) -> Result<(Option<PlaceholderLease>, Vec<ExistingPath>), String> {
+    let locked = state.lock()?;
+    let mut there: Vec<ExistingPath> = Vec::new();
+    let mut ours: Vec<PlaceholderTarget> = Vec::new();
+    for mut place in places {
+        let path = place.wanted.parent.join(&place.wanted.name);
+        let parent = place.directory.as_fd();
+        match below::look(parent, &place.wanted.name) {
+            Err(Errno::ENOENT) => ours.push(place),
+            Err(errno) => reasons.add(refused(&place.wanted.name, errno)),
+            Ok(stat) if below::kind(&stat) == SFlag::S_IFLNK => {}
+            Ok(stat) => {
+                let is_dir = below::kind(&stat) == SFlag::S_IFDIR;
+                there.push((path, is_dir));
+                place.wanted.made = Some((stat.st_dev, stat.st_ino));
+                if shared(&locked.live, &place, &stat) {
+                    ours.push(place);
+                }
+            }
+        }
+    }
+    if ours.is_empty() {
+        return Ok((None, there));
+    }
+    let mut held = locked.record()?;
+    let failed = |error: std::io::Error| format!("the record cannot be written: {error}");
+    let directories: Vec<_> = ours.iter().map(|place| place.directory.clone()).collect();
+    let result = held
+        .want(ours.into_iter().map(|place| place.wanted).collect())
+        .and_then(|()| {
+            for (one, directory) in held.placeholders.iter_mut().zip(&directories) {
+                if one.made.is_some() {
+                    continue;
+                }
+                match create(directory.as_fd(), one) {
+                    Ok(made) => {
+                        one.made = Some(made);
+                        there.push((one.parent.join(&one.name), one.form.is_dir()));
+                    }
+                    Err(errno) => reasons.add(refused(&one.name, errno)),
+                }
+            }
+            held.made()
+        })
+        .map_err(failed);
+    // The end of a record asks for the same lock.
+    drop(locked);
+    result.map(|()| (Some(held), there))
+}
+
+/// Returns `true` if what stands there is a placeholder of another run of ours, living or not.
+fn shared(live: &ActiveRuns, place: &PlaceholderTarget, stat: &nix::sys::stat::FileStat) -> bool {
+    let wanted = &place.wanted;
+    let fits = wanted
+        .form
+        .fits(place.directory.as_fd(), &wanted.name, stat);
+    match wanted.form {
+        // Nobody else makes such a thing.
+        PlaceholderKind::Socket => fits,
+        PlaceholderKind::Directory | PlaceholderKind::Empty | PlaceholderKind::DotFile => {
+            fits && live.lists(wanted)
+        }
+    }
+}
+
+fn create(parent: BorrowedFd<'_>, wanted: &Placeholder) -> Result<(u64, u64), Errno> {
+    let name = wanted.name.as_os_str();
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let finished = match wanted.form {
+        PlaceholderKind::Socket => mknodat(parent, name, SFlag::S_IFSOCK, Mode::empty(), 0),
+        PlaceholderKind::Directory => {
+            mkdirat(parent, name, Mode::from_bits_truncate(0o755))?;
+            let flags = flags | OFlag::O_PATH | OFlag::O_DIRECTORY;
+            openat(parent, name, flags, Mode::empty()).and_then(|made| finish(&made, 0o755))
+        }
+        PlaceholderKind::Empty | PlaceholderKind::DotFile => {
+            let flags = flags | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+            let mode = Mode::from_bits_truncate(0o444);
+            let mut file = File::from(openat(parent, name, flags, mode)?);
+            file.write_all(wanted.form.content())
+                .map_err(|error| below::errno(&error))
+                .and_then(|()| finish(&file.into(), 0o444))
+        }
+    };
+    let looked = finished.and_then(|()| below::look(parent, name));
+    match looked {
+        Ok(stat) => Ok((stat.st_dev, stat.st_ino)),
+        Err(errno) => {
+            if wanted.form != PlaceholderKind::Socket {
+                // Half made, a moment ago, by us; what cannot be removed either is in the record.
+                let how = if wanted.form.is_dir() {
+                    UnlinkatFlags::RemoveDir
+                } else {
+                    UnlinkatFlags::NoRemoveDir
+                };
+                let _ = unlinkat(parent, name, how);
+            }
+            Err(errno)
+        }
+    }
+}
+
+/// The mode whatever the umask left of it.
+fn finish(made: &OwnedFd, mode: u32) -> Result<(), Errno> {
+    below::set_mode(made.as_fd(), mode).map_err(|error| below::errno(&error))
+}
+
+fn refused(name: &OsStr, errno: Errno) -> String {
+    format!(
+        "{} is absent and cannot be held: {}",
+        name.display(),
+        errno.desc()
+    )
+}
+
+/// Paths of the host under every mount that shows them for writing.
+fn add(there: &[ExistingPath], mounts: &[HostMount], names: &mut [ScanResult]) {
+    for (mount, names) in mounts.iter().zip(names) {
+        if !mount.is_dir || !mount.access.contains(Access::WRITE) {
+            continue;
+        }
+        let mut known: HashSet<PathBuf> = names.found.iter().map(|one| one.below.clone()).collect();
+        for (host, is_dir) in there {
+            let Ok(below) = host.strip_prefix(&mount.host) else {
+                continue;
+            };
+            if below.ancestors().any(|part| known.contains(part)) {
+                continue;
+            }
+            known.insert(below.to_owned());
+            names.found.push(GuardedPath {
+                below: below.to_owned(),
+                is_dir: *is_dir,
+                hide: false,
+                unlisted: false,
+            });
+        }
+    }
+}
+
+/// Returns `true` if the innermost mount around a host path can be written.
+pub(crate) fn writable(mounts: &[HostMount], host: &Path) -> bool {
+    mounts
+        .iter()
+        .filter(|mount| host.starts_with(&mount.host))
+        .max_by_key(|mount| mount.host.as_os_str().len())
+        .is_some_and(|mount| mount.access.contains(Access::WRITE))
+}

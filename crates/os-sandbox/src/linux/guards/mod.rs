@@ -1,0 +1,147 @@
+//! Names below the mounts that are kept from the command: found, and held where they are absent.
+
+pub(super) mod after;
+mod hold;
+mod listings;
+pub(super) mod names;
+mod ready_patterns;
+mod record;
+mod secrets;
+pub(super) mod state;
+pub(super) mod survey;
+pub(super) mod sweep;
+
+use super::host_mount::HostMount;
+use super::start::sockets;
+use crate::error::{Error, ErrorKind};
+use crate::policy::{Policy, UnixSockets};
+use crate::promise::Promise;
+use names::ScanResult;
+use state::PlaceholderLease;
+use std::path::Path;
+
+/// Protected and hidden names below the mounts, as they were found or are held.
+pub(super) struct Guarded {
+    pub(super) names: Vec<ScanResult>,
+    pub(super) held: Option<PlaceholderLease>,
+    pub(super) notes: Vec<(Promise, String)>,
+    /// Weaken nothing.
+    pub(super) remarks: Vec<(Promise, String)>,
+}
+
+/// What is there, where nothing can be mounted over it: all that can be done is to look again
+/// after the end.
+pub(super) fn look(policy: &Policy, mounts: &[HostMount]) -> Result<Guarded, Error> {
+    let names = everywhere(policy, mounts)?;
+    let unlisted = unlisted(mounts, &names);
+    let notes = (!unlisted.is_empty()).then(|| {
+        let what = few(&unlisted);
+        let note = format!("{what} cannot be listed, and is not looked at after the end");
+        (Promise::ProtectedNames, note)
+    });
+    Ok(Guarded {
+        names,
+        held: None,
+        notes: notes.into_iter().collect(),
+        remarks: Vec::new(),
+    })
+}
+
+pub(super) fn guard(
+    policy: &Policy,
+    mounts: &[HostMount],
+    state_dir: Option<&Path>,
+) -> Result<Guarded, Error> {
+    let mut names = everywhere(policy, mounts)?;
+    let unlisted = unlisted(mounts, &names);
+    let remarks = (!unlisted.is_empty()).then(|| {
+        let what = few(&unlisted);
+        let remark = format!("but that nothing can be reached in {what}, which cannot be listed");
+        (Promise::ProtectedNames, remark)
+    });
+    let unread = names.iter().flat_map(|names| names.unread.iter());
+    let unread: Vec<_> = unread
+        .map(|unread| {
+            let remark = format!("also what git tracks: {unread}");
+            (Promise::HiddenNames, remark)
+        })
+        .collect();
+    let loose = match policy.unix_sockets() {
+        UnixSockets::Own => sockets::in_system(policy),
+        UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => None,
+    };
+    let closed = loose.map(|path| {
+        let path = crate::escape::visible(&path.to_string_lossy());
+        let remark = format!("its own are closed too: the host has one at {path}, which it sees");
+        (Promise::UnixSockets, remark)
+    });
+    let (held, reasons) = match policy.holds_absent() {
+        true => hold::hold(state_dir, policy, mounts, &mut names),
+        false => {
+            hold::clear(state_dir, mounts);
+            (None, Vec::new())
+        }
+    };
+    let unheld = names.iter().flat_map(|names| names.unheld.iter().cloned());
+    let notes = reasons
+        .into_iter()
+        .chain(unheld)
+        .map(|reason| (Promise::ProtectedNames, reason))
+        .collect();
+    Ok(Guarded {
+        names,
+        held,
+        notes,
+        remarks: remarks.into_iter().chain(closed).chain(unread).collect(),
+    })
+}
+
+/// Directories that a command could get at and that cannot be listed, as it sees them.
+fn unlisted(mounts: &[HostMount], names: &[ScanResult]) -> Vec<String> {
+    let closed = |(mount, names): (&HostMount, &ScanResult)| -> Vec<String> {
+        let closed = names.found.iter().filter(|found| found.unlisted);
+        closed.map(|found| mount.shown(&found.below)).collect()
+    };
+    mounts.iter().zip(names).flat_map(closed).collect()
+}
+
+fn everywhere(policy: &Policy, mounts: &[HostMount]) -> Result<Vec<ScanResult>, Error> {
+    let mut names: Vec<ScanResult> = mounts
+        .iter()
+        .map(|mount| names::find(policy, mount))
+        .collect();
+    for index in names::follow_between(policy, mounts, &names) {
+        names[index] = names::find(policy, &mounts[index]);
+    }
+    if let Some(reason) = names.iter().find_map(|names| names.incomplete.as_ref()) {
+        return Err(unguarded(format!(
+            "protected and hidden names cannot be looked for: {reason}"
+        )));
+    }
+    if names.iter().any(|names| names.unsettled) {
+        return Err(Error::new(
+            ErrorKind::Unguarded,
+            "directories in a mount are moved about, so that protected names could be missed",
+        )
+        .with_hint("try again when what moves them is done"));
+    }
+    Ok(names)
+}
+
+/// The error of a walk that did not get everywhere, before a start or after an end.
+pub(super) fn unguarded(text: String) -> Error {
+    Error::new(ErrorKind::Unguarded, text).with_hint(
+        "mount a smaller directory, or one that you may list; `protect` and `hide` say which names \
+         are looked for, and without any of them there is no need to look",
+    )
+}
+
+/// The first few of a list.
+fn few(list: &[String]) -> String {
+    const MAX: usize = 4;
+    let shown = list[..list.len().min(MAX)].join(", ");
+    match list.len().saturating_sub(MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -1,0 +1,505 @@
+//! Finds the names that a policy protects or hides, below the mounts: before a start, and once
+//! more after the end. A walk that follows no links, nearest names first. It asks for nothing but
+//! names and their kinds, which a directory's listing has, so that a file costs no system call of
+//! its own. What it could not look at makes it [`ScanResult::incomplete`], and then nothing is started,
+//! or nothing that ran is passed on.
+
+use super::super::below;
+use super::super::git_audit::bare;
+use super::super::git_audit::repository;
+use super::super::host_mount::{HostMount, Led, Linked};
+use super::listings::{Lister, ListingCache};
+use super::ready_patterns::{Guards, LastNames};
+use super::secrets::Secrets;
+use crate::access::Access;
+use crate::policy::{Git, Pattern, Policy, UnixSockets};
+use crate::quarantine::QUARANTINE;
+use nix::errno::Errno;
+use nix::sys::stat::SFlag;
+use nix::unistd::geteuid;
+use rustix::fs::FileType;
+use sandbox_names::git;
+use std::collections::{HashSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Bound on the entries looked at in one mount.
+const MAX_ENTRIES: usize = 1_000_000;
+/// Bound on the names held in one mount; each costs a mount, and a namespace has 100 000.
+const MAX_NAMES: usize = 10_000;
+/// Bound on how often a directory is listed again because what it listed has moved.
+const MAX_AGAIN: usize = 1000;
+/// Bound on the links that are remembered in one mount.
+const MAX_LINKS: usize = 100_000;
+
+/// A name that was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct GuardedPath {
+    /// Relative to the mount.
+    pub(crate) below: PathBuf,
+    pub(crate) is_dir: bool,
+    pub(crate) hide: bool,
+    /// A directory in which nothing can be found, so that nothing in it may be reached.
+    pub(crate) unlisted: bool,
+}
+
+/// What was found, and whether everything was looked at.
+#[derive(Debug, Default)]
+pub(crate) struct ScanResult {
+    pub(crate) found: Vec<GuardedPath>,
+    /// Links with protected names, and those in repositories: nothing can be mounted over them.
+    pub(crate) links: Vec<PathBuf>,
+    /// Directories that git takes for repositories, whatever they are called.
+    pub(crate) bare: Vec<PathBuf>,
+    /// Local sockets whose names nothing else covers.
+    sockets: Vec<PathBuf>,
+    /// Directories called `.git` that are not protected as a whole.
+    pub(crate) repositories: Vec<PathBuf>,
+    /// Those that are: what they name lies outside of them.
+    whole: Vec<PathBuf>,
+    /// Configuration of repositories that the policy lets commands change.
+    pub(crate) configs: Vec<PathBuf>,
+    /// Rebases and the like that are not done, where commands may have such.
+    pub(crate) states: Vec<PathBuf>,
+    /// What is protected because a link or a repository's configuration leads there.
+    pub(crate) led: Vec<Led>,
+    /// The same, in other mounts perhaps.
+    elsewhere: Vec<(PathBuf, String)>,
+    /// What of that cannot be kept, in words.
+    pub(crate) unheld: Vec<String>,
+    /// Files that are not hidden or protected because git tracks them.
+    pub(crate) tracked: Vec<PathBuf>,
+    /// Indexes of repositories that were not read, and why.
+    pub(crate) unread: Vec<String>,
+    /// Directories that the caller may not list.
+    pub(crate) unlisted: Vec<PathBuf>,
+    /// Why not everything was looked at.
+    pub(crate) incomplete: Option<String>,
+    /// Somebody moves directories about, so that one could have been missed.
+    pub(crate) unsettled: bool,
+    /// How many entries there are.
+    pub(crate) entries: usize,
+    /// For the next walk.
+    pub(crate) memory: ListingCache,
+}
+
+/// Directories that a command closed to everybody, opened for a walk. Dropping it closes them
+/// again.
+#[derive(Default)]
+pub(crate) struct ReopenedDirs(Vec<(OwnedFd, u32)>);
+
+/// Walks one mount.
+pub(crate) fn find(policy: &Policy, mount: &HostMount) -> ScanResult {
+    let mut names = find_but(policy, mount, &|_, _| false, None, None);
+    let own = policy.unix_sockets() == &UnixSockets::Own;
+    let is_socket = |stat: &nix::sys::stat::FileStat| below::kind(stat) == SFlag::S_IFSOCK;
+    if own && !mount.is_dir && nix::sys::stat::fstat(&mount.handle).is_ok_and(|s| is_socket(&s)) {
+        names.incomplete = Some(format!("{} is a local socket", mount.inside));
+    }
+    for socket in std::mem::take(&mut names.sockets) {
+        if own {
+            names.add(mount, socket, FileType::Socket, true);
+        }
+    }
+    names
+}
+
+/// What mounts lead to in others that can be written, kept with those; which of them have to be
+/// walked again for it.
+pub(crate) fn follow_between(
+    policy: &Policy,
+    mounts: &[HostMount],
+    names: &[ScanResult],
+) -> Vec<usize> {
+    if !policy.protects_names() || mounts.len() == 1 {
+        return Vec::new();
+    }
+    let mut elsewhere: Vec<(PathBuf, String)> = Vec::new();
+    for (mount, names) in mounts.iter().zip(names) {
+        elsewhere.extend(names.elsewhere.iter().cloned());
+        // Nothing in it can be changed, so it was not walked; but its repository is obeyed.
+        if mount.is_dir && !mount.access.contains(Access::WRITE) {
+            let git = match mount.linked {
+                Some(_) => PathBuf::new(),
+                None => PathBuf::from(".git"),
+            };
+            elsewhere.extend(repository::led(mount, &[], &[git], &[]).elsewhere);
+        }
+    }
+    let mut again = Vec::new();
+    for (index, mount) in mounts.iter().enumerate() {
+        if !mount.access.contains(Access::WRITE) {
+            continue;
+        }
+        let below = |path: &Path| {
+            let below = path.strip_prefix(&mount.host);
+            let below = below.or_else(|_| path.strip_prefix(&mount.inside));
+            below.ok().map(Path::to_owned)
+        };
+        let led: Vec<Led> = elsewhere
+            .iter()
+            .filter_map(|(path, by)| {
+                let below = below(path).filter(|below| !below.as_os_str().is_empty())?;
+                let by = by.clone();
+                Some(Led { below, by })
+            })
+            .collect();
+        if !led.is_empty() && mount.led.set(led).is_ok() {
+            again.push(index);
+        }
+    }
+    again
+}
+
+/// Walks one mount; what is `known` (a path, and whether it is a link) is neither listed nor
+/// counted. With the memory of an earlier walk only what has changed is looked at. Directories
+/// that cannot be listed are opened if the caller owns them, and passes something to keep them in.
+pub(crate) fn find_but(
+    policy: &Policy,
+    mount: &HostMount,
+    known: &dyn Fn(&Path, bool) -> bool,
+    earlier: Option<&mut ListingCache>,
+    mut opened: Option<&mut ReopenedDirs>,
+) -> ScanResult {
+    let mut names = ScanResult::default();
+    let protect: &[Pattern] = if mount.access.contains(Access::WRITE) {
+        &mount.guards.protect
+    } else {
+        &[]
+    };
+    let hide: &[Pattern] = if mount.access.contains(Access::READ) {
+        &mount.guards.hide
+    } else {
+        &[]
+    };
+    if !mount.is_dir {
+        return names;
+    }
+    let own_sockets = policy.unix_sockets() == &UnixSockets::Own;
+    if protect.is_empty() && hide.is_empty() && !own_sockets {
+        names.quarantine(mount);
+        return names;
+    }
+    let pointers = policy.git() != Git::Unaware && !protect.is_empty();
+    let git_matters = bare::matters(policy, protect);
+    let notable = LastNames::new(protect.iter().chain(hide), beside_patterns());
+    let (protected_names, hidden_names) = (Guards::new(protect), Guards::new(hide));
+    let secrets = Secrets::new(mount, earlier.is_none());
+    let mut lister = Lister::new(mount, earlier);
+    let mut queue = VecDeque::from([PathBuf::new()]);
+    let mut again = 0usize;
+    let mut guarded_links: Vec<PathBuf> = Vec::new();
+    let mut attributes: Vec<PathBuf> = Vec::new();
+    while let Some(below) = queue.pop_front() {
+        if lister.is_due() {
+            let pending = std::iter::once(&below).chain(&queue);
+            lister.list_ahead(pending, &|name| notable.may_have(name));
+        }
+        let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
+        let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
+        let place = git_matters.then(|| repository::GitDirLocation::of(mount, &below, &names.bare));
+        let place = place.flatten();
+        // Where every name has a meaning.
+        let whole = in_git || part || place.is_some();
+        let mut list = |below: &Path| lister.list(below, whole, &|name| notable.may_have(name));
+        let listed = match list(&below) {
+            Err(Errno::EACCES | Errno::EPERM) if !known(&below, false) => match &mut opened {
+                Some(opened) => opened.open(mount, &below).and_then(|()| list(&below)),
+                None => Err(Errno::EACCES),
+            },
+            listed => listed,
+        };
+        let listing = match listed {
+            Ok(listing) => listing,
+            Err(errno) if moved(errno) && !below.as_os_str().is_empty() => {
+                // A directory a moment ago. It may have gone where nobody looks any more, so the
+                // one it was in is listed again.
+                lister.forget_ahead();
+                again += 1;
+                if again > MAX_AGAIN {
+                    names.unsettled = true;
+                    break;
+                }
+                let around = below.parent().unwrap_or(Path::new("")).to_owned();
+                queue.retain(|path| path.parent() != Some(&around));
+                queue.push_back(around);
+                continue;
+            }
+            Err(Errno::EACCES | Errno::EPERM) => {
+                // Who may not list it may still be able to permit it to itself, or know what is
+                // in it.
+                if opens(mount, &below) {
+                    if below.as_os_str().is_empty() {
+                        names.incomplete = Some(format!("{} cannot be listed", mount.inside));
+                        break;
+                    }
+                    names.found.push(GuardedPath {
+                        below: below.clone(),
+                        is_dir: true,
+                        hide: true,
+                        unlisted: true,
+                    });
+                }
+                names.unlisted.push(below);
+                continue;
+            }
+            Err(errno) => {
+                let place = short(&mount.shown(&below));
+                names.incomplete = Some(format!("{place} cannot be listed: {}", errno.desc()));
+                break;
+            }
+        };
+        names.entries = names.entries.saturating_add(listing.count);
+        if names.entries > MAX_ENTRIES {
+            names.incomplete = Some(format!(
+                "{} has more than {MAX_ENTRIES} files and directories",
+                mount.inside
+            ));
+            break;
+        }
+        let named = mount.named(&below);
+        let top = below.as_os_str().is_empty();
+        // Names of branches, which can be anything.
+        let data = mount.linked.as_ref().is_some_and(|one| one.is_data(&below));
+        let among_modules = place.as_ref().is_some_and(|place| place.among_modules);
+        let is_seen = |entry: &&(OsString, FileType)| {
+            mount.covered.is_empty() || !mount.is_covered(&below.join(&entry.0))
+        };
+        let entries = listing.entries.iter().filter(is_seen);
+        for (name, kind) in entries.clone() {
+            let kind = *kind;
+            let is_config =
+                |place: &repository::GitDirLocation| kind.is_file() && place.is_config(name);
+            if in_git && policy.checks_git_config() && place.as_ref().is_some_and(is_config) {
+                names.configs.push(below.join(name));
+                continue;
+            }
+            let own = top && name == QUARANTINE;
+            let foreign = mount
+                .linked
+                .as_ref()
+                .is_some_and(|one| one.foreign(&below, name));
+            let candidate = secrets.candidate(&below, name, kind);
+            let holds = |pattern: &Pattern| candidate.is_held_by(pattern);
+            let hidden = own || hidden_names.has(&named, name, &holds);
+            let pointer = pointers && name == ".git" && !kind.is_dir();
+            let link = part && kind.is_symlink();
+            let kept = place
+                .as_ref()
+                .is_some_and(|place| place.keeps(policy, name));
+            let protected = pointer || foreign || kept || protected_names.has(&named, name, &holds);
+            if candidate.is_spared() {
+                names.tracked.push(below.join(name));
+            }
+            let held = hidden || protected;
+            // Another repository is looked for, and looked at, by what is in it.
+            if protected && !data && kind.is_symlink() && name != ".git" {
+                guarded_links.push(below.join(name));
+            }
+            if name == ".gitattributes" && kind.is_file() {
+                attributes.push(below.join(name));
+            }
+            if place
+                .as_ref()
+                .is_some_and(|place| place.is_state(policy, name))
+            {
+                names.states.push(below.join(name));
+            }
+            if link || held && !data {
+                let path = below.join(name);
+                if name == ".git" && kind.is_dir() {
+                    names.whole.push(path.clone());
+                }
+                if !known(&path, kind.is_symlink()) {
+                    names.add(mount, path, kind, hidden);
+                }
+            } else if kind == FileType::Socket {
+                names.sockets.push(below.join(name));
+            } else if kind.is_dir() {
+                let skipped = |one: &Linked| top && !one.looks_into(name);
+                if mount.linked.as_ref().is_some_and(skipped) {
+                    continue;
+                }
+                let path = below.join(name);
+                if name == ".git" {
+                    names.repositories.push(path.clone());
+                }
+                queue.push_back(path);
+            }
+        }
+        let may_be_git_dir = git_matters && (!in_git || among_modules);
+        let parts = may_be_git_dir.then(|| bare::parts_of_git_dir(policy, among_modules, entries));
+        if let Some(parts) = parts.flatten() {
+            for (name, kind) in parts {
+                let path = below.join(&name);
+                if repository::is_state(&name) && policy.git() == Git::Commit {
+                    names.states.push(path);
+                } else if !known(&path, kind.is_symlink()) {
+                    names.add(mount, path, kind, false);
+                }
+            }
+            names.bare.push(below);
+        }
+        if names.incomplete.is_some() {
+            break;
+        }
+    }
+    names.memory = lister.memory;
+    names.unread = secrets.into_unread();
+    if !protect.is_empty() && names.incomplete.is_none() {
+        names.follow(mount, &guarded_links, &attributes, known);
+    }
+    if again > 0 || !names.bare.is_empty() {
+        let mut once = HashSet::new();
+        names.found.retain(|found| once.insert(found.below.clone()));
+        names.links.retain(|link| once.insert(link.clone()));
+        names.repositories.retain(|git| once.insert(git.clone()));
+        let mut once = HashSet::new();
+        names.bare.retain(|git| once.insert(git.clone()));
+    }
+    names
+}
+
+/// Names outside of repositories that matter whatever the patterns are: by these a directory is told
+/// for a repository, and what git obeys in it.
+fn beside_patterns() -> impl Iterator<Item = &'static str> {
+    let told = ["HEAD", "objects", "refs", "commondir"];
+    let own = [".git", ".gitattributes", QUARANTINE];
+    let own = own.into_iter().chain(told);
+    own.chain(git::OBEYED).chain(git::STATE)
+}
+
+/// A path that people can read: of a very long one its beginning and its end.
+fn short(path: &str) -> String {
+    const EACH: usize = 80;
+    let count = path.chars().count();
+    if count <= 2 * EACH {
+        return path.to_owned();
+    }
+    let first: String = path.chars().take(EACH).collect();
+    let last: String = path.chars().skip(count - EACH).collect();
+    format!("{first}…{last}")
+}
+
+impl ReopenedDirs {
+    /// Lets the caller, if it is the owner, list and enter a directory.
+    fn open(&mut self, mount: &HostMount, below: &Path) -> Result<(), Errno> {
+        let directory = below::directory(mount.handle.as_fd(), below)?;
+        let stat = nix::sys::stat::fstat(&directory)?;
+        if stat.st_uid != geteuid().as_raw() {
+            return Err(Errno::EACCES);
+        }
+        let mode = stat.st_mode & 0o7777;
+        below::set_mode(directory.as_fd(), mode | 0o700).map_err(|error| below::errno(&error))?;
+        self.0.push((directory, mode));
+        Ok(())
+    }
+}
+
+impl Drop for ReopenedDirs {
+    fn drop(&mut self) {
+        // The innermost first: its path is not needed, but may be what is shown in an error.
+        for (directory, mode) in self.0.drain(..).rev() {
+            // It is the command's own; who owns it can open it for good.
+            let _ = below::set_mode(directory.as_fd(), mode);
+        }
+    }
+}
+
+/// Not where it was, or a link by now.
+fn moved(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)
+}
+
+/// Returns `true` if a command could list it after all: its owner can, and who may enter it can
+/// know what is in it.
+fn opens(mount: &HostMount, below: &Path) -> bool {
+    let looked = match (below.parent(), below.file_name()) {
+        (Some(parent), Some(name)) => below::directory(mount.handle.as_fd(), parent)
+            .and_then(|parent| below::look(parent.as_fd(), name)),
+        _ => nix::sys::stat::fstat(&mount.handle),
+    };
+    looked.is_ok_and(|stat| stat.st_uid == geteuid().as_raw() || stat.st_mode & 0o011 != 0)
+}
+
+impl ScanResult {
+    /// Adds what links and the configuration of repositories lead to.
+    fn follow(
+        &mut self,
+        mount: &HostMount,
+        links: &[PathBuf],
+        attributes: &[PathBuf],
+        known: &dyn Fn(&Path, bool) -> bool,
+    ) {
+        let git: Vec<PathBuf> = (self.repositories.iter())
+            .chain(&self.bare)
+            .chain(&self.whole)
+            .cloned()
+            .collect();
+        let git = match mount.linked {
+            Some(_) => vec![PathBuf::new()],
+            None => git,
+        };
+        let from = repository::led(mount, links, &git, attributes);
+        self.unheld = from.unheld;
+        self.elsewhere = from.elsewhere;
+        let by_others = mount.led.get().into_iter().flatten().cloned();
+        for one in from.led.into_iter().chain(by_others) {
+            let covered = self
+                .found
+                .iter()
+                .any(|found| one.below.starts_with(&found.below));
+            if !covered
+                && !known(&one.below, false)
+                && let (Some(parent), Some(name)) = (one.below.parent(), one.below.file_name())
+                && let Ok(stat) = below::directory(mount.handle.as_fd(), parent)
+                    .and_then(|parent| below::look(parent.as_fd(), name))
+            {
+                let kind = FileType::from_raw_mode(stat.st_mode);
+                self.add(mount, one.below.clone(), kind, false);
+            }
+            self.led.push(one);
+        }
+    }
+
+    fn add(&mut self, mount: &HostMount, below: PathBuf, kind: FileType, hide: bool) {
+        let (list, bound) = match kind.is_symlink() {
+            true => (self.links.len(), MAX_LINKS),
+            false => (self.found.len(), MAX_NAMES),
+        };
+        if list >= bound {
+            self.incomplete = Some(format!(
+                "{} has more than {bound} {}",
+                mount.inside,
+                match kind.is_symlink() {
+                    true => "links in repositories or with protected names",
+                    false => "protected and hidden names",
+                }
+            ));
+        } else if kind.is_symlink() {
+            self.links.push(below);
+        } else {
+            self.found.push(GuardedPath {
+                below,
+                is_dir: kind.is_dir(),
+                hide,
+                unlisted: false,
+            });
+        }
+    }
+
+    /// Without patterns there is no walk, only this one name.
+    fn quarantine(&mut self, mount: &HostMount) {
+        let looked = below::look(mount.handle.as_fd(), OsStr::new(QUARANTINE));
+        let there = looked.is_ok_and(|stat| below::kind(&stat) == SFlag::S_IFDIR);
+        if there && mount.access.contains(Access::READ) {
+            self.found.push(GuardedPath {
+                below: PathBuf::from(QUARANTINE),
+                is_dir: true,
+                hide: true,
+                unlisted: false,
+            });
+        }
+    }
+}

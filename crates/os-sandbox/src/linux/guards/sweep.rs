@@ -1,0 +1,788 @@
+//! After the end of a tree: protected names that were not there before. No mechanism keeps a
+//! command from making a name in a directory that it made itself, or one that a pattern stands
+//! for, so they are looked for before anybody gets the result, and moved to where nothing looks
+//! for them. Everything is moved by descriptor, never through a link.
+
+use super::super::below;
+use super::super::git_audit::bare;
+use super::super::git_audit::fresh;
+use super::super::git_audit::repository::{self, GitDirLocation};
+use super::super::host_mount::{HostMount, Led};
+use super::hold::writable;
+use super::listings::ListingCache;
+use super::names::{ReopenedDirs, ScanResult, find_but};
+use crate::access::Access;
+use crate::escape::visible;
+use crate::findings::Findings;
+use crate::git_config;
+use crate::policy::{Git, Pattern, Policy};
+use crate::promise::Promise;
+use crate::quarantine::{QUARANTINE, Quarantined};
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, readlinkat, renameat2};
+use nix::sys::stat::{Mode, SFlag, mkdirat};
+use nix::unistd::{UnlinkatFlags, symlinkat, unlinkat};
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bound on the walks of one mount: each moves what it finds and makes room for more.
+const MAX_ROUNDS: usize = 8;
+
+/// What was there before the start, in each mount.
+pub(crate) struct PostRunScan {
+    policy: Policy,
+    mounts: Vec<HostMount>,
+    before: Vec<MountSnapshot>,
+    started: SystemTime,
+    /// For each mount, what the names were that a command can change; empty if it cannot.
+    loose: Vec<HashMap<PathBuf, Print>>,
+}
+
+/// Device, inode, and time of birth, where the file system has one: the number of a file that is
+/// removed can be the next one's.
+type FileIdentity = (u64, u64, Option<SystemTime>);
+
+struct MountSnapshot {
+    /// Which file each name was, and whether it is hidden.
+    names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
+    links: HashMap<PathBuf, OsString>,
+    /// What configuration said that may be changed; `None` if it could not be read.
+    configs: HashMap<PathBuf, Option<Vec<u8>>>,
+    bare: HashSet<PathBuf>,
+    /// Files that the command may change because git tracks them.
+    tracked: HashSet<PathBuf>,
+    /// What was to be done in rebases and the like that are not done.
+    todo: HashMap<PathBuf, HashSet<String>>,
+    unlisted: Vec<PathBuf>,
+    /// Spares the walk what has not changed.
+    memory: ListingCache,
+}
+
+impl PostRunScan {
+    /// `names` as they were found, with what is held in addition. `None` if there is nothing that
+    /// could appear.
+    pub(crate) fn new(
+        policy: &Policy,
+        mounts: Vec<HostMount>,
+        names: Vec<ScanResult>,
+    ) -> Option<PostRunScan> {
+        if !PostRunScan::is_needed(policy, &mounts) {
+            return None;
+        }
+        let before = mounts
+            .iter()
+            .zip(names)
+            .map(|(mount, names)| MountSnapshot::new(mount, names));
+        Some(PostRunScan {
+            policy: policy.clone(),
+            before: before.collect(),
+            started: SystemTime::now(),
+            mounts,
+            loose: Vec::new(),
+        })
+    }
+
+    /// Returns `true` if there is anything that could appear.
+    pub(crate) fn is_needed(policy: &Policy, mounts: &[HostMount]) -> bool {
+        let open = |mount: &HostMount| mount.is_dir && mount.access.contains(Access::WRITE);
+        policy.protects_names() && mounts.iter().any(open)
+    }
+
+    /// Nothing is mounted over the names that are there, so what they are is looked at now and
+    /// again after the end.
+    pub(crate) fn of_loose_names(mut self) -> PostRunScan {
+        let each = self.mounts.iter().zip(&self.before);
+        self.loose = each
+            .map(|(mount, before)| {
+                let protects = |below: &Path| {
+                    let named = mount.named(below);
+                    let mut patterns = mount.guards.protect.iter();
+                    patterns.any(|pattern| pattern.ends(&named))
+                };
+                let names = before.names.iter();
+                let names = names.filter(|(below, (_, hide))| !hide || protects(below));
+                let names = names.map(|(below, _)| (below.clone(), print(mount, below)));
+                names.collect()
+            })
+            .collect();
+        self
+    }
+
+    /// Looks, and moves.
+    pub(crate) fn run(mut self) -> Findings {
+        let mut findings = Findings::default();
+        let id = id();
+        let mut befores = std::mem::take(&mut self.before);
+        for (index, (mount, before)) in self.mounts.iter().zip(&mut befores).enumerate() {
+            if !mount.is_dir || !mount.access.contains(Access::WRITE) {
+                continue;
+            }
+            let mut memory = std::mem::take(&mut before.memory);
+            match self.loose.get(index) {
+                Some(loose) => changed(mount, loose, &mut findings),
+                None => before.replaced(mount, &mut findings),
+            }
+            if let Err(reason) = self.one(mount, before, &mut memory, &id, &mut findings) {
+                findings.fail(&reason);
+            }
+            self.configurations(mount, before, &id, &mut findings);
+        }
+        findings
+    }
+
+    /// An error says why not everything was looked at.
+    fn one(
+        &self,
+        mount: &HostMount,
+        before: &MountSnapshot,
+        memory: &mut ListingCache,
+        id: &str,
+        findings: &mut Findings,
+    ) -> Result<(), String> {
+        let mut opened = ReopenedDirs::default();
+        let mut quarantine = Quarantine {
+            mount,
+            id,
+            top: None,
+            count: 0,
+        };
+        let mut left: HashSet<PathBuf> = HashSet::new();
+        for round in 1..=MAX_ROUNDS {
+            let known = |path: &Path, link: bool| left.contains(path) || before.knows(path, link);
+            let after = find_but(&self.policy, mount, &known, Some(memory), Some(&mut opened));
+            let mut unlisted = after.unlisted.iter();
+            let unlisted = unlisted.find(|one| !before.unlisted.contains(one));
+            let incomplete = after
+                .incomplete
+                .or_else(|| unlisted.map(|one| format!("{} cannot be listed", mount.shown(one))));
+            *memory = after.memory;
+            let mut moved = false;
+            let links = after.links.iter().map(|link| (link, true));
+            let configs = after.configs.iter();
+            let new_configs = configs
+                .filter(|config| !left.contains(*config) && !before.configs.contains_key(*config))
+                .cloned()
+                .collect::<Vec<_>>();
+            // Links to private keys: what took their place may be no secret.
+            let replaced = before.links.keys().filter(|link| {
+                let name = mount.named(link);
+                let mut patterns = mount.guards.protect.iter();
+                patterns.any(|one| one.is_by_content() && one.ends(&name))
+                    && !left.contains(*link)
+                    && before.changed_link(mount, link)
+            });
+            let replaced = replaced.cloned().collect::<Vec<_>>();
+            let names = after.found.iter().map(|found| &found.below);
+            let names = names.chain(&new_configs).map(|below| (below, false));
+            for state in &after.states {
+                let none = HashSet::new();
+                let todo = before.todo.get(state).unwrap_or(&none);
+                if left.contains(state) || !writable(&self.mounts, &mount.host.join(state)) {
+                    continue;
+                }
+                if let Some(why) = repository::harm_of_state(mount, state, todo) {
+                    moved = true;
+                    left.insert(state.clone());
+                    take(
+                        &mut quarantine,
+                        state,
+                        ".git".to_owned(),
+                        visible(&why),
+                        findings,
+                    );
+                }
+            }
+            let replaced = replaced.iter().map(|below| (below, true));
+            for (below, link) in names.chain(links).chain(replaced) {
+                if !left.insert(below.clone()) {
+                    continue;
+                }
+                let same = link && !before.changed_link(mount, below);
+                if same || !writable(&self.mounts, &mount.host.join(below)) {
+                    continue;
+                }
+                let led = after.led.iter().find(|led| led.below == *below);
+                let was_link = before.links.contains_key(below);
+                let offence = self.offence(mount, below, (link, was_link), &after.bare);
+                let offence = offence.or_else(|| led.and_then(|led| led_offence(mount, led)));
+                let Some((pattern, why)) = offence else {
+                    continue;
+                };
+                moved = true;
+                // What the command made a repository of is none without this name. The rest may
+                // be the person's own.
+                let around = below.parent().filter(|around| {
+                    after.bare.iter().any(|git| git == around) && !before.bare.contains(*around)
+                });
+                let head = around.map(|around| around.join("HEAD"));
+                let (below, why) = match (&head, below.file_name()) {
+                    (Some(head), Some(name)) => {
+                        if !left.insert(head.clone()) {
+                            continue;
+                        }
+                        (
+                            head,
+                            format!(
+                                "it makes a repository of the directory: {}: {why}",
+                                name.display()
+                            ),
+                        )
+                    }
+                    _ => (below, why),
+                };
+                let taken = take(&mut quarantine, below, pattern, why, findings);
+                if let (true, Some(text)) = (taken, before.links.get(below)) {
+                    restore(mount, below, text);
+                }
+            }
+            if incomplete.is_none() && !after.unsettled {
+                return Ok(());
+            }
+            if round == MAX_ROUNDS || incomplete.is_some() && !moved {
+                return Err(incomplete.unwrap_or_else(|| {
+                    format!("directories in {} are moved about", mount.inside)
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts configuration back that a command changed to something that git would obey. What it
+    /// was changed to is in the quarantine.
+    fn configurations(
+        &self,
+        mount: &HostMount,
+        before: &MountSnapshot,
+        id: &str,
+        findings: &mut Findings,
+    ) {
+        let mut quarantine = Quarantine {
+            mount,
+            id,
+            top: None,
+            count: 0,
+        };
+        for (below, was) in &before.configs {
+            if !writable(&self.mounts, &mount.host.join(below)) {
+                continue;
+            }
+            let Some(why) = harm_of_change(mount, below, was.as_deref()) else {
+                continue;
+            };
+            let path = shown(mount, below);
+            match put_back(mount, below, was.as_deref(), id) {
+                Ok(Some(aside)) => findings.quarantined.push(Quarantined {
+                    path,
+                    pattern: ".git/config".to_owned(),
+                    why: visible(&format!("{why}; what was there before is there again")),
+                    now: quarantine.take_as(&aside, below).ok(),
+                }),
+                Ok(None) => {
+                    let reason = format!("{} is as before the start again: {why}", path.display());
+                    findings.note(Promise::ProtectedNames, &visible(&reason));
+                }
+                Err(errno) => {
+                    let path = path.display();
+                    let reason = format!("{why}; {path} could not be put back: {}", errno.desc());
+                    findings.fail(&visible(&reason));
+                }
+            }
+        }
+    }
+
+    /// Which pattern a new name is against, and why it cannot stay; `None` if it can.
+    fn offence(
+        &self,
+        mount: &HostMount,
+        below: &Path,
+        (link, was_link): (bool, bool),
+        bare: &[PathBuf],
+    ) -> Option<(String, String)> {
+        let name = below.file_name()?;
+        let around = below.parent()?;
+        let parent = below::directory(mount.handle.as_fd(), around).ok()?;
+        let what = below::kind(&below::look(parent.as_fd(), name).ok()?);
+        // A name that is hidden is protected for the secret in it, and in a directory that the
+        // command made itself there is nobody's: pip brings certificates along, called *.pem.
+        let secret = |pattern: &Pattern| mount.guards.hide.contains(pattern);
+        let named = mount.named(below);
+        let patterns = mount.guards.protect.iter();
+        // So is a private key that it makes, in any directory.
+        let mut matched =
+            patterns.filter(|one| one.ends(&named) && (was_link || !one.is_by_content()));
+        let counts = matched.find(|one| !secret(one) || !self.is_new(&parent));
+        let text = match counts {
+            Some(pattern) => pattern.text(),
+            None if name == ".git" && self.policy.git() != Git::Unaware => ".git",
+            // Not this worktree's.
+            None if mount.linked.is_some() => ".git",
+            // Git would follow it, or obey it.
+            None if link && bare::is_part(around, bare) => ".git",
+            None if self.is_gits(mount, below, bare) => ".git",
+            // Hidden only: what the command itself makes is its own.
+            None => return None,
+        };
+        // A placeholder of another run; nothing can be done with it.
+        if what == SFlag::S_IFSOCK {
+            return None;
+        }
+        // Worktrees and modules may be made, as clones may.
+        let of = |kind: &str| around.iter().any(|name| name == kind);
+        if of("worktrees") && fresh::is_plain_worktree(parent.as_fd(), name)
+            || name == ".git" && repository::is_mutual(mount, below)
+        {
+            return None;
+        }
+        let why = if of("modules") && name == "config" && what == SFlag::S_IFREG {
+            repository::harm_of_module(mount, below)?
+        } else if text.split('/').next() == Some(".git") || text == ".gitmodules" {
+            fresh::harm(parent.as_fd(), name)?
+        } else if what == SFlag::S_IFLNK {
+            "a new link".to_owned()
+        } else {
+            "a new name".to_owned()
+        };
+        Some((text.to_owned(), visible(&why)))
+    }
+}
+
+/// Moves it, and says so; whether it is gone from there.
+fn take(
+    quarantine: &mut Quarantine<'_>,
+    below: &Path,
+    pattern: String,
+    why: String,
+    findings: &mut Findings,
+) -> bool {
+    let path = shown(quarantine.mount, below);
+    let now = quarantine.take(below);
+    let taken = now.is_ok();
+    if let Err(errno) = &now {
+        let reason = format!("{} could not be moved: {}", path.display(), errno.desc());
+        findings.note(Promise::ProtectedNames, &reason);
+    }
+    findings.quarantined.push(Quarantined {
+        path,
+        pattern,
+        why,
+        now: now.ok(),
+    });
+    taken
+}
+
+/// A new file where git, or a link with a protected name, leads; attributes are judged by what
+/// they say.
+fn led_offence(mount: &HostMount, led: &Led) -> Option<(String, String)> {
+    let name = led.below.file_name()?;
+    let parent = below::directory(mount.handle.as_fd(), led.below.parent()?).ok()?;
+    below::look(parent.as_fd(), name).ok()?;
+    if name == ".gitattributes" {
+        let why = fresh::harm_of_attributes(parent.as_fd(), name)?;
+        return Some((".gitattributes".to_owned(), visible(&why)));
+    }
+    let why = format!("{} leads to it", led.by);
+    Some((".git".to_owned(), visible(&why)))
+}
+
+impl PostRunScan {
+    /// Returns `true` if git's table keeps it.
+    fn is_gits(&self, mount: &HostMount, below: &Path, bare: &[PathBuf]) -> bool {
+        let place = below
+            .parent()
+            .and_then(|around| GitDirLocation::of(mount, around, bare));
+        let place = place.filter(|_| bare::matters(&self.policy, &mount.guards.protect));
+        match (place, below.file_name()) {
+            (Some(place), Some(name)) => place.keeps(&self.policy, name),
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if a directory was made after the start; where the file system does not know,
+    /// no.
+    fn is_new(&self, directory: &OwnedFd) -> bool {
+        let file = directory.try_clone().map(File::from);
+        let born = file
+            .and_then(|file| file.metadata())
+            .and_then(|meta| meta.created());
+        born.is_ok_and(|born| born >= self.started)
+    }
+}
+
+impl MountSnapshot {
+    fn new(mount: &HostMount, names: ScanResult) -> MountSnapshot {
+        let text = |below: &PathBuf| readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
+        let links = names.links.iter();
+        MountSnapshot {
+            links: links
+                .filter_map(|link| Some((link.clone(), text(link)?)))
+                .collect(),
+            configs: names
+                .configs
+                .into_iter()
+                .map(|config| {
+                    let text = contents(mount, &config);
+                    (config, text)
+                })
+                .collect(),
+            bare: names.bare.into_iter().collect(),
+            tracked: names.tracked.into_iter().collect(),
+            todo: names
+                .states
+                .into_iter()
+                .map(|state| {
+                    let todo = repository::todo(mount, &state);
+                    (state, todo)
+                })
+                .collect(),
+            names: names
+                .found
+                .into_iter()
+                .map(|found| {
+                    let identity = identity(mount, &found.below);
+                    (found.below, (identity, found.hide))
+                })
+                .collect(),
+            unlisted: names.unlisted,
+            memory: names.memory,
+        }
+    }
+
+    /// A name that somebody else replaces or removes (an editor that saves, `git config`) is free
+    /// of what was mounted over it, and the command's from then on. Whose the file is that is there
+    /// now, nobody can tell.
+    fn replaced(&self, mount: &HostMount, findings: &mut Findings) {
+        for (below, (was, hide)) in &self.names {
+            let now = identity(mount, below);
+            if now.is_some() && now != *was {
+                let path = shown(mount, below);
+                let reason = format!(
+                    "{} was replaced by another program while the command ran, and not kept from then on",
+                    path.display()
+                );
+                let promise = match hide {
+                    true => Promise::HiddenNames,
+                    false => Promise::ProtectedNames,
+                };
+                findings.note(promise, &reason);
+            }
+        }
+    }
+
+    /// Links are always looked at again: they can be replaced.
+    fn knows(&self, path: &Path, link: bool) -> bool {
+        !link && (self.names.contains_key(path) || self.tracked.contains(path))
+            || self
+                .unlisted
+                .iter()
+                .any(|unlisted| path.starts_with(unlisted))
+    }
+
+    fn changed_link(&self, mount: &HostMount, below: &Path) -> bool {
+        let now = readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
+        now.is_none() || self.links.get(below) != now.as_ref()
+    }
+}
+
+/// The place in one mount that things are moved to, made when it is needed.
+struct Quarantine<'a> {
+    mount: &'a HostMount,
+    id: &'a str,
+    /// The directory of this run, and its path below the mount.
+    top: Option<(OwnedFd, PathBuf)>,
+    count: usize,
+}
+
+impl Quarantine<'_> {
+    /// Moves what is at `below`; returns where it is now.
+    fn take(&mut self, below: &Path) -> Result<PathBuf, Errno> {
+        self.take_as(below, below)
+    }
+
+    /// Moves what is at `below` to where what is at `place` would go.
+    fn take_as(&mut self, below: &Path, place: &Path) -> Result<PathBuf, Errno> {
+        let names = (below.file_name(), below.parent(), place.file_name());
+        let (Some(name), Some(around), Some(as_name)) = names else {
+            return Err(Errno::EINVAL);
+        };
+        let parent = below::directory(self.mount.handle.as_fd(), around)?;
+        let moved = self.top().and_then(|(top, path)| {
+            let to = deep(top.as_fd(), around)?;
+            rename(&parent, name, &to, as_name)?;
+            Ok(path.join(place))
+        });
+        if let Ok(moved) = moved {
+            return Ok(self.mount.host.join(moved));
+        }
+        // Another file system mounted below, or no room: out of the way in its own directory.
+        self.count += 1;
+        let aside = format!("{QUARANTINE}.{}.{}", self.id, self.count);
+        rename(&parent, name, &parent, OsStr::new(&aside))?;
+        Ok(self.mount.host.join(around).join(aside))
+    }
+
+    fn top(&mut self) -> Result<(&OwnedFd, &Path), Errno> {
+        if self.top.is_none() {
+            self.top = Some(self.make()?);
+        }
+        match &self.top {
+            Some((top, path)) => Ok((top, path)),
+            None => Err(Errno::ENOENT),
+        }
+    }
+
+    fn make(&self) -> Result<(OwnedFd, PathBuf), Errno> {
+        let root = self.mount.handle.as_fd();
+        // A command may have put something else in its place.
+        let aside = format!("{QUARANTINE}.{}", self.id);
+        for name in [QUARANTINE, &aside] {
+            let made = enter(root, OsStr::new(name)).and_then(|all| {
+                let mode = Mode::from_bits_truncate(0o700);
+                mkdirat(&all, self.id, mode)?;
+                Ok((open(all.as_fd(), OsStr::new(self.id))?, all))
+            });
+            if let Ok((top, all)) = made {
+                ignore(&all);
+                return Ok((top, Path::new(name).join(self.id)));
+            }
+        }
+        Err(Errno::EEXIST)
+    }
+}
+
+/// Keeps git from listing the quarantine. If it cannot be written, git lists it.
+fn ignore(all: &OwnedFd) {
+    let flags =
+        OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    if let Ok(file) = openat(all, ".gitignore", flags, Mode::from_bits_truncate(0o600)) {
+        let _ = File::from(file).write_all(b"*\n");
+    }
+}
+
+/// The directories of `path` below `top`, made as needed.
+fn deep(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+    let mut at = below::directory(top, Path::new(""))?;
+    for name in path {
+        at = enter(at.as_fd(), name)?;
+    }
+    Ok(at)
+}
+
+fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    match mkdirat(parent, name, Mode::from_bits_truncate(0o700)) {
+        Ok(()) | Err(Errno::EEXIST) => open(parent, name),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn open(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    openat(parent, name, flags, Mode::empty())
+}
+
+/// Renames, also what its owner has taken the permission to be moved from: a directory that
+/// changes its parent must be writable itself, and so must both parents.
+fn rename(from: &OwnedFd, name: &OsStr, to: &OwnedFd, as_name: &OsStr) -> Result<(), Errno> {
+    let once = || renameat2(from, name, to, as_name, RenameFlags::RENAME_NOREPLACE);
+    match once() {
+        Err(Errno::EACCES) => {}
+        other => return other,
+    }
+    let mode = nix::sys::stat::fstat(from)?.st_mode & 0o7777;
+    // Whatever fails here fails again below, with the better errno.
+    let _ = below::set_mode(from.as_fd(), mode | 0o700);
+    if let Ok(directory) = open(from.as_fd(), name) {
+        let _ = below::set_mode(directory.as_fd(), 0o700);
+    }
+    let moved = once();
+    let _ = below::set_mode(from.as_fd(), mode);
+    moved
+}
+
+/// Puts a link back that a command replaced. If it cannot, what replaced it is gone all the same.
+fn restore(mount: &HostMount, below: &Path, text: &OsStr) {
+    if let (Some(parent), Some(name)) = (below.parent(), below.file_name())
+        && let Ok(parent) = below::directory(mount.handle.as_fd(), parent)
+    {
+        let _ = symlinkat(text, &parent, name);
+    }
+}
+
+fn contents(mount: &HostMount, below: &Path) -> Option<Vec<u8>> {
+    let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+    let file = below::file(parent.as_fd(), below.file_name()?).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_CONTENT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    (bytes.len() as u64 <= MAX_CONTENT_BYTES).then_some(bytes)
+}
+
+/// Why configuration cannot stay as it is now.
+fn harm_of_change(mount: &HostMount, below: &Path, was: Option<&[u8]>) -> Option<String> {
+    let now = contents(mount, below);
+    match (was, now) {
+        (Some(was), Some(now)) if was == now => None,
+        (Some(was), Some(now)) => git_config::change(was, &now),
+        (Some(_), None) => Some("it was removed, or no file that can be read".to_owned()),
+        (None, _) => Some("what it said before could not be read".to_owned()),
+    }
+}
+
+/// Puts configuration back in one step; returns where what was in its place is now, if anything
+/// was.
+fn put_back(
+    mount: &HostMount,
+    below: &Path,
+    was: Option<&[u8]>,
+    id: &str,
+) -> Result<Option<PathBuf>, Errno> {
+    let (Some(around), Some(name)) = (below.parent(), below.file_name()) else {
+        return Err(Errno::EINVAL);
+    };
+    let was = was.ok_or(Errno::ENODATA)?;
+    let parent = below::directory(mount.handle.as_fd(), around)?;
+    let mode = below::look(parent.as_fd(), name).map_or(0o644, |stat| stat.st_mode & 0o666);
+    let aside = OsString::from(format!("{QUARANTINE}.config.{id}"));
+    let flags =
+        OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let fresh = openat(&parent, &*aside, flags, Mode::from_bits_truncate(mode))?;
+    if let Err(error) = File::from(fresh).write_all(was) {
+        let _ = unlinkat(&parent, &*aside, UnlinkatFlags::NoRemoveDir);
+        return Err(below::errno(&error));
+    }
+    let exchanged = renameat2(
+        &parent,
+        &*aside,
+        &parent,
+        name,
+        RenameFlags::RENAME_EXCHANGE,
+    );
+    match exchanged {
+        Ok(()) => Ok(Some(around.join(aside))),
+        // It is gone.
+        Err(Errno::ENOENT) => {
+            let no_replace = RenameFlags::RENAME_NOREPLACE;
+            renameat2(&parent, &*aside, &parent, name, no_replace).map(|()| None)
+        }
+        Err(errno) => {
+            let _ = unlinkat(&parent, &*aside, UnlinkatFlags::NoRemoveDir);
+            Err(errno)
+        }
+    }
+}
+
+/// Names that are not as they were. Which of them the command changed nobody can tell, nor undo.
+fn changed(mount: &HostMount, loose: &HashMap<PathBuf, Print>, findings: &mut Findings) {
+    for (below, was) in loose {
+        let path = shown(mount, below);
+        let reason = match (was, print(mount, below)) {
+            (Some(was), Some(now)) if *was == now => continue,
+            (Some(_), _) => format!("{} was changed while the command ran", path.display()),
+            (None, _) => format!("{} cannot be compared with what it was", path.display()),
+        };
+        findings.note(Promise::ProtectedNames, &reason);
+    }
+}
+
+/// What there is to know of a name: a hash of times, sizes and modes, contents of small files, and
+/// the same of everything below it. `None` if it cannot be looked at, or is too much to look at.
+type Print = Option<[u8; 32]>;
+
+/// Bound on the files of one name, and on the bytes read of each.
+const MAX_PRINTED: usize = 10_000;
+const MAX_CONTENT_BYTES: u64 = 1 << 20;
+
+fn print(mount: &HostMount, below: &Path) -> Print {
+    let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+    let mut hash = Sha256::new();
+    let mut room = MAX_PRINTED;
+    print_into(&mut hash, parent.as_fd(), below.file_name()?, &mut room)?;
+    Some(hash.finalize().into())
+}
+
+fn print_into(
+    hash: &mut Sha256,
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    room: &mut usize,
+) -> Option<()> {
+    *room = room.checked_sub(1)?;
+    let stat = below::look(parent, name).ok()?;
+    // The change time of a file is nobody's to set.
+    let facts = (
+        stat.st_dev,
+        stat.st_ino,
+        stat.st_mode,
+        stat.st_uid,
+        stat.st_size,
+    );
+    let times = (
+        stat.st_mtime,
+        stat.st_mtime_nsec,
+        stat.st_ctime,
+        stat.st_ctime_nsec,
+    );
+    hash.update(format!("{name:?} {facts:?} {times:?}\n"));
+    match below::kind(&stat) {
+        SFlag::S_IFREG => {
+            let file = below::file(parent, name).ok()?;
+            let mut content = Vec::new();
+            file.take(MAX_CONTENT_BYTES)
+                .read_to_end(&mut content)
+                .ok()?;
+            hash.update(content);
+        }
+        SFlag::S_IFDIR => {
+            let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            let mut directory = Dir::openat(parent, name, flags, Mode::empty()).ok()?;
+            let mut names: Vec<OsString> = Vec::new();
+            for entry in directory.iter() {
+                let entry = entry.ok()?;
+                let name = entry.file_name().to_bytes();
+                if !matches!(name, b"." | b"..") && names.len() < MAX_PRINTED {
+                    names.push(OsStr::from_bytes(name).to_owned());
+                }
+            }
+            names.sort();
+            for name in names {
+                print_into(hash, directory.as_fd(), &name, room)?;
+            }
+        }
+        _ => {}
+    }
+    Some(())
+}
+
+fn identity(mount: &HostMount, below: &Path) -> Option<FileIdentity> {
+    let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let place = openat(&parent, below.file_name()?, flags, Mode::empty()).ok()?;
+    let meta = File::from(place).metadata().ok()?;
+    Some((meta.dev(), meta.ino(), meta.created().ok()))
+}
+
+fn shown(mount: &HostMount, below: &Path) -> PathBuf {
+    Path::new(&mount.inside).join(below)
+}
+
+/// A name for one sweep: the time, and something of its own for two in one second.
+fn id() -> String {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    format!(
+        "{}-{:09}-{}",
+        since.as_secs(),
+        since.subsec_nanos(),
+        std::process::id()
+    )
+}

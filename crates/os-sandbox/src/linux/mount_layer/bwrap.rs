@@ -1,0 +1,594 @@
+//! Composes bubblewrap's arguments. They travel in a sealed file (`--args`), so they are neither
+//! in the process list nor bounded by `execve`.
+//!
+//! Order matters: what is mounted later lies on top. So: system, /proc with its covers, /dev,
+//! private places, then everything that concerns mounts by ascending depth, and read-only `/` last.
+//!
+//! What lies inside a mount, in a tree that a target could be changing right now, is left to our
+//! own first process, by descriptor (`launcher/pins.rs`); bubblewrap would go there by path and,
+//! before 0.12, make what it does not find (CVE-2026-87766). Only where the kernel does not let us
+//! does bubblewrap do that too, and the first process looks at the result.
+
+use super::super::guards::names::ScanResult;
+use super::super::host_mount::HostMount;
+use super::super::start::message::Pin;
+use super::super::wire;
+use super::inside_paths::{HOME, TMP};
+use crate::access::Access;
+use crate::error::{Error, ErrorKind};
+use crate::policy::{BROAD, ETC, Mount, MountPlacement, Network, PROGRAMS, Policy, System};
+use nix::unistd::geteuid;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Larger files of the system are mounted.
+const MAX_COPIED_BYTES: u64 = 256 << 10;
+
+/// bubblewrap stops at 9000.
+const MAX_ARGS: usize = 8000;
+
+/// Parts of /proc that change or show the whole machine: covered read-only, also for uid 0, whom
+/// bubblewrap's own attempt at this misses.
+const PROC_READ_ONLY: [&str; 11] = [
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/scsi",
+    "/proc/driver",
+    "/proc/dynamic_debug",
+    "/proc/latency_stats",
+    "/proc/pressure",
+];
+/// Parts of /proc that show what is nobody's business.
+const PROC_MASKED: [&str; 5] = [
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/proc/kallsyms",
+];
+
+/// What is composed, and what the first process inside must find to be so.
+pub(crate) struct BubblewrapSetup {
+    pub(crate) args: Vec<u8>,
+    pub(crate) pins: Vec<Pin>,
+    /// What the launcher opens for bubblewrap, in the order of their descriptors.
+    pub(crate) files: Vec<&'static str>,
+}
+
+/// Who makes the mounts that lie inside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NestedMountMethod {
+    /// Our first process, by descriptor.
+    ByDescriptor,
+    /// bubblewrap, by path.
+    ByPath,
+}
+
+/// One mount to make.
+pub(super) enum Op {
+    Bind {
+        from: PathBuf,
+        writable: bool,
+        /// A mount of the policy, not a name in one or a directory on the way to it.
+        of_policy: bool,
+        identity: (u64, u64),
+        /// Of the directory or file of another mount that it covers.
+        covered: Option<(u64, u64)>,
+    },
+    Mask {
+        is_dir: bool,
+        identity: (u64, u64),
+    },
+}
+
+/// The descriptors as bubblewrap will know them: our own versions of passwd and group, and the first
+/// of [`BubblewrapSetup::files`].
+pub(crate) fn compose(
+    policy: &Policy,
+    mounts: &[HostMount],
+    names: &[ScanResult],
+    inner: NestedMountMethod,
+    [passwd, group, first_file]: [i32; 3],
+) -> Result<BubblewrapSetup, Error> {
+    let mut args = Args(Vec::new());
+    args.all(&[
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+    ]);
+    args.all(&[
+        "--unshare-cgroup-try",
+        "--die-with-parent",
+        "--as-pid-1",
+        "--clearenv",
+    ]);
+    args.all(&["--cap-drop", "ALL", "--hostname", "sandbox", "--chdir", "/"]);
+    match policy.network() {
+        Network::Unrestricted => {}
+        Network::Denied | Network::Loopback | Network::Hosts(_) => args.all(&["--unshare-net"]),
+    }
+    let files = system(&mut args, policy.system(), [passwd, group, first_file]);
+    args.all(&["--proc", "/proc"]);
+    for path in PROC_READ_ONLY
+        .iter()
+        .filter(|path| Path::new(path).exists())
+    {
+        args.all(&["--ro-bind", path, path]);
+    }
+    for path in PROC_MASKED.iter().filter(|path| Path::new(path).exists()) {
+        args.all(&["--ro-bind", "/dev/null", path]);
+    }
+    args.all(&[
+        "--dev",
+        "/dev",
+        "--perms",
+        "1777",
+        "--tmpfs",
+        "/dev/shm",
+        "--remount-ro",
+        "/dev",
+    ]);
+    args.all(&[
+        "--perms", "1777", "--tmpfs", TMP, "--perms", "0700", "--tmpfs", HOME,
+    ]);
+
+    ways(&mut args, mounts);
+    for programs in policy.programs() {
+        let from = programs.host().as_os_str().as_bytes();
+        args.paths(
+            "--ro-bind-try",
+            from,
+            programs.shown_at().as_os_str().as_bytes(),
+        );
+    }
+
+    let ops = ops(mounts, names)?;
+    let mut pins = Vec::with_capacity(ops.len());
+    for ((_, dest), op) in ops {
+        let own_root = !mounts.iter().any(|mount| is_inside(&dest, &mount.inside));
+        if inner == NestedMountMethod::ByDescriptor {
+            let staged = aside(&mut args, mounts, &dest, &op, pins.len());
+            pins.extend(staged.into_iter().flatten());
+        }
+        pins.push(match inner {
+            NestedMountMethod::ByDescriptor if own_root => outer(&mut args, mounts, dest, &op),
+            NestedMountMethod::ByDescriptor => of_launcher(dest, &op),
+            NestedMountMethod::ByPath => by_path(&mut args, dest, &op),
+        });
+    }
+    working_directory(&mut args, policy, mounts);
+    args.all(&["--remount-ro", "/"]);
+    if geteuid().is_root() && pins.iter().any(|pin| pin.how != wire::PIN_LOOK) {
+        // The kernel lets nobody map uid 0 into a namespace within who could not also give files
+        // capabilities (Linux 5.12). Our first process needs it for that and gives it up with
+        // everything else before the command is started.
+        args.all(&["--cap-add", "CAP_SETFCAP"]);
+    }
+    if args.0.len() > MAX_ARGS {
+        return Err(Error::new(
+            ErrorKind::Limit,
+            "too many mounts and protected names for bubblewrap",
+        ));
+    }
+    let mut bytes = Vec::new();
+    for arg in args.0 {
+        bytes.extend_from_slice(&arg.into_vec());
+        bytes.push(0);
+    }
+    Ok(BubblewrapSetup {
+        args: bytes,
+        pins,
+        files,
+    })
+}
+
+/// The directories on the way to mounts in places that the command can write: it writes nothing
+/// there, where a person would look for it in vain.
+fn ways(args: &mut Args, mounts: &[HostMount]) {
+    let mut ways: BTreeSet<&Path> = BTreeSet::new();
+    for mount in mounts {
+        for own in [TMP, HOME].map(Path::new) {
+            let above = Path::new(&mount.inside).ancestors().skip(1);
+            ways.extend(above.take_while(|way| *way != own && way.starts_with(own)));
+        }
+    }
+    let shown = |way: &&Path| mounts.iter().any(|mount| way.starts_with(&mount.inside));
+    for way in ways.into_iter().filter(|way| !shown(way)) {
+        args.all(&["--perms", "0555"]);
+        args.path("--dir", way.as_os_str().as_bytes());
+    }
+}
+
+/// `/work`: the root mount itself, or a directory of links to the others. Where mounts are at their
+/// paths of the host, their names are links too.
+fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
+    let at_host_paths = policy.mounts().iter().any(Mount::is_at_host_path);
+    let root = mounts
+        .iter()
+        .find(|mount| mount.place == MountPlacement::Root);
+    let mut links: BTreeMap<String, String> = BTreeMap::new();
+    match root {
+        Some(root) if at_host_paths => {
+            links.insert("/work".to_owned(), root.inside.clone());
+        }
+        Some(_) => {}
+        None => {
+            args.all(&["--dir", "/work"]);
+            for mount in policy.mounts() {
+                let Some(name) = mount.in_work() else {
+                    continue;
+                };
+                if at_host_paths {
+                    links.insert(format!("/work/{name}"), mount.inside().to_owned());
+                } else if mount.place() == MountPlacement::Named
+                    // Of a deeper name the first directory, which all that lie in it share.
+                    && let Some(name) = name.split('/').next()
+                {
+                    links.insert(format!("/work/{name}"), format!("/{name}"));
+                }
+            }
+        }
+    }
+    if at_host_paths {
+        for mount in policy
+            .mounts()
+            .iter()
+            .filter(|one| one.place() == MountPlacement::Named)
+        {
+            links.insert(mount.shown_at().to_owned(), mount.inside().to_owned());
+        }
+    }
+    for (at, to) in links {
+        // A project of that path is there itself.
+        if !mounts.iter().any(|mount| {
+            let inside = Path::new(&mount.inside);
+            at_host_paths && (inside.starts_with(&at) || Path::new(&at).starts_with(inside))
+        }) {
+            args.all(&["--symlink", &to, &at]);
+        }
+    }
+}
+
+/// bubblewrap mounts a directory that covers another one where nothing is covered, and the first
+/// process puts it in its place, by descriptor.
+fn aside(
+    args: &mut Args,
+    mounts: &[HostMount],
+    dest: &[u8],
+    op: &Op,
+    number: usize,
+) -> Option<[Pin; 2]> {
+    let Op::Bind {
+        from,
+        writable,
+        identity,
+        covered: Some(covered),
+        ..
+    } = op
+    else {
+        return None;
+    };
+    let flag = match *writable || has_writable_part(mounts, from) {
+        true => "--bind",
+        false => "--ro-bind",
+    };
+    let home = wire::ASIDE.strip_suffix(b"\0").unwrap_or(wire::ASIDE);
+    let path = [home, format!("/{number}").as_bytes()].concat();
+    args.paths(flag, from.as_os_str().as_bytes(), &path);
+    let pin = |how, identity, path: &[u8]| Pin {
+        how,
+        identity,
+        path: path.to_vec(),
+    };
+    Some([
+        pin(wire::PIN_ASIDE, *identity, &path),
+        pin(wire::PIN_COVERED, *covered, dest),
+    ])
+}
+
+/// Returns whether a mount that may be written lies in a directory of the host.
+fn has_writable_part(mounts: &[HostMount], from: &Path) -> bool {
+    mounts.iter().any(|mount| {
+        mount.access.contains(Access::WRITE) && mount.host != *from && mount.host.starts_with(from)
+    })
+}
+
+/// bubblewrap mounts it. Read-only at once if all of it stays so; a part that can be written has
+/// to be copied before (flags that come with a namespace cannot be cleared), so then it is made
+/// read-only by the first process.
+fn outer(args: &mut Args, mounts: &[HostMount], dest: Vec<u8>, op: &Op) -> Pin {
+    let Op::Bind {
+        from,
+        writable: false,
+        of_policy,
+        identity,
+        covered,
+    } = op
+    else {
+        return by_path(args, dest, op);
+    };
+    let sealed = has_writable_part(mounts, from);
+    let mut pin = by_path(
+        args,
+        dest,
+        &Op::Bind {
+            from: from.clone(),
+            writable: sealed,
+            of_policy: *of_policy,
+            identity: *identity,
+            covered: *covered,
+        },
+    );
+    if sealed {
+        pin.how = wire::PIN_SEAL;
+    }
+    pin
+}
+
+/// The first process mounts it, by descriptor.
+fn of_launcher(path: Vec<u8>, op: &Op) -> Pin {
+    let (how, identity) = match *op {
+        Op::Bind {
+            writable,
+            of_policy,
+            identity,
+            ..
+        } => {
+            let how = if writable {
+                wire::PIN_IN_PLACE
+            } else {
+                wire::PIN_READ_ONLY
+            };
+            let of_policy = if of_policy { wire::PIN_MOUNT } else { 0 };
+            (how | of_policy, identity)
+        }
+        Op::Mask { is_dir, identity } if is_dir => (wire::PIN_CLOSED_DIRECTORY, identity),
+        Op::Mask { identity, .. } => (wire::PIN_CLOSED_FILE, identity),
+    };
+    Pin {
+        how,
+        identity,
+        path,
+    }
+}
+
+/// bubblewrap mounts it, and the first process looks at it.
+fn by_path(args: &mut Args, path: Vec<u8>, op: &Op) -> Pin {
+    let identity = match op {
+        Op::Bind {
+            from,
+            writable,
+            identity,
+            ..
+        } => {
+            let flag = if *writable { "--bind" } else { "--ro-bind" };
+            args.paths(flag, from.as_os_str().as_bytes(), &path);
+            *identity
+        }
+        Op::Mask { is_dir: true, .. } => {
+            args.all(&["--perms", "0000"]);
+            args.path("--tmpfs", &path);
+            args.path("--remount-ro", &path);
+            (0, 0)
+        }
+        Op::Mask { is_dir: false, .. } => {
+            args.paths("--ro-bind", b"/dev/null", &path);
+            (0, 0)
+        }
+    };
+    Pin {
+        how: wire::PIN_LOOK,
+        identity,
+        path,
+    }
+}
+
+/// Returns `true` if a destination lies below this directory inside.
+fn is_inside(dest: &[u8], directory: &str) -> bool {
+    dest.strip_prefix(directory.as_bytes())
+        .is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+fn system(
+    args: &mut Args,
+    system: System,
+    [passwd, group, first_file]: [i32; 3],
+) -> Vec<&'static str> {
+    let mut files = Vec::new();
+    match system {
+        System::None => return files,
+        System::Minimal | System::BroadRead => {}
+    }
+    for path in PROGRAMS {
+        match std::fs::read_link(path) {
+            // /bin on a merged-usr system is a link, and stays one.
+            Ok(to) => args.paths("--symlink", to.as_os_str().as_bytes(), path.as_bytes()),
+            Err(_) if Path::new(path).is_dir() => args.all(&["--ro-bind", path, path]),
+            Err(_) => {}
+        }
+    }
+    if system == System::BroadRead {
+        for path in BROAD.iter().filter(|path| Path::new(path).is_dir()) {
+            args.all(&["--ro-bind", path, path]);
+        }
+        return files;
+    }
+    args.all(&["--perms", "0755", "--dir", "/etc"]);
+    for path in ETC {
+        match path {
+            "/etc/passwd" => args.copy(passwd, path),
+            "/etc/group" => args.copy(group, path),
+            // Links are followed: what one points to may lie in /run, which is not shown.
+            _ => match std::fs::metadata(path) {
+                // bubblewrap reads the whole mount table for every mount, so dozens of single
+                // files are most of a start; copies in its own root cost next to nothing.
+                Ok(meta) if meta.is_file() && meta.len() <= MAX_COPIED_BYTES => {
+                    args.copy(first_file + files.len() as i32, path);
+                    files.push(path);
+                }
+                Ok(_) => args.all(&["--ro-bind", path, path]),
+                Err(_) => {}
+            },
+        }
+    }
+    files
+}
+
+/// All mounts by depth of their destination, so that nothing buries what lies deeper.
+pub(super) fn ops(mounts: &[HostMount], names: &[ScanResult]) -> Result<Ops, Error> {
+    let mut ops = BTreeMap::new();
+    for mount in mounts {
+        let mut op = of_mount(mount)?;
+        if let (MountPlacement::Covers(outer), Op::Bind { covered, .. }) = (mount.place, &mut op) {
+            let outer = &mounts[outer];
+            let way = Path::new(&mount.inside).strip_prefix(&outer.inside);
+            let way = way.map_err(|_| Error::invalid("a mount lies beside the one around it"))?;
+            *covered = Some(outer.identity_below(way)?);
+            pin_way(&mut ops, mounts, outer, way)?;
+        }
+        ops.insert(key(mount.inside.as_bytes().to_vec()), op);
+    }
+    for mount in mounts {
+        // A mount inside another's directory has its own access under that name as well.
+        for outer in mounts {
+            if let Ok(rest) = mount.host.strip_prefix(&outer.host)
+                && !rest.as_os_str().is_empty()
+                && !outer.is_covered(rest)
+            {
+                ops.insert(key(dest(&outer.inside, rest)), of_mount(mount)?);
+                pin_way(&mut ops, mounts, outer, rest)?;
+            }
+        }
+    }
+    for (mount, names) in mounts.iter().zip(names) {
+        for found in &names.found {
+            let effective = access_of(mounts, &mount.host.join(&found.below));
+            let dest_of = |rest: &Path| key(dest(&mount.inside, rest));
+            if found.hide {
+                if effective.contains(Access::READ) || found.unlisted && !effective.is_none() {
+                    ops.insert(
+                        dest_of(&found.below),
+                        Op::Mask {
+                            is_dir: found.is_dir,
+                            identity: mount.identity_below(&found.below)?,
+                        },
+                    );
+                }
+            } else if effective.contains(Access::WRITE) {
+                ops.insert(
+                    dest_of(&found.below),
+                    Op::Bind {
+                        from: mount.host.join(&found.below),
+                        writable: false,
+                        of_policy: false,
+                        identity: mount.identity_below(&found.below)?,
+                        covered: None,
+                    },
+                );
+            } else {
+                continue;
+            }
+            pin_way(&mut ops, mounts, mount, &found.below)?;
+        }
+    }
+    Ok(ops)
+}
+
+/// Makes each directory on the way to a part of a mount a mount point too: one that is not can be
+/// moved aside with everything in it (`mv .git aside; mkdir .git`).
+fn pin_way(
+    ops: &mut Ops,
+    mounts: &[HostMount],
+    mount: &HostMount,
+    below: &Path,
+) -> Result<(), Error> {
+    for ancestor in below.ancestors().skip(1) {
+        let host = mount.host.join(ancestor);
+        let writable = access_of(mounts, &host).contains(Access::WRITE);
+        if ancestor.as_os_str().is_empty() || !writable {
+            continue;
+        }
+        let place = key(dest(&mount.inside, ancestor));
+        if let Entry::Vacant(vacant) = ops.entry(place) {
+            vacant.insert(Op::Bind {
+                from: host,
+                writable: true,
+                of_policy: false,
+                identity: mount.identity_below(ancestor)?,
+                covered: None,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What is made at a destination inside, those nearer to the root first.
+pub(super) type Ops = BTreeMap<(usize, Vec<u8>), Op>;
+
+fn key(dest: Vec<u8>) -> (usize, Vec<u8>) {
+    (dest.iter().filter(|byte| **byte == b'/').count(), dest)
+}
+
+fn of_mount(mount: &HostMount) -> Result<Op, Error> {
+    if mount.access.is_none() {
+        return Ok(Op::Mask {
+            is_dir: mount.is_dir,
+            identity: mount.identity()?,
+        });
+    }
+    Ok(Op::Bind {
+        from: mount.host.clone(),
+        writable: mount.access.contains(Access::WRITE),
+        of_policy: true,
+        identity: mount.identity()?,
+        covered: None,
+    })
+}
+
+/// The access of the longest mount around a host path.
+pub(crate) fn access_of(mounts: &[HostMount], host: &Path) -> Access {
+    mounts
+        .iter()
+        .filter(|mount| host.starts_with(&mount.host))
+        .max_by_key(|mount| mount.host.as_os_str().len())
+        .map_or(Access::NONE, |mount| mount.access)
+}
+
+fn dest(inside: &str, rest: &Path) -> Vec<u8> {
+    let mut out = inside.as_bytes().to_vec();
+    out.push(b'/');
+    out.extend_from_slice(rest.as_os_str().as_bytes());
+    out
+}
+
+struct Args(Vec<OsString>);
+
+impl Args {
+    fn all(&mut self, args: &[&str]) {
+        self.0.extend(args.iter().map(OsString::from));
+    }
+
+    /// A file with what the descriptor gives, for everybody to read.
+    fn copy(&mut self, from: i32, dest: &str) {
+        self.all(&["--perms", "0444", "--file", &from.to_string(), dest]);
+    }
+
+    fn path(&mut self, flag: &str, dest: &[u8]) {
+        self.0.push(flag.into());
+        self.0.push(OsString::from_vec(dest.to_vec()));
+    }
+
+    fn paths(&mut self, flag: &str, from: &[u8], dest: &[u8]) {
+        self.0.push(flag.into());
+        self.0.push(OsString::from_vec(from.to_vec()));
+        self.0.push(OsString::from_vec(dest.to_vec()));
+    }
+}

@@ -1,0 +1,158 @@
+//! The mounts of a command that somebody else makes, an engine: the same names are looked for, held
+//! and swept as under bubblewrap, and the same places come of them.
+
+use super::super::below;
+use super::super::git_audit::worktree;
+use super::super::guards::after::Cleanup;
+use super::super::guards::guard;
+use super::super::guards::sweep::PostRunScan;
+use super::super::host_mount::{host_mounts, identity};
+use super::bwrap::{Op, ops};
+use crate::access::Access;
+use crate::error::{Error, ErrorKind};
+use crate::findings::Notes;
+use crate::layout::{Layout, LayoutContent, LayoutEntry, Owner};
+use crate::policy::Policy;
+use crate::promise::Promise;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What is mounted, and which file each place was.
+pub struct MountSources(Vec<(PathBuf, (u64, u64))>);
+
+impl MountSources {
+    /// An engine goes to each place by path, where a command that runs beside this one could have put
+    /// a link meanwhile. Whether each is still what it was, without a link on the way.
+    ///
+    /// # Errors
+    /// If one was replaced.
+    pub fn unchanged(&self) -> Result<(), Error> {
+        let still = |path: &PathBuf, was: &(u64, u64)| {
+            let found = below::place(path).ok().map(File::from)?;
+            (identity(&found).ok()? == *was).then_some(())
+        };
+        let changed = self.0.iter().find(|(path, was)| still(path, was).is_none());
+        changed.map_or(Ok(()), |(path, _)| {
+            let path = path.display();
+            Err(Error::new(
+                ErrorKind::Enforcement,
+                format!("{path} was replaced while the container was started, so it was ended"),
+            )
+            .with_hint("another program moves it; try again when that is done"))
+        })
+    }
+}
+
+/// Looks at the mounts now; what was held for it is given up with the layout.
+pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout, Error> {
+    let mut mounts = host_mounts(policy)?;
+    let of_policy = mounts.len();
+    let mut owners = Vec::new();
+    for mount in mounts.iter().filter(|m| m.access.contains(Access::WRITE)) {
+        let meta = mount
+            .handle
+            .metadata()
+            .map_err(|error| Error::io("could not look at a mount", error))?;
+        owners.push(Owner {
+            name: mount.inside.clone(),
+            uid: meta.uid(),
+            gid: meta.gid(),
+        });
+    }
+    let (shown, remarks) = worktree::linked(policy, &mounts, true);
+    mounts.extend(shown);
+    let remarks = remarks.into_iter();
+    let remarks = remarks.map(|remark| (Promise::WriteOutside, remark));
+    let guarded = guard(policy, &mounts, state_dir)?;
+    let mut sources = MountSources(Vec::new());
+    let placed = ops(&mounts, &guarded.names)?
+        .into_iter()
+        .map(|((_, inside), op)| LayoutEntry {
+            inside: OsString::from_vec(inside).into(),
+            what: match op {
+                Op::Bind {
+                    from,
+                    writable,
+                    identity,
+                    ..
+                } => {
+                    sources.0.push((from.clone(), identity));
+                    LayoutContent::Host { from, writable }
+                }
+                Op::Mask { is_dir, .. } => LayoutContent::Closed { is_dir },
+            },
+        })
+        .collect();
+    let directories = mounts[..of_policy].iter().map(|mount| mount.is_dir);
+    Ok(Layout {
+        placed,
+        owners,
+        directories: directories.collect(),
+        sources,
+        notes: Notes {
+            degraded: guarded.notes,
+            annotations: remarks.chain(guarded.remarks).collect(),
+        },
+        after: Cleanup::new(
+            PostRunScan::new(policy, mounts, guarded.names),
+            guarded.held,
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_was_replaced_is_noticed() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let top = scratch.path().canonicalize().expect("its path");
+        let at = |name: &str| top.join(name);
+        type Change<'a> = &'a dyn Fn();
+        let aside = || fs::rename(at("project/.git"), at("aside")).expect("moved");
+        let changes: [(&str, Change<'_>, bool); 4] = [
+            ("nothing", &|| {}, true),
+            (
+                "a file in it",
+                &|| fs::write(at("project/file"), "").expect("a file"),
+                true,
+            ),
+            (
+                "a link in its place",
+                &|| {
+                    aside();
+                    symlink(at("aside"), at("project/.git")).expect("a link");
+                },
+                false,
+            ),
+            (
+                "another one",
+                &|| {
+                    aside();
+                    fs::create_dir_all(at("project/.git/hooks")).expect("a directory");
+                },
+                false,
+            ),
+        ];
+        for (what, change, unchanged) in changes {
+            let _fresh = fs::remove_dir_all(at("project"));
+            let _fresh = fs::remove_dir_all(at("aside"));
+            fs::create_dir_all(at("project/.git/hooks")).expect("a directory");
+            let policy = Policy::builder()
+                .mount(at("project"), "/", Access::ALL)
+                .protect(".git/hooks");
+            let policy = policy.build().expect("a policy");
+            let layout = layout(&policy, Some(&at("state"))).expect("a layout");
+            assert!(layout.placed.len() >= 3, "{:?}", layout.placed);
+            change();
+            let found = layout.sources.unchanged();
+            assert_eq!(found.is_ok(), unchanged, "{what}: {found:?}");
+        }
+    }
+}

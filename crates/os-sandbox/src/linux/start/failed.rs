@@ -1,0 +1,58 @@
+//! The launcher's answer in words: at which stage a start failed, and what to try.
+
+use super::super::wire;
+use super::running::Record;
+use crate::command::Command;
+use crate::error::{Error, ErrorKind};
+
+pub(super) fn failure(command: &Command, record: Record) -> Error {
+    const ENOEXEC: i32 = 8;
+    let source = std::io::Error::from_raw_os_error(record.b);
+    let program = command.program.display();
+    let not_found = matches!(
+        source.kind(),
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+    );
+    let of_ours = |what: &str| {
+        Error::new(ErrorKind::Enforcement, what)
+            .with_source(std::io::Error::from_raw_os_error(record.b))
+    };
+    match record.a {
+        wire::STAGE_EXEC if not_found => {
+            Error::new(ErrorKind::NotFound, format!("{program}: no such program in the sandbox"))
+                .with_hint("it must lie in the system's directories or in a mount that allows execution")
+        }
+        wire::STAGE_EXEC if record.b == ENOEXEC => {
+            Error::new(ErrorKind::NotExecutable, format!("{program}: not a program"))
+                .with_hint("a script needs a first line such as #!/bin/sh")
+        }
+        wire::STAGE_EXEC => {
+            Error::new(ErrorKind::NotExecutable, format!("{program}: cannot be started"))
+                .with_source(source)
+                .with_hint("it must be executable, in the system's directories or in a mount that allows execution")
+        }
+        wire::STAGE_DIRECTORY => Error::new(
+            ErrorKind::Invalid,
+            format!("no such working directory: {}", command.cwd.as_deref().unwrap_or("/work")),
+        )
+        .with_source(source),
+        wire::STAGE_PROTOCOL => of_ours("the launcher did not understand the job"),
+        wire::STAGE_OUTER => of_ours("the supervisor could not confine itself"),
+        wire::STAGE_OUTER_CHECK => of_ours("signals are not kept in, although Landlock promises it"),
+        wire::STAGE_LATE_RULE => of_ours("a Landlock rule inside the namespaces was refused"),
+        wire::STAGE_FORK => of_ours("the supervisor could not start the command"),
+        wire::STAGE_STDIO => of_ours("the command's streams could not be put in place"),
+        wire::STAGE_PRIVILEGES => of_ours("capabilities could not be dropped"),
+        wire::STAGE_LANDLOCK => of_ours("Landlock could not be applied"),
+        wire::STAGE_DESCRIPTORS => of_ours("descriptors could not be closed (Linux 5.9 is needed)"),
+        wire::STAGE_LIMITS => of_ours("a limit could not be set"),
+        wire::STAGE_FILTER => of_ours("the system call filter could not be installed"),
+        wire::STAGE_CONNECT => of_ours("the process that connects named sockets is gone"),
+        wire::STAGE_FILES => of_ours("a file of the system went away during the start"),
+        wire::STAGE_GROUP => of_ours("the command could not enter its control group"),
+        wire::STAGE_PIN => of_ours("a mount or protected name is not what it was a moment ago"),
+        wire::STAGE_MOUNTS => of_ours("the mounts inside mounts could not be made"),
+        wire::STAGE_PARENT => of_ours("the supervisor went away"),
+        other => of_ours(&format!("the launcher failed at an unknown stage ({other})")),
+    }
+}

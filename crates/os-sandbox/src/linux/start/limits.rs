@@ -1,0 +1,83 @@
+//! What a command may use up, in the kernel's terms: limits of each process, a control group for
+//! the whole tree, and what the supervisor watches where there is none.
+
+use super::super::cgroup::{CgroupLimit, CommandCgroup, Resource};
+use super::message::Run;
+use crate::backend::Backend;
+use crate::error::Error;
+use crate::plan::{MemoryLimiter, Plan};
+use crate::sandbox::Sandbox;
+
+/// Processes that the caller's user may have beside those of the command.
+const ROOM_FOR_OTHERS: u64 = 16 << 10;
+
+/// Resource numbers of Linux (asm-generic/resource.h), the same on both machines.
+pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
+    const CPU: u64 = 0;
+    const FILE_SIZE: u64 = 1;
+    const DATA: u64 = 2;
+    const CORE: u64 = 4;
+    const PROCESSES: u64 = 6;
+    const OPEN_FILES: u64 = 7;
+    let limits = plan.policy().limits();
+    let mut out = vec![(CORE, 0, 0)];
+    // One second between the soft limit (SIGXCPU) and the hard one (SIGKILL).
+    if let Some(cpu) = limits.cpu {
+        let seconds = cpu.as_secs().max(1);
+        out.push((CPU, seconds, seconds.saturating_add(1)));
+    }
+    // Why not always: the kernel counts what is reserved, and sanitizers reserve terabytes.
+    let each = plan.memory_limiter() == MemoryLimiter::EachProcess;
+    for (resource, limit) in [
+        (FILE_SIZE, limits.file_bytes),
+        (DATA, limits.memory_bytes.filter(|_| each)),
+        (OPEN_FILES, limits.open_files),
+    ] {
+        out.extend(limit.map(|limit| (resource, limit, limit)));
+    }
+    // Counted for a user within a user namespace; elsewhere for all that the user runs. There it
+    // only holds a bomb until the supervisor looks, so it leaves room for everything else.
+    let room = match plan.backend() {
+        Backend::Bubblewrap | Backend::Docker => 0,
+        // Its own first process.
+        Backend::Birdcage => 1,
+        Backend::Landlock | Backend::Seatbelt | Backend::None => ROOM_FOR_OTHERS,
+    };
+    out.extend(limits.processes.map(|limit| {
+        let limit = limit.saturating_add(room);
+        (PROCESSES, limit, limit)
+    }));
+    out
+}
+
+/// A control group for what one can be made for; the rest the supervisor watches.
+pub(super) fn limit_tree(sandbox: &Sandbox, run: &mut Run) -> Result<Option<CommandCgroup>, Error> {
+    let plan = sandbox.plan();
+    let (support, bounds) = (plan.support(), plan.bounds());
+    let mut wanted = Vec::new();
+    if let Some(limit) = bounds.memory_bytes {
+        match support.memory_group.found() {
+            Some(at) => wanted.push(CgroupLimit {
+                resource: Resource::Memory,
+                at: at.clone(),
+                limit,
+            }),
+            // 0 would mean that nobody watches.
+            None => run.watch_bytes = limit.max(1),
+        }
+    }
+    if let Some(limit) = bounds.processes {
+        match support.process_group.found() {
+            Some(at) => wanted.push(CgroupLimit {
+                resource: Resource::Processes,
+                at: at.clone(),
+                limit,
+            }),
+            None => run.watch_threads = limit.max(1),
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    sandbox.pool().groups.take(&wanted).map(Some)
+}

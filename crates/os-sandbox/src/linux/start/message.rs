@@ -1,0 +1,183 @@
+//! Writes what the launcher reads; the layout is `launcher/wire.rs`, the reader `launcher/job.rs`.
+
+use super::super::wire;
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// One message to one stage of the launcher.
+pub(crate) struct LauncherMessage<'a> {
+    pub(crate) kind: u32,
+    pub(crate) body: Vec<u8>,
+    pub(crate) fds: Vec<BorrowedFd<'a>>,
+}
+
+/// Everything that the supervisor and its target need to know.
+#[derive(Default)]
+pub(crate) struct Run {
+    pub(crate) flags: u64,
+    pub(crate) wall_ms: u64,
+    pub(crate) probe_pid: u64,
+    pub(crate) filter: Vec<u8>,
+    /// Resource, soft and hard.
+    pub(crate) limits: Vec<(u64, u64, u64)>,
+    /// Landlock rights for places that exist only inside.
+    pub(crate) rules: Vec<(u64, Vec<u8>)>,
+    pub(crate) directory: Vec<u8>,
+    pub(crate) candidates: Vec<Vec<u8>>,
+    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) env: Vec<Vec<u8>>,
+    pub(crate) probes: Vec<Vec<u8>>,
+    /// Those nearer to the root first.
+    pub(crate) pins: Vec<Pin>,
+    /// How many of the descriptors, the last ones, are files of control groups.
+    pub(crate) groups: u64,
+    pub(crate) watch_bytes: u64,
+    pub(crate) watch_threads: u64,
+    /// Directories below which the supervisor changes modes; empty if the filter does not ask it.
+    pub(crate) places: Vec<PathBuf>,
+}
+
+/// A place that must be the root of a mount when the target starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Pin {
+    /// One of `wire::PIN_…`: who makes the mount, and which.
+    pub(crate) how: u64,
+    /// Device (major in the low half) and inode of what must be found there; zero for "any".
+    pub(crate) identity: (u64, u64),
+    pub(crate) path: Vec<u8>,
+}
+
+/// Makes the launcher become another program; `args` starts with the name. It inherits `fds` from
+/// 3 on, and after them each of `files`, opened for reading.
+pub(crate) fn exec<'a>(
+    path: &OsStr,
+    args: &[&OsStr],
+    fds: Vec<BorrowedFd<'a>>,
+    files: &[&'static str],
+) -> LauncherMessage<'a> {
+    let mut body = Vec::new();
+    for count in [args.len(), 0, files.len()] {
+        body.extend_from_slice(&(count as u32).to_ne_bytes());
+    }
+    string(&mut body, path.as_bytes());
+    for arg in args {
+        string(&mut body, arg.as_bytes());
+    }
+    for file in files {
+        string(&mut body, file.as_bytes());
+    }
+    LauncherMessage {
+        kind: wire::KIND_EXEC,
+        body,
+        fds,
+    }
+}
+
+/// Makes the launcher split off a connector; `channel` is its end. It changes modes below `places`.
+pub(crate) fn connect<'a>(
+    sockets: &[(PathBuf, PathBuf)],
+    internet: bool,
+    places: &[PathBuf],
+    channel: BorrowedFd<'a>,
+) -> LauncherMessage<'a> {
+    let flags = if internet { wire::CONNECT_INTERNET } else { 0 };
+    let mut body = Vec::new();
+    body.extend_from_slice(&flags.to_ne_bytes());
+    body.extend_from_slice(&(sockets.len() as u32).to_ne_bytes());
+    body.extend_from_slice(&(places.len() as u32).to_ne_bytes());
+    for (name, real) in sockets {
+        string(&mut body, name.as_os_str().as_bytes());
+        string(&mut body, real.as_os_str().as_bytes());
+    }
+    for place in places {
+        string(&mut body, place.as_os_str().as_bytes());
+    }
+    LauncherMessage {
+        kind: wire::KIND_CONNECT,
+        body,
+        fds: vec![channel],
+    }
+}
+
+/// Asks what the kernel has.
+pub(crate) fn report() -> LauncherMessage<'static> {
+    LauncherMessage {
+        kind: wire::KIND_REPORT,
+        body: Vec::new(),
+        fds: Vec::new(),
+    }
+}
+
+impl Run {
+    pub(crate) fn message<'a>(&self, fds: Vec<BorrowedFd<'a>>) -> LauncherMessage<'a> {
+        let mut words = [0u64; wire::RUN_WORDS];
+        words[wire::WORD_FLAGS] = self.flags;
+        words[wire::WORD_WALL_MS] = self.wall_ms;
+        words[wire::WORD_PROBE_PID] = self.probe_pid;
+        words[wire::WORD_FILTER_LEN] = (self.filter.len() / 8) as u64;
+        words[wire::WORD_LIMITS] = self.limits.len() as u64;
+        words[wire::WORD_RULES] = self.rules.len() as u64;
+        words[wire::WORD_CANDIDATES] = self.candidates.len() as u64;
+        words[wire::WORD_ARGS] = self.args.len() as u64;
+        words[wire::WORD_ENV] = self.env.len() as u64;
+        words[wire::WORD_PROBES] = self.probes.len() as u64;
+        words[wire::WORD_PINS] = self.pins.len() as u64;
+        words[wire::WORD_GROUPS] = self.groups;
+        words[wire::WORD_WATCH_BYTES] = self.watch_bytes;
+        words[wire::WORD_WATCH_THREADS] = self.watch_threads;
+        words[wire::WORD_PLACES] = self.places.len() as u64;
+        let mut body = Vec::new();
+        for word in words {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        body.extend_from_slice(&self.filter);
+        for (resource, soft, hard) in &self.limits {
+            for word in [resource, soft, hard] {
+                body.extend_from_slice(&word.to_ne_bytes());
+            }
+        }
+        for (rights, _) in &self.rules {
+            body.extend_from_slice(&rights.to_ne_bytes());
+        }
+        for pin in &self.pins {
+            for word in [pin.how, pin.identity.0, pin.identity.1] {
+                body.extend_from_slice(&word.to_ne_bytes());
+            }
+        }
+        string(&mut body, &self.directory);
+        let lists = [&self.candidates, &self.args, &self.env];
+        for text in lists.into_iter().flatten() {
+            string(&mut body, text);
+        }
+        for (_, path) in &self.rules {
+            string(&mut body, path);
+        }
+        for path in &self.probes {
+            string(&mut body, path);
+        }
+        for pin in &self.pins {
+            string(&mut body, &pin.path);
+        }
+        for place in &self.places {
+            string(&mut body, place.as_os_str().as_bytes());
+        }
+        LauncherMessage {
+            kind: wire::KIND_RUN,
+            body,
+            fds,
+        }
+    }
+}
+
+/// A string with its NUL. Callers have refused strings with a NUL inside; should one slip
+/// through, it is cut there, never shifted into the next.
+fn string(body: &mut Vec<u8>, text: &[u8]) {
+    let end = text
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(text.len());
+    body.extend_from_slice(&text[..end]);
+    body.push(0);
+}

@@ -1,0 +1,618 @@
+//! From a checked command to a running tree: compile everything, send it, wait for the answer.
+
+mod alone;
+mod failed;
+pub(super) mod launch;
+mod limits;
+pub(super) mod message;
+pub(super) mod running;
+pub(super) mod sockets;
+mod view;
+
+use super::cgroup::CommandCgroup;
+use super::git_audit::worktree;
+use super::guards::after::Cleanup;
+use super::guards::names::ScanResult;
+use super::guards::state::PlaceholderLease;
+use super::guards::sweep::PostRunScan;
+use super::guards::{Guarded, guard, look};
+use super::host_mount::{HostMount, host_mounts};
+use super::landlock::private::ScratchDir;
+use super::landlock::ruleset::{self, LandlockRuleset};
+use super::mount_layer::inside_paths;
+use super::mount_layer::users::users;
+use super::{
+    birdcage,
+    mount_layer::bwrap::{self, NestedMountMethod},
+    wire,
+};
+use crate::access::Access;
+use crate::backend::Backend;
+use crate::command::{Command, Session};
+use crate::error::{Error, ErrorKind};
+use crate::findings::Notes;
+use crate::plan::Plan;
+use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
+use crate::process::StartedCommand;
+use crate::promise::Promise;
+use crate::sandbox::Sandbox;
+use crate::seccomp::{self, Arch, UnixSocketRule};
+use crate::streams::Pipes;
+use crate::streams::streams;
+use crate::support::Support;
+use failed::failure;
+use launch::{Launched, SpawnFrom, Starting, data, image, launch};
+use limits::{limit_tree, limits};
+use message::{LauncherMessage, Run};
+use nix::sys::stat::{SFlag, fstat};
+use nix::unistd::geteuid;
+use running::{RunResources, Running};
+use sockets::ConnectorSpec;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use view::MountView;
+
+/// How long a start may take: bubblewrap on a loaded machine, a program on a slow disk.
+const START_WITHIN: Duration = Duration::from_secs(60);
+
+/// Checks made from inside instead of a program; see `launcher/probe.rs`.
+pub(crate) struct ProbeSpec {
+    pub(crate) pid: u32,
+    /// By the numbers of `launcher/wire.rs`; the one in TMPDIR is filled in here.
+    pub(crate) strings: Vec<Vec<u8>>,
+}
+
+pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
+    let (running, pipes, notes) = begin(command, None)?;
+    Ok(StartedCommand {
+        process: Box::new(running),
+        pipes,
+        notes,
+        container: None,
+    })
+}
+
+/// Starts a command, or a probe in its place.
+pub(crate) fn begin(
+    command: Command,
+    probe: Option<ProbeSpec>,
+) -> Result<(Running, Pipes, Notes), Error> {
+    let wall = command.wall();
+    let starting = launch(
+        command.plan().backend().has_mount_layer(),
+        probe.is_some(),
+        starter(command.plan()),
+    )?;
+    let (streams, pipes) = streams(&command.stdio)?;
+    if command.plan().backend() != Backend::None {
+        refuse_streams(command.plan(), &streams)?;
+    }
+    let mut prepared = Prepared::new(&command)?;
+    if let Some(refused) = command.plan().insists(&prepared.notes.degraded, false) {
+        return Err(refused);
+    }
+    if let Some(probe) = probe {
+        prepared.probe(probe);
+    }
+    let launched = prepared.launch(starting, command.plan(), &streams)?;
+    // Only the target holds its ends from here on.
+    drop(streams);
+    let notes = std::mem::take(&mut prepared.notes);
+    let mut running = Running::new(
+        launched,
+        RunResources {
+            private: prepared.private.take(),
+            group: prepared.group.take(),
+            keep: keeps_resources(command.plan()),
+            sandbox: Some(command.sandbox.clone()),
+        },
+        wall,
+    )
+    .then(Some(Cleanup::new(
+        prepared.sweep.take(),
+        prepared.held.take(),
+    )));
+    if prepared.run.flags & wire::FLAG_ALONE != 0 {
+        running.unsupervised(wall)?;
+    }
+    let first = running
+        .first(START_WITHIN)
+        .inspect_err(|_| Support::forget(command.sandbox.directories()))?;
+    if first.kind == wire::RECORD_FAILED {
+        let error = failure(&command, first);
+        // A tree that changed says nothing about the mechanism.
+        if error.kind() == ErrorKind::Enforcement && first.a != wire::STAGE_PIN {
+            Support::forget(command.sandbox.directories());
+        }
+        return Err(error);
+    }
+    Ok((running, pipes, notes))
+}
+
+/// bubblewrap ends with the thread that started it, and a supervised start has enough to prepare
+/// meanwhile. Where there is neither, handing over is all that the thread would add.
+fn starter(plan: &Plan) -> SpawnFrom {
+    match plan.backend() {
+        Backend::Landlock | Backend::None if plan.policy().leaves() => SpawnFrom::CallingThread,
+        Backend::Bubblewrap
+        | Backend::Birdcage
+        | Backend::Docker
+        | Backend::Landlock
+        | Backend::Seatbelt
+        | Backend::None => SpawnFrom::DedicatedThread,
+    }
+}
+
+/// Returns `true` if a private directory can be kept for the next command: only if nobody can be left
+/// in it, or if nobody is confined to it anyway.
+fn keeps_resources(plan: &Plan) -> bool {
+    if plan.policy().leaves() {
+        return false;
+    }
+    let alone = plan
+        .entries()
+        .iter()
+        .any(|entry| entry.promise == Promise::Survivors && !entry.is_gap());
+    alone || plan.backend() == Backend::None
+}
+
+/// Everything that was compiled for one start.
+struct Prepared {
+    run: Run,
+    ruleset: Option<Arc<LandlockRuleset>>,
+    private: Option<Arc<ScratchDir>>,
+    group: Option<CommandCgroup>,
+    /// The files by which the target enters its group.
+    doors: Vec<OwnedFd>,
+    outer: Option<Outer>,
+    connector: Option<ConnectorSpec>,
+    notes: Notes,
+    held: Option<PlaceholderLease>,
+    sweep: Option<PostRunScan>,
+}
+
+/// What the launcher becomes before it is started once more, inside.
+enum Outer {
+    Bwrap(Bwrap),
+    Birdcage { program: OsString, job: OwnedFd },
+}
+
+struct Bwrap {
+    program: OsString,
+    args: OwnedFd,
+    passwd: OwnedFd,
+    group: OwnedFd,
+    files: Vec<&'static str>,
+}
+
+impl Prepared {
+    fn new(command: &Command) -> Result<Prepared, Error> {
+        let plan = command.plan();
+        let policy = plan.policy();
+        let backend = plan.backend();
+        let mut mounts = host_mounts(policy)?;
+        let (shown, remarks) = worktree::linked(policy, &mounts, backend == Backend::Bubblewrap);
+        mounts.extend(shown);
+        let remarks = remarks.into_iter();
+        let remarks = remarks
+            .map(|remark| (Promise::WriteOutside, remark))
+            .collect();
+        let links = !mounts
+            .iter()
+            .any(|mount| mount.place == MountPlacement::Root);
+        // Under birdcage everything lies where it lies outside.
+        let private = if backend == Backend::Bubblewrap || plan.support().own_container {
+            None
+        } else {
+            Some(private_dir(&command.sandbox, &mounts, links)?)
+        };
+        let view = MountView {
+            policy,
+            mounts: &mounts,
+            private: private.as_deref(),
+        };
+
+        let (home, tmp) = match &private {
+            Some(private) => (
+                private.home().into_os_string(),
+                private.tmp().into_os_string(),
+            ),
+            None => (inside_paths::HOME.into(), inside_paths::TMP.into()),
+        };
+        let variables = command.variables(&home, &tmp);
+        let path = variables
+            .get(OsStr::new("PATH"))
+            .cloned()
+            .unwrap_or(DEFAULT_PATH.into());
+        let mut run = Run {
+            wall_ms: command.wall().map_or(0, milliseconds),
+            limits: limits(plan),
+            directory: view
+                .directory(command.cwd.as_deref())
+                .into_os_string()
+                .into_vec(),
+            candidates: view.candidates(&command.program, &path),
+            args: std::iter::once(&command.program)
+                .chain(&command.args)
+                .map(|arg| arg.as_bytes().to_vec())
+                .collect(),
+            env: variables
+                .iter()
+                .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+                .collect(),
+            ..Run::default()
+        };
+        match command.session {
+            Session::New => run.flags |= wire::FLAG_SETSID,
+            Session::Inherit => {}
+        }
+
+        let abi = plan.support().landlock_abi();
+        let mut ruleset = None;
+        match backend {
+            Backend::None => run.flags |= wire::FLAG_UNCONFINED,
+            Backend::Docker => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "containers are not started by the launcher",
+                ));
+            }
+            Backend::Seatbelt => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "Seatbelt is a part of macOS",
+                ));
+            }
+            Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
+                if plan.support().seccomp() {
+                    run.filter = filter(&command.sandbox, command.session)?;
+                }
+                if abi > 0 {
+                    ruleset = Some(rules(plan, &mounts, private.as_deref(), links)?);
+                    run.flags |= wire::FLAG_RULESET;
+                }
+            }
+        }
+        match backend {
+            Backend::Bubblewrap => {
+                run.flags |= wire::FLAG_PID1;
+                if plan.has_unreachable_hosts() {
+                    run.flags |= wire::FLAG_COUNT_UNREACHABLE;
+                }
+                let of_policy = &mounts[..policy.mounts().len().min(mounts.len())];
+                let parts = of_policy.iter().any(|mount| {
+                    let around = |other: &HostMount| {
+                        mount.host != other.host && mount.host.starts_with(&other.host)
+                    };
+                    of_policy.iter().any(around)
+                });
+                if parts {
+                    run.flags |= wire::FLAG_PARTS;
+                }
+                if abi > 0 {
+                    run.rules = ruleset::inside(policy, abi, links);
+                }
+            }
+            Backend::Landlock | Backend::None if policy.leaves() => {
+                run.flags |= wire::FLAG_ALONE;
+            }
+            Backend::Birdcage => {
+                run.flags |= wire::FLAG_DEVICE_LINKS;
+                if abi > 0 {
+                    run.rules = ruleset::inside_birdcage(policy, abi);
+                }
+                // birdcage's own process is the first of its namespace; it ends with ours.
+                if abi >= 6 {
+                    run.flags |= wire::FLAG_SCOPE;
+                }
+            }
+            Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
+            Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
+        }
+        let places = match plan.judges_modes() {
+            true => writable_places(&mounts, private.as_deref()),
+            false => Vec::new(),
+        };
+        let connector = match plan.connects() {
+            [] => {
+                run.places = places;
+                None
+            }
+            paths => {
+                run.flags |= wire::FLAG_CONNECT;
+                Some(ConnectorSpec::new(paths, &mounts, internet(plan), places)?)
+            }
+        };
+        let group = limit_tree(&command.sandbox, &mut run)?;
+        let doors = group.as_ref().map(CommandCgroup::doors).transpose()?;
+        let doors = doors.unwrap_or_default();
+        run.groups = doors.len() as u64;
+        let mut prepared = Prepared {
+            run,
+            ruleset,
+            private,
+            group,
+            doors,
+            outer: None,
+            connector,
+            notes: Notes {
+                degraded: Vec::new(),
+                annotations: remarks,
+            },
+            held: None,
+            sweep: None,
+        };
+        if backend.has_mount_layer() {
+            prepared.compose(plan, mounts, command.state_dir())?;
+        } else if backend == Backend::Landlock
+            && !policy.leaves()
+            && PostRunScan::is_needed(policy, &mounts)
+        {
+            let Guarded { names, notes, .. } = look(policy, &mounts)?;
+            prepared.notes.degraded.extend(notes);
+            prepared.sweep =
+                PostRunScan::new(policy, mounts, names).map(PostRunScan::of_loose_names);
+        }
+        Ok(prepared)
+    }
+
+    /// Checks instead of a program.
+    fn probe(&mut self, probe: ProbeSpec) {
+        let tmp = self
+            .private
+            .as_ref()
+            .map_or_else(|| PathBuf::from(inside_paths::TMP), |private| private.tmp());
+        self.run.flags |= wire::FLAG_PROBE;
+        // The answers come by way of a supervisor; what confines the target is the same.
+        self.run.flags &= !wire::FLAG_ALONE;
+        self.run.probe_pid = probe.pid.into();
+        self.run.probes = probe.strings;
+        self.run.probes[wire::PROBE_TMP] = tmp.join("probe").into_os_string().into_vec();
+    }
+
+    fn compose(
+        &mut self,
+        plan: &Plan,
+        mounts: Vec<HostMount>,
+        state_dir: Option<&Path>,
+    ) -> Result<(), Error> {
+        let policy = plan.policy();
+        let Guarded {
+            names,
+            held,
+            notes,
+            remarks,
+        } = guard(policy, &mounts, state_dir)?;
+        self.held = held;
+        self.notes.degraded.extend(notes);
+        self.notes.annotations.extend(remarks);
+        self.outer = Some(match &self.private {
+            Some(private) => {
+                let own = [private.home(), private.tmp()];
+                let composed = birdcage::compose(policy, &mounts, &names, &own, &private.work())?;
+                self.run.pins = composed.pins;
+                let program = plan.support().birdcage().ok_or_else(|| gone("birdcage"))?;
+                Outer::Birdcage {
+                    program: program.as_os_str().to_owned(),
+                    job: data("birdcage-job", &composed.job)?,
+                }
+            }
+            None => Outer::Bwrap(self.bwrap(plan, &mounts, &names)?),
+        });
+        self.sweep = PostRunScan::new(policy, mounts, names);
+        Ok(())
+    }
+
+    fn bwrap(
+        &mut self,
+        plan: &Plan,
+        mounts: &[HostMount],
+        names: &[ScanResult],
+    ) -> Result<Bwrap, Error> {
+        let program = plan.support().bubblewrap();
+        let program = program.ok_or_else(|| gone("bubblewrap"))?;
+        let (passwd, group) = users();
+        let inner = if plan.support().pins_by_descriptor() {
+            NestedMountMethod::ByDescriptor
+        } else {
+            NestedMountMethod::ByPath
+        };
+        let composed = bwrap::compose(plan.policy(), mounts, names, inner, FD_FILES)?;
+        self.run.pins = composed.pins;
+        Ok(Bwrap {
+            program: program.path().as_os_str().to_owned(),
+            args: data("bwrap-args", &composed.args)?,
+            passwd: data("passwd", passwd.as_bytes())?,
+            group: data("group", group.as_bytes())?,
+            files: composed.files,
+        })
+    }
+
+    fn launch(
+        &self,
+        starting: Starting,
+        plan: &Plan,
+        streams: &[OwnedFd; 3],
+    ) -> Result<Launched, Error> {
+        let mut fds: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
+        fds.extend(self.ruleset.as_ref().map(|rules| rules.as_fd()));
+        fds.extend(self.connector.as_ref().map(|one| one.targets.as_fd()));
+        // Last, and not looked at: the supervisor keeps it open until its end.
+        fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
+        fds.extend(self.doors.iter().map(AsFd::as_fd));
+        let mut messages: Vec<LauncherMessage<'_>> =
+            self.connector.iter().map(ConnectorSpec::message).collect();
+        let run = self.run.message(fds);
+        match (&self.outer, plan.backend()) {
+            (Some(Outer::Birdcage { program, job }), _) => {
+                let argv = ["os-sandbox-birdcage"].map(OsStr::new);
+                let fds = vec![job.as_fd(), image()?];
+                messages.extend([message::exec(program, &argv, fds, &[]), run]);
+            }
+            (Some(Outer::Bwrap(bwrap)), _) => {
+                let args = format!("{FD_ARGS}");
+                let stage = format!("/proc/self/fd/{FD_IMAGE}");
+                let argv = ["bwrap", "--args", &args, "--", &stage].map(OsStr::new);
+                let fds = vec![
+                    bwrap.args.as_fd(),
+                    image()?,
+                    bwrap.passwd.as_fd(),
+                    bwrap.group.as_fd(),
+                ];
+                messages.extend([message::exec(&bwrap.program, &argv, fds, &bwrap.files), run]);
+            }
+            (None, Backend::Bubblewrap | Backend::Birdcage | Backend::Docker) => {
+                return Err(gone("mount layer"));
+            }
+            (None, Backend::Landlock | Backend::Seatbelt | Backend::None) => messages.push(run),
+        }
+        starting.job(&messages)
+    }
+}
+
+/// The launcher closes everything from 3 on and then receives, so these are the numbers.
+const FD_ARGS: i32 = 3;
+const _: () = assert!(crate::birdcage::FD_JOB == 3 && crate::birdcage::FD_IMAGE == 4);
+const FD_IMAGE: i32 = 4;
+/// Our own passwd and group, and the first of the files that are opened for bubblewrap.
+const FD_FILES: [i32; 3] = [5, 6, 7];
+
+fn gone(what: &str) -> Error {
+    Error::new(ErrorKind::Enforcement, format!("the plan's {what} is gone"))
+}
+
+fn private_dir(
+    sandbox: &Sandbox,
+    mounts: &[HostMount],
+    links: bool,
+) -> Result<Arc<ScratchDir>, Error> {
+    let plan = sandbox.plan();
+    let wanted: Vec<(String, PathBuf)> = plan
+        .policy()
+        .mounts()
+        .iter()
+        .zip(mounts)
+        .filter(|_| links)
+        .filter_map(|(mount, real)| Some((mount.in_work()?.to_owned(), real.host.clone())))
+        .collect();
+    if plan.policy().leaves() {
+        sandbox.pool().share(&wanted)
+    } else {
+        sandbox.pool().take(&wanted)
+    }
+}
+
+fn rules(
+    plan: &Plan,
+    mounts: &[HostMount],
+    private: Option<&ScratchDir>,
+    links: bool,
+) -> Result<Arc<LandlockRuleset>, Error> {
+    let places = private.map(|private| [private.home(), private.tmp(), private.work()]);
+    let own: Vec<&Path> = places
+        .iter()
+        .flat_map(|p| [p[0].as_path(), p[1].as_path()])
+        .collect();
+    let listed: Vec<&Path> = places
+        .iter()
+        .filter(|_| links)
+        .map(|p| p[2].as_path())
+        .collect();
+    let image = match plan.support().own_container && !plan.backend().has_mount_layer() {
+        true => Some(ruleset::image(plan.policy())?),
+        false => None,
+    };
+    let wanted = ruleset::RulesetSpec {
+        policy: plan.policy(),
+        abi: plan.support().landlock_abi(),
+        mounts,
+        private: &own,
+        listed: &listed,
+        host_etc: private.is_some(),
+        host_proc: !plan.backend().has_mount_layer(),
+        own_loopback: plan.has_loopback(),
+        image: image.as_deref(),
+    };
+    match private {
+        Some(private) if wanted.host_proc => private.rules(&wanted),
+        // The first process inside adds rules of its own, so it needs one of its own.
+        _ => LandlockRuleset::build(&wanted).map(Arc::new),
+    }
+}
+
+fn filter(sandbox: &Sandbox, session: Session) -> Result<Vec<u8>, Error> {
+    let plan = sandbox.plan();
+    let policy = plan.policy();
+    let none = || Error::new(ErrorKind::Enforcement, "no filter for this machine");
+    let wanted = seccomp::FilterSpec {
+        arch: Arch::native().ok_or_else(none)?,
+        internet: internet(plan),
+        unix: match policy.unix_sockets() {
+            UnixSockets::Closed => UnixSocketRule::Deny,
+            UnixSockets::Own if sockets::in_system(policy).is_some() => UnixSocketRule::Deny,
+            // Never more than was asked for: what nobody can connect is closed.
+            UnixSockets::Named(_) if plan.connects().is_empty() => UnixSocketRule::Deny,
+            UnixSockets::Named(_) => UnixSocketRule::Notify,
+            UnixSockets::Own | UnixSockets::Open => UnixSocketRule::Allow,
+        },
+        // A container of our own has no other files.
+        freeze_metadata: plan.backend() == Backend::Landlock
+            && geteuid().is_root()
+            && !plan.support().own_container,
+        shared_host: plan.backend() == Backend::Landlock,
+        shared_group: session == Session::Inherit && plan.support().landlock_abi() < 6,
+        tracing: plan.allows_own_tracing(),
+        ask_modes: plan.judges_modes(),
+    };
+    sandbox.pool().filter(wanted).ok_or_else(none)
+}
+
+/// Returns the host paths of the directories that the command may write.
+fn writable_places(mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<PathBuf> {
+    let own = private.map(|private| [private.home(), private.tmp()]);
+    mounts
+        .iter()
+        .filter(|mount| mount.access.contains(Access::WRITE))
+        .map(|mount| mount.host.clone())
+        .chain(own.into_iter().flatten())
+        .collect()
+}
+
+/// Returns `true` if internet sockets can be made.
+fn internet(plan: &Plan) -> bool {
+    match plan.policy().network() {
+        // Inside its own namespace only; without one, closed.
+        Network::Denied | Network::Loopback => plan.has_loopback(),
+        Network::Hosts(_) => false,
+        Network::Unrestricted => true,
+    }
+}
+/// A directory of the host is a way round every mount (`openat(0, "..")`, as in CVE-2024-21626),
+/// and no stream. A local socket that can still be connected is one nobody counted.
+fn refuse_streams(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
+    let open = plan.policy().unix_sockets() == &UnixSockets::Open;
+    for (stream, name) in streams.iter().zip(["input", "output", "error"]) {
+        let stat = fstat(stream)
+            .map_err(|errno| Error::io("could not look at the command's streams", errno.into()))?;
+        if stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits() {
+            return Err(Error::invalid(format!("standard {name} is a directory")));
+        }
+        let socket = stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFSOCK.bits();
+        if socket && !open && sockets::is_loose(stream) {
+            return Err(Error::invalid(format!(
+                "standard {name} is a local socket that could be connected, or sends datagrams"
+            ))
+            .with_hint("hand over a connected stream, a pipe, or a file"));
+        }
+    }
+    Ok(())
+}
+
+/// Never 0, which would mean no limit.
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+}

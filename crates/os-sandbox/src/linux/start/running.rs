@@ -1,0 +1,466 @@
+//! A running tree, seen from the broker: the launcher's process and the control socket. The
+//! supervisor's records say how the command ended; the end of the launcher's process says that
+//! nothing is left.
+
+use super::super::cgroup::CommandCgroup;
+use super::super::guards::after::Cleanup;
+use super::super::landlock::private::ScratchDir;
+use super::super::wire;
+use super::alone::{self, Unsupervised};
+use super::launch::Launched;
+use crate::error::{Error, ErrorKind};
+use crate::exceeded::LimitHit;
+use crate::exit::Exit;
+use crate::findings::Findings;
+use crate::process::{Event, Killer, Process, Readiness, wait_readable};
+use crate::sandbox::Sandbox;
+use crate::support::Support;
+use std::io::{PipeReader, Read};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bound on what is kept of bubblewrap's own complaints.
+const MAX_COMPLAINT_BYTES: u64 = 4096;
+/// Bound on the records of one job.
+const MAX_RECORDS: usize = 128;
+/// How long the supervisor may take to end a tree before it is ended itself.
+const END_GRACE: Duration = Duration::from_secs(40);
+
+/// One record of the launcher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) kind: u32,
+    pub(crate) a: i32,
+    pub(crate) b: i32,
+    pub(crate) c: u32,
+}
+
+/// A running tree. Dropping it ends it.
+pub(crate) struct Running {
+    launched: Launched,
+    records: Vec<Record>,
+    /// The beginning of a record.
+    partial: Vec<u8>,
+    ended: bool,
+    result: Option<Exit>,
+    /// When to stop trusting the supervisor with the time limit.
+    give_up: Option<Instant>,
+    /// For a command that nobody supervises.
+    alone: Option<Unsupervised>,
+    // Removed after the end, because the target works in it.
+    own: Box<RunResources>,
+    seen: Option<LimitHit>,
+    after: Option<Box<Cleanup>>,
+    findings: Findings,
+}
+
+/// Resources of one command, and the sandbox that may keep them for the next one.
+#[derive(Default)]
+pub(crate) struct RunResources {
+    pub(crate) private: Option<Arc<ScratchDir>>,
+    pub(crate) group: Option<CommandCgroup>,
+    /// `true` if the next command may have them.
+    pub(crate) keep: bool,
+    /// `None` of a report.
+    pub(crate) sandbox: Option<Sandbox>,
+}
+
+impl Running {
+    pub(crate) fn new(launched: Launched, own: RunResources, wall: Option<Duration>) -> Self {
+        let give_up =
+            wall.and_then(|wall| Instant::now().checked_add(wall.saturating_add(END_GRACE)));
+        Running {
+            launched,
+            records: Vec::new(),
+            partial: Vec::new(),
+            ended: false,
+            result: None,
+            give_up,
+            alone: None,
+            own: Box::new(own),
+            seen: None,
+            after: None,
+            findings: Findings::default(),
+        }
+    }
+
+    /// What is to be done after the end.
+    pub(crate) fn then(mut self, after: Option<Cleanup>) -> Self {
+        self.after = after.map(Box::new);
+        self
+    }
+
+    fn finish(&mut self) {
+        if let Some(after) = self.after.take() {
+            self.findings = after.run();
+        }
+    }
+
+    /// The launcher becomes the command, and this is what waits for it and ends it.
+    pub(crate) fn unsupervised(&mut self, wall: Option<Duration>) -> Result<(), Error> {
+        let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
+        self.give_up = None;
+        if let Some(group) = &mut self.own.group {
+            group.may_stay();
+        }
+        self.alone = match Unsupervised::watch(&self.launched.process, deadline) {
+            Ok(alone) => Some(alone),
+            Err(error) => {
+                self.launched.end();
+                self.ended = true;
+                return Err(error);
+            }
+        };
+        Ok(())
+    }
+
+    /// Waits for the first record: the target was started, or why not.
+    pub(crate) fn first(&mut self, within: Duration) -> Result<Record, Error> {
+        let until = Instant::now() + within;
+        while !self.answered() && !self.ended {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.launched.end();
+                return Err(Error::new(
+                    ErrorKind::Enforcement,
+                    "the launcher did not answer in time",
+                ));
+            }
+            self.poll(&[], Some(left))?;
+        }
+        let answer = match &self.alone {
+            Some(_) => Unsupervised::answer(&self.records),
+            None => self.records.first().copied(),
+        };
+        match answer {
+            Some(record) => Ok(record),
+            None => {
+                self.launched.end();
+                let complaint = self.complaint();
+                let mut text = "the launcher ended before the command was started".to_owned();
+                if !complaint.is_empty() {
+                    text = format!("{text}: {complaint}");
+                }
+                Err(Error::new(ErrorKind::Enforcement, text))
+            }
+        }
+    }
+
+    fn answered(&self) -> bool {
+        match &self.alone {
+            Some(alone) => alone.replaced,
+            None => !self.records.is_empty(),
+        }
+    }
+
+    /// The limit for which the supervisor ended it.
+    fn over_limit(&self) -> Option<LimitHit> {
+        let record = self
+            .records
+            .iter()
+            .find(|record| record.kind == wire::RECORD_OVER_LIMIT)?;
+        Some(match record.a {
+            wire::OVER_THREADS => LimitHit::Processes,
+            _ => LimitHit::Memory,
+        })
+    }
+
+    pub(crate) fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// What bubblewrap itself printed: read only after its end.
+    pub(crate) fn complaint(&mut self) -> String {
+        let mut bytes = Vec::new();
+        if let Some(errors) = self.launched.process.stderr.take() {
+            // A complaint that cannot be read is no complaint.
+            let _ = errors.take(MAX_COMPLAINT_BYTES).read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).trim().replace('\n', "; ")
+    }
+
+    /// The other end of the control socket is gone.
+    fn closed(&mut self) {
+        match &mut self.alone {
+            Some(alone) => alone.replaced = true,
+            None => self.ended = true,
+        }
+    }
+
+    /// Takes what is there. The socket may be one that does not wait.
+    fn receive(&mut self) {
+        if self.alone.as_ref().is_some_and(|alone| alone.replaced) {
+            self.ended = true;
+            return;
+        }
+        let mut bytes = [0u8; wire::RECORD_BYTES];
+        match self.launched.control.read(&mut bytes[self.partial.len()..]) {
+            Ok(0) => self.closed(),
+            Ok(count) => {
+                let have = self.partial.len();
+                self.partial.extend_from_slice(&bytes[have..have + count]);
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
+                ) => {}
+            Err(_) => self.closed(),
+        }
+        if self.partial.len() < wire::RECORD_BYTES {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.partial);
+        let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        let record = Record {
+            kind: u32::from_ne_bytes(word(0)),
+            a: i32::from_ne_bytes(word(4)),
+            b: i32::from_ne_bytes(word(8)),
+            c: u32::from_ne_bytes(word(12)),
+        };
+        self.records.push(record);
+        // One job makes a handful, a probe one for each try; more is not our launcher.
+        self.ended = matches!(record.kind, wire::RECORD_EXITED | wire::RECORD_SIGNALLED)
+            || self.records.len() > MAX_RECORDS;
+    }
+
+    fn outcome(&mut self, sandbox: Option<&Sandbox>) -> Result<Exit, Error> {
+        let find = |kind: u32| self.records.iter().find(|record| record.kind == kind);
+        if find(wire::RECORD_LEFT).is_some() {
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "processes of the command could not be ended",
+            ));
+        }
+        if find(wire::RECORD_NO_CONNECTOR).is_some() {
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "the process that connects named sockets for the command was lost, so the \
+                 command was ended",
+            ));
+        }
+        if find(wire::RECORD_PART_LOST).is_some() {
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "a part of a mount with its own access was replaced by another program, so the \
+                 command was ended",
+            )
+            .with_hint("write it in place, or while no command runs"));
+        }
+        if find(wire::RECORD_TIMED_OUT).is_some() {
+            return Ok(Exit::TimedOut);
+        }
+        if let Some(record) = find(wire::RECORD_EXITED) {
+            return Ok(Exit::Code(record.a));
+        }
+        if let Some(record) = find(wire::RECORD_SIGNALLED) {
+            return Ok(Exit::Signal(record.a));
+        }
+        if self
+            .give_up
+            .is_some_and(|give_up| give_up <= Instant::now())
+        {
+            // Whoever ends the tree was ended itself.
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "the supervisor of the command did not end it in time; processes may be left",
+            ));
+        }
+        if let Some(sandbox) = sandbox {
+            Support::forget(sandbox.directories());
+        }
+        let complaint = self.complaint();
+        let text = "the supervisor of the command was lost";
+        Err(Error::new(
+            ErrorKind::Enforcement,
+            if complaint.is_empty() {
+                text.to_owned()
+            } else {
+                format!("{text}: {complaint}")
+            },
+        ))
+    }
+}
+
+impl Process for Running {
+    fn findings(&mut self) -> Findings {
+        std::mem::take(&mut self.findings)
+    }
+
+    fn poll(&mut self, pipes: &[&PipeReader], timeout: Option<Duration>) -> Result<Event, Error> {
+        let mut timeout = timeout;
+        if let Some(give_up) = self.give_up
+            && !self.ended
+        {
+            let left = give_up.saturating_duration_since(Instant::now());
+            timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
+            if left.is_zero() {
+                self.launched.end();
+            }
+        }
+        if let Some(alone) = &mut self.alone
+            && let Some(deadline) = alone.deadline
+            && !self.ended
+        {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                alone.timed_out = true;
+                alone.deadline = None;
+                alone.kill();
+            } else {
+                timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
+            }
+        }
+        let news = match &self.alone {
+            Some(alone) if alone.replaced => alone.process(),
+            Some(_) | None => self.launched.control.as_fd(),
+        };
+        let event = wait_readable(pipes, (!self.ended).then_some(news), timeout)?;
+        if event.ended {
+            self.receive();
+        }
+        Ok(Event {
+            ended: self.ended,
+            ..event
+        })
+    }
+
+    fn poll_exit(&mut self) -> Result<bool, Error> {
+        loop {
+            let heard = self.records.len();
+            if self.poll(&[], Some(Duration::ZERO))?.ended {
+                return Ok(true);
+            }
+            if self.records.len() == heard {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn readiness(&self) -> Result<Readiness, Error> {
+        if let Some(alone) = &self.alone {
+            let process = alone.process().try_clone_to_owned();
+            return process
+                .map(Readiness::Process)
+                .map_err(|error| Error::io("could not copy a descriptor", error));
+        }
+        let control = self.launched.control.try_clone();
+        control
+            .map(Readiness::Socket)
+            .map_err(|error| Error::io("could not copy the control socket", error))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        match &self.alone {
+            Some(alone) => alone.deadline,
+            None => self.give_up,
+        }
+    }
+
+    fn wait(&mut self) -> Result<Exit, Error> {
+        if let Some(exit) = self.result {
+            return Ok(exit);
+        }
+        while !self.ended {
+            self.poll(&[], None)?;
+        }
+        let status = self
+            .launched
+            .reap()
+            .map_err(|error| Error::io("could not wait for the launcher", error))?;
+        self.finish();
+        let unreachable = self
+            .records
+            .iter()
+            .find(|record| record.kind == wire::RECORD_UNREACHABLE);
+        self.findings.unreachable = unreachable.map_or(0, |record| record.c.into());
+        let mut own = std::mem::take(&mut self.own);
+        let exit = match (&self.alone, status) {
+            (Some(alone), Some(status)) => alone.exit(status),
+            (Some(_), None) => {
+                return Err(Error::io(
+                    "could not learn how the command ended",
+                    nix::Error::ECHILD.into(),
+                )
+                .with_hint("the calling program ignores SIGCHLD"));
+            }
+            (None, _) => self.outcome(own.sandbox.as_ref())?,
+        };
+        self.seen = self.over_limit().or_else(|| {
+            let hits = own.group.as_mut()?.hits();
+            match (hits.memory, hits.processes) {
+                (0, 0) => None,
+                (0, _) => Some(LimitHit::Processes),
+                (_, _) => Some(LimitHit::Memory),
+            }
+        });
+        if let Some(sandbox) = own.sandbox.filter(|_| own.keep) {
+            if let Some(place) = own.private {
+                sandbox.pool().give_back(place);
+            }
+            if let Some(group) = own.group {
+                sandbox.pool().groups.give_back(group);
+            }
+        }
+        self.result = Some(exit);
+        Ok(exit)
+    }
+
+    fn limit_hit(&self) -> Option<LimitHit> {
+        self.seen
+    }
+
+    fn kill(&self) {
+        if let Some(alone) = &self.alone {
+            alone.kill();
+            return;
+        }
+        // It has ended already if this fails.
+        let _ = self.launched.control.shutdown(Shutdown::Write);
+    }
+
+    fn killer(&self) -> Result<Killer, Error> {
+        if let Some(alone) = &self.alone {
+            let process = alone.killer();
+            return Ok(Killer::new(move || alone::kill(&process)));
+        }
+        let control = self.launched.control.try_clone();
+        let control =
+            control.map_err(|error| Error::io("could not copy the control socket", error))?;
+        // It has ended already if this fails.
+        Ok(Killer::new(move || drop(control.shutdown(Shutdown::Write))))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.result.is_some() {
+            return;
+        }
+        self.kill();
+        let until = Instant::now() + END_GRACE;
+        while !self.ended && Instant::now() < until {
+            if self.poll(&[], Some(Duration::from_secs(1))).is_err() {
+                break;
+            }
+        }
+        if self.ended {
+            // Our end is closed and the supervisor said so: it is about to exit.
+            let _ = self.launched.reap();
+        } else {
+            self.launched.end();
+        }
+        self.finish();
+    }
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running")
+            .field("records", &self.records)
+            .field("ended", &self.ended)
+            .finish()
+    }
+}

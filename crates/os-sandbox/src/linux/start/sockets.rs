@@ -1,0 +1,144 @@
+//! Named sockets, as one start finds them: what each path stands for, and the message to the
+//! process that connects them (`launcher/connect.rs`).
+
+use super::super::host_mount::HostMount;
+use super::message::{self, LauncherMessage};
+use crate::access::Access;
+use crate::error::Error;
+use crate::policy::{PROGRAMS, Policy, ProgramDir, System, check_not_kernel, refuse_writable};
+use nix::sys::socket::sockopt::SockType;
+use nix::sys::socket::{
+    AddressFamily, SockType as Kind, SockaddrLike, SockaddrStorage, getpeername, getsockname,
+    getsockopt,
+};
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// What the two halves of the launcher get.
+pub(crate) struct ConnectorSpec {
+    /// The name that the target uses, and where it leads without any link.
+    sockets: Vec<(PathBuf, PathBuf)>,
+    internet: bool,
+    /// Directories below which the connector changes modes.
+    places: Vec<PathBuf>,
+    /// The target's listener travels over it, and its end tells the supervisor that nobody
+    /// answers any more.
+    ours: UnixStream,
+    pub(crate) targets: UnixStream,
+}
+
+impl ConnectorSpec {
+    /// With `internet` the connector makes connects of internet sockets too, as the policy lets
+    /// them be made at all.
+    pub(crate) fn new(
+        paths: &[PathBuf],
+        mounts: &[HostMount],
+        internet: bool,
+        places: Vec<PathBuf>,
+    ) -> Result<ConnectorSpec, Error> {
+        let mut sockets = Vec::with_capacity(paths.len());
+        for path in paths {
+            sockets.push((path.clone(), real(path, mounts)?));
+        }
+        let (ours, targets) = UnixStream::pair()
+            .map_err(|error| Error::io("could not make the connector's channel", error))?;
+        Ok(ConnectorSpec {
+            sockets,
+            internet,
+            places,
+            ours,
+            targets,
+        })
+    }
+
+    pub(crate) fn message(&self) -> LauncherMessage<'_> {
+        message::connect(
+            &self.sockets,
+            self.internet,
+            &self.places,
+            self.ours.as_fd(),
+        )
+    }
+}
+
+/// A socket of the host in a directory of programs or libraries that the command is shown: what the
+/// kernel lists for this network namespace (`unix(7)`, `/proc/net/unix`).
+pub(crate) fn in_system(policy: &Policy) -> Option<PathBuf> {
+    /// More are taken for one that is there.
+    const MAX_BYTES: u64 = 16 << 20;
+    let mut list = Vec::new();
+    let read = std::fs::File::open("/proc/net/unix")
+        .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut list));
+    if read.is_err() || list.len() as u64 == MAX_BYTES {
+        return Some(PathBuf::from("/proc/net/unix"));
+    }
+    let own = policy.programs().iter().map(ProgramDir::host);
+    let shown: Vec<&Path> = match policy.system() {
+        System::None => own.collect(),
+        System::Minimal | System::BroadRead => PROGRAMS.iter().map(Path::new).chain(own).collect(),
+    };
+    let list = String::from_utf8_lossy(&list);
+    let paths = list
+        .lines()
+        .filter_map(|line| Some(&line[line.find(" /")? + 1..]));
+    paths
+        .map(Path::new)
+        .find(|path| shown.iter().any(|shown| path.starts_with(shown)))
+        .map(Path::to_owned)
+}
+
+/// Returns `true` if an open socket is a local one that reaches others than the one peer it may
+/// have. In doubt it is.
+pub(crate) fn is_loose(socket: &OwnedFd) -> bool {
+    let number = socket.as_raw_fd();
+    match getsockname::<SockaddrStorage>(number) {
+        Ok(name) if name.family() != Some(AddressFamily::Unix) => return false,
+        Ok(_) | Err(_) => {}
+    }
+    let stream = matches!(
+        getsockopt(socket, SockType),
+        Ok(Kind::Stream | Kind::SeqPacket)
+    );
+    !stream || getpeername::<SockaddrStorage>(number).is_err()
+}
+
+/// Links on the way are followed now, once, and never by the connector. The socket itself may
+/// come later. No directory on the way may be one that the command can write: what it left there
+/// in an earlier run would be followed.
+fn real(path: &Path, mounts: &[HostMount]) -> Result<PathBuf, Error> {
+    for on_the_way in path.ancestors() {
+        if let Ok(place) = std::fs::canonicalize(on_the_way)
+            && writable(&place, mounts)
+        {
+            return Err(refuse_writable(path));
+        }
+    }
+    let failed = |error| {
+        Error::io(
+            format!(
+                "could not find the directory of the socket {}",
+                path.display()
+            ),
+            error,
+        )
+        .with_hint("the directory must exist when the command starts, the socket need not")
+    };
+    let real = match (std::fs::canonicalize(path), path.parent(), path.file_name()) {
+        (Err(error), Some(parent), Some(name)) if error.kind() == ErrorKind::NotFound => {
+            std::fs::canonicalize(parent).map_err(failed)?.join(name)
+        }
+        (found, _, _) => found.map_err(failed)?,
+    };
+    check_not_kernel(&real)?;
+    Ok(real)
+}
+
+fn writable(place: &Path, mounts: &[HostMount]) -> bool {
+    mounts
+        .iter()
+        .filter(|mount| place.starts_with(&mount.host))
+        .max_by_key(|mount| mount.host.as_os_str().len())
+        .is_some_and(|mount| mount.access.contains(Access::WRITE))
+}
