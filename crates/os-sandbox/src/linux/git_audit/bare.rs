@@ -1,6 +1,7 @@
-//! Repositories that are not called `.git`. Git takes any directory for one that has these names,
-//! also without being told to, and then obeys its configuration: a command could make one of a
-//! directory, or of the mount itself, for a person's next `git status` (or prompt) to run into.
+//! Repositories that are not called `.git`. Git recognizes any directory with these names as a
+//! repository, even without an option, and then obeys its configuration: a command could make a
+//! repository of a directory, or of the mount itself, which a person's next `git status` (or
+//! prompt) uses.
 //!
 //! <https://git-scm.com/docs/git-config#Documentation/git-config.txt-safebareRepository>
 
@@ -10,7 +11,7 @@ use rustix::fs::FileType;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where git follows links when it writes, below a repository's directory.
+/// Directories of a repository in which git follows links when it writes.
 const WRITTEN: [&str; 4] = ["logs", "refs", "objects", "worktrees"];
 
 /// Returns `true` if a policy is about repositories at all.
@@ -19,9 +20,9 @@ pub(crate) fn matters(policy: &Policy, protect: &[Pattern]) -> bool {
     !protect.is_empty() && (policy.git() != Git::Unaware || protect.iter().any(of_git))
 }
 
-/// Returns `true` if a directory is a part of a repository in which git writes. It never makes a
-/// link there itself, and follows those it finds: a link `logs/HEAD` has a person's next commit
-/// written wherever it leads.
+/// Returns `true` if git writes in this directory of a repository. Git never creates a link there
+/// itself, and follows existing ones: a link `logs/HEAD` redirects the writes of a person's next
+/// commit to its target.
 pub(crate) fn is_part(directory: &Path, bare: &[PathBuf]) -> bool {
     let of = |git: &PathBuf| {
         directory.strip_prefix(git).is_ok_and(|rest| {
@@ -32,9 +33,9 @@ pub(crate) fn is_part(directory: &Path, bare: &[PathBuf]) -> bool {
     directory.iter().any(|name| name == ".git") || bare.iter().any(of)
 }
 
-/// Returns the names in a directory that git executes or obeys there, and links, if git takes the
-/// directory for a repository; `None` if it does not. By names alone: git asks for little more.
-/// `whole` says that everything in the directory is git's.
+/// Returns the names in a directory that git executes or obeys there, and links, if git recognizes
+/// the directory as a repository; `None` if it does not. The names alone decide: git checks little
+/// more. `whole` says that everything in the directory is git's.
 pub(crate) fn parts_of_git_dir<'e>(
     policy: &Policy,
     whole: bool,

@@ -1,5 +1,5 @@
-//! A repository that a command made (`git init`, `git clone`, `cargo new`): which of its protected
-//! parts can be left where they are. Everything is read by descriptor, nothing through a link.
+//! Audit of a repository that a command created (`git init`, `git clone`, `cargo new`): which of
+//! its protected files can stay. Everything is read by descriptor, never through a link.
 
 use super::super::below::{self, kind};
 use crate::git_config::{self, MAX_BYTES};
@@ -17,7 +17,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// Bound on the entries of one directory.
 const MAX_LISTED: usize = 1000;
 
-/// Why `name` in `parent`, a part of a repository or a repository as a whole, is harmful.
+/// Returns the reason why `name` in `parent`, a part of a repository or a whole repository, is
+/// harmful.
 pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
     let what = match below::look(parent, name) {
         Ok(stat) => kind(&stat),
@@ -38,7 +39,7 @@ pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
             };
             content(parent, name, elsewhere)
         }
-        // What they held redirected git, when there was no configuration.
+        // Their files redirected git before it had configuration.
         (Some("remotes" | "branches"), SFlag::S_IFDIR) => each(parent, name, |_, file, _| {
             Some(format!("it has {}", file.display()))
         }),
@@ -74,25 +75,25 @@ pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
 }
 
 /// Returns `true` if `name` in `parent`, a part of a repository that is called as a linked
-/// worktree, says no more than `git worktree add` does: that the rest is where it would be looked
-/// for anyway.
+/// worktree, says no more than `git worktree add` writes: that the other files are where git looks
+/// for them anyway.
 pub(crate) fn is_plain_worktree(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
     let file = below::look(parent, name).is_ok_and(|stat| kind(&stat) == SFlag::S_IFREG);
     let elsewhere = |bytes: &[u8]| (bytes.trim_ascii_end() != b"../..").then(String::new);
     match name.to_str() {
-        // Where the worktree is, which git executes nothing for.
+        // The file names the worktree's directory; git executes nothing because of it.
         Some("gitdir") => file,
         Some("commondir") => file && content(parent, name, elsewhere).is_none(),
         _ => false,
     }
 }
 
-/// What is harmful in a file of attributes.
+/// Returns the harmful setting in a file of attributes.
 pub(crate) fn harm_of_attributes(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
     content(parent, name, git_config::attributes)
 }
 
-/// Objects that lie elsewhere.
+/// Returns the reason if a repository takes objects from another directory.
 fn alternates(git: BorrowedFd<'_>, objects: &OsStr) -> Option<String> {
     let info = below::directory(git, &std::path::Path::new(objects).join("info")).ok()?;
     ["alternates", "http-alternates"]

@@ -1,7 +1,7 @@
-//! What of a repository's directory is kept from a command, by git's own table: in `.git`, in the
-//! modules and worktrees below it, and in what git takes for a repository under another name. And
-//! where a repository leads: files of the mount that its configuration, or a link with a protected
-//! name, has git execute or obey.
+//! Protected files of a repository's directory, by git's own table: in `.git`, in the modules and
+//! worktrees below it, and in repositories under another name. And references of a repository:
+//! files of the mount that git executes or obeys because its configuration, or a link with a
+//! protected name, leads to them.
 
 use super::super::below;
 use super::super::host_mount::{HostMount, Led};
@@ -15,22 +15,23 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 
-/// Bound on a file that is read here.
+/// Bound on the size of a file.
 const MAX_BYTES: u64 = 256 << 10;
-/// Bound on how often configuration includes more of it.
+/// Bound on the number of included configuration files.
 const MAX_INCLUDED: usize = 32;
 
-/// Where a directory lies below the innermost git directory around it.
+/// Location of a directory relative to the innermost git directory around it.
 pub(crate) struct GitDirLocation {
     way: Vec<String>,
-    /// Everything in it is git's, not only what git knows.
+    /// `true` if everything in the directory is git's, not only the names that git knows.
     whole: bool,
-    /// Among modules, whose names may have slashes: it can be one, or lie on the way to one.
+    /// `true` for a directory among modules, whose names may have slashes: it is a module or a part
+    /// of the name of one.
     pub(crate) among_modules: bool,
 }
 
 impl GitDirLocation {
-    /// `None`: in no git directory that is known by now.
+    /// Returns `None` outside of every git directory that is known by now.
     pub(crate) fn of(mount: &HostMount, below: &Path, bare: &[PathBuf]) -> Option<GitDirLocation> {
         let names: Vec<&OsStr> = below.iter().collect();
         let dot = names.iter().rposition(|name| *name == ".git");
@@ -76,12 +77,13 @@ impl GitDirLocation {
         }
     }
 
-    /// What a name in it is, as far as that has to be known: what lies among contents is content.
+    /// Returns the class of a name in the directory, as far as the audit needs it: everything below
+    /// content is content.
     fn part(&self, name: &OsStr) -> GitPathClass {
         if self.among_modules {
             return GitPathClass::Container;
         }
-        // What lies in a name that is kept is kept with it.
+        // A protected name protects everything below it.
         if !self.way.is_empty()
             && !matches!(
                 classify_own(&self.way),
@@ -106,12 +108,12 @@ impl GitDirLocation {
         !self.among_modules && self.way.is_empty() && name == "config"
     }
 
-    /// Returns `true` if a name in it is kept from every command of the policy.
+    /// Returns `true` if a name in the directory is protected from every command of the policy.
     pub(crate) fn keeps(&self, policy: &Policy, name: &OsStr) -> bool {
         kept(policy, self.part(name), self.whole)
     }
 
-    /// Returns `true` if it is an operation that is not done, which commands may have.
+    /// Returns `true` for the state of an unfinished operation, which commands may have.
     pub(crate) fn is_state(&self, policy: &Policy, name: &OsStr) -> bool {
         policy.git() == Git::Commit && self.part(name) == GitPathClass::State
     }
@@ -136,17 +138,17 @@ fn kept(policy: &Policy, part: GitPathClass, whole: bool) -> bool {
     }
 }
 
-/// The same for a name at the top of a git directory.
+/// Returns `true` if a name at the top of a git directory is protected.
 pub(crate) fn keeps_at_top(policy: &Policy, name: &OsStr, whole: bool) -> bool {
     kept(policy, own(&[], name), whole)
 }
 
-/// Returns `true` if a name at the top of a git directory is an operation that is not done.
+/// Returns `true` if a name at the top of a git directory is the state of an unfinished operation.
 pub(crate) fn is_state(name: &OsStr) -> bool {
     STATE.iter().any(|state| name == *state)
 }
 
-/// The lines of the lists of things to do of an operation, before a command could add to them.
+/// Returns the lines in the todo lists of an operation, before a command could add to them.
 pub(crate) fn todo(mount: &HostMount, state: &Path) -> HashSet<String> {
     let mut lines = HashSet::new();
     for list in ["git-rebase-todo", "todo"] {
@@ -156,7 +158,7 @@ pub(crate) fn todo(mount: &HostMount, state: &Path) -> HashSet<String> {
     lines
 }
 
-/// Why an operation that a command left cannot be gone on with.
+/// Returns the reason why a person must not continue an operation that a command left.
 pub(crate) fn harm_of_state(
     mount: &HostMount,
     state: &Path,
@@ -188,8 +190,8 @@ pub(crate) fn harm_of_state(
     None
 }
 
-/// `GIT_AUTHOR_NAME='…'`, with nothing outside of the quotes; old versions of git have a shell
-/// read it.
+/// Returns `true` for `GIT_AUTHOR_NAME='…'` without text outside of the quotes; old versions of git
+/// pass the line to a shell.
 fn is_author(line: &str) -> bool {
     let values = ["GIT_AUTHOR_NAME=", "GIT_AUTHOR_EMAIL=", "GIT_AUTHOR_DATE="];
     let Some(quoted) = values.iter().find_map(|name| line.strip_prefix(name)) else {
@@ -216,7 +218,7 @@ fn is_strategy(line: &str) -> bool {
 }
 
 /// Returns `true` if the file `.git` at `pointer` and the part of a repository in the same mount
-/// that it names agree about each other, as `git worktree add` and `git submodule add` leave them.
+/// that it names refer to each other, as `git worktree add` and `git submodule add` create them.
 pub(crate) fn is_mutual(mount: &HostMount, pointer: &Path) -> bool {
     let (Some(around), Some(text)) = (pointer.parent(), read(mount, pointer)) else {
         return false;
@@ -256,7 +258,8 @@ pub(crate) fn is_mutual(mount: &HostMount, pointer: &Path) -> bool {
     }
 }
 
-/// Why the configuration of a module cannot stay: as any, but that it names where its files are.
+/// Returns the reason why the configuration of a module cannot stay: the rules for any
+/// configuration apply, but it may name its own worktree.
 pub(crate) fn harm_of_module(mount: &HostMount, config: &Path) -> Option<String> {
     let Some(text) = read(mount, config) else {
         return Some("it cannot be read".to_owned());
@@ -281,17 +284,18 @@ pub(crate) fn harm_of_module(mount: &HostMount, config: &Path) -> Option<String>
     (!agrees).then(|| "it sets core.worktree".to_owned())
 }
 
-/// Where a mount leads.
+/// References of a mount.
 pub(crate) struct LedFrom {
-    /// In it.
+    /// Files in the mount.
     pub(crate) led: Vec<Led>,
-    /// Out of it: places on the host, or as commands see them, and what says so.
+    /// Paths outside the mount, on the host or as commands see them, and the file that names each.
     pub(crate) elsewhere: Vec<(PathBuf, String)>,
-    /// What cannot be kept, in words.
+    /// Reasons for files that cannot be protected.
     pub(crate) unheld: Vec<String>,
 }
 
-/// Where links with protected names lead, and what the configuration of repositories names.
+/// Returns the targets of links with protected names, and the paths in the configuration of
+/// repositories.
 pub(crate) fn led(
     mount: &HostMount,
     links: &[PathBuf],
@@ -364,7 +368,7 @@ impl ReferenceCollector<'_> {
         }
     }
 
-    /// A path as it is written: what is not there is nothing yet.
+    /// Adds a path as it is written; a missing file is not added yet.
     fn add(&mut self, base: &Path, text: &str, by: String) {
         let Some(below) = inside(self.mount, base, text) else {
             let path = plain(self.mount.host.join(base).join(text));
@@ -381,7 +385,7 @@ impl ReferenceCollector<'_> {
         }
     }
 
-    /// The same for a word of a command, which is a file, or anything else.
+    /// Adds a word of a command, if it names a file.
     fn add_program(&mut self, base: &Path, word: &str, by: String) {
         let path = match inside(self.mount, base, word) {
             Some(below) => self.mount.host.join(below),
@@ -411,7 +415,7 @@ impl ReferenceCollector<'_> {
     }
 }
 
-/// Without `.` and `..`, by the names alone.
+/// Removes `.` and `..` from a path, without reading the file system.
 fn plain(path: PathBuf) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -424,7 +428,8 @@ fn plain(path: PathBuf) -> PathBuf {
     out
 }
 
-/// A path below the mount, from a text in a file in `base`: by the names alone.
+/// Returns the path below the mount that a text in a file of `base` names, without reading the file
+/// system.
 fn inside(mount: &HostMount, base: &Path, text: &str) -> Option<PathBuf> {
     let path = Path::new(text);
     let (base, path) = if path.is_absolute() {
@@ -456,7 +461,7 @@ fn line_after<'t>(text: &'t str, start: &str) -> Option<&'t str> {
     (!line.contains('\n')).then_some(line)
 }
 
-/// A file's text, through no link.
+/// Returns the text of a file, without following a link.
 fn read(mount: &HostMount, path: &Path) -> Option<String> {
     let directory = below::directory(mount.handle.as_fd(), path.parent()?).ok()?;
     let file = below::file(directory.as_fd(), path.file_name()?).ok()?;

@@ -1,8 +1,8 @@
-//! Linked worktrees (`git worktree add`): the `.git` of such a directory is a file that points to
-//! a part of a repository elsewhere. Under `Git::Commit` that repository is shown too, at its own
-//! path, because git finds it by that path. A command could have written the file, so it is
-//! believed only if the other end says the same, and the other end lies where no command of this
-//! policy can write.
+//! Linked worktrees (`git worktree add`): the `.git` of such a directory is a file that points to a
+//! part of a repository elsewhere. Under `Git::Commit` the sandbox shows that repository too, at
+//! its own path, because git finds it by that path. A command could have written the file, so it is
+//! trusted only if the repository names the worktree in turn, and only if no command of this policy
+//! can write in the repository.
 //!
 //! <https://git-scm.com/docs/gitrepository-layout>
 
@@ -23,13 +23,13 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Bound on a file that points somewhere.
+/// Bound on the size of a pointer file.
 const MAX_POINTER_BYTES: u64 = 8192;
 
 /// Bound on the other worktrees that git can clean up.
 const MAX_OTHERS: usize = 32;
 
-/// The repositories to be shown in addition, and remarks for the receipt.
+/// Returns the repositories that are shown in addition, and remarks for the receipt.
 pub(crate) fn linked(
     policy: &Policy,
     mounts: &[HostMount],
@@ -57,7 +57,7 @@ pub(crate) fn linked(
                     "but for the repository of the linked worktree {}, {}",
                     mount.inside, repository.inside
                 ));
-                // Two worktrees of one repository would have to keep each other's parts.
+                // Two worktrees of one repository would each have to protect the other's parts.
                 if out
                     .iter()
                     .any(|one: &HostMount| one.host == repository.host)
@@ -81,8 +81,8 @@ pub(crate) fn linked(
     (out, remarks)
 }
 
-/// The repository, and the pointer at its path on the host: without it `git gc` takes the worktree
-/// for a deleted one. None if it is there anyway.
+/// Returns the repository, and the pointer at its path on the host: without it `git gc` considers
+/// the worktree deleted. `None` if a mount shows the pointer at that path anyway.
 fn follow(
     policy: &Policy,
     mounts: &[HostMount],
@@ -158,7 +158,7 @@ fn follow(
             host: host.to_owned(),
             inside,
             access,
-            // Neither at the top nor linked to from the working directory.
+            // Not at the top, and not linked to from the working directory.
             place: MountPlacement::NestedIn(0),
             is_dir: linked.is_some(),
             handle: handle.into(),
@@ -189,7 +189,7 @@ fn follow(
     ))
 }
 
-/// Whether a path of the host can be made inside, where other things have their places.
+/// Checks that a path of the host is free inside.
 fn placeable(policy: &Policy, mounts: &[HostMount], path: &Path) -> Result<(), String> {
     let broad: &[&str] = match policy.system() {
         crate::policy::System::BroadRead => &BROAD,
@@ -208,7 +208,7 @@ fn placeable(policy: &Policy, mounts: &[HostMount], path: &Path) -> Result<(), S
     Ok(())
 }
 
-/// The one line of a file that points somewhere.
+/// Returns the only line of a pointer file.
 fn read(directory: &impl AsFd, name: &str) -> Result<String, String> {
     let failed = |what: String| format!("{name} cannot be read: {what}");
     let file = below::file(directory.as_fd(), OsStr::new(name));

@@ -1,11 +1,12 @@
-//! What is to be done once a tree has ended, in this order: look for names that appeared, then
-//! take our own placeholders away.
+//! Work after the end of a process tree, in this order: scan for protected names that appeared,
+//! then remove the placeholders of the run.
 
 use super::state::PlaceholderLease;
 use super::sweep::PostRunScan;
 use crate::findings::Findings;
 
-/// The work after the end of a command. Dropping it without [`Cleanup::run`] takes the placeholders away, and nothing else.
+/// Work after the end of a command. Dropping it without [`Cleanup::run`] removes the placeholders
+/// and does nothing else.
 pub struct Cleanup {
     sweep: Option<PostRunScan>,
     held: Option<PlaceholderLease>,
@@ -16,7 +17,8 @@ impl Cleanup {
         Cleanup { sweep, held }
     }
 
-    /// Does it. Only once nothing of the tree is left.
+    /// Scans the mounts and removes the placeholders. Callers wait until no process of the tree is
+    /// left.
     #[must_use]
     pub fn run(self) -> Findings {
         let findings = self.sweep.map(PostRunScan::run).unwrap_or_default();

@@ -1,10 +1,11 @@
-//! Where a policy says so, absent protected names are held: a placeholder of ours stands there before the command starts,
-//! is found like any name that exists, and is mounted over read-only, so that the command can
-//! neither make the name nor replace it. It goes away with the run (`state.rs`).
+//! Creates placeholders for absent protected names, if the policy asks for it. A placeholder exists
+//! before the command starts, is found like any existing name, and is mounted over read-only, so
+//! that the command can neither create the name nor replace it. It is removed with the run
+//! (`state.rs`).
 //!
-//! Held are exact names (without `*`) at the root of each writable mount, and those of a
-//! repository (`.git/…`) in every repository that is there. Directories on the way are never made:
-//! a `.git` of ours would be a broken repository.
+//! Placeholders are created for exact names (without `*`) at the root of each writable mount, and
+//! for the names of a repository (`.git/…`) in every existing repository. Parent directories are
+//! never created: a `.git` of ours would be a broken repository.
 
 use super::super::below;
 use super::super::git_audit::repository;
@@ -27,8 +28,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Holds what is absent, and adds it to the names that were found. What could not be held comes
-/// back as reasons.
+/// Creates placeholders for absent names and adds them to the names that were found. Returns the
+/// reasons for names without a placeholder.
 pub(crate) fn hold(
     state_dir: Option<&Path>,
     policy: &Policy,
@@ -56,10 +57,10 @@ pub(crate) fn hold(
     }
 }
 
-/// Takes away what a killed run has left, where there is any: for a run that holds nothing itself.
+/// Removes the placeholders of killed runs. Called by a run that creates none itself.
 pub(crate) fn clear(state_dir: Option<&Path>, mounts: &[HostMount]) {
     let left = StateDir::with_records(state_dir, |path| is_outside(path, mounts));
-    // Whoever cannot be cleared after stands there for a person to see; nothing depends on it.
+    // A placeholder that cannot be removed stays visible to a person; nothing depends on it.
     let _cleared = left.map(|state| state.lock().map(drop));
 }
 
@@ -68,7 +69,7 @@ fn is_outside(path: &Path, mounts: &[HostMount]) -> bool {
     !writable.any(|mount| path.starts_with(&mount.host))
 }
 
-/// Reasons, each once.
+/// Distinct reasons.
 #[derive(Default)]
 struct Reasons(Vec<String>);
 
@@ -82,13 +83,13 @@ impl Reasons {
     }
 }
 
-/// A name to be held: its directory, opened, and where that is.
+/// Absent name, with its directory opened.
 struct PlaceholderTarget {
     directory: Rc<OwnedFd>,
     wanted: Placeholder,
 }
 
-/// Where something is to be held that was not found.
+/// Returns the absent names that get a placeholder.
 fn places(
     policy: &Policy,
     mounts: &[HostMount],
@@ -108,7 +109,7 @@ fn places(
                 continue;
             };
             let host = mount.host.join(&below);
-            // What was found itself can be a placeholder of another run.
+            // A name that was found can itself be a placeholder of another run.
             let taken = parent.ancestors().any(|part| found.contains(part))
                 || names.links.contains(&below)
                 || !writable(mounts, &host);
@@ -118,7 +119,7 @@ fn places(
             let directory = directories.entry(parent.to_owned()).or_insert_with(|| {
                 match below::directory(mount.handle.as_fd(), parent) {
                     Ok(directory) => Some(Rc::new(directory)),
-                    // Never made by us.
+                    // The sandbox never creates it.
                     Err(Errno::ENOENT | Errno::ENOTDIR) => None,
                     Err(Errno::ELOOP | Errno::EXDEV) => {
                         reasons.add(format!(
@@ -152,7 +153,8 @@ fn places(
     out
 }
 
-/// Also where a `.git` is the mount: git looks at its parts while the command runs.
+/// Returns the kind of a placeholder, also if the mount is itself a `.git`: git reads its parts
+/// while the command runs.
 fn form(mount: &HostMount, below: &Path) -> PlaceholderKind {
     match PlaceholderKind::of(&mount.named(below)) {
         PlaceholderKind::Socket => PlaceholderKind::of(&mount.host.join(below)),
@@ -162,7 +164,7 @@ fn form(mount: &HostMount, below: &Path) -> PlaceholderKind {
     }
 }
 
-/// The exact names of a mount: at its root, and in each repository.
+/// Returns the exact names of a mount: at its root, and in each repository.
 fn wanted(policy: &Policy, mount: &HostMount, names: &ScanResult) -> Vec<PathBuf> {
     let mut out = Vec::new();
     let patterns = mount.guards.protect.iter();
@@ -171,7 +173,8 @@ fn wanted(policy: &Policy, mount: &HostMount, names: &ScanResult) -> Vec<PathBuf
             continue;
         };
         let last = exact.file_name().unwrap_or_default();
-        // A state of ours would be a rebase that is not done; and clones copy what is with objects.
+        // A placeholder for a state would be an unfinished rebase, and clones copy the files below
+        // `.git/objects`.
         if last == ".git" || repository::is_state(last) || exact.starts_with(".git/objects") {
             continue;
         }
@@ -188,11 +191,11 @@ fn wanted(policy: &Policy, mount: &HostMount, names: &ScanResult) -> Vec<PathBuf
     out
 }
 
-/// A path of the host, and whether it is a directory.
+/// Path of the host, and `true` if it is a directory.
 type ExistingPath = (PathBuf, bool);
 
-/// Makes what is absent; returns the run's record, if it is about anything, and what stands there
-/// now.
+/// Creates the placeholders. Returns the record of the run, unless it is empty, and the paths that
+/// exist now.
 fn make(
     state: &StateDir,
     places: Vec<PlaceholderTarget>,
@@ -242,19 +245,19 @@ fn make(
             held.made()
         })
         .map_err(failed);
-    // The end of a record asks for the same lock.
+    // Dropping a record takes the same lock.
     drop(locked);
     result.map(|()| (Some(held), there))
 }
 
-/// Returns `true` if what stands there is a placeholder of another run of ours, living or not.
+/// Returns `true` if the file is a placeholder of another run, alive or dead.
 fn shared(live: &ActiveRuns, place: &PlaceholderTarget, stat: &nix::sys::stat::FileStat) -> bool {
     let wanted = &place.wanted;
     let fits = wanted
         .form
         .fits(place.directory.as_fd(), &wanted.name, stat);
     match wanted.form {
-        // Nobody else makes such a thing.
+        // Other programs create no such sockets.
         PlaceholderKind::Socket => fits,
         PlaceholderKind::Directory | PlaceholderKind::Empty | PlaceholderKind::DotFile => {
             fits && live.lists(wanted)
@@ -286,7 +289,8 @@ fn create(parent: BorrowedFd<'_>, wanted: &Placeholder) -> Result<(u64, u64), Er
         Ok(stat) => Ok((stat.st_dev, stat.st_ino)),
         Err(errno) => {
             if wanted.form != PlaceholderKind::Socket {
-                // Half made, a moment ago, by us; what cannot be removed either is in the record.
+                // The placeholder is incomplete and a moment old. If it cannot be removed either,
+                // the record lists it.
                 let how = if wanted.form.is_dir() {
                     UnlinkatFlags::RemoveDir
                 } else {
@@ -299,7 +303,7 @@ fn create(parent: BorrowedFd<'_>, wanted: &Placeholder) -> Result<(u64, u64), Er
     }
 }
 
-/// The mode whatever the umask left of it.
+/// Sets the mode, of which the umask may have removed bits.
 fn finish(made: &OwnedFd, mode: u32) -> Result<(), Errno> {
     below::set_mode(made.as_fd(), mode).map_err(|error| below::errno(&error))
 }
@@ -312,7 +316,7 @@ fn refused(name: &OsStr, errno: Errno) -> String {
     )
 }
 
-/// Paths of the host under every mount that shows them for writing.
+/// Adds host paths to the names of every mount that shows them writable.
 fn add(there: &[ExistingPath], mounts: &[HostMount], names: &mut [ScanResult]) {
     for (mount, names) in mounts.iter().zip(names) {
         if !mount.is_dir || !mount.access.contains(Access::WRITE) {
@@ -337,7 +341,7 @@ fn add(there: &[ExistingPath], mounts: &[HostMount], names: &mut [ScanResult]) {
     }
 }
 
-/// Returns `true` if the innermost mount around a host path can be written.
+/// Returns `true` if the innermost mount around a host path is writable.
 pub(crate) fn writable(mounts: &[HostMount], host: &Path) -> bool {
     mounts
         .iter()

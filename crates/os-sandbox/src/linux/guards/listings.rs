@@ -1,10 +1,10 @@
-//! Listings of directories below a mount, and which of them can be used a second time: a directory
-//! whose times have not changed since it was listed still has the same names, so a walk after the
-//! end of a command costs one `statx` for each directory and lists only those that changed.
+//! Listings of directories below a mount, reused by later walks: a directory whose times have not
+//! changed since its listing still has the same names, so a walk after the end of a command costs
+//! one `statx` for each directory and lists only the changed ones.
 //!
-//! Nobody but the superuser can set the change time of a directory (`utimensat` sets the others),
-//! and every name that is made, removed or renamed moves it on. It moves in ticks of the kernel's
-//! coarse clock, so a directory that changed a moment before it was listed is listed again.
+//! Only the superuser can set the change time of a directory (`utimensat` sets the others), and
+//! every name that is created, removed or renamed advances it. It advances in ticks of the kernel's
+//! coarse clock, so a directory that changed a moment before its listing is listed again.
 
 use super::super::below;
 use super::super::host_mount::HostMount;
@@ -24,21 +24,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long ago a directory must have changed for its times to tell a later change: file systems
+/// Minimum age of a directory's last change for its times to reveal a later change: file systems
 /// count in ticks of at most two seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
-/// How much the clock may have been set between two walks.
+/// Maximum correction of the clock between two walks.
 const MAX_CLOCK_STEP: Duration = Duration::from_millis(500);
-/// Room for the entries of one `getdents64`.
+/// Size of the buffer for one `getdents64`.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Fewest directories for which threads are started.
+/// Minimum number of directories for which threads are started.
 const MIN_AHEAD: usize = 128;
 /// Bound on the directories that are listed ahead of the walk.
 const MAX_AHEAD: usize = 8192;
 const MAX_THREADS: usize = 4;
 
-/// File systems whose change times are this kernel's own (`linux/magic.h`): ext2 to ext4, XFS,
-/// Btrfs, tmpfs, overlayfs, F2FS, bcachefs, ZFS. A server's clock, or a program's, can say anything.
+/// File systems whose change times come from this kernel (`linux/magic.h`): ext2 to ext4, XFS,
+/// Btrfs, tmpfs, overlayfs, F2FS, bcachefs, ZFS. The clock of a server or of a program can report
+/// any time.
 const KEEPS_TIMES: [i64; 8] = [
     0xef53,
     0x5846_5342,
@@ -50,17 +51,17 @@ const KEEPS_TIMES: [i64; 8] = [
     0x2fc1_2fc1,
 ];
 
-/// The names of one directory that can matter.
+/// Relevant names of one directory.
 #[derive(Debug, Default)]
 pub(super) struct CachedListing {
     pub(super) entries: Vec<(OsString, FileType)>,
-    /// All of them, also those that cannot matter.
+    /// Number of all entries, including irrelevant ones.
     pub(super) count: usize,
-    /// Nothing was left out.
+    /// `true` if the listing has every entry.
     pub(super) whole: bool,
 }
 
-/// Which file a directory is, and when it was changed.
+/// Identity of a directory, and the time of its last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DirStamp {
     file: (u64, u64),
@@ -73,11 +74,11 @@ struct DirStamp {
 pub(crate) struct ListingCache {
     listed: HashMap<PathBuf, (DirStamp, Arc<CachedListing>)>,
     clock: WallClock,
-    /// By device: whether its times can be believed.
+    /// `true` for devices with reliable times.
     devices: HashMap<u64, bool>,
 }
 
-/// The time of day against a clock that nobody can set.
+/// Time of day, paired with a clock that cannot be set.
 #[derive(Clone, Copy, Debug)]
 struct WallClock(SystemTime, Instant);
 
@@ -107,7 +108,7 @@ pub(super) struct Lister<'a> {
     earlier: Option<&'a mut ListingCache>,
     pub(super) memory: ListingCache,
     buffer: Buffer,
-    /// Directories looked at ahead of the walk, in the order in which it reaches them.
+    /// Directories examined ahead of the walk, in the order in which it reaches them.
     ahead: VecDeque<(PathBuf, Ahead)>,
     /// Directories that the walk reaches before listing ahead is due again.
     considered: usize,
@@ -120,7 +121,7 @@ enum Ahead {
     Listed(FreshListing),
     /// The listing of the earlier walk is still true.
     Unchanged,
-    /// The walk itself has to look.
+    /// The walk has to examine the directory itself.
     Unknown,
 }
 
@@ -153,8 +154,8 @@ impl<'a> Lister<'a> {
         rest.is_none()
     }
 
-    /// Looks at directories that the walk will reach, on several threads, if there are enough of
-    /// them. [`Lister::list`] reports the errors.
+    /// Examines directories that the walk will reach, on several threads, if their number is worth
+    /// it. [`Lister::list`] reports the errors.
     pub(super) fn list_ahead<'p>(
         &mut self,
         pending: impl Iterator<Item = &'p PathBuf>,
@@ -192,7 +193,7 @@ impl<'a> Lister<'a> {
             }
         };
         let looked = on_threads(threads, &mut self.buffer, &look_at_some);
-        // The walk itself looks at the directories that have no result.
+        // The walk examines the directories without a result itself.
         let unknown = pending
             .iter()
             .map(|below| ((*below).clone(), Ahead::Unknown));
@@ -209,8 +210,9 @@ impl<'a> Lister<'a> {
         self.ahead.clear();
     }
 
-    /// The listing of a directory, from memory if nothing has changed since. Directories, links and
-    /// local sockets are always in it; `matters` says which other names to keep, `whole` asks for all of them.
+    /// Returns the listing of a directory, from memory if the directory has not changed since. The
+    /// listing always has directories, links and local sockets; `matters` selects the other names,
+    /// `whole` asks for all of them.
     pub(super) fn list(
         &mut self,
         below: &Path,

@@ -20,17 +20,17 @@ use names::ScanResult;
 use state::PlaceholderLease;
 use std::path::Path;
 
-/// Protected and hidden names below the mounts, as they were found or are held.
+/// Protected and hidden names below the mounts, found or held by placeholders.
 pub(super) struct Guarded {
     pub(super) names: Vec<ScanResult>,
     pub(super) held: Option<PlaceholderLease>,
     pub(super) notes: Vec<(Promise, String)>,
-    /// Weaken nothing.
+    /// Remarks that weaken no promise.
     pub(super) remarks: Vec<(Promise, String)>,
 }
 
-/// What is there, where nothing can be mounted over it: all that can be done is to look again
-/// after the end.
+/// Scans the mounts if nothing can be mounted over the names: the only other measure is a second
+/// scan after the end.
 pub(super) fn look(policy: &Policy, mounts: &[HostMount]) -> Result<Guarded, Error> {
     let names = everywhere(policy, mounts)?;
     let unlisted = unlisted(mounts, &names);
@@ -96,7 +96,8 @@ pub(super) fn guard(
     })
 }
 
-/// Directories that a command could get at and that cannot be listed, as it sees them.
+/// Returns the directories that a command could open and the caller cannot list, by their paths
+/// inside.
 fn unlisted(mounts: &[HostMount], names: &[ScanResult]) -> Vec<String> {
     let closed = |(mount, names): (&HostMount, &ScanResult)| -> Vec<String> {
         let closed = names.found.iter().filter(|found| found.unlisted);
@@ -128,7 +129,7 @@ fn everywhere(policy: &Policy, mounts: &[HostMount]) -> Result<Vec<ScanResult>, 
     Ok(names)
 }
 
-/// The error of a walk that did not get everywhere, before a start or after an end.
+/// Returns the error of an incomplete walk, before a start or after an end.
 pub(super) fn unguarded(text: String) -> Error {
     Error::new(ErrorKind::Unguarded, text).with_hint(
         "mount a smaller directory, or one that you may list; `protect` and `hide` say which names \
@@ -136,7 +137,7 @@ pub(super) fn unguarded(text: String) -> Error {
     )
 }
 
-/// The first few of a list.
+/// Formats the first entries of a list.
 fn few(list: &[String]) -> String {
     const MAX: usize = 4;
     let shown = list[..list.len().min(MAX)].join(", ");

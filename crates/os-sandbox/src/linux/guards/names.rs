@@ -1,8 +1,8 @@
-//! Finds the names that a policy protects or hides, below the mounts: before a start, and once
-//! more after the end. A walk that follows no links, nearest names first. It asks for nothing but
-//! names and their kinds, which a directory's listing has, so that a file costs no system call of
-//! its own. What it could not look at makes it [`ScanResult::incomplete`], and then nothing is started,
-//! or nothing that ran is passed on.
+//! Finds the names that a policy protects or hides below the mounts, before a start and once more
+//! after the end. The walk follows no links and visits the nearest names first. It needs only names
+//! and their kinds, which a directory's listing has, so a file costs no system call of its own. If
+//! a directory cannot be examined, the result is [`ScanResult::incomplete`]: then the command is
+//! not started, or its output is not passed on.
 
 use super::super::below;
 use super::super::git_audit::bare;
@@ -24,49 +24,50 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Bound on the entries looked at in one mount.
+/// Bound on the entries of one mount.
 const MAX_ENTRIES: usize = 1_000_000;
 /// Bound on the names held in one mount; each costs a mount, and a namespace has 100 000.
 const MAX_NAMES: usize = 10_000;
-/// Bound on how often a directory is listed again because what it listed has moved.
+/// Bound on the repeated listings of directories whose entries have moved.
 const MAX_AGAIN: usize = 1000;
 /// Bound on the links that are remembered in one mount.
 const MAX_LINKS: usize = 100_000;
 
-/// A name that was found.
+/// Protected or hidden name below a mount.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct GuardedPath {
     /// Relative to the mount.
     pub(crate) below: PathBuf,
     pub(crate) is_dir: bool,
     pub(crate) hide: bool,
-    /// A directory in which nothing can be found, so that nothing in it may be reached.
+    /// `true` for a directory that cannot be listed: the command must not reach its contents.
     pub(crate) unlisted: bool,
 }
 
-/// What was found, and whether everything was looked at.
+/// Result of a walk, and `incomplete` if the walk did not reach everything.
 #[derive(Debug, Default)]
 pub(crate) struct ScanResult {
     pub(crate) found: Vec<GuardedPath>,
-    /// Links with protected names, and those in repositories: nothing can be mounted over them.
+    /// Links with protected names, and links in repositories: a link cannot be mounted over.
     pub(crate) links: Vec<PathBuf>,
-    /// Directories that git takes for repositories, whatever they are called.
+    /// Directories that git recognizes as repositories under any name.
     pub(crate) bare: Vec<PathBuf>,
-    /// Local sockets whose names nothing else covers.
+    /// Local sockets outside of protected and hidden directories.
     sockets: Vec<PathBuf>,
     /// Directories called `.git` that are not protected as a whole.
     pub(crate) repositories: Vec<PathBuf>,
-    /// Those that are: what they name lies outside of them.
+    /// Directories called `.git` that are protected as a whole: the files that they name are
+    /// elsewhere.
     whole: Vec<PathBuf>,
     /// Configuration of repositories that the policy lets commands change.
     pub(crate) configs: Vec<PathBuf>,
-    /// Rebases and the like that are not done, where commands may have such.
+    /// Unfinished rebases and similar operations, if the policy lets commands have them.
     pub(crate) states: Vec<PathBuf>,
-    /// What is protected because a link or a repository's configuration leads there.
+    /// Files that are protected because a link or a repository's configuration leads to them.
     pub(crate) led: Vec<Led>,
-    /// The same, in other mounts perhaps.
+    /// Host paths that links and configuration lead to, possibly in other mounts.
     elsewhere: Vec<(PathBuf, String)>,
-    /// What of that cannot be kept, in words.
+    /// Reasons for files among these that cannot be protected.
     pub(crate) unheld: Vec<String>,
     /// Files that are not hidden or protected because git tracks them.
     pub(crate) tracked: Vec<PathBuf>,
@@ -74,18 +75,18 @@ pub(crate) struct ScanResult {
     pub(crate) unread: Vec<String>,
     /// Directories that the caller may not list.
     pub(crate) unlisted: Vec<PathBuf>,
-    /// Why not everything was looked at.
+    /// Reason of an incomplete walk.
     pub(crate) incomplete: Option<String>,
-    /// Somebody moves directories about, so that one could have been missed.
+    /// `true` if a program moves directories while the walk runs, so that it could have missed one.
     pub(crate) unsettled: bool,
-    /// How many entries there are.
+    /// Number of entries.
     pub(crate) entries: usize,
-    /// For the next walk.
+    /// Listings for the next walk.
     pub(crate) memory: ListingCache,
 }
 
-/// Directories that a command closed to everybody, opened for a walk. Dropping it closes them
-/// again.
+/// Directories whose permissions a command removed, opened for a walk. Dropping it restores the
+/// permissions.
 #[derive(Default)]
 pub(crate) struct ReopenedDirs(Vec<(OwnedFd, u32)>);
 
@@ -105,8 +106,8 @@ pub(crate) fn find(policy: &Policy, mount: &HostMount) -> ScanResult {
     names
 }
 
-/// What mounts lead to in others that can be written, kept with those; which of them have to be
-/// walked again for it.
+/// Protects files in writable mounts that other mounts lead to. Returns the mounts that need a
+/// second walk for it.
 pub(crate) fn follow_between(
     policy: &Policy,
     mounts: &[HostMount],
@@ -118,7 +119,7 @@ pub(crate) fn follow_between(
     let mut elsewhere: Vec<(PathBuf, String)> = Vec::new();
     for (mount, names) in mounts.iter().zip(names) {
         elsewhere.extend(names.elsewhere.iter().cloned());
-        // Nothing in it can be changed, so it was not walked; but its repository is obeyed.
+        // The mount is read-only, so it was not walked; but git executes its configuration.
         if mount.is_dir && !mount.access.contains(Access::WRITE) {
             let git = match mount.linked {
                 Some(_) => PathBuf::new(),
@@ -152,9 +153,9 @@ pub(crate) fn follow_between(
     again
 }
 
-/// Walks one mount; what is `known` (a path, and whether it is a link) is neither listed nor
-/// counted. With the memory of an earlier walk only what has changed is looked at. Directories
-/// that cannot be listed are opened if the caller owns them, and passes something to keep them in.
+/// Walks one mount. `known` (a path, and `true` for a link) names entries that are neither listed
+/// nor counted. With the memory of an earlier walk only changed directories are listed. If `opened`
+/// is given, directories that the caller owns and cannot list are opened and recorded there.
 pub(crate) fn find_but(
     policy: &Policy,
     mount: &HostMount,
@@ -200,7 +201,7 @@ pub(crate) fn find_but(
         let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
         let place = git_matters.then(|| repository::GitDirLocation::of(mount, &below, &names.bare));
         let place = place.flatten();
-        // Where every name has a meaning.
+        // `true` if every name in the directory has a meaning.
         let whole = in_git || part || place.is_some();
         let mut list = |below: &Path| lister.list(below, whole, &|name| notable.may_have(name));
         let listed = match list(&below) {
@@ -213,8 +214,8 @@ pub(crate) fn find_but(
         let listing = match listed {
             Ok(listing) => listing,
             Err(errno) if moved(errno) && !below.as_os_str().is_empty() => {
-                // A directory a moment ago. It may have gone where nobody looks any more, so the
-                // one it was in is listed again.
+                // The directory has moved, possibly to a place that the walk has passed, so its
+                // parent is listed again.
                 lister.forget_ahead();
                 again += 1;
                 if again > MAX_AGAIN {
@@ -227,8 +228,8 @@ pub(crate) fn find_but(
                 continue;
             }
             Err(Errno::EACCES | Errno::EPERM) => {
-                // Who may not list it may still be able to permit it to itself, or know what is
-                // in it.
+                // A command that may not list it could still change its permissions, or know its
+                // contents.
                 if opens(mount, &below) {
                     if below.as_os_str().is_empty() {
                         names.incomplete = Some(format!("{} cannot be listed", mount.inside));
@@ -260,7 +261,7 @@ pub(crate) fn find_but(
         }
         let named = mount.named(&below);
         let top = below.as_os_str().is_empty();
-        // Names of branches, which can be anything.
+        // The names are those of branches, which are arbitrary.
         let data = mount.linked.as_ref().is_some_and(|one| one.is_data(&below));
         let among_modules = place.as_ref().is_some_and(|place| place.among_modules);
         let is_seen = |entry: &&(OsString, FileType)| {
@@ -293,7 +294,8 @@ pub(crate) fn find_but(
                 names.tracked.push(below.join(name));
             }
             let held = hidden || protected;
-            // Another repository is looked for, and looked at, by what is in it.
+            // Links to another repository are excepted: repositories are recognized by their
+            // contents.
             if protected && !data && kind.is_symlink() && name != ".git" {
                 guarded_links.push(below.join(name));
             }
@@ -361,8 +363,8 @@ pub(crate) fn find_but(
     names
 }
 
-/// Names outside of repositories that matter whatever the patterns are: by these a directory is told
-/// for a repository, and what git obeys in it.
+/// Returns the names outside of repositories that are relevant whatever the patterns are: git
+/// recognizes repositories by them, or executes and obeys them there.
 fn beside_patterns() -> impl Iterator<Item = &'static str> {
     let told = ["HEAD", "objects", "refs", "commondir"];
     let own = [".git", ".gitattributes", QUARANTINE];
@@ -370,7 +372,7 @@ fn beside_patterns() -> impl Iterator<Item = &'static str> {
     own.chain(git::OBEYED).chain(git::STATE)
 }
 
-/// A path that people can read: of a very long one its beginning and its end.
+/// Shortens a very long path to its beginning and its end.
 fn short(path: &str) -> String {
     const EACH: usize = 80;
     let count = path.chars().count();
@@ -383,7 +385,7 @@ fn short(path: &str) -> String {
 }
 
 impl ReopenedDirs {
-    /// Lets the caller, if it is the owner, list and enter a directory.
+    /// Gives the caller, if it is the owner, permission to list and enter a directory.
     fn open(&mut self, mount: &HostMount, below: &Path) -> Result<(), Errno> {
         let directory = below::directory(mount.handle.as_fd(), below)?;
         let stat = nix::sys::stat::fstat(&directory)?;
@@ -399,21 +401,21 @@ impl ReopenedDirs {
 
 impl Drop for ReopenedDirs {
     fn drop(&mut self) {
-        // The innermost first: its path is not needed, but may be what is shown in an error.
+        // The innermost first: the descriptors do not need the path, but an error may show it.
         for (directory, mode) in self.0.drain(..).rev() {
-            // It is the command's own; who owns it can open it for good.
+            // The directory belongs to the command, whose user can open it permanently.
             let _ = below::set_mode(directory.as_fd(), mode);
         }
     }
 }
 
-/// Not where it was, or a link by now.
+/// Returns `true` if an errno says that a directory has moved or is a link now.
 fn moved(errno: Errno) -> bool {
     matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)
 }
 
-/// Returns `true` if a command could list it after all: its owner can, and who may enter it can
-/// know what is in it.
+/// Returns `true` if a command could reach the contents of an unlisted directory: its owner can
+/// list it, and a user who may enter it can know the names in it.
 fn opens(mount: &HostMount, below: &Path) -> bool {
     let looked = match (below.parent(), below.file_name()) {
         (Some(parent), Some(name)) => below::directory(mount.handle.as_fd(), parent)
@@ -424,7 +426,7 @@ fn opens(mount: &HostMount, below: &Path) -> bool {
 }
 
 impl ScanResult {
-    /// Adds what links and the configuration of repositories lead to.
+    /// Adds the files that links and the configuration of repositories lead to.
     fn follow(
         &mut self,
         mount: &HostMount,
@@ -489,7 +491,7 @@ impl ScanResult {
         }
     }
 
-    /// Without patterns there is no walk, only this one name.
+    /// Adds the quarantine, the only name that is guarded without patterns and a walk.
     fn quarantine(&mut self, mount: &HostMount) {
         let looked = below::look(mount.handle.as_fd(), OsStr::new(QUARANTINE));
         let there = looked.is_ok_and(|stat| below::kind(&stat) == SFlag::S_IFDIR);

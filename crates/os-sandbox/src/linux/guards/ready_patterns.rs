@@ -1,4 +1,4 @@
-//! Patterns made ready to be asked about every entry of a tree.
+//! Patterns prepared for a test against every entry of a tree.
 
 use crate::policy::Pattern;
 use sandbox_names::pattern::fits;
@@ -7,10 +7,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Tells names that no pattern of a list can end in, by one look at a table and one at the few
-/// patterns with a `*`; asked for every entry of a tree.
+/// Excludes names that no pattern of a list can end in, by one lookup in a table and a test of the
+/// few patterns with a `*`; used for every entry of a tree.
 pub(super) struct LastNames {
-    /// By first byte, whether a name without `*` starts so.
+    /// By first byte: `true` if a name without `*` starts with it.
     starts: [bool; 256],
     exact: HashSet<Vec<u8>>,
     wild: Vec<WildName>,
@@ -46,7 +46,7 @@ impl WildName {
 }
 
 impl LastNames {
-    /// The last names of `patterns`, and `more` names.
+    /// Collects the last names of `patterns`, and `more` names.
     pub(super) fn new<'p>(
         patterns: impl Iterator<Item = &'p Pattern>,
         more: impl Iterator<Item = &'static str>,
@@ -70,8 +70,8 @@ impl LastNames {
         names
     }
 
-    /// `false` only if no pattern can end in the name. Beyond ASCII a spelling says too little, so
-    /// all of those can.
+    /// `false` only if no pattern can end in the name. Always `true` for names beyond ASCII, whose
+    /// bytes do not decide about equality.
     pub(super) fn may_have(&self, name: &[u8]) -> bool {
         if !name.is_ascii() {
             return true;
@@ -98,8 +98,8 @@ impl<'p> Guards<'p> {
         }
     }
 
-    /// Returns `true` if `name` in the directory `below` is what a pattern names. The last name
-    /// decides in most cases, and needs no path. `holds` has the last word.
+    /// Returns `true` if a pattern names `name` in the directory `below`. The last name decides in
+    /// most cases, without a path. `holds` decides last.
     pub(super) fn has(&self, below: &Path, name: &OsStr, holds: &dyn Fn(&Pattern) -> bool) -> bool {
         self.last.may_have(name.as_bytes())
             && (self.patterns.iter()).any(|pattern| {

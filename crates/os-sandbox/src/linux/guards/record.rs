@@ -1,6 +1,7 @@
-//! What a run writes down about the placeholders that it makes in somebody's tree, so that a later
-//! run can take them away if this one cannot. Lines of text; paths in hexadecimal, because a path
-//! can hold anything. What does not parse is nobody's placeholder: nothing is removed for it.
+//! Records of the placeholders that a run creates in a person's tree, so that a later run can
+//! remove them if this one cannot. Records are lines of text; paths are hexadecimal, because a path
+//! can contain any byte. A line that does not parse names no placeholder: nothing is removed for
+//! it.
 
 use super::super::below;
 use nix::errno::Errno;
@@ -20,22 +21,23 @@ pub(crate) const MAX_HELD: usize = 1000;
 
 const FIRST: &str = "os-sandbox-holds 1";
 
-/// What a placeholder looks like.
+/// Form of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlaceholderKind {
-    /// A socket that nobody listens on, without any permission: `open` answers at once (ENXIO or
-    /// EACCES), git and most tools pass it by.
+    /// A socket without a listener and without any permission: `open` fails at once (ENXIO or
+    /// EACCES), git and most tools ignore it.
     Socket,
-    /// An empty directory: what git expects at `hooks` and `info`.
+    /// An empty directory, as git expects `hooks` and `info`.
     Directory,
-    /// An empty file: what git reads as no settings. It stops at a `config.worktree` that it
+    /// An empty file, which git reads as no settings. Git stops at a `config.worktree` that it
     /// cannot open.
     Empty,
-    /// A file that says ".": a `commondir` that is where it would be without one.
+    /// A file with the content ".": a `commondir` that names the directory which git uses without
+    /// one.
     DotFile,
 }
 
-/// One placeholder: wanted, and, once it is there, which inode it is.
+/// One placeholder: planned, and, once it is created, its inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Placeholder {
     /// The directory on the host, links resolved.
@@ -46,17 +48,17 @@ pub(crate) struct Placeholder {
     pub(crate) made: Option<(u64, u64)>,
 }
 
-/// What became of a removal.
+/// Result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removed {
-    /// It is not there, or is not ours (any more).
+    /// The placeholder is gone, or the file is not (or no longer) ours.
     Gone,
-    /// It is there, and could not be removed now.
+    /// The placeholder exists and could not be removed now.
     Stays,
 }
 
 impl PlaceholderKind {
-    /// What a placeholder at this path must look like, so that git goes on working around it.
+    /// Returns the kind of a placeholder at this path with which git continues to work.
     pub(crate) fn of(path: &Path) -> PlaceholderKind {
         let in_git = path.parent().and_then(Path::file_name) == Some(OsStr::new(".git"));
         match path.file_name().and_then(OsStr::to_str) {
@@ -98,7 +100,7 @@ impl PlaceholderKind {
         .find(|form| form.word() == word)
     }
 
-    /// Returns `true` if this could be a placeholder that we made.
+    /// Returns `true` if the file could be a placeholder of ours.
     pub(crate) fn fits(self, parent: BorrowedFd<'_>, name: &OsStr, stat: &FileStat) -> bool {
         let kind = below::kind(stat);
         let ours = stat.st_uid == geteuid().as_raw();
@@ -107,7 +109,7 @@ impl PlaceholderKind {
             PlaceholderKind::Socket => {
                 ours && kind == SFlag::S_IFSOCK && stat.st_mode & 0o7777 == 0
             }
-            // Removed only if it is empty.
+            // `rmdir` removes it only if it is empty.
             PlaceholderKind::Directory => ours && kind == SFlag::S_IFDIR,
             PlaceholderKind::Empty | PlaceholderKind::DotFile => {
                 let content = self.content();
@@ -129,7 +131,8 @@ fn reads(parent: BorrowedFd<'_>, name: &OsStr, content: &[u8]) -> bool {
 }
 
 impl Placeholder {
-    /// Removes it, if what is there is it. `same_boot`: device numbers still mean the same.
+    /// Removes the placeholder, if the file is still the same. `same_boot`: device numbers still
+    /// mean the same devices.
     pub(crate) fn remove(&self, same_boot: bool) -> Removed {
         let parent = match below::absolute(&self.parent) {
             Ok(parent) => parent,
@@ -154,19 +157,19 @@ impl Placeholder {
             UnlinkatFlags::NoRemoveDir
         };
         match unlinkat(&parent, self.name.as_os_str(), how) {
-            // Somebody put something into it: it is theirs now.
+            // Another program put a file into it, so the directory is that program's now.
             Ok(()) | Err(Errno::ENOENT | Errno::ENOTEMPTY | Errno::EEXIST) => Removed::Gone,
             Err(_) => Removed::Stays,
         }
     }
 }
 
-/// The head of a record.
+/// Returns the head of a record.
 pub(crate) fn head() -> String {
     format!("{FIRST}\n{}\n", boot())
 }
 
-/// The line that is written before a placeholder is visible.
+/// Returns the line that is written before a placeholder is visible.
 pub(crate) fn wanted(placeholder: &Placeholder) -> String {
     format!(
         "want {} {} {}\n",
@@ -176,12 +179,13 @@ pub(crate) fn wanted(placeholder: &Placeholder) -> String {
     )
 }
 
-/// The line that is written once it is there; `index` counts the lines of [`wanted`].
+/// Returns the line that is written once the placeholder exists; `index` counts the lines of
+/// [`wanted`].
 pub(crate) fn made(index: usize, (device, inode): (u64, u64)) -> String {
     format!("made {index} {device} {inode}\n")
 }
 
-/// A record's placeholders, and whether it is from this boot.
+/// Returns the placeholders of a record, and `true` if the record is from this boot.
 pub(crate) fn parse(bytes: &[u8]) -> (Vec<Placeholder>, bool) {
     let mut out: Vec<Placeholder> = Vec::new();
     // The last line may be torn.
@@ -199,7 +203,7 @@ pub(crate) fn parse(bytes: &[u8]) -> (Vec<Placeholder>, bool) {
                 if let Some(placeholder) = one(form, parent, name) {
                     out.push(placeholder);
                 } else {
-                    // Later lines count by place.
+                    // Later lines refer to earlier ones by number.
                     return (out, same_boot);
                 }
             }
@@ -233,7 +237,7 @@ fn one(form: &str, parent: &str, name: &str) -> Option<Placeholder> {
     })
 }
 
-/// Which start of the machine this is; empty if the kernel does not say.
+/// Returns the identifier of this boot; empty if the kernel does not provide one.
 fn boot() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     read.unwrap_or_default().trim().to_owned()

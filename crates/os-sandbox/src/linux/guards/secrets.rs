@@ -67,7 +67,7 @@ impl<'a> Secrets<'a> {
         }
     }
 
-    /// Indexes that could not be read, with the reasons.
+    /// Returns the indexes that could not be read, with the reasons.
     pub(super) fn into_unread(self) -> Vec<String> {
         self.unread.into_inner()
     }
@@ -111,7 +111,7 @@ impl<'a> Secrets<'a> {
         match looked {
             Err(Errno::ENOENT) => return None,
             Ok(stat) if below::kind(&stat) == SFlag::S_IFDIR => {}
-            // The repository is elsewhere, or cannot be looked at.
+            // The repository is elsewhere, or cannot be examined.
             Ok(_) | Err(_) => return Some(None),
         }
         // Why: a command that cannot read the objects cannot read the content there either.
@@ -144,7 +144,7 @@ impl<'a> Secrets<'a> {
 }
 
 impl SecretCandidate<'_> {
-    /// Returns `true` if a pattern that names it holds for it.
+    /// Returns `true` if a pattern that matches the name applies to the file.
     pub(super) fn is_held_by(&self, pattern: &Pattern) -> bool {
         let (for_keys, spares_tracked) = (pattern.is_by_content(), pattern.spares_tracked());
         if !for_keys && !spares_tracked {
@@ -159,7 +159,7 @@ impl SecretCandidate<'_> {
         !self.is_tracked(content)
     }
 
-    /// Returns `true` if a pattern does not hold for it because git tracks it.
+    /// Returns `true` if a pattern does not apply to the file because git tracks it.
     pub(super) fn is_spared(&self) -> bool {
         self.tracked.get() == Some(&true)
     }

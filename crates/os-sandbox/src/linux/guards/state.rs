@@ -1,11 +1,11 @@
-//! The state directory: which placeholders of ours are in whose tree. One record for each run,
-//! locked (flock) as long as the run lives; the supervisor holds the same lock, so that a tree that
-//! outlives its killed broker for a moment counts as alive. A record that nobody holds is a run
-//! that could not clean up, and the next start does it.
+//! The state directory records the placeholders of all runs. Each run has one record, locked
+//! (flock) as long as the run lives; the supervisor shares the lock, so that a tree that outlives
+//! its killed broker for a moment counts as alive. An unlocked record belongs to a run that could
+//! not clean up, and the next start does it.
 //!
-//! Removing a file detaches whatever is mounted over it in other namespaces, so a placeholder goes
-//! only when no living run lists it. One lock for the whole directory makes "list and make" and
-//! "ask and remove" single steps.
+//! Removing a file detaches every mount over it in other namespaces, so a placeholder is removed
+//! only if no living run lists it. One lock for the whole directory makes "list and create" and
+//! "check and remove" single steps.
 
 use super::record::{self, MAX_RECORD_BYTES, Placeholder, Removed};
 use nix::errno::Errno;
@@ -21,21 +21,22 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const PREFIX: &str = "run-";
-/// Bound on the records that are looked at.
+/// Bound on the records that are read.
 const MAX_RECORDS: usize = 4096;
-/// How long another start or end may hold the directory; each takes well below a millisecond.
+/// Maximum wait for another start or end that has locked the directory; each takes well below a
+/// millisecond.
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
 
-/// A state directory that was looked at.
+/// A state directory that was checked.
 #[derive(Debug)]
 pub(crate) struct StateDir {
     path: PathBuf,
 }
 
-/// The lock of the whole directory, for a moment.
+/// Short-lived lock of the whole directory.
 pub(crate) struct Locked<'a> {
     state: &'a StateDir,
-    /// What living runs list.
+    /// Placeholders of living runs.
     pub(crate) live: ActiveRuns,
     _lock: File,
 }
@@ -47,7 +48,7 @@ pub(crate) struct ActiveRuns {
     inodes: HashSet<(u64, u64)>,
 }
 
-/// The record of a run of ours. Dropping it takes its placeholders away.
+/// The record of a run. Dropping it removes the run's placeholders.
 #[derive(Debug)]
 pub(crate) struct PlaceholderLease {
     state: StateDir,
@@ -58,8 +59,8 @@ pub(crate) struct PlaceholderLease {
 }
 
 impl StateDir {
-    /// The directory that the caller named, or the usual one. `outside` says whether a path lies
-    /// outside everything that the command can write.
+    /// Opens the directory that the caller named, or the default one. `outside` returns `true` for
+    /// a path outside everything that the command can write.
     pub(crate) fn open(
         wanted: Option<&Path>,
         outside: impl Fn(&Path) -> bool,
@@ -67,8 +68,8 @@ impl StateDir {
         let candidates = candidates(wanted);
         let mut problem = "there is no place for a state directory".to_owned();
         for path in candidates {
-            // Before anything is made: where a command can write, it could have left a link to
-            // anywhere.
+            // Why first: in a place that a command can write, it could have left a link to any
+            // directory.
             if !path.ancestors().all(|part| around(part, &outside)) {
                 problem = inside(&path);
                 continue;
@@ -84,7 +85,7 @@ impl StateDir {
         Err(problem)
     }
 
-    /// The same, if it is there and some run has a record in it.
+    /// Opens an existing state directory with at least one record.
     pub(crate) fn with_records(
         wanted: Option<&Path>,
         outside: impl Fn(&Path) -> bool,
@@ -98,7 +99,7 @@ impl StateDir {
         StateDir::open(Some(&path), outside).ok()
     }
 
-    /// Takes the lock, and clears away what dead runs left.
+    /// Takes the lock, and removes the placeholders of dead runs.
     pub(crate) fn lock(&self) -> Result<Locked<'_>, String> {
         self.locked(None)
     }
@@ -133,7 +134,8 @@ impl StateDir {
 }
 
 impl Locked<'_> {
-    /// Reads all records but `own`: what the living list stays, what the dead list goes.
+    /// Reads all records but `own`: placeholders of living runs stay, those of dead runs are
+    /// removed.
     fn look(&mut self, own: Option<&Path>) {
         let mut dead = Vec::new();
         let entries = fs::read_dir(&self.state.path).into_iter().flatten();
@@ -155,7 +157,7 @@ impl Locked<'_> {
             let (placeholders, same_boot) = read(&file);
             match file.try_lock() {
                 Err(_) => self.live.add(&placeholders),
-                // Held while it is worked on.
+                // The lock is held until the record is processed.
                 Ok(()) => dead.push((path, file, placeholders, same_boot)),
             }
         }
@@ -172,14 +174,15 @@ impl Locked<'_> {
         }
     }
 
-    /// A record for a run, with nothing in it.
+    /// Creates an empty record for a run.
     pub(crate) fn record(&self) -> Result<PlaceholderLease, String> {
         let mut last = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
         for _ in 0..16 {
             let path = self.state.path.join(format!("{PREFIX}{:016x}", random()));
             match options().create_new(true).open(&path) {
                 Ok(file) => {
-                    // Before there is a value whose end would ask for the lock that we hold.
+                    // Why here: dropping a lease takes the lock that this function's caller already
+                    // has.
                     let ready = file
                         .lock()
                         .and_then(|()| (&file).write_all(record::head().as_bytes()));
@@ -224,7 +227,7 @@ impl ActiveRuns {
 }
 
 impl PlaceholderLease {
-    /// Writes down what is about to be made.
+    /// Records the placeholders that will be created.
     pub(crate) fn want(&mut self, placeholders: Vec<Placeholder>) -> std::io::Result<()> {
         let lines: String = placeholders.iter().map(record::wanted).collect();
         self.append(&lines)?;
@@ -232,7 +235,7 @@ impl PlaceholderLease {
         Ok(())
     }
 
-    /// Writes down what was made.
+    /// Records the placeholders that were created.
     pub(crate) fn made(&mut self) -> std::io::Result<()> {
         let lines: String = self
             .placeholders
@@ -243,7 +246,7 @@ impl PlaceholderLease {
         self.append(&lines)
     }
 
-    /// The lock itself: whoever holds it keeps the run alive.
+    /// Returns the locked file: each process with the descriptor keeps the run alive.
     pub(crate) fn lock(&self) -> &File {
         &self.file
     }
@@ -261,7 +264,7 @@ impl Drop for PlaceholderLease {
         };
         let mut stays = false;
         for placeholder in &self.placeholders {
-            // What was never made is not ours.
+            // A file that the run did not create is not ours.
             stays |= placeholder.made.is_some()
                 && !locked.live.lists(placeholder)
                 && placeholder.remove(true) == Removed::Stays;
@@ -273,7 +276,7 @@ impl Drop for PlaceholderLease {
     }
 }
 
-/// A huge record is no record of ours.
+/// Parses a record. A record above the size limit is not ours.
 fn read(file: &File) -> (Vec<Placeholder>, bool) {
     let mut bytes = Vec::new();
     match file.take(MAX_RECORD_BYTES + 1).read_to_end(&mut bytes) {
@@ -282,7 +285,7 @@ fn read(file: &File) -> (Vec<Placeholder>, bool) {
     }
 }
 
-/// For our own files: no link is followed, nobody is waited for.
+/// Options for opening the crate's own files: without following a link and without waiting.
 fn options() -> OpenOptions {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let mut options = OpenOptions::new();
@@ -294,7 +297,7 @@ fn options() -> OpenOptions {
     options
 }
 
-/// Where state lies, the best place first.
+/// Returns the possible state directories, the best first.
 fn candidates(wanted: Option<&Path>) -> Vec<PathBuf> {
     match wanted {
         Some(path) => vec![path.to_owned()],
@@ -316,8 +319,7 @@ fn usual() -> Vec<PathBuf> {
     home.into_iter().chain([shared]).collect()
 }
 
-/// Returns `true` if what is there lies outside; what is not there lies where what is above it
-/// does.
+/// Returns `true` if an existing path is outside; a missing path is where its parent is.
 fn around(part: &Path, outside: &impl Fn(&Path) -> bool) -> bool {
     match part.canonicalize() {
         Ok(place) => outside(&place),
@@ -330,7 +332,7 @@ fn inside(path: &Path) -> String {
     format!("the state directory {path} lies where the command can write")
 }
 
-/// Makes it if it is missing, for the caller alone; refuses one that is not.
+/// Creates a missing directory, for the caller alone; refuses an existing one that others can use.
 fn prepare(path: &Path) -> Result<PathBuf, String> {
     if !path.is_absolute() {
         return Err("not an absolute path".to_owned());
@@ -363,7 +365,8 @@ fn prepare(path: &Path) -> Result<PathBuf, String> {
     path.canonicalize().map_err(make)
 }
 
-/// Differs between processes and between calls; creation is exclusive in any case.
+/// Returns a number that differs between processes and between calls; creation is exclusive in any
+/// case.
 fn random() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());
@@ -397,7 +400,7 @@ mod tests {
         held.made().unwrap();
     }
 
-    /// A run that is killed: the lock goes, the record stays.
+    /// Simulates a killed run: the lock is released, the record stays.
     fn kill(held: PlaceholderLease) {
         let path = held.path.clone();
         let kept = fs::read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! The walk of a start, made for somebody who wants to know beforehand.
+//! The walk of a start, run for a user before any command starts.
 
 use super::super::below;
 use super::super::host_mount::{HostMount, host_mounts};
@@ -32,7 +32,7 @@ fn one(policy: &Policy, mount: &HostMount) -> Survey {
     }
 }
 
-/// What is said by the configuration of each repository that is there.
+/// Returns the harmful settings in the configuration of each existing repository.
 fn git(mount: &HostMount, names: &ScanResult) -> Vec<String> {
     let repositories = names.repositories.iter().chain(&names.bare);
     let said = repositories.filter_map(|git| {

@@ -1,7 +1,8 @@
-//! After the end of a tree: protected names that were not there before. No mechanism keeps a
-//! command from making a name in a directory that it made itself, or one that a pattern stands
-//! for, so they are looked for before anybody gets the result, and moved to where nothing looks
-//! for them. Everything is moved by descriptor, never through a link.
+//! Scan after the end of a process tree: protected names that did not exist before. No mechanism
+//! prevents a command from creating a name in a directory that it created itself, or a name that
+//! only a pattern covers. So the scan finds them before the caller gets the result, and moves them
+//! to a place where no program looks for them. Everything is moved by descriptor, never through a
+//! link.
 
 use super::super::below;
 use super::super::git_audit::bare;
@@ -34,16 +35,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bound on the walks of one mount: each moves what it finds and makes room for more.
+/// Bound on the walks of one mount: each moves the names that it finds, after which later walks can
+/// find more.
 const MAX_ROUNDS: usize = 8;
 
-/// What was there before the start, in each mount.
+/// State of each mount before the start, and the scan that compares with it.
 pub(crate) struct PostRunScan {
     policy: Policy,
     mounts: Vec<HostMount>,
     before: Vec<MountSnapshot>,
     started: SystemTime,
-    /// For each mount, what the names were that a command can change; empty if it cannot.
+    /// For each mount, fingerprints of the names that a command can change; empty if it cannot.
     loose: Vec<HashMap<PathBuf, Print>>,
 }
 
@@ -52,24 +54,23 @@ pub(crate) struct PostRunScan {
 type FileIdentity = (u64, u64, Option<SystemTime>);
 
 struct MountSnapshot {
-    /// Which file each name was, and whether it is hidden.
+    /// Identity of the file behind each name, and `true` if the name is hidden.
     names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
     links: HashMap<PathBuf, OsString>,
-    /// What configuration said that may be changed; `None` if it could not be read.
+    /// Contents of configuration that the command may change; `None` if it could not be read.
     configs: HashMap<PathBuf, Option<Vec<u8>>>,
     bare: HashSet<PathBuf>,
     /// Files that the command may change because git tracks them.
     tracked: HashSet<PathBuf>,
-    /// What was to be done in rebases and the like that are not done.
+    /// Commands of unfinished rebases and similar operations.
     todo: HashMap<PathBuf, HashSet<String>>,
     unlisted: Vec<PathBuf>,
-    /// Spares the walk what has not changed.
+    /// Listings with which the walk skips unchanged directories.
     memory: ListingCache,
 }
 
 impl PostRunScan {
-    /// `names` as they were found, with what is held in addition. `None` if there is nothing that
-    /// could appear.
+    /// `names` include placeholders. `None` if no protected name can appear.
     pub(crate) fn new(
         policy: &Policy,
         mounts: Vec<HostMount>,
@@ -91,14 +92,14 @@ impl PostRunScan {
         })
     }
 
-    /// Returns `true` if there is anything that could appear.
+    /// Returns `true` if a protected name could appear.
     pub(crate) fn is_needed(policy: &Policy, mounts: &[HostMount]) -> bool {
         let open = |mount: &HostMount| mount.is_dir && mount.access.contains(Access::WRITE);
         policy.protects_names() && mounts.iter().any(open)
     }
 
-    /// Nothing is mounted over the names that are there, so what they are is looked at now and
-    /// again after the end.
+    /// Records fingerprints of the names, because nothing is mounted over them; the scan compares
+    /// after the end.
     pub(crate) fn of_loose_names(mut self) -> PostRunScan {
         let each = self.mounts.iter().zip(&self.before);
         self.loose = each
@@ -117,7 +118,7 @@ impl PostRunScan {
         self
     }
 
-    /// Looks, and moves.
+    /// Scans all mounts, and moves protected names into the quarantine.
     pub(crate) fn run(mut self) -> Findings {
         let mut findings = Findings::default();
         let id = id();
@@ -139,7 +140,7 @@ impl PostRunScan {
         findings
     }
 
-    /// An error says why not everything was looked at.
+    /// Scans one mount. The error is the reason of an incomplete scan.
     fn one(
         &self,
         mount: &HostMount,
@@ -172,7 +173,7 @@ impl PostRunScan {
                 .filter(|config| !left.contains(*config) && !before.configs.contains_key(*config))
                 .cloned()
                 .collect::<Vec<_>>();
-            // Links to private keys: what took their place may be no secret.
+            // Links to private keys: the file that replaced one may not be a secret.
             let replaced = before.links.keys().filter(|link| {
                 let name = mount.named(link);
                 let mut patterns = mount.guards.protect.iter();
@@ -218,8 +219,8 @@ impl PostRunScan {
                     continue;
                 };
                 moved = true;
-                // What the command made a repository of is none without this name. The rest may
-                // be the person's own.
+                // The command made a repository of this directory, which stops being one without
+                // `HEAD`. The other files may be the person's own.
                 let around = below.parent().filter(|around| {
                     after.bare.iter().any(|git| git == around) && !before.bare.contains(*around)
                 });
@@ -256,8 +257,8 @@ impl PostRunScan {
         Ok(())
     }
 
-    /// Puts configuration back that a command changed to something that git would obey. What it
-    /// was changed to is in the quarantine.
+    /// Restores configuration that a command changed to settings which git would obey. The changed
+    /// file is moved into the quarantine.
     fn configurations(
         &self,
         mount: &HostMount,
@@ -299,7 +300,7 @@ impl PostRunScan {
         }
     }
 
-    /// Which pattern a new name is against, and why it cannot stay; `None` if it can.
+    /// Returns the pattern that a new name violates, and the reason; `None` if the name can stay.
     fn offence(
         &self,
         mount: &HostMount,
@@ -311,31 +312,31 @@ impl PostRunScan {
         let around = below.parent()?;
         let parent = below::directory(mount.handle.as_fd(), around).ok()?;
         let what = below::kind(&below::look(parent.as_fd(), name).ok()?);
-        // A name that is hidden is protected for the secret in it, and in a directory that the
-        // command made itself there is nobody's: pip brings certificates along, called *.pem.
+        // A hidden name is protected for the secret in it, and in a directory that the command
+        // itself created it is not a person's secret: pip brings certificates along, called *.pem.
         let secret = |pattern: &Pattern| mount.guards.hide.contains(pattern);
         let named = mount.named(below);
         let patterns = mount.guards.protect.iter();
-        // So is a private key that it makes, in any directory.
+        // The same applies to a private key that the command creates, in any directory.
         let mut matched =
             patterns.filter(|one| one.ends(&named) && (was_link || !one.is_by_content()));
         let counts = matched.find(|one| !secret(one) || !self.is_new(&parent));
         let text = match counts {
             Some(pattern) => pattern.text(),
             None if name == ".git" && self.policy.git() != Git::Unaware => ".git",
-            // Not this worktree's.
+            // The name belongs to another worktree.
             None if mount.linked.is_some() => ".git",
             // Git would follow it, or obey it.
             None if link && bare::is_part(around, bare) => ".git",
             None if self.is_gits(mount, below, bare) => ".git",
-            // Hidden only: what the command itself makes is its own.
+            // The name is only hidden, and the command may have new files.
             None => return None,
         };
-        // A placeholder of another run; nothing can be done with it.
+        // The socket is a placeholder of another run; no program can use it.
         if what == SFlag::S_IFSOCK {
             return None;
         }
-        // Worktrees and modules may be made, as clones may.
+        // Commands may create worktrees and modules, as they may clone.
         let of = |kind: &str| around.iter().any(|name| name == kind);
         if of("worktrees") && fresh::is_plain_worktree(parent.as_fd(), name)
             || name == ".git" && repository::is_mutual(mount, below)
@@ -355,7 +356,7 @@ impl PostRunScan {
     }
 }
 
-/// Moves it, and says so; whether it is gone from there.
+/// Moves a name into the quarantine and reports it. Returns `true` if it was moved.
 fn take(
     quarantine: &mut Quarantine<'_>,
     below: &Path,
@@ -379,8 +380,8 @@ fn take(
     taken
 }
 
-/// A new file where git, or a link with a protected name, leads; attributes are judged by what
-/// they say.
+/// Returns the violation of a new file to which git, or a link with a protected name, leads;
+/// attributes are judged by their content.
 fn led_offence(mount: &HostMount, led: &Led) -> Option<(String, String)> {
     let name = led.below.file_name()?;
     let parent = below::directory(mount.handle.as_fd(), led.below.parent()?).ok()?;
@@ -394,7 +395,7 @@ fn led_offence(mount: &HostMount, led: &Led) -> Option<(String, String)> {
 }
 
 impl PostRunScan {
-    /// Returns `true` if git's table keeps it.
+    /// Returns `true` if git's table protects the name.
     fn is_gits(&self, mount: &HostMount, below: &Path, bare: &[PathBuf]) -> bool {
         let place = below
             .parent()
@@ -406,8 +407,8 @@ impl PostRunScan {
         }
     }
 
-    /// Returns `true` if a directory was made after the start; where the file system does not know,
-    /// no.
+    /// Returns `true` if a directory was created after the start; `false` if the file system has no
+    /// times of birth.
     fn is_new(&self, directory: &OwnedFd) -> bool {
         let file = directory.try_clone().map(File::from);
         let born = file
@@ -456,9 +457,9 @@ impl MountSnapshot {
         }
     }
 
-    /// A name that somebody else replaces or removes (an editor that saves, `git config`) is free
-    /// of what was mounted over it, and the command's from then on. Whose the file is that is there
-    /// now, nobody can tell.
+    /// Reports names that another program replaced or removed (an editor that saves, `git config`):
+    /// such a name loses the mount over it, and the command can change the new file. The owner of
+    /// the new file is unknown.
     fn replaced(&self, mount: &HostMount, findings: &mut Findings) {
         for (below, (was, hide)) in &self.names {
             let now = identity(mount, below);
@@ -477,7 +478,8 @@ impl MountSnapshot {
         }
     }
 
-    /// Links are always looked at again: they can be replaced.
+    /// Returns `true` for names that the walk skips. Links are examined in every walk: they can be
+    /// replaced.
     fn knows(&self, path: &Path, link: bool) -> bool {
         !link && (self.names.contains_key(path) || self.tracked.contains(path))
             || self
@@ -492,7 +494,7 @@ impl MountSnapshot {
     }
 }
 
-/// The place in one mount that things are moved to, made when it is needed.
+/// Quarantine directory in one mount, created on first use.
 struct Quarantine<'a> {
     mount: &'a HostMount,
     id: &'a str,
@@ -502,12 +504,12 @@ struct Quarantine<'a> {
 }
 
 impl Quarantine<'_> {
-    /// Moves what is at `below`; returns where it is now.
+    /// Moves the file at `below`; returns its new path.
     fn take(&mut self, below: &Path) -> Result<PathBuf, Errno> {
         self.take_as(below, below)
     }
 
-    /// Moves what is at `below` to where what is at `place` would go.
+    /// Moves the file at `below` to the place of `place` in the quarantine.
     fn take_as(&mut self, below: &Path, place: &Path) -> Result<PathBuf, Errno> {
         let names = (below.file_name(), below.parent(), place.file_name());
         let (Some(name), Some(around), Some(as_name)) = names else {
@@ -522,7 +524,8 @@ impl Quarantine<'_> {
         if let Ok(moved) = moved {
             return Ok(self.mount.host.join(moved));
         }
-        // Another file system mounted below, or no room: out of the way in its own directory.
+        // Another file system is mounted below, or the quarantine is full: the file is renamed in
+        // its own directory.
         self.count += 1;
         let aside = format!("{QUARANTINE}.{}.{}", self.id, self.count);
         rename(&parent, name, &parent, OsStr::new(&aside))?;
@@ -541,7 +544,7 @@ impl Quarantine<'_> {
 
     fn make(&self) -> Result<(OwnedFd, PathBuf), Errno> {
         let root = self.mount.handle.as_fd();
-        // A command may have put something else in its place.
+        // A command may have created another file with this name.
         let aside = format!("{QUARANTINE}.{}", self.id);
         for name in [QUARANTINE, &aside] {
             let made = enter(root, OsStr::new(name)).and_then(|all| {
@@ -567,7 +570,7 @@ fn ignore(all: &OwnedFd) {
     }
 }
 
-/// The directories of `path` below `top`, made as needed.
+/// Opens the directories of `path` below `top`, and creates missing ones.
 fn deep(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let mut at = below::directory(top, Path::new(""))?;
     for name in path {
@@ -588,8 +591,8 @@ fn open(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     openat(parent, name, flags, Mode::empty())
 }
 
-/// Renames, also what its owner has taken the permission to be moved from: a directory that
-/// changes its parent must be writable itself, and so must both parents.
+/// Renames a file, also if its owner removed the necessary permissions: a directory that changes
+/// its parent must be writable itself, and so must both parents.
 fn rename(from: &OwnedFd, name: &OsStr, to: &OwnedFd, as_name: &OsStr) -> Result<(), Errno> {
     let once = || renameat2(from, name, to, as_name, RenameFlags::RENAME_NOREPLACE);
     match once() {
@@ -597,7 +600,7 @@ fn rename(from: &OwnedFd, name: &OsStr, to: &OwnedFd, as_name: &OsStr) -> Result
         other => return other,
     }
     let mode = nix::sys::stat::fstat(from)?.st_mode & 0o7777;
-    // Whatever fails here fails again below, with the better errno.
+    // A failure here occurs again below, with the better errno.
     let _ = below::set_mode(from.as_fd(), mode | 0o700);
     if let Ok(directory) = open(from.as_fd(), name) {
         let _ = below::set_mode(directory.as_fd(), 0o700);
@@ -607,7 +610,7 @@ fn rename(from: &OwnedFd, name: &OsStr, to: &OwnedFd, as_name: &OsStr) -> Result
     moved
 }
 
-/// Puts a link back that a command replaced. If it cannot, what replaced it is gone all the same.
+/// Restores a link that a command replaced. If that fails, the replacement is gone nevertheless.
 fn restore(mount: &HostMount, below: &Path, text: &OsStr) {
     if let (Some(parent), Some(name)) = (below.parent(), below.file_name())
         && let Ok(parent) = below::directory(mount.handle.as_fd(), parent)
@@ -626,7 +629,7 @@ fn contents(mount: &HostMount, below: &Path) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= MAX_CONTENT_BYTES).then_some(bytes)
 }
 
-/// Why configuration cannot stay as it is now.
+/// Returns the reason why changed configuration cannot stay.
 fn harm_of_change(mount: &HostMount, below: &Path, was: Option<&[u8]>) -> Option<String> {
     let now = contents(mount, below);
     match (was, now) {
@@ -637,8 +640,7 @@ fn harm_of_change(mount: &HostMount, below: &Path, was: Option<&[u8]>) -> Option
     }
 }
 
-/// Puts configuration back in one step; returns where what was in its place is now, if anything
-/// was.
+/// Restores configuration in one step. Returns the new path of the replaced file, if one existed.
 fn put_back(
     mount: &HostMount,
     below: &Path,
@@ -668,7 +670,7 @@ fn put_back(
     );
     match exchanged {
         Ok(()) => Ok(Some(around.join(aside))),
-        // It is gone.
+        // The command removed the file.
         Err(Errno::ENOENT) => {
             let no_replace = RenameFlags::RENAME_NOREPLACE;
             renameat2(&parent, &*aside, &parent, name, no_replace).map(|()| None)
@@ -680,7 +682,7 @@ fn put_back(
     }
 }
 
-/// Names that are not as they were. Which of them the command changed nobody can tell, nor undo.
+/// Reports changed names. The scan can neither attribute the change to the command nor revert it.
 fn changed(mount: &HostMount, loose: &HashMap<PathBuf, Print>, findings: &mut Findings) {
     for (below, was) in loose {
         let path = shown(mount, below);
@@ -693,8 +695,8 @@ fn changed(mount: &HostMount, loose: &HashMap<PathBuf, Print>, findings: &mut Fi
     }
 }
 
-/// What there is to know of a name: a hash of times, sizes and modes, contents of small files, and
-/// the same of everything below it. `None` if it cannot be looked at, or is too much to look at.
+/// Fingerprint of a name: a hash of times, sizes and modes, contents of small files, and the
+/// fingerprints of everything below it. `None` if it cannot be read, or exceeds the limits.
 type Print = Option<[u8; 32]>;
 
 /// Bound on the files of one name, and on the bytes read of each.
@@ -717,7 +719,7 @@ fn print_into(
 ) -> Option<()> {
     *room = room.checked_sub(1)?;
     let stat = below::look(parent, name).ok()?;
-    // The change time of a file is nobody's to set.
+    // Programs cannot set the change time of a file.
     let facts = (
         stat.st_dev,
         stat.st_ino,
@@ -774,7 +776,7 @@ fn shown(mount: &HostMount, below: &Path) -> PathBuf {
     Path::new(&mount.inside).join(below)
 }
 
-/// A name for one sweep: the time, and something of its own for two in one second.
+/// Returns a name for one scan: the time, and further digits for two scans in one second.
 fn id() -> String {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
