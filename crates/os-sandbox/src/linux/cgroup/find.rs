@@ -1,4 +1,5 @@
-//! Where a group can be made: below the caller's own, or beside it, by the kernel's own words.
+//! Finds the parent for control groups: the caller's own group, or the one above it, as the kernel
+//! describes them.
 
 use super::{CgroupLimit, CommandCgroup, Resource, open_directory, read};
 use crate::support::{Availability, ControlGroup, GroupVersion};
@@ -6,7 +7,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Where groups can be made for memory and for processes: found out by making one.
+/// Returns the parents of groups for memory and for processes, each tested by creating a group.
 pub(crate) fn find() -> [Availability<ControlGroup>; 2] {
     let texts = read(Path::new("/proc/self/cgroup"))
         .and_then(|own| Ok((own, read(Path::new("/proc/self/mountinfo"))?)));
@@ -88,15 +89,15 @@ fn attempt(resource: Resource, candidate: CgroupCandidate) -> io::Result<Control
         at: at.clone(),
         limit: 1 << 20,
     }])?;
-    // Whether somebody may enter is tried with a process, once for both resources.
+    // A process tests later, once for both resources, that a group can be entered.
     made.directories
         .iter()
         .try_for_each(|directory| directory.open(directory.door()).map(drop))?;
     Ok(at)
 }
 
-/// Has a group of version 2 pass a controller on to the groups below it. Refused (EBUSY) for any
-/// but the root as long as processes are in it.
+/// Makes a group of version 2 pass a controller on to the groups below it. The kernel refuses
+/// (EBUSY) for any group but the root as long as it has processes.
 fn enable(group: &Path, controller: &str) -> io::Result<()> {
     let has = |file: &str| -> io::Result<bool> {
         let text = read(&group.join(file))?;
@@ -125,9 +126,10 @@ struct CgroupCandidate {
     beside: Option<PathBuf>,
 }
 
-/// From /proc/self/cgroup and /proc/self/mountinfo, in the order of preference. Version 2 has no
-/// groups with both processes and groups below them, other than its root: so the group above the
-/// caller's comes next, which systemd gives to the user of a user session.
+/// Returns the candidates of /proc/self/cgroup and /proc/self/mountinfo, in the order of
+/// preference. A group of version 2, other than the root, cannot have both processes and groups
+/// below it: so the group above the caller's comes next, which systemd gives to the user of a user
+/// session.
 fn candidates(own: &str, mounts: &str, controller: &str) -> Result<Vec<CgroupCandidate>, String> {
     let mut groups = own.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -183,7 +185,7 @@ fn candidates(own: &str, mounts: &str, controller: &str) -> Result<Vec<CgroupCan
     Ok(out)
 }
 
-/// Root and mount point of a line of mountinfo, if it is the hierarchy that is looked for.
+/// Returns root and mount point of a line of mountinfo, if it is the requested hierarchy.
 fn hierarchy(line: &str, version: GroupVersion, controller: &str) -> Option<(PathBuf, PathBuf)> {
     let (mount, source) = line.split_once(" - ")?;
     let mut fields = mount.split(' ').skip(3);
@@ -199,7 +201,7 @@ fn hierarchy(line: &str, version: GroupVersion, controller: &str) -> Option<(Pat
     right.then(|| (root.into(), point.into()))
 }
 
-/// mountinfo writes blanks and backslashes as three octal digits.
+/// Decodes mountinfo, which writes blanks and backslashes as three octal digits.
 fn unescaped(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -305,7 +307,7 @@ mod tests {
             assert_eq!(shown(own, mounts, controller), want, "{own} {controller}");
         }
         let nowhere = ["the hierarchy of memory is not mounted here"];
-        // Outside of what is mounted, or outside of the namespace.
+        // Outside of the mounted part, or outside of the namespace.
         assert_eq!(shown("4:memory:/docker/2", contained, "memory"), nowhere);
         assert_eq!(shown("0::/../other", TWO_MOUNTS, "memory"), nowhere);
         assert_eq!(shown("4:memory:/", TWO_MOUNTS, "memory"), nowhere);

@@ -1,13 +1,14 @@
-//! Control groups: the kernel's own limits for a whole tree (cgroups(7); Documentation/admin-guide
-//! cgroup-v2.rst and cgroup-v1/). One group for each running command, below the caller's own, so
-//! that whatever limits the caller limits the command too.
+//! Control groups: the kernel's own limits for a whole process tree (cgroups(7);
+//! Documentation/admin-guide cgroup-v2.rst and cgroup-v1/). Each running command has one group,
+//! below the caller's own, so that the caller's limits apply to the command too.
 //!
 //! The target enters its group itself, through a file that the broker opened: it writes "0", which
 //! moves one thread without the lock that moving another process takes (a grace period of RCU,
 //! many milliseconds on an idle machine). The supervisor stays outside: it is neither counted nor
 //! chosen when memory runs out, and lives to end the rest.
 //!
-//! A group is locked as long as its broker lives. What a killed broker left is removed by the next.
+//! A group is locked as long as its broker lives. The next broker removes the groups of a killed
+//! one.
 
 mod find;
 
@@ -26,27 +27,27 @@ use std::thread;
 use std::time::Duration;
 
 const PREFIX: &str = "os-sandbox.";
-/// Bound on what one start looks at when it sweeps.
+/// Bound on the groups that one start checks when it sweeps.
 const MAX_SWEPT: usize = 10_000;
 /// Memory that a command may leave behind in a group that is used again.
 const MAX_LEFT_BYTES: u64 = 1 << 20;
 /// The kernel has no more, and refuses the number.
 const MAX_PROCESSES: u64 = 4 << 20;
-/// Bound on what is read of a file of the kernel's.
+/// Bound on the bytes read of a file of the kernel's.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Programs that start at the same time sweep, each of them once.
 const MAKING_ATTEMPTS: u32 = 64;
 /// A group can be busy for a moment after its last process was reaped; two seconds in all.
 const REMOVAL_ATTEMPTS: u32 = 11;
 
-/// What a group is for.
+/// Resource that a group limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     Memory,
     Processes,
 }
 
-/// A limit, and where it can be set.
+/// A limit, and the parent of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CgroupLimit {
     pub(crate) resource: Resource,
@@ -64,7 +65,7 @@ pub(crate) struct Groups(Pool<CommandCgroup>);
 pub(crate) struct CommandCgroup {
     wanted: Vec<CgroupLimit>,
     directories: Vec<Directory>,
-    /// What the counters had come to when it was last looked at.
+    /// Values of the counters when they were last read.
     seen: Hits,
 }
 
@@ -79,14 +80,14 @@ pub(crate) struct Hits {
 struct Directory {
     path: PathBuf,
     version: GroupVersion,
-    /// Whoever is left in it is left by request.
+    /// `true` if processes in the group survive by request.
     may_stay: bool,
-    // Held, not read: the lock says that somebody still uses the group.
+    // The lock is held for other brokers: it says that this group is in use.
     _lock: File,
 }
 
 impl Groups {
-    /// A group with these limits; the same ones for every command of a plan.
+    /// Returns a group with these limits; they are the same for every command of a plan.
     pub(crate) fn take(&self, wanted: &[CgroupLimit]) -> Result<CommandCgroup, Error> {
         match self.0.take() {
             Some(kept) if kept.wanted == wanted => Ok(kept),
@@ -97,7 +98,7 @@ impl Groups {
         }
     }
 
-    /// Keeps it if nobody is in it.
+    /// Keeps a group without processes.
     pub(crate) fn give_back(&self, group: CommandCgroup) {
         self.0.give_back(group, CommandCgroup::is_empty);
     }
@@ -127,7 +128,7 @@ impl CommandCgroup {
             .find(|directory| directory.path.parent() == Some(&wanted.at.parent))
     }
 
-    /// The files by which a process of one thread enters.
+    /// Opens the files by which a process of one thread enters.
     pub(crate) fn doors(&self) -> Result<Vec<OwnedFd>, Error> {
         self.directories
             .iter()
@@ -139,7 +140,7 @@ impl CommandCgroup {
             })
     }
 
-    /// Which limits were hit since the last time.
+    /// Returns the limits that were hit since the last call.
     pub(crate) fn hits(&mut self) -> Hits {
         let mut now = self.seen;
         for one in &self.wanted {
@@ -162,19 +163,20 @@ impl CommandCgroup {
         hits
     }
 
-    /// For a command whose survivors are left: nobody in it is ended, and nobody waited for.
+    /// Lets the command's background processes survive: dropping the group neither ends them nor
+    /// waits for them.
     pub(crate) fn may_stay(&mut self) {
         for directory in &mut self.directories {
             directory.may_stay = true;
         }
     }
 
-    /// Returns `true` if the next command finds it as the last one did.
+    /// Returns `true` if the next command finds the group as the last one did.
     fn is_empty(&self) -> bool {
         self.directories.iter().all(|directory| {
             read(&directory.path.join("cgroup.procs")).is_ok_and(|list| list.trim().is_empty())
-                // Files in memory that outlive their writer (a mount of that kind) stay charged
-                // and cannot be reclaimed. Without the controller there is no such word.
+                // Files in memory that outlive their writer (on a tmpfs) stay charged and cannot be
+                // reclaimed. Without the controller the file has no such entry.
                 && directory.count("memory.stat", "shmem").unwrap_or(0) <= MAX_LEFT_BYTES
         })
     }
@@ -186,7 +188,7 @@ impl Directory {
         for _ in 0..MAKING_ATTEMPTS {
             let name = format!("{PREFIX}{:016x}", crate::scratch::random());
             let path = at.parent.join(name);
-            // Exclusive, and there are no links in this file system.
+            // `mkdir` is exclusive, and this file system has no links.
             fs::create_dir(&path)?;
             if let Some(lock) = locked(&path).inspect_err(|_| remove(&path, at.version))? {
                 return Ok(Directory {
@@ -230,7 +232,7 @@ impl Directory {
         }
     }
 
-    /// The number behind a word, one a line.
+    /// Returns the number after a word, in a file with one pair a line.
     fn count(&self, file: &str, word: &str) -> Option<u64> {
         let text = read(&self.path.join(file)).ok()?;
         text.lines().find_map(|line| {
@@ -250,7 +252,7 @@ impl Directory {
         self.open(file)?.write_all(text.as_bytes())
     }
 
-    /// For what exists only where the kernel accounts for swap.
+    /// Writes a file that exists only if the kernel accounts for swap.
     fn write_if_there(&self, file: &str, text: &str) -> io::Result<()> {
         match self.write(file, text) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -270,7 +272,7 @@ impl Drop for Directory {
     }
 }
 
-/// What cannot be removed now is removed by a later sweep.
+/// Removes a group. A later sweep removes it if that fails now.
 fn remove(path: &Path, version: GroupVersion) {
     for attempt in 0..REMOVAL_ATTEMPTS {
         match fs::remove_dir(path) {
@@ -278,7 +280,8 @@ fn remove(path: &Path, version: GroupVersion) {
             _ => return,
         }
         if version == GroupVersion::Two {
-            // An extra: the supervisor has ended everybody by now. Since Linux 5.14.
+            // An additional measure: the supervisor has ended all processes by now. Since Linux
+            // 5.14.
             let _ = OpenOptions::new()
                 .write(true)
                 .open(path.join("cgroup.kill"))
@@ -288,7 +291,7 @@ fn remove(path: &Path, version: GroupVersion) {
     }
 }
 
-/// `None` if somebody swept it away before it was locked.
+/// Opens and locks a group's directory. `None` if a sweep removed it before the lock.
 fn locked(path: &Path) -> io::Result<Option<File>> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let lock = match open_directory(path) {
@@ -304,7 +307,7 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens a directory if it lies in a control group file system and is the caller's own.
+/// Opens a directory if it is in a control group file system and the caller's own.
 fn open_directory(path: &Path) -> io::Result<File> {
     use nix::fcntl::OFlag;
     let open = OpenOptions::new()
@@ -340,8 +343,8 @@ fn sweep_once(parent: &Path) {
         .flatten()
     {
         let name = entry.file_name();
-        // A lock that can be had means that nobody is left who could use it; a group that still
-        // holds processes cannot be removed, whoever tries.
+        // A free lock means that the broker of the group is gone; a group with processes cannot be
+        // removed by any process.
         if name.to_str().is_some_and(|name| name.starts_with(PREFIX))
             && let Ok(lock) = open_directory(&entry.path())
             && lock.try_lock().is_ok()
@@ -356,6 +359,6 @@ fn read(path: &Path) -> io::Result<String> {
     File::open(path)?
         .take(MAX_FILE_BYTES)
         .read_to_end(&mut bytes)?;
-    // A mount point of somebody's with other bytes in it is not one of these.
+    // A mount point with other bytes in it is not one of these.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -1,5 +1,5 @@
-//! The directories of runs under Landlock alone, which a plan keeps for its next commands together
-//! with the ruleset that opens them.
+//! Directories of runs under Landlock alone. A plan keeps them for its next commands, together with
+//! the ruleset that opens them.
 
 use super::super::cgroup::Groups;
 use super::super::pool::Pool;
@@ -10,8 +10,8 @@ use crate::seccomp;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// What a plan keeps for its next commands: directories that its commands left as they had found
-/// them, one that they share, the compiled filter, control groups.
+/// Resources that a plan keeps for its next commands: directories that its commands left unchanged,
+/// one shared directory, the compiled filter, control groups.
 #[derive(Debug, Default)]
 pub(crate) struct ScratchPool {
     kept: Pool<Arc<ScratchDir>>,
@@ -21,7 +21,7 @@ pub(crate) struct ScratchPool {
 }
 
 impl ScratchPool {
-    /// A directory with exactly these links in it.
+    /// Returns a directory with exactly these links in it.
     pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<Arc<ScratchDir>, Error> {
         if let Some(kept) = self.kept.take()
             && kept.scratch.has(links)
@@ -31,8 +31,8 @@ impl ScratchPool {
         ScratchDir::with(links)
     }
 
-    /// One directory for all commands of the plan: nobody knows when those that were left need it
-    /// no more.
+    /// Returns the directory that all commands of the plan share: the end of the last background
+    /// process that uses it is unknown.
     pub(crate) fn share(&self, links: &[(String, PathBuf)]) -> Result<Arc<ScratchDir>, Error> {
         let mut shared = self
             .shared
@@ -48,7 +48,7 @@ impl ScratchPool {
         Ok(made)
     }
 
-    /// The compiled filter, kept as well: building it costs as much as installing it.
+    /// Returns the compiled filter, which the plan keeps: compiling costs as much as installing.
     pub(crate) fn filter(&self, wanted: seccomp::FilterSpec) -> Option<Vec<u8>> {
         let compile = || {
             let program = seccomp::compile(&seccomp::table(wanted))?;
@@ -58,14 +58,14 @@ impl ScratchPool {
             Some((kept, bytes)) if *kept == wanted => Some(bytes.clone()),
             _ => {
                 let made = compile()?;
-                // Somebody may have been faster, with the same result.
+                // Another thread may have been faster, with the same result.
                 let _ = self.filter.set(made.clone());
                 Some(made.1)
             }
         }
     }
 
-    /// Keeps it if nothing was left in it, else it is removed.
+    /// Keeps a directory in which the command left no files; removes any other.
     pub(crate) fn give_back(&self, place: Arc<ScratchDir>) {
         self.kept.give_back(place, |place| place.is_fresh());
     }
@@ -83,7 +83,7 @@ impl ScratchDir {
         Scratch::create().map(ScratchDir::from)
     }
 
-    /// The same in a directory of the caller's choice.
+    /// Creates a private directory in a directory that the caller names.
     pub(crate) fn create_in(base: &Path) -> Result<ScratchDir, Error> {
         Scratch::create_in(base).map(ScratchDir::from)
     }
@@ -92,7 +92,7 @@ impl ScratchDir {
         Scratch::with(links).map(ScratchDir::from).map(Arc::new)
     }
 
-    /// The ruleset of whoever works here: the one of last time, if it still holds.
+    /// Returns the ruleset of the directory: the previous one, if it still applies.
     pub(crate) fn rules(&self, wanted: &RulesetSpec<'_>) -> Result<Arc<LandlockRuleset>, Error> {
         let mut kept = self
             .rules
@@ -108,7 +108,7 @@ impl ScratchDir {
         Ok(made)
     }
 
-    /// Returns `true` if the next command finds it as the last one did.
+    /// Returns `true` if the next command finds the directory as the last one did.
     fn is_fresh(&self) -> bool {
         let top = self.home();
         let top = top.parent().unwrap_or(&top);
@@ -132,13 +132,13 @@ impl ScratchDir {
     }
 }
 
-/// Returns `true` if nothing is noted about a directory that a command could have noted: extended
-/// attributes and lists of who may do what. What is in doubt is marked.
+/// Returns `true` if a directory has no metadata that a command could have left: extended
+/// attributes and access control lists. An unreadable directory counts as marked.
 fn is_unmarked(path: &Path) -> bool {
     let mut names = [0u8; 4096];
     match rustix::fs::llistxattr(path, &mut names[..]) {
         Ok(bytes) => names[..bytes].split(|byte| *byte == 0).all(|name| {
-            // What the system itself notes, as SELinux does with every file.
+            // Attributes that the system sets, as SELinux does for every file.
             name.is_empty() || name.starts_with(b"security.")
         }),
         Err(errno) => errno == rustix::io::Errno::NOTSUP,
@@ -179,7 +179,7 @@ mod tests {
     fn a_link_in_the_place_of_a_private_directory_opens_nothing() {
         let abi = crate::support::Support::detect_fresh().landlock_abi();
         if abi == 0 {
-            // Without Landlock there are no rules.
+            // Without Landlock a ruleset cannot be built.
             return;
         }
         let base = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! The target's Landlock ruleset, made in the broker and handed over by descriptor. Rules hang on
-//! inodes, so they hold for a directory under whatever name a mount namespace shows it.
+//! The target's Landlock ruleset, created in the broker and passed on by descriptor. Rules refer to
+//! inodes, so they apply to a directory under any name in a mount namespace.
 //!
 //! <https://docs.kernel.org/userspace-api/landlock.html>
 
@@ -21,30 +21,30 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// What a ruleset is made from.
+/// Inputs of a ruleset.
 pub(crate) struct RulesetSpec<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) abi: u32,
     pub(crate) mounts: &'a [HostMount],
-    /// Private places of this run that exist on the host: read, write, execute.
+    /// Private directories of this run that exist on the host: read, write, execute.
     pub(crate) private: &'a [&'a Path],
-    /// Directories that can be listed and hold no files.
+    /// Directories that can be listed and contain no files.
     pub(crate) listed: &'a [&'a Path],
-    /// The host's own `/etc`, or files of it, are what the target sees.
+    /// `true` if the target sees the host's own `/etc`, or files of it.
     pub(crate) host_etc: bool,
-    /// The same of `/proc`.
+    /// `true` if the target sees the host's own `/proc`.
     pub(crate) host_proc: bool,
-    /// The network is a namespace of the command's own.
+    /// `true` if the command has a network namespace of its own.
     pub(crate) own_loopback: bool,
-    /// In a container of our own, what its root has of the image, from [`image`].
+    /// In a container of our own, the paths at its root that come from the image, from [`image`].
     pub(crate) image: Option<&'a [String]>,
 }
 
-/// A ruleset and what it was made from. Making one costs as much as half a start, so the one of a
-/// private directory is used again, if each of its rules would hang on the same file again: looking
-/// costs a quarter of making. A rule keeps its inode (not the file system) alive, so a number that
-/// is found again is the same file; if that should ever be wrong, the old rule names a file that
-/// nobody can reach, and the new file is refused.
+/// A ruleset and its inputs. Creating one costs half as much as a start, so the ruleset of a
+/// private directory is used again if each of its rules would refer to the same file again: this
+/// check costs a quarter of creating. A rule keeps its inode (not the file system) alive, so an
+/// equal number is the same file; should that ever be wrong, the old rule names a file that is out
+/// of reach, and the new file is refused.
 #[derive(Debug)]
 pub(crate) struct LandlockRuleset {
     fd: OwnedFd,
@@ -55,14 +55,14 @@ pub(crate) struct LandlockRuleset {
 #[derive(Debug, PartialEq, Eq)]
 struct RuleTarget(u64, u64, Option<SystemTime>);
 
-/// Where a rule is to hang.
+/// File that a rule refers to.
 enum At<'a> {
     Mount(&'a HostMount),
-    /// Must be there.
+    /// Must exist.
     Own(&'a Path),
-    /// Not every host has them all.
+    /// Optional: hosts differ.
     Systems(&'a str),
-    /// Not there on every host either, and reached without a link.
+    /// Optional too, and opened without following a link.
     Programs(&'a Path),
 }
 
@@ -79,7 +79,7 @@ impl LandlockRuleset {
         Ok(LandlockRuleset { fd, from })
     }
 
-    /// Returns `true` if building now would give the same rules. Policy and version are those of
+    /// Returns `true` if a new ruleset would have the same rules. Policy and version are those of
     /// one plan.
     pub(crate) fn hold_for(&self, wanted: &RulesetSpec<'_>) -> bool {
         let mut kept = self.from.iter();
@@ -96,13 +96,13 @@ impl LandlockRuleset {
     }
 }
 
-/// A private place. It lies where programs have their temporary files, which another command may
-/// write: a link that it put there must not become a rule.
+/// Opens a private directory. Its parent is for temporary files of all programs, so another command
+/// may write there: a link that the command created must not become a rule.
 fn own(path: &Path) -> io::Result<File> {
     Ok(below::absolute(path)?.into())
 }
 
-/// A directory or file of programs, reached without a link.
+/// Opens a directory or file of programs, without following a link.
 fn programs(path: &Path) -> io::Result<File> {
     Ok(below::place(path)?.into())
 }
@@ -137,7 +137,7 @@ impl RulesetSpec<'_> {
             System::Minimal if !self.host_etc => (&PROGRAMS, &[], &[]),
             System::Minimal => (&PROGRAMS, &[], &ETC),
             System::BroadRead if !self.host_etc => (&PROGRAMS, &BROAD, &[]),
-            // Links of `/etc` that lead out of it.
+            // Links in `/etc` whose targets are outside of it.
             System::BroadRead => (&PROGRAMS, &BROAD, &ETC),
         };
         // Never write in /proc: uid 0 owns /proc/sys, whatever capabilities it has left.
@@ -152,7 +152,7 @@ impl RulesetSpec<'_> {
         let systems = systems
             .into_iter()
             .flat_map(|(paths, rights)| paths.iter().map(move |path| (At::Systems(path), rights)));
-        // In a container they are the image's.
+        // In a container these paths are the image's.
         let programs = self.policy.programs().iter();
         let programs = programs
             .filter(|_| self.image.is_none())
@@ -172,8 +172,8 @@ impl RulesetSpec<'_> {
     }
 }
 
-/// What of a container's root is the image's: neither a mount (nor on the way to one), nor the
-/// kernel's.
+/// Returns the paths at the root of a container that come from the image: neither a mount (or a
+/// parent of one), nor the kernel's.
 pub(crate) fn image(policy: &Policy) -> Result<Vec<String>, Error> {
     let failed = |error| Error::io("could not list /", error);
     if policy.system() == System::None {
@@ -195,7 +195,8 @@ pub(crate) fn image(policy: &Policy) -> Result<Vec<String>, Error> {
     Ok(out)
 }
 
-/// Places that a command has for itself under a mount layer, and may list.
+/// Returns the directories that a command has for itself under a mount layer, and the rights for
+/// them.
 fn own_places(policy: &Policy) -> impl Iterator<Item = (BitFlags<AccessFs>, &'static str)> {
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let all = rights(policy, Access::ALL);
@@ -209,7 +210,7 @@ fn own_places(policy: &Policy) -> impl Iterator<Item = (BitFlags<AccessFs>, &'st
     places.into_iter().chain(root(policy))
 }
 
-/// Rights for places that exist only inside the namespaces, as the kernel's bits.
+/// Returns the rights for paths that exist only inside the namespaces, as the kernel's bits.
 pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64, Vec<u8>)> {
     let abi = abi(abi_number);
     let handled = handled(policy, abi);
@@ -218,11 +219,11 @@ pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64,
     out.extend(own_places(policy));
     match policy.system() {
         System::None => {}
-        // Its passwd and group are our own files; everything else in it is there by list.
+        // Its passwd and group are our own files; the profile lists all other files in it.
         System::Minimal => out.push((read, "/etc")),
         System::BroadRead => {}
     }
-    // What is mounted below can be listed by this too.
+    // This right also lists the mounts below.
     let lists = |mount: &Mount| {
         !mount.inside().starts_with("/work/") || mount.access().contains(Access::READ)
     };
@@ -234,7 +235,7 @@ pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64,
         .collect()
 }
 
-/// The same for birdcage, which shows the host's own places but for these.
+/// Returns the rights for birdcage, which shows the host's own paths except for these.
 pub(crate) fn inside_birdcage(policy: &Policy, abi_number: u32) -> Vec<(u64, Vec<u8>)> {
     let handled = handled(policy, abi(abi_number));
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
@@ -246,7 +247,8 @@ pub(crate) fn inside_birdcage(policy: &Policy, abi_number: u32) -> Vec<(u64, Vec
         .collect()
 }
 
-/// Listing / means listing everything below it, which must be readable for that.
+/// Returns the right to list `/`, if every mount is readable: listing `/` includes everything below
+/// it.
 fn root(policy: &Policy) -> Option<(BitFlags<AccessFs>, &'static str)> {
     let mut mounts = policy.mounts().iter();
     mounts
@@ -261,15 +263,15 @@ fn abi(number: u32) -> ABI {
 fn handled(policy: &Policy, abi: ABI) -> BitFlags<AccessFs> {
     let all = AccessFs::from_all(abi);
     match policy.unix_sockets() {
-        // Named ones are connected by somebody else, and those of the same domain are no matter of
-        // this right.
+        // The connector connects to named sockets, and sockets of the same domain are not subject
+        // to this right.
         UnixSockets::Closed | UnixSockets::Own | UnixSockets::Named(_) => all,
         UnixSockets::Open => all & !BitFlags::from(AccessFs::ResolveUnix),
     }
 }
 
-/// What a mount's access is in the kernel's words. No device nodes can be made or spoken to in
-/// any mount, and no sockets unless they are open.
+/// Returns the access of a mount as the kernel's rights. Device nodes can neither be created nor
+/// used in any mount, and sockets can be created only if the policy opens them.
 fn rights(policy: &Policy, access: Access) -> BitFlags<AccessFs> {
     let mut out = BitFlags::EMPTY;
     if access.contains(Access::READ) {
@@ -316,7 +318,8 @@ impl Building {
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(handled)
             .map_err(refused)?;
-        // A second lock on TCP; the first is the filter, which also sees everything else.
+        // A second barrier for TCP; the first is the filter, which also covers every other
+        // protocol.
         let closed = wanted.policy.network() == &Network::Denied && !wanted.own_loopback;
         if closed && abi >= ABI::V4 {
             ruleset = ruleset
@@ -330,7 +333,7 @@ impl Building {
         Ok(Building { created, handled })
     }
 
-    /// Opens, and says what was opened.
+    /// Adds a rule, and returns the identity of the opened file.
     fn add(
         &mut self,
         at: &At<'_>,

@@ -1,13 +1,13 @@
-//! Composes bubblewrap's arguments. They travel in a sealed file (`--args`), so they are neither
-//! in the process list nor bounded by `execve`.
+//! Composes bubblewrap's arguments. They are passed in a sealed file (`--args`), so they are
+//! neither in the process list nor bounded by `execve`.
 //!
-//! Order matters: what is mounted later lies on top. So: system, /proc with its covers, /dev,
-//! private places, then everything that concerns mounts by ascending depth, and read-only `/` last.
+//! Order matters: a later mount covers an earlier one. So: system, /proc with its covers, /dev,
+//! private directories, then all mounts of the policy by ascending depth, and read-only `/` last.
 //!
-//! What lies inside a mount, in a tree that a target could be changing right now, is left to our
-//! own first process, by descriptor (`launcher/pins.rs`); bubblewrap would go there by path and,
-//! before 0.12, make what it does not find (CVE-2026-87766). Only where the kernel does not let us
-//! does bubblewrap do that too, and the first process looks at the result.
+//! Our own first process makes the mounts inside a mount, by descriptor (`launcher/pins.rs`),
+//! because a target could be changing that tree right now; bubblewrap would use paths and, before
+//! 0.12, create missing ones (CVE-2026-87766). Only if the kernel does not allow it, bubblewrap
+//! makes these mounts too, and the first process checks the result.
 
 use super::super::guards::names::ScanResult;
 use super::super::host_mount::HostMount;
@@ -24,14 +24,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Larger files of the system are mounted.
+/// Size above which a file of the system is mounted, not copied.
 const MAX_COPIED_BYTES: u64 = 256 << 10;
 
-/// bubblewrap stops at 9000.
+/// bubblewrap refuses more than 9000.
 const MAX_ARGS: usize = 8000;
 
-/// Parts of /proc that change or show the whole machine: covered read-only, also for uid 0, whom
-/// bubblewrap's own attempt at this misses.
+/// Parts of /proc that change or show the whole machine: covered read-only, also for uid 0, which
+/// bubblewrap's own covers do not stop.
 const PROC_READ_ONLY: [&str; 11] = [
     "/proc/sys",
     "/proc/sysrq-trigger",
@@ -45,7 +45,7 @@ const PROC_READ_ONLY: [&str; 11] = [
     "/proc/latency_stats",
     "/proc/pressure",
 ];
-/// Parts of /proc that show what is nobody's business.
+/// Parts of /proc that expose data which is not for commands.
 const PROC_MASKED: [&str; 5] = [
     "/proc/kcore",
     "/proc/keys",
@@ -54,15 +54,15 @@ const PROC_MASKED: [&str; 5] = [
     "/proc/kallsyms",
 ];
 
-/// What is composed, and what the first process inside must find to be so.
+/// Composed arguments, and the mounts that the first process inside must make or find.
 pub(crate) struct BubblewrapSetup {
     pub(crate) args: Vec<u8>,
     pub(crate) pins: Vec<Pin>,
-    /// What the launcher opens for bubblewrap, in the order of their descriptors.
+    /// Files that the launcher opens for bubblewrap, in the order of their descriptors.
     pub(crate) files: Vec<&'static str>,
 }
 
-/// Who makes the mounts that lie inside others.
+/// Program that makes the mounts inside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NestedMountMethod {
     /// Our first process, by descriptor.
@@ -76,10 +76,11 @@ pub(super) enum Op {
     Bind {
         from: PathBuf,
         writable: bool,
-        /// A mount of the policy, not a name in one or a directory on the way to it.
+        /// `true` for a mount of the policy, `false` for a name in one or a directory on the way to
+        /// it.
         of_policy: bool,
         identity: (u64, u64),
-        /// Of the directory or file of another mount that it covers.
+        /// Identity of the directory or file of another mount that it covers.
         covered: Option<(u64, u64)>,
     },
     Mask {
@@ -88,8 +89,8 @@ pub(super) enum Op {
     },
 }
 
-/// The descriptors as bubblewrap will know them: our own versions of passwd and group, and the first
-/// of [`BubblewrapSetup::files`].
+/// Composes the arguments. The descriptors are numbered as bubblewrap receives them: our own passwd
+/// and group, and the first of [`BubblewrapSetup::files`].
 pub(crate) fn compose(
     policy: &Policy,
     mounts: &[HostMount],
@@ -167,9 +168,9 @@ pub(crate) fn compose(
     working_directory(&mut args, policy, mounts);
     args.all(&["--remount-ro", "/"]);
     if geteuid().is_root() && pins.iter().any(|pin| pin.how != wire::PIN_LOOK) {
-        // The kernel lets nobody map uid 0 into a namespace within who could not also give files
-        // capabilities (Linux 5.12). Our first process needs it for that and gives it up with
-        // everything else before the command is started.
+        // The kernel lets a process map uid 0 into a nested namespace only if it could also give
+        // files capabilities (Linux 5.12). Our first process needs CAP_SETFCAP for that and drops
+        // it with all others before the command starts.
         args.all(&["--cap-add", "CAP_SETFCAP"]);
     }
     if args.0.len() > MAX_ARGS {
@@ -190,8 +191,8 @@ pub(crate) fn compose(
     })
 }
 
-/// The directories on the way to mounts in places that the command can write: it writes nothing
-/// there, where a person would look for it in vain.
+/// Makes the parents of mounts in directories that the command can write: the command cannot write
+/// in a parent, where a person would not find its files.
 fn ways(args: &mut Args, mounts: &[HostMount]) {
     let mut ways: BTreeSet<&Path> = BTreeSet::new();
     for mount in mounts {
@@ -207,8 +208,8 @@ fn ways(args: &mut Args, mounts: &[HostMount]) {
     }
 }
 
-/// `/work`: the root mount itself, or a directory of links to the others. Where mounts are at their
-/// paths of the host, their names are links too.
+/// Makes `/work`: the root mount itself, or a directory of links to the other mounts. If mounts are
+/// at their paths of the host, their names are links too.
 fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
     let at_host_paths = policy.mounts().iter().any(Mount::is_at_host_path);
     let root = mounts
@@ -229,7 +230,7 @@ fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
                 if at_host_paths {
                     links.insert(format!("/work/{name}"), mount.inside().to_owned());
                 } else if mount.place() == MountPlacement::Named
-                    // Of a deeper name the first directory, which all that lie in it share.
+                    // Of a deeper name, links the first directory, which all names in it share.
                     && let Some(name) = name.split('/').next()
                 {
                     links.insert(format!("/work/{name}"), format!("/{name}"));
@@ -247,7 +248,7 @@ fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
         }
     }
     for (at, to) in links {
-        // A project of that path is there itself.
+        // A project of that path is already mounted there.
         if !mounts.iter().any(|mount| {
             let inside = Path::new(&mount.inside);
             at_host_paths && (inside.starts_with(&at) || Path::new(&at).starts_with(inside))
@@ -257,8 +258,8 @@ fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
     }
 }
 
-/// bubblewrap mounts a directory that covers another one where nothing is covered, and the first
-/// process puts it in its place, by descriptor.
+/// bubblewrap mounts a directory that covers another one at a free path, and the first process
+/// moves the mount to its place, by descriptor.
 fn aside(
     args: &mut Args,
     mounts: &[HostMount],
@@ -294,16 +295,16 @@ fn aside(
     ])
 }
 
-/// Returns whether a mount that may be written lies in a directory of the host.
+/// Returns `true` if a writable mount is below a directory of the host.
 fn has_writable_part(mounts: &[HostMount], from: &Path) -> bool {
     mounts.iter().any(|mount| {
         mount.access.contains(Access::WRITE) && mount.host != *from && mount.host.starts_with(from)
     })
 }
 
-/// bubblewrap mounts it. Read-only at once if all of it stays so; a part that can be written has
-/// to be copied before (flags that come with a namespace cannot be cleared), so then it is made
-/// read-only by the first process.
+/// Has bubblewrap make the mount. A mount that is read-only as a whole is so at once; a part that
+/// can be written has to be copied before (flags that come with a namespace cannot be cleared), so
+/// the first process then makes the rest read-only.
 fn outer(args: &mut Args, mounts: &[HostMount], dest: Vec<u8>, op: &Op) -> Pin {
     let Op::Bind {
         from,
@@ -333,7 +334,7 @@ fn outer(args: &mut Args, mounts: &[HostMount], dest: Vec<u8>, op: &Op) -> Pin {
     pin
 }
 
-/// The first process mounts it, by descriptor.
+/// Has the first process make the mount, by descriptor.
 fn of_launcher(path: Vec<u8>, op: &Op) -> Pin {
     let (how, identity) = match *op {
         Op::Bind {
@@ -360,7 +361,7 @@ fn of_launcher(path: Vec<u8>, op: &Op) -> Pin {
     }
 }
 
-/// bubblewrap mounts it, and the first process looks at it.
+/// Has bubblewrap make the mount, and the first process check it.
 fn by_path(args: &mut Args, path: Vec<u8>, op: &Op) -> Pin {
     let identity = match op {
         Op::Bind {
@@ -391,7 +392,7 @@ fn by_path(args: &mut Args, path: Vec<u8>, op: &Op) -> Pin {
     }
 }
 
-/// Returns `true` if a destination lies below this directory inside.
+/// Returns `true` if a destination is below this directory inside.
 fn is_inside(dest: &[u8], directory: &str) -> bool {
     dest.strip_prefix(directory.as_bytes())
         .is_some_and(|rest| rest.first() == Some(&b'/'))
@@ -409,7 +410,7 @@ fn system(
     }
     for path in PROGRAMS {
         match std::fs::read_link(path) {
-            // /bin on a merged-usr system is a link, and stays one.
+            // /bin on a merged-usr system is a link, and remains one.
             Ok(to) => args.paths("--symlink", to.as_os_str().as_bytes(), path.as_bytes()),
             Err(_) if Path::new(path).is_dir() => args.all(&["--ro-bind", path, path]),
             Err(_) => {}
@@ -426,10 +427,10 @@ fn system(
         match path {
             "/etc/passwd" => args.copy(passwd, path),
             "/etc/group" => args.copy(group, path),
-            // Links are followed: what one points to may lie in /run, which is not shown.
+            // Links are followed: their targets may be in /run, which is not shown.
             _ => match std::fs::metadata(path) {
-                // bubblewrap reads the whole mount table for every mount, so dozens of single
-                // files are most of a start; copies in its own root cost next to nothing.
+                // Why a copy: bubblewrap reads the whole mount table for every mount, so dozens of
+                // single files are most of a start; copies in its own root cost next to nothing.
                 Ok(meta) if meta.is_file() && meta.len() <= MAX_COPIED_BYTES => {
                     args.copy(first_file + files.len() as i32, path);
                     files.push(path);
@@ -442,7 +443,7 @@ fn system(
     files
 }
 
-/// All mounts by depth of their destination, so that nothing buries what lies deeper.
+/// Returns all mounts by depth of their destination, so that no mount covers a deeper one.
 pub(super) fn ops(mounts: &[HostMount], names: &[ScanResult]) -> Result<Ops, Error> {
     let mut ops = BTreeMap::new();
     for mount in mounts {
@@ -502,8 +503,8 @@ pub(super) fn ops(mounts: &[HostMount], names: &[ScanResult]) -> Result<Ops, Err
     Ok(ops)
 }
 
-/// Makes each directory on the way to a part of a mount a mount point too: one that is not can be
-/// moved aside with everything in it (`mv .git aside; mkdir .git`).
+/// Makes each directory on the way to a part of a mount a mount point too: any other directory can
+/// be renamed with its contents (`mv .git aside; mkdir .git`).
 fn pin_way(
     ops: &mut Ops,
     mounts: &[HostMount],
@@ -530,7 +531,7 @@ fn pin_way(
     Ok(())
 }
 
-/// What is made at a destination inside, those nearer to the root first.
+/// Mounts by destination inside, those nearer to the root first.
 pub(super) type Ops = BTreeMap<(usize, Vec<u8>), Op>;
 
 fn key(dest: Vec<u8>) -> (usize, Vec<u8>) {
@@ -553,7 +554,7 @@ fn of_mount(mount: &HostMount) -> Result<Op, Error> {
     })
 }
 
-/// The access of the longest mount around a host path.
+/// Returns the access of the longest mount around a host path.
 pub(crate) fn access_of(mounts: &[HostMount], host: &Path) -> Access {
     mounts
         .iter()
@@ -576,7 +577,7 @@ impl Args {
         self.0.extend(args.iter().map(OsString::from));
     }
 
-    /// A file with what the descriptor gives, for everybody to read.
+    /// Makes a file with the content of a descriptor, readable for all users.
     fn copy(&mut self, from: i32, dest: &str) {
         self.all(&["--perms", "0444", "--file", &from.to_string(), dest]);
     }

@@ -1,4 +1,4 @@
-//! Paths inside a mount layer that every command has to itself.
+//! Paths inside a mount layer that belong to one command.
 
 /// HOME inside.
 pub(crate) const HOME: &str = "/home/sandbox";

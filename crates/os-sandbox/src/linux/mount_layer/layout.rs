@@ -1,5 +1,5 @@
-//! The mounts of a command that somebody else makes, an engine: the same names are looked for, held
-//! and swept as under bubblewrap, and the same places come of them.
+//! Mounts of a command that a container engine makes: the sandbox finds, holds and sweeps the names
+//! as under bubblewrap, and computes the same mounts.
 
 use super::super::below;
 use super::super::git_audit::worktree;
@@ -20,15 +20,16 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What is mounted, and which file each place was.
+/// Sources of mounts, with the identity of each file.
 pub struct MountSources(Vec<(PathBuf, (u64, u64))>);
 
 impl MountSources {
-    /// An engine goes to each place by path, where a command that runs beside this one could have put
-    /// a link meanwhile. Whether each is still what it was, without a link on the way.
+    /// Checks that each source is still the same file, without a link on the way. An engine opens
+    /// each source by path, and a command that runs beside this one could have created a link there
+    /// meanwhile.
     ///
     /// # Errors
-    /// If one was replaced.
+    /// If a file was replaced.
     pub fn unchanged(&self) -> Result<(), Error> {
         let still = |path: &PathBuf, was: &(u64, u64)| {
             let found = below::place(path).ok().map(File::from)?;
@@ -46,7 +47,8 @@ impl MountSources {
     }
 }
 
-/// Looks at the mounts now; what was held for it is given up with the layout.
+/// Computes the layout from the present state of the mounts. Dropping the layout removes the
+/// placeholders that were created for it.
 pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout, Error> {
     let mut mounts = host_mounts(policy)?;
     let of_policy = mounts.len();

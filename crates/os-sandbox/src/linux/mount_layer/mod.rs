@@ -1,4 +1,4 @@
-//! Mount layers: what bubblewrap and container engines mount, and in which order.
+//! Mount layers: the mounts that bubblewrap and container engines make, and their order.
 
 pub(super) mod bwrap;
 pub(super) mod inside_paths;

@@ -3,7 +3,7 @@
 use super::inside_paths;
 use nix::unistd::{getegid, geteuid};
 
-/// The caller, by a neutral name, and nobody: the two files' texts.
+/// Returns the texts of passwd and group: the caller, by a neutral name, and `nobody`.
 pub(crate) fn users() -> (String, String) {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     let user = if uid == 0 { "root" } else { "sandbox" };

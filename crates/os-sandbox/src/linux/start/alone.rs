@@ -1,6 +1,6 @@
-//! A command that nobody supervises (`Survivors::Left`): the launcher became the command, so its
-//! process is waited for and ended by the broker itself. By descriptor (`pidfd_open(2)`, Linux 5.3),
-//! because a number can be somebody else's by the time it is used.
+//! A command without a supervisor (`Survivors::Left`): the launcher became the command, so the
+//! broker itself waits for its process and ends it. The broker uses a descriptor (`pidfd_open(2)`,
+//! Linux 5.3), because the kernel can reuse a process number.
 
 use super::super::wire;
 use super::running::Record;
@@ -13,10 +13,10 @@ use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the broker knows of such a command.
+/// State of such a command in the broker.
 pub(crate) struct Unsupervised {
     process: Arc<OwnedFd>,
-    /// When to end it; nobody else does.
+    /// Time at which the broker ends the command; no other process does.
     pub(crate) deadline: Option<Instant>,
     pub(crate) timed_out: bool,
     /// The launcher has no end of the control socket any more: it was replaced, or is gone.
@@ -36,7 +36,7 @@ impl Unsupervised {
         })
     }
 
-    /// Readable once it has ended.
+    /// Returns a descriptor that is readable once the command has ended.
     pub(crate) fn process(&self) -> BorrowedFd<'_> {
         self.process.as_fd()
     }
@@ -49,8 +49,8 @@ impl Unsupervised {
         kill(&self.process);
     }
 
-    /// What the launcher said before it was replaced: the last word counts, since a program can
-    /// still turn out to be none. Nothing at all is no start.
+    /// Returns the launcher's answer from before it was replaced: the last record counts, since
+    /// `execve` can still fail. Without a record the command did not start.
     pub(crate) fn answer(records: &[Record]) -> Option<Record> {
         let last = records.last()?;
         Some(match last.kind {
@@ -71,7 +71,7 @@ impl Unsupervised {
     }
 }
 
-/// Ends the process behind a descriptor; nothing if it has ended.
+/// Ends the process behind a descriptor, unless it has ended.
 pub(crate) fn kill(process: &OwnedFd) {
     let _ = pidfd_send_signal(process, Signal::KILL);
 }

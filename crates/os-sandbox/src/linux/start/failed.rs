@@ -1,4 +1,4 @@
-//! The launcher's answer in words: at which stage a start failed, and what to try.
+//! Error texts for the launcher's answers: the stage at which a start failed, and a hint.
 
 use super::super::wire;
 use super::running::Record;

@@ -1,6 +1,6 @@
-//! Starts the launcher from memory. It is handed over by descriptor, so there is nothing to
-//! install and nothing on disk that a target could replace; the memory is sealed, so that a
-//! target that finds it (`/proc/1/exe`, CVE-2019-5736) cannot change it either.
+//! Starts the launcher from memory. Its program is passed by descriptor, so users install nothing
+//! and the disk has no file that a target could replace; the memory is sealed, so that a target
+//! that opens it (`/proc/1/exe`, CVE-2019-5736) cannot change it either.
 
 use super::super::wire;
 use super::message::LauncherMessage;
@@ -19,16 +19,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 
-/// How long what a launcher has started may take to end after it.
+/// Time limit for the children of a launcher to end after it.
 const REST_ENDS_WITHIN_MS: u16 = 10_000;
 
-/// By this setting either such memory cannot be made, or what is in it cannot be started.
+/// Remedy if the kernel refuses to create such memory, or to execute it.
 const MEMORY_RUNS: &str = "memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1";
 
 /// The program itself; see `launcher/main.rs`.
 pub(crate) const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 
-/// The launcher's memory, made once.
+/// Returns the launcher's memory, created once.
 pub(crate) fn image() -> Result<BorrowedFd<'static>, Error> {
     static IMAGE: OnceLock<Result<OwnedFd, nix::Error>> = OnceLock::new();
     match IMAGE.get_or_init(|| sealed("os-sandbox", LAUNCHER, true)) {
@@ -44,7 +44,7 @@ pub(crate) fn image() -> Result<BorrowedFd<'static>, Error> {
     }
 }
 
-/// A small file in memory that nobody can change any more.
+/// Creates a small file in memory that no process can change any more.
 pub(crate) fn data(name: &str, bytes: &[u8]) -> Result<OwnedFd, Error> {
     use std::io::{Seek, SeekFrom};
     let fd = sealed(name, bytes, false)
@@ -55,13 +55,13 @@ pub(crate) fn data(name: &str, bytes: &[u8]) -> Result<OwnedFd, Error> {
     Ok(file.into())
 }
 
-/// Who starts a launcher.
+/// Thread that starts a launcher.
 #[derive(Clone, Copy)]
 pub(crate) enum SpawnFrom {
-    /// The crate's own thread, which never ends: for whatever asks to end with its parent, and while
-    /// the caller prepares the job.
+    /// The crate's own thread, which never ends: for programs that end with their parent thread,
+    /// and for work in parallel with the caller's.
     DedicatedThread,
-    /// The calling thread: two handovers less.
+    /// The calling thread, which saves two handovers.
     CallingThread,
 }
 
@@ -79,9 +79,9 @@ pub(crate) struct Launched {
     connector: bool,
 }
 
-/// Has the launcher started, by the crate's own thread. What it, or the bubblewrap that it
-/// becomes, complains about comes on a pipe if `errors`. A probe is started among variables that it
-/// must not see.
+/// Starts the launcher, by the crate's own thread. If `errors`, a pipe receives the error output of
+/// the launcher, or of the bubblewrap that it becomes. A probe starts with environment variables
+/// that it must not see.
 pub(crate) fn launch(errors: bool, decoy: bool, by: SpawnFrom) -> Result<Starting, Error> {
     let image = image()?.as_raw_fd();
     let (control, theirs) = UnixStream::pair()
@@ -119,7 +119,7 @@ pub(crate) fn launch(errors: bool, decoy: bool, by: SpawnFrom) -> Result<Startin
 }
 
 impl Starting {
-    /// Hands over the job.
+    /// Sends the job.
     pub(crate) fn job(mut self, messages: &[LauncherMessage<'_>]) -> Result<Launched, Error> {
         let (Some(control), Some(process)) = (self.control.take(), self.process.take()) else {
             return Err(gone());
@@ -148,7 +148,8 @@ impl Starting {
         };
         match sent {
             Ok(()) => Ok(launched),
-            // A launcher that refuses says why before it goes; that answer is the better one.
+            // A launcher that refuses a job reports the reason before it exits; that answer is the
+            // better error.
             Err(error) if error.raw_os_error() == Some(nix::Error::EPIPE as i32) => Ok(launched),
             Err(error) => {
                 launched.end();
@@ -159,22 +160,23 @@ impl Starting {
 }
 
 impl Drop for Starting {
-    /// Without a job the launcher sees the end of its socket and goes.
+    /// Without a job the launcher reads the end of its socket and exits.
     fn drop(&mut self) {
         self.control = None;
         if let Some(process) = self.process.take()
             && let Ok(Ok(mut process)) = process.recv()
         {
-            // Fails only if it was reaped, which nobody else does.
+            // Fails only if the process was reaped, which no other code does.
             let _ = process.wait();
         }
     }
 }
 
 impl Launched {
-    /// Waits for the end of a process that has said its last word. A target can hold up its
-    /// connector (in the end of a socket that lingers, say), so that one is not waited for: when
-    /// everybody else has let go of the control socket, the tree is gone, and it is ended.
+    /// Waits for the end of a process after its last record. A target can delay its connector (in
+    /// the end of a socket that lingers, say), so the broker does not wait for the connector: when
+    /// all other processes have closed the control socket, the tree is gone, and the broker ends
+    /// the connector.
     pub(crate) fn reap(&mut self) -> std::io::Result<Option<ExitStatus>> {
         if self.connector {
             self.silence(PollTimeout::NONE)?;
@@ -190,8 +192,8 @@ impl Launched {
         }
     }
 
-    /// Waits for the end of the control socket, which can be one that does not wait. Between two
-    /// things that are said on it lies `timeout` at most.
+    /// Waits for the end of the control socket, which may be nonblocking. Two records are at most
+    /// `timeout` apart.
     fn silence(&mut self, timeout: PollTimeout) -> std::io::Result<()> {
         let mut rest = [0u8; wire::RECORD_BYTES];
         loop {
@@ -212,14 +214,15 @@ impl Launched {
         }
     }
 
-    /// Ends it at once and reaps it.
+    /// Ends the launcher at once and reaps it.
     pub(crate) fn end(&mut self) {
-        // For whoever does not end with it (what birdcage has started) there is this to be seen.
+        // For processes that do not end with it (those that birdcage started): they see the end of
+        // the socket.
         let _ = self.control.shutdown(Shutdown::Write);
-        // Both fail only if it is gone already.
+        // Both fail only if the process is gone already.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        // Its end is the end of the rest, which takes a moment.
+        // Its end causes the end of the other processes, which takes a moment.
         let _ = self.silence(REST_ENDS_WITHIN_MS.into());
     }
 }
@@ -285,8 +288,9 @@ fn sealed(name: &str, bytes: &[u8], executable: bool) -> Result<OwnedFd, nix::Er
     Ok(file.into())
 }
 
-/// The one thread that starts processes, while the caller prepares the job. `PR_SET_PDEATHSIG`, which bubblewrap sets, fires when
-/// the *thread* that started it ends, so that must not be a thread of somebody's pool.
+/// The only thread that starts processes, while the caller prepares the job. `PR_SET_PDEATHSIG`,
+/// which bubblewrap sets, fires when the *thread* that started it ends, so a thread of a pool must
+/// not do it.
 struct Spawner {
     jobs: Mutex<Sender<LaunchJob>>,
 }
@@ -298,7 +302,7 @@ fn spawner() -> &'static Spawner {
     static SPAWNER: OnceLock<Spawner> = OnceLock::new();
     SPAWNER.get_or_init(|| {
         let (jobs, inbox) = channel::<LaunchJob>();
-        // If the thread cannot start, the sender's other end is gone and every spawn says so.
+        // If the thread cannot start, the sender's other end is closed and every spawn reports it.
         let _ = thread::Builder::new()
             .name("os-sandbox".to_owned())
             .spawn(move || {

@@ -1,5 +1,5 @@
-//! What a command may use up, in the kernel's terms: limits of each process, a control group for
-//! the whole tree, and what the supervisor watches where there is none.
+//! Limits of a command, in the kernel's terms: limits of each process, a control group for the
+//! whole tree, and limits that the supervisor enforces without one.
 
 use super::super::cgroup::{CgroupLimit, CommandCgroup, Resource};
 use super::message::Run;
@@ -35,8 +35,9 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
     ] {
         out.extend(limit.map(|limit| (resource, limit, limit)));
     }
-    // Counted for a user within a user namespace; elsewhere for all that the user runs. There it
-    // only holds a bomb until the supervisor looks, so it leaves room for everything else.
+    // The kernel counts processes of a user within a user namespace; without one, all processes of
+    // the user. In that case the limit only delays a fork bomb until the supervisor acts, so it
+    // leaves room for other programs.
     let room = match plan.backend() {
         Backend::Bubblewrap | Backend::Docker => 0,
         // Its own first process.
@@ -50,7 +51,7 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
     out
 }
 
-/// A control group for what one can be made for; the rest the supervisor watches.
+/// Creates a control group for the limits that one can enforce; the supervisor enforces the others.
 pub(super) fn limit_tree(sandbox: &Sandbox, run: &mut Run) -> Result<Option<CommandCgroup>, Error> {
     let plan = sandbox.plan();
     let (support, bounds) = (plan.support(), plan.bounds());
@@ -62,7 +63,7 @@ pub(super) fn limit_tree(sandbox: &Sandbox, run: &mut Run) -> Result<Option<Comm
                 at: at.clone(),
                 limit,
             }),
-            // 0 would mean that nobody watches.
+            // 0 would disable the supervisor's check.
             None => run.watch_bytes = limit.max(1),
         }
     }

@@ -1,4 +1,5 @@
-//! Writes what the launcher reads; the layout is `launcher/wire.rs`, the reader `launcher/job.rs`.
+//! Writes the messages to the launcher; the layout is `launcher/wire.rs`, the reader
+//! `launcher/job.rs`.
 
 use super::super::wire;
 use std::ffi::OsStr;
@@ -13,7 +14,7 @@ pub(crate) struct LauncherMessage<'a> {
     pub(crate) fds: Vec<BorrowedFd<'a>>,
 }
 
-/// Everything that the supervisor and its target need to know.
+/// Inputs of the supervisor and its target.
 #[derive(Default)]
 pub(crate) struct Run {
     pub(crate) flags: u64,
@@ -29,9 +30,9 @@ pub(crate) struct Run {
     pub(crate) args: Vec<Vec<u8>>,
     pub(crate) env: Vec<Vec<u8>>,
     pub(crate) probes: Vec<Vec<u8>>,
-    /// Those nearer to the root first.
+    /// Mounts nearer to the root come first.
     pub(crate) pins: Vec<Pin>,
-    /// How many of the descriptors, the last ones, are files of control groups.
+    /// Number of descriptors, at the end, that are files of control groups.
     pub(crate) groups: u64,
     pub(crate) watch_bytes: u64,
     pub(crate) watch_threads: u64,
@@ -42,9 +43,10 @@ pub(crate) struct Run {
 /// A place that must be the root of a mount when the target starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pin {
-    /// One of `wire::PIN_…`: who makes the mount, and which.
+    /// One of `wire::PIN_…`: the maker and the kind of the mount.
     pub(crate) how: u64,
-    /// Device (major in the low half) and inode of what must be found there; zero for "any".
+    /// Device (major in the low half) and inode of the file that must be found there; zero for
+    /// "any".
     pub(crate) identity: (u64, u64),
     pub(crate) path: Vec<u8>,
 }
@@ -101,7 +103,7 @@ pub(crate) fn connect<'a>(
     }
 }
 
-/// Asks what the kernel has.
+/// Asks for the kernel's features.
 pub(crate) fn report() -> LauncherMessage<'static> {
     LauncherMessage {
         kind: wire::KIND_REPORT,
@@ -171,8 +173,8 @@ impl Run {
     }
 }
 
-/// A string with its NUL. Callers have refused strings with a NUL inside; should one slip
-/// through, it is cut there, never shifted into the next.
+/// Appends a string with its NUL. Callers have refused strings with a NUL inside; should one reach
+/// this code, it is cut there, never shifted into the next.
 fn string(body: &mut Vec<u8>, text: &[u8]) {
     let end = text
         .iter()

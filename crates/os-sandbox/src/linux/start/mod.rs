@@ -1,4 +1,5 @@
-//! From a checked command to a running tree: compile everything, send it, wait for the answer.
+//! Starts a checked command: compiles rules, filter and mounts, sends them, and waits for the
+//! answer.
 
 mod alone;
 mod failed;
@@ -56,13 +57,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use view::MountView;
 
-/// How long a start may take: bubblewrap on a loaded machine, a program on a slow disk.
+/// Time limit of a start: bubblewrap on a loaded machine, a program on a slow disk.
 const START_WITHIN: Duration = Duration::from_secs(60);
 
-/// Checks made from inside instead of a program; see `launcher/probe.rs`.
+/// Checks that run inside in place of a program; see `launcher/probe.rs`.
 pub(crate) struct ProbeSpec {
     pub(crate) pid: u32,
-    /// By the numbers of `launcher/wire.rs`; the one in TMPDIR is filled in here.
+    /// By the numbers of `launcher/wire.rs`; `begin` adds the one in TMPDIR.
     pub(crate) strings: Vec<Vec<u8>>,
 }
 
@@ -99,7 +100,7 @@ pub(crate) fn begin(
         prepared.probe(probe);
     }
     let launched = prepared.launch(starting, command.plan(), &streams)?;
-    // Only the target holds its ends from here on.
+    // From here on only the target has its ends.
     drop(streams);
     let notes = std::mem::take(&mut prepared.notes);
     let mut running = Running::new(
@@ -133,8 +134,9 @@ pub(crate) fn begin(
     Ok((running, pipes, notes))
 }
 
-/// bubblewrap ends with the thread that started it, and a supervised start has enough to prepare
-/// meanwhile. Where there is neither, handing over is all that the thread would add.
+/// Returns the thread that starts the launcher. bubblewrap ends with the thread that started it,
+/// and a supervised start leaves enough work for the caller meanwhile. Without either, a second
+/// thread only adds a handover.
 fn starter(plan: &Plan) -> SpawnFrom {
     match plan.backend() {
         Backend::Landlock | Backend::None if plan.policy().leaves() => SpawnFrom::CallingThread,
@@ -147,8 +149,8 @@ fn starter(plan: &Plan) -> SpawnFrom {
     }
 }
 
-/// Returns `true` if a private directory can be kept for the next command: only if nobody can be left
-/// in it, or if nobody is confined to it anyway.
+/// Returns `true` if the next command can have the private directory: only if no process can remain
+/// in it, or if no process is confined to it anyway.
 fn keeps_resources(plan: &Plan) -> bool {
     if plan.policy().leaves() {
         return false;
@@ -160,7 +162,7 @@ fn keeps_resources(plan: &Plan) -> bool {
     alone || plan.backend() == Backend::None
 }
 
-/// Everything that was compiled for one start.
+/// Compiled inputs of one start.
 struct Prepared {
     run: Run,
     ruleset: Option<Arc<LandlockRuleset>>,
@@ -175,7 +177,7 @@ struct Prepared {
     sweep: Option<PostRunScan>,
 }
 
-/// What the launcher becomes before it is started once more, inside.
+/// Program that the launcher becomes before it is started once more, inside.
 enum Outer {
     Bwrap(Bwrap),
     Birdcage { program: OsString, job: OwnedFd },
@@ -204,7 +206,7 @@ impl Prepared {
         let links = !mounts
             .iter()
             .any(|mount| mount.place == MountPlacement::Root);
-        // Under birdcage everything lies where it lies outside.
+        // birdcage shows every file at its path of the host.
         let private = if backend == Backend::Bubblewrap || plan.support().own_container {
             None
         } else {
@@ -360,14 +362,14 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Checks instead of a program.
+    /// Replaces the program by checks.
     fn probe(&mut self, probe: ProbeSpec) {
         let tmp = self
             .private
             .as_ref()
             .map_or_else(|| PathBuf::from(inside_paths::TMP), |private| private.tmp());
         self.run.flags |= wire::FLAG_PROBE;
-        // The answers come by way of a supervisor; what confines the target is the same.
+        // A supervisor passes the answers on; the target's confinement is the same.
         self.run.flags &= !wire::FLAG_ALONE;
         self.run.probe_pid = probe.pid.into();
         self.run.probes = probe.strings;
@@ -441,7 +443,7 @@ impl Prepared {
         let mut fds: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
         fds.extend(self.ruleset.as_ref().map(|rules| rules.as_fd()));
         fds.extend(self.connector.as_ref().map(|one| one.targets.as_fd()));
-        // Last, and not looked at: the supervisor keeps it open until its end.
+        // Last, and not read: the supervisor keeps it open until its end.
         fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
         fds.extend(self.doors.iter().map(AsFd::as_fd));
         let mut messages: Vec<LauncherMessage<'_>> =
@@ -474,7 +476,8 @@ impl Prepared {
     }
 }
 
-/// The launcher closes everything from 3 on and then receives, so these are the numbers.
+/// The launcher closes all descriptors from 3 on before it receives new ones, so these are the
+/// numbers.
 const FD_ARGS: i32 = 3;
 const _: () = assert!(crate::birdcage::FD_JOB == 3 && crate::birdcage::FD_IMAGE == 4);
 const FD_IMAGE: i32 = 4;
@@ -539,7 +542,7 @@ fn rules(
     };
     match private {
         Some(private) if wanted.host_proc => private.rules(&wanted),
-        // The first process inside adds rules of its own, so it needs one of its own.
+        // The first process inside adds further rules, so it needs a separate ruleset.
         _ => LandlockRuleset::build(&wanted).map(Arc::new),
     }
 }
@@ -554,12 +557,12 @@ fn filter(sandbox: &Sandbox, session: Session) -> Result<Vec<u8>, Error> {
         unix: match policy.unix_sockets() {
             UnixSockets::Closed => UnixSocketRule::Deny,
             UnixSockets::Own if sockets::in_system(policy).is_some() => UnixSocketRule::Deny,
-            // Never more than was asked for: what nobody can connect is closed.
+            // Never more than the policy asked for: sockets without a connector are closed.
             UnixSockets::Named(_) if plan.connects().is_empty() => UnixSocketRule::Deny,
             UnixSockets::Named(_) => UnixSocketRule::Notify,
             UnixSockets::Own | UnixSockets::Open => UnixSocketRule::Allow,
         },
-        // A container of our own has no other files.
+        // A container of our own has no files of others.
         freeze_metadata: plan.backend() == Backend::Landlock
             && geteuid().is_root()
             && !plan.support().own_container,
@@ -591,8 +594,9 @@ fn internet(plan: &Plan) -> bool {
         Network::Unrestricted => true,
     }
 }
-/// A directory of the host is a way round every mount (`openat(0, "..")`, as in CVE-2024-21626),
-/// and no stream. A local socket that can still be connected is one nobody counted.
+/// Refuses unsafe standard streams. A directory of the host is not a stream: it leads around every
+/// mount (`openat(0, "..")`, as in CVE-2024-21626). A local socket that still accepts connects
+/// would bypass the policy.
 fn refuse_streams(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
     let open = plan.policy().unix_sockets() == &UnixSockets::Open;
     for (stream, name) in streams.iter().zip(["input", "output", "error"]) {
@@ -612,7 +616,7 @@ fn refuse_streams(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Never 0, which would mean no limit.
+/// Converts a duration. Never 0, which would disable the limit.
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
 }

@@ -1,6 +1,6 @@
-//! A running tree, seen from the broker: the launcher's process and the control socket. The
-//! supervisor's records say how the command ended; the end of the launcher's process says that
-//! nothing is left.
+//! A running process tree, seen from the broker: the launcher's process and the control socket. The
+//! supervisor's records report the command's end; the end of the launcher's process means that no
+//! process is left.
 
 use super::super::cgroup::CommandCgroup;
 use super::super::guards::after::Cleanup;
@@ -21,11 +21,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bound on what is kept of bubblewrap's own complaints.
+/// Bound on the error output of bubblewrap.
 const MAX_COMPLAINT_BYTES: u64 = 4096;
 /// Bound on the records of one job.
 const MAX_RECORDS: usize = 128;
-/// How long the supervisor may take to end a tree before it is ended itself.
+/// Time for the supervisor to end a tree before the broker ends the supervisor.
 const END_GRACE: Duration = Duration::from_secs(40);
 
 /// One record of the launcher.
@@ -37,7 +37,7 @@ pub(crate) struct Record {
     pub(crate) c: u32,
 }
 
-/// A running tree. Dropping it ends it.
+/// A running process tree. Dropping it ends the tree.
 pub(crate) struct Running {
     launched: Launched,
     records: Vec<Record>,
@@ -45,9 +45,9 @@ pub(crate) struct Running {
     partial: Vec<u8>,
     ended: bool,
     result: Option<Exit>,
-    /// When to stop trusting the supervisor with the time limit.
+    /// Time after which the broker no longer relies on the supervisor for the time limit.
     give_up: Option<Instant>,
-    /// For a command that nobody supervises.
+    /// Set for a command without a supervisor.
     alone: Option<Unsupervised>,
     // Removed after the end, because the target works in it.
     own: Box<RunResources>,
@@ -86,7 +86,7 @@ impl Running {
         }
     }
 
-    /// What is to be done after the end.
+    /// Sets the work after the end.
     pub(crate) fn then(mut self, after: Option<Cleanup>) -> Self {
         self.after = after.map(Box::new);
         self
@@ -98,7 +98,8 @@ impl Running {
         }
     }
 
-    /// The launcher becomes the command, and this is what waits for it and ends it.
+    /// Prepares for a launcher that becomes the command: the broker waits for the process and ends
+    /// it.
     pub(crate) fn unsupervised(&mut self, wall: Option<Duration>) -> Result<(), Error> {
         let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
         self.give_up = None;
@@ -116,7 +117,7 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for the first record: the target was started, or why not.
+    /// Waits for the first record: the target was started, or the reason why not.
     pub(crate) fn first(&mut self, within: Duration) -> Result<Record, Error> {
         let until = Instant::now() + within;
         while !self.answered() && !self.ended {
@@ -155,7 +156,7 @@ impl Running {
         }
     }
 
-    /// The limit for which the supervisor ended it.
+    /// Returns the limit for which the supervisor ended the command.
     fn over_limit(&self) -> Option<LimitHit> {
         let record = self
             .records
@@ -171,17 +172,17 @@ impl Running {
         &self.records
     }
 
-    /// What bubblewrap itself printed: read only after its end.
+    /// Returns the error output of bubblewrap: read only after its end.
     pub(crate) fn complaint(&mut self) -> String {
         let mut bytes = Vec::new();
         if let Some(errors) = self.launched.process.stderr.take() {
-            // A complaint that cannot be read is no complaint.
+            // Unreadable output counts as none.
             let _ = errors.take(MAX_COMPLAINT_BYTES).read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).trim().replace('\n', "; ")
     }
 
-    /// The other end of the control socket is gone.
+    /// Handles the end of the control socket.
     fn closed(&mut self) {
         match &mut self.alone {
             Some(alone) => alone.replaced = true,
@@ -189,7 +190,7 @@ impl Running {
         }
     }
 
-    /// Takes what is there. The socket may be one that does not wait.
+    /// Reads the available records. The socket may be nonblocking.
     fn receive(&mut self) {
         if self.alone.as_ref().is_some_and(|alone| alone.replaced) {
             self.ended = true;
@@ -221,7 +222,8 @@ impl Running {
             c: u32::from_ne_bytes(word(12)),
         };
         self.records.push(record);
-        // One job makes a handful, a probe one for each try; more is not our launcher.
+        // One job sends a handful of records, a probe one for each check; more do not come from our
+        // launcher.
         self.ended = matches!(record.kind, wire::RECORD_EXITED | wire::RECORD_SIGNALLED)
             || self.records.len() > MAX_RECORDS;
     }
@@ -262,7 +264,7 @@ impl Running {
             .give_up
             .is_some_and(|give_up| give_up <= Instant::now())
         {
-            // Whoever ends the tree was ended itself.
+            // The process that ends the tree was itself killed.
             return Err(Error::new(
                 ErrorKind::Enforcement,
                 "the supervisor of the command did not end it in time; processes may be left",
@@ -447,7 +449,7 @@ impl Drop for Running {
             }
         }
         if self.ended {
-            // Our end is closed and the supervisor said so: it is about to exit.
+            // Our end is closed and the supervisor has reported the end: it is about to exit.
             let _ = self.launched.reap();
         } else {
             self.launched.end();

@@ -1,5 +1,5 @@
-//! Named sockets, as one start finds them: what each path stands for, and the message to the
-//! process that connects them (`launcher/connect.rs`).
+//! Named sockets of one start: the resolved paths, and the message to the process that connects to
+//! them (`launcher/connect.rs`).
 
 use super::super::host_mount::HostMount;
 use super::message::{self, LauncherMessage};
@@ -16,22 +16,21 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// What the two halves of the launcher get.
+/// Inputs of both halves of the launcher.
 pub(crate) struct ConnectorSpec {
-    /// The name that the target uses, and where it leads without any link.
+    /// The name that the target uses, and its resolved path without links.
     sockets: Vec<(PathBuf, PathBuf)>,
     internet: bool,
     /// Directories below which the connector changes modes.
     places: Vec<PathBuf>,
-    /// The target's listener travels over it, and its end tells the supervisor that nobody
-    /// answers any more.
+    /// Carries the target's listener; its end tells the supervisor that the connector is gone.
     ours: UnixStream,
     pub(crate) targets: UnixStream,
 }
 
 impl ConnectorSpec {
-    /// With `internet` the connector makes connects of internet sockets too, as the policy lets
-    /// them be made at all.
+    /// Resolves the sockets. With `internet` the connector also performs connects of internet
+    /// sockets, as far as the policy allows them.
     pub(crate) fn new(
         paths: &[PathBuf],
         mounts: &[HostMount],
@@ -63,10 +62,11 @@ impl ConnectorSpec {
     }
 }
 
-/// A socket of the host in a directory of programs or libraries that the command is shown: what the
-/// kernel lists for this network namespace (`unix(7)`, `/proc/net/unix`).
+/// Returns a socket of the host in a directory of programs or libraries that the command sees,
+/// among the sockets that the kernel lists for this network namespace (`unix(7)`,
+/// `/proc/net/unix`).
 pub(crate) fn in_system(policy: &Policy) -> Option<PathBuf> {
-    /// More are taken for one that is there.
+    /// A longer list counts as having one.
     const MAX_BYTES: u64 = 16 << 20;
     let mut list = Vec::new();
     let read = std::fs::File::open("/proc/net/unix")
@@ -89,8 +89,8 @@ pub(crate) fn in_system(policy: &Policy) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Returns `true` if an open socket is a local one that reaches others than the one peer it may
-/// have. In doubt it is.
+/// Returns `true` if an open socket is a local one that reaches peers other than its connected one.
+/// In doubt `true`.
 pub(crate) fn is_loose(socket: &OwnedFd) -> bool {
     let number = socket.as_raw_fd();
     match getsockname::<SockaddrStorage>(number) {
@@ -104,9 +104,9 @@ pub(crate) fn is_loose(socket: &OwnedFd) -> bool {
     !stream || getpeername::<SockaddrStorage>(number).is_err()
 }
 
-/// Links on the way are followed now, once, and never by the connector. The socket itself may
-/// come later. No directory on the way may be one that the command can write: what it left there
-/// in an earlier run would be followed.
+/// Resolves the path of a socket. Links on the way are followed now, once, and never by the
+/// connector. The socket itself may be created later. The command must not be able to write in any
+/// directory on the way: a link that it left there in an earlier run would be followed.
 fn real(path: &Path, mounts: &[HostMount]) -> Result<PathBuf, Error> {
     for on_the_way in path.ancestors() {
         if let Ok(place) = std::fs::canonicalize(on_the_way)

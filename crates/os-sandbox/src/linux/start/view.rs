@@ -1,5 +1,5 @@
-//! How sandbox paths and host paths meet: where a working directory or program named by its sandbox
-//! path lies under each mechanism.
+//! Translates sandbox paths to the paths of a target, under each mechanism: the working directory,
+//! and programs that are named by a sandbox path.
 
 use super::super::host_mount::{HostMount, join};
 use super::super::landlock::private::ScratchDir;
@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where the target finds things.
+/// Paths as the target names them.
 pub(crate) struct MountView<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) mounts: &'a [HostMount],
@@ -17,7 +17,7 @@ pub(crate) struct MountView<'a> {
 }
 
 impl MountView<'_> {
-    /// The working directory, `/work`, as the target must name it.
+    /// Returns the working directory, `/work`, as the target must name it.
     pub(crate) fn work(&self) -> PathBuf {
         let Some(private) = self.private else {
             let root = self
@@ -37,7 +37,7 @@ impl MountView<'_> {
         }
     }
 
-    /// A directory that the caller names by its sandbox path.
+    /// Returns a directory that the caller names by its sandbox path.
     pub(crate) fn directory(&self, cwd: Option<&str>) -> PathBuf {
         let Some(cwd) = cwd else { return self.work() };
         if !cwd.starts_with('/') {
@@ -46,7 +46,7 @@ impl MountView<'_> {
         self.place(cwd).unwrap_or_else(|| PathBuf::from(cwd))
     }
 
-    /// Where to look for a program: along PATH, or where its path says.
+    /// Returns the candidates for a program: along PATH, or its own path.
     pub(crate) fn candidates(&self, program: &OsStr, path: &OsStr) -> Vec<Vec<u8>> {
         let bytes = program.as_bytes();
         if !bytes.contains(&b'/') {
@@ -58,7 +58,8 @@ impl MountView<'_> {
                 .collect();
         }
         let mut out = Vec::new();
-        // A program in a mount goes by its sandbox path everywhere; one of the system by its own.
+        // A program in a mount has its sandbox path everywhere; a program of the system its own
+        // path.
         if let Some(placed) = program
             .to_str()
             .filter(|p| p.starts_with('/'))
@@ -72,7 +73,7 @@ impl MountView<'_> {
         out
     }
 
-    /// An absolute sandbox path, if a mount or `/work` has it.
+    /// Returns an absolute sandbox path as the target names it, if a mount or `/work` contains it.
     fn place(&self, path: &str) -> Option<PathBuf> {
         let path = Path::new(path);
         let mut mounts = self.policy.mounts().iter();
@@ -97,7 +98,8 @@ impl MountView<'_> {
         };
         let placed = join(base, rest);
         match host.place {
-            // Every absolute path could be meant, or one of the system; only what is there is.
+            // An absolute path could be in this mount or in the system; only an existing file
+            // decides.
             MountPlacement::Root | MountPlacement::InWork => {
                 join(host.host.clone(), rest).exists().then_some(placed)
             }
