@@ -1,6 +1,6 @@
-//! Reaches into a tree that a target can write in, by descriptor and never through a link: what
-//! is made or moved there must not land elsewhere because somebody swapped a directory for a link
-//! (the class of CVE-2026-87766).
+//! Accesses a tree in which a target can write, by descriptor and never through a link: a file that
+//! is created or moved there must not end up elsewhere because a program replaced a directory by a
+//! link (the class of CVE-2026-87766).
 //!
 //! <https://man7.org/linux/man-pages/man2/openat2.2.html>
 
@@ -13,7 +13,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
-/// A directory below another, without a link on the way. An empty path is the directory itself.
+/// Opens a directory below another, without following a link. An empty path is the directory
+/// itself.
 pub(crate) fn directory(top: BorrowedFd<'_>, below: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     if below.as_os_str().is_empty() {
@@ -29,7 +30,7 @@ pub(crate) fn directory(top: BorrowedFd<'_>, below: &Path) -> Result<OwnedFd, Er
     }
 }
 
-/// The same, one name at a time.
+/// Opens a directory below another, one name at a time.
 fn walk(top: BorrowedFd<'_>, below: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
     let mut at = openat(top, ".", flags, Mode::empty())?;
     for part in below.components() {
@@ -38,7 +39,8 @@ fn walk(top: BorrowedFd<'_>, below: &Path, flags: OFlag) -> Result<OwnedFd, Errn
         };
         let next = openat(&at, name, flags, Mode::empty());
         at = match next {
-            // Said of a link too, if it is to be a directory and not to be followed.
+            // The kernel also answers so for a link that must be a directory and must not be
+            // followed.
             Err(Errno::ENOTDIR) if is_link(at.as_fd(), name) => return Err(Errno::ELOOP),
             next => next?,
         };
@@ -50,21 +52,22 @@ fn is_link(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
     look(parent, name).is_ok_and(|stat| kind(&stat) == SFlag::S_IFLNK)
 }
 
-/// A directory by its absolute path, without a link on the way.
+/// Opens a directory by its absolute path, without following a link.
 pub(crate) fn absolute(path: &Path) -> Result<OwnedFd, Errno> {
     let top = File::open("/").map_err(|error| errno(&error))?;
     let below = path.strip_prefix("/").map_err(|_| Errno::EINVAL)?;
     directory(top.as_fd(), below)
 }
 
-/// A file or directory by its absolute path, without a link on the way or at its end.
+/// Opens a file or directory by its absolute path, without following a link on the way or at its
+/// end.
 pub(crate) fn place(path: &Path) -> Result<OwnedFd, Errno> {
     let (Some(around), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::EINVAL);
     };
     let around = absolute(around)?;
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    // With these flags a link is opened as what it is.
+    // With these flags `openat` opens a link itself.
     let place = openat(&around, name, flags, Mode::empty())?;
     if kind(&fstat(&place)?) == SFlag::S_IFLNK {
         return Err(Errno::ELOOP);
@@ -72,17 +75,17 @@ pub(crate) fn place(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(place)
 }
 
-/// What a name is; a link is a link.
+/// Returns the metadata of a name; of a link its own.
 pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<FileStat, Errno> {
     fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW)
 }
 
-/// The type bits of a mode.
+/// Returns the type bits of a mode.
 pub(crate) fn kind(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
 }
 
-/// Opens a regular file for reading, without waiting for anybody and without following a link.
+/// Opens a regular file for reading, without blocking and without following a link.
 pub(crate) fn file(parent: BorrowedFd<'_>, name: &OsStr) -> Result<File, Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     if kind(&look(parent, name)?) != SFlag::S_IFREG {
@@ -95,13 +98,13 @@ pub(crate) fn file(parent: BorrowedFd<'_>, name: &OsStr) -> Result<File, Errno> 
     }
 }
 
-/// Sets the mode of what an `O_PATH` descriptor stands for, which `fchmod` refuses.
+/// Sets the mode of the file behind an `O_PATH` descriptor, which `fchmod` refuses.
 pub(crate) fn set_mode(place: BorrowedFd<'_>, mode: u32) -> std::io::Result<()> {
     let path = format!("/proc/self/fd/{}", place.as_raw_fd());
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// The kernel's own number, where there is one.
+/// Returns the kernel's errno, or EIO without one.
 pub(crate) fn errno(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }

@@ -1,5 +1,5 @@
-//! Finds out what works here by trying: a confined process, once under each mechanism, that
-//! attempts what it must not be able to do.
+//! Detects the mechanisms that work here by running them: a confined process, once under each
+//! mechanism, attempts forbidden operations.
 
 mod advice;
 pub(super) mod cache;
@@ -37,7 +37,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-/// Where a trusted bubblewrap lies. Not PATH: whoever writes PATH would choose the sandbox. The
+/// Paths of a trusted bubblewrap. Not PATH: the writer of PATH would choose the sandbox. The
 /// system's own first, because distributions make exceptions (AppArmor) for exactly that one.
 pub(super) const BWRAP: [&str; 4] = [
     "/usr/bin/bwrap",
@@ -50,7 +50,8 @@ const WITHIN: Duration = Duration::from_secs(20);
 const VERSION_WITHIN_MS: u16 = 5_000;
 const MAX_VERSION_BYTES: usize = 256;
 
-/// Believes what an earlier process of this boot has seen pass, and keeps what passes now.
+/// Detects mechanisms, relying on probes that passed in an earlier process of this boot, and caches
+/// those that pass now.
 pub(crate) fn detect() -> Support {
     if let Some(support) = detect_from_cache() {
         return support;
@@ -101,8 +102,8 @@ fn has_outer_filter() -> bool {
     mode.is_none_or(|mode| mode.trim() != "0")
 }
 
-/// Asks the kernel for its Landlock version and errata. `None` if there is no clear answer; the
-/// launcher then finds out why.
+/// Asks the kernel for its Landlock version and errata. `None` without a clear answer; the launcher
+/// then determines the reason.
 fn query_landlock() -> Option<(u32, u32)> {
     // Why: the crate tells the version only to a thread that restricts itself, and a domain is the
     // thread's own. So a thread does, which has nothing else to do and ends.
@@ -123,7 +124,7 @@ fn query_landlock() -> Option<(u32, u32)> {
     Some((abi, Erratum::current().bits()))
 }
 
-/// Tries everything.
+/// Detects mechanisms without the cache.
 pub(crate) fn detect_fresh() -> Support {
     match report() {
         Ok(report) => look(&ProbeResults::default(), report),
@@ -156,7 +157,7 @@ fn look(known: &ProbeResults, report: Report) -> Support {
         own_network: false,
     };
     [support.memory_group, support.process_group] = cgroup::find();
-    // Where a confined process has passed before, a start will tell.
+    // If a confined process has passed before, a start reveals a failure.
     if !known.has_passed()
         && let Err(reason) = enter(&support)
     {
@@ -208,8 +209,8 @@ fn no_connector() -> ConnectorSupport {
     }
 }
 
-/// Named sockets need a filter that asks, and an outer process that may read the target's memory
-/// and take its descriptors: all of it tried, against a real listener.
+/// Tests the connector against a real listener. Named sockets need a filter that asks, and an outer
+/// process that may read the target's memory and take its descriptors.
 fn connector(support: &Support, backend: Backend) -> Availability<()> {
     let mut with = support.clone();
     match backend {
@@ -224,7 +225,7 @@ fn connector(support: &Support, backend: Backend) -> Availability<()> {
         let scratch = ScratchDir::create().map_err(|error| error.to_string())?;
         let path = scratch.home().join("named");
         let _listener = UnixListener::bind(&path)
-            // Whatever the umask left of it.
+            // The umask may have removed permissions.
             .and_then(|made| {
                 std::fs::set_permissions(&path, Permissions::from_mode(0o700)).map(|()| made)
             })
@@ -279,7 +280,7 @@ fn missing<T>(reason: &str, how: &str) -> Availability<T> {
 /// The kernel as the launcher sees it.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// The version, or the errno of asking.
+    /// The version, or the errno of the question.
     landlock: Result<u32, i32>,
     errata: u32,
     filters: bool,
@@ -312,7 +313,7 @@ fn report() -> Result<Report, Error> {
     })
 }
 
-/// Whether a process may enter the groups that can be made, shown by one that does.
+/// Checks that a process may enter the groups that were found, by starting one that enters.
 fn enter(support: &Support) -> Result<(), String> {
     if !support.memory_cgroup() && !support.process_cgroup() {
         return Ok(());
@@ -336,7 +337,7 @@ fn enter(support: &Support) -> Result<(), String> {
     Ok(())
 }
 
-/// Memory of the machine (proc_meminfo(5)).
+/// Returns the memory of the machine (proc_meminfo(5)).
 fn machine_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
@@ -346,7 +347,7 @@ fn machine_bytes() -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// bubblewrap, and whether mounts inside mounts can be made by descriptor under it.
+/// Detects bubblewrap, and its support for mounts inside mounts by descriptor.
 fn bubblewrap(
     support: &Support,
     known: &ProbeResults,
@@ -384,7 +385,7 @@ fn bubblewrap(
     let Err(reason) = probe(&with, Backend::Bubblewrap) else {
         return (with.bubblewrap, with.pins);
     };
-    // Once more without what needs a user namespace within bubblewrap's.
+    // Once more without the steps that need a user namespace within bubblewrap's.
     with.pins = missing(&reason, advice::pins(&reason));
     if known.bubblewrap.is_some() {
         return (with.bubblewrap, with.pins);
@@ -407,7 +408,7 @@ fn version(path: &Path) -> String {
         .to_owned()
 }
 
-/// What it says of itself, in one go; it is not waited for.
+/// Returns the first output of a program; does not wait for its end.
 fn first_words(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut process = std::process::Command::new(path)
         .arg("--version")
@@ -424,14 +425,15 @@ fn first_words(path: &Path) -> std::io::Result<Vec<u8>> {
             got = out.read(&mut words)?;
         }
     }
-    // Fails only if it has ended.
+    // Fails only if the process has ended.
     let _ = process.kill();
     process.wait()?;
     words.truncate(got);
     Ok(words)
 }
 
-/// Runs the probe under a mechanism. An error says what it could do, or why it did not run.
+/// Runs the probe under a mechanism. The error is an operation that it could perform, or the reason
+/// why it did not run.
 pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), String> {
     let scratch = ScratchDir::create().map_err(|error| error.to_string())?;
     let mut policy = Policy::builder().mount(scratch.tmp(), "/probe", Access::ALL);
@@ -445,8 +447,8 @@ pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), String> {
     not_held(&policy, support, backend, None)
 }
 
-/// An error says what a command could do under this policy and must not. About one promise there
-/// may be no doubt: what comes to nothing clear speaks against it.
+/// Checks a plan by a probe. The error is an operation that a command could perform and must not.
+/// One promise allows no doubt: an unclear result counts against it.
 fn not_held(
     policy: &Policy,
     support: &Support,
@@ -473,13 +475,13 @@ fn not_held(
     }
 }
 
-/// Returns the directories of a probe. Why the user's: no placeholder is made for a probe, and a probe
-/// that fails clears what is remembered.
+/// Returns the directories of a probe. Why the user's: a probe creates no placeholder, and a failed
+/// probe clears the cache.
 fn probing() -> Directories {
     Directories::user()
 }
 
-/// Names for the probe to try its hand at.
+/// Creates the files that the probe uses.
 fn prepare(mount: &Path) -> std::io::Result<()> {
     std::fs::write(mount.join("unseen"), "a secret")?;
     for name in ["kept", "closed"] {
@@ -488,7 +490,7 @@ fn prepare(mount: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What speaks against a mechanism. What came to nothing clear does not.
+/// Returns the result that disproves a mechanism. Unclear results do not.
 fn wrong(check: &ProofCheck) -> Option<String> {
     match (check.ok, check.seen) {
         (true, _) | (false, Observation::Unclear) => None,

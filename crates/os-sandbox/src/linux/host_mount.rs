@@ -18,8 +18,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What git changes in a repository on behalf of a linked worktree; everything else at the top of
-/// it belongs to the main one.
+/// Names that git changes in a repository on behalf of a linked worktree; every other name at the
+/// top belongs to the main worktree.
 const SHARED: [&str; 11] = [
     "objects",
     "refs",
@@ -34,8 +34,8 @@ const SHARED: [&str; 11] = [
     "gc.log.lock",
 ];
 
-/// A mount whose links were followed once, now, in the broker, and that is held open: rules are
-/// made from the open handle, and the first process inside compares with its identity.
+/// A mount whose links were followed once, in the broker. It stays open: rules are made from the
+/// open handle, and the first process inside compares with its identity.
 #[derive(Debug)]
 pub(crate) struct HostMount {
     pub(crate) host: PathBuf,
@@ -45,24 +45,24 @@ pub(crate) struct HostMount {
     pub(crate) is_dir: bool,
     /// Opened with O_PATH.
     pub(crate) handle: File,
-    /// The names that count below it.
+    /// Protected and hidden names below the mount.
     pub(crate) guards: MountGuards,
     /// A repository that no mount of the policy names.
     pub(crate) linked: Option<Linked>,
-    /// Directories below this mount that are not seen, because other mounts cover them.
+    /// Directories below this mount that other mounts cover.
     pub(crate) covered: Vec<PathBuf>,
-    /// What other mounts lead to here, once they have been looked through.
+    /// Files in this mount that other mounts lead to, after those were scanned.
     pub(crate) led: OnceLock<Vec<Led>>,
 }
 
 impl HostMount {
-    /// Device (major number in the low half, as `statx` has it) and inode.
+    /// Returns device (major number in the low half, as `statx` has it) and inode.
     pub(crate) fn identity(&self) -> Result<(u64, u64), Error> {
         identity(&self.handle)
     }
 
-    /// A path below this mount as protected names are held against it: those of a repository
-    /// start with `.git`.
+    /// Returns a path below this mount in the form that patterns match: paths of a repository start
+    /// with `.git`.
     pub(crate) fn named(&self, below: &Path) -> PathBuf {
         match self.linked {
             Some(_) => Path::new(".git").join(below),
@@ -70,18 +70,18 @@ impl HostMount {
         }
     }
 
-    /// A path below this mount as the command sees it.
+    /// Returns a path below this mount as the command sees it.
     pub(crate) fn shown(&self, below: &Path) -> String {
         let path = Path::new(&self.inside).join(below);
         visible(&path.components().as_path().to_string_lossy())
     }
 
-    /// Returns whether another mount covers a path below this one.
+    /// Returns `true` if another mount covers a path below this one.
     pub(crate) fn is_covered(&self, below: &Path) -> bool {
         self.covered.iter().any(|place| below.starts_with(place))
     }
 
-    /// Identity of a name below this mount, without following a link on the way.
+    /// Returns the identity of a name below this mount, without following a link on the way.
     pub(crate) fn identity_below(&self, below: &Path) -> Result<(u64, u64), Error> {
         let gone = |errno: nix::Error| {
             Error::io("a protected name changed during the start", errno.into())
@@ -100,24 +100,26 @@ impl HostMount {
     }
 }
 
-/// A file of the mount that git obeys because something says so, and what says so.
+/// A file of the mount that git obeys because of a link or of configuration, and the description of
+/// that reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Led {
     pub(crate) below: PathBuf,
     pub(crate) by: String,
 }
 
-/// A repository that is shown for a linked worktree: which part of it is that worktree's own.
+/// A repository that is shown for a linked worktree, with the name of the part that is that
+/// worktree's own.
 #[derive(Debug)]
 pub(crate) struct Linked {
     pub(super) id: OsString,
-    /// Git locks the heads of these while it collects garbage, so that new files must be possible
-    /// next to what is there; those that stay are found afterwards.
+    /// Git locks the heads of these worktrees while it collects garbage, so new files must be
+    /// possible beside the existing ones; the scan after the end finds the files that stay.
     pub(super) others: Vec<OsString>,
 }
 
 impl Linked {
-    /// Returns `true` if a name is the main worktree's, or another's.
+    /// Returns `true` if a name belongs to the main worktree or to another one.
     pub(crate) fn foreign(&self, below: &Path, name: &OsStr) -> bool {
         if below.as_os_str().is_empty() {
             return !SHARED.iter().any(|shared| name == *shared);
@@ -134,19 +136,19 @@ impl Linked {
         }
     }
 
-    /// Returns `true` if protected names or links can lie in this directory at all; objects cannot
-    /// be told what to do, and there are many.
+    /// Returns `true` if a directory can contain protected names or links; objects configure
+    /// nothing, and they are many.
     pub(crate) fn looks_into(&self, name: &OsStr) -> bool {
         !["objects", "refs"].iter().any(|data| name == *data)
     }
 
-    /// Returns `true` if this directory is one of logs: everything in it is called as branches are.
+    /// Returns `true` for a directory of logs: its entries have the names of branches.
     pub(crate) fn is_data(&self, below: &Path) -> bool {
         below.starts_with("logs")
     }
 }
 
-/// Follows each mount's links, and refuses what turns out to be the kernel's.
+/// Follows each mount's links, and refuses directories of the kernel.
 pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
     let mounts: Vec<HostMount> = policy
         .mounts()
@@ -163,8 +165,8 @@ pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
         .collect::<Result<_, Error>>()?;
     for (inner, inner_policy) in mounts.iter().zip(policy.mounts()) {
         for (outer, outer_policy) in mounts.iter().zip(policy.mounts()) {
-            // A command that may write in the outer one could have put a link to anywhere in the
-            // inner one's place.
+            // A command that may write in the outer mount could have replaced the inner one by a
+            // link to any directory.
             if let Ok(rest) = inner_policy.host().strip_prefix(outer_policy.host())
                 && inner.host != join(outer.host.clone(), rest)
             {
@@ -183,8 +185,8 @@ pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
     Ok(mounts)
 }
 
-/// Checks that a covering mount has something of its kind to cover. Nothing is created for it: the
-/// tree is a person's.
+/// Checks that a covering mount has a file or directory of its kind to cover. The sandbox creates
+/// none: the tree is a person's.
 fn mount_point(
     outer: &HostMount,
     inner: &HostMount,
@@ -194,7 +196,7 @@ fn mount_point(
     let below = outer_policy.way_to(inner_policy).unwrap_or_default();
     let parent = below.parent().unwrap_or(Path::new(""));
     let name = below.file_name().unwrap_or_default();
-    // What an intermediate mount covers is looked for there.
+    // The check also uses the outer mount for a path that an intermediate mount covers.
     let kind = below::directory(outer.handle.as_fd(), parent)
         .and_then(|parent| below::look(parent.as_fd(), name))
         .map(|stat| below::kind(&stat));
@@ -244,7 +246,7 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         }
         LinkPolicy::Refused => (mount.host().to_owned(), through_no_link(mount, &failed)?),
     };
-    // What was opened is what was looked at, whatever happened in between.
+    // Proves that the opened file is the checked one, even if a program replaced it in between.
     let opened =
         std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(failed)?;
     if opened != host {
@@ -278,7 +280,7 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
     })
 }
 
-/// What a path leads to without a link on the way or at its end.
+/// Opens a mount's path without following a link on the way or at its end.
 fn through_no_link(mount: &Mount, failed: &dyn Fn(std::io::Error) -> Error) -> Result<File, Error> {
     below::place(mount.host())
         .map(File::from)
@@ -304,7 +306,7 @@ pub(super) fn identity(file: &File) -> Result<(u64, u64), Error> {
     Ok((major(device) | minor(device) << 32, meta.ino()))
 }
 
-/// `join` without a trailing slash for an empty rest.
+/// Joins two paths, without a trailing slash for an empty rest.
 pub(super) fn join(base: PathBuf, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() {
         base

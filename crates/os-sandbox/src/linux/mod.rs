@@ -1,5 +1,5 @@
-//! Linux: everything that touches the system. The broker compiles (rules, filter, arguments) and
-//! sends; the launcher applies. Nothing here forks, and nothing here is unsafe.
+//! Linux: all code that uses the system. The broker compiles rules, filter and arguments and sends
+//! them; the launcher applies them. This code does not fork and is not unsafe.
 
 mod below;
 mod birdcage;
@@ -15,7 +15,7 @@ mod prove;
 mod remove;
 mod start;
 
-/// The launcher's own constants, compiled into both ends.
+/// Constants of the launcher, compiled into both programs.
 #[path = "../../launcher/wire.rs"]
 #[expect(dead_code, unreachable_pub, reason = "one file for two programs")]
 mod wire;
@@ -33,7 +33,7 @@ pub(crate) use prove::{ProbeScope, prove};
 pub(crate) use remove::remove;
 pub(crate) use start::start;
 
-/// Returns a small program of this system that needs nothing, and does nothing unless it is told to.
+/// Returns a small static program for this system, which does nothing without instructions.
 #[must_use]
 pub fn static_program() -> Option<&'static [u8]> {
     Some(start::launch::LAUNCHER)

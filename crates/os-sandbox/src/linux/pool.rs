@@ -1,13 +1,13 @@
-//! What the commands of a plan hand on to its next ones: things whose making and removing costs as
-//! much as starting a program. Gone with the last copy of the plan.
+//! Resources that the commands of a plan pass on to its next ones, because creating and removing
+//! them costs as much as starting a program. They are removed with the last copy of the plan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Bound on what one plan keeps of a kind.
+/// Bound on the resources of one kind that a plan keeps.
 const MAX_KEPT: usize = 16;
 
-/// Things of one kind, kept for the next command.
+/// Resources of one kind, kept for the next command.
 #[derive(Debug)]
 pub(crate) struct Pool<T> {
     kept: Mutex<Vec<T>>,
@@ -15,14 +15,14 @@ pub(crate) struct Pool<T> {
 }
 
 impl<T> Pool<T> {
-    /// One that was given back, if there is any.
+    /// Returns a resource that was given back, if one exists.
     pub(crate) fn take(&self) -> Option<T> {
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.kept().pop()
     }
 
-    /// Keeps it if it is as good as new, else it is dropped. A plan's only command keeps nothing: a
-    /// program that runs one often ends without dropping its values.
+    /// Keeps a resource if it is as good as new, and drops it otherwise. A plan's only command
+    /// keeps nothing: a program that runs one command often ends without dropping its values.
     pub(crate) fn give_back(&self, one: T, as_new: impl FnOnce(&T) -> bool) {
         if self.taken.load(Ordering::Relaxed) <= 1 || !as_new(&one) {
             return;

@@ -1,8 +1,7 @@
-//! Removes what a target left: a tree of any depth, with permissions of any kind, and with links
-//! to anywhere. `std::fs::remove_dir_all` holds a descriptor and a stack frame for each level, of
-//! which a target can make as many as it likes; here every directory is emptied into the top one,
-//! so that two levels are open at a time. Nothing is reached by a path that could run through a
-//! link.
+//! Removes a tree that a target left: of any depth, with any permissions, and with links to any
+//! path. `std::fs::remove_dir_all` needs a descriptor and a stack frame for each level, and a
+//! target can create any number of levels; this code empties every directory into the top one, so
+//! that two levels are open at a time. No path is used that could contain a link.
 
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
@@ -15,14 +14,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Names looked at in one go: a target can have made more than fit into memory.
+/// Names read at a time: a target can have created more than fit into memory.
 const MAX_LISTED: usize = 4096;
 
 /// Bound on the levels that are removed.
 const MAX_ROUNDS: usize = 1 << 20;
 
-/// Removes the directory `path` and everything in it, as far as that is possible. What stays is
-/// looked at by the next sweep.
+/// Removes the directory `path` and everything in it, as far as possible. The next sweep handles
+/// the rest.
 pub(crate) fn remove(path: &Path) {
     if let Ok(top) = open_up(AT_FDCWD, path) {
         let mut removal = Removal { top, changes: 0 };
@@ -43,7 +42,7 @@ struct Removal {
 }
 
 impl Removal {
-    /// Removes what lies in the top directory, and moves up what lies two levels below it.
+    /// Removes the files in the top directory, and moves up the entries two levels below it.
     fn level(&mut self) -> Result<(), Errno> {
         for (name, kind) in list(self.top.as_fd())? {
             let top = self.top.as_fd();
@@ -67,7 +66,7 @@ impl Removal {
     }
 
     fn move_up(&self, from: &OwnedFd, name: &CString) -> bool {
-        // Opened, because a directory that cannot be written cannot be moved.
+        // Why open: a directory that cannot be written cannot be moved.
         let Ok(_directory) = open_up(from, name.as_c_str()) else {
             return false;
         };
@@ -79,14 +78,14 @@ impl Removal {
     }
 }
 
-/// Removes a file, or a directory that is empty.
+/// Removes a file or an empty directory. Returns `true` if it is gone.
 fn gone(at: BorrowedFd<'_>, name: &CString, kind: Option<Type>) -> bool {
     let unlink = |flag| unlinkat(at, name.as_c_str(), flag).is_ok();
     kind != Some(Type::Directory) && unlink(UnlinkatFlags::NoRemoveDir)
         || unlink(UnlinkatFlags::RemoveDir)
 }
 
-/// Names in a directory, without its own two.
+/// Lists the names in a directory, without `.` and `..`.
 fn list(directory: BorrowedFd<'_>) -> Result<Vec<(CString, Option<Type>)>, Errno> {
     let again = openat(directory, ".", READ, Mode::empty())?;
     let mut out = Vec::new();

@@ -1,6 +1,6 @@
-//! What to tell a person whose machine lacks a mechanism: the cause, and one command that would
-//! change it. The same refusal has other remedies on a laptop, in a container and in a service, so
-//! the surroundings are read first; the texts themselves are pure.
+//! Advice for a person whose machine lacks a mechanism: the cause, and one command that would
+//! change it. The same refusal has different remedies on a laptop, in a container and in a service,
+//! so the environment is read first; the texts themselves are pure.
 //!
 //! AppArmor and user namespaces: `bwrap-userns-restrict` in Ubuntu's apparmor-profiles. Masked
 //! `/proc`: mount_too_revealing() in the kernel's fs/namespace.c. Landlock: landlock(7).
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// bubblewrap's first version with `--clearenv` and `--perms`.
 const OLDEST_BUBBLEWRAP: &str = "0.5";
-/// Bound on what is read of a file that somebody else wrote.
+/// Bound on the bytes read of a file that other programs wrote.
 const MAX_BYTES: u64 = 64 << 10;
 
 const PROFILE: &str = "/etc/apparmor.d/bwrap-userns-restrict";
@@ -18,7 +18,7 @@ const SPARE_PROFILE: &str = "/usr/share/apparmor/extra-profiles/bwrap-userns-res
 const ENOSYS: i32 = 38;
 const EOPNOTSUPP: i32 = 95;
 
-/// What decides which remedy is the right one.
+/// Facts about the host that decide about the remedy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HostEnvironment {
     /// Commands that change the system need `sudo`.
@@ -35,7 +35,7 @@ pub(super) struct HostEnvironment {
     clone_off: bool,
 }
 
-/// Who started the container we are in.
+/// Engine of the container around this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Container {
     Docker,
@@ -43,7 +43,7 @@ enum Container {
     Kubernetes,
 }
 
-/// Where AppArmor's profile for bubblewrap is.
+/// State of AppArmor's profile for bubblewrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AppArmorProfile {
     #[default]
@@ -54,7 +54,7 @@ enum AppArmorProfile {
 
 impl HostEnvironment {
     pub(super) fn look() -> HostEnvironment {
-        // Files, not just names: one that something is mounted over is out of the way.
+        // Why `is_file`: a file that a mount covers is out of the way.
         let file = |path: &str| Path::new(path).is_file();
         let setting = |path: &str, value: &str| read(path).trim() == value;
         HostEnvironment {
@@ -92,7 +92,7 @@ impl HostEnvironment {
         }
     }
 
-    /// How to get the package, or a newer one.
+    /// Returns the command that installs or updates the package.
     fn package(&self) -> String {
         let manager = self
             .distributions
@@ -111,12 +111,12 @@ impl HostEnvironment {
         }
     }
 
-    /// There is no bwrap where it would be trusted.
+    /// Returns the remedy for a missing bwrap.
     pub(super) fn not_installed(&self) -> String {
         self.package()
     }
 
-    /// bwrap runs with its owner's rights.
+    /// Returns the remedy for a bwrap that runs with its owner's rights.
     pub(super) fn set_id(&self, path: &Path) -> String {
         format!(
             "{}chmod u-s,g-s {} (user namespaces make the bit unnecessary)",
@@ -125,10 +125,10 @@ impl HostEnvironment {
         )
     }
 
-    /// bwrap is there and was tried: a better reason than its own words, if there is one, and the
-    /// remedy.
+    /// Returns reason and remedy for a bwrap that failed: a better reason than its own output, if
+    /// one is known.
     pub(super) fn bubblewrap(&self, path: &Path, version: &str, said: &str) -> (String, String) {
-        // Its own words are enough.
+        // Its own output is enough.
         let said = said.find("bwrap: ").map_or(said, |at| &said[at..]);
         let said = said.trim_end_matches('.');
         let reason = format!("{} does not work: {said}", path.display());
@@ -238,7 +238,7 @@ impl HostEnvironment {
         .to_owned()
     }
 
-    /// Why Landlock's version could not be had, and what would change that.
+    /// Returns the reason why the kernel told no Landlock version, and the remedy.
     pub(super) fn landlock(&self, errno: i32) -> (&'static str, String) {
         match errno {
             EOPNOTSUPP => (
@@ -247,7 +247,7 @@ impl HostEnvironment {
                  command line, and restart the machine"
                     .to_owned(),
             ),
-            // The same answer as from a filter that does not know the call.
+            // A filter that does not know the call gives the same answer.
             ENOSYS => (
                 "the kernel does not offer Landlock",
                 match self.container {
@@ -276,13 +276,13 @@ impl HostEnvironment {
     }
 }
 
-/// Returns `true` if bubblewrap's words are about namespaces, or about a right that one would have
-/// given.
+/// Returns `true` if bubblewrap's output is about namespaces, or about a right that a namespace
+/// would have given.
 fn about_namespaces(said: &str) -> bool {
     said.contains("amespace") || said.contains("not permitted")
 }
 
-/// What mounts by descriptor need, by the answer to the first of them.
+/// Returns the requirement of mounts by descriptor, by the answer to the first of them.
 pub(super) fn pins(said: &str) -> &'static str {
     if said.contains("not implemented") {
         "Linux 5.12 or later, and no outer system call filter that does not know openat2, open_tree, \
@@ -293,7 +293,7 @@ pub(super) fn pins(said: &str) -> &'static str {
     }
 }
 
-/// `ID` and `ID_LIKE` of os-release(5).
+/// Returns `ID` and `ID_LIKE` of os-release(5).
 fn distributions(os_release: &str) -> Vec<String> {
     let value = |key: &str| {
         os_release.lines().find_map(|line| {
@@ -305,7 +305,7 @@ fn distributions(os_release: &str) -> Vec<String> {
         .into_iter()
         .filter_map(value)
         .flat_map(|value| {
-            // "opensuse-leap" is one of opensuse's.
+            // "opensuse-leap" counts as opensuse.
             value
                 .split_whitespace()
                 .filter_map(|name| name.split('-').next().map(str::to_owned))
@@ -314,11 +314,11 @@ fn distributions(os_release: &str) -> Vec<String> {
         .collect()
 }
 
-/// A file that may not be there; what is not text has no setting in it.
+/// Reads a file that may be missing; a file without text has no settings.
 fn read(path: &str) -> String {
     use std::io::Read;
     let mut bytes = Vec::new();
-    // Advice that goes by less is still advice.
+    // Advice from fewer facts is still advice.
     let _ = std::fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -434,7 +434,7 @@ mod tests {
         for (here, said, wanted) in cases {
             let (reason, how) = here.bubblewrap(Path::new(BWRAP), "0.9.0", said);
             assert!(how.contains(wanted), "{said}: {how}");
-            // The program's own words are never lost.
+            // The program's own output is never lost.
             assert!(reason.contains(said), "{reason}");
         }
     }

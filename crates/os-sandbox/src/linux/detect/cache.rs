@@ -1,25 +1,26 @@
 //! Remembers, until the next boot, which probes have passed. Detection starts a confined process
 //! under each mechanism, twenty milliseconds that every `forge exec` would pay.
 //!
-//! A file can be forged: by whatever writes in the caller's home, perhaps a command whose policy
-//! opens it. So what is kept can only make a start fail, never make it weaker:
+//! Any program that writes in the caller's home can forge the file, perhaps a command whose policy
+//! opens it. So an entry can only make a start fail, never make it weaker:
 //!
-//! - It says "this probe passed", and nothing else. What did not pass is not kept: that is looked
-//!   at again each time (and who has just installed bubblewrap need not wait for a reboot).
-//!   An entry that is missing, removed or garbage costs time.
-//! - It holds nothing that a start is made from. The Landlock version and its errata are asked of
-//!   the kernel each time, and whether filters work wherever there is an outer one; bubblewrap is
-//!   looked for where it always is, and must not be set-user-id. Only its version is taken from
-//!   here, for the receipt, and only where nothing depends on it.
-//! - A mechanism that is wrongly said to work is used, and the start fails: rules are made with
-//!   hard requirements, the launcher reports each step that is refused, and under Landlock alone
-//!   looks whether signals are kept in before it goes on. Then the entry is forgotten. A connector
-//!   that cannot work leaves a command without its sockets.
+//! - It says "this probe passed", and nothing else. A failed probe is not cached: it runs again each
+//!   time (so a user who has just installed bubblewrap need not reboot). A missing, removed or
+//!   damaged entry costs time.
+//! - It contains no input of a start. The kernel is asked each time for the Landlock version and its
+//!   errata, and, under an outer filter, for support of filters; bubblewrap is searched at its fixed
+//!   paths, and must not be set-user-id. Only its version is taken from here, for the receipt, and
+//!   only if no decision depends on it.
+//! - If it wrongly says that a mechanism works, the start fails: rules are made with hard
+//!   requirements, the launcher reports each refused step, and under Landlock alone it checks that
+//!   signals stay inside before it continues. Then the entry is removed. With a connector that
+//!   cannot work, a command lacks its sockets.
 //!
-//! What it cannot help against is a kernel that accepts rules and does not keep them: the probe,
-//! and not a start, finds that out. Such a kernel does not come up between two commands of one
-//! boot: the key holds the boot, this build, the caller, its namespaces, capabilities and label,
-//! what the kernel says that it may do, bubblewrap's file, and the settings that decide about namespaces.
+//! The cache does not help against a kernel that accepts rules and does not enforce them: only the
+//! probe detects that, not a start. Such a kernel does not appear between two commands of one boot:
+//! the key contains the boot, this build, the caller, its namespaces, capabilities and label, the
+//! kernel's description of its rights, bubblewrap's file, and the settings that decide about
+//! namespaces.
 
 use super::super::start::launch::LAUNCHER;
 use super::{BWRAP, Report};
@@ -36,21 +37,21 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The first line. Another format is another line.
+/// The first line, another one for each format.
 const HEADER: &str = "os-sandbox support 1";
 const DIRECTORY: &str = "os-sandbox";
 const NAME: &str = "support";
-/// What a process that was killed while it wrote leaves behind.
+/// Prefix of files that a process left when it was killed while it wrote.
 const UNFINISHED: &str = ".support-";
-/// Bound on the entries: containers and programs that share a home.
+/// Bound on the entries, for containers and programs that share a home.
 const MAX_ENTRIES: usize = 8;
 const MAX_BYTES: u64 = 2048;
 const MAX_VERSION_BYTES: usize = 32;
-/// Bound on the names looked at for unfinished ones.
+/// Bound on the names checked for unfinished files.
 const MAX_SWEPT: usize = 256;
 const SWEEP_AGE: Duration = Duration::from_secs(60);
 
-/// Parts of `/proc/thread-self/status` that decide what can be set up.
+/// Lines of `/proc/thread-self/status` that decide about the setup.
 const STATUS: [&str; 5] = ["NoNewPrivs:", "Seccomp:", "CapPrm:", "CapEff:", "CapBnd:"];
 const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", "net", "cgroup", "ipc", "uts"];
 const SETTINGS: [&str; 6] = [
@@ -62,44 +63,44 @@ const SETTINGS: [&str; 6] = [
     "/proc/sys/vm/memfd_noexec",
 ];
 
-/// Which probes have passed.
+/// Probes that have passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ProbeResults {
     pub(super) landlock: bool,
     /// The version of the bubblewrap that passed.
     pub(super) bubblewrap: Option<String>,
-    /// Only together with bubblewrap.
+    /// `true` only together with bubblewrap.
     pub(super) pins: bool,
     pub(super) landlock_connector: bool,
     pub(super) bubblewrap_connector: bool,
 }
 
 impl ProbeResults {
-    /// Names every finding, so that a new one does not build before somebody decided whether its
-    /// probe is kept here.
+    /// Collects the passed probes. The pattern names every field, so that a new one does not build
+    /// before its author decided whether its probe is cached.
     pub(super) fn of(support: &Support) -> ProbeResults {
         let Support {
-            // Made, each time.
+            // Detection creates a group each time.
             memory_group: _,
             process_group: _,
             machine_bytes: _,
-            // Seen by being used, each time.
+            // Detection starts it each time.
             launcher: _,
-            // Asked of the kernel each time.
+            // The kernel answers each time.
             seccomp: _,
             uid_zero: _,
-            // Said by the caller.
+            // The caller sets it.
             own_container: _,
             own_network: _,
             landlock,
             bubblewrap,
             pins,
             connector,
-            // Of another system.
+            // A mechanism of another system.
             seatbelt: _,
-            // Tried whenever its program is named.
+            // A probe runs whenever its program is named.
             birdcage: _,
-            // Handed over each time.
+            // The caller passes them each time.
             containers: _,
         } = support;
         let ConnectorSupport {
@@ -164,7 +165,7 @@ impl ProbeResults {
     }
 }
 
-/// As `bwrap --version` has it, and nothing that could pretend to be more.
+/// Returns `true` for a version as `bwrap --version` prints it.
 fn is_version(text: &str) -> bool {
     (1..=MAX_VERSION_BYTES).contains(&text.len())
         && text
@@ -179,15 +180,15 @@ pub(super) struct ProbeCache {
 }
 
 impl ProbeCache {
-    /// `None` where nothing can be kept: no home, a directory that is not the caller's alone, no
-    /// `/proc`.
+    /// Opens the cache. `None` without a usable directory: no home, a directory that is not the
+    /// caller's alone, no `/proc`.
     pub(super) fn open(report: &Report) -> Option<ProbeCache> {
         let directory = directory(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))?;
         let key = key(report)?;
         Some(ProbeCache { directory, key })
     }
 
-    /// What is known; nothing, if in doubt.
+    /// Returns the known results; none if in doubt.
     pub(super) fn read(&self) -> ProbeResults {
         let entries = self.entries().unwrap_or_default();
         let own = entries.into_iter().find(|(key, _)| *key == self.key);
@@ -195,7 +196,7 @@ impl ProbeCache {
             .unwrap_or_default()
     }
 
-    /// Puts this process's entry first. That it could not be written costs time, not more.
+    /// Puts this process's entry first. A failed write costs only time.
     pub(super) fn write(&self, known: &ProbeResults) {
         if *known != self.read() {
             let _ = self.replace(known);
@@ -222,7 +223,7 @@ impl ProbeCache {
     fn replace(&self, known: &ProbeResults) -> io::Result<()> {
         if !is_ours(&self.directory) {
             match make(&self.directory) {
-                // By another process, a moment ago.
+                // Another process created it a moment ago.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => made?,
             }
@@ -238,7 +239,7 @@ impl ProbeCache {
                 .into_iter()
                 .filter(|(key, _)| *key != self.key),
         );
-        // Whole or not at all: a reader sees the old file or the new one, and of two writers one
+        // Written as a whole: a reader sees the old file or the new one, and of two writers one
         // wins.
         let unfinished = self
             .directory
@@ -249,13 +250,13 @@ impl ProbeCache {
             .mode(0o600)
             .open(&unfinished)
             .and_then(|mut file| {
-                // Whatever the umask left of it.
+                // The umask may have removed permissions.
                 file.set_permissions(Permissions::from_mode(0o600))?;
                 file.write_all(render(&entries).as_bytes())
             })
             .and_then(|()| fs::rename(&unfinished, self.directory.join(NAME)));
         if written.is_err() {
-            // Perhaps it is not even there.
+            // The file may not exist.
             let _ = fs::remove_file(&unfinished);
         }
         written
@@ -279,7 +280,7 @@ impl ProbeCache {
                 .is_some_and(|name| name.starts_with(UNFINISHED))
                 && old()
             {
-                // Somebody else may have done it.
+                // Another process may have removed it.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -292,7 +293,7 @@ pub(crate) fn forget() {
     if let Some(directory) = directory(cache, home)
         && is_ours(&directory)
     {
-        // It may not be there.
+        // The file may not exist.
         let _ = fs::remove_file(directory.join(NAME));
     }
 }
@@ -308,7 +309,7 @@ fn render(entries: &[(String, String)]) -> String {
     out
 }
 
-/// Keys and words. Anything odd makes the whole file count as empty.
+/// Parses keys and words. Any unexpected text makes the whole file count as empty.
 fn parse(bytes: &[u8]) -> Vec<(String, String)> {
     let whole = || {
         let text = std::str::from_utf8(bytes).ok()?;
@@ -329,8 +330,8 @@ fn parse(bytes: &[u8]) -> Vec<(String, String)> {
     whole().unwrap_or_default()
 }
 
-/// `$XDG_CACHE_HOME/os-sandbox` or `~/.cache/os-sandbox`, where what is around it is the caller's.
-/// With `sudo` the home can be somebody else's: nothing of root's is left there.
+/// Returns `$XDG_CACHE_HOME/os-sandbox` or `~/.cache/os-sandbox`, if the parent directory is the
+/// caller's. With `sudo` the home can be another user's, in which root leaves no files.
 fn directory(cache: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: Option<OsString>| path.map(PathBuf::from).filter(|p| p.is_absolute());
     let (base, around) = match absolute(cache) {
@@ -344,20 +345,20 @@ fn directory(cache: Option<OsString>, home: Option<OsString>) -> Option<PathBuf>
         fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
     };
     if !base.exists() && own(&around) {
-        // As the XDG specification wants it. Somebody else may be faster.
+        // As the XDG specification asks. Another process may be faster.
         let _ = make(&base);
     }
     own(&base).then(|| base.join(DIRECTORY))
 }
 
-/// A directory, no link, of the caller's, that nobody else reaches.
+/// Returns `true` for a directory, not a link, of the caller's that other users cannot open.
 fn is_ours(directory: &Path) -> bool {
     fs::symlink_metadata(directory).is_ok_and(|meta| {
         meta.is_dir() && meta.uid() == geteuid().as_raw() && meta.mode() & 0o077 == 0
     })
 }
 
-/// Everything that a probe's result could depend on; `None` without a boot to tell apart.
+/// Returns a hash of every fact that a probe's result depends on; `None` without a boot identifier.
 fn key(report: &Report) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let status = read("/proc/thread-self/status")?;
@@ -380,7 +381,7 @@ fn key(report: &Report) -> Option<String> {
     for path in SETTINGS {
         let _ = writeln!(text, "{:?}", read(path));
     }
-    // What this process may do: an outer filter shows here, and not by its number.
+    // Rights of this process: they reveal that an outer filter exists, not which one.
     let _ = writeln!(text, "{report:?}");
     for path in BWRAP {
         let meta = fs::metadata(path).map(|meta| {
@@ -405,7 +406,7 @@ fn key(report: &Report) -> Option<String> {
     Some(hex)
 }
 
-/// A small file of the kernel's.
+/// Reads a small file of the kernel's.
 fn read(path: &str) -> Option<String> {
     let mut text = String::new();
     let file = File::open(path).ok()?;
@@ -490,7 +491,7 @@ mod tests {
         assert_eq!(with(0o700), all());
         fs::set_permissions(dir.join(NAME), fs::Permissions::from_mode(0o620)).unwrap();
         assert_eq!(one.read(), ProbeResults::default());
-        // A link to a good one is none.
+        // A link to a valid directory is not accepted.
         fs::set_permissions(dir.join(NAME), fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(one.read(), all());
         fs::rename(&dir, base.path().join("elsewhere")).unwrap();
@@ -531,7 +532,7 @@ mod tests {
                         };
                         one.write(&known);
                         assert!([all(), ProbeResults::default()].contains(&one.read()));
-                        // Nothing torn: the file is there and all of it is understood.
+                        // The file is complete, and every line of it parses.
                         let file = fs::read(one.directory.join(NAME)).unwrap();
                         assert!(!parse(&file).is_empty());
                     }

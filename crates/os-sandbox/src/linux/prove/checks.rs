@@ -1,6 +1,6 @@
-//! What each try of the probe is about, and what it must come to under a plan. The tries
-//! themselves are `launcher/probe.rs`; their list is `launcher/wire.rs`, and one that is added there
-//! does not build before it has its line here.
+//! Meaning of each check of the probe, and its expected result under a plan. `launcher/probe.rs`
+//! runs the checks; `launcher/wire.rs` lists them, and a new one does not build before it has its
+//! line here.
 
 use super::super::wire::{self, ProbeCheck};
 use crate::plan::Plan;
@@ -8,7 +8,7 @@ use crate::policy::{Network, UnixSockets};
 use crate::promise::{Promise, PromiseState};
 use crate::proof::{Expected, Observation, ProofCheck};
 
-/// What is tried, in words that follow "it could".
+/// Returns the action that a check tries, in words that follow "it could".
 pub(super) fn name(one: ProbeCheck) -> &'static str {
     match one {
         ProbeCheck::Descriptors => "see a descriptor not meant for it",
@@ -104,14 +104,15 @@ pub(super) fn promise(one: ProbeCheck) -> Promise {
     }
 }
 
-/// What must come of it under this plan; `None` if the policy says nothing about it.
+/// Returns the expected result under this plan; `None` if the policy says nothing about it.
 pub(super) fn expected(one: ProbeCheck, plan: &Plan) -> Option<Expected> {
     let policy = plan.policy();
     match one {
         ProbeCheck::WriteMount | ProbeCheck::WriteTmp | ProbeCheck::StartProgram => {
             Some(Expected::Allowed)
         }
-        // A socket that talks to nobody, because it is alone in its namespace, is one all the same.
+        // A socket without any peer, because it is alone in its namespace, is nevertheless a
+        // socket.
         ProbeCheck::Inet => match policy.network() {
             Network::Denied if !plan.has_loopback() => promised(one, plan),
             Network::Denied | Network::Loopback => Some(match promised(one, plan)? {
@@ -123,7 +124,7 @@ pub(super) fn expected(one: ProbeCheck, plan: &Plan) -> Option<Expected> {
         },
         ProbeCheck::Inet6 => match policy.network() {
             Network::Denied if !plan.has_loopback() => promised(one, plan),
-            // A kernel may have none.
+            // A kernel may lack them.
             Network::Denied | Network::Loopback | Network::Hosts(_) | Network::Unrestricted => None,
         },
         ProbeCheck::Unix => match policy.unix_sockets() {
@@ -188,7 +189,7 @@ fn promised(one: ProbeCheck, plan: &Plan) -> Option<Expected> {
         .entries()
         .iter()
         .find(|entry| entry.promise == promise)?;
-    // What is open about names is those that are not there yet; the probe's are.
+    // The gap about names concerns absent ones; the probe's names exist.
     let held =
         matches!(promise, Promise::ProtectedNames | Promise::HiddenNames) && !entry.by.is_empty();
     Some(match entry.state {
@@ -198,7 +199,7 @@ fn promised(one: ProbeCheck, plan: &Plan) -> Option<Expected> {
     })
 }
 
-/// One answer of the launcher as a check; `None` if it is not one of ours.
+/// Converts an answer of the launcher into a check; `None` for an unknown number.
 pub(super) fn check(plan: &Plan, number: i32, outcome: i32) -> Option<(ProbeCheck, ProofCheck)> {
     let one = ProbeCheck::ALL
         .into_iter()
@@ -271,7 +272,7 @@ mod tests {
             of(5, ProbeCheck::Signal, unclear),
             (Expected::Listed, false)
         );
-        // Neither a try nor an outcome that we know.
+        // Neither a check nor an outcome that the crate knows.
         assert!(check(&plan(7), 999, through.into()).is_none());
         assert!(check(&plan(7), ProbeCheck::ReadOutside as i32, 9).is_none());
     }

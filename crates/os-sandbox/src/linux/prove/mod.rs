@@ -1,6 +1,6 @@
-//! The self-test: decoys are laid out, and the probe takes the place of a command in exactly the
-//! plan's confinement. Decoys lie in a directory of our own, outside every mount; in the user's
-//! mounts at most one file is made, under a name that nobody has, and removed again.
+//! The self-test: it creates decoys, and runs the probe in place of a command in exactly the plan's
+//! confinement. Decoys are in a directory of our own, outside every mount; in the user's mounts the
+//! test creates at most one file, under an unused name, and removes it again.
 
 mod checks;
 
@@ -33,11 +33,12 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a probe may take.
+/// Time limit of a probe.
 const WITHIN: Duration = Duration::from_secs(20);
-/// How long to look for the end of a pipe whose holders were all ended already.
+/// Time limit for the end of a pipe after all its holders were ended.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
-/// In a pid namespace a small number is somebody else's: not asked about then.
+/// First process number that the test asks about: in a pid namespace a small number can be another
+/// process.
 const FIRST_FOREIGN_PID: u32 = 64;
 /// Files that only the kernel should write; the first that exists is tried.
 const SYS: [&str; 3] = [
@@ -48,12 +49,12 @@ const SYS: [&str; 3] = [
 const SETTING: &str = "/proc/sys/kernel/core_pattern";
 const PROGRAMS: [&str; 2] = ["/bin/true", "/usr/bin/true"];
 
-/// Whose the mounts are.
+/// Owner of the mounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeScope {
-    /// The user's: nothing is tried that would leave a trace if it worked.
+    /// The user's: the test tries nothing that would leave a trace if it worked.
     UserMounts,
-    /// Made for the probe.
+    /// Created for the probe.
     Scratch,
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn prove(
     for one in ProbeCheck::ALL.into_iter().filter(|one| decoys.asked(*one)) {
         let found = answered.iter().position(|(which, _)| *which == one);
         let seen = match found.map(|index| answered.swap_remove(index).1.seen) {
-            // The launcher only says that the survivor was there.
+            // The launcher only reports that the survivor existed.
             Some(Observation::Worked) if one == ProbeCheck::Survivor => gone,
             Some(seen) => seen,
             None => Observation::Unclear,
@@ -103,8 +104,8 @@ pub(crate) fn prove(
     Ok((out, notes))
 }
 
-/// Whether a process that held the pipe is still there: one byte says that it was, the end of
-/// the pipe that it is gone.
+/// Returns the state of a process that had the pipe: one byte says that it ran, the end of the pipe
+/// that it is gone.
 fn survivor(mut pipe: PipeReader) -> Observation {
     let until = Instant::now() + GONE_WITHIN;
     let mut said = false;
@@ -127,7 +128,7 @@ fn survivor(mut pipe: PipeReader) -> Observation {
     }
 }
 
-/// What the probe is sent at, removed when it is done with.
+/// Decoys of the probe, removed after it.
 struct Decoys {
     // Held until the end.
     _place: ScratchDir,
@@ -139,13 +140,13 @@ struct Decoys {
     pid: u32,
 }
 
-/// The one name in a mount of the user's: removed whatever became of the probe.
+/// The only file in a mount of the user's: removed after every result of the probe.
 struct CreatedFile(Option<PathBuf>);
 
 impl Drop for CreatedFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // It is not there if all went well.
+            // The file does not exist if the confinement worked.
             let _ = fs::remove_file(path);
         }
     }
@@ -194,7 +195,7 @@ impl Decoys {
         ] {
             decoys.ask(one);
         }
-        // The policy has no word about the rest, so neither has the plan.
+        // The policy says nothing about the others, so the plan does not either.
         for one in ProbeCheck::ALL {
             if checks::expected(one, plan).is_none() {
                 decoys.asked &= !(1 << one as u8);
@@ -236,7 +237,8 @@ impl Decoys {
                 .mode(mode)
                 .open(&path)
                 .and_then(|mut file| {
-                    // Whatever the umask left of it: a refusal must not be just that.
+                    // The umask may have removed permissions, and a refusal must not come from
+                    // that.
                     file.set_permissions(Permissions::from_mode(mode))?;
                     file.write_all(bytes)
                 })
@@ -269,7 +271,7 @@ impl Decoys {
     }
 
     fn mounts(&mut self, plan: &Plan, mounts: &[HostMount]) {
-        // A program that runs cannot be written to in any case, which would say nothing.
+        // A running program cannot be written to in any case, so it proves nothing.
         let telling = |mount: &&HostMount| {
             mount.is_dir || !fs::metadata(&mount.host).is_ok_and(|meta| meta.mode() & 0o111 != 0)
         };
@@ -358,13 +360,13 @@ impl Decoys {
         }
     }
 
-    /// A listener of our own that is not named. A named one is connected only if it was made for
-    /// that; a daemon of the user's is left in peace.
+    /// Adds a listener of our own that the policy does not name. A named socket is connected only
+    /// if it was created for the test; daemons of the user are left in peace.
     fn sockets(&mut self, plan: &Plan, whose: ProbeScope) {
         let other = self._place.home().join("socket");
         // A path too long for a socket: nothing to try.
         if let Ok(listener) = UnixListener::bind(&other) {
-            // Whatever the umask left of it; if that fails, it proves less.
+            // The umask may have removed permissions; if this fails, the check proves less.
             let _ = fs::set_permissions(&other, Permissions::from_mode(0o700));
             self._sockets.push(listener);
             self.ask_with(ProbeCheck::OtherSocket, wire::PROBE_OTHER_SOCKET, &other);
@@ -414,7 +416,7 @@ impl Decoys {
     }
 }
 
-/// A private directory that no mount and no system profile shows.
+/// Creates a private directory that no mount and no system profile shows.
 fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<ScratchDir, Error> {
     let mut places = vec![std::env::temp_dir()];
     places.extend(["/var/tmp", "/dev/shm"].map(PathBuf::from));
@@ -443,7 +445,7 @@ fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<ScratchDir, Error> {
     }))
 }
 
-/// A place below a mount as the target names it.
+/// Returns a path below a mount as the target names it.
 fn seen_at(plan: &Plan, mount: &HostMount, below: &Path) -> PathBuf {
     let base = match plan.backend().shows_sandbox_paths() {
         true => PathBuf::from(&mount.inside),
@@ -456,7 +458,8 @@ fn seen_at(plan: &Plan, mount: &HostMount, below: &Path) -> PathBuf {
     }
 }
 
-/// Returns `true` if the caller owns it with these permissions: then a refusal is not just theirs.
+/// Returns `true` if the caller owns the file with these permissions: then a refusal has another
+/// cause.
 fn owned_with(path: &Path, mode: u32) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|meta| meta.uid() == geteuid().as_raw() && meta.mode() & mode == mode)
