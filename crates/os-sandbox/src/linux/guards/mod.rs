@@ -1,4 +1,19 @@
-//! Names below the mounts that are kept from the command: found, and held where they are absent.
+//! Protected and hidden names below the mounts: found before a start, guarded while the command runs,
+//! compared after its end. [`guard`] is the entry point under a mount layer, [`look`] without one.
+//!
+//! A protected name:
+//! 1. `names` finds it in a walk (`listings` reads the directories, `secrets` judges contents).
+//! 2. A mount layer mounts it over itself read-only, a hidden one empty. Under Landlock alone `sweep`
+//!    takes its fingerprint.
+//! 3. After the end `sweep` reports a name that another program replaced, or that has changed, and
+//!    walks again. A new name is judged (`git_audit`); one that cannot stay is moved to the quarantine.
+//!
+//! A placeholder for an absent name, if the policy holds absent names:
+//! 1. `hold` plans it, and `state` records the plan (`record`) under the lock of the state directory.
+//! 2. `hold` creates it, records its inode and adds it to the names; it is guarded like any of them.
+//! 3. `after` drops the lease after the sweep. The placeholder is removed, unless another living run
+//!    lists it: then the last of those runs removes it.
+//! 4. After a killed run the record remains without its lock; the next start removes both.
 
 pub(super) mod after;
 mod hold;
