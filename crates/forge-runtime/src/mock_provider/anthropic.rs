@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 
 use super::parsed_request::{ConversationBuilder, ParsedRequest, joined, text_at, tools};
-use super::stream_event::{StreamEvent, pieces};
+use super::stream_event::StreamEvent;
 use crate::model::{StopReason, Thinking, ToolCall, Usage};
-use crate::playbook::PlayedTurn;
+use crate::playbook::{PlayedTurn, pieces};
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
     let mut conversation = ConversationBuilder::default();

@@ -14,7 +14,7 @@ use hyper::{Response, StatusCode};
 use super::parsed_request::ParsedRequest;
 use super::stream_event::StreamEvent;
 use super::{anthropic, chat, responses};
-use crate::model::{ModelError, Thinking};
+use crate::model::ModelError;
 use crate::playbook::{PlaybookWire, PlayedTurn, StreamScript};
 
 /// A body, whole or in pieces, or cut.
@@ -51,7 +51,7 @@ pub(super) fn answer(
         faults.malformed = None;
         faults.in_stream_error = None;
     }
-    let played = sealed(wire, played);
+    let played = played.clone().sealed(wire);
     if parsed.stream {
         streamed(wire, parsed, &played, id, &faults)
     } else {
@@ -76,29 +76,6 @@ pub(super) fn refusal(wire: PlaybookWire, status: u16, message: &str) -> Respons
 /// turn.
 pub(super) fn unplayable(wire: PlaybookWire, error: &ModelError) -> Response<ResponseBody> {
     refusal(wire, 400, &error.to_string())
-}
-
-/// Anthropic seals every block of thinking, and looks at the seal when it gets it back.
-fn sealed(wire: PlaybookWire, played: &PlayedTurn) -> PlayedTurn {
-    let mut played = played.clone();
-    if wire == PlaybookWire::Anthropic {
-        for block in &mut played.thinking {
-            let seal = seal(block);
-            block.signature.get_or_insert(seal);
-        }
-    }
-    played
-}
-
-/// Returns a seal that depends on the text, like a real one; it protects nothing.
-fn seal(block: &Thinking) -> String {
-    let sum = block
-        .text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
-            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    format!("playbook-{sum:016x}")
 }
 
 fn streamed(

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::parsed_request::{
     ConversationBuilder, ParsedRequest, arguments, joined, text_at, tools,
 };
-use super::stream_event::{StreamEvent, interleaved, pieces};
+use super::stream_event::{StreamEvent, interleaved};
 use crate::model::{StopReason, Thinking, ToolCall, Usage};
-use crate::playbook::PlayedTurn;
+use crate::playbook::{PlayedTurn, pieces};
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
     let mut instructions: Vec<String> = Vec::new();

@@ -3,8 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-/// Pieces that one text is cut into at most, however long it is.
-const MAX_PIECES: usize = 4;
+use crate::playbook::pieces;
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,19 +45,6 @@ impl StreamEvent {
     }
 }
 
-/// Splits `text` into several non-empty pieces.
-pub(super) fn pieces(text: &str) -> Vec<&str> {
-    let length = text.len().div_ceil(MAX_PIECES).max(1);
-    let mut found = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (piece, after) = rest.split_at(rest.ceil_char_boundary(length));
-        found.push(piece);
-        rest = after;
-    }
-    found
-}
-
 /// The pieces of several texts, one of each in turn: `(which, piece)`.
 pub(super) fn interleaved<'a>(texts: &[&'a str]) -> Vec<(usize, &'a str)> {
     let mut all: Vec<(usize, usize, &str)> = Vec::new();
@@ -79,13 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_between_characters() {
-        for text in ["", "a", "ab", "héllo wörld", "👩‍👩‍👧‍👦", "日本語のテキスト"]
-        {
-            let cut = pieces(text);
-            assert_eq!(cut.concat(), text);
-            assert!(cut.len() <= MAX_PIECES && cut.iter().all(|piece| !piece.is_empty()));
-        }
+    fn pieces_take_turns() {
         assert_eq!(
             interleaved(&["abcdefgh", "xy"]),
             [

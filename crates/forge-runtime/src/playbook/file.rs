@@ -195,10 +195,6 @@ pub(crate) struct FailScript {
     pub(crate) message: String,
     /// So many times, and then the turn is taken.
     #[serde(default = "once")]
-    #[cfg_attr(
-        not(feature = "wire"),
-        expect(dead_code, reason = "without a wire there is no second time")
-    )]
     pub(crate) times: u32,
 }
 

@@ -8,6 +8,7 @@
 
 mod attempts;
 mod file;
+mod played_turn;
 mod recorder;
 mod scripted;
 mod templates;
@@ -17,7 +18,7 @@ pub use attempts::{AttackAttempt, AttackAttempts};
 #[cfg(feature = "wire")]
 pub(crate) use file::StreamScript;
 pub use file::{Playbook, PlaybookError, PlaybookWire};
-pub use recorder::{PlaybookRecorder, RECORDING_HEADER};
 #[cfg(feature = "wire")]
-pub(crate) use scripted::PlayedTurn;
+pub(crate) use played_turn::{PlayedTurn, pieces};
+pub use recorder::{PlaybookRecorder, RECORDING_HEADER};
 pub use scripted::ScriptedModel;

@@ -5,26 +5,38 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use minijinja::value::Serde;
 use minijinja::{Environment, Value};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 
 use super::attempts::{AttackAttempt, AttackAttempts, stopped_by};
-use super::file::{
-    Binding, CallScript, CaseCondition, FailScript, Playbook, StreamScript, TurnScript,
-};
+use super::file::{Binding, CallScript, CaseCondition, Playbook, TurnScript};
+use super::played_turn::PlayedTurn;
 use super::templates;
 use crate::model::{
-    Message, Model, ModelError, ModelEvent, ModelRequest, Prices, StopReason, Thinking, ToolCall,
-    ToolResult, Usage,
+    Message, Model, ModelError, ModelEvent, ModelRequest, Prices, Thinking, ToolCall, ToolResult,
 };
+use crate::retry::RetryingModel;
 
 /// Most calls one turn may make; a `for_each` over a huge list is a mistake.
 const MAX_CALLS_PER_TURN: usize = 2_000;
 
-/// A model that plays a [`Playbook`].
+/// Retry limit of a turn, as for providers without a configured one.
+const RETRY_MS: u64 = 120_000;
+
+/// The first pause. It is short; `retry_after_s` sets a longer one.
+const FIRST_PAUSE_MS: u64 = 50;
+
+/// Queued events of a turn.
+const QUEUE: usize = 64;
+
+/// A model that plays a [`Playbook`], with the data that its wire carries, and with the retries of a
+/// real provider's failures.
+///
+/// Its turns need a tokio runtime with time.
 ///
 /// ```
 /// use forge_runtime::{Model, Playbook, ScriptedModel};
@@ -32,10 +44,10 @@ const MAX_CALLS_PER_TURN: usize = 2_000;
 /// let model = ScriptedModel::new("demo.yaml", playbook);
 /// assert_eq!(model.name(), "scripted:demo.yaml");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ScriptedModel {
     label: String,
-    playbook: Playbook,
+    playbook: Arc<Playbook>,
     attempts: AttackAttempts,
 }
 
@@ -44,7 +56,7 @@ impl ScriptedModel {
     pub fn new(label: impl Into<String>, playbook: Playbook) -> Self {
         ScriptedModel {
             label: label.into(),
-            playbook,
+            playbook: Arc::new(playbook),
             attempts: AttackAttempts::default(),
         }
     }
@@ -203,83 +215,70 @@ impl Model for ScriptedModel {
     }
 
     fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
-        let events = match self.play_on_own_stack(&request) {
-            Ok(played) => played.events(),
-            Err(error) => vec![ModelEvent::Failed(error)],
-        };
-        let (sender, turn) = mpsc::channel(events.len().max(1));
-        for event in events {
-            // The channel has capacity for the whole turn, so every send succeeds.
-            let _ = sender.try_send(event);
-        }
-        turn
+        RetryingModel::new(Arc::new(TurnAttempts::new(self.clone())), RETRY_MS)
+            .first_pause_ms(FIRST_PAUSE_MS)
+            .turn(request)
     }
 }
 
-/// A turn as it was played.
+/// The attempts at one turn. The turn is played once for all of them: each gets an equal answer, and
+/// no attack is judged twice.
 #[derive(Debug, Clone)]
-pub(crate) struct PlayedTurn {
-    pub(crate) thinking: Vec<Thinking>,
-    pub(crate) text: String,
-    pub(crate) calls: Vec<ToolCall>,
-    pub(crate) usage: Usage,
-    pub(crate) stop: StopReason,
-    pub(crate) fail: Option<FailScript>,
-    pub(crate) stream: StreamScript,
+struct TurnAttempts {
+    model: ScriptedModel,
+    played: Arc<OnceCell<Result<PlayedTurn, ModelError>>>,
+    count: Arc<AtomicU32>,
 }
 
-impl PlayedTurn {
-    /// Returns the events of the turn without a wire, and so without a retry.
-    fn events(self) -> Vec<ModelEvent> {
-        if let Some(fail) = self.fail {
-            return vec![ModelEvent::Failed(fail.error())];
+impl TurnAttempts {
+    fn new(model: ScriptedModel) -> Self {
+        TurnAttempts {
+            model,
+            played: Arc::default(),
+            count: Arc::default(),
         }
-        let mut events: Vec<ModelEvent> = self
-            .thinking
-            .into_iter()
-            .map(ModelEvent::Thinking)
-            .collect();
-        if !self.text.is_empty() {
-            events.push(ModelEvent::Text(self.text));
-        }
-        if self.stream.cut_after.is_some() {
-            // The end event is missing.
-            return events;
-        }
-        if self.stream.malformed.is_some() {
-            let reason = "the playbook says so".to_owned();
-            events.push(ModelEvent::Failed(ModelError::Malformed(reason)));
-            return events;
-        }
-        if let Some(message) = self.stream.in_stream_error {
-            events.push(ModelEvent::Failed(ModelError::Busy {
-                status: None,
-                message,
-                retry_after_ms: None,
-            }));
-            return events;
-        }
-        events.extend(self.calls.into_iter().map(ModelEvent::Call));
-        events.push(ModelEvent::Usage(self.usage));
-        events.push(ModelEvent::End(self.stop));
-        events
+    }
+
+    async fn speak(
+        &self,
+        request: Arc<ModelRequest>,
+        events: &mpsc::Sender<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        // Templates can take their time.
+        let play = || async {
+            let model = self.model.clone();
+            let played = tokio::task::spawn_blocking(move || model.play_on_own_stack(&request));
+            played
+                .await
+                .unwrap_or_else(|_| Err(ModelError::Playbook("it could not be played".to_owned())))
+        };
+        let played = self.played.get_or_init(play).await.clone()?;
+        let attempt = self.count.fetch_add(1, Ordering::Relaxed);
+        played
+            .send(self.model.playbook.wire(), attempt, events)
+            .await
     }
 }
 
-impl FailScript {
-    fn error(self) -> ModelError {
-        let (status, message) = (Some(self.status), self.message);
-        match self.status {
-            401 | 403 => ModelError::Credentials(message),
-            408 | 429 | 500.. => ModelError::Busy {
-                status,
-                message,
-                retry_after_ms: self
-                    .retry_after_s
-                    .map(|s| u64::from(s).saturating_mul(1_000)),
-            },
-            _ => ModelError::Rejected { status, message },
-        }
+impl Model for TurnAttempts {
+    fn name(&self) -> String {
+        self.model.name()
+    }
+
+    fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {
+        let (events, turn) = mpsc::channel(QUEUE);
+        let attempts = self.clone();
+        tokio::spawn(async move {
+            let outcome = tokio::select! {
+                biased;
+                () = events.closed() => return,
+                outcome = attempts.speak(request, &events) => outcome,
+            };
+            if let Err(error) = outcome {
+                let _gone = events.send(ModelEvent::Failed(error)).await;
+            }
+        });
+        turn
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forge_runtime::{
-    Message, MockModel, Model as _, ModelError, ModelEvent, ModelFailure, ModelRequest, Playbook,
+    Message, MockModel, Model, ModelError, ModelEvent, ModelFailure, ModelRequest, Playbook,
     PlaybookWire, RunOutcome, RunReport, ScriptedModel, StopReason, Thinking, ToolCall,
     ToolDescription, ToolResult, Usage,
 };
@@ -25,9 +25,18 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-fn wired(text: &str, wire: PlaybookWire) -> MockModel {
+fn playbook(text: &str, wire: PlaybookWire) -> Playbook {
     let playbook = Playbook::parse(text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    MockModel::new("test", playbook.over(wire)).unwrap()
+    playbook.over(wire)
+}
+
+fn wired(text: &str, wire: PlaybookWire) -> MockModel {
+    MockModel::new("test", playbook(text, wire)).unwrap()
+}
+
+/// The same playbook, played in process.
+fn direct(text: &str, wire: PlaybookWire) -> ScriptedModel {
+    ScriptedModel::new("test", playbook(text, wire))
 }
 
 /// A run of `main` over `wire`, and what its tools came to.
@@ -86,16 +95,16 @@ workers:
 
 #[test]
 fn a_run_is_the_same_on_every_wire_and_without_one() {
-    let world = world();
-    let report = world.run_with(ScriptedModel::new(
-        "test",
-        Playbook::parse(EVERYTHING).unwrap(),
-    ));
-    let expected = (json!(report), world.results());
+    let world_of_one = world();
+    let report = world_of_one.run_with(direct(EVERYTHING, PlaybookWire::default()));
+    let expected = (json!(report), world_of_one.results());
     let answer = "héllo\nwörld 👩‍👩‍👧‍👦\nchild says 2 files".to_owned();
     assert_eq!(report.end, RunOutcome::Answered { answer });
     assert_eq!(report.tokens, 3_630);
     for wire in WIRES {
+        let world = world();
+        let report = world.run_with(direct(EVERYTHING, wire));
+        assert_eq!((json!(report), world.results()), expected, "{wire:?}");
         for stream in [true, false] {
             let (report, results) = over(EVERYTHING, wire, stream);
             assert_eq!((json!(report), results), expected, "{wire:?} {stream}");
@@ -174,15 +183,18 @@ fn what_fails_and_passes_is_tried_again_and_the_rest_is_told() {
         ),
     ];
     for (first, expected) in rows {
-        for wire in WIRES {
-            let world = world();
-            let text = turns(first).replace(
-                "say: some more words, stop: out_of_tokens, ",
-                "stop: out_of_tokens, ",
-            );
-            let model = wired(&text, wire);
-            let attempts = model.attempts();
-            let end = world.run_with(model).end;
+        let text = turns(first).replace(
+            "say: some more words, stop: out_of_tokens, ",
+            "stop: out_of_tokens, ",
+        );
+        let ends = WIRES.into_iter().flat_map(|wire| {
+            let (over, inside) = (wired(&text, wire), direct(&text, wire));
+            [
+                (wire, over.attempts(), world().run_with(over).end),
+                (wire, inside.attempts(), world().run_with(inside).end),
+            ]
+        });
+        for (wire, attempts, end) in ends {
             match (&end, &expected) {
                 (
                     RunOutcome::ModelFailed { reason, cause },
@@ -218,6 +230,59 @@ fn an_event_that_is_no_json_is_no_answer() {
     }
 }
 
+/// The events of a turn that a person can tell from each other.
+async fn told(model: &dyn Model) -> Vec<String> {
+    let mut events = model.turn(request(vec![Message::Input { text: "go".into() }]));
+    let mut told = Vec::new();
+    while let Some(event) = events.recv().await {
+        match event {
+            // In process, a block of thinking is complete a step earlier on one of the wires.
+            ModelEvent::Heartbeat | ModelEvent::Thinking(_) => {}
+            ModelEvent::Retry(retry) => told.push(format!("{}: {}", retry.attempt, retry.reason)),
+            other => told.push(format!("{other:?}")),
+        }
+    }
+    told
+}
+
+#[test]
+fn faults_are_the_same_over_the_wire_and_in_process() {
+    let counted = |key: &str| {
+        let numbers = [1, 2, 3, 5, 8, 13, 21, 34, 1_000];
+        numbers.map(|number| format!("stream: {{ slow_ms: 1, {key}: {number} }}"))
+    };
+    let mut faults = vec![
+        "stream: { slow_ms: 1, cut_after: 0 }".to_owned(),
+        "stream: { slow_ms: 1, in_stream_error: overloaded }".to_owned(),
+        "stream: { slow_ms: 1, in_stream_error: overloaded, malformed: 2, times: 9 }".to_owned(),
+        "stream: { slow_ms: 1, in_stream_error: overloaded, cut_after: 100, times: 2 }".to_owned(),
+        "stream: { slow_ms: 1, malformed: 4, cut_after: 3 }".to_owned(),
+        "fail: { status: 503, times: 2, message: later }, stream: { slow_ms: 1, cut_after: 4 }"
+            .to_owned(),
+        format!(
+            "fail: {{ status: 413, message: '{}' }}",
+            "long ".repeat(500)
+        ),
+        "fail: { status: 403, message: ' no ' }".to_owned(),
+        "fail: { status: 429, message: x, retry_after_s: 9999 }".to_owned(),
+    ];
+    faults.extend(counted("cut_after"));
+    faults.extend(counted("malformed"));
+    for fault in faults {
+        let text = format!(
+            "version: 1\nworkers: {{main: [{{thinking: hm, say: some more words, calls: [{{tool: a, \
+             args: [1]}}, {{tool: b, args: {{path: /a}}}}], usage: {{input_tokens: 90, \
+             output_tokens: 7, cache_read_tokens: 5, cache_write_tokens: 3}}, {fault}}}]}}"
+        );
+        for wire in WIRES {
+            let (over, inside) = (wired(&text, wire), direct(&text, wire));
+            let (over, inside) =
+                runtime().block_on(async { tokio::join!(told(&over), told(&inside)) });
+            assert_eq!(inside, over, "{fault} {wire:?}");
+        }
+    }
+}
+
 fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
     Arc::new(ModelRequest {
         worker: "main".into(),
@@ -242,7 +307,7 @@ struct Came {
     failed: Option<ModelError>,
 }
 
-async fn turn(model: &MockModel, request: Arc<ModelRequest>) -> Came {
+async fn turn(model: &dyn Model, request: Arc<ModelRequest>) -> Came {
     let mut came = Came::default();
     let mut events = model.turn(request);
     while let Some(event) = events.recv().await {
@@ -453,6 +518,8 @@ proptest! {
                         let came = turn(&model, request(talk.clone())).await;
                         let expected = carried(expected, index + 1, wire, &came);
                         prop_assert_eq!(&came, &expected, "{:?} {}", wire, stream);
+                        let inside = turn(&direct(&text, wire), request(talk.clone())).await;
+                        prop_assert_eq!(&came, &inside, "{:?} {}", wire, stream);
                         let calls = came.calls.clone();
                         talk.push(Message::Model {
                             text: came.text,
@@ -508,13 +575,16 @@ fn unicode_survives_a_cut_at_every_byte() {
 fn a_turn_that_nobody_waits_for_is_given_up() {
     let text = "version: 1\nworkers: {main: [{say: a long story, stream: {slow_ms: 60000}}]}";
     for wire in WIRES {
-        let model = wired(text, wire);
-        runtime().block_on(async {
-            let mut events = model.turn(request(vec![Message::Input { text: "go".into() }]));
-            let waited = std::time::Duration::from_millis(200);
-            assert!(tokio::time::timeout(waited, events.recv()).await.is_err());
-            drop(events);
-        });
+        let models: [Box<dyn Model>; 2] =
+            [Box::new(wired(text, wire)), Box::new(direct(text, wire))];
+        for model in models {
+            runtime().block_on(async {
+                let mut events = model.turn(request(vec![Message::Input { text: "go".into() }]));
+                let waited = std::time::Duration::from_millis(200);
+                assert!(tokio::time::timeout(waited, events.recv()).await.is_err());
+                drop(events);
+            });
+        }
     }
 }
 
