@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use forge_runtime::{
-    AttackAttempts, MockModel, Model, ModelError, ModelEvent, ModelRequest, Models, Playbook,
+    AttackAttempts, Model, ModelError, ModelEvent, ModelRequest, Models, Playbook, ScriptedModel,
 };
 use sandbox_config::{DelegationNode, Project, Worker};
 use tokio::sync::mpsc;
@@ -234,7 +234,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         })
     }
 
-    fn play(&mut self, file: &str) -> Result<MockModel, CliError> {
+    fn play(&mut self, file: &str) -> Result<ScriptedModel, CliError> {
         let unusable = |why: String| CliError::new(ExitKind::Usage, "model.playbook", why);
         // A file that came with a repository does not point forge at the person's others.
         let climbs = Path::new(file)
@@ -260,8 +260,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
             let at = escape_path(&path);
             self.warnings.push(format!("{at}: {}", escape(&complaint)));
         }
-        MockModel::new(file, playbook)
-            .map_err(|error| CliError::new(ExitKind::Negative, "model.playbook", error.to_string()))
+        Ok(ScriptedModel::new(file, playbook))
     }
 }
 
