@@ -4,7 +4,7 @@
 //! [`Grant`](sandbox_config::Grant) that is never more than its caller's; [`equip`]
 //! turns a grant into a [`Toolbox`](forge_tools::Toolbox), and nothing else can.
 //! The model behind it is a [`Model`]: one of a [`ProviderEndpoint`], or a [`Playbook`], which
-//! [`ScriptedModel`] plays against the real tools and [`MockModel`] over a real wire as well.
+//! [`ScriptedModel`] plays against the real tools.
 //!
 //! # Words
 //!
@@ -24,8 +24,6 @@ mod delegate;
 mod docker;
 mod equip;
 mod gate;
-#[cfg(feature = "wire")]
-mod mock_provider;
 mod model;
 mod playbook;
 #[cfg(feature = "providers")]
@@ -46,8 +44,6 @@ pub use equip::{
     EquipError, Isolation, OsSandbox, WorkerEquipment, equip, hosts_not_kept, programs,
 };
 pub use gate::GrantGate;
-#[cfg(feature = "wire")]
-pub use mock_provider::{MockModel, MockProviderError};
 pub use model::{
     Message, Model, ModelError, ModelEvent, ModelRequest, Models, Prices, Retry, StopReason,
     Thinking, ToolCall, ToolDescription, ToolResult, Usage,
@@ -56,6 +52,8 @@ pub use playbook::{
     AttackAttempt, AttackAttempts, Playbook, PlaybookError, PlaybookRecorder, PlaybookWire,
     RECORDING_HEADER, ScriptedModel,
 };
+#[doc(hidden)]
+pub use playbook::{FailScript, PlayedTurn, StreamScript, text_pieces};
 #[cfg(feature = "providers")]
 pub use providers::{
     HttpModel, ProviderEndpoint, ProviderError, ProviderKey, ProviderKeyError, ResponseLimits, Wire,

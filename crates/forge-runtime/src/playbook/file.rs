@@ -185,35 +185,37 @@ impl From<StopScript> for StopReason {
 }
 
 /// A scripted failure of the provider.
+#[doc(hidden)]
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct FailScript {
-    pub(crate) status: u16,
+pub struct FailScript {
+    pub status: u16,
     #[serde(default)]
-    pub(crate) retry_after_s: Option<u32>,
+    pub retry_after_s: Option<u32>,
     #[serde(default)]
-    pub(crate) message: String,
+    pub message: String,
     /// So many times, and then the turn is taken.
     #[serde(default = "once")]
-    pub(crate) times: u32,
+    pub times: u32,
 }
 
 /// Faults of a stream.
+#[doc(hidden)]
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct StreamScript {
+pub struct StreamScript {
     /// The connection ends after so many events.
-    pub(crate) cut_after: Option<usize>,
+    pub cut_after: Option<usize>,
     /// The event of this number, from 1, is not JSON.
-    pub(crate) malformed: Option<usize>,
+    pub malformed: Option<usize>,
     /// An error of the provider's, in the stream, before its end.
-    pub(crate) in_stream_error: Option<String>,
+    pub in_stream_error: Option<String>,
     /// A pause before each event.
-    pub(crate) slow_ms: u64,
+    pub slow_ms: u64,
     /// Sends pieces of this many bytes, independent of their content.
-    pub(crate) chunk_bytes: Option<usize>,
+    pub chunk_bytes: Option<usize>,
     /// So many times, and then the stream is whole.
-    pub(crate) times: u32,
+    pub times: u32,
 }
 
 impl Default for StreamScript {

@@ -15,10 +15,7 @@ mod templates;
 mod validation;
 
 pub use attempts::{AttackAttempt, AttackAttempts};
-#[cfg(feature = "wire")]
-pub(crate) use file::StreamScript;
-pub use file::{Playbook, PlaybookError, PlaybookWire};
-#[cfg(feature = "wire")]
-pub(crate) use played_turn::{PlayedTurn, pieces};
+pub use file::{FailScript, Playbook, PlaybookError, PlaybookWire, StreamScript};
+pub use played_turn::{PlayedTurn, text_pieces};
 pub use recorder::{PlaybookRecorder, RECORDING_HEADER};
 pub use scripted::ScriptedModel;

@@ -16,16 +16,17 @@ const MAX_PIECES: usize = 4;
 /// Longest text of a scripted failure, in characters.
 const MAX_FAILURE_CHARS: usize = 1_000;
 
-/// A turn as it was played.
+/// A turn as it was played. Public for the servers that tests play it over.
+#[doc(hidden)]
 #[derive(Debug, Clone)]
-pub(crate) struct PlayedTurn {
-    pub(crate) thinking: Vec<Thinking>,
-    pub(crate) text: String,
-    pub(crate) calls: Vec<ToolCall>,
-    pub(crate) usage: Usage,
-    pub(crate) stop: StopReason,
-    pub(crate) fail: Option<FailScript>,
-    pub(crate) stream: StreamScript,
+pub struct PlayedTurn {
+    pub thinking: Vec<Thinking>,
+    pub text: String,
+    pub calls: Vec<ToolCall>,
+    pub usage: Usage,
+    pub stop: StopReason,
+    pub fail: Option<FailScript>,
+    pub stream: StreamScript,
 }
 
 impl PlayedTurn {
@@ -72,7 +73,9 @@ impl PlayedTurn {
     }
 
     /// Anthropic seals every block of thinking.
-    pub(crate) fn sealed(mut self, wire: PlaybookWire) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn sealed(mut self, wire: PlaybookWire) -> Self {
         if wire == PlaybookWire::Anthropic {
             for block in &mut self.thinking {
                 let seal = seal(&block.text);
@@ -112,7 +115,7 @@ impl PlayedTurn {
         let silent = |count: usize| vec![vec![ModelEvent::Heartbeat]; count];
         let mut steps = silent(start);
         for block in &self.thinking {
-            steps.extend(silent(match pieces(&block.text).len() {
+            steps.extend(silent(match text_pieces(&block.text).len() {
                 0 => empty_thought,
                 count => thought + count,
             }));
@@ -122,12 +125,14 @@ impl PlayedTurn {
         }
         if !self.text.is_empty() {
             steps.extend(silent(before));
-            let text = pieces(&self.text).into_iter();
+            let text = text_pieces(&self.text).into_iter();
             steps.extend(text.map(|piece| vec![ModelEvent::Text(piece.to_owned())]));
             steps.extend(silent(after));
         }
         for made in &self.calls {
-            steps.extend(silent(call + pieces(&made.arguments.to_string()).len()));
+            steps.extend(silent(
+                call + text_pieces(&made.arguments.to_string()).len(),
+            ));
         }
         steps.extend(silent(end));
         let calls = self.calls.iter().map(|call| ToolCall {
@@ -242,7 +247,8 @@ fn seal(text: &str) -> String {
 }
 
 /// Splits `text` into several non-empty pieces.
-pub(crate) fn pieces(text: &str) -> Vec<&str> {
+#[doc(hidden)]
+pub fn text_pieces(text: &str) -> Vec<&str> {
     let length = text.len().div_ceil(MAX_PIECES).max(1);
     let mut found = Vec::new();
     let mut rest = text;
@@ -262,7 +268,7 @@ mod tests {
     fn texts_are_cut_between_characters() {
         for text in ["", "a", "ab", "héllo wörld", "👩‍👩‍👧‍👦", "日本語のテキスト"]
         {
-            let cut = pieces(text);
+            let cut = text_pieces(text);
             assert_eq!(cut.concat(), text);
             assert!(cut.len() <= MAX_PIECES && cut.iter().all(|piece| !piece.is_empty()));
         }

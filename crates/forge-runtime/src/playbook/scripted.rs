@@ -150,10 +150,8 @@ impl ScriptedModel {
     }
 
     /// Plays on a stack of its own.
-    pub(crate) fn play_on_own_stack(
-        &self,
-        request: &ModelRequest,
-    ) -> Result<PlayedTurn, ModelError> {
+    #[doc(hidden)]
+    pub fn play_on_own_stack(&self, request: &ModelRequest) -> Result<PlayedTurn, ModelError> {
         templates::on_deep_stack(|| self.play(request)).unwrap_or_else(|| {
             Err(ModelError::Playbook(
                 "its template could not be evaluated".to_owned(),

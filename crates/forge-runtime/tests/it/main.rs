@@ -14,7 +14,6 @@ mod precedence;
 #[cfg(unix)]
 mod rights;
 // Commands are confined on Linux only, so far.
-#[cfg(feature = "wire")]
 mod mock_provider;
 #[cfg(target_os = "linux")]
 mod rules;

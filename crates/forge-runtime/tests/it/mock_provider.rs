@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use forge_runtime::{
-    Message, MockModel, Model, ModelError, ModelEvent, ModelFailure, ModelRequest, Playbook,
-    PlaybookWire, RunOutcome, RunReport, ScriptedModel, StopReason, Thinking, ToolCall,
-    ToolDescription, ToolResult, Usage,
+    Message, Model, ModelError, ModelEvent, ModelFailure, ModelRequest, Playbook, PlaybookWire,
+    RunOutcome, RunReport, ScriptedModel, StopReason, Thinking, ToolCall, ToolDescription,
+    ToolResult, Usage,
 };
+use mock_provider::MockModel;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

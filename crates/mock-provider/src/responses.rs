@@ -3,14 +3,13 @@
 //! <https://platform.openai.com/docs/api-reference/responses>,
 //! <https://platform.openai.com/docs/api-reference/responses-streaming>
 
+use forge_runtime::{PlayedTurn, StopReason, Thinking, ToolCall, Usage, text_pieces};
 use serde_json::{Value, json};
 
 use super::parsed_request::{
     ConversationBuilder, ParsedRequest, arguments, joined, text_at, tools,
 };
 use super::stream_event::{StreamEvent, interleaved};
-use crate::model::{StopReason, Thinking, ToolCall, Usage};
-use crate::playbook::{PlayedTurn, pieces};
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
     let mut instructions: Vec<String> = Vec::new();
@@ -164,7 +163,7 @@ impl NumberedEvents {
             };
             let part = json!({"type": "summary_text", "text": ""});
             self.push("response.reasoning_summary_part.added", with("part", part));
-            for piece in pieces(&text) {
+            for piece in text_pieces(&text) {
                 self.push(
                     "response.reasoning_summary_text.delta",
                     with("delta", json!(piece)),
@@ -200,7 +199,7 @@ impl NumberedEvents {
         };
         let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
         self.push("response.content_part.added", with("part", part("")));
-        for piece in pieces(&text) {
+        for piece in text_pieces(&text) {
             self.push("response.output_text.delta", with("delta", json!(piece)));
         }
         self.push("response.output_text.done", with("text", json!(text)));

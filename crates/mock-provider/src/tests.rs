@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use forge_runtime::{Message, ModelRequest, Playbook, PlaybookWire, ScriptedModel};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -11,8 +12,6 @@ use tokio::net::{TcpListener, TcpStream};
 use super::pending::{PendingGuard, PendingTurns};
 use super::schemas;
 use super::server::{ServerState, serve};
-use crate::model::{Message, ModelRequest};
-use crate::playbook::{Playbook, PlaybookWire, ScriptedModel};
 
 const WIRES: [PlaybookWire; 3] = [
     PlaybookWire::Anthropic,

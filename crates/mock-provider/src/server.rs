@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use forge_runtime::{PlaybookWire, ScriptedModel};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -27,7 +28,6 @@ use super::parsed_request::ParsedRequest;
 use super::pending::{PendingTurn, PendingTurns};
 use super::response::{self, ResponseBody};
 use super::{anthropic, chat, diff, responses, schemas};
-use crate::playbook::{PlaybookWire, ScriptedModel};
 
 /// Largest request.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;

@@ -3,15 +3,15 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use forge_runtime::{
+    AttackAttempts, Model, ModelError, ModelEvent, ModelRequest, Playbook, PlaybookWire, Prices,
+    ProviderEndpoint, ProviderError, ProviderKey, RetryingModel, ScriptedModel, Wire,
+};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::pending::{PendingGuard, PendingTurns};
 use super::server::{ServerState, serve};
-use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices};
-use crate::playbook::{AttackAttempts, Playbook, PlaybookWire, ScriptedModel};
-use crate::providers::{ProviderEndpoint, ProviderError, ProviderKey, Wire};
-use crate::retry::RetryingModel;
 
 /// Name of the model in requests.
 const MODEL: &str = "playbook";

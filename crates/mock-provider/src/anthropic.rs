@@ -3,12 +3,11 @@
 //! <https://docs.anthropic.com/en/api/messages>,
 //! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>
 
+use forge_runtime::{PlayedTurn, StopReason, Thinking, ToolCall, Usage, text_pieces};
 use serde_json::{Value, json};
 
 use super::parsed_request::{ConversationBuilder, ParsedRequest, joined, text_at, tools};
 use super::stream_event::StreamEvent;
-use crate::model::{StopReason, Thinking, ToolCall, Usage};
-use crate::playbook::{PlayedTurn, pieces};
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
     let mut conversation = ConversationBuilder::default();
@@ -163,7 +162,7 @@ fn blocks(played: &PlayedTurn) -> Vec<Value> {
 fn opened(block: &Value) -> (Value, Vec<Value>) {
     let mut start = block.clone();
     let cut = |text: &str, kind: &str, member: &str| -> Vec<Value> {
-        pieces(text)
+        text_pieces(text)
             .into_iter()
             .map(|piece| json!({"type": kind, member: piece}))
             .collect()

@@ -1,8 +1,7 @@
 //! A vendor's request, read back into our own words.
 
+use forge_runtime::{Message, Thinking, ToolCall, ToolDescription, ToolResult};
 use serde_json::Value;
-
-use crate::model::{Message, Thinking, ToolCall, ToolDescription, ToolResult};
 
 /// The content of a request.
 #[derive(Debug, Clone, PartialEq)]

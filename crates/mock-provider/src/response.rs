@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use forge_runtime::{ModelError, PlaybookWire, PlayedTurn, StreamScript};
 use futures_util::{Stream, stream};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -14,8 +15,6 @@ use hyper::{Response, StatusCode};
 use super::parsed_request::ParsedRequest;
 use super::stream_event::StreamEvent;
 use super::{anthropic, chat, responses};
-use crate::model::ModelError;
-use crate::playbook::{PlaybookWire, PlayedTurn, StreamScript};
 
 /// A body, whole or in pieces, or cut.
 pub(super) type ResponseBody = UnsyncBoxBody<Bytes, ConnectionCut>;

@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use forge_runtime::{Message, ModelRequest, PlaybookWire};
+
 use super::parsed_request::ParsedRequest;
-use crate::model::{Message, ModelRequest};
-use crate::playbook::PlaybookWire;
 
 /// Returns the first difference.
 pub(super) fn diff(

@@ -3,10 +3,9 @@
 
 use std::sync::LazyLock;
 
+use forge_runtime::PlaybookWire;
 use jsonschema::Validator;
 use serde_json::Value;
-
-use crate::playbook::PlaybookWire;
 
 /// Most mistakes that are listed.
 const MAX_MISTAKES: usize = 5;

@@ -3,14 +3,13 @@
 //! <https://platform.openai.com/docs/api-reference/chat>; `reasoning_content` is the field for
 //! thinking of DeepSeek, vLLM and others.
 
+use forge_runtime::{PlayedTurn, StopReason, Thinking, ToolCall, Usage, text_pieces};
 use serde_json::{Value, json};
 
 use super::parsed_request::{
     ConversationBuilder, ParsedRequest, arguments, joined, text_at, tools,
 };
 use super::stream_event::{StreamEvent, interleaved};
-use crate::model::{StopReason, Thinking, ToolCall, Usage};
-use crate::playbook::{PlayedTurn, pieces};
 
 pub(super) fn read(body: &Value) -> ParsedRequest {
     let mut instructions = Vec::new();
@@ -75,11 +74,11 @@ pub(super) fn stream(
     };
     let mut frames = vec![delta(json!({"role": "assistant", "content": ""}))];
     for block in &played.thinking {
-        for piece in pieces(&block.text) {
+        for piece in text_pieces(&block.text) {
             frames.push(delta(json!({"reasoning_content": piece})));
         }
     }
-    for piece in pieces(&played.text) {
+    for piece in text_pieces(&played.text) {
         frames.push(delta(json!({"content": piece})));
     }
     for (index, call) in played.calls.iter().enumerate() {

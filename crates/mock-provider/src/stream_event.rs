@@ -1,9 +1,8 @@
 //! Events of a stream, and how texts are cut into them.
 
 use bytes::Bytes;
+use forge_runtime::text_pieces;
 use serde_json::Value;
-
-use crate::playbook::pieces;
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +48,7 @@ impl StreamEvent {
 pub(super) fn interleaved<'a>(texts: &[&'a str]) -> Vec<(usize, &'a str)> {
     let mut all: Vec<(usize, usize, &str)> = Vec::new();
     for (which, text) in texts.iter().enumerate() {
-        for (round, piece) in pieces(text).into_iter().enumerate() {
+        for (round, piece) in text_pieces(text).into_iter().enumerate() {
             all.push((round, which, piece));
         }
     }

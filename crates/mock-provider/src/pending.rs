@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::model::{ModelError, ModelRequest};
-use crate::playbook::{PlayedTurn, ScriptedModel};
+use forge_runtime::{ModelError, ModelRequest, PlayedTurn, ScriptedModel};
 
 /// The turns that are on the wire, by their keys. Other keys are rejected.
 #[derive(Debug, Default)]
