@@ -8,6 +8,7 @@
 
 mod attempts;
 mod file;
+mod parse;
 mod played_turn;
 mod recorder;
 mod scripted;
@@ -15,7 +16,8 @@ mod templates;
 mod validation;
 
 pub use attempts::{AttackAttempt, AttackAttempts};
-pub use file::{FailScript, Playbook, PlaybookError, PlaybookWire, StreamScript};
+pub use file::{FailScript, Playbook, PlaybookWire, StreamScript};
+pub use parse::PlaybookError;
 pub use played_turn::{PlayedTurn, text_pieces};
 pub use recorder::{PlaybookRecorder, RECORDING_HEADER};
 pub use scripted::ScriptedModel;
