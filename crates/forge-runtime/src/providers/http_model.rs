@@ -12,10 +12,10 @@ use tokio::time::{Instant, timeout};
 
 use super::body::{BodyFormat, BodyReader, silent};
 use super::chat::LimitName;
-use super::http::{TransportFailure, causes, is_loopback, is_refused, problem};
+use super::http::{TransportFailure, causes, client, is_loopback, is_refused, problem};
 use super::provider::ProviderEndpoint;
 use super::responses::SealedThinking;
-use super::settings::Wire;
+use super::settings::{ProviderError, Wire};
 use super::turn_reader::{ReadState, TurnReader, too_long, whole};
 use super::{anthropic, chat, provider_error, responses};
 use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices};
@@ -66,16 +66,28 @@ struct LearnedLimits {
     no_sealed_thinking: AtomicBool,
 }
 
-impl HttpModel {
-    pub(super) fn new(provider: ProviderEndpoint, model: String, client: Client) -> Self {
-        HttpModel {
+impl ProviderEndpoint {
+    /// One of its models. Turns of it need a tokio runtime with network and time.
+    ///
+    /// # Errors
+    ///
+    /// No client can be made on this machine.
+    pub fn model(&self, model: impl Into<String>) -> Result<HttpModel, ProviderError> {
+        let client = match self.client.get() {
+            Some(client) => client.clone(),
+            None => {
+                let made = client(&self.url, &self.bounds)?;
+                self.client.get_or_init(|| made).clone()
+            }
+        };
+        Ok(HttpModel {
             shared: Arc::new(HttpModelInner {
-                provider,
-                model,
+                provider: self.clone(),
+                model: model.into(),
                 client,
                 learned: LearnedLimits::default(),
             }),
-        }
+        })
     }
 }
 

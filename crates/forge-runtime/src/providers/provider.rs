@@ -4,8 +4,6 @@ use std::sync::{Arc, OnceLock};
 
 use reqwest::Url;
 
-use super::http;
-use super::http_model::HttpModel;
 use super::key::ProviderKey;
 use super::settings::{ProviderError, ResponseLimits, Wire};
 use crate::model::Prices;
@@ -34,7 +32,7 @@ pub struct ProviderEndpoint {
     pub(super) stream: bool,
     pub(super) bounds: ResponseLimits,
     /// One for all models of the provider: its connections are used again.
-    client: Arc<OnceLock<reqwest::Client>>,
+    pub(super) client: Arc<OnceLock<reqwest::Client>>,
 }
 
 impl ProviderEndpoint {
@@ -98,22 +96,6 @@ impl ProviderEndpoint {
     pub fn bounds(mut self, bounds: ResponseLimits) -> Self {
         self.bounds = bounds;
         self
-    }
-
-    /// One of its models. Turns of it need a tokio runtime with network and time.
-    ///
-    /// # Errors
-    ///
-    /// No client can be made on this machine.
-    pub fn model(&self, model: impl Into<String>) -> Result<HttpModel, ProviderError> {
-        let client = match self.client.get() {
-            Some(client) => client.clone(),
-            None => {
-                let made = http::client(&self.url, &self.bounds)?;
-                self.client.get_or_init(|| made).clone()
-            }
-        };
-        Ok(HttpModel::new(self.clone(), model.into(), client))
     }
 }
 
