@@ -1,6 +1,6 @@
 //! From a grant to a toolbox: the only place where a grant becomes files and processes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use file_sandbox::Mount;
@@ -9,39 +9,13 @@ use forge_tools::{
     FailureCode, Processes, ProgramList, Recorder, Redactor, Reply, RunAnswers, RunningCommand,
     Tool, Toolbox, ToolboxBuilder, tools,
 };
-use os_sandbox::{
-    Backend, Directories, HostSpec, Network, Plan, PlanError, Promise, Requirement, Support,
-};
+use os_sandbox::{Backend, HostSpec, Network, Plan, PlanError, Promise, Requirement, Support};
 use sandbox_config::{ExecutionMode, Grant, GrantError, MountOpener, ShellRules};
 
+use crate::confinement::OsSandbox;
 use crate::docker::{ContainerSource, NodeContainers, WorkerNodes};
 use crate::gate::{GrantGate, IsolationAvailability};
 use crate::repositories::{RepositoriesUnavailable, RepositorySource};
-
-/// The confinement of commands.
-///
-/// ```
-/// let support = os_sandbox::Support::detect();
-/// let os = forge_runtime::OsSandbox::Detected(std::sync::Arc::new(support));
-/// # let _ = os;
-/// ```
-#[derive(Debug, Clone)]
-pub enum OsSandbox {
-    /// With the strongest mechanism of this host.
-    Detected(Arc<Support>),
-    /// As `Detected`, but detection runs for the first worker that may run commands or requires a
-    /// sandbox, so that other runs do not wait for it.
-    WhenNeeded(Arc<OnceLock<Support>>),
-    /// Not at all, because a person typed `--no-os-sandbox`.
-    Off,
-}
-
-impl OsSandbox {
-    /// Returns a sandbox that is detected on first use.
-    pub fn when_needed() -> Self {
-        OsSandbox::WhenNeeded(Arc::default())
-    }
-}
 
 /// The isolation of calls.
 ///
@@ -407,28 +381,19 @@ impl CommandRunner for NoRunner {
     }
 }
 
-/// Detects the mechanisms of this host, with the probes that the user's cache lists as passed.
-pub(crate) fn detect() -> Support {
-    Support::detect_cached(&Directories::user())
-}
-
 fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<Plan, EquipError> {
     let policy = grant.policy()?;
-    let planned = |support: &Support| Plan::new(&policy, support, grant.requirement());
-    let planned = match os {
-        OsSandbox::Detected(support) => planned(support),
-        OsSandbox::WhenNeeded(support) => planned(support.get_or_init(detect)),
-        OsSandbox::Off => {
-            if grant.require_os_sandbox() {
-                return Err(EquipError::Isolation {
-                    reason: "the project requires it, and --no-os-sandbox turns it off".to_owned(),
-                    hint: None,
-                });
-            }
-            warnings.push("OS sandbox turned off, application-level only".to_owned());
-            return unconfined(&policy);
+    let Some(support) = os.support() else {
+        if grant.require_os_sandbox() {
+            return Err(EquipError::Isolation {
+                reason: "the project requires it, and --no-os-sandbox turns it off".to_owned(),
+                hint: None,
+            });
         }
+        warnings.push("OS sandbox turned off, application-level only".to_owned());
+        return unconfined(&policy);
     };
+    let planned = Plan::new(&policy, support, grant.requirement());
     let missing = match planned {
         Ok(plan) => {
             warnings.extend(plan.fallback());

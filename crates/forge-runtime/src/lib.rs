@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod confinement;
 #[cfg(feature = "docker")]
 pub mod containers;
 mod delegate;
@@ -36,13 +37,12 @@ mod session;
 mod shortened;
 pub mod transcript;
 
+pub use confinement::OsSandbox;
 pub use delegate::CALL_WORKER;
 pub use docker::ContainerSource;
 #[cfg(feature = "docker")]
 pub use docker::{ContainersUnavailable, NodeContainers};
-pub use equip::{
-    EquipError, Isolation, OsSandbox, WorkerEquipment, equip, hosts_not_kept, programs,
-};
+pub use equip::{EquipError, Isolation, WorkerEquipment, equip, hosts_not_kept, programs};
 pub use gate::GrantGate;
 pub use model::{
     Message, Model, ModelError, ModelEvent, ModelRequest, Models, Prices, Retry, StopReason,

@@ -12,7 +12,7 @@ use forge_tools::Tool;
 use os_sandbox::Support;
 use sandbox_config::{Grant, Mode};
 
-use crate::equip::{EquipError, OsSandbox};
+use crate::confinement::{OsSandbox, detect};
 
 /// Opens the git backend.
 type BackendOpener =
@@ -100,7 +100,11 @@ impl RepositorySource {
     ///
     /// # Errors
     /// If an address is invalid, or the backend cannot be opened.
-    pub fn tools(&self, grant: &Grant, os: &OsSandbox) -> Result<Vec<Box<dyn Tool>>, EquipError> {
+    pub fn tools(
+        &self,
+        grant: &Grant,
+        os: &OsSandbox,
+    ) -> Result<Vec<Box<dyn Tool>>, RepositoriesUnavailable> {
         if grant.repositories().is_empty() || grant.mounts().all(|mount| !mount.usable()) {
             return Ok(Vec::new());
         }
@@ -130,12 +134,8 @@ impl RepositorySource {
                 hint: None,
             });
         };
-        let support = match os {
-            OsSandbox::Detected(support) => Support::clone(support),
-            OsSandbox::WhenNeeded(support) => support.get_or_init(crate::equip::detect).clone(),
-            // That is about commands: git is never run without.
-            OsSandbox::Off => crate::equip::detect(),
-        };
+        // That it is off is about commands: git is never run without.
+        let support = os.support().cloned().unwrap_or_else(detect);
         let backend = open(support)?;
         *opened = Some(Arc::clone(&backend));
         Ok(backend)

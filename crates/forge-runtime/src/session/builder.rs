@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::Session;
 use super::session_state::SessionState;
+use crate::confinement::OsSandbox;
 use crate::docker::ContainerSource;
-use crate::equip::OsSandbox;
 use crate::model::{Model, Models};
 use crate::report::Observer;
 use crate::repositories::RepositorySource;

@@ -10,7 +10,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::Conversation;
-use crate::equip::{Isolation, OsSandbox};
+use crate::confinement::OsSandbox;
+use crate::equip::Isolation;
 use crate::model::{Model, ModelError, Models, Usage};
 use crate::report::{NoObserver, Observer, RunEvent, RunOutcome, RunReport};
 
