@@ -94,7 +94,6 @@ pub(super) fn stream(
         .iter()
         .map(|call| call.arguments.to_string())
         .collect();
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     for (index, piece) in interleaved(&texts) {
         frames.push(delta(
             json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),

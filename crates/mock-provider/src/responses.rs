@@ -81,7 +81,6 @@ pub(super) fn stream(played: &PlayedTurn, id: &str, model: &str) -> Vec<StreamEv
         .iter()
         .map(|call| text_at(call, "arguments"))
         .collect();
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     for (nth, piece) in interleaved(&texts) {
         events.push(
             "response.function_call_arguments.delta",

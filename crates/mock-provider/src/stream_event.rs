@@ -45,10 +45,10 @@ impl StreamEvent {
 }
 
 /// The pieces of several texts, one of each in turn: `(which, piece)`.
-pub(super) fn interleaved<'a>(texts: &[&'a str]) -> Vec<(usize, &'a str)> {
+pub(super) fn interleaved<T: AsRef<str>>(texts: &[T]) -> Vec<(usize, &str)> {
     let mut all: Vec<(usize, usize, &str)> = Vec::new();
     for (which, text) in texts.iter().enumerate() {
-        for (round, piece) in text_pieces(text).into_iter().enumerate() {
+        for (round, piece) in text_pieces(text.as_ref()).into_iter().enumerate() {
             all.push((round, which, piece));
         }
     }
