@@ -1,0 +1,72 @@
+//! The public API of the crates that other projects depend on, as snapshots: a change of it is a
+//! change in `snapshots/`, which a reviewer sees. `cargo insta review` accepts one.
+//!
+//! It is read from rustdoc's JSON, whose format belongs to one version of the compiler, as
+//! `public-api` in Cargo.toml does: both change together. On Linux alone, because the API of
+//! `os-sandbox` has parts of one system.
+#![cfg(target_os = "linux")]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const CRATES: [&str; 4] = [
+    "file_sandbox",
+    "os_sandbox",
+    "sandbox_config",
+    "sandbox_names",
+];
+
+/// Lets rustdoc write JSON. The variable is for rustdoc alone: build scripts of dependencies look at
+/// it too, and would build them again.
+const RUSTDOC: &str = "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n";
+
+#[test]
+fn a_change_of_the_public_api_is_seen() {
+    let json = documented();
+    for name in CRATES {
+        let api = public_api::Builder::from_rustdoc_json(json.join(format!("{name}.json")))
+            .omit_blanket_impls(true)
+            .omit_auto_trait_impls(true)
+            .omit_auto_derived_impls(true)
+            .build()
+            .unwrap();
+        insta::assert_snapshot!(name, api.to_string());
+    }
+}
+
+/// Documents the workspace, with the packages and features of every other step, so that no
+/// dependency is built for this; returns the directory of the JSON.
+fn documented() -> PathBuf {
+    let scratch = tempfile::tempdir().unwrap();
+    let rustdoc = scratch.path().join("rustdoc");
+    fs::write(&rustdoc, RUSTDOC).unwrap();
+    fs::set_permissions(&rustdoc, Permissions::from_mode(0o755)).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args([
+            "doc",
+            "--quiet",
+            "--locked",
+            "--workspace",
+            "--all-features",
+        ])
+        .args(["--lib", "--no-deps"])
+        .current_dir(&root)
+        .env("RUSTDOC", rustdoc)
+        .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
+    let output = cargo.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    target_dir(&root).join("doc")
+}
+
+fn target_dir(root: &Path) -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let output = cargo.current_dir(root).output().unwrap();
+    let about: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    PathBuf::from(about["target_directory"].as_str().unwrap())
+}
