@@ -7,6 +7,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +25,7 @@ const RUSTDOC: &str = "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n";
 
 #[test]
 fn a_change_of_the_public_api_is_seen() {
-    let json = documented();
+    let json = documented().unwrap();
     for name in CRATES {
         let api = public_api::Builder::from_rustdoc_json(json.join(format!("{name}.json")))
             .omit_blanket_impls(true)
@@ -38,11 +39,11 @@ fn a_change_of_the_public_api_is_seen() {
 
 /// Documents the workspace, with the packages and features of every other step, so that no
 /// dependency is built for this; returns the directory of the JSON.
-fn documented() -> PathBuf {
-    let scratch = tempfile::tempdir().unwrap();
+fn documented() -> io::Result<PathBuf> {
+    let scratch = tempfile::tempdir()?;
     let rustdoc = scratch.path().join("rustdoc");
-    fs::write(&rustdoc, RUSTDOC).unwrap();
-    fs::set_permissions(&rustdoc, Permissions::from_mode(0o755)).unwrap();
+    fs::write(&rustdoc, RUSTDOC)?;
+    fs::set_permissions(&rustdoc, Permissions::from_mode(0o755))?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut cargo = Command::new(env!("CARGO"));
     cargo
@@ -57,16 +58,19 @@ fn documented() -> PathBuf {
         .current_dir(&root)
         .env("RUSTDOC", rustdoc)
         .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
-    let output = cargo.output().unwrap();
+    let output = cargo.output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    target_dir(&root).join("doc")
+    Ok(target_dir(&root)?.join("doc"))
 }
 
-fn target_dir(root: &Path) -> PathBuf {
+fn target_dir(root: &Path) -> io::Result<PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
-    let output = cargo.current_dir(root).output().unwrap();
-    let about: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    PathBuf::from(about["target_directory"].as_str().unwrap())
+    let output = cargo.current_dir(root).output()?;
+    let about: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let directory = about["target_directory"].as_str();
+    directory
+        .map(PathBuf::from)
+        .ok_or(ErrorKind::NotFound.into())
 }

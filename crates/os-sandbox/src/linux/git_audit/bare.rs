@@ -43,7 +43,7 @@ pub(crate) fn parts_of_git_dir<'e>(
 ) -> Option<Vec<(OsString, FileType)>> {
     let has = |wanted: &str| entries.clone().any(|(name, _)| name == wanted);
     // Why: the first look decides for nearly every directory of a large project.
-    if !has("HEAD") || !has("commondir") && !(has("objects") && has("refs")) {
+    if !(has("HEAD") && (has("commondir") || has("objects") && has("refs"))) {
         return None;
     }
     let is_part = |(name, kind): &&(OsString, FileType)| {
