@@ -35,7 +35,8 @@ const QUEUE: usize = 64;
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-/// use forge_runtime::{Playbook, Session, MockModel};
+/// use forge_runtime::{Playbook, Session};
+/// use mock_provider::MockModel;
 /// use sandbox_config::{Grant, Sources, load};
 ///
 /// # let dir = tempfile::tempdir().unwrap();
@@ -62,7 +63,7 @@ pub struct MockModel {
 /// Why a playbook cannot be played over a wire.
 ///
 /// ```
-/// fn text(error: &forge_runtime::MockProviderError) -> String {
+/// fn text(error: &mock_provider::MockProviderError) -> String {
 ///     error.to_string()
 /// }
 /// ```

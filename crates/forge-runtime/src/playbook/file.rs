@@ -322,7 +322,9 @@ impl Playbook {
     /// ```
     /// let text = "version: 1\nworkers: {main: [{calls: [{tool: read_file, args: {pth: /a}}]}]}";
     /// let playbook = forge_runtime::Playbook::parse(text).unwrap();
-    /// let found = playbook.unknown_arguments(&[forge_tools::Tool::spec(&forge_tools::tools::read_file()).clone()]);
+    /// let tools = forge_tools::tools::file_tools();
+    /// let specs: Vec<_> = tools.iter().map(|tool| tool.spec().clone()).collect();
+    /// let found = playbook.unknown_arguments(&specs);
     /// assert!(found[0].starts_with("line 2, `read_file`: `pth` is not an argument"));
     /// ```
     pub fn unknown_arguments(&self, specs: &[Spec]) -> Vec<String> {
