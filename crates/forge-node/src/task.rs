@@ -18,7 +18,7 @@ pub(crate) struct NodeTask {
     pub(crate) window: Arc<SendWindow>,
     kill: Mutex<KillState>,
     input: Mutex<InputFeed>,
-    /// How much more the broker may send.
+    /// Amount that the broker may still send.
     granted: AtomicI64,
 }
 
@@ -121,7 +121,7 @@ impl NodeTask {
         }
     }
 
-    /// Where input comes from now on.
+    /// Returns the channel of all later input.
     pub(crate) fn listen(&self) -> mpsc::UnboundedReceiver<Vec<u8>> {
         let (input, inbox) = mpsc::unbounded_channel();
         let mut feed = lock(&self.input);

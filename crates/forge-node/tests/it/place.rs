@@ -11,7 +11,7 @@ thread_local! {
     static ELSEWHERE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a node is called here.
+/// Label of nodes in these tests.
 pub(crate) const ELSEWHERE_NAME: &str = "elsewhere";
 
 /// Commands are confined on Linux only, so far.
@@ -24,7 +24,7 @@ pub(crate) fn everywhere(check: impl Fn()) {
     ELSEWHERE.set(false);
 }
 
-/// Whether it is in nodes now.
+/// `true` if the work of these tests is done in nodes.
 pub(crate) fn is_elsewhere() -> bool {
     ELSEWHERE.get()
 }
@@ -75,7 +75,7 @@ pub(crate) mod node {
     /// Tells the program that it is a node, and where its broker listens.
     pub(crate) const SOCKET: &str = "FORGE_TEST_NODE_SOCKET";
 
-    /// What carries the connections of all tests.
+    /// Returns the runtime of the connections of all tests.
     pub(crate) fn runtime() -> &'static Runtime {
         static RUNTIME: OnceLock<Runtime> = OnceLock::new();
         RUNTIME.get_or_init(|| {

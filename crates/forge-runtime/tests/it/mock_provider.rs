@@ -35,7 +35,7 @@ fn wired(text: &str, wire: PlaybookWire) -> MockModel {
     MockModel::new("test", playbook(text, wire)).unwrap()
 }
 
-/// The same playbook, played in process.
+/// Plays the playbook in process.
 fn direct(text: &str, wire: PlaybookWire) -> ScriptedModel {
     ScriptedModel::new("test", playbook(text, wire))
 }

@@ -43,7 +43,7 @@ impl ApprovedCall {
     }
 }
 
-/// Where the command of a call begins, in a session.
+/// Returns the session in whose directory the command of a call begins.
 pub(super) fn session(intents: &[Intent]) -> Option<Arc<ShellState>> {
     intents.iter().find_map(|intent| match intent {
         Intent::Execute(line) => line.session().cloned(),

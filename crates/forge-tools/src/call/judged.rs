@@ -134,7 +134,7 @@ impl JudgedCall {
         self.intents.iter().any(delegates)
     }
 
-    /// Where its command begins, in a session.
+    /// Returns the session in whose directory its command begins.
     pub(super) fn session(&self) -> Option<Arc<ShellState>> {
         session(&self.intents)
     }
