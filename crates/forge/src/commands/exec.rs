@@ -276,7 +276,7 @@ fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliErro
         return Plan::with_mechanism(policy, &nothing, Requirement::BestEffort, Backend::None)
             .map_err(|error| refused(&error, false));
     }
-    let support = Support::detect_cached(&Directories::user());
+    let support = setup::host_support();
     let plan = match args.mechanism {
         None => Plan::new(policy, &support, grant.requirement()),
         Some(name) => {

@@ -8,7 +8,7 @@ use forge_git::tools::{RepoAccess, all as all_of_git};
 use forge_git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, RepositorySource};
 use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Toolbox};
-use os_sandbox::{Plan, Support};
+use os_sandbox::Plan;
 use sandbox_config::{
     CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,
     HardLinks, Mode, Mount, NetworkAccess, Operation, RunLimit, ShellRules, Survivors, UnixSockets,
@@ -16,8 +16,10 @@ use sandbox_config::{
 };
 use serde_json::{Value, json};
 
+use crate::exit::{CliError, ExitKind};
 use crate::output::describe_git;
 use crate::output::escape::{escape, escape_path};
+use crate::setup;
 
 /// Narrower than this no table is readable.
 const MIN_WIDTH: u16 = 30;
@@ -560,7 +562,7 @@ pub(crate) fn hosts_not_kept(grant: &Grant) -> Option<String> {
         return None;
     }
     let policy = grant.policy_as_written().ok()?;
-    let error = Plan::new(&policy, &Support::detect(), grant.requirement()).err()?;
+    let error = Plan::new(&policy, &setup::host_support(), grant.requirement()).err()?;
     let reason = forge_runtime::hosts_not_kept(&policy, &error)?;
     Some(format!("every command is refused: {reason}"))
 }
@@ -863,7 +865,15 @@ pub(crate) fn tools(grant: &Grant) -> Result<Vec<Spec>, String> {
 }
 
 /// Returns the specs of every built-in tool.
-pub(crate) fn all_tools() -> Result<Vec<Spec>, String> {
+pub(crate) fn all_tools() -> Result<Vec<Spec>, CliError> {
+    every_tool().map_err(internal)
+}
+
+pub(crate) fn internal(error: String) -> CliError {
+    CliError::new(ExitKind::Negative, "config.tool_name", error)
+}
+
+fn every_tool() -> Result<Vec<Spec>, String> {
     let everything = SandboxPath::parse("/workspace").map_err(|error| error.to_string())?;
     let mount = file_sandbox::Mount::memory(everything, file_sandbox::Mode::ReadWrite);
     let files = FileSandbox::new(vec![mount]).map_err(|error| error.to_string())?;

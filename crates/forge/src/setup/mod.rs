@@ -17,6 +17,7 @@ use forge_runtime::{EquipError, Isolation, OsSandbox, RepositorySource, equip};
 use forge_tools::{
     Approver, AutoApprove, Caller, HostApprover, NoApprover, NoRecord, Recorder, Toolbox,
 };
+use os_sandbox::{Directories, Support};
 use sandbox_config::{
     ConfigChoice, DiagnosticCode, Grant, PrivilegedSetting, Project, Sources, TrustedSettings,
     WithoutFile, Worker, load,
@@ -38,6 +39,11 @@ use crate::state::trust_store::TrustStore;
 
 /// Time limit for the end of abandoned work.
 const SHUTDOWN: Duration = Duration::from_millis(200);
+
+/// Returns the mechanisms of this host, with the probes that the user's cache lists as passed.
+pub(crate) fn host_support() -> Support {
+    Support::detect_cached(&Directories::user())
+}
 
 /// Loads the project that the flags and the working directory name.
 pub(crate) fn project(

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use forge_git::{BranchName, GitErrorKind, GitProgram, GitRepositories as _, Repo};
-use os_sandbox::{Directories, Support};
 use sandbox_config::{CredentialSource, GitCredential, Project, Repository, WithoutFile};
 use serde_json::json;
 
@@ -149,7 +148,7 @@ fn confined() -> Result<GitCheckOutcome, CliError> {
         std::fs::create_dir(dir)
             .map_err(|error| CliError::new(ExitKind::Negative, "state", error.to_string()))?;
     }
-    let program = GitProgram::new(&cache, Support::detect_cached(&Directories::user()));
+    let program = GitProgram::new(&cache, setup::host_support());
     let repo = Repo::parse(&empty.to_string_lossy());
     let repo = repo.map_err(|error| CliError::new(ExitKind::Negative, "git", error.message()))?;
     let branch = BranchName::default();

@@ -9,7 +9,7 @@ use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use forge_git::tools::NAMES;
 use forge_runtime::GrantGate;
 use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Spec, VerdictReason};
-use os_sandbox::{Directories, Plan, Requirement, Support};
+use os_sandbox::{Plan, Requirement};
 use sandbox_config::{
     AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, Project, Verdict, WithoutFile,
     Worker,
@@ -183,7 +183,7 @@ fn subject(
             staging: args.write,
         });
     }
-    let tools = internal(describe::all_tools())?;
+    let tools = describe::all_tools()?;
     if let Some(spec) = tools.iter().find(|spec| spec.answers_to(word)) {
         return Ok(ExplainTarget::Tool(spec.clone()));
     }
@@ -254,10 +254,6 @@ fn command(words: &[String]) -> Result<CommandLine, CliError> {
             .join(" "),
     };
     CommandLine::parse(&line).map_err(|error| CliError::usage(format!("the command: {error}")))
-}
-
-fn internal<T>(outcome: Result<T, String>) -> Result<T, CliError> {
-    outcome.map_err(|error| CliError::new(ExitKind::Negative, "config.tool_name", error))
 }
 
 /// allow, ask, block, or outside of all mounts.
@@ -446,7 +442,7 @@ impl Explanation {
             self.stricter(guarded);
         }
         let (name, intent) = describe::file_call(operation, path);
-        let tools = internal(describe::all_tools())?;
+        let tools = describe::all_tools()?;
         if let Some(spec) = tools.iter().find(|spec| spec.name == name) {
             let judged = describe::judge(grant, spec, &[intent], true);
             self.stricter(DecisionSource::from(judged));
@@ -481,7 +477,7 @@ impl Explanation {
             true => "git_stage",
             false => "git_pull",
         };
-        let offered = internal(describe::tools(lineage.grant()))?;
+        let offered = describe::tools(lineage.grant()).map_err(describe::internal)?;
         match offered.iter().find(|known| known.name == tool) {
             Some(spec) => {
                 let judged = describe::judge(lineage.grant(), spec, &[], true);
@@ -500,7 +496,7 @@ impl Explanation {
         self.kind = "tool";
         let grant = lineage.grant();
         self.ask(lineage, &AccessQuery::Tool(spec.name.clone()));
-        let offered = internal(describe::tools(grant))?;
+        let offered = describe::tools(grant).map_err(describe::internal)?;
         if !offered.iter().any(|known| known.name == spec.name) {
             if self.why.verdict != Verdict::Block {
                 let what = if spec.name == "shell" {
@@ -920,11 +916,7 @@ fn enforcement(grant: &Grant) -> ExpectedEnforcement {
         Ok(policy) => policy,
         Err(error) => return ExpectedEnforcement::Impossible(error.for_person()),
     };
-    match Plan::new(
-        &policy,
-        &Support::detect_cached(&Directories::user()),
-        Requirement::Enforce,
-    ) {
+    match Plan::new(&policy, &setup::host_support(), Requirement::Enforce) {
         Ok(plan) => ExpectedEnforcement::Planned(Box::new(plan)),
         Err(error) => ExpectedEnforcement::Impossible(error.to_string()),
     }

@@ -129,8 +129,7 @@ fn arguments(request: &ToolRequest<'_>) -> Result<Value, CliError> {
         [one] if pair(one).is_none() => return serde_json::from_str(one).map_err(not_json),
         _ => {}
     }
-    let tools = describe::all_tools()
-        .map_err(|error| CliError::new(ExitKind::Negative, "config.tool_name", error))?;
+    let tools = describe::all_tools()?;
     let spec = tools.iter().find(|spec| spec.answers_to(request.name));
     let mut object = serde_json::Map::new();
     for word in request.arguments {

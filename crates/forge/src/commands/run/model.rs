@@ -255,7 +255,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         })?;
         let playbook = Playbook::parse(&text)
             .map_err(|error| unusable(format!("{}: {error}", path.display())))?;
-        let tools = describe::all_tools().unwrap_or_default();
+        let tools = describe::all_tools()?;
         for complaint in playbook.unknown_arguments(&tools) {
             let at = escape_path(&path);
             self.warnings.push(format!("{at}: {}", escape(&complaint)));

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use file_sandbox::SandboxPath;
+use forge_tools::Spec;
 use sandbox_config::{DelegationNode, Operation, Verdict};
 use serde_json::{Value, json};
 
@@ -34,6 +35,7 @@ pub(super) fn show(
     let replayed = args.replay.as_ref().map(|file| format!("scripted:{file}"));
     let typed = args.model.as_deref().or(replayed.as_deref());
     let typed = typed.or_else(|| ambient.var("FORGE_MODEL"));
+    let tools = describe::all_tools()?;
     let mut blocks = Vec::new();
     let mut objects = Vec::new();
     let branch = project.branch(worker.name());
@@ -42,13 +44,14 @@ pub(super) fn show(
         let model = typed
             .or_else(|| own.and_then(|one| one.model()))
             .or_else(|| project.model());
-        blocks.push(block(name, caller, model, grant));
+        let asks = asked(grant, &tools);
+        blocks.push(block(name, caller, model, grant, &asks));
         objects.push(json!({
             "worker": name,
             "called_by": if caller.is_empty() { Value::Null } else { json!(caller) },
             "model": model,
             "grant": describe::grant_json(grant),
-            "asks": asked(grant),
+            "asks": asks,
         }));
     };
     add(worker.name(), "", &chosen.grant);
@@ -81,7 +84,13 @@ fn below<'b>(
     }
 }
 
-fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::Grant) -> String {
+fn block(
+    name: &str,
+    caller: &str,
+    model: Option<&str>,
+    grant: &sandbox_config::Grant,
+    asks: &[String],
+) -> String {
     let mut text = match caller {
         "" => format!("worker {}\n", escape(name)),
         caller => format!("worker {} (called by {})\n", escape(name), escape(caller)),
@@ -91,7 +100,7 @@ fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::
         "{}",
         describe::mount_table(grant, "  ", describe::TextLayout::default(), true).trim_end()
     );
-    let asks = match asked(grant).as_slice() {
+    let asks = match asks {
         [] => "nothing".to_owned(),
         list => list.join(", "),
     };
@@ -109,8 +118,7 @@ fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::
 }
 
 /// Returns the questions that are known before a call is made, each with the setting behind it.
-fn asked(grant: &sandbox_config::Grant) -> Vec<String> {
-    let tools = describe::all_tools().unwrap_or_default();
+fn asked(grant: &sandbox_config::Grant, tools: &[Spec]) -> Vec<String> {
     let mut list = Vec::new();
     for mount in grant.mounts().filter(|mount| mount.usable()) {
         let Ok(path) = SandboxPath::parse(mount.target()) else {

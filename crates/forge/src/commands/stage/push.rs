@@ -12,7 +12,6 @@ use forge_git::{
     PushPreview, PushReport, RepoPath, StagedCommit, StagedFile,
 };
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
-use os_sandbox::{Directories, Support};
 use sandbox_config::{Project, WithoutFile};
 use serde_json::json;
 
@@ -126,8 +125,7 @@ fn ready(
     commit: &StagedCommit,
     if_moved: OnDivergence,
 ) -> Result<(GitService<GitProgram>, PushPreview), CliError> {
-    let git =
-        ProjectGit::of(project, ambient)?.open(Support::detect_cached(&Directories::user()))?;
+    let git = ProjectGit::of(project, ambient)?.open(setup::host_support())?;
     let outlook = setup::until_stopped(git.preview_push(commit, if_moved))?;
     let outlook = outlook.map_err(|error| failed(&error))?;
     Ok((git, outlook))
