@@ -1,5 +1,6 @@
 //! Tables of names that programs obey: paths below a git directory ([`git`]), files that other
-//! programs load by name ([`autoloaded`]), and names that workers never write ([`PROTECTED`]).
+//! programs load by name ([`autoloaded`]), names that workers never write ([`PROTECTED`]), and
+//! variables that make programs run code ([`loader_variables`]).
 //! Where the name cannot decide, the content does ([`secret`]). All functions are pure: they open
 //! no file, and the caller folds case.
 //!
@@ -10,6 +11,7 @@ pub mod exempt;
 pub mod git;
 pub mod git_config;
 pub mod git_index;
+pub mod loader_variables;
 pub mod pattern;
 pub mod secret;
 

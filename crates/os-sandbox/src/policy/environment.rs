@@ -2,6 +2,7 @@
 //! a variable is both a secret store (`*_API_KEY`) and a way to run code (`LD_PRELOAD`).
 
 use crate::error::Error;
+use sandbox_names::loader_variables::is_loader_variable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -85,7 +86,7 @@ impl Environment {
             if !is_name(OsStr::new(stem)) && !stem.is_empty() || stem.contains('*') {
                 return Err(Error::invalid(format!("not a variable name: {name:?}")));
             }
-            if !name.ends_with('*') && is_hook(name) {
+            if !name.ends_with('*') && is_loader_variable(name) {
                 return Err(Error::invalid(format!(
                     "{name} makes programs run other code and is never passed on"
                 ))
@@ -196,7 +197,7 @@ impl Environment {
                 .strip_suffix('*')
                 .is_some_and(|stem| name.starts_with(stem))
         };
-        (named || (self.pass.iter().any(meant) && !is_secret(name))) && !is_hook(name)
+        (named || (self.pass.iter().any(meant) && !is_secret(name))) && !is_loader_variable(name)
     }
 }
 
@@ -217,132 +218,6 @@ pub(crate) fn check_variable(name: &OsStr, value: &OsStr) -> Result<(), Error> {
 fn is_name(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     !bytes.is_empty() && !bytes.contains(&0) && !bytes.contains(&b'=')
-}
-
-/// Beginnings of the names of variables that make programs run code.
-const HOOK_PREFIXES: [&str; 21] = [
-    "LD_",
-    "DYLD_",
-    "PYTHON",
-    "GIT_",
-    "BASH_FUNC_",
-    "PERL5",
-    "RUBY",
-    "GCONV_",
-    "MALLOC_",
-    "JAVA_TOOL",
-    "GLIBC_",
-    "LUA_",
-    "PIP_",
-    "UV_",
-    "NPM_CONFIG_",
-    "YARN_",
-    "CARGO_BUILD_",
-    "COR_",
-    "CORECLR_",
-    "FZF_",
-    "OPENSSL_",
-];
-/// Beginnings and ends of more such names, with a target, a language or a program in the middle.
-const HOOK_AFFIXES: [(&str, &str); 7] = [
-    ("CARGO_TARGET_", "_RUNNER"),
-    ("CARGO_TARGET_", "_LINKER"),
-    ("CARGO_TARGET_", "_RUSTFLAGS"),
-    ("CMAKE_", "_LAUNCHER"),
-    ("", "_PAGER"),
-    ("", "_EDITOR"),
-    ("", "_ASKPASS"),
-];
-/// The other names.
-const HOOK_NAMES: [&str; 76] = [
-    "BASH_ENV",
-    "ENV",
-    "ZDOTDIR",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "PS4",
-    "IFS",
-    "CDPATH",
-    "PROMPT_COMMAND",
-    "MAKEFLAGS",
-    "MAKEFILES",
-    "GNUMAKEFLAGS",
-    "MFLAGS",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "NODE_EXTRA_CA_CERTS",
-    "NODE_REPL_EXTERNAL_MODULE",
-    "PERLLIB",
-    "PERL_MB_OPT",
-    "_JAVA_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "JAVA_OPTS",
-    "MAVEN_OPTS",
-    "GRADLE_OPTS",
-    "ANT_OPTS",
-    "SBT_OPTS",
-    "CLASSPATH",
-    "DOTNET_STARTUP_HOOKS",
-    "DOTNET_ADDITIONAL_DEPS",
-    "DOTNET_SHARED_STORE",
-    "R_PROFILE",
-    "R_PROFILE_USER",
-    "R_ENVIRON",
-    "R_ENVIRON_USER",
-    "RUSTC",
-    "RUSTC_WRAPPER",
-    "RUSTC_WORKSPACE_WRAPPER",
-    "RUSTDOC",
-    "RUSTFLAGS",
-    "RUSTDOCFLAGS",
-    "CARGO_ENCODED_RUSTFLAGS",
-    "CARGO_ENCODED_RUSTDOCFLAGS",
-    "GOFLAGS",
-    "GOENV",
-    "CMAKE_TOOLCHAIN_FILE",
-    "GEM_HOME",
-    "GEM_PATH",
-    "BUNDLE_GEMFILE",
-    "PHPRC",
-    "PHP_INI_SCAN_DIR",
-    "ERL_FLAGS",
-    "ERL_AFLAGS",
-    "ERL_ZFLAGS",
-    "ELIXIR_ERL_OPTIONS",
-    "LESSOPEN",
-    "LESSCLOSE",
-    "MANPAGER",
-    "EDITOR",
-    "VISUAL",
-    "PAGER",
-    "BROWSER",
-    "VIMINIT",
-    "EXINIT",
-    "GVIMINIT",
-    "EMACSLOADPATH",
-    "TAR_OPTIONS",
-    "RIPGREP_CONFIG_PATH",
-    "RSYNC_RSH",
-    "CVS_RSH",
-    "SVN_SSH",
-    "HGRCPATH",
-    "XDG_CONFIG_HOME",
-    "XDG_CONFIG_DIRS",
-    "GTK_MODULES",
-    "QT_PLUGIN_PATH",
-    "GIO_EXTRA_MODULES",
-];
-
-/// Variables that make a loader, a shell, an interpreter, a build tool or a pager run code of the
-/// variable's choosing. Case does not matter: npm reads its own in any.
-fn is_hook(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    let between = |(before, after): &(&str, &str)| {
-        name.len() > before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
-    };
-    HOOK_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        || HOOK_AFFIXES.iter().any(between)
-        || HOOK_NAMES.contains(&name.as_str())
 }
 
 fn is_secret(name: &str) -> bool {

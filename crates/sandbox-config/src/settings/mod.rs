@@ -4,6 +4,5 @@ pub(crate) mod confinement;
 pub(crate) mod execution;
 pub(crate) mod git;
 pub(crate) mod git_leads;
-pub(crate) mod loader_variables;
 pub(crate) mod network;
 pub(crate) mod sections;

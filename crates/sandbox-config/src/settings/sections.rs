@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sandbox_names::loader_variables::is_loader_variable;
+
 use crate::grant::EnvironmentGrant;
 use crate::grant::limits::{LIMITS, RunLimits};
 use crate::grant::shell::{
@@ -14,7 +16,6 @@ use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::loading::worker_names::{CALL, Delegates, is_name};
-use crate::settings::loader_variables::is_hook;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::key_table::KeyTable;
@@ -580,7 +581,7 @@ fn environment(context: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Envi
         if !variable_name(&mut context.reports, name, &node.span) {
             continue;
         }
-        if is_hook(name) {
+        if is_loader_variable(name) {
             let message = format!("`{name}` makes programs run other code and is never passed on");
             let help = format!("give it a value of your own: `set: {{ {name}: … }}`");
             let refused = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
@@ -619,7 +620,7 @@ fn hook_agreed(
     value: &str,
     span: &crate::syntax::text::Span,
 ) -> bool {
-    if !is_hook(name) {
+    if !is_loader_variable(name) {
         return true;
     }
     let key = format!("shell.env.set.{name}");
