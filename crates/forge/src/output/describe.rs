@@ -8,7 +8,6 @@ use forge_git::tools::{RepoAccess, all as all_of_git};
 use forge_git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, RepositorySource};
 use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Toolbox};
-use os_sandbox::Plan;
 use sandbox_config::{
     CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,
     HardLinks, Mode, Mount, NetworkAccess, Operation, RunLimit, ShellRules, Survivors, UnixSockets,
@@ -19,7 +18,6 @@ use serde_json::{Value, json};
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe_git;
 use crate::output::escape::{escape, escape_path};
-use crate::setup;
 
 /// Narrower than this no table is readable.
 const MIN_WIDTH: u16 = 30;
@@ -553,18 +551,6 @@ pub(crate) fn judge(grant: &Grant, spec: &Spec, intents: &[Intent], confined: bo
         confined,
         intents,
     })
-}
-
-/// Returns a sentence if every command of the grant is refused on this host because of its list of
-/// hosts.
-pub(crate) fn hosts_not_kept(grant: &Grant) -> Option<String> {
-    if !matches!(grant.network(), NetworkAccess::Hosts(_)) {
-        return None;
-    }
-    let policy = grant.policy_as_written().ok()?;
-    let error = Plan::new(&policy, &setup::host_support(), grant.requirement()).err()?;
-    let reason = forge_runtime::hosts_not_kept(&policy, &error)?;
-    Some(format!("every command is refused: {reason}"))
 }
 
 /// Returns the judgement of `caller`'s approval rules about calls of a worker.

@@ -17,10 +17,10 @@ use forge_runtime::{EquipError, Isolation, OsSandbox, RepositorySource, equip};
 use forge_tools::{
     Approver, AutoApprove, Caller, HostApprover, NoApprover, NoRecord, Recorder, Toolbox,
 };
-use os_sandbox::{Directories, Support};
+use os_sandbox::{Directories, Plan, Support};
 use sandbox_config::{
-    ConfigChoice, DiagnosticCode, Grant, PrivilegedSetting, Project, Sources, TrustedSettings,
-    WithoutFile, Worker, load,
+    ConfigChoice, DiagnosticCode, Grant, NetworkAccess, PrivilegedSetting, Project, Sources,
+    TrustedSettings, WithoutFile, Worker, load,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -43,6 +43,18 @@ const SHUTDOWN: Duration = Duration::from_millis(200);
 /// Returns the mechanisms of this host, with the probes that the user's cache lists as passed.
 pub(crate) fn host_support() -> Support {
     Support::detect_cached(&Directories::user())
+}
+
+/// Returns a sentence if every command of the grant is refused on this host because of its list of
+/// hosts.
+pub(crate) fn hosts_not_kept(grant: &Grant) -> Option<String> {
+    if !matches!(grant.network(), NetworkAccess::Hosts(_)) {
+        return None;
+    }
+    let policy = grant.policy_as_written().ok()?;
+    let error = Plan::new(&policy, &host_support(), grant.requirement()).err()?;
+    let reason = forge_runtime::hosts_not_kept(&policy, &error)?;
+    Some(format!("every command is refused: {reason}"))
 }
 
 /// Loads the project that the flags and the working directory name.

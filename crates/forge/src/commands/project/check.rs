@@ -105,7 +105,7 @@ fn print_findings(global: &Global, format: CheckFormat, shown: Vec<Diagnostic>) 
 /// where no mechanism keeps a list of hosts.
 fn command_warnings(project: &Project) -> Vec<String> {
     let ceiling = project.ceiling();
-    let hosts = describe::hosts_not_kept(ceiling);
+    let hosts = setup::hosts_not_kept(ceiling);
     // An unopenable mount has a finding of its own; a check makes no directory.
     let policy = ceiling.policy_as_written().ok();
     let surveys = policy.and_then(|policy| Survey::of(&policy).ok());

@@ -357,7 +357,7 @@ impl Explanation {
                 explained.kind = "host";
                 let question = AccessQuery::Host { name, port };
                 explained.ask(lineage, &question);
-                explained.note = describe::hosts_not_kept(grant);
+                explained.note = setup::hosts_not_kept(grant);
             }
             ExplainTarget::Repository { name, staging } => {
                 explained.repository(project, lineage, &name, staging)?;
@@ -367,7 +367,7 @@ impl Explanation {
                 explained.worker(lineage, &name, caller.as_deref())
             }
             ExplainTarget::Command(line) => {
-                explained.note = describe::hosts_not_kept(grant);
+                explained.note = setup::hosts_not_kept(grant);
                 explained.command(lineage, &line, grant);
             }
         }
