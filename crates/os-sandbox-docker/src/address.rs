@@ -1,5 +1,5 @@
-//! Where an engine answers, parsed once: as in `DOCKER_HOST`. Nothing of it becomes an option of a
-//! program or a line of a protocol, whatever is written there.
+//! Addresses of engines, parsed once and written as in `DOCKER_HOST`. The parser accepts only text
+//! that cannot become an option of a program or a line of a protocol.
 
 use super::tls::{self, Tls};
 use os_sandbox::Error;
@@ -7,17 +7,17 @@ use os_sandbox::mechanism::visible;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
-/// Where an engine answers if nobody says.
+/// Address of the engine if the caller names none.
 const USUAL: &str = "/var/run/docker.sock";
-/// An address is a line that somebody wrote.
+/// Bound on the text of an address; a person writes it on one line.
 const MAX_BYTES: usize = 1024;
 const PLAIN_PORT: u16 = 2375;
 const TLS_PORT: u16 = 2376;
 
-/// Where an engine answers, and how it is reached there.
+/// Address of an engine, with the way to reach it.
 ///
-/// Nothing else is looked at: no variable, and no context of the docker client's configuration. A
-/// program that wants those reads them and says what it found.
+/// This crate reads no other source: not a variable, and not a context of the docker client's
+/// configuration. A program that wants those reads them and passes the result.
 ///
 /// ```
 /// use os_sandbox_docker::Address;
@@ -45,7 +45,7 @@ pub(super) enum Endpoint {
     Ssh(Ssh),
 }
 
-/// What the ssh program is told.
+/// Target of the ssh program.
 #[derive(Clone, Debug)]
 pub(super) struct Ssh {
     pub(super) user: Option<String>,
@@ -54,13 +54,13 @@ pub(super) struct Ssh {
 }
 
 impl Address {
-    /// Reads `unix:///path`, `tcp://host[:port]` and `ssh://[user@]host[:port]`.
+    /// Parses `unix:///path`, `tcp://host[:port]` and `ssh://[user@]host[:port]`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if it is none of these.
+    /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if the text has none of these forms.
     pub fn parse(written: &str) -> Result<Address, Error> {
         let wrong = |why: &str| {
-            // What looks like a password is not repeated.
+            // The error does not repeat text that looks like a password.
             let shown = match written.split_once('@') {
                 Some((before, after)) if before.matches(':').count() > 1 => format!("…@{after}"),
                 _ => written.to_owned(),
@@ -113,13 +113,14 @@ impl Address {
         Ok(Address { way })
     }
 
-    /// The same with TLS, by `ca.pem`, `cert.pem` and `key.pem` of a directory, as in
-    /// `DOCKER_CERT_PATH`: who the engine is must be said by the authority in `ca.pem`, and by no
-    /// other. As with docker, this is about `tcp://` only; what is reached another way stays as it is.
+    /// Returns the address with TLS, configured by `ca.pem`, `cert.pem` and `key.pem` of a
+    /// directory, as in `DOCKER_CERT_PATH`. Only the authority in `ca.pem` can confirm the engine's
+    /// identity. As with docker, TLS applies to `tcp://` only; the method does not change other
+    /// addresses.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if a file is missing or is not what it
-    /// should be.
+    /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if a file is missing or has the wrong
+    /// content.
     pub fn with_certificates(self, directory: impl AsRef<Path>) -> Result<Address, Error> {
         let way = match self.way {
             Endpoint::Tcp { host, port, tls: _ } => Endpoint::Tcp {
@@ -132,7 +133,7 @@ impl Address {
         Ok(Address { way })
     }
 
-    /// What to try if nothing answers there.
+    /// Returns the advice to the user if no engine answers at the address.
     pub(super) fn hint(&self) -> &'static str {
         match &self.way {
             Endpoint::Unix(_) => {
@@ -153,7 +154,7 @@ impl Address {
     }
 }
 
-/// The usual socket.
+/// The default is the usual socket.
 impl Default for Address {
     fn default() -> Self {
         Address {
@@ -196,7 +197,7 @@ fn bracketed(host: &str) -> String {
     }
 }
 
-/// `host`, `host:port`, `[v6]`, `[v6]:port`.
+/// Parses `host`, `host:port`, `[v6]` and `[v6]:port`.
 fn place(text: &str) -> Result<(String, Option<u16>), &'static str> {
     let number = |port: &str| {
         let digits = port.bytes().all(|byte| byte.is_ascii_digit());
@@ -227,7 +228,8 @@ fn place(text: &str) -> Result<(String, Option<u16>), &'static str> {
     Ok((host.to_owned(), port))
 }
 
-/// A name that no program takes for an option and no shell for anything else.
+/// Returns `true` if the text is a name that no program takes for an option and that no shell
+/// interprets.
 fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     let starts = text.bytes().next();

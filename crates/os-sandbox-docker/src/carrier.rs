@@ -1,5 +1,5 @@
-//! A container that is never started: what is in its mounts can be read and written by the archive
-//! interface, and nothing of its image runs.
+//! A container that never starts. The archive interface reads and writes the content of its mounts,
+//! and no program of its image runs.
 
 use super::engine::Engine;
 use bollard::models::{ContainerCreateBody, HostConfig, Mount};
@@ -10,15 +10,15 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::time::Duration;
 
-/// How long an engine may take to make one, or to give out a small file.
+/// Bound on the time in which an engine makes a container or sends a small file.
 const MADE_WITHIN: Duration = Duration::from_secs(60);
-/// What is never started.
+/// Program of the container, which never starts.
 const NOTHING: &str = "/os-sandbox/nothing";
-/// What stands around a small file in an archive.
+/// Bound on an archive with one small file, headers and padding included.
 const MAX_AROUND_BYTES: usize = 64 << 10;
 const NOT_FOUND: u16 = 404;
 
-/// One that is there. Dropping it takes it away.
+/// A container that exists and never starts. Dropping it removes the container.
 #[derive(Debug)]
 pub(super) struct TransferContainer {
     engine: Engine,
@@ -33,12 +33,13 @@ impl TransferContainer {
 
 impl Drop for TransferContainer {
     fn drop(&mut self) {
-        // What stays has our name on it, and is removed when we are gone.
+        // A container that stays has our labels; the next broker removes it once this process is
+        // gone.
         let _next_time = self.engine.remove_container(&self.id);
     }
 }
 
-/// Makes one; what the engine says of it, if it does not.
+/// Makes a container. The inner error is the engine's answer if it refuses.
 pub(super) fn carrier(
     engine: &Engine,
     image: &str,
@@ -68,7 +69,8 @@ pub(super) fn carrier(
     }))
 }
 
-/// The first file at a path, if there is one of that size.
+/// Returns the content of the first file at a path; `None` if the path does not exist or the file
+/// has another size.
 pub(super) fn fetch_file(
     engine: &Engine,
     id: &str,

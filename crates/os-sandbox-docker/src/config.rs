@@ -1,8 +1,8 @@
-//! Policy and settings → what an engine is asked for. Pure: everything that had to be looked at is
-//! handed in.
+//! Translates a policy and settings into the request to an engine. The functions are pure: the
+//! caller passes everything that depends on the host.
 //!
-//! Of the host a container sees what is listed here and nothing else: mounts as structures, never as
-//! strings in which a comma or a colon means something.
+//! A container sees nothing of the host except the mounts listed here. Mounts are structures, never
+//! strings in which a comma or a colon has a meaning.
 
 use super::containers::Host;
 use super::filter::{Inside, profile};
@@ -22,20 +22,20 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bound on HOME, and on TMPDIR; both are memory.
+/// Bound on HOME and on TMPDIR; both are in memory.
 const SCRATCH_BYTES: u64 = 256 << 20;
-/// What no container can do with less of.
+/// Smallest share of a processor that a container can work with.
 const MIN_CPU_MILLI: u64 = 10;
-/// A variable that engines set by themselves.
+/// Variable that engines set by themselves.
 const HOSTNAME: &str = "HOSTNAME";
 
-/// What a container is made of.
+/// Input from which a request for a container is made.
 pub(super) struct ContainerSpec<'a> {
     pub(super) policy: &'a Policy,
     pub(super) settings: &'a Settings,
     pub(super) host: &'a Host,
     pub(super) digest: &'a str,
-    /// The names of the variables that the image sets.
+    /// Names of the variables that the image sets.
     pub(super) image_variables: &'a [String],
     pub(super) bounds: EffectiveLimits,
     pub(super) user: User,
@@ -49,7 +49,7 @@ pub(super) struct ContainerSpec<'a> {
     pub(super) labels: HashMap<String, String>,
 }
 
-/// User and group inside.
+/// User and group inside the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct User {
     pub(super) uid: u32,
@@ -63,8 +63,9 @@ impl fmt::Display for User {
 }
 
 impl User {
-    /// Whoever owns what can be written, so that what is written is theirs; the caller, if nothing
-    /// can be. Only root may be somebody else.
+    /// Returns the user of a container: the owner of the writable mounts, so that this user owns
+    /// the files that the command writes, or the caller if no mount is writable. Only root may run
+    /// a container as another user.
     pub(super) fn of(owners: &[Owner], caller: User, rootless: bool) -> Result<User, Error> {
         let user = match owners {
             [] => caller,
@@ -92,7 +93,8 @@ impl User {
                 }
             }
         };
-        // There, root inside is the caller outside, and nobody else's number is anybody's.
+        // In a rootless engine, root inside is the caller outside, and the other numbers inside are
+        // not those of users outside.
         match rootless && user == caller {
             true => Ok(User { uid: 0, gid: 0 }),
             false => Ok(user),
@@ -100,7 +102,7 @@ impl User {
     }
 }
 
-/// Returns what the engine is asked for, and how the receipt has it.
+/// Returns the request to the engine, and its form in the receipt.
 pub(super) fn config(
     wanted: ContainerSpec<'_>,
 ) -> Result<(ContainerCreateBody, ShownContainer), Error> {
@@ -147,7 +149,7 @@ fn shown(wanted: &ContainerSpec<'_>) -> ShownContainer {
         user: wanted.user.to_string(),
         network: match wanted.policy.network() {
             Network::Unrestricted => settings.network.clone(),
-            // Without a network there is still a loopback of its own.
+            // A container without a network still has a loopback of its own.
             _ => "none".to_owned(),
         },
         cpu_milli: settings.cpu_milli.map(|milli| {
@@ -167,12 +169,12 @@ fn host_config(wanted: &ContainerSpec<'_>, shown: &ShownContainer) -> Result<Hos
     Ok(HostConfig {
         mounts: Some(mounts(wanted)?),
         tmpfs: Some(scratch(wanted.user, &wanted.bounds)),
-        // /dev/shm, which the engine mounts by itself, and otherwise with 64 MiB.
+        // The engine mounts /dev/shm by itself, by default with 64 MiB.
         shm_size: Some(number(scratch_bytes(&wanted.bounds))),
         network_mode: Some(shown.network.clone()),
         nano_cpus: cpus.map(|milli| number(milli.saturating_mul(1_000_000))),
         memory: memory.map(number),
-        // Memory and swap together: no swap.
+        // The limit covers memory and swap together, so the container has no swap.
         memory_swap: memory.filter(|_| wanted.host.limits_swap).map(number),
         pids_limit: shown.pids.map(number),
         ulimits: Some(ulimits(wanted.policy)),
@@ -183,9 +185,9 @@ fn host_config(wanted: &ContainerSpec<'_>, shown: &ShownContainer) -> Result<Hos
         init: Some(true),
         ipc_mode: Some("private".to_owned()),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-        // If nobody is left to remove it.
+        // The engine removes the container even if the broker is gone.
         auto_remove: Some(true),
-        // What it prints is read as it comes, and kept nowhere else.
+        // The broker reads the output as it arrives; the engine stores no copy.
         log_config: Some(HostConfigLogConfig {
             typ: Some("none".to_owned()),
             config: None,
@@ -194,7 +196,7 @@ fn host_config(wanted: &ContainerSpec<'_>, shown: &ShownContainer) -> Result<Hos
     })
 }
 
-/// What is mounted.
+/// Returns the mounts of the container.
 fn mounts(wanted: &ContainerSpec<'_>) -> Result<Vec<Mount>, Error> {
     let host = wanted.host;
     let mut mounts = Vec::new();
@@ -226,7 +228,7 @@ fn mounts(wanted: &ContainerSpec<'_>) -> Result<Vec<Mount>, Error> {
 }
 
 fn bind(host: &Host, from: &Path, inside: String, writable: bool) -> Result<Mount, Error> {
-    // What is mounted below a directory stays writable if only the directory is made read-only.
+    // If only a directory is made read-only, mounts below it stay writable.
     let recursive = host.read_only_below;
     Ok(Mount {
         typ: Some(MountType::BIND),
@@ -243,14 +245,14 @@ fn bind(host: &Host, from: &Path, inside: String, writable: bool) -> Result<Moun
     })
 }
 
-/// Bound on each place in memory.
+/// Returns the bound on each directory in memory.
 fn scratch_bytes(bounds: &EffectiveLimits) -> u64 {
     bounds
         .memory_bytes
         .map_or(SCRATCH_BYTES, |bytes| SCRATCH_BYTES.min(bytes / 2))
 }
 
-/// HOME and TMPDIR, in memory.
+/// Returns the mounts in memory: HOME and TMPDIR.
 fn scratch(user: User, bounds: &EffectiveLimits) -> HashMap<String, String> {
     let bytes = scratch_bytes(bounds);
     let of = |mode: &str| {
@@ -270,7 +272,7 @@ fn security(wanted: &ContainerSpec<'_>) -> Vec<String> {
 
 fn filter(wanted: &ContainerSpec<'_>, arch: Arch) -> String {
     let internet = match wanted.policy.network() {
-        // A container without a network has a loopback all the same.
+        // A container without a network has a loopback, which needs internet sockets.
         Network::Denied | Network::Loopback | Network::Unrestricted => true,
         _ => false,
     };
@@ -285,7 +287,7 @@ fn filter(wanted: &ContainerSpec<'_>, arch: Arch) -> String {
     profile(arch, internet, unix, inside)
 }
 
-/// Limits of one process.
+/// Returns the limits of one process.
 fn ulimits(policy: &Policy) -> Vec<ResourcesUlimits> {
     let limits = policy.limits();
     let seconds = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
@@ -307,7 +309,8 @@ fn ulimits(policy: &Policy) -> Vec<ResourcesUlimits> {
     .collect()
 }
 
-/// The command's variables. What the image or the engine would add is taken out by its bare name.
+/// Returns the command's variables. An entry with a bare name removes a variable that the image or
+/// the engine would add.
 fn environment(wanted: &ContainerSpec<'_>) -> Result<Vec<String>, Error> {
     let mut out = Vec::new();
     for (name, value) in wanted.variables {

@@ -1,5 +1,5 @@
-//! An engine and what its containers are made with, looked at once: whether the image is there, and
-//! what the engine can keep.
+//! An engine with the settings of its containers. The constructor checks once that the image exists
+//! and which limits the engine can enforce.
 
 use super::engine::{Engine, ask};
 use super::images::Image;
@@ -12,13 +12,13 @@ use os_sandbox::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long it may take to look at an image.
+/// Bound on the time of a question about an engine or an image.
 const LOOK_WITHIN: Duration = Duration::from_secs(20);
 
-/// The version of engines that can make all of a mount read-only (interface 1.44).
+/// First major version of engines that can make all of a mount read-only (interface 1.44).
 const READ_ONLY_BELOW: u32 = 25;
 
-/// An engine with what its containers are made with.
+/// An engine with the settings of its containers.
 ///
 /// ```
 /// use os_sandbox_docker::{Containers, Engine, ImageName, Settings};
@@ -37,36 +37,36 @@ pub struct Containers(Arc<ContainersInner>);
 
 #[derive(Debug)]
 struct ContainersInner {
-    /// `None` if an engine is only described.
+    /// `None` if the engine is only described.
     engine: Option<Engine>,
     settings: Settings,
-    /// `None` if an engine is only described.
+    /// `None` if the engine is only described.
     image: Option<Image>,
     host: Host,
 }
 
-/// What the engine's host can do.
+/// Abilities of the engine's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(crate) version: String,
     pub(crate) arch: Option<Arch>,
     pub(crate) filters: bool,
-    /// Root inside is the caller outside.
+    /// `true` if root inside is the caller outside.
     pub(crate) rootless: bool,
     pub(crate) limits_memory: bool,
     pub(crate) limits_swap: bool,
     pub(crate) limits_processes: bool,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) cpus: Option<u64>,
-    /// A read-only mount is read-only with all that is mounted below it.
+    /// `true` if a read-only mount includes the mounts below it.
     pub(crate) read_only_below: bool,
 }
 
 impl Containers {
-    /// Looks at the engine and the image, both of which have to be there.
+    /// Checks the engine and the image; both must exist.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the image is not there, or the engine is none that runs Linux.
+    /// [`ErrorKind::Unsupported`] if the image does not exist, or the engine does not run Linux.
     pub fn new(engine: Engine, settings: Settings) -> Result<Containers, Error> {
         let client = engine.client().clone();
         let info = ask(LOOK_WITHIN, async move { client.info().await })?;
@@ -87,19 +87,20 @@ impl Containers {
         })))
     }
 
-    /// The digest of the image that all of them are made from, whatever its name comes to mean.
+    /// Returns the digest of the image that all containers are made from, even if its name later
+    /// refers to another image.
     #[must_use]
     pub fn digest(&self) -> &str {
         self.0.image.as_ref().map_or("", Image::id)
     }
 
-    /// The engine.
+    /// Returns the engine; `None` if it is only described.
     #[must_use]
     pub fn engine(&self) -> Option<&Engine> {
         self.0.engine.as_ref()
     }
 
-    /// What they are made with.
+    /// Returns the settings of the containers.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.0.settings
@@ -113,7 +114,7 @@ impl Containers {
         &self.0.host
     }
 
-    /// Returns what these containers can keep, for [`Support::with_docker`].
+    /// Returns the limits that these containers can enforce, for [`Support::with_docker`].
     ///
     /// [`Support::with_docker`]: os_sandbox::Support::with_docker
     #[must_use]
@@ -130,7 +131,7 @@ impl Containers {
         }
     }
 
-    /// An engine that is only described.
+    /// Returns containers of an engine that is only described.
     #[cfg(test)]
     pub(crate) fn assumed() -> Containers {
         let host = Host {
@@ -190,7 +191,7 @@ impl Host {
     }
 }
 
-/// The first number of a version.
+/// Returns the first number of a version.
 fn major(version: &str) -> u32 {
     let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(0)

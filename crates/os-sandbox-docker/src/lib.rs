@@ -1,10 +1,10 @@
-//! Containers of a Docker engine as one more mechanism of [`os_sandbox`]: an engine applies the
-//! namespaces, mounts, capabilities and limits, and a system call filter of ours.
+//! Mechanism of [`os_sandbox`] that runs commands in containers of a Docker engine. The engine
+//! applies the namespaces, mounts, capabilities and limits, and a system call filter of this crate.
 //!
-//! [`Containers`] is the mechanism: [`Containers::support`] goes into
-//! [`Support::with_docker`](os_sandbox::Support::with_docker), and the containers themselves into
-//! [`Sandbox::with_mechanism`](os_sandbox::Sandbox::with_mechanism). A plan uses them only if it is
-//! asked for by name.
+//! [`Containers`] is the entry point: a caller passes [`Containers::support`] to
+//! [`Support::with_docker`](os_sandbox::Support::with_docker) and the containers to
+//! [`Sandbox::with_mechanism`](os_sandbox::Sandbox::with_mechanism). A plan uses the mechanism only
+//! if the caller names it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Each setting changes one thing of what an engine is asked for.
+//! Each setting changes one part of the request to an engine.
 
 use super::*;
 use crate::containers::Containers;
@@ -36,7 +36,7 @@ fn placed() -> Vec<LayoutEntry> {
     ]
 }
 
-/// What is asked for, with the filter cut short.
+/// Returns the request, with the filter cut short.
 fn asked(settings: Settings, host: Host, policy: Policy) -> Result<(Value, ShownContainer), Error> {
     let private = Private::at("/tmp/private");
     let variables = [("HOME", HOME), ("PATH", "/bin"), ("TMPDIR", TMP)];
@@ -228,7 +228,7 @@ fn everything_that_is_asked_for() {
     );
 }
 
-/// In an order that stays.
+/// Sorts the fields, so that their order is stable.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -244,7 +244,7 @@ fn sorted(value: Value) -> Value {
     }
 }
 
-/// Where two values differ.
+/// Collects the paths at which two values differ.
 fn differences(at: &str, one: &Value, other: &Value, out: &mut Vec<String>) {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -273,7 +273,7 @@ fn each_setting_changes_one_thing() {
             &["/HostConfig/NanoCpus: null → 1500000000"],
         ),
         (
-            // Never more than there are, and never nothing.
+            // The limit is at most the number of processors, and never zero.
             |s, h| (s.cpu_milli(64_000), Host { cpus: Some(2), ..h }),
             policy(),
             &["/HostConfig/NanoCpus: null → 2000000000"],
@@ -292,7 +292,7 @@ fn each_setting_changes_one_thing() {
             ],
         ),
         (
-            // The policy's own is lower.
+            // The policy's own limit is lower.
             |s, h| (s.memory_bytes(1 << 60), h),
             policy(),
             &[],
@@ -350,7 +350,7 @@ fn each_setting_changes_one_thing() {
             &["/HostConfig/ReadonlyRootfs: true → false"],
         ),
         (
-            // Only where the policy grants a network.
+            // The setting has an effect only if the policy grants a network.
             |s, h| (s.network("builds").unwrap(), h),
             policy(),
             &[],
