@@ -1,7 +1,7 @@
-//! Between the streams of a container, which come in pieces through one connection, and real pipes
-//! and files. Nothing is queued: a piece is written before the next one is read, so that whoever does
-//! not read holds up the command, as with a pipe. Two outputs share the connection: one that nobody
-//! reads holds up the other.
+//! Copies between the streams of a container, which arrive in pieces through one connection, and
+//! real pipes and files. Nothing is queued: a task writes each piece before it reads the next one,
+//! so that a slow reader delays the command, as with a pipe. Both outputs share the connection, so
+//! an output without a reader delays the other one.
 
 use bollard::container::{AttachContainerResults, LogOutput};
 use futures_util::{Stream, StreamExt as _};
@@ -15,26 +15,26 @@ use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::task::{JoinHandle, spawn, spawn_blocking};
 
-/// Bound on what is read at once.
+/// Bound on the bytes of one read.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The command's ends of its streams, and what they are.
+/// The command's ends of its streams, with their kinds.
 pub(super) struct Streams {
     pub(super) ends: [OwnedFd; 3],
     pub(super) kinds: [Stdio; 3],
 }
 
 pub(super) struct Copying {
-    /// Until the input is at its end, or nobody takes it any more.
+    /// Task that runs until the input ends or the command stops reading it.
     pub(super) input: Option<JoinHandle<()>>,
-    /// Until both outputs are, and all of it has been written.
+    /// Task that runs until both outputs end and all their bytes are written.
     pub(super) output: JoinHandle<Result<(), bollard::errors::Error>>,
 }
 
 type LogStream = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
 type StdinWriter = Pin<Box<dyn AsyncWrite + Send>>;
 
-/// On the engine's runtime only.
+/// Starts the tasks that copy the streams. Callers run it on the engines' runtime only.
 pub(super) fn copy(attached: AttachContainerResults, streams: Streams) -> Result<Copying, Error> {
     let failed = |error| Error::io("could not copy the command's streams", error);
     let [stdin, stdout, stderr] = streams.ends;
@@ -51,7 +51,7 @@ pub(super) fn copy(attached: AttachContainerResults, streams: Streams) -> Result
     };
     let output = spawn(async move {
         let read = read(output, sinks).await;
-        // The connection is both ways.
+        // The connection carries both directions, so it stays open until the output ends.
         drop(unused);
         read
     });
@@ -74,9 +74,9 @@ async fn feed(mut source: pipe::Receiver, mut input: StdinWriter) {
             }
         }
     }
-    // The command sees the end. If that cannot be told, it has ended.
+    // The command sees the end of its input. If the shutdown fails, the command has ended.
     let _told = input.shutdown().await;
-    // The connection stays until the other half is done with it.
+    // The connection stays open until the other half is done with it.
     drop(source);
 }
 
@@ -96,16 +96,16 @@ async fn read(mut output: LogStream, mut sinks: [Sink; 2]) -> Result<(), bollard
     Ok(())
 }
 
-/// Where an output goes.
+/// Destination of an output.
 enum Sink {
     Pipe(pipe::Sender),
-    /// Something that cannot be waited for: a thread writes it.
+    /// A file that cannot be waited for; a thread writes it.
     Thread(pipe::Sender, JoinHandle<()>),
     Nothing,
 }
 
 impl Sink {
-    /// What nobody reads any more is thrown away.
+    /// Writes the bytes, or discards them if the pipe has no reader any more.
     async fn write(&mut self, bytes: &[u8]) {
         let written = match self {
             Sink::Pipe(pipe) | Sink::Thread(pipe, _) => pipe.write_all(bytes).await,
@@ -137,7 +137,7 @@ fn sink(end: OwnedFd, kind: &Stdio) -> io::Result<Sink> {
 }
 
 fn write_out(mut from: PipeReader, mut to: File) {
-    // What cannot be written is lost to whoever made it so, and the command goes on.
+    // A failed write loses the rest of the output, and the command continues.
     let _copied = io::copy(&mut from, &mut to);
     let _rest = io::copy(&mut from, &mut io::sink());
 }
@@ -155,8 +155,8 @@ fn source(end: OwnedFd, kind: &Stdio) -> io::Result<Option<pipe::Receiver>> {
     })
 }
 
-/// Until the end, or until nobody reads the pipe any more, which is also seen while there is nothing
-/// to copy.
+/// Copies until the end of the file or until the pipe has no reader any more. The poll also notices
+/// a closed pipe while the file has no data.
 fn read_in(mut from: File, mut to: PipeWriter) {
     let mut chunk = vec![0u8; CHUNK_BYTES];
     loop {

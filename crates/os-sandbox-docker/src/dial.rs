@@ -1,5 +1,6 @@
-//! How an engine is reached: a stream of bytes to it, and requests over that. One stream for each
-//! request, except where a stream is dear (TLS, ssh): there it is kept for the next ones.
+//! Connections to an engine: a stream of bytes, with HTTP requests over it. Each request opens a
+//! stream of its own, except over TLS and ssh, where a stream is expensive and later requests use
+//! it again.
 
 use super::address::{Address, Endpoint, Ssh, default_port};
 use bollard::{BollardRequest, errors};
@@ -21,22 +22,23 @@ use tokio::net::unix::pipe;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
-/// How long it may take until there is a stream.
+/// Bound on the time until a stream is open.
 const OPEN_WITHIN: Duration = Duration::from_secs(15);
-/// A host that is gone says nothing; it is asked.
+/// Interval of keep-alive probes, because a host that is gone sends nothing.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 const ALIVE_TIMES: u32 = 4;
-/// Streams that are kept, and how long: whoever is at the other end may not keep them either.
+/// Bounds on idle streams: their number, and the time until they are dropped. The other end may
+/// close them earlier.
 const MAX_KEPT: usize = 8;
 const KEPT_FOR: Duration = Duration::from_secs(10);
-/// What of ssh's complaints is kept.
+/// Bound on the stored bytes of ssh's standard error.
 const MAX_COMPLAINT: usize = 2048;
-/// How long ssh may take to complain.
+/// Bound on the wait for ssh's error message.
 const COMPLAINT_WITHIN: Duration = Duration::from_secs(2);
-/// What ssh needs of our environment. A key of a provider is none of it.
+/// Variables of our environment that ssh needs. The key of a model provider is not among them.
 const SSH_NEEDS: [&str; 6] = ["HOME", "LANG", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER"];
 
-/// The body of a request of bollard's, which gives its type no name.
+/// Access to the body type of bollard's requests, which bollard does not name.
 trait Transport {
     type Body;
 }
@@ -45,13 +47,13 @@ impl<B> Transport for hyper::Request<B> {
     type Body = B;
 }
 
-/// What bollard waits for.
+/// Future of a response, in the type that bollard expects.
 type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<Incoming>, errors::Error>> + Send>>;
 
 type Sender = SendRequest<<BollardRequest as Transport>::Body>;
 
-/// Requests to one address.
+/// Sender of requests to one address.
 pub(super) struct EngineConnector {
     address: Arc<Address>,
     kept: Arc<Mutex<Vec<(Instant, Sender)>>>,
@@ -59,8 +61,9 @@ pub(super) struct EngineConnector {
 }
 
 impl EngineConnector {
-    /// Once something is `agreed`, as `/v1.41`, every request is of that version. bollard negotiates
-    /// one and then asks for paths without it, which is whatever an engine thinks newest.
+    /// Creates a connector. Once `agreed` is set, for example to `/v1.41`, every request uses that
+    /// version. bollard negotiates a version and then sends paths without it, which an engine takes
+    /// for its newest version.
     pub(super) fn new(address: Address, agreed: Arc<OnceLock<String>>) -> EngineConnector {
         EngineConnector {
             address: Arc::new(address),
@@ -69,7 +72,7 @@ impl EngineConnector {
         }
     }
 
-    /// Sends one, and waits for the beginning of its answer.
+    /// Sends a request, and waits for the beginning of the response.
     pub(super) fn request(&self, mut request: BollardRequest) -> ResponseFuture {
         let (address, kept) = (Arc::clone(&self.address), Arc::clone(&self.kept));
         let version = self.agreed.get().cloned().unwrap_or_default();
@@ -90,7 +93,7 @@ impl EngineConnector {
                         keep(&kept, sender);
                         return Ok(response);
                     }
-                    // It was closed before anything was written.
+                    // The stream was closed before the request was written.
                     Err(mut failed) => match failed.take_message() {
                         Some(back) => request = back,
                         None => return Err(io::Error::other(failed.into_error()).into()),
@@ -120,7 +123,7 @@ impl EngineConnector {
     }
 }
 
-/// One that nobody is using.
+/// Returns a stream that is not in use.
 fn idle(kept: &Mutex<Vec<(Instant, Sender)>>) -> Option<Sender> {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
     kept.retain(|(since, sender)| !sender.is_closed() && since.elapsed() < KEPT_FOR);
@@ -135,7 +138,8 @@ fn keep(kept: &Mutex<Vec<(Instant, Sender)>>, sender: Sender) {
     }
 }
 
-/// What went wrong, with what lies below it: hyper's own text is too short.
+/// Returns the text of an error with the texts of its sources, because hyper's own text is too
+/// short.
 fn words(error: &hyper::Error) -> String {
     let mut text = error.to_string();
     let mut below = std::error::Error::source(error);
@@ -157,7 +161,7 @@ async fn within<T>(bound: Duration, work: impl Future<Output = io::Result<T>>) -
 }
 
 impl Address {
-    /// Returns `true` if a stream takes more than a moment.
+    /// Returns `true` if opening a stream takes more than a moment.
     fn is_dear(&self) -> bool {
         match &self.way {
             Endpoint::Unix(_) | Endpoint::Tcp { tls: None, .. } => false,
@@ -199,7 +203,7 @@ async fn open(way: &Endpoint) -> io::Result<(Box<dyn Duplex>, SshStderr)> {
     }
 }
 
-/// An ssh program whose other end speaks with the engine there.
+/// An ssh program that connects to the engine on the other host.
 struct Tunnel {
     ssh: Child,
     input: Option<pipe::Sender>,
@@ -217,7 +221,7 @@ impl Tunnel {
         }
         let seconds = OPEN_WITHIN.as_secs();
         let alive = ALIVE_EVERY.as_secs();
-        // Nobody is asked for anything, also not on the terminal.
+        // ssh asks the user for nothing, not even on the terminal.
         command.args(["-T", "-o", "BatchMode=yes"]);
         command.args(["-o", &format!("ConnectTimeout={seconds}")]);
         command.args(["-o", &format!("ServerAliveInterval={alive}")]);
@@ -283,14 +287,14 @@ impl AsyncWrite for Tunnel {
         Poll::Ready(Ok(()))
     }
 
-    /// The other end sees the end of its input.
+    /// Closes the input, so that the other end sees its end.
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.input = None;
         Poll::Ready(Ok(()))
     }
 }
 
-/// The last that ssh wrote where programs complain, when it has said it.
+/// Receiver of the last text that ssh wrote to standard error, once it is complete.
 struct SshStderr(Option<watch::Receiver<Option<String>>>);
 
 impl SshStderr {
@@ -311,7 +315,7 @@ impl SshStderr {
             let text = String::from_utf8_lossy(&text)
                 .trim()
                 .replace(['\r', '\n'], " ");
-            // Nobody waits for it if all went well.
+            // After a success, no receiver waits for the text.
             let _heard = said.send(Some(text));
         });
         Ok(SshStderr(Some(hears)))

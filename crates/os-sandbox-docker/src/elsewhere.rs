@@ -1,5 +1,5 @@
-//! A container of an engine that has not our files: its mounts are made of copies, and what was
-//! changed in them is taken over when it has ended.
+//! Containers of an engine that does not share the host's files. Their mounts are copies, and the
+//! host takes over the changes after the container has ended.
 
 use super::config::User;
 use super::containers::Containers;
@@ -13,12 +13,12 @@ use os_sandbox::{Command, Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What became of the copies, once that is known.
+/// Result of copying back, once it is known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Back(Arc<Mutex<Option<CopyBackReport>>>);
 
 impl Back {
-    /// What was changed there and is not changed here, in sentences.
+    /// Returns one sentence for each change in the container that the host did not take over.
     pub(super) fn sentences(&self) -> Vec<String> {
         let back = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(back) = &*back else {
@@ -55,7 +55,7 @@ impl Back {
     }
 }
 
-/// Makes copies of what `body` mounts, if the engine needs them, and lets it mount those.
+/// Copies the mounts of `body` to the engine if it needs copies, and mounts those instead.
 pub(super) fn prepare(
     containers: &Containers,
     engine: &Engine,
@@ -81,8 +81,8 @@ pub(super) fn prepare(
         .chain(private.work.as_deref())
         .chain(own)
         .collect();
-    // The rest are names in the mounts: what is hidden does not go out, and of what is protected
-    // nothing comes back.
+    // The other mounts cover names inside these: hidden names are not copied, and changes of
+    // protected names are not copied back.
     let copied = |mount: &Mount| {
         let source = mount.source.as_deref().map(Path::new);
         source.is_some_and(|source| hosts.contains(&source))
@@ -123,7 +123,7 @@ pub(super) fn prepare(
     Ok(Some(copies))
 }
 
-/// Takes over what was changed. That it could not be is how the command ended, too.
+/// Takes over the changes. If that fails, the error replaces the result of the command.
 pub(super) async fn brought_back(
     ending: ContainerOutcome,
     copies: MountCopies,

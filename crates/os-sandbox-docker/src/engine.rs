@@ -1,5 +1,5 @@
-//! An engine: where it answers, and how it is asked. The client is async and this crate is not, so
-//! one thread of ours talks to all engines; whoever asks waits for it, within bounds.
+//! A Docker engine: its address, and requests to it. The client is async and this crate is not, so
+//! one thread talks to all engines, and callers wait for it within bounds.
 
 use super::address::Address;
 use super::dial::EngineConnector;
@@ -11,11 +11,11 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// How long a question to an engine may take that starts nothing.
+/// Bound on the time of a question to an engine that starts nothing.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// How long an engine may take to begin an answer, whatever it is asked for.
+/// Bound on the time until an engine begins an answer, for every request.
 const BEGIN_WITHIN_S: u64 = 120;
-/// The oldest version of the interface that says all that we need: Docker 19.03.
+/// Oldest version of the interface that has everything this crate needs: Docker 19.03.
 const OLDEST: (usize, usize) = (1, 40);
 
 /// A Docker engine that answered.
@@ -36,18 +36,20 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Reaches the engine at `host`, which is written as in `DOCKER_HOST`. None: the usual socket.
+    /// Connects to the engine at `host`, which is written as in `DOCKER_HOST`. `None` selects the
+    /// usual socket.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if that is no address; those of [`Engine::at`].
+    /// [`ErrorKind::Invalid`] if `host` is not an address; those of [`Engine::at`].
     pub fn connect(host: Option<&str>) -> Result<Engine, Error> {
         Engine::at(host.map_or_else(|| Ok(Address::default()), Address::parse)?)
     }
 
-    /// Reaches the engine at an address, and agrees on a version of its interface that both know.
+    /// Connects to the engine at an address, and agrees on a version of the interface that both
+    /// sides know.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if nothing that can be used answers there.
+    /// [`ErrorKind::Unsupported`] if no usable engine answers there.
     pub fn at(address: Address) -> Result<Engine, Error> {
         let unusable = |why: &dyn std::fmt::Display| {
             let message = format!("no container engine answers at {address}: {why}");
@@ -60,7 +62,7 @@ impl Engine {
         let send = move |request: BollardRequest| dial.request(request);
         let client = Docker::connect_with_custom_transport(send, here, BEGIN_WITHIN_S, newest)
             .map_err(|error| unusable(&error))?;
-        // Where a client is made, its connections live.
+        // The client's connections belong to the runtime on which it makes them.
         let answered = ask(ANSWER_WITHIN, async move {
             let client = client.negotiate_version().await?;
             let version = client.version().await?;
@@ -84,7 +86,7 @@ impl Engine {
                 visible(&other)
             )));
         }
-        // Nobody else sets it.
+        // This is the only place that sets it.
         let _first = spoken.set(format!("/v{agreed}"));
         Ok(Engine {
             client,
@@ -93,19 +95,19 @@ impl Engine {
         })
     }
 
-    /// The engine's own version, as it says it.
+    /// Returns the engine's own version, in the engine's words.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Where it answers.
+    /// Returns the address at which the engine answers.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Whether it still answers.
+    /// Checks that the engine still answers.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if it does not.
@@ -115,7 +117,7 @@ impl Engine {
             .map_err(|error| self.lost(&said(&error)))
     }
 
-    /// What asks it.
+    /// Returns the client that sends requests to the engine.
     pub(super) fn client(&self) -> &Docker {
         &self.client
     }
@@ -129,7 +131,7 @@ impl Engine {
         ask(bound, work).map_err(|late| self.lost(&late))
     }
 
-    /// What is said if an engine that answers does not do something.
+    /// Returns the error for an engine that answers but does not do something.
     pub(super) fn failed(&self, doing: &str, error: &bollard::errors::Error) -> Error {
         let kind = match error {
             bollard::errors::Error::DockerResponseServerError { .. } => ErrorKind::Enforcement,
@@ -142,7 +144,7 @@ impl Engine {
         )
     }
 
-    /// What is said of an engine that answered once.
+    /// Returns the error for an engine that answered earlier and does not any more.
     pub(super) fn lost(&self, why: &dyn std::fmt::Display) -> Error {
         let address = &self.address;
         let message = format!("the container engine at {address} does not answer any more: {why}");
@@ -150,7 +152,7 @@ impl Engine {
     }
 }
 
-/// An engine's words, or those of the way to it, for people.
+/// Returns the error text of the engine, or of the connection to it, for people.
 pub(super) fn said(error: &bollard::errors::Error) -> String {
     let text = match error {
         bollard::errors::Error::DockerResponseServerError { message, .. } => message.clone(),
@@ -159,7 +161,7 @@ pub(super) fn said(error: &bollard::errors::Error) -> String {
     visible(text.trim())
 }
 
-/// Waits for what the thread of engines does.
+/// Runs work on the thread for engines, and waits for its result.
 pub(super) fn ask<T: Send + 'static>(
     within: Duration,
     work: impl Future<Output = T> + Send + 'static,
@@ -167,7 +169,7 @@ pub(super) fn ask<T: Send + 'static>(
     let (done, answer) = mpsc::sync_channel(1);
     runtime()?.spawn(async move {
         let answered = tokio::time::timeout(within, work).await;
-        // Whoever asked may have been ended.
+        // The caller may have ended.
         let _nobody = done.send(answered);
     });
     let late = || {
@@ -206,7 +208,7 @@ mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::unix::net::UnixListener;
 
-    /// An engine as far as its version goes, which writes down what it is asked for.
+    /// A server that answers like an engine up to its version, and records the requests.
     #[test]
     fn what_is_asked_is_of_the_version_that_was_agreed() {
         let dir = tempfile::tempdir().unwrap();
@@ -224,7 +226,8 @@ mod tests {
                     false => "OK",
                 };
                 let length = body.len();
-                // Before the answer: whoever has that looks at what was asked.
+                // The server records the request before it answers, because the test reads the
+                // record after the answer.
                 if asked.send(path).is_err() {
                     return;
                 }

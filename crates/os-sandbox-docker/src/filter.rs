@@ -1,12 +1,13 @@
-//! The system call filter as an engine takes it. The same table as everywhere (`seccomp/rules.rs`), but
-//! turned round: an engine's library ignores the names that it has not heard of, so that what is not
-//! named must be refused, not let through. The calls without a rule are therefore listed.
+//! The system call filter in the form that an engine takes. It has the same table as the other
+//! mechanisms (`seccomp/rules.rs`), but inverted: an engine's library ignores names that it does
+//! not know, so the profile must refuse unnamed calls instead of allowing them. It therefore lists
+//! the calls without a rule.
 //!
-//! Engines before 23 answer EPERM to what is not named, whatever the profile says, so a call that
-//! programs do without only if the kernel does not have it is named, too.
+//! Engines before 23 answer EPERM to unnamed calls, whatever the profile says. Programs do without
+//! some calls only if the kernel does not have them, so the profile names those calls, too.
 //!
-//! Its rules say "and" of tests of different arguments only, and have no order. So each rule of the
-//! table is cut into cubes, sets of calls that do not overlap, one after the other.
+//! The rules of a profile join only tests of different arguments with "and", and have no order.
+//! Each rule of the table is therefore cut into cubes, sets of calls that do not overlap.
 //!
 //! Format: <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>
 
@@ -15,8 +16,8 @@ use os_sandbox::mechanism::seccomp::{
 };
 use std::fmt::Write as _;
 
-/// Calls that the table has no rule for, up to Linux 6.17. A later one is refused as one that the
-/// kernel does not have.
+/// Calls without a rule in the table, up to Linux 6.17. The filter refuses a later call as if the
+/// kernel did not have it.
 const PLAIN: &str = "
     accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chown \
     clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range dup \
@@ -52,15 +53,16 @@ const PLAIN: &str = "
     timerfd_gettime timerfd_settime times tkill truncate umask uname unlink unlinkat utime \
     utimensat utimes vfork vmsplice wait4 waitid write writev";
 
-/// What the first program may do that a target may not.
+/// The first program of a container: a target, or a program with more permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inside {
     Target,
-    /// It confines what it starts, and opens files itself: `openat2`.
+    /// The caller's own program. It confines the programs that it starts, and opens files itself
+    /// with `openat2`, which a target may not use.
     OwnProgram,
 }
 
-/// The profile, as JSON.
+/// Returns the profile, as JSON.
 pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: Inside) -> String {
     let table = table(FilterSpec {
         arch,
@@ -88,7 +90,7 @@ pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: 
     out.done()
 }
 
-/// Each call that has a rule.
+/// Returns each call that has a rule.
 fn rules(table: &Table) -> impl Iterator<Item = (&'static str, &Rule)> {
     let plain = Rule::always(Action::Allow);
     table
@@ -139,7 +141,7 @@ impl SeccompProfile {
         let action = match action {
             Action::Allow => "\"action\":\"SCMP_ACT_ALLOW\"".to_owned(),
             Action::Errno(errno) => format!("\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":{errno}"),
-            // Nobody listens.
+            // The engine has no listener for notifications.
             Action::UserNotify => return,
             Action::Kill => "\"action\":\"SCMP_ACT_KILL_PROCESS\"".to_owned(),
         };
@@ -157,11 +159,12 @@ impl SeccompProfile {
     }
 }
 
-/// Calls whose arguments have these bits: a mask and a value for each, of their low 32 bits.
+/// Calls whose arguments have certain bits: a mask and a value for the low 32 bits of each
+/// argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cube([(u32, u32); 6]);
 
-/// The rule as sets of calls that do not overlap and leave none out.
+/// Cuts the rule into sets of calls that do not overlap and that cover all calls.
 fn cubes(rule: &Rule) -> Vec<(Cube, Action)> {
     let mut out = Vec::new();
     let mut rest = vec![Cube([(0, 0); 6])];
@@ -184,7 +187,7 @@ fn cubes(rule: &Rule) -> Vec<(Cube, Action)> {
 }
 
 impl Cube {
-    /// The parts for which a test holds; those for which it does not go to `others`.
+    /// Returns the parts in which a test succeeds, and moves the other parts to `others`.
     fn cut(self, test: Test, others: &mut Vec<Cube>) -> Vec<Cube> {
         let mut held = Vec::new();
         match test {
@@ -226,7 +229,7 @@ impl Cube {
     }
 }
 
-/// The highest first: numbers are small, so that the large ones are out at once.
+/// Returns the bits, highest first: numbers are small, so large ones are separated at once.
 fn bits_of(mask: u32) -> impl Iterator<Item = u32> {
     (0..32)
         .rev()
@@ -260,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every call is in one cube, and there it is what the table says.
+        /// Every call is in exactly one cube, which has the table's action.
         #[test]
         fn cubes_say_what_the_table_says(
             args in prop::array::uniform6(prop_oneof![0u64..32, any::<u64>()]),
@@ -289,7 +292,8 @@ mod tests {
             let value: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(value["defaultErrnoRet"], 38);
             let rules = value["syscalls"].as_array().unwrap();
-            // The kernel takes 4096 instructions for all of it: tests/docker sees that it does.
+            // The kernel takes 4096 instructions for the whole filter; tests/docker checks that it
+            // accepts them.
             assert!(rules.len() < 500, "{} rules", rules.len());
             let of = |name: &str| -> Vec<&serde_json::Value> {
                 let named = |rule: &&serde_json::Value| {

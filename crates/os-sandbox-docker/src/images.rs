@@ -1,5 +1,5 @@
-//! Images that an engine has: what is known of one, and taking one out of an engine or into it as
-//! an archive. Nothing here asks a registry.
+//! Images that an engine has: their properties, and their transfer out of an engine or into it as
+//! an archive. Nothing in this module asks a registry.
 
 use super::engine::{Engine, ask};
 use super::name::ImageName;
@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-/// How long an engine may take to say what it knows of an image.
+/// Bound on the time of a question about an image.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// How long an archive may take, in either direction.
+/// Bound on the time of the transfer of an archive, in either direction.
 const ARCHIVE_WITHIN: Duration = Duration::from_secs(30 * 60);
-/// What is read or written at once.
+/// Bytes that are read or written at once.
 const PIECE_BYTES: usize = 1 << 20;
-/// The engine's answer for what it does not have.
+/// Status code of the engine's answer if it does not have the image.
 const NOT_FOUND: u16 = 404;
 
-/// What an engine says of an image that it has.
+/// An engine's description of an image that it has.
 ///
 /// ```no_run
 /// use os_sandbox_docker::{Engine, ImageName};
@@ -40,36 +40,36 @@ pub struct Image {
     architecture: String,
     entrypoint: Vec<String>,
     labels: BTreeMap<String, String>,
-    /// The names of the variables that it sets.
+    /// Names of the variables that the image sets.
     pub(super) variables: Vec<String>,
 }
 
 impl Image {
-    /// What it is called by its content; a name can come to mean another image, this cannot.
+    /// Returns the name by content. Another name can later refer to another image; this one cannot.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The system that its programs are for.
+    /// Returns the operating system of the image's programs.
     #[must_use]
     pub fn os(&self) -> &str {
         &self.os
     }
 
-    /// The processor that its programs are for, in the words of images: `amd64`, `arm64`.
+    /// Returns the processor of the image's programs, in the words of images: `amd64`, `arm64`.
     #[must_use]
     pub fn architecture(&self) -> &str {
         &self.architecture
     }
 
-    /// What it starts, if nothing else is said.
+    /// Returns the program that the image starts by default.
     #[must_use]
     pub fn entrypoint(&self) -> &[String] {
         &self.entrypoint
     }
 
-    /// What its maker wrote on it.
+    /// Returns the labels that the image's maker set.
     #[must_use]
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.labels
@@ -77,10 +77,11 @@ impl Image {
 }
 
 impl Engine {
-    /// The image of that name, if the engine has it. It is never fetched from anywhere.
+    /// Returns the image of that name; `None` if the engine does not have it. The engine never
+    /// fetches it.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the engine does not answer, or not in words that can be used.
+    /// [`ErrorKind::Unsupported`] if the engine does not answer, or its answer cannot be used.
     pub fn image(&self, name: &ImageName) -> Result<Option<Image>, Error> {
         let client = self.client().clone();
         let asked = name.as_str().to_owned();
@@ -95,7 +96,7 @@ impl Engine {
         };
         let config = found.config.unwrap_or_default();
         let id = found.id.unwrap_or_default();
-        // It is put into requests again.
+        // Later requests contain the id.
         ImageName::parse(&id).map_err(|_| {
             let error = format!("the container engine has no id for the image `{name}`");
             Error::new(ErrorKind::Unsupported, error)
@@ -110,11 +111,11 @@ impl Engine {
         }))
     }
 
-    /// Takes in the images of an archive, as `docker load` does.
+    /// Loads the images of an archive into the engine, as `docker load` does.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the engine does not take it, [`ErrorKind::Io`] if the archive
-    /// cannot be read.
+    /// [`ErrorKind::Unsupported`] if the engine does not take the archive, [`ErrorKind::Io`] if the
+    /// archive cannot be read.
     pub fn load_images(&self, archive: impl Read + Send + 'static) -> Result<(), Error> {
         let client = patient(self.client());
         let answer = ask(ARCHIVE_WITHIN, async move {
@@ -130,12 +131,12 @@ impl Engine {
         answer.map_err(|error| failed("take in the image", &error))
     }
 
-    /// Writes the image as an archive, as `docker save` does, and gives back what it wrote to. More
-    /// than `max_bytes` of it is an error.
+    /// Writes the image as an archive, as `docker save` does, and returns the writer. An archive of
+    /// more than `max_bytes` is an error.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the engine does not give it, [`ErrorKind::Limit`] if it is
-    /// larger, [`ErrorKind::Io`] if it cannot be written.
+    /// [`ErrorKind::Unsupported`] if the engine does not send the image, [`ErrorKind::Limit`] if
+    /// the archive is larger, [`ErrorKind::Io`] if it cannot be written.
     pub fn save_image<W: Write + Send + 'static>(
         &self,
         image: &Image,
@@ -166,7 +167,7 @@ impl Engine {
     }
 }
 
-/// Where it does not hold up the thread of engines.
+/// Writes on a thread that may block, so that the thread for engines continues.
 async fn written<W: Write + Send + 'static>(
     mut to: W,
     mut held: Vec<u8>,
@@ -180,7 +181,7 @@ async fn written<W: Write + Send + 'static>(
     done.map_err(|error| Error::io("could not write the image", error))
 }
 
-/// What is read, piece by piece: the next one when the last one is gone.
+/// Returns the archive in pieces; it reads each piece once the previous one is gone.
 fn pieces(
     archive: impl Read + Send + 'static,
 ) -> impl stream::Stream<Item = io::Result<Bytes>> + Send + 'static {
@@ -202,12 +203,12 @@ fn pieces(
     })
 }
 
-/// A client whose own time limit does not end what ours allows.
+/// Returns a client whose own time limit is not shorter than the limit of this module.
 fn patient(client: &Docker) -> Docker {
     client.clone().with_timeout(ARCHIVE_WITHIN)
 }
 
-/// Of `NAME=value`.
+/// Returns the names of `NAME=value` pairs.
 fn names(pairs: Vec<String>) -> Vec<String> {
     let name = |pair: &String| pair.split('=').next().unwrap_or_default().to_owned();
     pairs.iter().map(name).collect()
