@@ -1,16 +1,16 @@
-//! Paths inside a container, and texts as engines take them.
+//! Paths inside a container, and text in the form that engines take.
 
 use os_sandbox::{Error, ErrorKind};
 use std::ffi::OsStr;
 
-/// HOME inside.
+/// HOME inside a container.
 pub(super) const HOME: &str = "/home/sandbox";
-/// TMPDIR inside.
+/// TMPDIR inside a container.
 pub(super) const TMP: &str = "/tmp";
-/// Where the working directory is.
+/// Working directory inside a container.
 pub(super) const WORK: &str = "/work";
 
-/// An engine is asked in JSON, which has no other text.
+/// Returns the text as UTF-8, because requests to an engine are JSON, which has no other text.
 pub(super) fn text(text: &OsStr, what: &str) -> Result<String, Error> {
     text.to_str().map(str::to_owned).ok_or_else(|| {
         Error::new(

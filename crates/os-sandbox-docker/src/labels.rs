@@ -1,5 +1,6 @@
-//! Whose a container or a volume is, written on it: of which broker, on which start of which machine.
-//! A broker that is killed cannot take its containers away; the next one can tell that nobody will.
+//! Labels that name the owner of a container or volume: the broker, the machine and its boot. A
+//! killed broker cannot remove its containers; the labels tell the next broker that their owner is
+//! gone.
 
 use crate::owner::{self, OwnerId};
 use nix::unistd::geteuid;
@@ -8,7 +9,7 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// On everything of ours.
+/// Label of everything that this crate makes.
 pub(super) const OWNER: &str = "os-sandbox.owner";
 const OURS: &str = "os-sandbox";
 const PID: &str = "os-sandbox.pid";
@@ -17,7 +18,8 @@ const NAMESPACE: &str = "os-sandbox.pid-namespace";
 const BOOT: &str = "os-sandbox.boot";
 const STATE: &str = "os-sandbox.state";
 
-/// The labels of what this process makes for runs whose state lies in `state_dir`.
+/// Returns the labels for containers and volumes of this process, for runs with their state in
+/// `state_dir`.
 pub(super) fn labels(state_dir: Option<&Path>) -> HashMap<String, String> {
     let pid = std::process::id();
     let started = match owner::life(pid) {
@@ -37,13 +39,13 @@ pub(super) fn labels(state_dir: Option<&Path>) -> HashMap<String, String> {
     .collect()
 }
 
-/// What an engine is asked for.
+/// Returns the filters of a request for everything that this crate made.
 pub(super) fn filters() -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_owned(), vec![format!("{OWNER}={OURS}")])])
 }
 
-/// Returns `true` if something with these labels belonged to one of our own on this machine that is
-/// no more. Where that cannot be told, it is somebody's.
+/// Returns `true` if the labels name a broker of this machine that has ended. Returns `false` if
+/// that cannot be decided, because the owner may be alive.
 pub(super) fn is_orphan(labels: &HashMap<String, String>, state_dir: Option<&Path>) -> bool {
     is_orphan_of(
         labels,
@@ -78,7 +80,8 @@ fn is_orphan_of(
     }
 }
 
-/// Another user's, and those of another installation, are not ours to remove.
+/// Returns an id of the user and the state directory. Only a broker with the same id removes a
+/// container, so those of other users and installations stay.
 fn state(state_dir: Option<&Path>) -> String {
     let mut hash = Sha256::new();
     hash.update(geteuid().as_raw().to_le_bytes());

@@ -1,4 +1,4 @@
-//! A container that exists. Whoever drops it unfinished has it removed.
+//! A container that exists. Dropping an unfinished one removes it.
 
 use super::engine::runtime;
 use bollard::Docker;
@@ -8,14 +8,14 @@ use os_sandbox::Exit;
 use os_sandbox::mechanism::LimitHit;
 use std::time::Duration;
 
-/// How long a removal may take.
+/// Bound on the time of a removal.
 const REMOVED_WITHIN: Duration = Duration::from_secs(30);
-/// How often one is looked at that the engine is removing by itself.
+/// Interval between looks at a container that the engine is removing by itself.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long an engine may take to answer a question about one.
+/// Bound on the time of a question about a container.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// How it ended, and what was seen then.
+/// Result of a container: its exit, and the limit that it hit.
 pub(super) type ContainerOutcome = Result<(Exit, Option<LimitHit>), os_sandbox::Error>;
 
 pub(super) struct ContainerHandle {
@@ -24,10 +24,10 @@ pub(super) struct ContainerHandle {
     removed: bool,
 }
 
-/// What the engine says of one.
+/// State of a container, as the engine reports it.
 pub(super) enum ContainerStatus {
     Runs,
-    /// With this code, and whether memory was the reason.
+    /// Exit code, and `true` if the container ran out of memory.
     Ended(i64, bool),
     Gone,
 }
@@ -64,7 +64,7 @@ impl ContainerHandle {
         }
     }
 
-    /// Ends everything in it. One that has ended is fine.
+    /// Ends every process in the container. A container that has already ended is not an error.
     pub(super) async fn kill(&self) -> Result<(), Error> {
         let options = KillContainerOptionsBuilder::new().signal("KILL").build();
         let asked = self.client.kill_container(&self.id, Some(options));
@@ -75,12 +75,12 @@ impl ContainerHandle {
         }
     }
 
-    /// The engine has said that it is no more.
+    /// Records that the engine has reported the removal.
     pub(super) fn went(mut self) {
         self.removed = true;
     }
 
-    /// Takes it away, and waits until it is.
+    /// Removes the container, and waits until it is gone.
     pub(super) async fn remove(mut self) -> Result<(), Error> {
         self.removed = true;
         remove(&self.client, &self.id).await
@@ -94,7 +94,7 @@ impl Drop for ContainerHandle {
         }
         let (client, id) = (self.client.clone(), std::mem::take(&mut self.id));
         if let Ok(runtime) = runtime() {
-            // If it stays, the next start finds it by its labels.
+            // If the container stays, the next start finds it by its labels.
             runtime.spawn(async move { drop(remove(&client, &id).await) });
         }
     }
@@ -111,7 +111,7 @@ async fn remove(client: &Docker, id: &str) -> Result<(), Error> {
         match client.remove_container(id, Some(options())).await {
             Ok(()) => return Ok(()),
             Err(error) if is(&error, &[404]) => return Ok(()),
-            // The engine is at it.
+            // The engine is already removing it.
             Err(error) if is(&error, &[409]) => {}
             Err(error) => return Err(error),
         }

@@ -1,24 +1,25 @@
-//! Names of images. They come from configuration files and go into the address of a request to the
-//! engine, so whatever is no name is refused before: `--privileged`, `../containers`, a newline.
+//! Names of images. They come from configuration files and become part of the address of a request
+//! to the engine, so the parser refuses every invalid name: `--privileged`, `../containers`, a
+//! newline.
 
 use os_sandbox::Error;
 use std::fmt;
 
-/// More than any engine takes.
+/// Bound on a name; engines take less.
 const MAX_BYTES: usize = 512;
-/// As the engine has it.
+/// Bound on a repository; engines have the same one.
 const MAX_REPOSITORY_BYTES: usize = 255;
 const MAX_TAG_BYTES: usize = 128;
-/// Of what begins with it, the rest says which image it is.
+/// Prefix of a digest, which identifies an image by its content.
 const DIGEST: &str = "sha256:";
 const DIGEST_DIGITS: usize = 64;
-/// What the engine takes for a tag that is not named.
+/// Tag that the engine assumes if a name has none.
 const LATEST: &str = "latest";
-/// What is shown of a name that is none.
+/// Bound on the part of an invalid name that an error shows.
 const SHOWN_CHARS: usize = 80;
 
-/// The name of an image: `forge-sandbox:1`, `localhost:5000/tools/base`, `sha256:…`, or a name with
-/// a digest behind it.
+/// The name of an image: `forge-sandbox:1`, `localhost:5000/tools/base`, `sha256:…`, or a name
+/// followed by a digest.
 ///
 /// ```
 /// use os_sandbox_docker::ImageName;
@@ -34,22 +35,23 @@ pub struct ImageName {
     tag: Tag,
 }
 
-/// What stands behind the repository.
+/// Part of a name after the repository.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Tag {
-    /// One version of it, at this byte.
+    /// A tag, which begins at this byte.
     Named(usize),
-    /// Nothing.
+    /// Neither a tag nor a digest.
     Absent,
-    /// A digest says which.
+    /// A digest, which identifies the image.
     Digest,
 }
 
 impl ImageName {
-    /// Reads a name as it is written for `docker run`.
+    /// Parses a name as it is written for `docker run`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if it is none; the error names it.
+    /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if the name is invalid; the error
+    /// shows it.
     pub fn parse(text: &str) -> Result<ImageName, Error> {
         let refuse = |why: &str| {
             let shown: String = text.escape_debug().take(SHOWN_CHARS).collect();
@@ -71,7 +73,7 @@ impl ImageName {
             Some((name, digest)) => (name, Some(digest)),
             None => (text, None),
         };
-        // A colon before the last slash is that of a port.
+        // A colon before the last slash belongs to a port.
         let below = name.rfind('/').map_or(0, |slash| slash + 1);
         let (repository, tag) = match name[below..].find(':') {
             Some(colon) => (&name[..below + colon], Some(below + colon + 1)),
@@ -88,7 +90,7 @@ impl ImageName {
         Ok(named(tag.map_or(Tag::Absent, Tag::Named)))
     }
 
-    /// Of a host that is only described.
+    /// Returns the image name of an engine that is only described.
     #[cfg(test)]
     pub(super) fn assumed() -> ImageName {
         ImageName {
@@ -97,14 +99,14 @@ impl ImageName {
         }
     }
 
-    /// As it was written.
+    /// Returns the name as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The name with its tag (`latest` if none was written); None for one with a digest, which says
-    /// which image is meant, and so cannot be given to another.
+    /// Returns the name with its tag (`latest` if none was written); `None` for a name with a
+    /// digest. A digest identifies one image, so another image cannot get that name.
     ///
     /// ```
     /// use os_sandbox_docker::ImageName;
@@ -122,7 +124,7 @@ impl ImageName {
         }
     }
 
-    /// The tag, if one was written.
+    /// Returns the tag; `None` if the name was written without one.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         match self.tag {
@@ -152,7 +154,7 @@ fn is_repository(text: &str) -> Result<(), &'static str> {
     if text.len() > MAX_REPOSITORY_BYTES {
         return Err("it is too long");
     }
-    // The first part is a host if it has a dot or a port, or is this one.
+    // The first part is a host if it has a dot or a port, or is `localhost`.
     let below = match text.split_once('/') {
         Some((first, rest)) if is_host(first) => rest,
         Some(_) | None => text,
@@ -180,7 +182,7 @@ fn is_host(text: &str) -> bool {
         && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Runs of letters and digits; between two of them `.`, `_`, `__` or any number of `-`.
+/// Returns `true` for runs of letters and digits, separated by `.`, `_`, `__` or any number of `-`.
 fn is_component(text: &str) -> bool {
     let is_word = |byte: char| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let ends_well = text.starts_with(is_word) && text.ends_with(is_word);
@@ -275,7 +277,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing that a name is made of means anything in an address, or is an option.
+        /// The characters of a name have no meaning in an address, and a name is not an option.
         #[test]
         fn a_name_is_no_address_of_its_own(text in "[ -~]{0,40}") {
             if let Ok(name) = ImageName::parse(&text) {

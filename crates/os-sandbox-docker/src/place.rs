@@ -1,6 +1,6 @@
-//! Where a program and a working directory that are named by sandbox paths lie inside, and the
-//! directory of links that is the working directory where no mount is, and a file that stands for
-//! those that are hidden.
+//! Paths of the program and the working directory inside a container, translated from sandbox
+//! paths. If no mount is the working directory, this module makes a directory of links for it. It
+//! also makes an empty file and directory that cover hidden paths.
 
 use super::inside::{WORK, text};
 use os_sandbox::mechanism::{Layout, LayoutContent, LayoutEntry, MountPlacement, Scratch};
@@ -12,18 +12,19 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What is mounted besides the mounts, kept until the end.
+/// Files of the broker that a container mounts besides the policy's mounts; they exist until the
+/// container ends.
 #[derive(Default)]
 pub(super) struct Private {
     scratch: Option<Scratch>,
-    /// The directory of links that is the working directory, if no mount is.
+    /// Directory of links, which is the working directory if no mount is.
     pub(super) work: Option<PathBuf>,
-    /// What stands for what is closed, if anything is.
+    /// Cover of closed paths, if a path is closed.
     pub(super) closed: Option<Closed>,
 }
 
-/// A file and a directory that nobody can open. (A directory in memory would get the permissions of
-/// the one that it covers.)
+/// A file and a directory without permissions, which no process inside can open. (A directory in
+/// memory would get the permissions of the directory that it covers.)
 pub(super) struct Closed {
     pub(super) file: PathBuf,
     pub(super) directory: PathBuf,
@@ -52,7 +53,7 @@ impl Closed {
 }
 
 impl Private {
-    /// As if it had been made there.
+    /// Returns the paths as if they had been made at `path`.
     #[cfg(test)]
     pub(super) fn at(path: &str) -> Private {
         Private {
@@ -89,11 +90,11 @@ impl Private {
     }
 }
 
-/// Links for each named mount, and the places for what is shown below `/work`. Whoever runs inside
-/// may look at it.
+/// Makes a link for each named mount, and mount points for the mounts below `/work`. The command
+/// may read this directory.
 fn work(policy: &Policy, directories: &[bool]) -> Result<Scratch, Error> {
     let mounts = policy.mounts();
-    // Of a deeper name the first directory, which all that lie in it share.
+    // A deeper name gets a link for its first directory, which the names below it share.
     let named = mounts
         .iter()
         .filter(|mount| mount.place() == MountPlacement::Named)
@@ -135,7 +136,8 @@ fn open(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, Permissions::from_mode(0o755))
 }
 
-/// The working directory. One that is missing in a mount is refused: an engine would make it.
+/// Returns the working directory. The broker refuses a directory that is missing in a mount,
+/// because an engine would create it.
 pub(super) fn directory(policy: &Policy, cwd: Option<&str>) -> Result<String, Error> {
     let Some(named) = cwd else {
         return Ok(WORK.to_owned());
@@ -146,7 +148,7 @@ pub(super) fn directory(policy: &Policy, cwd: Option<&str>) -> Result<String, Er
     };
     let there = match host_of(policy, &inside) {
         Some(host) => host.is_dir(),
-        // The directory of links has no others.
+        // The directory of links has no other directories.
         None => inside == Path::new(WORK) || !inside.starts_with(WORK),
     };
     if !there {
@@ -157,7 +159,8 @@ pub(super) fn directory(policy: &Policy, cwd: Option<&str>) -> Result<String, Er
     text(inside.as_os_str(), "the working directory")
 }
 
-/// The program: one in a mount goes by its sandbox path, one of the image by its own.
+/// Returns the program: a program in a mount by its path inside, a program of the image by its own
+/// path.
 pub(super) fn program(command: &Command) -> OsString {
     let path = Path::new(command.program());
     let placed = path
@@ -173,7 +176,8 @@ pub(super) fn program(command: &Command) -> OsString {
     }
 }
 
-/// An absolute sandbox path, if a mount or `/work` has it.
+/// Returns the path inside for an absolute sandbox path; `None` if neither a mount nor `/work` has
+/// it.
 fn place(policy: &Policy, path: &Path) -> Option<PathBuf> {
     if path.starts_with(WORK) {
         return Some(path.to_owned());
@@ -185,7 +189,8 @@ fn place(policy: &Policy, path: &Path) -> Option<PathBuf> {
     let rest = path.strip_prefix(mount.seen_as()).ok()?;
     let placed: PathBuf = Path::new(mount.inside()).join(rest).components().collect();
     match mount.place() {
-        // Every absolute path could be meant, or one of the image; only what is there is.
+        // Every absolute path could mean this mount or the image, so the path counts only if it
+        // exists in the mount.
         MountPlacement::Root | MountPlacement::InWork => {
             mount.host().join(rest).exists().then_some(placed)
         }
@@ -195,7 +200,7 @@ fn place(policy: &Policy, path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// What of the host lies at a path inside.
+/// Returns the host's path for a path inside.
 fn host_of(policy: &Policy, inside: &Path) -> Option<PathBuf> {
     let below = |path: &Path| {
         let mounts = policy.mounts().iter();
@@ -205,7 +210,7 @@ fn host_of(policy: &Policy, inside: &Path) -> Option<PathBuf> {
         let rest = path.strip_prefix(mount.inside()).ok()?;
         Some(mount.host().join(rest))
     };
-    // In a directory of links, the same by the mount's own name.
+    // In a directory of links, a path below `/work` starts with the mount's own name.
     below(inside).or_else(|| below(&Path::new("/").join(inside.strip_prefix(WORK).ok()?)))
 }
 

@@ -1,5 +1,5 @@
-//! Whether an engine has our files: found out by looking for one there that was just made. Nothing of
-//! an image runs for it: the container that shows the file is never started.
+//! Finds out whether an engine shares the host's files: it makes a file and looks for it through
+//! the engine. No program of an image runs, because the container that shows the file never starts.
 
 use super::carrier::{carrier, fetch_file};
 use super::containers::Containers;
@@ -17,17 +17,17 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a program may take that does nothing.
+/// Bound on the time of a program that does nothing.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// How the small program ends if it is told nothing.
+/// Exit code of the small program if it gets no instructions.
 const UNTOLD: i32 = 125;
-/// Where the private directory is in the container.
+/// Path of the private directory in the container.
 const INSIDE: &str = "/os-sandbox-probe";
-/// What engines say of a mount whose source they do not have, and the code of that answer.
+/// Text in an engine's error for a mount without a source, and the status code of that answer.
 const NO_SOURCE: &str = "bind source path does not exist";
 const BAD_REQUEST: u16 = 400;
 
-/// What came of trying an engine and an image out.
+/// Result of trying an engine and an image.
 ///
 /// ```no_run
 /// use os_sandbox_docker::{Containers, Engine, ImageName, Settings};
@@ -41,21 +41,21 @@ const BAD_REQUEST: u16 = 400;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Probed {
-    /// `true` if the engine has our files; if not, mounts are copied.
+    /// `true` if the engine shares the host's files; if not, mounts are copied.
     pub shares_files: bool,
-    /// `true` if a program ran in a container. Without: there is none at hand for its processor.
+    /// `true` if a program ran in a container; `false` if no program is available for the
+    /// container's processor.
     pub ran: bool,
 }
 
 impl Containers {
-    /// Finds out by running something whether commands can be run: a container with everything that a
-    /// command's has is made, a small program of ours runs in it, and it is gone again. Nothing of the
-    /// image runs.
+    /// Tests whether commands can run: makes a container with everything that a command's container
+    /// has, runs a small program of this crate in it, and removes it. No program of the image runs.
     ///
     /// # Errors
-    /// The one reason why not: [`ErrorKind::Unsupported`] if the engine does not answer any more,
-    /// or cannot keep what is promised of a container; [`ErrorKind::Enforcement`] if a container
-    /// does not start, or ends otherwise than it should.
+    /// The first reason against a command: [`ErrorKind::Unsupported`] if the engine does not answer
+    /// any more, or cannot enforce the promises about a container; [`ErrorKind::Enforcement`] if a
+    /// container does not start, or ends in an unexpected way.
     pub fn probe(&self, state_dir: Option<&Path>) -> Result<Probed, Error> {
         let engine = self.engine().ok_or_else(|| {
             Error::new(
@@ -96,9 +96,10 @@ impl Containers {
         .stdin(Stdio::Null)
         .timeout(ENDS_WITHIN);
         match command.output() {
-            // What it says if nobody tells it to do anything.
+            // The program ends like this if it gets no instructions.
             Ok(output) if output.exit == Exit::Code(UNTOLD) => {}
-            // Everything was there but the permission: files for a moment may not be executable.
+            // The container was complete, and only the permission to execute was missing: the host
+            // may forbid the execution of temporary files.
             Err(error) if error.kind() == ErrorKind::NotExecutable => {}
             Ok(output) => {
                 let exit = output.exit;
@@ -113,9 +114,10 @@ impl Containers {
         })
     }
 
-    /// Whether its engine has our files; found out once in this process. Where it has not, mounts are
-    /// copied to it before a command starts, and what was changed comes back after its end. A program
-    /// in a container that lives on sees nothing of what is changed here meanwhile.
+    /// Returns `true` if the engine shares the host's files. The process finds that out once. If
+    /// the engine does not share them, the broker copies mounts to it before a command starts, and
+    /// copies changes back after the command has ended. Meanwhile, a program in a running container
+    /// does not see changes of the host's files.
     ///
     /// # Errors
     /// Those of [`Engine::shares_files`].
@@ -128,7 +130,7 @@ impl Containers {
             return Ok(true);
         };
         let key = (engine.address().to_string(), self.digest().to_owned());
-        // Held meanwhile: whoever asks second need not find it out again.
+        // The lock is held during the probe, so that a second caller does not repeat it.
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shares) = known.get(&key) {
             return Ok(*shares);
@@ -139,7 +141,7 @@ impl Containers {
     }
 }
 
-/// This processor, in the words of images.
+/// Returns this processor, in the words of images.
 fn here() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -149,13 +151,14 @@ fn here() -> &'static str {
 }
 
 impl Engine {
-    /// Whether what is mounted from here is the same there: a file that was just made, in a private
-    /// directory, has to be seen through the engine. If it is not, mounts have to be copied
+    /// Returns `true` if the engine shares the host's files: the engine must show a file that was
+    /// just made in a private directory. If it does not, mounts have to be copied
     /// ([`MountCopies`](super::MountCopies)).
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the engine does not answer, [`ErrorKind::Enforcement`] if it
-    /// makes no container of this image, [`ErrorKind::Io`] if there is no private directory.
+    /// does not make a container of this image, [`ErrorKind::Io`] if a private directory cannot be
+    /// made.
     pub fn shares_files(&self, image: &str, state_dir: Option<&Path>) -> Result<bool, Error> {
         let scratch = Scratch::create()?;
         let token = format!("{:016x}{:016x}", random(), random());
