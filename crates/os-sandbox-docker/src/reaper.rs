@@ -1,4 +1,5 @@
-//! What killed brokers left at an engine is removed by the next one.
+//! Removal of the containers and volumes that killed brokers left at an engine; the next broker
+//! does it.
 
 use super::engine::{ANSWER_WITHIN, Engine, said};
 use super::labels::{filters, is_orphan, labels};
@@ -12,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long an engine may take to end a container and take it away.
+/// Bound on the time in which an engine ends and removes a container.
 const REMOVED_WITHIN: Duration = Duration::from_secs(60);
 
-/// What was taken away.
+/// Result of a removal of orphans.
 ///
 /// ```no_run
 /// use os_sandbox_docker::Engine;
@@ -27,29 +28,30 @@ const REMOVED_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reaped {
-    /// Containers that ran for nobody.
+    /// Number of removed containers.
     pub containers: usize,
-    /// Volumes that nobody will read.
+    /// Number of removed volumes.
     pub volumes: usize,
-    /// What stayed, and why.
+    /// Objects that stayed, each with the reason.
     pub problems: Vec<String>,
 }
 
 impl Engine {
-    /// What is written on the containers and volumes of this process whose state lies in `state_dir`:
-    /// by it, [`Engine::reap`] tells whose they were.
+    /// Returns the labels of the containers and volumes that this process makes with its state in
+    /// `state_dir`. [`Engine::reap`] finds the owner by them.
     #[must_use]
     pub fn labels(&self, state_dir: Option<&Path>) -> HashMap<String, String> {
         labels(state_dir)
     }
 
-    /// Removes the containers and volumes of brokers of this machine, user and state directory that
-    /// are dead. Nobody else's: not those of a broker that lives, nor of one on another machine
-    /// (or before this one was started again: the engine itself removes those containers), nor of
+    /// Removes the containers and volumes of dead brokers of this machine, user and state
+    /// directory. It does not remove those of a living broker, of a broker on another machine, of
+    /// one before the last boot of this machine (the engine itself removes those containers), or of
     /// another user.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](os_sandbox::ErrorKind::Unsupported) if the engine does not answer.
+    /// [`ErrorKind::Unsupported`](os_sandbox::ErrorKind::Unsupported) if the engine does not
+    /// answer.
     pub fn reap(&self, state_dir: Option<&Path>) -> Result<Reaped, Error> {
         let state_dir: Option<PathBuf> = state_dir.map(Path::to_owned);
         let client = self.client().clone();
@@ -73,7 +75,7 @@ impl Engine {
                     .build();
                 match client.remove_container(&id, Some(options)).await {
                     Ok(()) => reaped.containers += 1,
-                    // Somebody else is at it.
+                    // Another broker is already removing it.
                     Err(error) if is_gone(&error) => {}
                     Err(error) => reaped.problems.push(format!("{id}: {}", said(&error))),
                 }
@@ -99,13 +101,13 @@ impl Engine {
         reaped.map_err(|error| self.lost(&said(&error)))
     }
 
-    /// The same, once in this process for each engine and state directory: what comes before the
-    /// first container. What went wrong is looked at by the next one.
+    /// Runs [`Engine::reap`] once in this process for each engine and state directory, before the
+    /// first container. The next broker handles a failure.
     pub fn reap_once(&self, state_dir: Option<&Path>) {
         type ReapHistory = HashSet<(String, Option<PathBuf>)>;
         static DONE: Mutex<Option<ReapHistory>> = Mutex::new(None);
         let key = (self.address().to_string(), state_dir.map(Path::to_owned));
-        // Held while it is done: whoever comes second finds everything removed.
+        // The lock is held during the removal, so that a second caller finds the orphans removed.
         let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
         if done.get_or_insert_default().insert(key) {
             let _next_time = self.reap(state_dir);
@@ -114,7 +116,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Takes a container away, with its anonymous volumes; one that is not there is fine.
+    /// Removes a container with its anonymous volumes. A missing container is not an error.
     pub(super) fn remove_container(&self, id: &str) -> Result<(), Error> {
         let (client, id) = (self.client().clone(), id.to_owned());
         let options = RemoveContainerOptionsBuilder::new()
@@ -130,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// Takes a volume away; one that is not there is fine.
+    /// Removes a volume. A missing volume is not an error.
     pub(super) fn remove_volume(&self, name: &str) -> Result<(), Error> {
         let (client, name) = (self.client().clone(), name.to_owned());
         let options = RemoveVolumeOptionsBuilder::new().force(true).build();
@@ -144,7 +146,7 @@ impl Engine {
     }
 }
 
-/// Not there any more, or about to be so.
+/// Returns `true` if the object does not exist any more, or is being removed.
 fn is_gone(error: &bollard::errors::Error) -> bool {
     match error {
         bollard::errors::Error::DockerResponseServerError {

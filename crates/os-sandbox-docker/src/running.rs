@@ -1,5 +1,5 @@
-//! A running container, seen from the broker. A task of ours waits for its end; a socket that it
-//! closes then is what a thread, or another runtime, can wait for.
+//! A running container, seen from the broker. A task waits for its end and then closes a socket, so
+//! that a thread or another runtime can wait for the socket.
 
 use super::elsewhere::Back;
 use super::engine::runtime;
@@ -17,26 +17,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// How long the end of one may take that nobody waits for any more.
+/// Bound on the time until a dropped container has ended.
 const END_GRACE: Duration = Duration::from_secs(40);
 
-/// A running container. Dropping it ends it.
+/// A running container. Dropping it ends the container.
 pub(crate) struct RunningContainer {
     news: UnixStream,
     told: Arc<Mutex<Option<ContainerOutcome>>>,
     stop: Arc<Notify>,
     result: Option<(Exit, Option<LimitHit>)>,
-    /// It has been said that nothing is left.
+    /// `true` once the task has reported that no process is left.
     ended: bool,
     after: Option<Cleanup>,
-    /// Removed after the end, because the container looks at it.
+    /// Files that are removed after the end, because the container uses them until then.
     private: Option<Private>,
-    /// What became of copies.
+    /// Result of copying back.
     back: Back,
     findings: Findings,
 }
 
-/// What the task that supervises is handed.
+/// Signal to the task that supervises the container.
 pub(super) struct StopSignal {
     pub(super) stop: Arc<Notify>,
 }
@@ -58,7 +58,7 @@ impl RunningContainer {
         runtime()?.spawn(async move {
             let ending = task.await;
             *telling.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending);
-            // Closed whatever became of the task: nobody waits for ever.
+            // The socket closes even if the task fails, so that no thread waits for ever.
             drop(tell);
         });
         Ok(RunningContainer {
@@ -74,7 +74,7 @@ impl RunningContainer {
         })
     }
 
-    /// What is to be done after the end, and what is kept until then.
+    /// Sets the work for after the end, and the files that must exist until then.
     pub(super) fn then(mut self, after: Cleanup, private: Private, back: Back) -> RunningContainer {
         self.after = Some(after);
         self.back = back;
@@ -154,7 +154,7 @@ impl Process for RunningContainer {
         while Instant::now() < until {
             match self.poll(&[], Some(Duration::from_secs(1))) {
                 Ok(event) if event.ended => {
-                    // How it ended is nobody's question any more.
+                    // No caller asks for the exit any more.
                     let _exit = self.wait();
                     return self.findings().quarantined;
                 }

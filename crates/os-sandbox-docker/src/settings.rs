@@ -1,5 +1,5 @@
-//! What a container is made with besides the policy: data of the caller's configuration, checked
-//! once. It can only narrow what the policy gives.
+//! Settings of containers besides the policy: data of the caller's configuration, checked once.
+//! Settings can only narrow the policy.
 
 use super::copy::CopyLimits;
 use super::name::ImageName;
@@ -8,10 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 /// Bound on the name of a network.
 const MAX_NAME_BYTES: usize = 512;
-/// Bound on the caller's own mounts.
+/// Bound on the number of the caller's own mounts.
 const MAX_MOUNTS: usize = 64;
 
-/// What containers are made with. The image is never fetched: it has to be there.
+/// Settings of containers. The engine never fetches the image; it has to exist.
 ///
 /// ```
 /// use os_sandbox_docker::{ImageName, Settings};
@@ -33,12 +33,12 @@ pub struct Settings {
     pub(super) network: String,
     pub(super) mounts: Vec<OwnMount>,
     pub(super) copy_limits: CopyLimits,
-    /// None: it is found out.
+    /// `None` if the broker finds it out.
     pub(super) shares_files: Option<bool>,
     pub(super) own_program: bool,
 }
 
-/// Something of the caller's own that every container sees, read-only.
+/// A file or directory of the caller that every container sees, read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnMount {
     pub(super) host: PathBuf,
@@ -46,7 +46,7 @@ pub(super) struct OwnMount {
 }
 
 impl Settings {
-    /// Containers of this image, with nothing limited but by the policy.
+    /// Creates settings for containers of this image, with no limits besides the policy's.
     #[must_use]
     pub fn new(image: ImageName) -> Settings {
         Settings {
@@ -63,59 +63,60 @@ impl Settings {
         }
     }
 
-    /// Bounds on each mount that is copied to an engine that has not our files.
+    /// Sets the bounds on each mount that is copied to an engine that does not share the host's
+    /// files.
     #[must_use]
     pub fn copy_limits(mut self, limits: CopyLimits) -> Settings {
         self.copy_limits = limits;
         self
     }
 
-    /// Says whether the engine has our files, so that it is not found out. With `false`, mounts are
-    /// copied to any engine.
+    /// Sets whether the engine shares the host's files, so that the broker does not find it out.
+    /// With `false`, mounts are copied to any engine.
     #[must_use]
     pub fn shares_files(mut self, shares: bool) -> Settings {
         self.shares_files = Some(shares);
         self
     }
 
-    /// The image as it was named.
+    /// Returns the image as it was named.
     #[must_use]
     pub fn image(&self) -> &ImageName {
         &self.image
     }
 
-    /// At most so many thousandths of a processor; default all.
+    /// Sets the limit on thousandths of a processor; the default is all processors.
     #[must_use]
     pub fn cpu_milli(mut self, milli: u64) -> Settings {
         self.cpu_milli = Some(milli);
         self
     }
 
-    /// At most so much memory, swap included; the policy's own limit still holds if it is lower.
+    /// Sets the limit on memory, swap included. A lower limit of the policy still applies.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: u64) -> Settings {
         self.memory_bytes = Some(bytes);
         self
     }
 
-    /// At most so many processes and threads; the policy's own limit still holds if it is lower.
+    /// Sets the limit on processes and threads. A lower limit of the policy still applies.
     #[must_use]
     pub fn pids(mut self, pids: u64) -> Settings {
         self.pids = Some(pids);
         self
     }
 
-    /// Whether what the image brings is read-only, which is the default. What is written there goes
-    /// away with the container in any case.
+    /// Sets whether the image's files are read-only, which is the default. Written files disappear
+    /// with the container in any case.
     #[must_use]
     pub fn read_only_root(mut self, read_only: bool) -> Settings {
         self.read_only_root = read_only;
         self
     }
 
-    /// The engine's network of a container whose policy has
-    /// [`Network::Unrestricted`](os_sandbox::Network::Unrestricted); default `bridge`. Whatever is named
-    /// here, other policies get none.
+    /// Sets the engine's network for a container whose policy has
+    /// [`Network::Unrestricted`](os_sandbox::Network::Unrestricted); the default is `bridge`. With
+    /// other policies, a container gets no network.
     ///
     /// ```
     /// use os_sandbox_docker::{ImageName, Settings};
@@ -127,8 +128,8 @@ impl Settings {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if that is no network's name, or the host's own network, or that of
-    /// another container.
+    /// [`ErrorKind::Invalid`] if `name` is not the name of a network, or names the host's own
+    /// network or that of another container.
     pub fn network(mut self, name: impl Into<String>) -> Result<Settings, Error> {
         let name = name.into();
         if !is_name(&name) {
@@ -147,21 +148,21 @@ impl Settings {
         Ok(self)
     }
 
-    /// Whether the command is the caller's own program, which confines what it starts by a filter of
-    /// its own. It may then open files with `openat2`, which no filter can look into, so that
-    /// set-id bits are its own affair.
+    /// Sets whether the command is the caller's own program, which confines the programs that it
+    /// starts by a filter of its own. It may then open files with `openat2`. A filter cannot check
+    /// the arguments of that call, so the program itself is responsible for set-id bits.
     #[must_use]
     pub fn own_program(mut self, own: bool) -> Settings {
         self.own_program = own;
         self
     }
 
-    /// One more directory or file of the host, read-only, at a path of its own: for what the caller
-    /// itself needs inside, such as its own program.
+    /// Adds a directory or file of the host, read-only, at a path inside. The caller uses it for
+    /// files that it needs itself, such as its own program.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if a path is not absolute or has `..`; [`ErrorKind::Limit`] if there
-    /// are too many.
+    /// [`ErrorKind::Invalid`] if a path is not absolute or has `..`; [`ErrorKind::Limit`] if the
+    /// settings have too many mounts.
     pub fn mount(
         mut self,
         host: impl AsRef<Path>,
@@ -193,7 +194,7 @@ impl Settings {
     }
 }
 
-/// Nothing that a command line, a path or a header could take for anything else.
+/// Returns `true` if a command line, a path or a header cannot give the text another meaning.
 fn is_name(text: &str) -> bool {
     text.len() <= MAX_NAME_BYTES
         && text.starts_with(|first: char| first.is_ascii_alphanumeric())

@@ -1,4 +1,4 @@
-//! From a checked command to a running container.
+//! Start of a checked command in a container.
 
 use super::config::{ContainerSpec, User, config};
 use super::containers::Containers;
@@ -22,10 +22,10 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-/// How long an engine may take from the first word to a program that runs.
+/// Bound on the time of a start, from the first request until the program runs.
 const START_WITHIN: Duration = Duration::from_secs(120);
 
-/// How long the end of one may take that must not go on.
+/// Bound on the time until a container that must not continue has ended.
 const END_WITHIN: Duration = Duration::from_secs(40);
 
 impl Mechanism for Containers {
@@ -73,7 +73,7 @@ fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Er
     if copies.is_none()
         && let Err(changed) = sources.unchanged()
     {
-        // If it stays, the next start finds it by its labels.
+        // If the container stays, the next start finds it by its labels.
         let _gone = engine.answered(END_WITHIN, begun.made.remove());
         return Err(changed);
     }
@@ -122,7 +122,7 @@ fn compose(
     })
 }
 
-/// Everything up to the start; what was made is removed again if anything fails.
+/// Makes and starts the container; removes it again if a step fails.
 fn begin(
     engine: &Engine,
     body: ContainerCreateBody,
@@ -148,7 +148,7 @@ async fn asked(
         .stream(true)
         .build();
     let attached = client.attach_container(made.id(), Some(options)).await?;
-    // From the beginning, so that none is missed.
+    // The stream covers all events since the beginning, so that none is missed.
     let options = EventsOptionsBuilder::new()
         .since("0")
         .filters(&HashMap::from([("container", vec![made.id()])]))
@@ -162,12 +162,13 @@ async fn asked(
     })
 }
 
-/// What the engine says of a program that it cannot start is in its words only.
+/// Returns the error for a refused start. Only the text of the engine's answer describes the
+/// problem with the program.
 fn refused(program: &str, error: &bollard::errors::Error) -> Error {
     use bollard::errors::Error::DockerResponseServerError as Answer;
     let text = said(error);
     let has = |words: &str| text.contains(words);
-    // Of another program, its own first one, that is a fault of the engine's.
+    // If the text names another program, the engine's own init, the engine is at fault.
     let program_itself = has(&format!("exec: \"{program}\""));
     match error {
         Answer { .. } if program_itself && (has("not found") || has("no such file")) => {

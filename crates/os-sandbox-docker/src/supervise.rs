@@ -1,5 +1,6 @@
-//! The task that stands by a running container: waits for its end, ends it when its time is up or
-//! somebody asks, and takes it away. Whatever becomes of the engine, this comes to an end.
+//! The task that supervises a running container: it waits for the end, ends the container at its
+//! deadline or on request, and removes it. The task itself always ends, even if the engine does not
+//! answer.
 
 use super::copy_streams::{Copying, Streams, copy};
 use super::engine::{Engine, said};
@@ -17,15 +18,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// How often a container is looked at of which nothing is heard.
+/// Interval between looks at a container that sends no events.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// The same once its engine tells no news.
+/// Interval between looks at a container after the engine's event stream has ended.
 const LOOK_OFTEN: Duration = Duration::from_millis(50);
-/// How long an engine may take to remove by itself what has ended, before it is told to.
+/// Bound on the time in which an engine removes an ended container by itself, before the task
+/// removes it.
 const REMOVED_WITHIN: Duration = Duration::from_secs(5);
-/// How long what was printed may take to arrive after the end, if nobody has to read it.
+/// Bound on the time until the output arrives after the end, if no caller has to read it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
-/// The exit code of what a signal ended is this and the signal.
+/// Base of exit codes for signals: the code is this number plus the signal.
 const SIGNALS: i64 = 128;
 const SIGKILL: i64 = 9;
 
@@ -73,7 +75,7 @@ pub(super) async fn supervise(
         Ok(code) => code,
         Err(error) => {
             output.abort();
-            // If the engine is gone, the next start removes it.
+            // If the engine is gone, the next start removes the container.
             let _gone = timeout(DRAIN_WITHIN, watch.made.remove()).await;
             return Err(error);
         }
@@ -101,7 +103,7 @@ struct ContainerMonitor {
 }
 
 impl ContainerMonitor {
-    /// The code that it ended with.
+    /// Waits for the end of the container, and returns its exit code.
     async fn until_end(
         &mut self,
         events: &mut Option<Events>,
@@ -144,7 +146,7 @@ impl ContainerMonitor {
         }
     }
 
-    /// The code, if this is the end.
+    /// Returns the exit code if the event is the end of the container.
     fn heard(&mut self, event: &EventMessage) -> Option<i64> {
         match event.action.as_deref() {
             Some("oom") => self.memory = true,
@@ -171,8 +173,8 @@ impl ContainerMonitor {
         }
     }
 
-    /// Waits until it is no more. The engine removes it by itself and says so; asked again and again
-    /// meanwhile it would take longer.
+    /// Waits until the container is gone. The engine removes it by itself and sends an event.
+    /// Repeated requests would slow the removal down.
     async fn gone(self, events: Option<Events>) -> Result<(), bollard::errors::Error> {
         let Some(mut events) = events else {
             return self.made.remove().await;
@@ -209,8 +211,7 @@ impl ContainerMonitor {
         Error::new(ErrorKind::Enforcement, text).with_hint(hint)
     }
 
-    /// Waits until all that it printed has been read, for as long as the command would have been
-    /// given.
+    /// Waits until all output has been read, until the deadline of the command at most.
     async fn drain(
         &mut self,
         output: tokio::task::JoinHandle<Result<(), bollard::errors::Error>>,
@@ -260,10 +261,10 @@ impl ContainerMonitor {
     }
 }
 
-/// What comes next.
+/// Next event for the supervising task.
 enum News {
     Told(Option<Result<EventMessage, bollard::errors::Error>>),
-    /// Somebody asks for the end.
+    /// The caller asks for the end of the container.
     Stop,
     Late,
 }
@@ -284,7 +285,8 @@ async fn news(events: &mut Option<Events>, stop: &Notify, until: Instant) -> New
     timeout_at(until, either).await.unwrap_or(News::Late)
 }
 
-/// As a shell tells signals. What was ended because its time was up may have ended by itself before.
+/// Returns the exit, with signals in the encoding of a shell. A command may have ended by itself
+/// just before its deadline.
 fn exit(code: i64, timed_out: bool) -> Exit {
     match code {
         _ if timed_out && code == SIGNALS + SIGKILL => Exit::TimedOut,

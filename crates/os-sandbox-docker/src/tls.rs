@@ -1,5 +1,5 @@
-//! TLS to an engine: one authority, which is the caller's, and a certificate for ourselves. The
-//! authorities of the system have no say in who is an engine.
+//! TLS to an engine, with one authority, the caller's, and a certificate for the broker. The
+//! system's authorities cannot confirm an engine.
 
 use os_sandbox::Error;
 use rustls::pki_types::pem::{self, PemObject};
@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Certificates and keys are small.
+/// Bound on a file; certificates and keys are small.
 const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub(super) struct Tls {
     pub(super) name: ServerName<'static>,
 }
 
-/// The key stays out of every text.
+/// The output never contains the key.
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tls")
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// What the files of a directory say.
+/// Reads the TLS configuration from the files of a directory.
 pub(super) fn read(directory: &Path, host: &str) -> Result<Tls, Error> {
     let wrong = |path: &Path, why: &dyn std::fmt::Display| {
         Error::invalid(format!("{}: {why}", path.display()))
@@ -62,7 +62,7 @@ pub(super) fn read(directory: &Path, host: &str) -> Result<Tls, Error> {
     }
     let (path, own) = certificates("cert.pem")?;
     let (key_path, key) = bytes("key.pem")?;
-    // What is wrong with it could be said with parts of it.
+    // The library's error could contain parts of the key.
     let key = PrivateKeyDer::from_pem_slice(&key)
         .map_err(|_| wrong(&key_path, &"it holds no private key"))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
