@@ -1,35 +1,35 @@
-//! Which process this is, in words that mean the same one later: numbers of processes are used again,
-//! by the next start of the machine too, and are other ones in another namespace.
+//! Identification of this process, valid later as well. A process number alone is not: the kernel
+//! uses it again, also after the next boot, and it means another process in another namespace.
 
 use super::OwnerId;
 
-/// Which start of which machine; `None` if the kernel does not say.
+/// Returns an id of the machine and its boot; `None` if the kernel does not report one.
 pub(super) fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// In which namespace numbers of processes are meant.
+/// Returns the PID namespace, which gives process numbers their meaning.
 pub(super) fn namespace() -> Option<String> {
     let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 
-/// When a process was started, in ticks after the start of the machine.
+/// Returns the start time of a process, in ticks after boot.
 pub(super) fn life(pid: u32) -> OwnerId {
     let text = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
-        // Seen by nobody (hidepid) or not there: who is asked directly knows.
+        // The process does not exist, or the kernel hides it (hidepid); `kill` tells which.
         Err(_) => return asked(pid),
     };
-    // The name of the program, in brackets, can have anything in it.
+    // The program's name, in brackets, can contain any text.
     let Some((_, rest)) = text.rsplit_once(')') else {
         return OwnerId::Unknown;
     };
     let mut fields = rest.split_ascii_whitespace();
     match (fields.next(), fields.nth(18)) {
-        // It has ended, and its parent was not told yet.
+        // The process has ended, and its parent has not been notified yet.
         (Some("Z" | "X"), _) => OwnerId::Gone,
         (Some(_), Some(started)) => OwnerId::Since(started.to_owned()),
         _ => OwnerId::Unknown,

@@ -1,19 +1,19 @@
-//! Which process this is, in words that mean the same one later. The system's own programs say it.
+//! Identification of this process, valid later as well. Programs of the system report it.
 
 use super::OwnerId;
 use std::process::{Command, Stdio};
 
-/// Which start of which machine; `None` if the system does not say.
+/// Returns an id of the machine and its boot; `None` if the system does not report one.
 pub(super) fn boot() -> Option<String> {
     said(Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]))
 }
 
-/// There is only one.
+/// Returns the only namespace of this system.
 pub(super) fn namespace() -> Option<String> {
     Some("macos".to_owned())
 }
 
-/// When a process was started.
+/// Returns the start time of a process.
 pub(super) fn life(pid: u32) -> OwnerId {
     let mut ps = Command::new("/bin/ps");
     ps.args(["-o", "lstart=", "-p", &pid.to_string()]);

@@ -1,4 +1,4 @@
-//! Which process owns a container, in words that mean the same one later.
+//! Identification of the process that owns a container, valid later as well.
 
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
@@ -10,27 +10,27 @@ mod system;
 #[path = "other.rs"]
 mod system;
 
-/// What is known of a process now.
+/// Present state of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerId {
-    /// It is there, since then.
+    /// The process exists, since this time.
     Since(String),
-    /// There is no such process.
+    /// The process does not exist.
     Gone,
     Unknown,
 }
 
-/// Which start of which machine. `None` if the system does not say.
+/// Returns an id of the machine and its boot; `None` if the system does not report one.
 pub(crate) fn boot() -> Option<String> {
     system::boot()
 }
 
-/// In which namespace numbers of processes are meant.
+/// Returns the namespace that gives process numbers their meaning.
 pub(crate) fn namespace() -> Option<String> {
     system::namespace()
 }
 
-/// When a process was started.
+/// Returns the start time of a process.
 pub(crate) fn life(pid: u32) -> OwnerId {
     system::life(pid)
 }

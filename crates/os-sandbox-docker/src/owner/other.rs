@@ -1,4 +1,5 @@
-//! What is left by a killed process cannot be told from what another needs.
+//! Other systems: this crate cannot tell the leftovers of a killed process from the objects of a
+//! living one.
 
 use super::OwnerId;
 
