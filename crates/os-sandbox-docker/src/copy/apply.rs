@@ -1,5 +1,5 @@
-//! What came back, into the files here. Only what differs from what went out is touched, and of that
-//! only what nobody has changed here meanwhile: the files here are the truth.
+//! Copies the engine's changes back into the host's files. It touches only paths that differ from
+//! the copy, and only if the host has not changed them meanwhile: the host's files take precedence.
 
 use super::pack::{CopiedContent, CopiedEntry, Manifest};
 use super::tree::{self, FileAttributes, FileVersion};
@@ -11,7 +11,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// What became of the changes at an engine.
+/// Result of copying the changes back from an engine.
 ///
 /// ```
 /// use os_sandbox_docker::CopyBackReport;
@@ -22,22 +22,22 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyBackReport {
-    /// Made or changed here. All paths are those of the host.
+    /// Paths that were made or changed on the host. All paths are those of the host.
     pub written: Vec<PathBuf>,
-    /// Removed here.
+    /// Paths that were removed on the host.
     pub removed: Vec<PathBuf>,
-    /// Changed there and here too: what is here stayed.
+    /// Paths that changed on both sides; the host's version stayed.
     pub conflicts: Vec<PathBuf>,
-    /// Changed there, and protected: what is here stayed.
+    /// Protected paths that changed at the engine; the host's version stayed.
     pub refused: Vec<PathBuf>,
     /// Sockets, pipes and devices.
     pub left_out: Vec<PathBuf>,
-    /// What could not be written, and why.
+    /// Paths that could not be written, with the reason.
     pub failed: Vec<(PathBuf, String)>,
 }
 
 impl CopyBackReport {
-    /// Returns `true` if everything that was changed there is changed here.
+    /// Returns `true` if every change at the engine was made on the host.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.conflicts.is_empty()
@@ -47,11 +47,12 @@ impl CopyBackReport {
     }
 }
 
-/// What is not changed here, whatever is changed there.
+/// Names that do not change on the host, whatever changes at the engine.
 #[derive(Debug)]
 pub(super) struct Protected {
     names: Vec<Pattern>,
-    /// What they are in: by a link in its place, they would be other files.
+    /// Parent directories of the names. A link in place of a parent would turn the names into other
+    /// files.
     around: Vec<Pattern>,
 }
 
@@ -68,8 +69,8 @@ impl Protected {
         }
     }
 
-    /// Returns `true` if the path below `top` is protected. A rule that depends on content is
-    /// applied to the file of this machine.
+    /// Returns `true` if the path below `top` is protected. A rule that depends on content applies
+    /// to the host's file.
     fn keeps(&self, top: BorrowedFd<'_>, below: &Path) -> bool {
         let mut names = self.names.iter().filter(|name| name.covers(below));
         names.any(|name| {
@@ -89,7 +90,7 @@ impl Protected {
     }
 }
 
-/// Changes what is below `top`, but for what is protected.
+/// Changes the files below `top`, except protected ones.
 pub(super) fn apply(
     top: BorrowedFd<'_>,
     known: &Manifest,
@@ -105,13 +106,13 @@ pub(super) fn apply(
             ..CopyBackReport::default()
         },
     };
-    // What is deepest goes first, so that directories are empty.
+    // The deepest entries are removed first, so that directories are empty.
     for (below, was) in known.iter().rev() {
         let stays = match (unpacked.entries.get(below).map(|got| &got.what), &was.what) {
             (None, _) => false,
-            // One takes the place of the other.
+            // The new directory takes the place of the old one.
             (Some(CopiedContent::Directory), CopiedContent::Directory) => true,
-            // It stays a directory.
+            // A protected path is below it, so the directory stays.
             (Some(_), CopiedContent::Directory) if protected.leads(below) => true,
             (Some(CopiedContent::Directory), _) | (Some(_), CopiedContent::Directory) => false,
             (Some(_), _) => true,
@@ -124,7 +125,7 @@ pub(super) fn apply(
         applying.write(below, got, &unpacked);
     }
     let mut back = applying.back;
-    // To make room for what was written then.
+    // These entries were removed only to make room for written ones.
     back.removed
         .retain(|below| !unpacked.entries.contains_key(below));
     back
@@ -153,9 +154,9 @@ impl Applying<'_> {
         });
         match removed {
             Ok(()) => self.back.removed.push(below.to_owned()),
-            // Somebody else has done it.
+            // Another process has removed it.
             Err(Errno::ENOENT) => {}
-            // Changed here, or something was put into it here; or what is protected is in it.
+            // The host changed the entry or added a file to it, or it contains a protected path.
             Err(Errno::EEXIST | Errno::ENOTEMPTY | Errno::ENOTDIR | Errno::ELOOP) => {
                 self.back.conflicts.push(below.to_owned());
             }
@@ -168,7 +169,7 @@ impl Applying<'_> {
         if was.is_some_and(|was| was.what == got.what && was.mode == got.mode) {
             return;
         }
-        // The permissions of a link say nothing.
+        // The permissions of a link have no meaning.
         if let (Some(was), CopiedContent::Link(_)) = (was, &got.what)
             && was.what == got.what
         {
@@ -191,7 +192,7 @@ impl Applying<'_> {
         }
     }
 
-    /// False: there was nothing to do.
+    /// Returns `false` if nothing had to change.
     fn try_write(
         &self,
         below: &Path,
@@ -208,13 +209,14 @@ impl Applying<'_> {
         };
         let directory = got.what == CopiedContent::Directory;
         match (&here, was) {
-            // It was removed here while it was changed there, or removed above to make room.
+            // The host removed the entry while the container changed it. An entry that was removed
+            // above to make room is of the other kind.
             (None, Some(was)) if (was.what == CopiedContent::Directory) == directory => {
                 return Err(Errno::ENOENT.into());
             }
             (None, _) => {}
             (Some(stat), _) if directory && tree::kind(stat) == nix::sys::stat::SFlag::S_IFDIR => {
-                // Made here and there, or its permissions changed.
+                // Both sides made the directory, or its permissions changed.
                 let mine = was.is_some_and(|was| was.mode == tree::permissions(stat));
                 if mine {
                     tree::set_mode(at, name, got.mode)?;
@@ -250,7 +252,7 @@ impl Applying<'_> {
         Ok(true)
     }
 
-    /// The bytes of a file that went out and is still as it was.
+    /// Copies the bytes from a file that was copied to the engine and has not changed since.
     fn copy_known(&self, hash: &[u8; 32], to: &mut File) -> io::Result<()> {
         let same = |known: &&CopiedEntry| matches!(&known.what, CopiedContent::File(other) if other == hash);
         let found = self.known.iter().find(|(_, known)| same(known));

@@ -1,4 +1,4 @@
-//! How much is copied to an engine and back.
+//! Limits on the copies to an engine and back.
 
 /// Bounds on the copy of one mount, in both directions.
 ///
@@ -15,14 +15,14 @@ pub struct CopyLimits {
 }
 
 impl CopyLimits {
-    /// At most so many bytes in files; default 1 GiB.
+    /// Sets the limit on bytes in files; the default is 1 GiB.
     #[must_use]
     pub fn bytes(mut self, bytes: u64) -> CopyLimits {
         self.bytes = bytes;
         self
     }
 
-    /// At most so many files, directories and links; default 200 000.
+    /// Sets the limit on files, directories and links; the default is 200 000.
     #[must_use]
     pub fn entries(mut self, entries: usize) -> CopyLimits {
         self.entries = entries;

@@ -1,9 +1,11 @@
-//! Mounts of an engine that does not have our files: each becomes a volume there, filled before the
-//! container starts, and what was changed in it comes back when it has ended.
+//! Mounts for an engine that does not share the host's files. Each mount becomes a volume of the
+//! engine. The broker fills it before the container starts, and copies its changes back after the
+//! container has ended.
 //!
-//! The archive interface does both, by way of a container that is never started, so that nothing of
-//! the image runs and nothing is asked of it. The crate `tar` packs and finds the entries; what stands
-//! before an entry is read here, because the crate would hold as much of it as the archive says.
+//! Both directions use the archive interface and a container that never starts, so that no program
+//! of the image runs or is needed. The crate `tar` packs and finds the entries. This module itself
+//! reads the headers before an entry, because the crate would hold as much of them in memory as the
+//! archive claims.
 
 mod apply;
 mod limits;
@@ -37,20 +39,21 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use unpack::Unusable;
 
-/// How long one mount may take, in one direction.
+/// Bound on the time for one mount, in one direction.
 const COPIED_WITHIN: Duration = Duration::from_secs(30 * 60);
-/// How long an engine may take to make a volume or a container.
+/// Bound on the time in which an engine makes a volume or a container.
 const MADE_WITHIN: Duration = Duration::from_secs(60);
-/// What is sent at once, and how much of it waits.
+/// Size of the pieces that are sent, and the number of pieces that wait.
 const PIECE_BYTES: usize = 64 << 10;
 const MAX_WAITING: usize = 16;
-/// Where the volumes are in the container that is never started, below its root.
+/// Directory of the volumes in the container that never starts, below its root.
 const INSIDE: &str = "os-sandbox-copy";
 
-/// The mounts of a policy as volumes of an engine. Dropping it removes them there.
+/// The mounts of a policy as volumes of an engine. Dropping it removes the volumes.
 ///
-/// Names that the policy hides do not go out. What is protected does, and no change of it comes back.
-/// Hard links become files of their own, on both ways; sockets, pipes and devices stay where they are.
+/// Names that the policy hides are not copied. Protected names are copied, but their changes are
+/// not copied back. Hard links become separate files in both directions; sockets, pipes and devices
+/// are not copied.
 ///
 /// ```no_run
 /// use os_sandbox_docker::{MountCopies, CopyLimits, Engine, ImageName};
@@ -93,11 +96,12 @@ struct Copied {
 }
 
 impl MountCopies {
-    /// Copies every mount of `policy` to the engine, as files of `owner` (a user and a group there).
+    /// Copies every mount of `policy` to the engine, as files of `owner` (a user and a group
+    /// there).
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] if a mount has more than `limits` say, [`ErrorKind::Unsupported`] if one
-    /// is not a directory or the engine does not answer, [`ErrorKind::Io`] if one cannot be read.
+    /// [`ErrorKind::Limit`] if a mount exceeds `limits`, [`ErrorKind::Unsupported`] if a mount is
+    /// not a directory or the engine does not answer, [`ErrorKind::Io`] if a mount cannot be read.
     pub fn make(
         engine: &Engine,
         image: &str,
@@ -114,7 +118,8 @@ impl MountCopies {
         MountCopies::of(engine, image, sources, policy, owner, limits, state_dir)
     }
 
-    /// The same with other mounts than the policy's own; what it hides and protects holds for them.
+    /// Copies other mounts than the policy's own; the policy's hidden and protected names apply to
+    /// them, too.
     pub(super) fn of(
         engine: &Engine,
         image: &str,
@@ -162,7 +167,7 @@ impl MountCopies {
             source: Some(volume),
             typ: Some(MountType::VOLUME),
             volume_options: Some(MountVolumeOptions {
-                // Nothing of the image.
+                // The volume gets no files of the image.
                 no_copy: Some(true),
                 ..MountVolumeOptions::default()
             }),
@@ -182,30 +187,31 @@ impl MountCopies {
         Ok(copies)
     }
 
-    /// The volume that has the copy of the mount at this place in the policy.
+    /// Returns the volume with the copy of the mount at this index in the policy.
     #[must_use]
     pub fn volume(&self, index: usize) -> Option<&str> {
         self.mounts.get(index).map(|copied| copied.volume.as_str())
     }
 
-    /// What did not go out: sockets, pipes, devices, and what may not be read here.
+    /// Returns the paths that were not copied: sockets, pipes, devices, and files that the broker
+    /// may not read.
     pub fn left_out(&self) -> impl Iterator<Item = PathBuf> {
         self.mounts
             .iter()
             .flat_map(|copied| copied.left_out.iter().map(|below| copied.host.join(below)))
     }
 
-    /// Takes over what was changed in the writable mounts, once nothing runs there any more. What was
-    /// changed here meanwhile stays; each file changes as a whole or not at all, and nothing changes
-    /// if what the engine sends is too large or is not what an engine sends.
+    /// Takes over the changes in the writable mounts, once no process runs there any more. Changes
+    /// that the host's files had meanwhile stay. Each file changes as a whole or not at all. If the
+    /// engine's archive is too large or invalid, no file changes.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] if there is too much of it, [`ErrorKind::Enforcement`] if it cannot be
-    /// what was in a volume, [`ErrorKind::Unsupported`] if the engine does not answer,
-    /// [`ErrorKind::Io`] if there is no room for it.
+    /// [`ErrorKind::Limit`] if the archive is too large, [`ErrorKind::Enforcement`] if it cannot be
+    /// the content of a volume, [`ErrorKind::Unsupported`] if the engine does not answer,
+    /// [`ErrorKind::Io`] if the host lacks space for it.
     pub fn bring_back(&self) -> Result<CopyBackReport, Error> {
         let mut fetched = Vec::new();
-        // All of them, before anything is changed.
+        // All archives arrive before any file changes.
         for (index, copied) in self.mounts.iter().enumerate() {
             if copied.writable {
                 fetched.push((copied, self.fetch(index, copied)?));
@@ -261,7 +267,7 @@ impl MountCopies {
                 Err(error) => Err(Unpackable::Io(PathBuf::new(), error)),
             });
             if packed.is_err() {
-                // An archive that just ends could count as a whole one.
+                // The engine could take an archive without an error at its end for a complete one.
                 let _gone = sender.blocking_send(Err(io::Error::other("not all could be read")));
             }
             packed
@@ -272,8 +278,8 @@ impl MountCopies {
         });
         let client = self.engine.client().clone().with_timeout(COPIED_WITHIN);
         let sent = self.engine.answered(COPIED_WITHIN, async move {
-            // All of it from the root: an engine refuses links that lead out of where it unpacks,
-            // and leaves that directory itself as it is.
+            // The archive starts at the root, because an engine refuses links that lead out of the
+            // directory in which it unpacks, and does not change that directory itself.
             let options = UploadToContainerOptionsBuilder::new().path("/").build();
             let body = bollard::body_try_stream(body);
             client
@@ -284,7 +290,7 @@ impl MountCopies {
             .join()
             .map_err(|_| Error::new(ErrorKind::Enforcement, "the thread that packs was lost"))?;
         let shown = copied.host.display();
-        // What was wrong here is why the engine complains.
+        // An error on this side is the reason for the engine's error.
         let packed = match packed {
             Ok(packed) => packed,
             Err(Unpackable::TooMuch(why)) => {
@@ -327,7 +333,7 @@ impl MountCopies {
         let mut options = OpenOptions::new();
         let store = options.read(true).write(true).create_new(true).open(&path);
         let store = store.map_err(private)?;
-        // It has no name from here on.
+        // The file has no name from here on.
         std::fs::remove_file(&path).map_err(private)?;
         let client = self.engine.client().clone().with_timeout(COPIED_WITHIN);
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
@@ -354,7 +360,7 @@ impl MountCopies {
                             return Err(error);
                         }
                     };
-                    // Whoever reads has seen enough.
+                    // The reader has stopped early.
                     if sender.send(Ok(piece)).await.is_err() {
                         break;
                     }
@@ -386,9 +392,9 @@ impl MountCopies {
 
 impl Drop for MountCopies {
     fn drop(&mut self) {
-        // Volumes that are in use stay.
+        // The engine does not remove volumes in use, so the container goes first.
         self.carrier = None;
-        // What stays has our name on it, and is removed when we are gone.
+        // A volume that stays has our labels; the next broker removes it once this process is gone.
         for copied in &self.mounts {
             let _next_time = self.engine.remove_volume(&copied.volume);
         }

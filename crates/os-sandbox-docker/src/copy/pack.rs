@@ -1,5 +1,5 @@
-//! A directory as an archive, and what was put into it: the manifest, by which what comes back is
-//! held against what went out.
+//! Packs a directory into an archive, and records its entries in the manifest. The manifest shows
+//! later which of the returned entries have changed.
 
 use super::limits::CopyLimits;
 use super::tree::{self, FileVersion};
@@ -15,12 +15,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tar::{EntryType, Header};
 
-/// Bound on how deep a tree may be: a descriptor is held for each level.
+/// Bound on the depth of a tree: each level needs an open descriptor.
 pub(super) const MAX_DEPTH: usize = 128;
-/// What fits into the field of a header.
+/// Bound on a name in the field of a header.
 const MAX_FIELD: usize = 100;
 
-/// What was at a path when it was copied.
+/// Content of a path when it was copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CopiedContent {
     Directory,
@@ -32,38 +32,38 @@ pub(super) enum CopiedContent {
 pub(super) struct CopiedEntry {
     pub(super) what: CopiedContent,
     pub(super) mode: u32,
-    /// Of the file here.
+    /// Version of the host's file.
     pub(super) stamp: FileVersion,
 }
 
-/// Everything that went out, by its path below the mount. Whoever is above stands before.
+/// All copied entries, by their path below the mount. A directory precedes its entries.
 pub(super) type Manifest = BTreeMap<PathBuf, CopiedEntry>;
 
-/// What was packed.
+/// Result of packing.
 #[derive(Debug, Default)]
 pub(super) struct Packed {
     pub(super) manifest: Manifest,
-    /// What has no place in an archive, or may not be read.
+    /// Paths that an archive cannot contain, or that the broker may not read.
     pub(super) left_out: Vec<PathBuf>,
     pub(super) bytes: u64,
 }
 
-/// Why a tree cannot be packed.
+/// The reason for a failure to pack a tree.
 #[derive(Debug)]
 pub(super) enum Unpackable {
-    /// The sentence.
+    /// The tree exceeds a limit; the text says which.
     TooMuch(String),
     Io(PathBuf, io::Error),
 }
 
-/// Returns `true` if one of the patterns hides a path whose last name lies in the directory `at`.
+/// Returns `true` if one of the patterns hides a path whose last name is in the directory `at`.
 pub(super) fn is_hidden(patterns: &[Pattern], at: BorrowedFd<'_>, below: &Path) -> bool {
     let mut covers = patterns.iter().filter(|one| one.covers(below));
     covers.any(|one| !one.is_by_content() || tree::is_key(at, below.file_name()))
 }
 
-/// Packs everything below `top` as files of `owner` below `inside`, but what `hidden` says of a
-/// directory and a path whose last name lies in it.
+/// Packs everything below `top` as files of `owner` below `inside`, except hidden entries. `hidden`
+/// takes a directory and a path whose last name is in it.
 pub(super) fn pack<W: Write>(
     top: BorrowedFd<'_>,
     inside: &Path,
@@ -112,7 +112,7 @@ impl<W: Write> Packing<'_, W> {
             return Err(Unpackable::TooMuch(why));
         }
         let names = match tree::names(at.as_fd(), self.limits.entries) {
-            // Removed since it was entered.
+            // The directory was removed after it was entered.
             Err(Errno::ENOENT) => Vec::new(),
             names => names.map_err(|errno| Unpackable::Io(below.to_owned(), errno.into()))?,
         };
@@ -125,9 +125,9 @@ impl<W: Write> Packing<'_, W> {
                 Ok(Some(inner)) => self.directory(&inner, &below, depth + 1)?,
                 Ok(None) => {}
                 Err(Unpackable::Io(path, error)) => match error.kind() {
-                    // Gone since it was listed.
+                    // The entry was removed after it was listed.
                     io::ErrorKind::NotFound => {}
-                    // Not for us to read, and so not for whoever is inside.
+                    // The broker may not read the entry, so the container may not read it either.
                     io::ErrorKind::PermissionDenied => self.packed.left_out.push(path),
                     _ => return Err(Unpackable::Io(path, error)),
                 },
@@ -140,7 +140,7 @@ impl<W: Write> Packing<'_, W> {
         Ok(())
     }
 
-    /// Puts one name in; a directory is given back, to be gone through.
+    /// Packs one name; returns its descriptor if it is a directory that the caller has to walk.
     fn one(
         &mut self,
         at: BorrowedFd<'_>,
@@ -220,7 +220,8 @@ impl<W: Write> Packing<'_, W> {
         header
     }
 
-    /// The names as they are, byte for byte; what does not fit into a header stands before it.
+    /// Writes an entry with its names byte for byte. A name that is too long for the header gets an
+    /// entry of its own before it.
     fn entry(
         &mut self,
         header: &Header,
@@ -261,7 +262,7 @@ impl<W: Write> Packing<'_, W> {
     }
 }
 
-/// What is read, with its hash and its length.
+/// Reader that computes the hash and the length of its data.
 struct Hashed<R> {
     from: R,
     hash: Sha256,

@@ -1,5 +1,5 @@
-//! Trees that go out and come back, and archives that no engine would send: nothing of those lands
-//! anywhere, and nothing outside of the tree is ever touched.
+//! Tests with trees that are copied in both directions, and with archives that engines never send.
+//! The latter write nothing, and no test touches files outside the tree.
 
 use super::apply::{CopyBackReport, Protected, apply};
 use super::limits::CopyLimits;
@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use tar::{EntryType, Header};
 
-/// A tree, what is around it, and what went out of it.
+/// A tree, its surroundings, and its packed copy.
 struct Place {
     base: tempfile::TempDir,
     packed: Packed,
@@ -58,7 +58,7 @@ impl Place {
         ))
     }
 
-    /// Everything that is there, without what is below the tree.
+    /// Returns everything beside the tree.
     fn outside(&self) -> Vec<String> {
         let list = fs::read_dir(self.base.path()).unwrap();
         let names = list.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -82,7 +82,7 @@ fn packed(top: &Path, limits: &CopyLimits) -> Result<(Packed, Vec<u8>), Unpackab
     )
 }
 
-/// An archive by hand: kind, name, link, bytes.
+/// A row of a manual archive: kind, name, link, bytes.
 type Row<'a> = (EntryType, &'a [u8], &'a [u8], &'a [u8]);
 
 fn archive(rows: &[Row<'_>]) -> Vec<u8> {
@@ -137,7 +137,7 @@ fn what_comes_back_unchanged_changes_nothing() {
         (before.ino(), before.mtime_nsec()),
         (after.ino(), after.mtime_nsec())
     );
-    // Byte for byte, and as the owner that was asked for.
+    // The archive has the files byte for byte, with the requested owner.
     let mut archive = tar::Archive::new(place.archive.as_slice());
     for entry in archive.entries().unwrap() {
         let entry = entry.unwrap();
@@ -328,7 +328,7 @@ fn what_leads_to_what_is_protected_stays_a_directory() {
                 .is_dir()
         );
     }
-    // None of it that was not there before, either.
+    // A protected name that did not exist before is not written either.
     fs::remove_dir(place.top().join(".git")).unwrap();
     let sent = archive(&[
         ROOT,
@@ -476,7 +476,7 @@ fn an_archive_that_was_cut_removes_nothing() {
         fs::write(top.join("mine"), "mine").unwrap();
     });
     let whole = archive(&[ROOT, (FILE, b"./zeros", b"", &[0; 2048])]);
-    // Two blocks at its end that say so.
+    // Two blocks of zeros mark the end of an archive.
     for cut in [512, 1024, 1536, 2048] {
         let refused = place.back(&whole[..whole.len() - cut]);
         assert!(refused.is_err(), "without the last {cut} bytes");
@@ -508,7 +508,7 @@ fn there_are_bounds_on_both_ways() {
     }
     let enough = CopyLimits::default().entries(50).bytes(400);
     assert_eq!(place.back_within(&sent, &enough).unwrap().written.len(), 50);
-    // A size that is only said.
+    // The header claims a size that the archive does not have.
     let mut header = Header::new_gnu();
     header.set_entry_type(FILE);
     header.as_old_mut().name[..3].copy_from_slice(b"./x");
@@ -524,7 +524,7 @@ fn there_are_bounds_on_both_ways() {
     let mut bomb = archive(&[ROOT])[..512].to_vec();
     bomb.extend_from_slice(header.as_bytes());
     assert!(matches!(place.back(&bomb), Err(Unusable::Hostile(_))));
-    // Outwards.
+    // The limits also apply to packing.
     for (limits, says) in [
         (CopyLimits::default().entries(3), "more than 3 files"),
         (CopyLimits::default().bytes(10), "more than 1 MiB"),

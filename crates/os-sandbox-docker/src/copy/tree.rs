@@ -1,5 +1,5 @@
-//! Reaches into a directory by descriptor, one name at a time and never through a link: what is
-//! written there must not land elsewhere because somebody swapped a directory for a link.
+//! Access to a directory by descriptor, one name at a time and never through a link. If another
+//! process swaps a directory for a link, the broker must not write to the link's target.
 
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -20,7 +20,8 @@ const DIRECTORY: OFlag = OFlag::O_RDONLY
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_CLOEXEC);
 
-/// What tells that nobody has changed a file meanwhile.
+/// Identity of a file's version, which tells whether another process has changed the file
+/// meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileVersion {
     device: nix::libc::dev_t,
@@ -40,7 +41,7 @@ impl FileVersion {
     }
 }
 
-/// The directory at a path of the caller's own.
+/// Opens the directory at a path of the caller's own.
 pub(super) fn top(path: &Path) -> io::Result<OwnedFd> {
     let path = std::fs::canonicalize(path)?;
     Ok(nix::fcntl::open(&path, DIRECTORY, Mode::empty())?)
@@ -50,7 +51,7 @@ pub(super) fn enter(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> 
     openat(at, name, DIRECTORY, Mode::empty())
 }
 
-/// The directory that holds the last name of `below`, and that name.
+/// Opens the directory that contains the last name of `below`; returns it with that name.
 pub(super) fn around<'a>(
     top: BorrowedFd<'_>,
     below: &'a Path,
@@ -66,7 +67,7 @@ pub(super) fn around<'a>(
     Ok((at, name))
 }
 
-/// What a name is; a link is a link.
+/// Returns the status of a name, without following a link.
 pub(super) fn look(at: BorrowedFd<'_>, name: &OsStr) -> Result<FileStat, Errno> {
     fstatat(at, name, AtFlags::AT_SYMLINK_NOFOLLOW)
 }
@@ -75,13 +76,13 @@ pub(super) fn kind(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
 }
 
-/// The permissions that are carried over: nothing that changes who a program runs as.
+/// Returns the permissions that are copied: none of the bits that change a program's user or group.
 pub(super) fn permissions(stat: &FileStat) -> u32 {
-    // Not of one type everywhere.
+    // The type of the field differs between systems.
     u32::try_from(i64::from(stat.st_mode) & 0o777).unwrap_or_default()
 }
 
-/// A regular file for reading, and what it is now.
+/// Opens a regular file for reading; returns it with its present status.
 pub(super) fn file(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<(File, FileStat)> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = File::from(openat(at, name, flags, Mode::empty())?);
@@ -92,7 +93,7 @@ pub(super) fn file(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<(File, FileSt
     }
 }
 
-/// Returns `true` unless the name is a regular file without a private key, or nothing.
+/// Returns `true` unless the name does not exist or is a regular file without a private key.
 pub(super) fn is_key(at: BorrowedFd<'_>, name: Option<&OsStr>) -> bool {
     let Some(name) = name else { return true };
     match file(at, name) {
@@ -105,7 +106,7 @@ pub(super) fn link(at: BorrowedFd<'_>, name: &OsStr) -> Result<OsString, Errno> 
     readlinkat(at, name)
 }
 
-/// The names in a directory, in an order that is always the same; at most `most` and one more.
+/// Returns the names in a directory in a stable order, at most `most` and one more.
 pub(super) fn names(directory: BorrowedFd<'_>, most: usize) -> Result<Vec<OsString>, Errno> {
     let again = openat(directory, ".", DIRECTORY, Mode::empty())?;
     let mut out = Vec::new();
@@ -123,7 +124,7 @@ pub(super) fn names(directory: BorrowedFd<'_>, most: usize) -> Result<Vec<OsStri
     Ok(out)
 }
 
-/// Who owns what is made in a directory, and with which permissions.
+/// Owner and permissions of new entries of a directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileAttributes {
     pub(super) mode: u32,
@@ -136,7 +137,8 @@ pub(super) fn make_directory(
     shape: FileAttributes,
 ) -> io::Result<()> {
     mkdirat(at, name, Mode::S_IRWXU)?;
-    // Somebody may have put something else in its place; it is what was made that is meant.
+    // Another process may have replaced the directory. The attributes belong to the new directory
+    // only, so it is opened without following a link.
     let made = File::from(enter(at, name)?);
     own(&made, shape)
 }
@@ -151,7 +153,7 @@ pub(super) fn set_mode(at: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Resul
     file.set_permissions(PermissionsExt::from_mode(mode & 0o777))
 }
 
-/// A new file under a name that nobody has, which takes the place of `name` when it is whole.
+/// Writes a new file under an unused name, and renames it to `name` when it is complete.
 pub(super) fn replace(
     at: BorrowedFd<'_>,
     name: &OsStr,
@@ -169,7 +171,8 @@ pub(super) fn replace(
     })
 }
 
-/// The same with a link. Nothing follows it here.
+/// Makes a new link under an unused name, and renames it to `name`. The link is never followed
+/// here.
 pub(super) fn replace_link(
     at: BorrowedFd<'_>,
     name: &OsStr,
@@ -192,7 +195,7 @@ pub(super) fn replace_link(
     })
 }
 
-/// Makes something under another name and moves it; nothing of it stays if that fails.
+/// Makes an entry under another name and renames it; removes it again if that fails.
 fn aside(
     at: BorrowedFd<'_>,
     name: &OsStr,
@@ -217,7 +220,7 @@ pub(super) fn remove(at: BorrowedFd<'_>, name: &OsStr, directory: bool) -> Resul
     unlinkat(at, name, flag)
 }
 
-/// Gives a new file its owner, if that is not who made it, and its permissions.
+/// Sets the permissions of a new file, and its owner if that is not the user who made it.
 fn own(file: &File, shape: FileAttributes) -> io::Result<()> {
     let meta = file.metadata()?;
     if nix::unistd::geteuid().is_root() && (meta.uid(), meta.gid()) != shape.owner {
@@ -226,7 +229,7 @@ fn own(file: &File, shape: FileAttributes) -> io::Result<()> {
     file.set_permissions(PermissionsExt::from_mode(shape.mode & 0o777))
 }
 
-/// A path in an archive or a manifest: names only.
+/// Returns a path of an archive or a manifest as names only; `None` if it has other components.
 pub(super) fn plain(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {

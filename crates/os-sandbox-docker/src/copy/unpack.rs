@@ -1,6 +1,6 @@
-//! An archive from an engine, read to its end before anything of it counts. What is in it was named
-//! and filled by whoever ran in a container: the reader holds bounds on everything, keeps what is
-//! new in one private file, and knows only names below the root of the archive.
+//! Reads an archive from an engine to its end before any of it counts. A program in a container
+//! chose its names and content, so the reader bounds every value, stores new content in one private
+//! file, and accepts only names below the archive's root.
 
 use super::limits::CopyLimits;
 use super::pack::{CopiedContent, MAX_DEPTH, Manifest};
@@ -15,24 +15,25 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 
-/// Bound on what stands before an entry: a long name, and the attributes of a file.
+/// Bound on the data before an entry: a long name, and the attributes of a file.
 const MAX_EXTENSION_BYTES: u64 = 1 << 20;
-/// As long as a path may be.
+/// Bound on the length of a path.
 const MAX_PATH_BYTES: usize = 4096;
-/// What an archive consists of; it ends with two of them that are zero.
+/// Size of an archive's blocks; the archive ends with two blocks of zeros.
 const BLOCK_BYTES: u64 = 512;
-/// Writers fill up to a size of their own.
+/// Bound on the padding after the end; writers pad to a size of their own.
 const MAX_AFTER_BYTES: u64 = 1 << 20;
-/// What is looked at before it is kept.
+/// Bytes that are compared before they are stored.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What came back at a path.
+/// A returned entry.
 #[derive(Debug)]
 pub(super) struct Got {
     pub(super) what: CopiedContent,
     pub(super) mode: u32,
     pub(super) modified: SystemTime,
-    /// Where its bytes are kept, if they are not the ones that went out.
+    /// Range of its bytes in the store; `None` if they are the bytes that were copied to the
+    /// engine.
     pub(super) kept: Option<StoredRange>,
 }
 
@@ -42,21 +43,21 @@ pub(super) struct StoredRange {
     pub(super) bytes: u64,
 }
 
-/// Everything that came back.
+/// All returned entries.
 #[derive(Debug)]
 pub(super) struct Unpacked {
     pub(super) entries: BTreeMap<PathBuf, Got>,
-    /// What is neither a file nor a directory nor a link.
+    /// Paths that are neither a file nor a directory nor a link.
     pub(super) left_out: Vec<PathBuf>,
     pub(super) store: File,
 }
 
-/// Why an archive is not taken.
+/// The reason for refusing an archive.
 #[derive(Debug)]
 pub(super) enum Unusable {
-    /// The sentence.
+    /// The archive exceeds a limit; the text says which.
     TooMuch(String),
-    /// No engine sends such a thing.
+    /// The archive has content that engines never send.
     Hostile(String),
     Io(io::Error),
 }
@@ -67,7 +68,7 @@ impl From<io::Error> for Unusable {
     }
 }
 
-/// Reads all of it; `store` is an empty file of our own.
+/// Reads the whole archive; `store` is an empty private file.
 pub(super) fn unpack(
     from: impl Read,
     known: &Manifest,
@@ -93,7 +94,7 @@ pub(super) fn unpack(
     for entry in archive.entries()?.raw(true) {
         reading.entry(entry?)?;
     }
-    // What is missing at the end would count as removed.
+    // An entry that is missing at the end would count as removed.
     let mut whole = archive.into_inner();
     io::copy(&mut (&mut whole).take(MAX_AFTER_BYTES), &mut io::sink())?;
     if !whole.ends(reading.archive_end) {
@@ -105,7 +106,7 @@ pub(super) fn unpack(
     }
 }
 
-/// What stands before an entry and is about it.
+/// Extension headers before an entry, which apply to that entry.
 #[derive(Default)]
 struct EntryHeader {
     name: Option<Vec<u8>>,
@@ -116,13 +117,13 @@ struct ArchiveReader<'a> {
     known: &'a Manifest,
     limits: &'a CopyLimits,
     unpacked: Unpacked,
-    /// What the first entry is called, below which everything is.
+    /// Name of the first entry; all other entries are below it.
     root: Option<PathBuf>,
     seen: usize,
     bytes: u64,
-    /// The end of what is kept.
+    /// End of the stored data.
     end: u64,
-    /// The end of the last entry in the archive.
+    /// End of the last entry in the archive.
     archive_end: u64,
     before: EntryHeader,
 }
@@ -153,7 +154,7 @@ impl ArchiveReader<'_> {
             .link
             .or_else(|| entry.header().link_name_bytes().map(Into::into));
         self.seen += 1;
-        // The root itself is not counted.
+        // The root itself does not count.
         if self.seen > self.limits.entries.saturating_add(1) {
             return Err(Unusable::TooMuch(self.limits.entries_said()));
         }
@@ -201,7 +202,7 @@ impl ArchiveReader<'_> {
         }
     }
 
-    /// The path below the root of the archive; none for the root itself.
+    /// Returns the path below the archive's root; `None` for the root itself.
     fn below(&mut self, name: &[u8], kind: EntryType) -> Result<Option<PathBuf>, Unusable> {
         let shown = || Path::new(OsStr::from_bytes(&name[..name.len().min(MAX_PATH_BYTES)]));
         if name.len() > MAX_PATH_BYTES || name.contains(&0) {
@@ -226,7 +227,7 @@ impl ArchiveReader<'_> {
             let why = format!("it is deeper than {MAX_DEPTH} directories");
             return Err(Unusable::TooMuch(why));
         }
-        // Whatever is written at this path later, it is below directories only.
+        // A later write at this path then passes through directories only.
         let parent = below
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
@@ -238,7 +239,7 @@ impl ArchiveReader<'_> {
         }
     }
 
-    /// Reads a file, and keeps it if it is another one than what went out.
+    /// Reads a file, and stores it if it differs from the copied one.
     fn file(
         &mut self,
         from: &mut impl Read,
@@ -255,7 +256,7 @@ impl ArchiveReader<'_> {
         let mut piece = vec![0; PIECE_BYTES];
         let mut left = size;
         self.unpacked.store.seek(SeekFrom::Start(start))?;
-        // What fits into one piece is not written if it is the same.
+        // A file that fits into one piece is not stored if it has not changed.
         let small = size <= PIECE_BYTES as u64;
         while left > 0 {
             let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
@@ -284,7 +285,7 @@ impl ArchiveReader<'_> {
         Ok((hash, Some(kept)))
     }
 
-    /// One more name of a file that was seen: here it becomes a file of its own.
+    /// Reads another name of an earlier file; on the host it becomes a separate file.
     fn same(
         &self,
         link: Option<&[u8]>,
@@ -302,7 +303,7 @@ impl ArchiveReader<'_> {
         match (same, first.kept) {
             (true, _) => Ok((CopiedContent::File(*hash), None)),
             (false, kept @ Some(_)) => Ok((CopiedContent::File(*hash), kept)),
-            // What it names is as it was, and is here.
+            // The earlier file has not changed, so the host has its bytes.
             (false, None) => Ok((CopiedContent::File(*hash), None)),
         }
     }
@@ -315,7 +316,7 @@ impl ArchiveReader<'_> {
         }
     }
 
-    /// The extended header of POSIX: of everything that it can say, a name and a link.
+    /// Reads a POSIX extended header; it takes only a name and a link from it.
     fn extended(&mut self, bytes: &[u8]) -> Result<(), Unusable> {
         for one in PaxExtensions::new(bytes) {
             let one = one?;
@@ -338,7 +339,7 @@ impl ArchiveReader<'_> {
     }
 }
 
-/// What was read, to tell an archive that ends from one that was cut.
+/// Reader that counts its data, to distinguish a complete archive from a truncated one.
 struct Whole<R> {
     from: R,
     bytes: u64,
@@ -377,7 +378,7 @@ impl<R: Read> Read for Whole<R> {
     }
 }
 
-/// All of what stands before an entry.
+/// Returns the complete extension header before an entry.
 fn extension(entry: &mut impl Read, size: u64) -> Result<Vec<u8>, Unusable> {
     if size > MAX_EXTENSION_BYTES {
         return Err(Unusable::Hostile("a name without an end".to_owned()));
@@ -387,7 +388,7 @@ fn extension(entry: &mut impl Read, size: u64) -> Result<Vec<u8>, Unusable> {
     Ok(bytes)
 }
 
-/// A long name ends with a zero.
+/// Returns a long name without the zero at its end.
 fn terminated(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.last() == Some(&0) {
         bytes.pop();
