@@ -1,9 +1,9 @@
-//! The async face: the same start, the same supervisor, waited for by tokio.
+//! The async interface: the same start and the same supervisor, awaited by tokio.
 //!
-//! What cannot wait for readiness (the start, and the last reaping) runs on tokio's blocking
-//! threads; everything else is readiness of the control socket and of the pipes, looked at by the
-//! same code as in the sync [`Child`]. Nothing of a command is ever owned by a future alone: it
-//! lies in a value that ends it when it is dropped, wherever that happens.
+//! The start and the last reaping cannot wait for readiness and run on tokio's blocking threads.
+//! Everything else waits for readiness of the control socket and of the pipes, and uses the code of
+//! the sync [`Child`]. A future alone never owns a resource of a command: the owner is a value that
+//! ends the command when it is dropped, wherever that happens.
 
 use crate::captured::Captured;
 use crate::child::{Child, Stream};
@@ -31,15 +31,15 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
-/// Bound on what is read from a pipe at once.
+/// Bound on one read from a pipe.
 const CHUNK_BYTES: usize = 64 << 10;
-/// What is kept of what was found after the ends of dropped commands.
+/// Bound on the stored findings from the ends of dropped commands.
 const MAX_FOUND: usize = 1_000;
 
 /// A running command, for async code (feature `tokio`); see [`Command::spawn_async`]. Dropping it
 /// ends everything that it started, without waiting for that.
 ///
-/// Every method that waits can be dropped while it does and called again.
+/// Every method that waits can be dropped while it waits, and called again.
 ///
 /// ```
 /// use os_sandbox::{
@@ -73,11 +73,11 @@ pub struct AsyncChild {
     /// The other end of standard error, if it is [`Piped`](crate::Stdio::Piped).
     pub stderr: Option<pipe::Receiver>,
     state: ChildState,
-    /// Readable when there is something to look at.
+    /// The descriptor that is readable at the next event.
     watched: AsyncReadiness,
-    /// When to look whatever is readable.
+    /// The time of the next check, whatever is readable.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Which stream is read first, in turns.
+    /// `true` if standard error is read first. The streams take turns.
     errors_first: bool,
     enforcement: Enforcement,
     keep: [usize; 2],
@@ -86,37 +86,36 @@ pub struct AsyncChild {
     exceeded: Option<Exceeded>,
 }
 
-/// How far it is.
+/// The progress of the command.
 #[derive(Debug)]
 enum ChildState {
     Running(RunningGuard),
-    /// The last word was said; a blocking thread reaps and tidies up.
+    /// The supervisor has reported its end; a blocking thread reaps and tidies up.
     Ending(JoinHandle<Result<Ended, Error>>),
     Ended(Exit),
-    /// The error was handed out.
+    /// The error was returned.
     Lost,
 }
 
-/// How it ended, and what was found then.
+/// The end of the command, and the findings from after it.
 type Ended = (Result<(Exit, Option<LimitHit>), Error>, Findings);
 
 impl Command {
-    /// As [`Command::spawn`], without holding up the other tasks.
+    /// Starts the command as [`Command::spawn`], without blocking other tasks.
     ///
     /// Must be called on a tokio runtime whose drivers for I/O and time are enabled. If the future
-    /// is dropped, nothing stays.
+    /// is dropped, nothing of the command remains.
     ///
     /// # Errors
     /// As [`Command::spawn`]; [`ErrorKind::Invalid`] outside of a runtime.
     pub async fn spawn_async(self) -> Result<AsyncChild, Error> {
         let runtime = runtime()?;
-        // The outcome may be dropped by whoever drops the future: never as a bare `Child`, which
-        // would wait there for the end.
+        // A dropped future drops the outcome too. A bare `Child` would then wait there for the end.
         let start = runtime.spawn_blocking(move || self.spawn().map(StartedChild::from));
         AsyncChild::new(joined(start.await)?)
     }
 
-    /// As [`Command::output`], without holding up the other tasks.
+    /// Runs the command as [`Command::output`], without blocking other tasks.
     ///
     /// # Errors
     /// As [`Command::spawn_async`] and [`AsyncChild::wait_with_output`].
@@ -157,20 +156,20 @@ impl AsyncChild {
         })
     }
 
-    /// As [`Child::quarantined`](crate::Child::quarantined).
+    /// Returns the quarantined names, as [`Child::quarantined`](crate::Child::quarantined).
     #[must_use]
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.enforcement.quarantined
     }
 
-    /// What was applied. After the end, also what was found then.
+    /// Returns the receipt. After the end, it includes the findings from then.
     #[must_use]
     pub fn enforcement(&self) -> &Enforcement {
         &self.enforcement
     }
 
-    /// Waits for the end of the command and of everything that it started. Standard input is
-    /// closed first. Pipes that nobody reads can fill up and hold the command: see
+    /// Waits for the end of the command and of everything that it started. Closes standard input
+    /// first. An unread pipe can fill up and block the command: see
     /// [`AsyncChild::wait_with_output`].
     ///
     /// # Errors
@@ -181,8 +180,8 @@ impl AsyncChild {
         self.finish().await
     }
 
-    /// Waits, and keeps the beginning and the end of what both piped outputs carry, up to the
-    /// policy's limits; what is in between is counted and thrown away.
+    /// Waits, and captures the beginning and the end of both piped outputs, up to the policy's
+    /// limits. The bytes in between are counted and discarded.
     ///
     /// # Errors
     /// As [`AsyncChild::wait`], or if a pipe cannot be read.
@@ -203,8 +202,8 @@ impl AsyncChild {
         })
     }
 
-    /// Waits, and hands on what both piped outputs carry as it comes. The command waits while
-    /// `sink` works: nothing is queued. A sink that has to wait itself reads
+    /// Waits, and passes the content of both piped outputs to `sink` as it arrives. The command
+    /// waits while `sink` works, because nothing is queued. A sink that has to wait itself reads
     /// [`stdout`](AsyncChild::stdout) and [`stderr`](AsyncChild::stderr) on its own.
     ///
     /// # Errors
@@ -224,13 +223,13 @@ impl AsyncChild {
         }
     }
 
-    /// The limit that it ran into, known once it has been waited for; as [`Child::exceeded`].
+    /// Returns the limit that the command ran into, as [`Child::exceeded`]. Known after the wait.
     #[must_use]
     pub fn exceeded(&self) -> Option<Exceeded> {
         self.exceeded
     }
 
-    /// Ends the command and everything that it started; [`AsyncChild::wait`] then tells how.
+    /// Ends the command and everything that it started. [`AsyncChild::wait`] then returns its end.
     pub fn kill(&mut self) {
         match &mut self.state {
             ChildState::Running(held) => {
@@ -238,12 +237,13 @@ impl AsyncChild {
                     running.kill();
                 }
             }
-            // It has ended.
+            // The command has ended.
             ChildState::Ending(_) | ChildState::Ended(_) | ChildState::Lost => {}
         }
     }
 
-    /// Something that ends the command from another task or thread; `None` once it has ended.
+    /// Returns a handle that ends the command from another task or thread. `None` once it has
+    /// ended.
     ///
     /// # Errors
     /// If the system is out of descriptors.
@@ -255,13 +255,13 @@ impl AsyncChild {
         running.map(|running| running.killer()).transpose()
     }
 
-    /// Whatever comes next of a stream; `None` when the tree is gone and the pipes are empty.
+    /// Returns the next bytes of a stream. `None` when the tree has ended and the pipes are empty.
     fn poll_streams(
         &mut self,
         cx: &mut Context<'_>,
         chunk: &mut [u8],
     ) -> Poll<Result<Option<(Stream, usize)>, Error>> {
-        // First, so that what a pipe holds after the end is seen after the end.
+        // First, so that the bytes in a pipe after the end are read after the end.
         let ended = self.poll_said(cx)?.is_ready();
         let mut streams = [
             (Stream::Stdout, &mut self.stdout),
@@ -276,7 +276,7 @@ impl AsyncChild {
             match Pin::new(&mut *pipe).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => *slot = None,
                 Poll::Ready(Ok(())) => {
-                    // One that is never empty does not keep the other waiting.
+                    // A stream that is never empty does not block the other.
                     self.errors_first = stream == Stream::Stdout;
                     return Poll::Ready(Ok(Some((stream, buffer.filled().len()))));
                 }
@@ -287,9 +287,9 @@ impl AsyncChild {
                     )));
                 }
                 Poll::Pending if !ended => {}
-                // The runtime may not have heard yet of what is in it, or wants another task to go
-                // on first: the pipe itself is asked. Nobody can hold it open any more but a process
-                // outside that was given the same file.
+                // The runtime may not know yet of the bytes in the pipe, or may want to run another
+                // task first, so the pipe itself is read. Only a process outside that was given the
+                // same file can still have it open.
                 Poll::Pending => match in_pipe(pipe, chunk) {
                     Ok(0) => *slot = None,
                     Ok(bytes) => return Poll::Ready(Ok(Some((stream, bytes)))),
@@ -308,7 +308,7 @@ impl AsyncChild {
         Poll::Pending
     }
 
-    /// Ready once the supervisor has said its last word.
+    /// Returns ready once the supervisor has reported its end.
     fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let ChildState::Running(held) = &mut self.state else {
             return Poll::Ready(Ok(()));
@@ -340,14 +340,14 @@ impl AsyncChild {
         }
     }
 
-    /// Reaps, on a thread that may wait for it.
+    /// Reaps the command, on a thread that may block.
     async fn finish(&mut self) -> Result<Exit, Error> {
         if let ChildState::Running(held) = &mut self.state
             && let Some(running) = held.0.take()
         {
             self.watched = AsyncReadiness::Nothing;
             self.timer = None;
-            // Held again: a runtime that shuts down drops what it has not begun.
+            // Guarded again: a runtime that shuts down drops tasks that it has not started.
             let mut held = RunningGuard(Some(running));
             let end = runtime()?.spawn_blocking(move || match held.0.as_mut() {
                 Some(running) => {
@@ -377,7 +377,7 @@ impl AsyncChild {
     }
 }
 
-/// Reads what a pipe holds now, without waiting; nothing if it holds nothing.
+/// Reads the bytes that are in a pipe now, without waiting. Returns 0 if it is empty.
 fn in_pipe(pipe: &pipe::Receiver, chunk: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match nix::unistd::read(pipe, chunk) {
@@ -388,12 +388,12 @@ fn in_pipe(pipe: &pipe::Receiver, chunk: &mut [u8]) -> std::io::Result<usize> {
     }
 }
 
-/// What is waited for, known to tokio.
+/// The descriptor that a command waits on, registered with tokio.
 #[derive(Debug)]
 enum AsyncReadiness {
     Socket(UnixStream),
-    /// The descriptor of a process, which is no pipe: its readiness is all that is asked for, and
-    /// reading it, which the kernel refuses, is the only safe way to ask.
+    /// The descriptor of a process, which is not a pipe. Only its readiness matters, and a read,
+    /// which the kernel refuses, is the only safe way to query it.
     Process(pipe::Receiver),
     Nothing,
 }
@@ -412,7 +412,7 @@ impl AsyncReadiness {
         })
     }
 
-    /// Ready with the outcome of `look` when there was something to look at.
+    /// Returns ready with the outcome of `look` if an event arrived.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -423,7 +423,7 @@ impl AsyncReadiness {
                 let doing = "could not wait for the command";
                 ready!(socket.poll_read_ready(cx)).map_err(|error| Error::io(doing, error))?;
                 let mut last = Ok(false);
-                // Says that all was taken in; what comes in between is news again.
+                // Marks all events as consumed; a later one makes it ready again.
                 let _ = socket.try_io(Interest::READABLE, || -> std::io::Result<()> {
                     last = look();
                     Err(std::io::ErrorKind::WouldBlock.into())
@@ -439,13 +439,13 @@ impl AsyncReadiness {
     }
 }
 
-/// What a blocking start hands over.
+/// The result of a blocking start.
 struct StartedChild {
     held: RunningGuard,
     parts: Parts,
 }
 
-/// All of a [`Child`] that holds nothing up when it is dropped.
+/// The parts of a [`Child`] that do not block when they are dropped.
 struct Parts {
     stdin: Option<std::io::PipeWriter>,
     stdout: Option<std::io::PipeReader>,
@@ -473,7 +473,7 @@ impl From<Child> for StartedChild {
     }
 }
 
-/// A running tree whose end is waited for elsewhere if this is dropped.
+/// A running tree. If it is dropped, another thread waits for its end.
 #[derive(Debug)]
 struct RunningGuard(Option<Box<dyn Process>>);
 
@@ -486,9 +486,9 @@ impl RunningGuard {
 impl Drop for RunningGuard {
     fn drop(&mut self) {
         if let Some(running) = self.0.take() {
-            // Told at once; only the waiting is left to the other thread.
+            // The kill is immediate; only the wait moves to the other thread.
             running.kill();
-            // Without that thread it is waited for here.
+            // Without that thread, the wait is here.
             if let Some(reaper) = reaper() {
                 ending().waiting += 1;
                 if reaper.send(running).is_err() {
@@ -499,7 +499,7 @@ impl Drop for RunningGuard {
     }
 }
 
-/// What is known of dropped commands whose end is waited for.
+/// The state of dropped commands that have not ended.
 struct DroppedCommands {
     waiting: usize,
     found: Vec<Quarantined>,
@@ -515,9 +515,9 @@ fn ending() -> MutexGuard<'static, DroppedCommands> {
     ENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits, so long at most, until every command whose [`AsyncChild`] was dropped has ended and what
-/// it left was seen to, and gives what was quarantined then. For programs before their own end:
-/// otherwise that work ends with them, and is left to the next start.
+/// Waits until every command whose [`AsyncChild`] was dropped has ended and its leftovers were
+/// handled, at most for `within`, and returns the names quarantined by then. For programs before
+/// their own end: otherwise that work stops with them, and the next start has to do it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -531,7 +531,7 @@ pub fn settle(within: Duration) -> Vec<Quarantined> {
     std::mem::take(&mut ending.found)
 }
 
-/// Waits for the end of one that nobody holds any more, and sees to what it left.
+/// Waits for the end of a dropped command, and handles its leftovers.
 fn end(mut running: Box<dyn Process>) {
     let found = running.finish_dropped();
     drop(running);
@@ -542,8 +542,8 @@ fn end(mut running: Box<dyn Process>) {
     ENDED.notify_all();
 }
 
-/// The one thread that waits for the ends of dropped commands. If none could be started, whoever
-/// drops waits itself.
+/// Returns the one thread that waits for the ends of dropped commands. If it cannot be started, the
+/// dropping thread waits itself.
 fn reaper() -> Option<&'static Sender<Box<dyn Process>>> {
     static REAPER: OnceLock<Option<Sender<Box<dyn Process>>>> = OnceLock::new();
     let started = REAPER.get_or_init(|| {
@@ -564,7 +564,7 @@ fn runtime() -> Result<Handle, Error> {
     })
 }
 
-/// What a blocking task came to; its panic goes on here.
+/// Returns the result of a blocking task, and resumes its panic.
 fn joined<T>(outcome: Result<Result<T, Error>, tokio::task::JoinError>) -> Result<T, Error> {
     match outcome {
         Ok(outcome) => outcome,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a command is started under.
+/// The mechanism that a command is started under.
 ///
 /// ```
 /// assert_eq!(os_sandbox::Backend::Landlock.to_string(), "landlock");
@@ -12,16 +12,16 @@ use std::fmt;
 pub enum Backend {
     /// Namespaces by bubblewrap, with Landlock and seccomp inside where the kernel has them.
     Bubblewrap,
-    /// Namespaces by birdcage, with the same inside; everything at the host's own paths. It keeps
-    /// less than bubblewrap, so a plan uses it only if it is asked for: see
+    /// Namespaces by birdcage, with Landlock and seccomp inside, at the host's own paths. It keeps
+    /// fewer promises than bubblewrap, so a plan uses it only by name: see
     /// [`Support::with_birdcage`](crate::Support#method.with_birdcage).
     Birdcage,
-    /// A fresh container of a Docker engine. A plan uses it only if it is asked for: see
+    /// A fresh container of a Docker engine. A plan uses it only by name: see
     /// [`Support::with_docker`](crate::Support#method.with_docker).
     Docker,
-    /// Landlock and seccomp, nothing to install.
+    /// Landlock and seccomp, without anything to install.
     Landlock,
-    /// macOS's own sandbox.
+    /// The sandbox of macOS.
     Seatbelt,
     /// No confinement.
     None,

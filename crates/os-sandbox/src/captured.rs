@@ -1,11 +1,10 @@
-//! What a stream carried, in bounded memory: the beginning and the end, since a command says at its
-//! end what became of it.
+//! The content of a stream in bounded memory: its beginning and its end, because a command reports
+//! its outcome at its end.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// The beginning and the end of what a stream carried, together up to a limit, and how much it was
-/// in all.
+/// The beginning and the end of a stream's content, together up to a limit, and the total size.
 ///
 /// ```
 /// let mut captured = os_sandbox::Captured::new(8);
@@ -18,14 +17,14 @@ use std::collections::VecDeque;
 pub struct Captured {
     limit: usize,
     head: Vec<u8>,
-    /// The last bytes behind the head.
+    /// The last bytes after the head.
     tail: VecDeque<u8>,
     total: u64,
     line_ends: u64,
 }
 
 impl Captured {
-    /// Nothing yet, and at most `limit` bytes of what will come.
+    /// Creates an empty capture that stores at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Captured {
         Captured {
@@ -34,11 +33,11 @@ impl Captured {
         }
     }
 
-    /// Takes in what came next.
+    /// Adds the next bytes of the stream.
     pub fn push(&mut self, more: &[u8]) {
         self.total += more.len() as u64;
         self.line_ends += line_ends(more);
-        // Of an odd limit the end gets the byte more.
+        // If the limit is odd, the end gets the extra byte.
         let room = (self.limit / 2).saturating_sub(self.head.len());
         let (head, more) = more.split_at(room.min(more.len()));
         self.head.extend_from_slice(head);
@@ -49,7 +48,7 @@ impl Captured {
         self.tail.extend(kept);
     }
 
-    /// What was kept: the beginning, and behind it the end.
+    /// Returns the stored bytes: the beginning, followed by the end.
     #[must_use]
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         if self.tail.is_empty() {
@@ -59,27 +58,28 @@ impl Captured {
         Cow::Owned([&self.head, first, second].concat())
     }
 
-    /// How many bytes the stream carried in all.
+    /// Returns the total number of bytes of the stream.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.total
     }
 
-    /// How many line ends the stream carried in all.
+    /// Returns the total number of line ends of the stream.
     #[must_use]
     pub fn total_line_ends(&self) -> u64 {
         self.line_ends
     }
 
-    /// Returns `true` if there was more than was kept.
+    /// Returns `true` if bytes of the stream are missing.
     #[must_use]
     pub fn truncated(&self) -> bool {
         self.total > (self.head.len() + self.tail.len()) as u64
     }
 
-    /// What was kept, as text. Bytes that are no UTF-8 become U+FFFD. If something is missing, a
-    /// line of its own between the beginning and the end says how much: the rest of a character
-    /// that was cut is missing too, and the rest of a line if that is not much.
+    /// Returns the stored bytes as text. Bytes that are not UTF-8 become U+FFFD. If bytes are
+    /// missing, a separate line between the beginning and the end gives their number. The missing
+    /// bytes then include the rest of a cut character, and the rest of a cut line if that rest is
+    /// short.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         if !self.truncated() {
@@ -100,7 +100,8 @@ impl Captured {
         ))
     }
 
-    /// The beginning and the end as [`Captured::text`] shows them, and what is missing between them.
+    /// Returns the beginning and the end as [`Captured::text`] shows them, and the gap between
+    /// them.
     ///
     /// ```
     /// let mut captured = os_sandbox::Captured::new(8);
@@ -125,7 +126,7 @@ impl Captured {
     }
 }
 
-/// What is missing of a text.
+/// The missing part of a text.
 ///
 /// ```
 /// let gap = os_sandbox::Gap { bytes: 7, lines: 1 };
@@ -133,14 +134,14 @@ impl Captured {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Its bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// Its line ends.
+    /// The number of line ends.
     pub lines: u64,
 }
 
 impl Gap {
-    /// The line that says so behind `head`.
+    /// Returns the line that reports the gap after `head`.
     #[must_use]
     pub fn mark(&self, head: &[u8]) -> String {
         let newline = if head.is_empty() || head.ends_with(b"\n") {
@@ -157,7 +158,8 @@ fn line_ends(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Without the rest of a line, if that is less than a quarter, else of a character.
+/// Returns `head` without an incomplete last line if that is shorter than a quarter, else without
+/// an incomplete last character.
 fn whole_beginning(head: &[u8]) -> &[u8] {
     let from = head.len() - head.len() / 4;
     let end = match head[from..].iter().rposition(|byte| *byte == b'\n') {
@@ -167,7 +169,8 @@ fn whole_beginning(head: &[u8]) -> &[u8] {
     &head[..end]
 }
 
-/// The same at the other end.
+/// Returns `tail` without an incomplete first line if that is shorter than a quarter, else without
+/// an incomplete first character.
 fn whole_end(tail: &[u8]) -> &[u8] {
     let to = tail.len() / 4;
     let start = match tail[..to].iter().position(|byte| *byte == b'\n') {
@@ -177,7 +180,7 @@ fn whole_end(tail: &[u8]) -> &[u8] {
     &tail[start..]
 }
 
-/// Where the last complete character ends; looks at three bytes at most.
+/// Returns the end of the last complete character. Reads at most three bytes.
 fn whole_characters(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
         let at = bytes.len() - back;
@@ -193,11 +196,11 @@ fn whole_characters(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// How many bytes at the beginning are the rest of a character that began before.
+/// Returns the number of bytes at the beginning that continue an earlier character.
 fn cut_character(bytes: &[u8]) -> usize {
     let rest = bytes.iter().take(3);
     let count = rest.take_while(|byte| matches!(byte, 0x80..=0xbf)).count();
-    // More of them are no character's.
+    // A longer run of such bytes is not part of a character.
     match bytes.get(count) {
         Some(0x80..=0xbf) => 0,
         Some(_) | None => count,
@@ -208,7 +211,7 @@ fn cut_character(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// The text without the line in between.
+    /// Returns the text without the line in between.
     fn ends(captured: &Captured) -> String {
         let text = captured.text().into_owned();
         let Some((head, rest)) = text.split_once("[cut here: ") else {
@@ -247,8 +250,8 @@ mod tests {
         assert_eq!(invalid.text(), "a\u{fffd}");
     }
 
-    /// Whatever the pieces, what is kept is the beginning and the end of the whole, the sums are
-    /// right, and memory stays below the limit.
+    /// However the stream is split, the capture stores the beginning and the end of the whole, the
+    /// sums are right, and memory stays below the limit.
     #[test]
     fn every_cut_adds_up() {
         let whole: Vec<u8> = (0..600u32)
@@ -266,7 +269,7 @@ mod tests {
                 let (head, tail) = kept.split_at(captured.head.len());
                 assert!(whole.starts_with(head) && whole.ends_with(tail));
                 assert_eq!(captured.total_line_ends(), 600);
-                // What the text says is missing is what it does not show.
+                // The number in the text equals the number of bytes that the text does not show.
                 let text = captured.text();
                 let Some((head, rest)) = text.split_once("[cut here: ") else {
                     assert_eq!(text.as_bytes(), whole);
@@ -274,7 +277,7 @@ mod tests {
                 };
                 let (said, tail) = rest.split_once(" lines are not shown]\n").unwrap();
                 let (bytes, lines) = said.split_once(" bytes in ").unwrap();
-                // Where a line was cut, its end is ours.
+                // If a line was cut, its line end was added by the capture.
                 let own = whole_beginning(&captured.head).len();
                 assert!(head.len() - own <= 1 && head.ends_with(['\n']) || head.is_empty());
                 let head = &head[..own];

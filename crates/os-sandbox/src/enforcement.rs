@@ -1,4 +1,4 @@
-//! The receipt: what was really applied to one command.
+//! The receipt: the restrictions that were applied to one command.
 
 use crate::access::Access;
 use crate::backend::Backend;
@@ -9,7 +9,7 @@ use crate::promise::{Entry, Promise, PromiseState};
 use crate::quarantine::Quarantined;
 use std::fmt;
 
-/// What was applied to one command; serialisable under the feature `serde`.
+/// The restrictions that were applied to one command; serialisable under the feature `serde`.
 ///
 /// ```
 /// use os_sandbox::{Command, Directories, Plan, Policy, Requirement, Sandbox, Support};
@@ -28,7 +28,7 @@ use std::fmt;
 pub struct Enforcement {
     /// The policy's [`hash`](crate::Policy::hash).
     pub policy: String,
-    /// What the command was started under.
+    /// The mechanism that the command was started under.
     pub backend: Backend,
     /// The version of bubblewrap, if it was used.
     pub bubblewrap: Option<String>,
@@ -41,18 +41,19 @@ pub struct Enforcement {
     /// The container, if one was used.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub container: Option<ShownContainer>,
-    /// Each promise and what became of it.
+    /// Each promise with its state.
     pub promises: Vec<Entry>,
-    /// Where the command sees the mounts.
+    /// The mounts with their paths inside.
     pub mounts: Vec<ShownMount>,
     /// Protected names that were found and moved away after the end.
     pub quarantined: Vec<Quarantined>,
-    /// What a command changed at an engine that has not our files, and is not changed here: each a
-    /// path of the host, and why.
+    /// Changes at an engine that does not have our files, which were not copied back: each a path
+    /// of the host, and the reason.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub not_copied: Vec<String>,
-    /// Connections and datagrams to other hosts that were refused because the network is off, those
-    /// of name resolution included. Counted under bubblewrap only: elsewhere 0 says nothing.
+    /// The number of connections and datagrams to other hosts that were refused because the network
+    /// is off, including those of name resolution. Counted under bubblewrap only; under other
+    /// mechanisms it is always 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub unreachable: u64,
 }
@@ -75,16 +76,16 @@ fn is_zero(count: &u64) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ShownMount {
-    /// Its name in the policy.
+    /// The name of the mount in the policy.
     pub name: String,
-    /// Its path as the command sees it. Under Landlock alone and Seatbelt, which cannot move
-    /// anything, that is the path of the host.
+    /// The path of the mount as the command sees it. Under Landlock alone and Seatbelt, which
+    /// cannot move anything, that is the path of the host.
     pub inside: String,
-    /// What can be done below it.
+    /// The access below the mount.
     pub access: Access,
 }
 
-/// The container that a command ran in, as it was asked for; the engine has agreed to all of it.
+/// The requested container of a command. The engine has confirmed every property.
 ///
 /// ```
 /// use os_sandbox::ShownContainer;
@@ -111,13 +112,13 @@ pub struct ShownMount {
 pub struct ShownContainer {
     /// The engine's version.
     pub engine: String,
-    /// The image as it was named.
+    /// The name of the image as the caller gave it.
     pub image: String,
-    /// The image that it was, by its digest.
+    /// The digest of the image.
     pub digest: String,
-    /// User and group. `0:0` is root without any capability: the files are root's.
+    /// User and group. `0:0` is root without any capability, used if root owns the files.
     pub user: String,
-    /// The network's name; `none` is none.
+    /// The name of the network; `none` for a container without a network.
     pub network: String,
     /// Thousandths of a processor.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -128,7 +129,7 @@ pub struct ShownContainer {
     /// Processes and threads.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub pids: Option<u64>,
-    /// `true` if what the image brings cannot be changed.
+    /// `true` if the files of the image cannot be changed.
     pub read_only_root: bool,
 }
 
@@ -173,7 +174,7 @@ impl Enforcement {
         let (bubblewrap, confined) = match plan.backend() {
             Backend::Bubblewrap => (support.bubblewrap().map(|b| b.version().to_owned()), true),
             Backend::Birdcage | Backend::Landlock | Backend::Seatbelt => (None, true),
-            // What the engine applied stands in `container`.
+            // The restrictions that the engine applied are in `container`.
             Backend::Docker | Backend::None => (None, false),
         };
         let mounts = plan
@@ -214,7 +215,7 @@ impl Enforcement {
 }
 
 impl Enforcement {
-    /// Takes over what was found after the end.
+    /// Adds the findings from after the end.
     pub(crate) fn found(&mut self, findings: Findings) {
         self.degrade(&findings.notes.degraded);
         self.quarantined.extend(findings.quarantined);
@@ -222,7 +223,7 @@ impl Enforcement {
         self.unreachable += findings.unreachable;
     }
 
-    /// Weakens what is kept in part only, as the start found out.
+    /// Marks promises that the start found to be kept in part only as degraded.
     pub(crate) fn degrade(&mut self, notes: &[(Promise, String)]) {
         for (promise, _) in notes {
             for entry in self
@@ -239,7 +240,7 @@ impl Enforcement {
         self.annotate(notes);
     }
 
-    /// Adds to the reasons, and weakens nothing.
+    /// Adds remarks to the reasons, without a change of state.
     pub(crate) fn annotate(&mut self, remarks: &[(Promise, String)]) {
         for (promise, remark) in remarks {
             let entries = self.promises.iter_mut();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a command ended.
+/// The end of a command.
 ///
 /// ```
 /// use os_sandbox::Exit;
@@ -13,16 +13,16 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
-    /// It exited with this code.
+    /// The command exited with this code.
     Code(i32),
-    /// A signal ended it; 9 if it was cancelled.
+    /// A signal ended the command; 9 if it was cancelled.
     Signal(i32),
-    /// Its time was up, and it was ended with everything that it had started.
+    /// The time limit passed, and the command was ended with everything that it had started.
     TimedOut,
 }
 
 impl Exit {
-    /// The exit code that a shell or `timeout` would give: 128 + signal, 124 for time.
+    /// Returns the exit code that a shell or `timeout` would give: 128 + signal, 124 for time.
     #[must_use]
     pub fn code(self) -> i32 {
         match self {
@@ -32,7 +32,7 @@ impl Exit {
         }
     }
 
-    /// Returns `true` if it exited with 0.
+    /// Returns `true` if the command exited with 0.
     #[must_use]
     pub fn success(self) -> bool {
         self == Exit::Code(0)

@@ -30,7 +30,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Not everything was looked at: the command fails, and the receipt says so.
+    /// Marks the scan as incomplete: the command fails, and the receipt says so.
     pub(crate) fn fail(&mut self, reason: &str) {
         let reason = crate::escape::visible(reason);
         let note = format!("not looked for everywhere after the end: {reason}");
@@ -38,7 +38,7 @@ impl Findings {
         self.failed.get_or_insert(reason);
     }
 
-    /// The error that takes the place of the command's result.
+    /// Returns the error that replaces the command's result.
     pub(crate) fn failure(&self, plan: &Plan) -> Option<Error> {
         let Some(reason) = self.failed.as_ref() else {
             return plan.insists(&self.notes.degraded, true);
@@ -52,7 +52,8 @@ impl Findings {
         ))
     }
 
-    /// Each reason once; what a command can make many of is listed in the first few.
+    /// Adds a reason once. Of reasons that a command can cause many times, only the first few are
+    /// listed.
     pub(crate) fn note(&mut self, promise: Promise, reason: &str) {
         const MAX: usize = 8;
         let reason = crate::escape::visible(reason);

@@ -1,16 +1,16 @@
-//! Whether a repository that a command made can be left as it is: git executes what is in `hooks`
-//! and obeys what is in `config` and `info`, also when a person runs it later, outside. Allow-lists
-//! all the way: what is not known is harmful.
+//! Checks if a repository that a command changed is harmless: git executes the files in `hooks` and
+//! obeys `config` and `info`, also when a person runs it later, outside. All checks are
+//! allow-lists: every unknown entry is harmful.
 //!
 //! <https://git-scm.com/docs/git-config>, <https://git-scm.com/docs/gitattributes>
 
 use sandbox_names::git_config::{GitConfigEntry, entries};
 use std::collections::HashSet;
 
-/// Bound on a file that is judged.
+/// Bound on a file that is checked.
 pub(crate) const MAX_BYTES: usize = 64 << 10;
 
-/// What is harmful in a `config`, as a reason; `None` if nothing is.
+/// Returns the reason why a `config` is harmful; `None` if it is harmless.
 pub(crate) fn config(bytes: &[u8]) -> Option<String> {
     let text = match plain(bytes) {
         Ok(text) => text,
@@ -39,21 +39,22 @@ pub(crate) fn config(bytes: &[u8]) -> Option<String> {
     None
 }
 
-/// What is harmful in what a configuration says now and did not say before. It may say more:
-/// whatever git writes for a new remote, a branch or a module, and who commits. What it said it
-/// says in the same order, so that nothing leads elsewhere than it did.
+/// Returns the reason why a changed configuration is harmful; `None` if it is harmless. Allowed
+/// additions are the entries that git writes for a new remote, a branch or a module, and the
+/// identity of the committer. The old entries must be in the same order, so that each still leads
+/// to the same place.
 pub(crate) fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
     let (Ok(was), Ok(now)) = (std::str::from_utf8(was), std::str::from_utf8(now)) else {
         return Some("it is not text".to_owned());
     };
-    // New lines are plain, so that they mean to git what they mean here.
+    // New lines are plain, so that git reads them as this check does.
     let known: HashSet<&str> = was.lines().collect();
     let mut new_lines = now.lines().filter(|line| !known.contains(line));
     if let Some(why) = new_lines.find_map(|line| plain(line.as_bytes()).err()) {
         return Some(why);
     }
-    // A line that goes on goes on as it did: git and the reader of this page may not agree about
-    // every such line that a person wrote.
+    // A continued line must continue as before: git and this check may disagree about some of the
+    // continued lines that a person wrote.
     let continued = |text: &'a str| -> HashSet<(&'a str, Option<&'a str>)> {
         let next = text.lines().skip(1).map(Some).chain([None]);
         let pairs = text.lines().zip(next);
@@ -100,7 +101,7 @@ fn may_be_added(entry: &GitConfigEntry) -> bool {
         ("remote", Some(_)) if entry.key == "url" && is_relative(value) => return true,
         ("remote", Some(_)) => Section::Remote,
         ("branch", Some(_)) => Section::Branch,
-        // Where its files come from; which programs it may run is not among these.
+        // The source of its files. The programs that it may run are not among these.
         ("submodule", Some(_)) => {
             return match &*entry.key {
                 "url" => url(value),
@@ -115,7 +116,7 @@ fn may_be_added(entry: &GitConfigEntry) -> bool {
     sub.is_none_or(reference) && section.allows(&entry.key, value)
 }
 
-/// What is harmful in a `.gitmodules`.
+/// Returns the reason why a `.gitmodules` is harmful; `None` if it is harmless.
 pub(crate) fn modules(bytes: &[u8]) -> Option<String> {
     let text = match plain(bytes) {
         Ok(text) => text,
@@ -144,7 +145,7 @@ pub(crate) fn modules(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// What is harmful in an `info/attributes`.
+/// Returns the reason why an `info/attributes` is harmful; `None` if it is harmless.
 pub(crate) fn attributes(bytes: &[u8]) -> Option<String> {
     const PLAIN: [&str; 15] = [
         "text",
@@ -175,8 +176,8 @@ pub(crate) fn attributes(bytes: &[u8]) -> Option<String> {
         .map(|attribute| format!("it sets the attribute {attribute}"))
 }
 
-/// Text without what makes lines mean something else: continuation, quotes, control bytes.
-/// Quotes are left to section headers.
+/// Returns the text if it is free of characters that change the meaning of lines: continuations and
+/// control bytes. The parser of section headers handles quotes.
 fn plain(bytes: &[u8]) -> Result<&str, String> {
     if bytes.len() > MAX_BYTES {
         return Err("it is too large".to_owned());
@@ -192,7 +193,7 @@ fn plain(bytes: &[u8]) -> Result<&str, String> {
 /// The sections that can have a harmless key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
-    /// Before the first header: no key is allowed there.
+    /// The state before the first header. No key is allowed here.
     Unknown,
     Core,
     Extensions,
@@ -203,7 +204,7 @@ enum Section {
 }
 
 impl Section {
-    /// `[core]`, `[remote "origin"]`, and nothing else on the line.
+    /// Parses `[core]` or `[remote "origin"]`. `None` if the line contains anything else.
     fn parse(line: &str) -> Option<Section> {
         let inner = line.strip_prefix('[')?.strip_suffix(']')?;
         match inner.split_once(' ') {
@@ -294,13 +295,13 @@ fn refspec(value: &str) -> bool {
         .is_some_and(|(from, to)| side(from) && side(to))
 }
 
-/// A directory near the repository.
+/// Returns `true` if the value names a directory near the repository.
 fn is_relative(value: &str) -> bool {
     (value.starts_with("./") || value.starts_with("../")) && !value.contains("::")
 }
 
-/// A web, ssh or plain local address. `ext::` and every other helper has `::`; a host that starts
-/// with a dash is an option for somebody (CVE-2017-1000117).
+/// Returns `true` for a web, ssh or plain local address. `ext::` and every other helper has `::`. A
+/// host that starts with a dash is an option for another program (CVE-2017-1000117).
 fn url(value: &str) -> bool {
     let ordinary = |c: char| c.is_alphanumeric() || "._~:/@%+=,-".contains(c);
     if value.is_empty() || value.contains("::") || !value.chars().all(ordinary) {
@@ -423,7 +424,7 @@ mod tests {
                 true,
             ),
             ("# said\n; twice\n", true),
-            // What runs, or leads elsewhere.
+            // Keys that run programs, or lead elsewhere.
             ("[core]\n\tfsmonitor = evil\n", false),
             ("[core]\n\thooksPath = x\n", false),
             ("[include]\n\tpath = x\n", false),
@@ -437,13 +438,13 @@ mod tests {
             ),
             ("[credential]\n\thelper = evil\n", false),
             ("[extensions]\n\tworktreeConfig = true\n", false),
-            // What is there leads where it led.
+            // Existing keys must lead to the same place.
             ("[remote \"origin\"]\n\turl = https://evil/\n", false),
             ("[remote.ORIGIN]\n\turl = https://evil/\n", false),
             ("[remote \"origin\"]\n\tpushurl = https://evil/\n", false),
             ("[branch \"main\"]\n\tremote = hub\n", false),
             ("[alias]\n\tst = !evil\n", false),
-            // Where git and a reader may not agree.
+            // Lines that git and a reader may read differently.
             ("# goes on \\\n\tfsmonitor = evil\n", false),
             ("[remote \"hub\"]\n\turl = \"a\\nb\"\n", false),
             ("[remote \"h\\ub\"]\n\turl = https://example.org/\n", false),
@@ -542,8 +543,8 @@ mod tests {
             let _ = entries(&text);
         }
 
-        /// A line of anything, put anywhere into a harmless file, is harmless only if its key is
-        /// one of the few.
+        /// An arbitrary line at any place of a harmless file is harmless only if its key is one of
+        /// the few.
         #[test]
         fn unknown_is_harmful(section in "[a-zA-Z]{1,12}", key in "[a-zA-Z][a-zA-Z0-9-]{0,14}", value in "[ -~]{0,20}") {
             const KNOWN: [&str; 6] = ["core", "extensions", "user", "init", "remote", "branch"];

@@ -1,11 +1,11 @@
-//! How a command ended and what it printed, in bounded memory.
+//! The end of a command and its output, in bounded memory.
 
 use crate::captured::Captured;
 use crate::enforcement::Enforcement;
 use crate::exceeded::Exceeded;
 use crate::exit::Exit;
 
-/// How a command ended, what it printed, and what was enforced.
+/// The end of a command, its output, and its receipt.
 ///
 /// ```
 /// use os_sandbox::{Command, Directories, Plan, Policy, Requirement, Sandbox, Support};
@@ -20,14 +20,14 @@ use crate::exit::Exit;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// How it ended.
+    /// The end of the command.
     pub exit: Exit,
-    /// The limit that it ran into.
+    /// The limit that the command ran into.
     pub exceeded: Option<Exceeded>,
     /// Standard output.
     pub stdout: Captured,
     /// Standard error.
     pub stderr: Captured,
-    /// The receipt: what was applied, and which protected names were found after the end.
+    /// The receipt, including the protected names that were found after the end.
     pub enforcement: Enforcement,
 }

@@ -1,5 +1,5 @@
-//! Policy × support → which mechanism keeps which promise, and what is left open. A plan is the
-//! only way to a command, so nobody can start one without having seen the gaps, or asked for them.
+//! Policy × support → the mechanism that keeps each promise, and the gaps. A plan is the only way
+//! to a command, so every caller has either seen the gaps or asked for them.
 
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind};
@@ -27,13 +27,14 @@ const HIDDEN_AT_START: &str = "those that are there at the start cannot be read;
                                it runs is the command's own, and what somebody else replaces \
                                meanwhile is told";
 
-/// The remark on sockets that are open by name.
+/// Returns the remark on sockets that are open by name.
 pub(crate) fn but(sockets: &[PathBuf]) -> String {
     let sockets: Vec<String> = sockets.iter().map(|p| p.display().to_string()).collect();
     format!("but {}", sockets.join(", "))
 }
 
-/// The reason why a mechanism without a mount layer of ours cannot keep what a mount covers unseen.
+/// Returns the reason why a mechanism without a mount layer of ours cannot hide the directory that
+/// a mount covers.
 pub(crate) fn cannot_cover(mount: &crate::policy::Mount) -> String {
     format!(
         "nothing here shows another directory at {}: that needs bubblewrap or a container; a \
@@ -42,7 +43,7 @@ pub(crate) fn cannot_cover(mount: &crate::policy::Mount) -> String {
     )
 }
 
-/// How strict a plan is about what cannot be kept.
+/// The strictness of a plan about promises that cannot be kept.
 ///
 /// ```
 /// use os_sandbox::Requirement;
@@ -51,19 +52,19 @@ pub(crate) fn cannot_cover(mount: &crate::policy::Mount) -> String {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requirement {
-    /// Every boundary is kept, or there is no plan.
+    /// The plan keeps every boundary, or it is refused.
     #[default]
     Enforce,
-    /// Guards count as boundaries: each is kept, or what breaks it is found and undone before
-    /// anybody gets the result. One that a start or the look after the end finds to be kept in
-    /// part only fails the command.
+    /// Guards count as boundaries: the plan keeps each guard, or violations are found and undone
+    /// before the caller gets the result. The command fails if its start or the scan after its end
+    /// finds that a guard is kept in part only.
     EnforceGuards,
-    /// What can be kept is kept; everything else is listed. With no mechanism at all the command
-    /// runs unconfined.
+    /// The plan keeps the promises that it can, and lists all others. Without any mechanism the
+    /// command runs unconfined.
     BestEffort,
 }
 
-/// A policy that was held against a host.
+/// A policy that was compared with a host.
 ///
 /// ```
 /// use os_sandbox::{Access, HostSpec, Backend, Plan, Policy, Requirement, Support};
@@ -89,7 +90,7 @@ pub struct Plan {
     entries: Arc<[Entry]>,
 }
 
-/// Why there is no plan: the promises that the best mechanism of this host leaves open.
+/// The reason why a plan is refused: the promises that the best mechanism of this host leaves open.
 ///
 /// ```
 /// use os_sandbox::{Plan, Policy, Requirement, Support};
@@ -104,7 +105,7 @@ pub struct Plan {
 #[error("{}", self.text())]
 pub struct PlanError {
     backend: Backend,
-    /// The mechanism does not work here, or, if it is none, no mechanism does.
+    /// `true` if `backend` does not work here. If `backend` is `None`, no mechanism works.
     unusable: bool,
     gaps: Vec<Entry>,
     hints: Vec<String>,
@@ -117,8 +118,8 @@ impl fmt::Debug for PlanError {
 }
 
 impl Plan {
-    /// Holds the policy against the host and picks the mechanism with the fewest gaps: never
-    /// birdcage or containers, which are there by name only.
+    /// Compares the policy with the host and picks the mechanism with the fewest gaps. Never picks
+    /// birdcage or containers, which are available by name only.
     ///
     /// # Errors
     /// If a promise that the requirement insists on cannot be kept.
@@ -146,7 +147,7 @@ impl Plan {
         })
     }
 
-    /// The same with the mechanism given.
+    /// Creates a plan for the given mechanism.
     ///
     /// # Errors
     /// If the mechanism does not work here, or leaves open what the requirement insists on.
@@ -167,37 +168,38 @@ impl Plan {
         Plan::evaluate(policy, support, backend).checked(requirement)
     }
 
-    /// What a command is started under.
+    /// Returns the mechanism that commands start under.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
     }
 
-    /// The policy.
+    /// Returns the policy.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The host that the plan was made for.
+    /// Returns the host that the plan was made for.
     #[must_use]
     pub fn support(&self) -> &Support {
         &self.support
     }
 
-    /// Every promise and what became of it.
+    /// Returns every promise with its state.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The promises that are not fully kept.
+    /// Returns the promises that are not fully kept.
     pub fn gaps(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.is_gap())
     }
 
-    /// One line about a plan under a weaker mechanism than this system has, and what it leaves
-    /// open; `None` under the best one, and where a policy promises nothing that is left open.
+    /// Returns one line about a plan under a weaker mechanism than this system has, with the
+    /// promises that it leaves open. `None` under the best mechanism, and if the plan leaves no
+    /// promise of the policy open.
     ///
     /// ```
     /// use os_sandbox::{HostSpec, Plan, Policy, Requirement, Support};
@@ -238,7 +240,7 @@ impl Plan {
         if mixed.is_some() {
             policy = policy.with_sockets_closed();
         }
-        // The others do not look after the end, or look at a copy.
+        // The other mechanisms do not scan after the end, or scan a copy.
         if !matches!(backend, Backend::Bubblewrap | Backend::Landlock) {
             policy = policy.with_git_config_kept();
         }
@@ -260,8 +262,8 @@ impl Plan {
         }
     }
 
-    /// The sockets that a process of ours connects for the command: none unless that promise is
-    /// kept.
+    /// Returns the sockets that a process of ours connects for the command. Empty unless the
+    /// promise is kept.
     pub(crate) fn connects(&self) -> &[PathBuf] {
         let kept = self
             .entries
@@ -275,7 +277,7 @@ impl Plan {
         }
     }
 
-    /// Returns the limits as they hold on this host.
+    /// Returns the effective limits on this host.
     #[must_use]
     pub fn bounds(&self) -> EffectiveLimits {
         match (self.backend, &self.support.containers) {
@@ -286,8 +288,8 @@ impl Plan {
         }
     }
 
-    /// Returns the error of a command that turns out to keep guards in part only, where that is too
-    /// little.
+    /// Returns the error of a command that keeps guards in part only, if the plan requires all of
+    /// them.
     #[must_use]
     pub fn insists(&self, notes: &[(Promise, String)], ended: bool) -> Option<Error> {
         if self.requirement != Requirement::EnforceGuards {
@@ -326,7 +328,7 @@ impl Plan {
         })
     }
 
-    /// The gaps that the policy did not ask for by name.
+    /// Returns the gaps that the policy did not ask for by name.
     fn open(&self) -> impl Iterator<Item = &Entry> {
         self.gaps()
             .filter(|entry| !self.policy.gives_up(entry.promise))
@@ -339,19 +341,19 @@ impl Plan {
             .collect()
     }
 
-    /// Boundaries that are open first, then guards.
+    /// Returns the number of open boundaries, then of open guards.
     fn badness(&self) -> (usize, usize) {
         let all = self.open().count();
         let boundary = self.boundary_gaps().len();
         (boundary, all - boundary)
     }
 
-    /// Returns whether the command may trace processes of its own tree.
+    /// Returns `true` if the command may trace processes of its own tree.
     pub(crate) fn allows_own_tracing(&self) -> bool {
         linux::own_tracing(&self.policy, &self.support, self.backend).is_ok()
     }
 
-    /// Returns whether the command's network is its own loopback and nothing else.
+    /// Returns `true` if the command's network is its own loopback and nothing else.
     pub(crate) fn has_unreachable_hosts(&self) -> bool {
         match self.policy.network() {
             Network::Denied | Network::Loopback => self.has_loopback(),
@@ -359,12 +361,12 @@ impl Plan {
         }
     }
 
-    /// Returns whether a process of ours makes every change of a mode for the command.
+    /// Returns `true` if a process of ours makes every change of a mode for the command.
     pub(crate) fn judges_modes(&self) -> bool {
         linux::judges_modes(&self.policy, &self.support, self.backend)
     }
 
-    /// Returns the mechanism that holds the limit on memory.
+    /// Returns the mechanism that enforces the limit on memory.
     pub(crate) fn memory_limiter(&self) -> MemoryLimiter {
         MemoryLimiter::new(&self.policy, &self.support, self.backend)
     }
@@ -376,7 +378,7 @@ impl Plan {
     }
 }
 
-/// The mechanisms that a plan may use without being asked for them by name, the preferred ones first.
+/// The mechanisms that a plan may use without a request by name, the preferred ones first.
 const AUTOMATIC: [Backend; 4] = [
     Backend::Bubblewrap,
     Backend::Landlock,
@@ -384,14 +386,14 @@ const AUTOMATIC: [Backend; 4] = [
     Backend::None,
 ];
 
-/// A mechanism as plans see it.
+/// A mechanism from the view of a plan.
 struct Candidate {
     works_on: fn(&Support) -> bool,
-    /// Returns every promise of a policy, and what becomes of it.
+    /// Returns every promise of a policy with its state.
     coverage: fn(&Policy, &Support) -> Vec<Entry>,
 }
 
-/// The registry of mechanisms.
+/// Returns the registry entry of a mechanism.
 const fn candidate(backend: Backend) -> Candidate {
     match backend {
         Backend::Bubblewrap => Candidate {
@@ -421,7 +423,7 @@ const fn candidate(backend: Backend) -> Candidate {
     }
 }
 
-/// Why sockets that a command makes cannot be told from the host's.
+/// Returns the reason why a mechanism cannot tell sockets of the command from the host's.
 fn cannot_tell_own_sockets(
     policy: &Policy,
     support: &Support,
@@ -439,7 +441,8 @@ fn cannot_tell_own_sockets(
     }
 }
 
-/// What becomes of protected names below writable mounts, where existing ones are mounted over.
+/// Returns the remark on protected names below writable mounts, where existing ones are mounted
+/// over.
 fn protected_names(policy: &Policy) -> &'static str {
     match policy.holds_absent() {
         false if policy.checks_git_config() => {
@@ -467,7 +470,7 @@ impl fmt::Display for Plan {
     }
 }
 
-/// As the [`Enforcement`](crate::Enforcement) of a command names the same things.
+/// Uses the field names of a command's [`Enforcement`](crate::Enforcement).
 #[cfg(feature = "serde")]
 impl serde::Serialize for Plan {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -481,7 +484,8 @@ impl serde::Serialize for Plan {
 }
 
 impl PlanError {
-    /// A list of everything that nothing keeps would only hide the cause.
+    /// Returns the message. If no mechanism works, a list of all promises would only hide the
+    /// cause.
     fn text(&self) -> String {
         match (self.unusable, self.backend) {
             (true, Backend::None) => match self.gaps.as_slice() {
@@ -497,19 +501,19 @@ impl PlanError {
         }
     }
 
-    /// The promises that stay open.
+    /// Returns the promises that stay open.
     #[must_use]
     pub fn gaps(&self) -> &[Entry] {
         &self.gaps
     }
 
-    /// The mechanism that was the best one, or the one that was asked for.
+    /// Returns the mechanism: the best one, or the requested one.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
     }
 
-    /// What would help, one thing a line.
+    /// Returns the remedies, one per line.
     #[must_use]
     pub fn hint(&self) -> String {
         self.hints.join("\n")
@@ -527,7 +531,7 @@ impl From<PlanError> for Error {
     }
 }
 
-/// Promises by their reason, in the order of the table.
+/// Returns promises grouped by their reason, in the order of the table.
 fn listed(gaps: &[Entry]) -> String {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for gap in gaps {
@@ -544,11 +548,11 @@ fn listed(gaps: &[Entry]) -> String {
     groups.join("; ")
 }
 
-/// What would help a mechanism that was asked for by name.
+/// Returns the remedies for a mechanism that was requested by name.
 fn unusable(support: &Support, backend: Backend) -> Vec<String> {
     let own = format!("{backend}: ");
     let mut hints = hints(support, &[]);
-    // How to get the others is not the question.
+    // Remedies for the other mechanisms do not matter here.
     hints.retain(|hint| hint.starts_with(&own) || hint.starts_with("launcher: "));
     if backend == Backend::Birdcage && support.birdcage.is_none() {
         hints.push(
@@ -567,8 +571,8 @@ fn unusable(support: &Support, backend: Backend) -> Vec<String> {
     hints
 }
 
-/// Control groups only help limits, named sockets only those; and what could not be tried for lack of
-/// something else is told there.
+/// Returns the remedies for gaps. Control groups help only limits, and named sockets only sockets.
+/// A mechanism that was not tried because of a missing prerequisite is listed at the prerequisite.
 fn hints(support: &Support, gaps: &[Entry]) -> Vec<String> {
     let limits = gaps
         .iter()

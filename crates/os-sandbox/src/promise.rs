@@ -1,8 +1,8 @@
-//! The promises that a policy makes, and what became of each: the vocabulary of plan and receipt.
+//! The promises of a policy and the state of each: the vocabulary of plan and receipt.
 
 use std::fmt;
 
-/// One thing that a confined command cannot do.
+/// A restriction of a confined command.
 ///
 /// ```
 /// use os_sandbox::{Promise, Rank};
@@ -13,53 +13,55 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Promise {
-    /// Files outside the mounts are not read.
+    /// The command cannot read files outside the mounts.
     ReadOutside,
-    /// Nothing outside the writable mounts is changed, created, truncated or deleted.
+    /// The command cannot change, create, truncate or delete anything outside the writable mounts.
     WriteOutside,
-    /// No program outside the mounts is started.
+    /// The command cannot start a program outside the mounts.
     ExecuteOutside,
     /// A mount inside a larger one allows less than the larger one.
     NarrowerInside,
-    /// `/proc/sys`, `/sys` and the like are not written, not even by uid 0.
+    /// The command cannot write `/proc/sys`, `/sys` and the like, not even as uid 0.
     KernelSettings,
-    /// No set-user-id or set-group-id bit is given to a file.
+    /// The command cannot give a file a set-user-id or set-group-id bit.
     SetIdBits,
-    /// Nobody is reached that the policy does not name.
+    /// The command reaches only the hosts that the policy names.
     Network,
-    /// No local socket is made or connected.
+    /// The command cannot create or connect a local socket.
     UnixSockets,
     /// Only the declared descriptors reach the command.
     Descriptors,
     /// Only the declared variables reach the command.
     Environment,
-    /// No process outside is signalled.
+    /// The command cannot signal a process outside.
     Signals,
-    /// No process outside is traced, nor its memory or environment read.
+    /// The command cannot trace a process outside, nor read its memory or environment.
     Tracing,
-    /// No input is pushed into a terminal.
+    /// The command cannot push input into a terminal.
     Terminal,
     /// Kernel interfaces with a record of escapes (io_uring, bpf, mounts, keyrings …) are closed.
     KernelSurface,
-    /// Nothing of the command is left when it ends, is cancelled, or when the caller is killed.
+    /// Every process of the command ends when the command ends or is cancelled, or when the caller
+    /// is killed.
     Survivors,
-    /// Protected names below writable mounts are not changed.
+    /// The command cannot change protected names below writable mounts.
     ProtectedNames,
-    /// Hidden names are not read.
+    /// The command cannot read hidden names.
     HiddenNames,
-    /// Modes, owners, times and attributes outside the mounts are neither changed nor looked at.
+    /// The command can neither change nor read modes, owners, times and attributes outside the
+    /// mounts.
     Metadata,
-    /// Other processes are not listed.
+    /// The command cannot list other processes.
     ProcessList,
     /// Device-specific requests reach only the harmless devices.
     Devices,
-    /// The whole tree keeps to the memory limit.
+    /// The whole process tree stays within the memory limit.
     MemoryLimit,
-    /// The whole tree keeps to the limit on processes.
+    /// The whole process tree stays within the limit on processes.
     ProcessLimit,
 }
 
-/// What it means if a promise cannot be kept.
+/// The consequence for a plan if a promise cannot be kept.
 ///
 /// ```
 /// assert_eq!(os_sandbox::Rank::Boundary.to_string(), "boundary");
@@ -68,12 +70,12 @@ pub enum Promise {
 pub enum Rank {
     /// The plan is refused.
     Boundary,
-    /// It is listed as absent; guards can be required too.
+    /// The plan lists the promise as absent. A caller can require guards too.
     Guard,
 }
 
 impl Promise {
-    /// What it means if this one cannot be kept.
+    /// Returns the consequence for a plan if this promise cannot be kept.
     #[must_use]
     pub fn rank(self) -> Rank {
         match self {
@@ -102,7 +104,7 @@ impl Promise {
         }
     }
 
-    /// A stable name, for receipts and programs.
+    /// Returns a stable name, for receipts and programs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -132,7 +134,7 @@ impl Promise {
     }
 }
 
-/// What keeps a promise.
+/// The mechanism that enforces a promise.
 ///
 /// ```
 /// assert_eq!(os_sandbox::Enforcer::Seccomp.to_string(), "seccomp");
@@ -141,7 +143,7 @@ impl Promise {
 pub enum Enforcer {
     /// Namespaces and a private mount table, set up by `bwrap`.
     Bubblewrap,
-    /// The same by the crate birdcage, at the host's own paths.
+    /// Namespaces and mounts by the crate birdcage, at the host's own paths.
     Birdcage,
     /// A container of a Docker engine: namespaces, mounts, capabilities, a control group.
     Docker,
@@ -149,10 +151,10 @@ pub enum Enforcer {
     Landlock,
     /// A system call filter.
     Seccomp,
-    /// macOS's own sandbox, by a profile.
+    /// The sandbox of macOS, by a profile.
     Seatbelt,
-    /// How a command is started, on Linux our own first process: descriptors, environment, the end
-    /// of the tree.
+    /// The start of a command, on Linux by the first process of this crate: descriptors,
+    /// environment, the end of the tree.
     Launcher,
     /// Limits of one process (`setrlimit`).
     Rlimits,
@@ -160,7 +162,7 @@ pub enum Enforcer {
     Cgroup,
 }
 
-/// What became of one promise.
+/// The state of one promise.
 ///
 /// ```
 /// assert_eq!(os_sandbox::PromiseState::Absent.to_string(), "absent");
@@ -172,15 +174,15 @@ pub enum Enforcer {
     serde(rename_all = "lowercase")
 )]
 pub enum PromiseState {
-    /// Kept.
+    /// The promise is kept.
     Enforced,
-    /// What breaks it cannot be prevented, but is found and undone: by guards before the result is
-    /// there, by [`Promise::Survivors`] of a caller that was killed at the next start. The reason
-    /// says what.
+    /// Violations cannot be prevented, but are found and undone: those of guards before the caller
+    /// gets the result, and those of [`Promise::Survivors`] at the next start after a caller was
+    /// killed. The reason names the violation.
     Detected,
-    /// Kept in part; the reason says which.
+    /// The promise is kept in part. The reason names the part.
     Degraded,
-    /// Not kept.
+    /// The promise is not kept.
     Absent,
 }
 
@@ -199,20 +201,20 @@ pub enum PromiseState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Entry {
-    /// What was promised.
+    /// The promise.
     pub promise: Promise,
-    /// What became of it.
+    /// The state of the promise.
     pub state: PromiseState,
-    /// What keeps it; empty if it is absent.
+    /// The mechanisms that keep the promise. Empty if it is absent.
     pub by: Vec<Enforcer>,
-    /// Why it is not fully kept, and what would be needed.
+    /// The reason why the promise is not fully kept, and the missing prerequisite.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub reason: Option<String>,
 }
 
 impl Entry {
-    /// Returns `true` if the promise is kept in part or not at all. One that is
-    /// [`PromiseState::Detected`] is no gap.
+    /// Returns `true` if the promise is kept in part or not at all. A promise that is
+    /// [`PromiseState::Detected`] is not a gap.
     #[must_use]
     pub fn is_gap(&self) -> bool {
         match self.state {

@@ -1,5 +1,5 @@
-//! What a self-test saw: each promise of a plan held against a try to break it, made by a probe
-//! in the place of a command.
+//! The result of a self-test: a probe takes the place of a command and tries to break each promise
+//! of a plan.
 
 use crate::enforcement::Enforcement;
 use crate::error::Error;
@@ -9,8 +9,8 @@ use crate::sandbox::Sandbox;
 use std::fmt;
 use std::time::Instant;
 
-/// What a self-test of a plan saw; made by [`Sandbox::prove`],
-/// serialisable under the feature `serde`.
+/// The result of a plan's self-test. [`Sandbox::prove`] creates it; it is serialisable under the
+/// feature `serde`.
 ///
 /// ```
 /// use os_sandbox::{Directories, Plan, Policy, Requirement, Sandbox, Support};
@@ -28,13 +28,13 @@ use std::time::Instant;
 pub struct Proof {
     /// Every check that the policy gives a reason for.
     pub checks: Vec<ProofCheck>,
-    /// How long it took, in milliseconds.
+    /// The duration, in milliseconds.
     pub millis: u64,
-    /// What was applied to the probe: the same as to every command of this plan.
+    /// The restrictions that were applied to the probe, the same as to every command of this plan.
     pub enforcement: Enforcement,
 }
 
-/// One try, and what it should have come to.
+/// One attempt, its expected and its observed outcome.
 ///
 /// ```
 /// use os_sandbox::{ProofCheck, Expected, Promise, Observation};
@@ -47,19 +47,19 @@ pub struct Proof {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ProofCheck {
-    /// What was tried.
+    /// The attempted operation.
     pub name: &'static str,
-    /// The promise that this is about.
+    /// The promise that the check is about.
     pub promise: Promise,
-    /// What should have happened.
+    /// The expected outcome.
     pub expected: Expected,
-    /// What happened.
+    /// The observed outcome.
     pub seen: Observation,
     /// `true` if the two agree.
     pub ok: bool,
 }
 
-/// What a check should have come to.
+/// The expected outcome of a check.
 ///
 /// ```
 /// assert_eq!(os_sandbox::Expected::Listed.to_string(), "listed");
@@ -71,15 +71,15 @@ pub struct ProofCheck {
     serde(rename_all = "lowercase")
 )]
 pub enum Expected {
-    /// The plan promises that it does not work.
+    /// The plan promises that the operation fails.
     Refused,
-    /// The policy allows it.
+    /// The policy allows the operation.
     Allowed,
-    /// The plan lists the promise as kept in part or not at all: either is as said.
+    /// The plan lists the promise as kept in part or not at all. Both outcomes agree with that.
     Listed,
 }
 
-/// What a check came to.
+/// The observed outcome of a check.
 ///
 /// ```
 /// assert_eq!(os_sandbox::Observation::Refused.to_string(), "refused");
@@ -91,11 +91,11 @@ pub enum Expected {
     serde(rename_all = "lowercase")
 )]
 pub enum Observation {
-    /// It did not work.
+    /// The operation failed.
     Refused,
-    /// It worked.
+    /// The operation succeeded.
     Worked,
-    /// It failed for a reason that says nothing, such as too little memory.
+    /// The operation failed for an unrelated reason, such as too little memory.
     Unclear,
 }
 
@@ -123,7 +123,7 @@ impl Sandbox {
 }
 
 impl Proof {
-    /// Returns `true` if everything was as the plan says. A check that came to nothing clear does
+    /// Returns `true` if every outcome is as the plan says. A proof with an unclear outcome does
     /// not hold.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -149,14 +149,14 @@ impl Proof {
         )
     }
 
-    /// What was not as the plan says.
+    /// Returns the checks with another outcome than the plan says.
     pub fn failures(&self) -> impl Iterator<Item = &ProofCheck> {
         self.checks.iter().filter(|check| !check.ok)
     }
 }
 
 impl ProofCheck {
-    /// Holds what was seen against what was expected.
+    /// Compares the observed outcome with the expected one.
     #[must_use]
     pub fn new(
         name: &'static str,
@@ -301,7 +301,7 @@ mod tests {
         UNCLEAR   metadata         try something                          unclear
         5 checks under none in 3 ms: 2 not as the plan says
         "#);
-        // Nothing tried is nothing proved.
+        // A proof without checks proves nothing.
         assert!(!proof(Vec::new()).holds());
     }
 }

@@ -1,5 +1,6 @@
-//! Which variables a command sees. Clean by default: what is not named does not get in, because
-//! a variable is both a secret store (`*_API_KEY`) and a way to run code (`LD_PRELOAD`).
+//! The variables that a command sees. The environment is clean by default, because a variable is
+//! both a secret store (`*_API_KEY`) and a way to run code (`LD_PRELOAD`). Only named variables
+//! reach the command.
 
 use crate::error::Error;
 use sandbox_names::loader_variables::is_loader_variable;
@@ -7,19 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Where programs are looked up inside, unless the policy sets `PATH` itself.
+/// The search path for programs inside, unless the policy sets `PATH` itself.
 pub(crate) const DEFAULT_PATH: &str =
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Bound on the variables of one command.
 const MAX_VARIABLES: usize = 4096;
 
-/// The variables of a command: PATH, HOME, LANG, TERM, TMPDIR, and what is named here.
+/// The variables of a command: PATH, HOME, LANG, TERM, TMPDIR, and those that are named here.
 ///
-/// `pass` hands the broker's own value on; a name may end in `*`. Loader and interpreter hooks
+/// `pass` copies the broker's own value; a name may end in `*`. Loader and interpreter hooks
 /// (`LD_*`, `BASH_ENV`, `NODE_OPTIONS`, `MAKEFLAGS`, `GIT_*` …) are never passed on, not even by
-/// name: `set` gives them a value that the caller chose. Names that look like secrets
-/// (`*_TOKEN`, `*_API_KEY` …) pass only when spelt out in full.
+/// name: `set` gives them a value that the caller chose. Names that look like secrets (`*_TOKEN`,
+/// `*_API_KEY` …) pass only if they are spelt out in full.
 ///
 /// ```
 /// use os_sandbox::{Environment, Policy};
@@ -39,28 +40,28 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Only the five defaults.
+    /// Returns an environment with only the five defaults.
     #[must_use]
     pub fn clean() -> Self {
         Environment::default()
     }
 
-    /// Hands on the broker's value of `name`; `name` may end in `*`.
+    /// Passes on the broker's value of `name`. `name` may end in `*`.
     #[must_use]
     pub fn pass(mut self, name: impl Into<String>) -> Self {
         self.pass.insert(name.into());
         self
     }
 
-    /// Gives `name` this value.
+    /// Sets `name` to this value.
     #[must_use]
     pub fn set(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.set.insert(name.into(), value.into());
         self
     }
 
-    /// Looks for programs in `directory` too: before the default directories, and after those that
-    /// were added before it. A `PATH` that is passed or set is left as it is.
+    /// Adds `directory` to the search path for programs: before the default directories, and after
+    /// those that were added earlier. A `PATH` that is passed or set does not change.
     ///
     /// ```
     /// let own = os_sandbox::Environment::clean().search("/home/me/.cargo/bin");
@@ -109,7 +110,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Where commands look for programs: `PATH` as the target gets it.
+    /// Returns the search path for programs: `PATH` as the target gets it.
     ///
     /// ```
     /// let own = os_sandbox::Environment::clean().set("PATH", "/opt/bin");
@@ -122,8 +123,8 @@ impl Environment {
         all.remove(path).unwrap_or_else(|| self.default_path())
     }
 
-    /// The variables that a command gets from the caller and from the policy, with the values that
-    /// they have now: all but HOME and TMPDIR, which are the sandbox's own unless they are set.
+    /// Returns the variables that a command gets from the caller and from the policy, with their
+    /// current values: all but HOME and TMPDIR, which are the sandbox's own unless they are set.
     ///
     /// ```
     /// let own = os_sandbox::Environment::clean().set("CI", "1").variables();
@@ -141,7 +142,8 @@ impl Environment {
         all
     }
 
-    /// The variables as the target gets them, sorted by name; `broker` is what the caller has.
+    /// Returns the variables as the target gets them, sorted by name. `broker` is the caller's
+    /// environment.
     pub(crate) fn resolve(
         &self,
         home: &OsStr,
@@ -157,7 +159,7 @@ impl Environment {
                 out.insert(name, value);
             }
         }
-        // After what was passed: the broker's own HOME and TMPDIR do not exist inside.
+        // After the passed variables: the broker's own HOME and TMPDIR do not exist inside.
         if !self.pass.contains("PATH") || !out.contains_key(OsStr::new("PATH")) {
             out.insert("PATH".into(), self.default_path());
         }
@@ -189,7 +191,8 @@ impl Environment {
         }
     }
 
-    /// Most variables are not wanted at all, so that is asked first.
+    /// Returns `true` if the variable is passed on. Most variables do not match any pattern, so
+    /// that test is first.
     fn passes(&self, name: &str) -> bool {
         let named = self.pass.contains(name);
         let meant = |pattern: &String| {
@@ -201,7 +204,7 @@ impl Environment {
     }
 }
 
-/// Refuses what `execve` could not carry.
+/// Refuses a variable that `execve` could not pass.
 pub(crate) fn check_variable(name: &OsStr, value: &OsStr) -> Result<(), Error> {
     if !is_name(name) {
         return Err(Error::invalid(format!("not a variable name: {name:?}")));

@@ -1,12 +1,12 @@
-//! How much a command may do to the git repositories in its writable mounts. A mode is a list of
-//! protected names: what git executes or obeys is in few places (`hooks`, `config`, `info`, the
-//! files that point to other directories), and a commit needs to write in none of them.
+//! The changes that a command may make to git repositories in its writable mounts. A mode is a list
+//! of protected names: the files that git executes or obeys are in few places (`hooks`, `config`,
+//! `info`, the files that point to other directories), and a commit writes to none of them.
 //!
 //! <https://git-scm.com/docs/gitrepository-layout>
 
 use sandbox_names::git::STATE;
 
-/// What a command may do to repositories below writable mounts.
+/// The changes that a command may make to repositories below writable mounts.
 ///
 /// ```
 /// use os_sandbox::{Access, Git, Policy};
@@ -22,34 +22,35 @@ use sandbox_names::git::STATE;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Git {
-    /// Whatever the protected names leave.
+    /// Every change that the protected names allow.
     #[default]
     Unaware,
-    /// Nothing: every `.git` is protected as a whole.
+    /// None: every `.git` is protected as a whole.
     ReadOnly,
-    /// Add, commit, branch, stash, merge, rebase and clean up, but not change what git executes
-    /// or obeys: hooks, configuration, `info`, and the files that point to other directories.
-    /// In a linked worktree (`git worktree add`) the repository that it belongs to is usable too,
-    /// at its own path, if both ends of the link agree; that is decided at each start.
+    /// Add, commit, branch, stash, merge, rebase and clean up, but not change the files that git
+    /// executes or obeys: hooks, configuration, `info`, and the files that point to other
+    /// directories. In a linked worktree (`git worktree add`) the repository that it belongs to is
+    /// usable too, at its own path, if both ends of the link agree. Each start decides that.
     Commit,
 }
 
-/// How deep modules are looked for: their names can contain slashes (`libs/parser`). The price is
+/// Depth of the search for modules: their names can contain slashes (`libs/parser`). The price is
 /// that a module's branch cannot be called `config` or `hooks`.
 const MODULE_DEPTH: usize = 4;
 
-/// What git executes or obeys at the top of a repository's directory, and is judged by what is in
-/// it where a command made it.
+/// The names at the top of a repository's directory that git executes or obeys. If a command
+/// created one of them, its content is checked.
 pub(crate) const OBEYED: [&str; 5] = ["hooks", "config", "config.worktree", "info", "commondir"];
 
-/// Returns `true` if patterns are about what is in repositories.
+/// Returns `true` if patterns name files in repositories.
 pub(crate) fn is_about_git(patterns: &[String]) -> bool {
     let of_git = |pattern: &String| pattern.starts_with(".git/");
     patterns.iter().any(of_git)
 }
 
-/// What is protected in every repository where anything is, beside what [`Git::patterns`] says:
-/// `unaware` is as strict as `commit` in what git obeys, and leaves no rebase that is not done.
+/// Returns the names that are protected in every repository with protected names, in addition to
+/// [`Git::patterns`]. `unaware` is as strict as `commit` about files that git obeys, and does not
+/// leave an unfinished rebase.
 pub(crate) fn obeyed_patterns(git: Git) -> impl Iterator<Item = String> {
     let state: &[&str] = match git {
         Git::Unaware => &STATE,
@@ -60,7 +61,7 @@ pub(crate) fn obeyed_patterns(git: Git) -> impl Iterator<Item = String> {
 }
 
 impl Git {
-    /// The mode in patterns.
+    /// Returns the patterns of the mode.
     pub(crate) fn patterns(self) -> Vec<String> {
         match self {
             Git::Unaware => Vec::new(),
@@ -73,8 +74,8 @@ impl Git {
                 }
                 for depth in 1..=MODULE_DEPTH {
                     let module = format!(".git/modules{}", "/*".repeat(depth));
-                    // Deeper, it would also be the objects/info that git writes; without a
-                    // configuration of its own, what is in it executes nothing.
+                    // At a deeper level, it would also be the objects/info that git writes. Without
+                    // a configuration of its own, the content of that directory executes nothing.
                     let names = OBEYED.iter().filter(|name| depth == 1 || **name != "info");
                     out.extend(names.map(|name| format!("{module}/{name}")));
                 }

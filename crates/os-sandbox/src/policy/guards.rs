@@ -7,19 +7,19 @@ use sandbox_names::pattern::fits;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// A pattern of one or more names: `.git/hooks`, `*.pem`, `.git/modules/*/hooks`. It matches at
-/// any depth, or with a leading `/` at the top of a mount only, and everything below what it
-/// matches. `*` stands for any run of bytes in one name, and case does not matter: the file system
-/// may be blind to it (casefold, vfat, APFS).
+/// A pattern of one or more names: `.git/hooks`, `*.pem`, `.git/modules/*/hooks`. It matches at any
+/// depth, or with a leading `/` at the top of a mount only, and everything below a match. `*`
+/// matches any run of bytes in one name. Case does not matter, because the file system may ignore
+/// it (casefold, vfat, APFS).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pattern {
     text: String,
-    /// Without the leading `/`.
+    /// The pattern without the leading `/`.
     folded: String,
     from_top: bool,
-    /// Where the last name of `folded` starts.
+    /// The start of the last name in `folded`.
     last: usize,
-    /// Where it does not hold. Such patterns have one name.
+    /// The exemption. Patterns with one have one name.
     exempt: Option<Exemption>,
 }
 
@@ -52,18 +52,18 @@ impl Pattern {
         })
     }
 
-    /// Returns it as it was written.
+    /// Returns the pattern as it was written.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns `true` if it matches at the top of a mount only.
+    /// Returns `true` if the pattern matches at the top of a mount only.
     pub(crate) fn is_from_top(&self) -> bool {
         self.from_top
     }
 
-    /// Returns its names, outermost first.
+    /// Returns the names of the pattern, outermost first.
     pub(crate) fn each_name(&self) -> impl Iterator<Item = &str> {
         self.relative().split('/')
     }
@@ -99,8 +99,8 @@ impl Pattern {
         })
     }
 
-    /// Returns `true` if `path` ends in what the pattern names: the same as `Pattern::names` for
-    /// who never looks below something that is named, and without copies.
+    /// Returns `true` if `path` ends in a name that the pattern matches. This equals
+    /// `Pattern::names` for callers that never look below a match, and copies nothing.
     #[must_use]
     pub fn ends(&self, path: &Path) -> bool {
         let mut names = path.iter().rev();
@@ -114,34 +114,35 @@ impl Pattern {
                 .is_some_and(|name| self.is_exempt(names, name))
     }
 
-    /// Its last name, folded.
+    /// Returns the last name of the pattern, folded.
     pub(crate) fn last_name(&self) -> &str {
         &self.folded[self.last..]
     }
 
-    /// Returns `true` if a name can be the last one of what the pattern names.
+    /// Returns `true` if a name matches the last name of the pattern.
     pub(crate) fn last(&self, name: &OsStr) -> bool {
         fits(self.last_name(), name)
     }
 
-    /// Returns `true` if the pattern holds for a regular file only if it holds a private key.
+    /// Returns `true` if the pattern applies to a regular file only if the file contains a private
+    /// key.
     #[must_use]
     pub fn is_by_content(&self) -> bool {
         self.exempt.is_some_and(Exemption::is_by_content)
     }
 
-    /// Returns `true` if the pattern does not hold for a file that git tracks as it is.
+    /// Returns `true` if the pattern does not apply to a file that git tracks unchanged.
     #[cfg(target_os = "linux")]
     pub(crate) fn spares_tracked(&self) -> bool {
         self.exempt.is_some_and(Exemption::spares_tracked)
     }
 
-    /// The path, if the pattern stands for exactly one name or run of names.
+    /// Returns the path, if the pattern matches exactly one name or run of names.
     pub(crate) fn exact(&self) -> Option<&Path> {
         (!self.text.contains('*')).then(|| Path::new(self.relative()))
     }
 
-    /// Returns `true` if `path` itself, not something below it, is what the pattern names.
+    /// Returns `true` if the pattern matches `path` itself, and not one of its ancestors.
     #[cfg(test)]
     pub(crate) fn names(&self, path: &Path) -> bool {
         self.covers(path) && !path.parent().is_some_and(|parent| self.covers(parent))

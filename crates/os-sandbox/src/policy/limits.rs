@@ -1,8 +1,9 @@
-//! What a command may use up. On by default, because no command of a model needs everything.
+//! The resources that a command may use. Limits are on by default, because a command of a model
+//! does not need all resources of the host.
 
 use std::time::Duration;
 
-/// Limits of one command. `None` means: no limit.
+/// Limits of one command. `None` for a resource without a limit.
 ///
 /// ```
 /// use os_sandbox::{Limits, Policy};
@@ -15,12 +16,12 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time on the clock; then the whole tree is ended. Default 10 minutes.
+    /// Time on the clock. After it the whole tree is ended. Default 10 minutes.
     pub wall: Option<Duration>,
-    /// How much of standard output is kept in memory. Default 8 MiB, half of it the beginning
+    /// Bytes of standard output that are stored in memory. Default 8 MiB, half of it the beginning
     /// and half the end; the rest is counted.
     pub stdout_bytes: usize,
-    /// How much of standard error is kept in memory. Default 8 MiB, half of it the beginning
+    /// Bytes of standard error that are stored in memory. Default 8 MiB, half of it the beginning
     /// and half the end; the rest is counted.
     pub stderr_bytes: usize,
     /// Processor time of one process. Default none.
@@ -31,9 +32,9 @@ pub struct Limits {
     pub file_bytes: Option<u64>,
     /// Processes and threads of the whole tree. Default 2048.
     pub processes: Option<u64>,
-    /// Memory that the whole tree uses; what each process reserves (`RLIMIT_DATA`) where nothing
-    /// counts what is used, as the plan says. Default 16 GiB; never more than seven eighths of the
-    /// machine's.
+    /// Memory that the whole tree uses. If the mechanism cannot count that, the memory that each
+    /// process reserves (`RLIMIT_DATA`), as the plan says. Default 16 GiB; never more than seven
+    /// eighths of the machine's.
     pub memory_bytes: Option<u64>,
 }
 

@@ -1,51 +1,54 @@
-//! Which host directory a command sees under which name. Five forms, told apart once, here:
+//! The mapping from host directories to the names that a command sees. Only this module tells the
+//! five forms apart:
 //!
 //! - the root mount, `/`, appears at `/work`, the working directory;
 //! - a named mount, `/data`, appears at `/data`, and as `data` in the working directory; a deeper
-//!   name, `/data/out`, the same, in a read-only `/data` that holds only the way to it;
-//! - `/work/src/lib` appears there, in a read-only `/work` that holds only the way to it: a part of
-//!   what would be the root mount, for whoever is shown no more of it;
+//!   name, `/data/out`, likewise, in a read-only `/data` that contains only the directories on the
+//!   way;
+//! - `/work/src/lib` appears at that path, in a read-only `/work` that contains only the
+//!   directories on the way: a part of a root mount, for commands that see no more of it;
 //! - a carve-out, `/data/out` or `/vendor` of a root mount, is a part of another mount with an
 //!   access of its own; its host path must be that part;
-//! - a covering mount, `/data/cache` below `/data` or `/work/cache` below a root mount, is another
-//!   directory in the place of one that the outer mount has there. What it covers is not seen.
+//! - a covering mount, `/data/cache` below `/data` or `/work/cache` below a root mount, shows
+//!   another directory in the place of one that the outer mount has there. The command does not see
+//!   the covered directory.
 //!
-//! Or each mount appears at its own path of the host ([`Paths::OfHost`]), but for what covers a
-//! directory of another one: that is where the directory is.
+//! With [`Paths::OfHost`], each mount appears at its own path of the host instead. A mount that
+//! covers a directory of another one appears at the path of that directory.
 
 use crate::access::Access;
 use crate::error::Error;
 use std::path::{Component, Path, PathBuf};
 
-/// Names that a mount cannot have, because the system or the sandbox itself lives there.
+/// Names that a mount cannot have, because the system or the sandbox itself uses them.
 const RESERVED: [&str; 18] = [
     "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin",
     "sys", "tmp", "usr", "var", "work", "libx32",
 ];
 
-/// Host directories that no mount may open, whole or in part: the kernel's own files.
+/// Host directories that a mount cannot open, whole or in part: the kernel's own files.
 const NEVER: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Bound on the mounts of one policy; bubblewrap takes 9000 arguments in all.
+/// Bound on the mounts of one policy. bubblewrap takes 9000 arguments in all.
 pub(super) const MAX_MOUNTS: usize = 256;
 
-/// Where the root mount appears, and the parts of one that is not shown.
+/// The path of the root mount, and of the parts of a root mount that is not shown.
 const WORK: &str = "/work";
 
-/// Places that the sandbox has for itself: a mount at one of them, or around it, would hide it.
+/// Paths that the sandbox uses itself. A mount at one of them, or around it, would hide it.
 pub(super) const OWN_PLACES: [&str; 2] = ["/tmp", "/home/sandbox"];
 
-/// Where mounts appear under a mount layer.
+/// The paths of mounts under a mount layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Paths {
-    /// By their names: `/work`, `/data`.
+    /// Their names: `/work`, `/data`.
     #[default]
     OfSandbox,
-    /// Where they lie on the host.
+    /// Their paths on the host.
     OfHost,
 }
 
-/// A host directory or file, the name it is shown at, and what may be done with it.
+/// A host directory or file, its name in the sandbox, and its access.
 ///
 /// ```
 /// use os_sandbox::{Access, Policy};
@@ -66,15 +69,15 @@ pub struct Mount {
     paths: Paths,
 }
 
-/// What becomes of links in the host path of a mount, at each start.
+/// The treatment of links in the host path of a mount, at each start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkPolicy {
     Followed,
-    /// The caller has followed them: one that is there now was put there since.
+    /// The caller has followed all links. A link that exists now is newer than that.
     Refused,
 }
 
-/// A mount as it was asked for.
+/// A mount as the caller requested it.
 #[derive(Clone, Debug)]
 pub(super) struct UnresolvedMount {
     pub(super) host: PathBuf,
@@ -83,48 +86,48 @@ pub(super) struct UnresolvedMount {
     pub(super) links: LinkPolicy,
 }
 
-/// Which of the four forms a mount has.
+/// The form of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountPlacement {
     /// The root mount.
     Root,
     /// A mount at a name of its own.
     Named,
-    /// Somewhere below `/work`, without a root mount.
+    /// A mount below `/work`, without a root mount.
     InWork,
-    /// Index of the mount that it is a part of.
+    /// A part of another mount, by that mount's index.
     NestedIn(usize),
-    /// Index of the mount in which it covers a directory.
+    /// A cover of a directory in another mount, by that mount's index.
     Covers(usize),
 }
 
 impl Mount {
-    /// The directory on the host, as the policy names it.
+    /// Returns the directory on the host, as the policy names it.
     #[must_use]
     pub fn host(&self) -> &Path {
         &self.host
     }
 
-    /// The name in the policy: `/`, `/name`, or a path below one of them or below `/work`.
+    /// Returns the name in the policy: `/`, `/name`, or a path below one of them or below `/work`.
     #[must_use]
     pub fn shown_at(&self) -> &str {
         &self.shown_at
     }
 
-    /// What may be done below it.
+    /// Returns the access below the mount.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Where it appears under a mount layer: the root mount at `/work`, a named one at its name, or
-    /// each at its path of the host ([`Policy::at_host_paths`](crate::Policy::at_host_paths)).
+    /// Returns the path under a mount layer: `/work` for the root mount, the name for a named one,
+    /// or the path of the host for each ([`Policy::at_host_paths`](crate::Policy::at_host_paths)).
     #[must_use]
     pub fn inside(&self) -> &str {
         &self.inside
     }
 
-    /// Returns its form.
+    /// Returns the form of the mount.
     #[must_use]
     pub fn place(&self) -> MountPlacement {
         self.place
@@ -134,8 +137,7 @@ impl Mount {
         self.links
     }
 
-    /// The name that somebody who looks at the working directory as `/` has for it: `/src` for
-    /// `/work/src`.
+    /// Returns the name in a view with the working directory as `/`: `/src` for `/work/src`.
     #[must_use]
     pub fn seen_as(&self) -> &str {
         // A directory called `work` in a root mount is shown at /work/work.
@@ -152,7 +154,8 @@ impl Mount {
         }
     }
 
-    /// Its name in a working directory that is ours, where one stands for it.
+    /// Returns the name of the mount's link in a working directory that the sandbox creates. `None`
+    /// if it has none.
     #[must_use]
     pub fn in_work(&self) -> Option<&str> {
         match self.place {
@@ -167,7 +170,7 @@ impl Mount {
         self.paths == Paths::OfHost
     }
 
-    /// As it was asked for.
+    /// Returns the mount as the caller requested it.
     pub(super) fn wanted(&self) -> UnresolvedMount {
         UnresolvedMount {
             host: self.host.clone(),
@@ -177,14 +180,14 @@ impl Mount {
         }
     }
 
-    /// The place of another mount's mount point below this one, by what commands see.
+    /// Returns the path of another mount's mount point relative to this one, as commands see it.
     pub(crate) fn way_to(&self, inner: &Mount) -> Option<PathBuf> {
         let way = Path::new(&inner.inside).strip_prefix(&self.inside).ok()?;
         (!way.as_os_str().is_empty()).then(|| way.to_owned())
     }
 }
 
-/// The directories below a mount that are not seen, because other mounts cover them.
+/// Returns the directories below a mount that commands do not see, because other mounts cover them.
 pub(crate) fn covered<'m>(
     mounts: &'m [Mount],
     outer: &'m Mount,
@@ -195,7 +198,7 @@ pub(crate) fn covered<'m>(
         .filter_map(|mount| outer.way_to(mount))
 }
 
-/// Turns what the builder collected into mounts, or says which of them makes no sense.
+/// Resolves the mounts that the builder collected.
 pub(super) fn resolve(wanted: &[UnresolvedMount], paths: Paths) -> Result<Vec<Mount>, Error> {
     if wanted.len() > MAX_MOUNTS {
         return Err(Error::new(
@@ -248,7 +251,8 @@ pub(super) fn resolve(wanted: &[UnresolvedMount], paths: Paths) -> Result<Vec<Mo
     Ok(mounts)
 }
 
-/// In the working directory `/data` and `/data/out` are one name, and `/work/data` is another.
+/// Refuses names that meet in the working directory. There `/data` and `/data/out` are one name,
+/// and `/work/data` is another.
 fn refuse_meeting(mounts: &[Mount]) -> Result<(), Error> {
     let placed: Vec<(&Mount, &str)> = mounts
         .iter()
@@ -278,7 +282,7 @@ fn refuse_meeting(mounts: &[Mount]) -> Result<(), Error> {
 
 type Parsed = (PathBuf, String, Access);
 
-/// The longest other mount whose name and host path both contain this one.
+/// Returns the longest other mount whose name and host path both contain those of this one.
 fn whole_of(all: &[Parsed], index: usize) -> Option<usize> {
     let (host, shown_at, _) = &all[index];
     let mut best: Option<usize> = None;
@@ -295,7 +299,8 @@ fn whole_of(all: &[Parsed], index: usize) -> Option<usize> {
     best
 }
 
-/// Where it appears. Follows carve-outs of carve-outs; each step has a shorter name, so it ends.
+/// Returns the path of a mount in the sandbox. Follows carve-outs of carve-outs. Each step has a
+/// shorter name, so the recursion ends.
 fn inside(all: &[Parsed], index: usize) -> String {
     let mut outermost = index;
     while let Some(outer) = whole_of(all, outermost) {
@@ -309,8 +314,9 @@ fn inside(all: &[Parsed], index: usize) -> String {
     }
 }
 
-/// The places of all mounts by their paths of the host. None where one of these is no text, would
-/// hide what the sandbox has for itself, or lies in a place that another mount covers.
+/// Returns the paths of all mounts at their paths of the host. `None` if one of these is not text,
+/// would hide a path that the sandbox uses itself, or is inside a directory that another mount
+/// covers.
 fn all_on_host(all: &[Parsed]) -> Option<Vec<String>> {
     let hides_own = |host: &Path| {
         OWN_PLACES
@@ -334,15 +340,15 @@ fn all_on_host(all: &[Parsed]) -> Option<Vec<String>> {
     (!buried).then_some(insides)
 }
 
-/// The path of the host; of what covers a directory of another mount, the path of that directory.
-/// Each step has a shorter name, so it ends.
+/// Returns the path of the host. For a mount that covers a directory of another one, returns the
+/// path of that directory. Each step has a shorter name, so the recursion ends.
 fn on_host(all: &[Parsed], index: usize) -> String {
     let (host, shown_at, _) = &all[index];
     let own = || host.to_string_lossy().into_owned();
     if whole_of(all, index).is_some() {
         return own();
     }
-    // What lies below the root mount's directories is named by way of the working directory.
+    // Paths below the root mount's directories are named by way of the working directory.
     let seen = |shown_at: &str| match shown_at {
         "/" => WORK.to_owned(),
         other => other.to_owned(),
@@ -378,11 +384,11 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<MountPla
         .filter(below)
         .max_by_key(|other| insides[*other].len());
     match (whole, nearest) {
-        // A part of the directory that lies around it, and not of one that is covered there.
+        // A part of the directory around it, not of a directory that is covered there.
         (Some(whole), Some(nearest)) if whole == nearest => {
             return Ok(MountPlacement::NestedIn(whole));
         }
-        // Under its own path, inside another mount, it is a part of that one.
+        // A mount at its own path, inside another mount, is a part of that one.
         (None, Some(nearest)) if Path::new(&insides[index]) == all[index].0 => {
             return Ok(MountPlacement::NestedIn(nearest));
         }
@@ -442,7 +448,8 @@ pub(super) fn check_host(host: &Path) -> Result<PathBuf, Error> {
     Ok(host)
 }
 
-/// Also asked again for what a mount's path turns out to be once its links are followed.
+/// Refuses the kernel's own directories. Also called for the path of a mount after its links were
+/// followed.
 pub(crate) fn check_not_kernel(host: &Path) -> Result<(), Error> {
     if host == Path::new("/") {
         return Err(Error::invalid("the whole file system cannot be a mount")
@@ -587,7 +594,7 @@ mod tests {
         own(&[("/p", "/"), ("/p/v", "/other")], &[Root, NestedIn(0)]);
         own(&[("/p/a", "/a"), ("/p/b", "/b")], &[Named, Named]);
         own(&[("/p/a/b", "/work/a/b")], &[InWork]);
-        // A covering mount is where the directory is that it covers.
+        // A covering mount appears at the directory that it covers.
         assert_eq!(
             at(&[
                 ("/p", "/"),
@@ -600,7 +607,7 @@ mod tests {
                 ("/p/cache/npm".to_owned(), Covers(1)),
             ]
         );
-        // Where that cannot be, all of them have the names of the sandbox.
+        // If host paths are impossible, all mounts have the names of the sandbox.
         for wanted in [
             &[("/home", "/")][..],
             &[("/tmp", "/")],

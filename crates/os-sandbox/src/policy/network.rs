@@ -1,4 +1,4 @@
-//! Whom a command may talk to.
+//! The hosts that a command may reach.
 
 /// The network of a command. A stricter value is always the safe choice.
 ///
@@ -11,15 +11,15 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Network {
-    /// Nobody else. With a network namespace (bubblewrap, Docker) a command and what it starts have
-    /// a loopback interface of their own; without one no internet socket can be made, and connects
-    /// fail with "Network is unreachable".
+    /// No other host. With a network namespace (bubblewrap, Docker) a command and its children have
+    /// a loopback interface of their own. Without one the command cannot make an internet socket,
+    /// and connects fail with "Network is unreachable".
     #[default]
     Denied,
-    /// The same, and a host without network namespaces is refused.
+    /// As `Denied`, but a host without network namespaces is refused.
     Loopback,
-    /// Only these hosts. No mechanism of this version keeps that promise: a gap.
+    /// Only these hosts. The mechanisms of this version do not keep that promise, so it is a gap.
     Hosts(Vec<String>),
-    /// Everybody the caller can reach, over TCP and UDP.
+    /// Every host that the caller can reach, over TCP and UDP.
     Unrestricted,
 }

@@ -1,14 +1,14 @@
-//! ProgramDir of the host that lie outside the system's own directories, such as `~/.cargo/bin`.
+//! Program directories of the host outside the system's own directories, such as `~/.cargo/bin`.
 
 use super::mounts::{self, Mount, UnresolvedMount};
 use super::system::{PROGRAMS, System};
 use crate::error::Error;
 use std::path::{Path, PathBuf};
 
-/// Bound on the program directories of one policy; each is a mount.
+/// Bound on the program directories of one policy. Each is a mount.
 const MAX_PROGRAMS: usize = 256;
 
-/// A directory or file of the host that commands can read and execute, and nothing else.
+/// A directory or file of the host that commands can only read and execute.
 ///
 /// ```
 /// use os_sandbox::{Access, Policy};
@@ -27,7 +27,7 @@ pub struct ProgramDir {
 }
 
 impl ProgramDir {
-    /// The directory or file on the host, without links.
+    /// Returns the directory or file on the host, without links.
     #[must_use]
     pub fn host(&self) -> &Path {
         &self.host
@@ -37,14 +37,14 @@ impl ProgramDir {
         (self.host.clone(), self.shown_at.clone())
     }
 
-    /// Where it appears under a mount layer. Elsewhere links of the host lead there.
+    /// Returns the path under a mount layer. Under other mechanisms links of the host lead there.
     #[must_use]
     pub fn shown_at(&self) -> &Path {
         &self.shown_at
     }
 }
 
-/// Sorted by where they appear, so that no directory hides a deeper one.
+/// Returns the directories sorted by their paths inside, so that none hides a deeper one.
 pub(super) fn resolve(
     wanted: &[(PathBuf, PathBuf)],
     mounts: &[Mount],
@@ -66,7 +66,7 @@ pub(super) fn resolve(
             shown_at: mounts::check_host(shown_at)?,
         };
         check(&one, mounts)?;
-        // There already.
+        // A directory of the system is shown already.
         let mut of_system = PROGRAMS.iter().filter(|_| system != System::None);
         if !of_system.any(|path| one.shown_at.starts_with(path)) {
             programs.push(one);
@@ -122,7 +122,7 @@ mod tests {
             ("/home/me/.nvm", "/home/me/.nvm", Some(1)),
             ("/home/me/.nvm/", "/opt/nvm", Some(1)),
             ("/tmp/tools", "/tmp/tools", Some(1)),
-            // Shown anyway.
+            // Shown in any case.
             ("/usr/local/bin", "/usr/local/bin", Some(0)),
             ("/home/me", "/home/me", None),
             ("/home/me/project/bin", "/home/me/project/bin", None),

@@ -1,19 +1,19 @@
-//! Local sockets. A path of the host, not of a mount: what is named is a daemon, which is reached
-//! by a connect that somebody outside makes (`launcher/connect.rs`).
+//! Local sockets. A socket's path is one of the host, not of a mount, because it names a daemon. A
+//! process outside connects to it for the command (`launcher/connect.rs`).
 
 use super::mounts::check_not_kernel;
 use crate::error::{Error, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
-/// Bound on the named sockets of one policy; the launcher has the same.
+/// Bound on the named sockets of one policy. The launcher has the same bound.
 pub(crate) const MAX_SOCKETS: usize = 64;
-/// What fits into `sun_path` with its NUL, see `unix(7)`.
+/// The longest path that fits into `sun_path` with its NUL, see `unix(7)`.
 const MAX_PATH_BYTES: usize = 107;
 
-/// Local sockets (`AF_UNIX`), which reach daemons of the host whatever the network says.
+/// Local sockets (`AF_UNIX`), which reach daemons of the host whatever the network setting is.
 ///
-/// Closed leaves `socketpair` alone. It breaks what listens on a path: Python's multiprocessing
-/// managers and forkserver, pipe servers of node, tmux.
+/// `Closed` does not affect `socketpair`. It breaks programs that listen on a path: Python's
+/// multiprocessing managers and forkserver, pipe servers of node, tmux.
 ///
 /// ```
 /// use os_sandbox::{Policy, UnixSockets};
@@ -33,20 +33,22 @@ pub enum UnixSockets {
     /// `socket(AF_UNIX)` is refused.
     #[default]
     Closed,
-    /// The command's own: what it listens on itself, in its writable mounts and its own `/tmp`. The
-    /// host's in its mounts are covered when it starts; what another program makes there while it
-    /// runs could be reached. Only where a mount layer, and a network or a scope of its own
-    /// (Landlock 6), tell them apart; elsewhere they are closed, and the plan says why.
+    /// The sockets that the command itself listens on, in its writable mounts and its own `/tmp`.
+    /// Sockets of the host in its mounts are covered at its start; it could reach those that
+    /// another program creates there while it runs. Available only if a mount layer, and a network
+    /// or a scope of its own (Landlock 6), tell them apart. Under other mechanisms they are closed,
+    /// and the plan gives the reason.
     Own,
-    /// Stream sockets can be made, and connected to exactly these paths of the host, under the
-    /// same names; datagram sockets cannot. Each connect is made by a process of ours outside.
+    /// The command can make stream sockets, and connect them to exactly these paths of the host,
+    /// under the same names. It cannot make datagram sockets. A process of ours outside makes each
+    /// connect.
     Named(Vec<PathBuf>),
-    /// Any socket that the command can name: those inside its mounts and, without a mount
-    /// layer, those outside too.
+    /// Any socket that the command can name: those inside its mounts and, without a mount layer,
+    /// those outside too.
     Open,
 }
 
-/// What the builder collected, as one value.
+/// Merges the values that the builder collected.
 pub(crate) fn resolve(general: UnixSockets, named: Vec<PathBuf>) -> Result<UnixSockets, Error> {
     let mut paths = match (general, named.is_empty()) {
         (UnixSockets::Open, true) => return Ok(UnixSockets::Open),
@@ -72,7 +74,7 @@ pub(crate) fn resolve(general: UnixSockets, named: Vec<PathBuf>) -> Result<UnixS
             format!("{} named sockets, at most {MAX_SOCKETS}", paths.len()),
         ));
     }
-    // An empty list names nobody.
+    // An empty list does not name any socket.
     if paths.is_empty() {
         return Ok(UnixSockets::Closed);
     }
@@ -106,8 +108,8 @@ fn check(path: &Path) -> Result<PathBuf, Error> {
     Ok(clean)
 }
 
-/// A socket in a directory that the command can change is whatever the command puts there: another
-/// daemon's socket, or a link to one.
+/// Returns the error for a socket in a directory that the command can change. The command could
+/// replace it by another daemon's socket, or by a link to one.
 pub(crate) fn refuse_writable(path: &Path) -> Error {
     Error::invalid(format!(
         "the socket {} lies in a mount that the command may write",

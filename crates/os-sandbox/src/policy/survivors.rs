@@ -1,6 +1,6 @@
-//! What becomes of the processes that a command leaves behind.
+//! The fate of the processes that a command leaves behind.
 
-/// What becomes of the processes that a command leaves behind.
+/// The fate of the processes that a command leaves behind.
 ///
 /// ```
 /// use os_sandbox::{Policy, Survivors};
@@ -12,14 +12,15 @@
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Survivors {
-    /// They are ended with it, however it ends: by itself, by a limit, by the caller or with it.
+    /// They end with the command, whether it ends by itself, by a limit, by the caller or with the
+    /// caller.
     #[default]
     Ended,
-    /// They stay, as confined as the command was, for as long as they like: plan and receipt list
-    /// the promise as absent, which is then no reason to refuse. Nobody supervises the command: a
-    /// start costs less, but a request or the limit on time ends the command's first process only,
-    /// the limit only while the caller waits, and a caller that is killed leaves that one too.
-    /// HOME and TMPDIR are one for all commands of a plan, and go away with the plan.
+    /// They continue to run, as confined as the command was. Plan and receipt list the promise as
+    /// absent, which then does not cause a refusal. The command has no supervisor, so a start costs
+    /// less. A request or the limit on time ends only the command's first process, the limit
+    /// applies only while the caller waits, and the first process also survives a caller that is
+    /// killed. All commands of a plan share HOME and TMPDIR, which are removed with the plan.
     ///
     /// Under bubblewrap the namespace ends everything in any case.
     Left,

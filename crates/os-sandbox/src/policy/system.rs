@@ -1,9 +1,9 @@
-//! What programs need to run at all: libraries, tools, a few files of `/etc`, a few devices.
+//! The files that programs need to run: libraries, tools, a few files of `/etc`, a few devices.
 
 use crate::access::Access;
 use std::path::Path;
 
-/// How much of the host's own system a command sees, always read-only.
+/// The part of the host's own system that a command sees, always read-only.
 ///
 /// ```
 /// use os_sandbox::{Access, Policy, System};
@@ -21,9 +21,9 @@ pub enum System {
     #[default]
     Minimal,
     /// [`System::Minimal`] plus all of `/etc`, `/opt`, `/srv` and `/var/lib` that the caller's own
-    /// permissions let it read. Secrets that lie there are readable: choose it knowingly.
+    /// permissions let it read. The command can read secrets in them: choose it knowingly.
     BroadRead,
-    /// Nothing but devices and `/proc`; programs come from the mounts.
+    /// Only devices and `/proc`. Programs come from the mounts.
     None,
 }
 
@@ -40,10 +40,10 @@ pub(crate) const PROGRAMS: [&str; 9] = [
     "/gnu/store",
 ];
 
-/// What [`System::BroadRead`] adds: read.
+/// The directories that [`System::BroadRead`] adds: read.
 pub(crate) const BROAD: [&str; 4] = ["/etc", "/opt", "/srv", "/var/lib"];
 
-/// Files and directories of `/etc` that programs need and that hold no secrets.
+/// Files and directories of `/etc` that programs need and that contain no secrets.
 pub(crate) const ETC: [&str; 48] = [
     "/etc/alternatives",
     "/etc/bash.bashrc",
@@ -105,7 +105,7 @@ pub(crate) const DEVICES: [&str; 6] = [
     "/dev/tty",
 ];
 
-/// The access that the profile itself gives to a normalised absolute path.
+/// Returns the access that the profile itself gives to a normalised absolute path.
 pub(crate) fn allows(system: System, path: &Path) -> Access {
     let under = |list: &[&str]| list.iter().any(|root| path.starts_with(root));
     let mut access = Access::NONE;

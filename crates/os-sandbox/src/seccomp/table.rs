@@ -1,6 +1,7 @@
-//! The table: for ranges of system call numbers, what happens. A rule is a list of clauses, the
-//! first whose tests all hold decides; tests look at the low 32 bits of an argument, because the
-//! kernel truncates the arguments in question to that (a high bit would otherwise be a way round).
+//! The table: an action for each range of system call numbers. A rule is a list of clauses; the
+//! first clause whose tests all match decides. Tests read the low 32 bits of an argument, because
+//! the kernel truncates the arguments in question to that (a high bit would otherwise bypass the
+//! test).
 
 use super::numbers::Arch;
 
@@ -15,64 +16,64 @@ pub(crate) const EOPNOTSUPP: u16 = 95;
 pub(crate) const EAFNOSUPPORT: u16 = 97;
 pub(crate) const ENETUNREACH: u16 = 101;
 
-/// What happens with a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The call is made.
     Allow,
-    /// The call is not made and answers with this error.
+    /// The call is not made and returns this error.
     Errno(u16),
-    /// The call waits for the process that holds the filter's listener, which answers for it.
+    /// The call waits for the process that has the filter's listener, which answers it.
     UserNotify,
     /// The whole process ends: a call of another architecture.
     Kill,
 }
 
-/// A question about the low 32 bits of one argument.
+/// A test of the low 32 bits of one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     /// `argument & mask == value`
     Masked {
-        /// Which argument.
+        /// The index of the argument.
         arg: u8,
         /// The bits that count.
         mask: u32,
-        /// What they are.
+        /// The value of those bits.
         value: u32,
     },
     /// `argument & mask != 0`
     Any {
-        /// Which argument.
+        /// The index of the argument.
         arg: u8,
         /// The bits that count.
         mask: u32,
     },
 }
 
-/// If all tests hold, this happens.
+/// An action for calls that pass all tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
-    /// All of them have to hold.
+    /// The tests. All have to pass.
     pub tests: Vec<Test>,
-    /// What happens then.
+    /// The action.
     pub action: Action,
 }
 
-/// What happens with one number.
+/// The outcomes of one call number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The first whose tests hold decides.
+    /// The clauses. The first one whose tests pass decides.
     pub clauses: Vec<Clause>,
-    /// What happens if none decides.
+    /// The action if none of the clauses decides.
     pub otherwise: Action,
 }
 
-/// From this number to the start of the next range.
+/// A range of numbers, up to the start of the next range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first number.
     pub first: u32,
-    /// What happens with each.
+    /// The rule of each number.
     pub rule: Rule,
 }
 
@@ -81,7 +82,7 @@ pub struct Range {
 pub struct Table {
     /// The machine.
     pub arch: Arch,
-    /// In ascending order.
+    /// The ranges, in ascending order.
     pub ranges: Vec<Range>,
 }
 
@@ -114,8 +115,9 @@ impl Test {
 }
 
 impl Table {
-    /// Sorts rules by number and lets everything between them pass; from `end` on nothing does
-    /// (x32 numbers have a high bit; numbers that do not exist yet are left to the kernel).
+    /// Sorts rules by number and allows every number between them. Numbers from
+    /// `Arch::forbidden_from` on are refused with `ENOSYS` (x32 numbers have a high bit). Numbers
+    /// that do not exist yet are left to the kernel.
     pub(crate) fn new(arch: Arch, rules: Vec<(u32, Rule)>) -> Table {
         let allow = Rule::always(Action::Allow);
         let mut rules = rules;
@@ -140,7 +142,7 @@ impl Table {
         Table { arch, ranges }
     }
 
-    /// The rule for one number.
+    /// Returns the rule of a number.
     #[must_use]
     pub fn rule(&self, number: u32) -> Option<&Rule> {
         let mut ranges = self.ranges.iter().rev();
@@ -148,7 +150,8 @@ impl Table {
         Some(&range.rule)
     }
 
-    /// Returns the meaning of the table for one call, line by line. Compiled filters are compared with it.
+    /// Returns the table's action for one call, clause by clause. Compiled filters are compared
+    /// with it.
     #[must_use]
     pub fn decide(&self, audit_arch: u32, number: u32, args: &[u64; 6]) -> Action {
         if audit_arch != self.arch.audit() {
@@ -162,7 +165,7 @@ impl Table {
     }
 }
 
-/// Starts a range, replacing one that starts at the same number.
+/// Adds a range, and replaces one that starts at the same number.
 fn push(ranges: &mut Vec<Range>, first: u32, rule: Rule) {
     if ranges.last().is_some_and(|last| last.first == first) {
         ranges.pop();
