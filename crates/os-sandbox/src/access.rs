@@ -1,9 +1,9 @@
-//! What a mount lets a command do with the files below it.
+//! The access of a command to the files below a mount.
 
 use std::fmt;
 use std::ops::BitOr;
 
-/// A set of the three things that can be done with a file.
+/// A set of the three operations on a file.
 ///
 /// ```
 /// use os_sandbox::Access;
@@ -17,7 +17,7 @@ use std::ops::BitOr;
 pub struct Access(u8);
 
 impl Access {
-    /// Nothing at all. A mount with it closes what a larger mount around it opens.
+    /// No access. A mount with it closes a part of a larger mount around it.
     pub const NONE: Access = Access(0);
     /// Read files and list directories.
     pub const READ: Access = Access(1);
@@ -25,28 +25,28 @@ impl Access {
     pub const WRITE: Access = Access(2);
     /// Start programs.
     pub const EXECUTE: Access = Access(4);
-    /// All three.
+    /// All three operations.
     pub const ALL: Access = Access(7);
 
-    /// Returns `true` if everything in `other` is in here too.
+    /// Returns `true` if everything in `other` is in this set too.
     #[must_use]
     pub const fn contains(self, other: Access) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets together; the same as `|`, usable in constants.
+    /// Returns the union of both sets, as `|`, but usable in constants.
     #[must_use]
     pub const fn union(self, other: Access) -> Access {
         Access(self.0 | other.0)
     }
 
-    /// What both sets have.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub const fn intersection(self, other: Access) -> Access {
         Access(self.0 & other.0)
     }
 
-    /// Returns `true` if nothing is allowed.
+    /// Returns `true` if the set is empty.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0

@@ -1,4 +1,4 @@
-//! A running command. Whoever holds the [`Child`] holds the whole tree: dropping it ends it.
+//! A running command. The [`Child`] owns the whole tree, and dropping it ends the tree.
 
 use crate::captured::Captured;
 use crate::command::Command;
@@ -13,7 +13,7 @@ use crate::sandbox::Sandbox;
 use std::io::{PipeReader, PipeWriter, Read};
 use std::time::Duration;
 
-/// Bound on what is read from a pipe at once.
+/// Bound on one read from a pipe.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// A running command; see [`Command::spawn`]. Dropping it ends everything that it started.
@@ -45,7 +45,7 @@ pub struct Child {
     pub(crate) sandbox: Sandbox,
 }
 
-/// Which of the two outputs.
+/// One of the two outputs.
 ///
 /// ```
 /// assert_ne!(os_sandbox::Stream::Stdout, os_sandbox::Stream::Stderr);
@@ -59,7 +59,8 @@ pub enum Stream {
 }
 
 impl Command {
-    /// Starts it. Returns when the program itself runs, or with the reason why it does not.
+    /// Starts the command. Returns when the program itself runs, or with the reason why it does
+    /// not.
     ///
     /// # Errors
     /// See [`ErrorKind`](crate::ErrorKind); nothing is left running.
@@ -68,7 +69,7 @@ impl Command {
         Child::start(self)
     }
 
-    /// Starts it, waits, and returns how it ended, what it printed and what was enforced.
+    /// Runs the command to its end, and returns its exit, its output and the receipt.
     ///
     /// # Errors
     /// As [`Command::spawn`] and [`Child::wait_with_output`].
@@ -109,22 +110,21 @@ impl Child {
         })
     }
 
-    /// Protected names that the command made where nothing could keep it from doing so, found and
-    /// moved away after its end; empty before [`Child::wait`] or one of its kind has returned.
+    /// Returns the protected names that the command created and that were found and moved away
+    /// after its end. Empty before [`Child::wait`] or one of its kind has returned.
     #[must_use]
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.enforcement.quarantined
     }
 
-    /// What was applied. After the end, also what was found then.
+    /// Returns the receipt. After the end, it includes the findings from then.
     #[must_use]
     pub fn enforcement(&self) -> &Enforcement {
         &self.enforcement
     }
 
-    /// Waits for the end of the command and of everything that it started. Standard input is
-    /// closed first. Pipes that nobody reads can fill up and hold the command: see
-    /// [`Child::wait_with_output`].
+    /// Waits for the end of the command and of everything that it started. Closes standard input
+    /// first. An unread pipe can fill up and block the command: see [`Child::wait_with_output`].
     ///
     /// # Errors
     /// If the supervisor was lost, or could not end everything.
@@ -133,7 +133,7 @@ impl Child {
         self.ended()
     }
 
-    /// How it ended, if it did; never blocks.
+    /// Returns the end of the command, if it has ended. Never blocks.
     ///
     /// # Errors
     /// As [`Child::wait`].
@@ -144,8 +144,8 @@ impl Child {
         Ok(None)
     }
 
-    /// Waits, and keeps the beginning and the end of what both piped outputs carry, up to the
-    /// policy's limits; what is in between is counted and thrown away.
+    /// Waits, and captures the beginning and the end of both piped outputs, up to the policy's
+    /// limits. The bytes in between are counted and discarded.
     ///
     /// # Errors
     /// As [`Child::wait`], or if a pipe cannot be read.
@@ -153,8 +153,8 @@ impl Child {
         self.wait_with_output_watching(|_, _| {})
     }
 
-    /// As [`Child::wait_with_output`], and tells how many bytes came each time some came, kept or
-    /// not. The command waits while `seen` works.
+    /// Waits as [`Child::wait_with_output`], and reports the number of bytes of each read to
+    /// `seen`, stored or not. The command waits while `seen` works.
     ///
     /// ```
     /// use os_sandbox::{Command, Directories, Plan, Policy, Requirement, Sandbox, Stdio, Support};
@@ -190,8 +190,8 @@ impl Child {
         })
     }
 
-    /// Waits, and hands on what both piped outputs carry as it comes. The command waits while
-    /// `sink` works: nothing is queued.
+    /// Waits, and passes the content of both piped outputs to `sink` as it arrives. The command
+    /// waits while `sink` works, because nothing is queued.
     ///
     /// # Errors
     /// As [`Child::wait_with_output`].
@@ -206,8 +206,8 @@ impl Child {
         while pipes.iter().any(|(_, pipe)| pipe.is_some()) {
             let open: Vec<&PipeReader> =
                 pipes.iter().filter_map(|(_, pipe)| pipe.as_ref()).collect();
-            // Once the tree is gone, only what lies in the pipes is still to come: nobody can
-            // hold them open but a process outside that was given the same file.
+            // Once the tree has ended, only the bytes in the pipes are still to come. Only a
+            // process outside that was given the same file can still have a pipe open.
             let event = self.process.poll(&open, ended.then_some(Duration::ZERO))?;
             if ended && event.readable.iter().all(|ready| !ready) {
                 break;
@@ -232,7 +232,7 @@ impl Child {
         self.ended()
     }
 
-    /// Waits for the end of everything, and takes over what was found then.
+    /// Waits for the end of everything, and adds the findings from after it.
     fn ended(&mut self) -> Result<Exit, Error> {
         let exit = self.process.wait();
         let findings = self.process.findings();
@@ -246,7 +246,7 @@ impl Child {
         Ok(exit)
     }
 
-    /// The limit that it ran into, known once it has been waited for.
+    /// Returns the limit that the command ran into. Known after the wait.
     ///
     /// ```
     /// use os_sandbox::{
@@ -268,12 +268,12 @@ impl Child {
         self.exceeded
     }
 
-    /// Ends the command and everything that it started; [`Child::wait`] then tells how.
+    /// Ends the command and everything that it started. [`Child::wait`] then returns its end.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Something that ends the command from another thread.
+    /// Returns a handle that ends the command from another thread.
     ///
     /// # Errors
     /// If the system is out of descriptors.

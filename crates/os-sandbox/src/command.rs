@@ -1,4 +1,4 @@
-//! A command, in the shape of [`std::process::Command`]; it exists only in a [`Sandbox`].
+//! A command, in the shape of [`std::process::Command`]. It exists only in a [`Sandbox`].
 
 use crate::error::{Error, ErrorKind};
 use crate::plan::Plan;
@@ -15,11 +15,11 @@ const MAX_ARGUMENT_BYTES: usize = 128 << 10;
 /// Bound on all arguments and variables together, the kernel's usual one.
 const MAX_TOTAL_BYTES: usize = 2 << 20;
 
-/// A program to be run in a sandbox.
+/// A program to run in a sandbox.
 ///
-/// Standard input is empty and both outputs are captured unless said otherwise. The working
-/// directory is `/work`: the root mount, or a directory of links to the named ones. The program is
-/// looked up inside, along the sandbox's own PATH.
+/// By default, standard input is empty and both outputs are captured. The working directory is
+/// `/work`: the root mount, or a directory of links to the named ones. The program is looked up
+/// inside, along the sandbox's own PATH.
 ///
 /// ```
 /// use os_sandbox::{Command, Directories, Exit, Plan, Policy, Requirement, Sandbox, Support};
@@ -44,23 +44,23 @@ pub struct Command {
     pub(crate) session: Session,
 }
 
-/// Whether the command stays in the terminal session of the broker.
+/// The terminal session of a command.
 ///
 /// ```
 /// assert_eq!(os_sandbox::Session::default(), os_sandbox::Session::New);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Session {
-    /// A session of its own, without a terminal: for everything that is not interactive.
+    /// A session of its own, without a terminal: for every command that is not interactive.
     #[default]
     New,
-    /// The broker's session, so that Ctrl-C and the window size work. Input can still not be
-    /// pushed into the terminal: the filter sees to that.
+    /// The broker's session, so that Ctrl-C and the window size work. The filter still refuses
+    /// input pushed into the terminal.
     Inherit,
 }
 
 impl Command {
-    /// The program, by name (looked up along PATH inside) or by a path inside.
+    /// Creates a command from a program name (looked up along PATH inside) or a path inside.
     pub fn new(sandbox: &Sandbox, program: impl Into<OsString>) -> Command {
         Command {
             sandbox: sandbox.clone(),
@@ -74,13 +74,13 @@ impl Command {
         }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args<I, S>(mut self, args: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -90,55 +90,55 @@ impl Command {
         self
     }
 
-    /// A variable for this command, on top of the policy's.
+    /// Adds a variable for this command, on top of the policy's.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// The working directory: a sandbox path as the policy names it, such as `/data/sub`, or
-    /// relative to `/work`.
+    /// Sets the working directory: a sandbox path as the policy names it, such as `/data/sub`, or a
+    /// path relative to `/work`.
     pub fn cwd(mut self, sandbox_path: impl Into<String>) -> Self {
         self.cwd = Some(sandbox_path.into());
         self
     }
 
-    /// Standard input; [`Stdio::Null`] by default.
+    /// Sets standard input; [`Stdio::Null`] by default.
     pub fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
         self.stdio[0] = stdin.into();
         self
     }
 
-    /// Standard output; [`Stdio::Piped`] by default.
+    /// Sets standard output; [`Stdio::Piped`] by default.
     pub fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
         self.stdio[1] = stdout.into();
         self
     }
 
-    /// Standard error; [`Stdio::Piped`] by default.
+    /// Sets standard error; [`Stdio::Piped`] by default.
     pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
         self.stdio[2] = stderr.into();
         self
     }
 
-    /// A time limit for this command; the policy's own still holds if it is shorter.
+    /// Sets a time limit for this command. The policy's limit still applies if it is shorter.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Whether it stays in the broker's terminal session; [`Session::New`] by default.
+    /// Sets the terminal session; [`Session::New`] by default.
     pub fn session(mut self, session: Session) -> Self {
         self.session = session;
         self
     }
 
-    /// Returns the plan that it is started under.
+    /// Returns the plan that the command starts under.
     pub fn plan(&self) -> &Plan {
         self.sandbox.plan()
     }
 
-    /// Returns the program as it was named.
+    /// Returns the program as the caller named it.
     #[must_use]
     pub fn program(&self) -> &OsStr {
         &self.program
@@ -150,7 +150,7 @@ impl Command {
         &self.args
     }
 
-    /// Returns the working directory as it was named.
+    /// Returns the working directory as the caller named it.
     #[must_use]
     pub fn working_directory(&self) -> Option<&str> {
         self.cwd.as_deref()
@@ -162,7 +162,7 @@ impl Command {
         &self.stdio
     }
 
-    /// Gives the standard streams away.
+    /// Returns the standard streams by value.
     #[must_use]
     pub fn into_stdio(self) -> [Stdio; 3] {
         self.stdio

@@ -1,11 +1,11 @@
-//! The one error of this crate: what was done, to what, why it failed, and apart from that what
-//! to try. Programs match on [`ErrorKind`]; people read `Display` and [`Error::hint`].
+//! The one error of this crate: the failed operation, its object, the reason, and separately a
+//! hint. Programs match on [`ErrorKind`]; people read `Display` and [`Error::hint`].
 
 use crate::promise::Entry;
 use std::fmt;
 use std::io;
 
-/// What went wrong, for programs.
+/// The category of an error, for programs.
 ///
 /// ```
 /// use os_sandbox::{Access, ErrorKind, Policy};
@@ -16,27 +16,27 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller asked for something that makes no sense: a relative host path, a reserved name.
+    /// The caller's request is invalid: a relative host path, a reserved name.
     Invalid,
-    /// The program does not exist where the command could see it.
+    /// The program does not exist at any path that the command could see.
     NotFound,
-    /// The program is there and cannot be started: no permission, or not a program.
+    /// The program exists and cannot be started: no permission, or not a program.
     NotExecutable,
-    /// This host cannot keep what was asked for; nothing was started.
+    /// This host cannot keep a requested promise. The command did not start.
     Unsupported,
-    /// A size or count of our own was exceeded, for example too many arguments.
+    /// A size or count of this crate's own was exceeded, for example too many arguments.
     Limit,
-    /// Not everywhere could be looked for protected or hidden names, so nothing was started, or
-    /// what ran is not vouched for. The error names paths as the command sees them.
+    /// The search for protected or hidden names was incomplete, so the command did not start, or
+    /// its result is not vouched for. The error names paths as the command sees them.
     Unguarded,
-    /// A mechanism that should have worked did not; nothing was started, or the tree was ended.
+    /// A detected mechanism failed. The command did not start, or the tree was ended.
     Enforcement,
     /// The operating system failed for another reason.
     Io,
 }
 
-/// Why a policy could not be built, or a command not be started or awaited. `Debug` is the sentence
-/// too, with the causes that it does not name.
+/// The reason why a policy could not be built, or a command not be started or awaited. `Debug` is
+/// the sentence too, with the causes that it does not name.
 ///
 /// ```
 /// use os_sandbox::{Access, Policy};
@@ -78,26 +78,27 @@ fn write_with_causes(error: &dyn std::error::Error, f: &mut fmt::Formatter<'_>) 
 }
 
 impl Error {
-    /// What went wrong, for programs.
+    /// Returns the category, for programs.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What to try, if we know.
+    /// Returns a remedy, if one is known.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The promises that could not be kept; empty unless the kind is [`ErrorKind::Unsupported`].
+    /// Returns the promises that could not be kept. Empty unless the kind is
+    /// [`ErrorKind::Unsupported`].
     #[must_use]
     pub fn gaps(&self) -> &[Entry] {
         &self.gaps
     }
 
-    /// The exit code that `env`, `timeout` and `docker run` use for this: 127 not found, 126 not
-    /// executable, 125 anything of ours.
+    /// Returns the exit code that `env`, `timeout` and `docker run` use for this error: 127 not
+    /// found, 126 not executable, 125 any other error of ours.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self.kind {
@@ -124,7 +125,7 @@ impl Error {
         }
     }
 
-    /// Returns an error about what the caller wants.
+    /// Returns an error about an invalid request of the caller.
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Invalid, message)
@@ -139,7 +140,7 @@ impl Error {
         }
     }
 
-    /// Adds a remedy.
+    /// Adds a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -158,7 +159,7 @@ impl Error {
         }
     }
 
-    /// Adds the error of the system that caused it.
+    /// Adds the system's error as the cause.
     #[must_use]
     pub fn with_source(mut self, source: io::Error) -> Self {
         self.source = Some(source);

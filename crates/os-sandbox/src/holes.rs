@@ -1,14 +1,14 @@
-//! Published holes of bubblewrap, by version, and what covers each of them here. A version says
-//! which holes are known, never what works: that is tried (`linux/detect.rs`). Distributions fix
-//! holes without a new version, so one listed here may be closed; the other way round is worse.
+//! Published holes of bubblewrap, by version, and the mitigation of each. A version tells only the
+//! known holes. A probe tells if a mechanism works (`linux/detect.rs`). Distributions fix holes
+//! without a new version, so a listed hole may be closed; the opposite error would be worse.
 
 use crate::support::{Bubblewrap, Support};
 use std::fmt;
 
-/// Major, minor and patch; nothing stands for 0.
+/// Major, minor and patch. A missing number is 0.
 type Version = [u32; 3];
 
-/// A published hole of the `bwrap` that was found.
+/// A published hole of the detected `bwrap`.
 ///
 /// ```
 /// use os_sandbox::{HostSpec, Support};
@@ -31,19 +31,19 @@ pub struct KnownVulnerability {
 }
 
 impl KnownVulnerability {
-    /// Its number, such as `CVE-2026-87766`.
+    /// Returns its number, such as `CVE-2026-87766`.
     #[must_use]
     pub fn id(&self) -> &'static str {
         self.id
     }
 
-    /// What goes wrong.
+    /// Returns a description of the hole.
     #[must_use]
     pub fn what(&self) -> &'static str {
         self.what
     }
 
-    /// What keeps it from mattering on this host; `None` if nothing does, and plans say so.
+    /// Returns the mitigation on this host; `None` if the hole is open, which plans then report.
     #[must_use]
     pub fn covered_by(&self) -> Option<&'static str> {
         self.covered_by
@@ -60,12 +60,12 @@ impl fmt::Display for KnownVulnerability {
     }
 }
 
-/// What covers a hole, in general.
+/// The general mitigation of a hole.
 #[derive(Clone, Copy)]
 enum Mitigation {
-    /// Only set-id ones have it, and those are not used.
+    /// Only set-id programs have the hole, and those are not used.
     NotSetId,
-    /// The options that we use came later than the fix, so that such a version does not work.
+    /// The options that we use are newer than the fix, so that a vulnerable version does not work.
     TooOld,
     Filter,
     PinsByDescriptor,
@@ -73,13 +73,13 @@ enum Mitigation {
 
 struct VulnerabilityEntry {
     id: &'static str,
-    /// The first version that has it, and the first that has not.
+    /// The first version with the hole, and the first without it.
     versions: [Version; 2],
     what: &'static str,
     cover: Mitigation,
 }
 
-/// Newest first.
+/// The newest first.
 const TABLE: [VulnerabilityEntry; 5] = [
     VulnerabilityEntry {
         id: "CVE-2026-87766",
@@ -114,8 +114,8 @@ const TABLE: [VulnerabilityEntry; 5] = [
 ];
 
 impl Support {
-    /// Published holes of this host's bubblewrap, and what covers them here. Of a version that
-    /// cannot be read, all are assumed.
+    /// Returns the published holes of this host's bubblewrap with their mitigations. If the version
+    /// cannot be parsed, returns all of them.
     #[must_use]
     pub fn known_holes(&self) -> Vec<KnownVulnerability> {
         let Some(found) = self.bubblewrap() else {
@@ -160,7 +160,7 @@ impl Mitigation {
     }
 }
 
-/// At most three numbers; whatever follows the digits of a part is not looked at.
+/// Parses at most three numbers. Ignores the text after the digits of a part.
 fn parse(version: &str) -> Option<Version> {
     let mut out = [0; 3];
     for (index, (slot, part)) in out.iter_mut().zip(version.split('.')).enumerate() {

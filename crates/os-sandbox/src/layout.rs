@@ -1,6 +1,6 @@
-//! What the mounts of a policy come to for whoever makes them elsewhere: which place of the host
-//! lies where inside, what is covered, and whose the writable ones are. Made by the backend, which
-//! knows how to look for names.
+//! The mounts of a policy for a mechanism that makes them elsewhere: the host path of each path
+//! inside, the covered paths, and the owners of the writable mounts. The backend creates it,
+//! because it knows how to search for names.
 
 use crate::error::Error;
 use crate::findings::Notes;
@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 
 /// The mounts of one command.
 pub struct Layout {
-    /// Those nearer to the root first.
+    /// The paths inside. Those nearer to the root are first.
     pub placed: Vec<LayoutEntry>,
-    /// Whose each writable mount of the policy is.
+    /// The owner of each writable mount of the policy.
     pub owners: Vec<Owner>,
-    /// For each mount of the policy, in order: whether it is a directory.
+    /// For each mount of the policy, in order: `true` if it is a directory.
     pub directories: Vec<bool>,
-    /// What of the host is mounted, to be looked at once more when it has been.
+    /// The mounted files of the host, to be checked again after they were mounted.
     pub sources: MountSources,
-    /// Facts that were learnt meanwhile.
+    /// Facts that the layout revealed.
     pub notes: Notes,
-    /// To be done once nothing of the command is left.
+    /// The work to do after every process of the command has ended.
     pub after: Cleanup,
 }
 
 impl Layout {
-    /// Looks at the mounts now. What is held for them is given up with the layout.
+    /// Reads the mounts now. Dropping the layout releases the names that it reserves.
     ///
     /// # Errors
     /// If a mount cannot be opened, or names cannot be looked for everywhere.
@@ -34,33 +34,33 @@ impl Layout {
     }
 }
 
-/// One place inside.
+/// One path inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutEntry {
     /// The path inside.
     pub inside: PathBuf,
-    /// What is there.
+    /// The content at the path.
     pub what: LayoutContent,
 }
 
-/// What lies at a place.
+/// The content at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutContent {
-    /// This of the host.
+    /// A file or directory of the host.
     Host {
         /// The path on the host.
         from: PathBuf,
         /// `true` if it can be written.
         writable: bool,
     },
-    /// Nothing that could be read or written.
+    /// A cover that cannot be read or written.
     Closed {
         /// `true` if a directory is covered.
         is_dir: bool,
     },
 }
 
-/// Whose a writable mount is.
+/// The owner of a writable mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The mount as the command sees it.

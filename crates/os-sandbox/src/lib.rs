@@ -2,14 +2,14 @@
 //!
 //! # Terms
 //!
-//! - *policy*: what is allowed; pure, the same everywhere ([`Policy`])
-//! - *support*: what this host can enforce, found by running something ([`Support`])
-//! - *plan*: policy × support → which mechanism keeps which promise, and the gaps ([`Plan`])
+//! - *policy*: the access of a command; pure data, the same on every system ([`Policy`])
+//! - *support*: the mechanisms that this host can enforce, found by probes ([`Support`])
+//! - *plan*: policy × support → the mechanism that keeps each promise, and the gaps ([`Plan`])
 //! - *sandbox*: an opened plan, with the resources that its commands share ([`Sandbox`])
-//! - *boundary* and *guard*: a promise without which nothing starts, and one that is listed when
-//!   it cannot be kept ([`Rank`])
+//! - *boundary* and *guard*: a promise without which a command does not start, and one that a plan
+//!   lists as absent when it cannot be kept ([`Rank`])
 //! - *broker* and *target*: the calling program, and the confined one
-//! - *receipt*: what was really applied ([`Enforcement`])
+//! - *receipt*: the restrictions that were applied to a command ([`Enforcement`])
 //!
 //! # Allowed
 //!
@@ -48,10 +48,10 @@
 //!
 //! # Features
 //!
-//! None is on by default.
+//! All features are off by default.
 //!
 //! - `serde`: plans and receipts can be serialised
-//! - `tokio`: an async face
+//! - `tokio`: an async interface
 //! - `birdcage`: one more mechanism ([`Backend::Birdcage`]), by the program of the crate
 //!   `os-sandbox-birdcage`, which is linked with the crate [birdcage](https://docs.rs/birdcage).
 //!   birdcage is licensed under the **GPL-3.0-or-later**, other than this crate: that program is a

@@ -1,8 +1,8 @@
 //! The interface of isolation mechanisms, for crates that add one. It changes more often than the rest
 //! of this crate.
 //!
-//! A mechanism of another crate is a type that implements [`Mechanism`] and a row in what a
-//! [`Support`](crate::Support) says of this host.
+//! A mechanism of another crate is a type that implements [`Mechanism`], and a row in the
+//! [`Support`](crate::Support) of this host.
 
 pub use crate::escape::{Visible, visible};
 pub use crate::exceeded::{EffectiveLimits, LimitHit};
@@ -17,7 +17,7 @@ pub use crate::scratch::{Scratch, random};
 pub use crate::streams::{Pipes, streams};
 pub use crate::support::ContainerSupport;
 
-/// The table of the system call filter, for mechanisms that have it applied by somebody else.
+/// The table of the system call filter, for mechanisms that have another program apply it.
 pub mod seccomp {
     pub use crate::seccomp::{
         Action, Arch, Clause, ENOSYS, EPERM, FilterSpec, Range, Rule, Table, Test, UnixSocketRule,

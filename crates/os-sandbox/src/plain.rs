@@ -1,5 +1,5 @@
-//! A command without a supervisor, on systems where there is none: its streams, its end, its time
-//! limit, its process group.
+//! A command on systems without a supervisor: its streams, its end, its time limit, its process
+//! group.
 
 use crate::error::Error;
 use crate::exceeded::LimitHit;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often an end is looked for; there is no descriptor to wait on.
+/// The interval between checks for the end, because a descriptor to wait on does not exist.
 const TICK: Duration = Duration::from_millis(10);
 
 /// A running command. Dropping it ends it, and its process group if it has one.
@@ -27,11 +27,11 @@ pub(crate) struct Running<Resources> {
     who: Who,
     deadline: Option<Instant>,
     result: Option<Exit>,
-    /// Given up after the end.
+    /// Resources that are released after the end.
     held: Option<Resources>,
 }
 
-/// A process of ours, until it was reaped: then its number can be anybody's.
+/// A child process until it was reaped. Afterwards another process can have its number.
 #[derive(Clone, Debug)]
 struct Who {
     pid: Pid,
@@ -40,7 +40,8 @@ struct Who {
 }
 
 impl<Resources> Running<Resources> {
-    /// A child of this process, the leader of its process group if `group` says so.
+    /// Creates a running command from a child of this process. If `group` is `true`, the child
+    /// leads its process group.
     pub(crate) fn new(pid: Pid, group: bool, wall: Option<Duration>, held: Resources) -> Self {
         Running {
             who: Who {
@@ -56,7 +57,7 @@ impl<Resources> Running<Resources> {
 }
 
 impl<Resources: std::fmt::Debug + Send + Sync + 'static> Running<Resources> {
-    /// The command as it was started.
+    /// Returns the started command.
     pub(crate) fn started(self, pipes: Pipes) -> StartedCommand {
         StartedCommand {
             process: Box::new(self),
@@ -81,7 +82,7 @@ impl<Resources: std::fmt::Debug + Send + Sync> Process for Running<Resources> {
         }
     }
 
-    /// Ends it if its time is over, and what is left of its group when it has ended.
+    /// Ends the command if its time is over. After its end, ends the rest of its group.
     fn poll_exit(&mut self) -> Result<bool, Error> {
         if self.result.is_some() {
             return Ok(true);
@@ -149,7 +150,7 @@ impl<Resources> Drop for Running<Resources> {
     fn drop(&mut self) {
         if self.result.is_none() {
             self.who.kill();
-            // Cannot be caught, so it ends.
+            // SIGKILL cannot be caught, so the child ends.
             let _ = waitpid(self.who.pid, None);
             self.who.end_group();
             self.who.reaped.store(true, Ordering::Release);
@@ -160,13 +161,13 @@ impl<Resources> Drop for Running<Resources> {
 impl Who {
     fn kill(&self) {
         if !self.reaped.load(Ordering::Acquire) {
-            // Fails only if nobody is left.
+            // Fails only if the process has ended.
             let _ = kill(self.pid, Signal::SIGKILL);
             self.end_group();
         }
     }
 
-    /// The members keep the number of the group, also when its leader is gone.
+    /// Ends the group. The members still have the number of the group after its leader ended.
     fn end_group(&self) {
         if self.group {
             let _ = killpg(self.pid, Signal::SIGKILL);
@@ -174,7 +175,7 @@ impl Who {
     }
 }
 
-/// Not used on this system.
+/// Birdcage is not available on this system.
 #[cfg(feature = "birdcage")]
 pub(crate) fn birdcage(_: &Support, _: Option<&Path>) -> Availability<PathBuf> {
     Availability::Missing {
@@ -183,19 +184,19 @@ pub(crate) fn birdcage(_: &Support, _: Option<&Path>) -> Availability<PathBuf> {
     }
 }
 
-/// Whose the mounts are.
+/// The owner of the probed mounts.
 pub(crate) enum ProbeScope {
-    /// The user's.
+    /// Mounts of the user.
     UserMounts,
 }
 
-/// Removes what a command left. The standard library opens each directory relative to the one
-/// around it and follows no link; what it cannot remove is looked at by the next sweep.
-/// Nothing here looks for names before a start.
+/// Returns an empty list, because names are not searched before a start on this system.
 pub(crate) fn survey(_: &crate::policy::Policy) -> Result<Vec<crate::survey::Survey>, Error> {
     Ok(Vec::new())
 }
 
+/// Removes the files that a command left. The standard library opens each directory relative to the
+/// one around it and does not follow links. The next sweep handles the files that it cannot remove.
 pub(crate) fn remove(path: &Path) {
     let _ = std::fs::remove_dir_all(path);
 }
@@ -203,13 +204,13 @@ pub(crate) fn remove(path: &Path) {
 pub(crate) use elsewhere::layout;
 pub use elsewhere::{Cleanup, MountSources};
 
-/// Returns `None`: nothing of this system runs in containers.
+/// Returns `None`, because this crate does not run programs of this system in containers.
 #[must_use]
 pub fn static_program() -> Option<&'static [u8]> {
     None
 }
 
-/// The mounts of a command that an engine runs. Names are not looked for here.
+/// The mounts of a command that an engine runs. Names are not searched here.
 mod elsewhere {
     use crate::access::Access;
     use crate::error::Error;
@@ -220,18 +221,18 @@ mod elsewhere {
     use std::os::unix::fs::MetadataExt;
     use std::path::{Path, PathBuf};
 
-    /// There is nothing to do.
+    /// A cleanup without any work.
     pub struct Cleanup;
 
     impl Cleanup {
-        /// Finds nothing.
+        /// Returns no findings.
         #[must_use]
         pub fn run(self) -> Findings {
             Findings::default()
         }
     }
 
-    /// They are not looked at again.
+    /// Sources that are not checked again.
     pub struct MountSources;
 
     impl MountSources {

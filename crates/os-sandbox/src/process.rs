@@ -87,7 +87,7 @@ pub enum Readiness {
     Socket(UnixStream),
     /// The descriptor of a process, with the same meaning.
     Process(OwnedFd),
-    /// None. Only the clock counts.
+    /// Without a descriptor. Only the clock counts.
     Nothing,
 }
 
@@ -100,7 +100,7 @@ pub struct StartedCommand {
     pub pipes: Pipes,
     /// Promises that are kept in part only.
     pub notes: Notes,
-    /// The container, if there is one.
+    /// The container. `None` outside of one.
     pub container: Option<ShownContainer>,
 }
 
@@ -139,7 +139,8 @@ impl fmt::Debug for Killer {
     }
 }
 
-/// Waits until a pipe or `news` is readable, or the time passed. `ended` tells about `news`.
+/// Waits until a pipe or `news` is readable, or the time passed. In the result, `ended` is `true`
+/// if `news` is readable.
 ///
 /// # Errors
 /// If the system cannot wait.

@@ -1,5 +1,4 @@
-//! Protected names that a command made where nothing could keep it from doing so: what they were,
-//! and where they are now.
+//! Protected names that a command created where they could not be blocked, with their new paths.
 
 use crate::escape::{Visible, visible};
 use std::fmt;
@@ -14,11 +13,11 @@ use std::path::PathBuf;
 /// `.os-sandbox-quarantine.SECONDS-NANOSECONDS-PID`.
 pub const QUARANTINE: &str = ".os-sandbox-quarantine";
 
-/// A protected name that appeared while a command ran, and was moved out of the way after it.
+/// A protected name that appeared while a command ran, and was moved away afterwards.
 ///
 /// A command cannot replace a protected name that exists. It can create an absent one, unless the
-/// policy holds it ([`PolicyBuilder::hold_absent`](crate::PolicyBuilder::hold_absent)). New names
-/// are looked for when the command has ended, before its result is returned.
+/// policy reserves it ([`PolicyBuilder::hold_absent`](crate::PolicyBuilder::hold_absent)). After
+/// the end of the command, a scan finds new names before the result is returned.
 ///
 /// ```
 /// use os_sandbox::Quarantined;
@@ -34,14 +33,14 @@ pub const QUARANTINE: &str = ".os-sandbox-quarantine";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Quarantined {
-    /// Where the command saw it.
+    /// The path as the command saw it.
     #[cfg_attr(feature = "serde", serde(serialize_with = "text"))]
     pub path: PathBuf,
     /// The protected name or pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The reason why the name is not allowed.
     pub why: String,
-    /// Where it is on the host; `None` if it could not be moved and is still there.
+    /// The path on the host. `None` if the name could not be moved and is still at its old path.
     #[cfg_attr(feature = "serde", serde(serialize_with = "text_if_there"))]
     pub now: Option<PathBuf>,
 }
@@ -62,7 +61,8 @@ impl fmt::Display for Quarantined {
     }
 }
 
-/// A path need not be text, and a receipt is written whatever a command called its files.
+/// Serialises a path. A path may not be text, and a receipt must be written for every name that a
+/// command chose.
 #[cfg(feature = "serde")]
 fn text<S: serde::Serializer>(path: &std::path::Path, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&path.to_string_lossy())

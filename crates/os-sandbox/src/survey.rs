@@ -1,11 +1,11 @@
-//! What a start would find in the mounts of a policy, looked at beforehand: whether protected and
-//! hidden names can be looked for everywhere, and what nothing can be mounted over.
+//! The names that a start would find in the mounts of a policy, in advance: protected and hidden
+//! names, directories that cannot be searched, and links, which cannot be mounted over.
 
 use crate::error::Error;
 use crate::platform;
 use crate::policy::Policy;
 
-/// What is in one mount, as a start would find it now.
+/// The content of one mount, as a start would find it now.
 ///
 /// ```
 /// use os_sandbox::{Access, Policy, Survey};
@@ -25,25 +25,25 @@ use crate::policy::Policy;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Survey {
-    /// The mount as the command sees it. All paths below are its.
+    /// The mount as the command sees it. All paths of a survey are relative to it.
     pub mount: String,
-    /// Files and directories in it.
+    /// The number of files and directories in it.
     pub entries: usize,
-    /// How many of them are protected or hidden.
+    /// The number of protected or hidden ones.
     pub names: usize,
-    /// Links with protected names, and links in repositories: nothing can be mounted over them.
+    /// Links with protected names, and links in repositories, which cannot be mounted over.
     pub links: Vec<String>,
-    /// Directories that cannot be listed: nothing in them can be reached.
+    /// Directories that cannot be listed, and whose content cannot be reached.
     pub unlisted: Vec<String>,
-    /// Configuration of git that runs programs or leads elsewhere, and what it says.
+    /// Configuration of git that runs programs or leads elsewhere, with its text.
     pub git: Vec<String>,
-    /// Why not everything can be looked at: every command is refused.
+    /// The reason why the survey is incomplete. Every command is then refused.
     pub incomplete: Option<String>,
 }
 
 impl Survey {
-    /// Looks at each mount now; nothing is run or changed. Where no mechanism looks for names,
-    /// the list is empty.
+    /// Reads each mount now, without running or changing anything. Returns an empty list if none of
+    /// the system's mechanisms searches for names.
     ///
     /// # Errors
     /// If a mount cannot be opened.

@@ -1,8 +1,8 @@
-//! Table → BPF. A search over the numbers that have a rule, so that a call costs a handful of
-//! instructions instead of one per rule; and few instructions altogether, because the kernel
-//! compiles the program and tries it for every number at each start, which takes as long as
-//! everything else that confines. Conditional jumps reach 255 instructions; farther ones take an
-//! unconditional one along.
+//! Table → BPF. The program searches the numbers that have a rule, so that a call costs a handful
+//! of instructions instead of one per rule. It has few instructions altogether, because the kernel
+//! compiles the program and tries it for every number at each start, which takes as long as all
+//! other steps of the confinement together. Conditional jumps reach 255 instructions; farther ones
+//! add an unconditional jump.
 
 use super::table::{Action, Clause, Rule, Table, Test};
 
@@ -18,7 +18,7 @@ pub(crate) struct Instruction {
 /// The kernel's bound on one program (`BPF_MAXINSNS`).
 pub(crate) const MAX_INSTRUCTIONS: usize = 4096;
 
-/// Load the word at `k` of `struct seccomp_data`.
+/// Loads the word at `k` of `struct seccomp_data`.
 pub(crate) const LOAD: u16 = 0x20;
 pub(crate) const AND: u16 = 0x54;
 pub(crate) const JUMP: u16 = 0x05;
@@ -29,7 +29,7 @@ pub(crate) const RETURN: u16 = 0x06;
 
 pub(crate) const OFFSET_NUMBER: u32 = 0;
 pub(crate) const OFFSET_ARCH: u32 = 4;
-/// Low word of the first argument; both architectures are little-endian.
+/// Offset of the low word of the first argument. Both architectures are little-endian.
 pub(crate) const OFFSET_ARGS: u32 = 16;
 
 pub(crate) const RETURN_KILL_PROCESS: u32 = 0x8000_0000;
@@ -37,10 +37,10 @@ pub(crate) const RETURN_ERRNO: u32 = 0x0005_0000;
 pub(crate) const RETURN_USER_NOTIF: u32 = 0x7fc0_0000;
 pub(crate) const RETURN_ALLOW: u32 = 0x7fff_0000;
 
-/// Numbers with rules that are looked at one after the other at the end of the search.
+/// The number of rules that are tested one after the other at the end of the search.
 const BUCKET: usize = 4;
 
-/// The program, or `None` if the table is too large for the kernel.
+/// Returns the program, or `None` if the table is too large for the kernel.
 pub(crate) fn compile(table: &Table) -> Option<Vec<Instruction>> {
     let mut code = ReverseAssembler::default();
     let allow = Rule::always(Action::Allow);
@@ -66,7 +66,7 @@ pub(crate) fn compile(table: &Table) -> Option<Vec<Instruction>> {
     (program.len() <= MAX_INSTRUCTIONS).then_some(program)
 }
 
-/// The program as the kernel and the wire take it.
+/// Returns the program in the format of the kernel and the wire.
 pub(crate) fn bytes(program: &[Instruction]) -> Vec<u8> {
     let mut out = Vec::with_capacity(program.len() * 8);
     for one in program {
@@ -78,19 +78,19 @@ pub(crate) fn bytes(program: &[Instruction]) -> Vec<u8> {
     out
 }
 
-/// Numbers from `first` up to `end` and what decides about them.
+/// Numbers from `first` up to `end`, and the label of their rule.
 struct Ruled {
     first: u32,
     end: Option<u32>,
     to: Label,
 }
 
-/// An instruction, by how many had been written before it.
+/// An instruction, identified by the number of instructions written before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Label(usize);
 
-/// A program written from its end, because jumps lead forwards only: what they lead to is there
-/// already, and can be shared. What many rules have in common, answers above all, is there once.
+/// A program that is written from its end, because jumps lead forwards only: each target exists
+/// already and can be shared. Parts that many rules share, answers above all, are written once.
 #[derive(Default)]
 struct ReverseAssembler {
     code: Vec<Instruction>,
@@ -104,14 +104,14 @@ impl ReverseAssembler {
         self.code
     }
 
-    /// An instruction that goes on at `next`.
+    /// Writes an instruction that continues at `next`.
     fn push(&mut self, code: u16, k: u32, next: Label) -> Label {
         self.near(next, 0);
         self.write(code, 0, 0, k)
     }
 
     fn branch(&mut self, code: u16, k: u32, yes: Label, no: Label) -> Label {
-        // The detour of one may make the other too far.
+        // The detour of one label may put the other out of reach.
         let yes = self.near(yes, 254);
         let no = self.near(no, 255);
         let yes = self.near(yes, 255);
@@ -120,7 +120,7 @@ impl ReverseAssembler {
         self.write(code, jt, jf, k)
     }
 
-    /// A label that the next instruction reaches over `reach` others.
+    /// Returns a label that the next instruction reaches over `reach` others.
     fn near(&mut self, to: Label, reach: usize) -> Label {
         let over = self.code.len() - to.0 - 1;
         if over <= reach {
@@ -143,7 +143,7 @@ impl ReverseAssembler {
         label
     }
 
-    /// The accumulator holds the number.
+    /// Writes the search for the number in the accumulator.
     fn search(&mut self, ruled: &[Ruled], allow: Label) -> Label {
         if ruled.len() > BUCKET {
             let (left, right) = ruled.split_at(ruled.len() / 2);
@@ -176,7 +176,7 @@ impl ReverseAssembler {
         for (at, clause) in rule.clauses.iter().enumerate().rev() {
             let before = at.checked_sub(1).map(|before| &rule.clauses[before]);
             let loaded = before.is_some_and(|before| leaves_loaded(before, clause));
-            // Each test that holds leads to the next one, one that does not to the next clause.
+            // A test that passes leads to the next test, and one that fails to the next clause.
             let mut yes = self.give(clause.action);
             for test in clause.tests.iter().rev() {
                 let ((arg, keep), jump, k) = match *test {
@@ -199,7 +199,7 @@ impl ReverseAssembler {
     }
 }
 
-/// The argument and the part of it that a test has in the accumulator.
+/// Returns the argument, and the part of it that a test has in the accumulator.
 fn looked_at(test: Test) -> (u8, u32) {
     match test {
         Test::Masked { arg, mask, .. } => (arg, mask),
@@ -207,8 +207,7 @@ fn looked_at(test: Test) -> (u8, u32) {
     }
 }
 
-/// Returns `true` if a clause, when it does not hold, leaves in the accumulator what the next one
-/// looks at.
+/// Returns `true` if a failed clause leaves the argument of the next clause in the accumulator.
 fn leaves_loaded(before: &Clause, after: &Clause) -> bool {
     match (&before.tests[..], &after.tests[..]) {
         ([before], [after]) => looked_at(*before) == looked_at(*after),

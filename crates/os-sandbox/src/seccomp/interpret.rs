@@ -3,7 +3,7 @@
 use super::compile::{self, Instruction};
 use super::table::Action;
 
-/// What the kernel would do; `None` if it would refuse the program.
+/// Returns the action that the kernel would take; `None` if it would refuse the program.
 pub(crate) fn run(
     program: &[Instruction],
     arch: u32,

@@ -1,5 +1,6 @@
 //! System call numbers by name, for both architectures (asm/unistd_64.h, asm-generic/unistd.h).
-//! Only calls that a rule names; what an architecture does not have is `None` there.
+//! Contains only calls that a rule names. A call that an architecture does not have is `None`
+//! there.
 
 /// The machine that a filter is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// The machine that this is compiled for.
+    /// Returns the machine that this crate is compiled for.
     #[must_use]
     pub fn native() -> Option<Arch> {
         if cfg!(target_arch = "x86_64") {
@@ -23,7 +24,7 @@ impl Arch {
         }
     }
 
-    /// The machine by the name that `uname -m` and container engines have for it.
+    /// Returns the machine with the name that `uname -m` and container engines use for it.
     #[must_use]
     pub fn named(machine: &str) -> Option<Arch> {
         match machine {
@@ -33,7 +34,7 @@ impl Arch {
         }
     }
 
-    /// How the kernel names it in `seccomp_data.arch` (linux/audit.h).
+    /// Returns the kernel's name for the machine in `seccomp_data.arch` (linux/audit.h).
     #[must_use]
     pub fn audit(self) -> u32 {
         match self {
@@ -42,7 +43,8 @@ impl Arch {
         }
     }
 
-    /// x32 calls are x86-64 calls with this bit and other structures: a second door to everything.
+    /// Returns the first x32 number. x32 calls are x86-64 calls with this bit and other structures,
+    /// and would bypass all rules.
     pub(crate) fn forbidden_from(self) -> Option<u32> {
         match self {
             Arch::X86_64 => Some(0x4000_0000),
@@ -50,14 +52,14 @@ impl Arch {
         }
     }
 
-    /// All that are named here, with their numbers.
+    /// Returns all calls that are named here, with their numbers.
     pub fn names(self) -> impl Iterator<Item = (&'static str, u32)> {
         NUMBERS
             .iter()
             .filter_map(move |row| Some((row.0, self.of(row)?)))
     }
 
-    /// The number of a call here.
+    /// Returns the number of a call on this machine.
     #[must_use]
     pub fn number(self, name: &str) -> Option<u32> {
         NUMBERS

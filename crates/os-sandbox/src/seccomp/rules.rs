@@ -1,6 +1,6 @@
-//! Which calls a confined command cannot make, and why. One table, read from top to bottom; what
-//! is not named passes, because Landlock, namespaces and dropped capabilities decide about files
-//! and processes. This closes what they do not see.
+//! The calls that a confined command cannot make, with the reasons. One table, read from top to
+//! bottom. Other calls pass, because Landlock, namespaces and dropped capabilities decide about
+//! files and processes. The filter closes the interfaces that those do not see.
 
 use super::numbers::Arch;
 use super::table::{
@@ -8,46 +8,47 @@ use super::table::{
     EPROTONOSUPPORT, Rule, Table, Test,
 };
 
-/// What a filter depends on.
+/// The properties that a filter depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterSpec {
     /// The machine.
     pub arch: Arch,
-    /// Internet sockets can be made: the network is unrestricted, or the target's own.
+    /// `true` if internet sockets can be made: the network is unrestricted, or the target's own.
     pub internet: bool,
-    /// What local sockets may do.
+    /// The rule for local sockets.
     pub unix: UnixSocketRule,
-    /// The caller is uid 0 and no mount layer keeps its files out of reach: owners and extended
-    /// attributes, which Landlock does not control, are frozen.
+    /// `true` if owners and extended attributes, which Landlock does not control, are frozen: the
+    /// caller is uid 0, and its files are not out of reach behind a mount layer.
     pub freeze_metadata: bool,
-    /// No namespaces: System V and POSIX message queues, semaphores and shared memory are those of
-    /// the whole host, and so are the limits of every process of the same user.
+    /// `true` without namespaces: System V and POSIX message queues, semaphores and shared memory
+    /// are those of the whole host, and so are the limits of every process of the same user.
     pub shared_host: bool,
-    /// The command starts in its caller's process group, whose members outside its namespaces
-    /// `kill(0)` reaches, and no Landlock scope keeps signals in.
+    /// `true` if the command starts in its caller's process group, without a Landlock
+    /// scope that confines signals: `kill(0)` then reaches members outside its namespaces.
     pub shared_group: bool,
-    /// Debuggers may trace processes of the command's own tree. The filter cannot tell whose a
-    /// process is: only a Landlock domain of the command's own makes the kernel refuse all others.
+    /// `true` if debuggers may trace processes of the command's own tree. The filter cannot tell
+    /// the owner of a process: only a Landlock domain of the command's own makes the kernel refuse
+    /// all others.
     pub tracing: bool,
-    /// The filter notifies the supervisor or the connector of every change of a mode.
+    /// `true` if the filter notifies the supervisor or the connector of every change of a mode.
     pub ask_modes: bool,
 }
 
-/// Local sockets.
+/// The rule for local sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnixSocketRule {
-    /// None can be made.
+    /// The command cannot make any.
     Deny,
-    /// Streams can be made, and somebody else decides about every `connect`.
+    /// The command can make streams, and another process decides about every `connect`.
     Notify,
-    /// All.
+    /// The command can make all kinds.
     Allow,
 }
 
-/// Set-user-id and set-group-id in a mode.
+/// The set-user-id and set-group-id bits of a mode.
 const SET_ID: u32 = 0o6000;
-/// `O_CREAT`, and the bit that makes `O_TMPFILE` more than `O_DIRECTORY`: only then does an open
-/// have a mode at all.
+/// `O_CREAT`, and the bit that makes `O_TMPFILE` more than `O_DIRECTORY`. Only with one of them
+/// does an open have a mode at all.
 const CREATES: u32 = 0o100 | 0o20_000_000;
 /// `CLONE_NEW*` as `clone` takes them; the time namespace shares its bit with the exit signal.
 const NAMESPACES: u32 = 0x7e02_0000;
@@ -55,7 +56,7 @@ const NEW_TIME: u32 = 0x80;
 pub(super) const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 const TIOCSETD: u32 = 0x5423;
-/// The part of an ioctl's number that says whose it is.
+/// The part of an ioctl's number that identifies its subsystem.
 const IOCTL_TYPE: u32 = 0xff00;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
@@ -71,7 +72,7 @@ const SOCK_SEQPACKET: u32 = 5;
 const SOCK_MASK: u32 = 0xf;
 const ALL: u32 = u32::MAX;
 
-/// The whole table.
+/// Returns the whole table.
 #[must_use]
 pub fn table(wanted: FilterSpec) -> Table {
     let mut rules = RuleBuilder {
@@ -79,13 +80,14 @@ pub fn table(wanted: FilterSpec) -> Table {
         out: Vec::new(),
     };
 
-    // A queue of calls that no filter sees; ENOSYS, so that libuv and tokio fall back.
+    // io_uring is a queue of calls that a filter does not see. ENOSYS, so that libuv and tokio fall
+    // back.
     rules.always(
         ENOSYS,
         &["io_uring_setup", "io_uring_enter", "io_uring_register"],
     );
-    // Flags behind a pointer, which BPF cannot follow; glibc and everybody else fall back to
-    // clone and openat, which can be looked at.
+    // Flags behind a pointer, which BPF cannot follow. glibc and all others fall back to clone and
+    // openat, whose flags the filter can test.
     rules.always(ENOSYS, &["clone3", "openat2"]);
 
     // Other processes' memory, descriptors and secrets.
@@ -217,7 +219,7 @@ pub fn table(wanted: FilterSpec) -> Table {
             EPERM,
             &["chown", "fchown", "lchown", "fchownat", "file_setattr"],
         );
-        // cp -a and git take "not supported" for an answer.
+        // cp -a and git accept "not supported" as an answer.
         rules.always(
             EOPNOTSUPP,
             &[
@@ -252,8 +254,8 @@ pub fn table(wanted: FilterSpec) -> Table {
                 "mq_unlink",
             ],
         );
-        // A limit of zero seconds is a kill. Landlock's scope does not know about scheduling
-        // either, and a process that only runs when nothing else does is as good as stopped.
+        // A limit of zero seconds is a kill. Landlock's scope does not cover scheduling either, and
+        // a process that only runs when all others are idle is as good as stopped.
         rules.when(
             &[
                 "prlimit64",
@@ -268,7 +270,8 @@ pub fn table(wanted: FilterSpec) -> Table {
         );
     }
     if wanted.shared_host || wanted.shared_group {
-        // Groups reach out of namespaces, users and other processes where there are none.
+        // Process groups extend beyond namespaces. Without namespaces, users and other processes are
+        // outside targets too.
         rules.itself("setpriority", PRIO_PROCESS);
         rules.itself("ioprio_set", IOPRIO_WHO_PROCESS);
     }
@@ -279,16 +282,16 @@ pub fn table(wanted: FilterSpec) -> Table {
     rules.rule("socket", sockets(wanted));
     rules.rule("socketpair", pairs(wanted));
     match wanted.unix {
-        // Of all families: by its number alone a socket does not tell which it is.
+        // Sockets of all families: a socket's number alone does not identify its family.
         UnixSocketRule::Notify => rules.rule("connect", Rule::always(Action::UserNotify)),
         UnixSocketRule::Deny | UnixSocketRule::Allow => {}
     }
     Table::new(wanted.arch, rules.out)
 }
 
-/// Refuses `PTRACE_O_SUSPEND_SECCOMP`, which turns off the filter of the traced process.
-/// Why: the kernel asks for `CAP_SYS_ADMIN`, but Linux before 5.17.2 forgot to for `PTRACE_SEIZE`
-/// (CVE-2022-30594). Everything else a tracer changes is before the filter looks, since Linux 4.8.
+/// Refuses `PTRACE_O_SUSPEND_SECCOMP`, which turns off the filter of the traced process. Why: the
+/// kernel requires `CAP_SYS_ADMIN`, but Linux before 5.17.2 did not check it for `PTRACE_SEIZE`
+/// (CVE-2022-30594). Since Linux 4.8 the filter runs after every other change by a tracer.
 fn tracing() -> Rule {
     const SUSPEND_SECCOMP: u32 = 1 << 21;
     // PTRACE_SETOPTIONS, its old number, and PTRACE_SEIZE.
@@ -312,8 +315,9 @@ fn tracing() -> Rule {
     }
 }
 
-/// Keystrokes into the terminal of the person (CVE-2017-5226), line disciplines, which are kernel
-/// code loaded on demand, and what writes through a descriptor that was opened for reading only.
+/// Refuses keystrokes into the terminal of the person (CVE-2017-5226), line disciplines, which are
+/// kernel code loaded on demand, and requests that write through a descriptor that was opened for
+/// reading only.
 fn ioctls(wanted: FilterSpec) -> Rule {
     let number = |value: u32| Test::Masked {
         arg: 1,
@@ -328,8 +332,8 @@ fn ioctls(wanted: FilterSpec) -> Rule {
         .map(|value| clause(number(value), Action::Errno(EPERM)))
         .into();
     if wanted.shared_host {
-        // Landlock looks at the ioctls of devices only. btrfs makes and deletes subvolumes below
-        // a directory that can merely be read; flags and verity change a file that can be.
+        // Landlock controls the ioctls of devices only. btrfs makes and deletes subvolumes below a
+        // readable directory; flags and verity change a readable file.
         clauses.extend(READING_IOCTLS.map(|value| clause(number(value), Action::Allow)));
         clauses.extend(FILE_SYSTEM_IOCTLS.map(|kind| {
             let whose = Test::Masked {
@@ -348,8 +352,8 @@ fn ioctls(wanted: FilterSpec) -> Rule {
 
 /// btrfs and clones, ext4 and generic flags, XFS and extended flags, bcachefs, f2fs.
 const FILE_SYSTEM_IOCTLS: [u32; 5] = [0x94, b'f' as u32, b'X' as u32, 0xbc, 0xf5];
-/// FICLONE, FICLONERANGE and FIDEDUPERANGE ask for a descriptor that can be written;
-/// FS_IOC_GETFLAGS and FS_IOC_FSGETXATTR, FS_IOC_FIEMAP only look.
+/// FICLONE, FICLONERANGE and FIDEDUPERANGE require a writable descriptor; FS_IOC_GETFLAGS and
+/// FS_IOC_FSGETXATTR, FS_IOC_FIEMAP only read.
 const READING_IOCTLS: [u32; 6] = [
     0x4004_9409,
     0x4020_940d,
@@ -359,9 +363,9 @@ const READING_IOCTLS: [u32; 6] = [
     0xc020_660b,
 ];
 
-/// Pairs talk to nobody else: streams are connected for good. Datagram sockets are not: `sendto`
-/// and `connect` take any of them to any path, past the filter on `socket`. For local sockets
-/// "raw" is another word for datagrams.
+/// Returns the rule for socket pairs. Streams of a pair are connected for good. Datagram sockets
+/// are not: `sendto` and `connect` take any of them to any path, past the filter on `socket`. For
+/// local sockets "raw" is another word for datagrams.
 fn pairs(wanted: FilterSpec) -> Rule {
     let clauses = match wanted.unix {
         UnixSocketRule::Allow => vec![local(Action::Allow)],
@@ -380,7 +384,7 @@ fn local(action: Action) -> Clause {
     }
 }
 
-/// Local sockets that send only to whom they are connected.
+/// Returns the clauses for local sockets that send only to their connected peer.
 fn streams() -> Vec<Clause> {
     let kind = |value: u32| Clause {
         tests: vec![
@@ -397,7 +401,8 @@ fn streams() -> Vec<Clause> {
     vec![kind(SOCK_STREAM), kind(SOCK_SEQPACKET), refused]
 }
 
-/// Families by allow-list: VSOCK, packet, AF_ALG, TIPC and whatever comes next stay closed.
+/// Returns the rule for families, an allow-list: VSOCK, packet, AF_ALG, TIPC and all future ones
+/// stay closed.
 fn sockets(wanted: FilterSpec) -> Rule {
     let mut clauses = match wanted.unix {
         UnixSocketRule::Deny => vec![local(Action::Errno(EACCES))],
@@ -412,7 +417,7 @@ fn sockets(wanted: FilterSpec) -> Rule {
             });
             continue;
         }
-        // TCP, UDP and ping. MPTCP, SCTP and SMC go round rules made for TCP; raw sockets need
+        // TCP, UDP and ping. MPTCP, SCTP and SMC bypass rules made for TCP; raw sockets need
         // capabilities anyway.
         for (kind, protocols) in [(SOCK_STREAM, &[0, 6][..]), (SOCK_DGRAM, &[0, 17, 1, 58])] {
             for protocol in protocols {
@@ -439,7 +444,7 @@ fn sockets(wanted: FilterSpec) -> Rule {
             action: Action::Errno(EPROTONOSUPPORT),
         });
     }
-    // Reading interfaces and routes (getifaddrs) and nothing else of netlink.
+    // Of netlink, only reading interfaces and routes (getifaddrs).
     clauses.push(Clause {
         tests: vec![
             family(AF_NETLINK),
@@ -484,7 +489,7 @@ impl RuleBuilder {
         }
     }
 
-    /// Refused if any bit of `mask` is set in the argument.
+    /// Refuses calls with any bit of `mask` in the argument.
     fn when(&mut self, names: &[&str], arg: u8, mask: u32, errno: u16) {
         for name in names {
             let refused = Clause {
@@ -501,7 +506,7 @@ impl RuleBuilder {
         }
     }
 
-    /// Refused for each of these values.
+    /// Refuses a call with one of these values.
     fn each(&mut self, name: &str, arg: u8, values: &[u32], errno: u16) {
         let clauses = values
             .iter()
@@ -523,7 +528,8 @@ impl RuleBuilder {
         );
     }
 
-    /// Refused unless it is about the one process that asks: `which` says so, and 0 names it.
+    /// Refuses a call unless its target is the calling process itself: `which` selects a process,
+    /// and 0 names the caller.
     fn itself(&mut self, name: &str, which: u32) {
         let is = |arg: u8, value: u32| Test::Masked {
             arg,
@@ -542,7 +548,7 @@ impl RuleBuilder {
         );
     }
 
-    /// Refused for all but these values.
+    /// Refuses a call with any value but these.
     fn only(&mut self, name: &str, arg: u8, values: &[u32], errno: u16) {
         let clauses = values
             .iter()
@@ -564,7 +570,7 @@ impl RuleBuilder {
         );
     }
 
-    /// An open that creates a file with a set-id bit.
+    /// Refuses an open that creates a file with a set-id bit.
     fn creating(&mut self, name: &str, flags: u8, mode: u8) {
         let refused = Clause {
             tests: vec![

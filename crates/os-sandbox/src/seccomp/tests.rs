@@ -1,4 +1,4 @@
-//! The table says what it should, and the compiled program means the table.
+//! Tests that the table says what it should, and that the compiled program means the table.
 
 use super::compile::compile;
 use super::interpret;
@@ -270,7 +270,8 @@ fn a_program_is_short() {
     assert!(program.len() < 230, "{}", program.len());
 }
 
-/// Far more rules than there are, all different: what lies beyond one conditional jump.
+/// Uses far more rules than the real table, all different, so that targets are beyond the reach of
+/// one conditional jump.
 #[test]
 fn long_programs_mean_their_tables() {
     let rule = |number: u32| Rule {
