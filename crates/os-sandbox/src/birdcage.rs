@@ -1,12 +1,12 @@
 //! The job of the program `os-sandbox-birdcage`, which this crate writes and the program reads:
 //! strings that each end in NUL. The first names the format, the second the network, and each other
-//! one is a letter and a path.
+//! string is a letter and a path.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A program of another build refuses the job.
+/// The format of this build. A program of another build refuses the job.
 const FORMAT: &[u8] = b"os-sandbox-birdcage 1";
 const OWN_NETWORK: &[u8] = b"own";
 const HOST_NETWORK: &[u8] = b"host";
@@ -15,10 +15,10 @@ const HOST_NETWORK: &[u8] = b"host";
 pub const FD_JOB: i32 = 3;
 /// The descriptor of the program that birdcage starts.
 pub const FD_IMAGE: i32 = 4;
-/// Most bytes of a job.
+/// The maximum size of a job, in bytes.
 pub const MAX_BYTES: u64 = 8 << 20;
 
-/// One thing that birdcage is to let through.
+/// An access that birdcage grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
     /// Reading.
@@ -45,18 +45,18 @@ impl Right {
     }
 }
 
-/// A cage. Several rights for one path add up.
+/// A job for birdcage. Several rights for one path add up.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BirdcageJob {
     /// `true` if it has the network of the host.
     pub host_network: bool,
-    /// What is let through.
+    /// The granted accesses.
     pub exceptions: Vec<(Right, PathBuf)>,
 }
 
 impl BirdcageJob {
-    /// Returns the job as the program reads it. A path with a NUL has been refused by then; here it
-    /// would only spoil the job.
+    /// Returns the job in the format of the program. Paths with a NUL were refused earlier; here
+    /// one would only corrupt the job.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let network = if self.host_network {

@@ -15,10 +15,10 @@ impl Support {
         detect_once(platform::detect_fresh)
     }
 
-    /// As [`Support::detect`]. With [`Directories::user`], passed probes are also cached for other
-    /// processes of this boot, in `$XDG_CACHE_HOME/os-sandbox` or `~/.cache/os-sandbox`. Each
-    /// detection looks for missing mechanisms again. [`Support::forget`] makes the next call detect
-    /// again.
+    /// Detects the mechanisms as [`Support::detect`]. With [`Directories::user`], passed probes are
+    /// also cached for other processes of this boot, in `$XDG_CACHE_HOME/os-sandbox` or
+    /// `~/.cache/os-sandbox`. Each detection looks for missing mechanisms again.
+    /// [`Support::forget`] makes the next call detect again.
     #[must_use]
     pub fn detect_cached(directories: &Directories) -> Support {
         match directories.caches_probes() {

@@ -1,5 +1,5 @@
-//! Names and texts that a command chose, in words that people read: on a terminal a control
-//! character, or one that turns the direction of writing, makes a line say something else.
+//! Names and texts that a command chose, escaped for people: on a terminal a control character, or
+//! one that changes the direction of writing, makes a line say something else.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 /// Bound on a text; a path is at most 4096 bytes long.
 const MAX_CHARS: usize = 5000;
 
-/// The text in what can be seen.
+/// Returns the text with all invisible characters escaped.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -30,7 +30,7 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// The same for a name of the file system, which need not be text.
+/// A name of the file system, which may not be text, displayed with the same escapes.
 #[derive(Debug)]
 pub struct Visible<'a>(pub &'a OsStr);
 

@@ -1,4 +1,4 @@
-//! The limits as they hold for one command on this host, and which of them it ran into.
+//! The effective limits of one command on this host, and the limit that it ran into.
 
 use crate::exit::Exit;
 use crate::policy::Limits;
@@ -6,14 +6,14 @@ use crate::support::{ContainerSupport, ControlGroup, Support};
 use std::fmt;
 use std::time::Duration;
 
-/// Numbers of signals on every Unix that we run on.
+/// Signal numbers, equal on every supported Unix.
 const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 
 /// A limit that a command ran into, with its value.
 ///
-/// Running into it does not always end the command: over its number of processes it only cannot
-/// start more, and when memory is short the kernel may have ended just one process of several.
+/// Not every limit ends the command: at its limit on processes it only cannot start more, and when
+/// memory is short the kernel may have ended just one process of several.
 ///
 /// ```
 /// use os_sandbox::Exceeded;
@@ -22,7 +22,7 @@ const SIGXFSZ: i32 = 25;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exceeded {
-    /// Time on the clock; [`Exit::TimedOut`].
+    /// Time on the clock; the end is [`Exit::TimedOut`].
     Wall(Duration),
     /// Processor time of the command's first process.
     Cpu(Duration),
@@ -48,7 +48,7 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// Rounded down to three digits or so: what a limit was set to, in the words it was set with.
+/// Formats a size, rounded down to about three digits, in the unit that a limit was set with.
 pub(crate) fn size(bytes: u64) -> String {
     for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if bytes >= unit {
@@ -63,7 +63,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// A limit of the whole tree that only its mechanism sees.
+/// A limit of the whole tree that only its mechanism can detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitHit {
     /// The limit on memory.
@@ -72,7 +72,8 @@ pub enum LimitHit {
     Processes,
 }
 
-/// The limits of one command. Those of the whole tree are what holds here, not what the policy says.
+/// The limits of one command. Those of the whole tree are the effective ones on this host, not
+/// those of the policy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EffectiveLimits {
     /// Time on the clock.
@@ -93,8 +94,8 @@ impl EffectiveLimits {
             let ceiling = group.and_then(|group| group.ceiling);
             limit.min(ceiling.unwrap_or(u64::MAX))
         };
-        // A limit that the machine does not have would limit nobody: the machine itself, and the
-        // caller with it, would be out of memory first.
+        // A limit above the machine's memory would have no effect: the machine itself, and the
+        // caller with it, would run out of memory first.
         let machine = support.machine_bytes.map_or(u64::MAX, most_of);
         EffectiveLimits {
             wall: limits.wall,
@@ -109,7 +110,8 @@ impl EffectiveLimits {
         }
     }
 
-    /// Returns the limits of a command in a container: the lower of the policy's and the container's.
+    /// Returns the limits of a command in a container: the lower of the policy's and the
+    /// container's.
     #[must_use]
     pub fn in_container(limits: &Limits, containers: &ContainerSupport) -> EffectiveLimits {
         let lower = |one: Option<u64>, other: Option<u64>| match (one, other) {
@@ -127,7 +129,8 @@ impl EffectiveLimits {
         }
     }
 
-    /// Which limit it was, if any: what the backend saw first, then what the end itself says.
+    /// Returns the exceeded limit, if any: the backend's observation first, then the limit that the
+    /// exit itself implies.
     pub(crate) fn exceeded(&self, exit: Exit, seen: Option<LimitHit>) -> Option<Exceeded> {
         match (exit, seen) {
             (Exit::TimedOut, _) => self.wall.map(Exceeded::Wall),
@@ -140,7 +143,7 @@ impl EffectiveLimits {
     }
 }
 
-/// Seven eighths: the rest is for whoever waits for the command.
+/// Returns seven eighths. The rest is for the process that waits for the command.
 fn most_of(machine_bytes: u64) -> u64 {
     machine_bytes - machine_bytes / 8
 }

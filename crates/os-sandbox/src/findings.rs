@@ -1,4 +1,5 @@
-//! Facts about one command that its mechanism learns after planning: at the start, and after the end.
+//! Facts about one command that its mechanism learns after planning: at the start, and after the
+//! end.
 
 use crate::error::{Error, ErrorKind};
 use crate::plan::Plan;

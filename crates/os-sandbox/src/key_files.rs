@@ -1,9 +1,9 @@
-//! Files with names such as `*.pem`, which are secrets if they hold a private key.
+//! Files with names such as `*.pem`, which are secrets if they contain a private key.
 
 use sandbox_names::secret::{MAX_JUDGED_BYTES, holds_private_key};
 use std::io::Read;
 
-/// Returns `true` if an open file holds a private key, or cannot be read.
+/// Returns `true` if an open file contains a private key, or cannot be read.
 pub fn is_key(file: impl Read) -> bool {
     content_of(file, MAX_JUDGED_BYTES).is_none_or(|content| holds_private_key(&content))
 }

@@ -1,5 +1,5 @@
-//! The interface of isolation mechanisms, for crates that add one. It changes more often than the rest
-//! of this crate.
+//! The interface of isolation mechanisms, for crates that add one. It changes more often than the
+//! rest of this crate.
 //!
 //! A mechanism of another crate is a type that implements [`Mechanism`], and a row in the
 //! [`Support`](crate::Support) of this host.

@@ -150,7 +150,7 @@ impl Plan {
     /// Creates a plan for the given mechanism.
     ///
     /// # Errors
-    /// If the mechanism does not work here, or leaves open what the requirement insists on.
+    /// If the mechanism does not work here, or leaves a required promise open.
     pub fn with_mechanism(
         policy: &Policy,
         support: &Support,

@@ -64,8 +64,8 @@ pub trait Process: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Waits for the end of a dropped command, and returns the quarantined files. By default the drop
-    /// that follows does all of that, and reports nothing.
+    /// Waits for the end of a dropped command, and returns the quarantined files. By default the
+    /// drop that follows does all of that, and reports nothing.
     fn finish_dropped(&mut self) -> Vec<Quarantined> {
         Vec::new()
     }

@@ -12,8 +12,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The directories outside the policy that a sandbox may write. Whoever opens the sandbox chooses
-/// them.
+/// The directories outside the policy that a sandbox may write. The caller that opens the sandbox
+/// chooses them.
 ///
 /// ```
 /// use os_sandbox::Directories;
@@ -39,11 +39,11 @@ impl Directories {
         }
     }
 
-    /// Returns directories with their state at `state`, an absolute path. It is made if it is missing,
-    /// for the caller alone. Passed probes are not cached.
+    /// Returns directories with their state at `state`, an absolute path. It is made if it is
+    /// missing, for the caller alone. Passed probes are not cached.
     ///
-    /// The state lists the placeholders in mounts while commands run, so that a later start can clean
-    /// up after a caller that was killed. All callers that share a mount should share it.
+    /// The state lists the placeholders in mounts while commands run, so that a later start can
+    /// clean up after a caller that was killed. All callers that share a mount should share it.
     pub fn new(state: impl Into<PathBuf>) -> Directories {
         Directories {
             state: Some(state.into()),
@@ -72,8 +72,8 @@ impl Directories {
     }
 }
 
-/// A plan that commands can be started under. Clones share its resources, which are gone with the
-/// last clone and the last command.
+/// A plan that commands can be started under. Clones share its resources, which are released with
+/// the last clone and the last command.
 ///
 /// ```
 /// use os_sandbox::{Command, Directories, Exit, Plan, Policy, Requirement, Sandbox, Support};
@@ -97,7 +97,7 @@ struct OpenPlan {
 }
 
 impl Sandbox {
-    /// Opens a plan. Resources are made when a command first needs them.
+    /// Opens a plan. The sandbox creates resources when a command first needs them.
     pub fn open(plan: Plan, directories: Directories) -> Sandbox {
         Sandbox::with_mechanism(plan, directories, SystemMechanisms)
     }
@@ -146,7 +146,7 @@ impl Sandbox {
     }
 }
 
-/// Starts commands under the plans of a sandbox.
+/// Starter of commands under the plans of a sandbox.
 pub trait Mechanism: fmt::Debug + Send + Sync {
     /// Starts a command, and returns when the program itself runs.
     ///

@@ -1,6 +1,6 @@
-//! The directory of one run where nothing can be moved: its HOME, its TMPDIR, and the links that
-//! stand for the mounts. Removed at the end. What a killed broker left behind is removed by the next
-//! one: a directory whose lock nobody holds.
+//! The directory of one run for mechanisms that cannot move files: its HOME, its TMPDIR, and links
+//! to the mounts. It is removed at the end. A broker removes the directory of a killed broker,
+//! recognised by a lock without an owner.
 
 use crate::error::Error;
 use crate::platform::remove;
@@ -18,26 +18,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const PREFIX: &str = "os-sandbox.";
-/// Bound on what one start looks at when it sweeps.
+/// Bound on the entries that one start inspects in its sweep.
 const MAX_SWEPT: usize = 10_000;
-/// A directory younger than this may be one that is just being made and not locked yet.
+/// A younger directory may be one that another broker has created but not locked yet.
 const SWEEP_AGE: Duration = Duration::from_secs(60);
 
-/// A private directory, `home`, `tmp` and `work` in it.
+/// A private directory with `home`, `tmp` and `work` in it.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
     links: Vec<(String, PathBuf)>,
-    /// What is made in it is made by this descriptor: where a command can write around it, it can
-    /// put a link in its place. The lock on it says that somebody still uses the directory.
+    /// The directory's descriptor, used to create its entries: a command that can write around the
+    /// directory could put a link in its place. The lock on it shows that the directory is in use.
     top: File,
 }
 
 impl Scratch {
-    /// Creates one in the temporary directory.
+    /// Creates a directory in the system's temporary directory.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the directory cannot be created.
     pub fn create() -> Result<Scratch, Error> {
         let base = std::env::temp_dir();
         static SWEEP: Once = Once::new();
@@ -45,7 +45,7 @@ impl Scratch {
         Scratch::create_in(&base)
     }
 
-    /// The same in a directory of the caller's choice.
+    /// Creates a directory in `base`.
     pub(crate) fn create_in(base: &Path) -> Result<Scratch, Error> {
         let failed = |error| Error::io("could not make a private directory", error);
         let base = fs::canonicalize(base).map_err(failed)?;
@@ -75,10 +75,10 @@ impl Scratch {
         Err(failed(last))
     }
 
-    /// Creates one with these links in its `work`.
+    /// Creates a directory with these links in its `work`.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the directory cannot be created.
     pub fn with(links: &[(String, PathBuf)]) -> Result<Scratch, Error> {
         let mut made = Scratch::create()?;
         for (name, to) in links {
@@ -87,7 +87,7 @@ impl Scratch {
         Ok(made)
     }
 
-    /// Returns `true` if it was made with exactly these.
+    /// Returns `true` if the directory was created with exactly these links.
     pub(crate) fn has(&self, links: &[(String, PathBuf)]) -> bool {
         self.links == links
     }
@@ -110,7 +110,7 @@ impl Scratch {
         self.path.join("work")
     }
 
-    /// A link in the working directory, or in directories of ours in it.
+    /// Creates a link in the working directory, or in subdirectories created for it.
     fn link(&mut self, name: &str, to: &Path) -> Result<(), Error> {
         let (way, last) = name.rsplit_once('/').unwrap_or(("", name));
         let way = way.split('/').filter(|part| !part.is_empty());
@@ -133,7 +133,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// The directories in the working directory that hold links, the outer ones first.
+    /// Returns the directories in the working directory that contain links, the outer ones first.
     pub(crate) fn ways(&self) -> impl Iterator<Item = PathBuf> {
         self.links.iter().flat_map(|(name, _)| {
             let slashes = name.match_indices('/');
@@ -141,7 +141,8 @@ impl Scratch {
         })
     }
 
-    /// Returns `true` if it is as it was made. The links cannot be changed, the rest can.
+    /// Returns `true` if the directory is as it was created. A command cannot change the links, but
+    /// can change the rest.
     pub(crate) fn is_fresh(&self) -> bool {
         let me = nix::unistd::geteuid().as_raw();
         let untouched = |path: &Path| {
@@ -168,12 +169,12 @@ impl Drop for Scratch {
     }
 }
 
-/// For the caller alone, whatever its umask leaves of that.
+/// Creates a directory for the caller alone, whatever its umask is.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
     make_at(AT_FDCWD, path)
 }
 
-/// Nobody's link is followed, should one be there by now.
+/// Creates a directory for the caller alone, without following a link that may exist by now.
 fn make_at(at: impl AsFd, path: &Path) -> io::Result<()> {
     mkdirat(&at, path, Mode::S_IRWXU)?;
     if fstatat(&at, path, AtFlags::AT_SYMLINK_NOFOLLOW)?.st_mode & 0o7777 != 0o700 {
@@ -188,7 +189,8 @@ fn directory(at: impl AsFd, path: &Path) -> io::Result<File> {
     Ok(openat(at, path, flags, Mode::empty())?.into())
 }
 
-/// Unpredictable enough that nobody prepares the name; creation is exclusive in any case.
+/// Returns a number that another user cannot predict, so that the name cannot be prepared. Creation
+/// is exclusive in any case.
 #[must_use]
 pub fn random() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -216,7 +218,7 @@ fn sweep(base: &Path) {
                     && meta.permissions().mode() & 0o077 == 0
                     && age.is_some_and(|age| age > SWEEP_AGE)
             });
-        // Held while it is removed, so that two brokers do not sweep the same one.
+        // Locked during the removal, so that two brokers do not sweep the same directory.
         if ours
             && let Ok(lock) = File::open(&path)
             && lock.try_lock().is_ok()

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Where a standard stream of the command goes.
+/// The target of a standard stream of the command.
 ///
 /// ```
 /// use os_sandbox::Stdio;
@@ -17,20 +17,21 @@ use std::os::fd::{AsFd, OwnedFd};
 /// ```
 #[derive(Debug)]
 pub enum Stdio {
-    /// Nothing to read; what is written is thrown away.
+    /// Empty input; output is discarded.
     Null,
     /// The broker's own stream.
     Inherit,
     /// A pipe to the [`Child`](crate::Child).
     Piped,
-    /// This open file. What it can do, the command can do with it.
+    /// An open file. The command can do everything with it that the file allows.
     File(File),
 }
 
 /// The broker's ends of the pipes that a backend made.
 pub type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeReader>);
 
-/// The command's ends of its streams, none of them below 3, and ours of those that are pipes.
+/// Returns the command's ends of its streams, none of them below 3, and the broker's ends of those
+/// that are pipes.
 ///
 /// # Errors
 /// If the system is out of descriptors.

@@ -63,8 +63,8 @@ pub(crate) enum GroupVersion {
     Two,
 }
 
-/// The promises that the containers of an engine can keep. The default keeps all that containers can,
-/// and has no limits of its own.
+/// The promises that the containers of an engine can keep. The default keeps all that containers
+/// can, and has no limits of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerSupport {
     /// `true` if the engine applies system call filters.

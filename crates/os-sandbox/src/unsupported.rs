@@ -1,6 +1,6 @@
-//! Where no mechanism exists: nothing is promised, and what is asked for by best effort runs
-//! plainly, with the same environment, directories, limits on time and end of its process group.
-//! Every promise is listed as absent by the plan.
+//! Systems without any mechanism. The plan lists every promise as absent. A best-effort command
+//! runs unconfined, with the same environment, directories, limits on time and end of its process
+//! group.
 
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
@@ -22,10 +22,10 @@ pub(crate) use crate::plain::layout;
 pub use crate::plain::{Cleanup, MountSources, static_program};
 pub(crate) use crate::plain::{ProbeScope, remove, survey};
 
-/// A running command, and nothing that it needs.
+/// A running command, without further resources.
 pub(crate) type Running = plain::Running<()>;
 
-/// There is nothing to remember.
+/// Clears no cache, because nothing is cached.
 pub(crate) fn forget() {}
 
 pub(crate) fn detect_fresh() -> Support {
@@ -61,13 +61,13 @@ pub(crate) fn detect() -> Support {
     }
 }
 
-/// There is no confinement to prove.
+/// Refuses the self-test, because this system has no confinement to prove.
 pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
     let what = format!("nothing can be proved on {}", std::env::consts::OS);
     Err(Error::new(ErrorKind::Unsupported, what))
 }
 
-/// Directories that a plan keeps for its commands: none here.
+/// The directories that a plan stores for its commands: none here.
 #[derive(Debug, Default)]
 pub(crate) struct ScratchPool;
 
@@ -111,7 +111,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     Ok(running.started(pipes))
 }
 
-/// The directory on the host that a sandbox path stands for; the root or first mount by default.
+/// Returns the host directory of a sandbox path; the root or first mount by default.
 fn directory(command: &Command) -> PathBuf {
     let mounts = command.plan().policy().mounts();
     let root = mounts

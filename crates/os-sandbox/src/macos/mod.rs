@@ -1,5 +1,5 @@
-//! macOS: starts commands under `sandbox-exec`. What is started is decided in `seatbelt`, which is
-//! tested on every system; here is only what touches this one.
+//! macOS: starts commands under `sandbox-exec`. The module `seatbelt` decides the arguments and is
+//! tested on every system. This module contains only the code that uses macOS.
 
 mod spawn;
 
@@ -41,11 +41,12 @@ pub(crate) use crate::plain::{ProbeScope, remove, survey};
 /// A running command, and the directories that it works in.
 pub(crate) type Running = plain::Running<Scratch>;
 
-/// What a plan keeps for its next commands: nothing, since somebody can be left in a directory.
+/// The resources that a plan stores for its next commands: none, because a process can remain in a
+/// directory.
 #[derive(Debug, Default)]
 pub(crate) struct ScratchPool;
 
-/// Found out by running it, each time the process asks first: there is nothing to remember.
+/// Clears no cache. A probe runs each time a process first asks, so nothing is remembered.
 pub(crate) fn forget() {}
 
 pub(crate) fn detect_fresh() -> Support {
@@ -64,7 +65,7 @@ pub(crate) fn detect() -> Support {
     support
 }
 
-/// The probe of the self-test is a part of the launcher, which there is none of here.
+/// Refuses the self-test. Its probe is a part of the launcher, which macOS does not have.
 pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
     Err(Error::new(
         ErrorKind::Unsupported,
@@ -136,7 +137,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
         Session::Inherit => false,
     };
     let pid = spawn::spawn(Path::new(SHELL), argv, &ends, session)?;
-    // A session is a process group too; one that is to be left is not ended.
+    // A session is a process group too. The group is not ended if background processes may stay.
     let group = session
         && match policy.survivors() {
             Survivors::Ended => true,
@@ -146,7 +147,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     Ok(running.started(pipes))
 }
 
-/// A host with nothing but what is found out next.
+/// Returns a host without any mechanism, to be filled in by the probes.
 fn nothing() -> Support {
     fn missing<T>() -> Availability<T> {
         Availability::Missing {
@@ -176,8 +177,8 @@ fn nothing() -> Support {
     }
 }
 
-/// Prints a file inside and one outside, under a profile with every kind of rule, so that a macOS
-/// which does not know one of them is found out here.
+/// Runs a probe that prints a file inside and one outside, under a profile with every kind of rule,
+/// so that it fails on a macOS that does not know one of them.
 fn probe(support: &Support) -> Result<Availability<()>, Error> {
     const INSIDE: &str = "inside";
     const OUTSIDE: &str = "outside";
@@ -212,9 +213,9 @@ fn probe(support: &Support) -> Result<Availability<()>, Error> {
     ))
 }
 
-/// The mount's directory with links followed, if any may be there. The profile names this path, and
-/// the kernel compares it with where it gets to: a link that is put in the way later leads to a
-/// place that the profile does not name.
+/// Returns the mount's directory with links followed, if the policy allows links. The profile names
+/// this path, and the kernel compares it with the resolved path of each access. A link created
+/// later leads to a path that the profile does not name.
 fn real(mount: &Mount) -> Result<PathBuf, Error> {
     let named = || format!("{} ({})", mount.host().display(), mount.shown_at());
     let real = std::fs::canonicalize(mount.host()).map_err(|error| {
@@ -232,7 +233,7 @@ fn real(mount: &Mount) -> Result<PathBuf, Error> {
     }
 }
 
-/// Links in the working directory, which a root mount does without.
+/// Returns the links for the working directory. Empty if the policy has a root mount.
 fn links(policy: &Policy, real: &[PathBuf]) -> Vec<(String, PathBuf)> {
     let mounts = || policy.mounts().iter().zip(real);
     if mounts().any(|(mount, _)| mount.place() == MountPlacement::Root) {
@@ -243,8 +244,8 @@ fn links(policy: &Policy, real: &[PathBuf]) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// The first candidate that is a program. Whether it may be started, the sandbox decides; it says
-/// so with exit code 71 (`EX_OSERR`).
+/// Returns the first candidate that is a program. The sandbox decides if it may start, and reports
+/// a refusal with exit code 71 (`EX_OSERR`).
 fn program(named: &OsStr, candidates: Vec<PathBuf>) -> Result<PathBuf, Error> {
     let mut found = None;
     for path in candidates {
@@ -270,7 +271,8 @@ fn program(named: &OsStr, candidates: Vec<PathBuf>) -> Result<PathBuf, Error> {
     .with_hint("it must lie in the system's directories or in a mount that allows execution"))
 }
 
-/// A directory of the host is a way round the sandbox (`openat(0, "..")`), and no stream.
+/// Refuses directories as streams. A directory of the host bypasses the sandbox
+/// (`openat(0, "..")`).
 fn refuse_directories(streams: &[OwnedFd; 3]) -> Result<(), Error> {
     for (stream, name) in streams.iter().zip(["input", "output", "error"]) {
         let stat = fstat(stream)
@@ -282,7 +284,7 @@ fn refuse_directories(streams: &[OwnedFd; 3]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tells one run from another in the kernel's log.
+/// Returns a tag that identifies a run in the kernel's log.
 fn tag() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

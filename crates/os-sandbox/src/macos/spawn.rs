@@ -1,5 +1,6 @@
-//! `posix_spawn` as macOS has it: everything that is not named is closed, and a session of its own
-//! is a flag. `std::process::Command` offers neither. See `posix_spawnattr_setflags(2)` there.
+//! `posix_spawn` with the flags of macOS: it closes every descriptor that is not named, and a flag
+//! creates a new session. `std::process::Command` offers neither. See `posix_spawnattr_setflags(2)`
+//! there.
 
 use crate::error::Error;
 use nix::errno::Errno;
@@ -12,11 +13,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-/// From `sys/spawn.h`; the libc crate does not have it.
+/// From `sys/spawn.h`. The libc crate does not define it.
 const POSIX_SPAWN_SETSID: libc::c_int = 0x0400;
 
 /// Starts a program with these arguments, an empty environment, and these streams as 0, 1 and 2.
-/// Nothing else that is open here is open there.
+/// All other descriptors are closed there.
 pub(super) fn spawn(
     program: &Path,
     argv: Vec<OsString>,
@@ -56,7 +57,7 @@ fn start(
         | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK;
     let mut attributes = PosixSpawnAttr::init()?;
     attributes.set_flags(flags)?;
-    // Rust ignores SIGPIPE, and a caller may ignore or block what it likes.
+    // Rust ignores SIGPIPE, and a caller may ignore or block any signal.
     let mut all = SigSet::all();
     all.remove(Signal::SIGKILL);
     all.remove(Signal::SIGSTOP);

@@ -1,5 +1,6 @@
-//! The same table for a container: namespaces, mounts, capabilities and a control group by the
-//! engine, and a system call filter of ours that it applies. Nothing of ours runs inside.
+//! The table for a container: namespaces, mounts, capabilities and a control group by the engine,
+//! and a system call filter of this crate that the engine applies. No process of this crate runs
+//! inside.
 
 use super::entries::CoverageEntries;
 use crate::access::Access;
@@ -11,7 +12,7 @@ use crate::support::{ContainerSupport, Support};
 
 const UNFILTERED: &str = "the engine applies no system call filters";
 
-/// Every promise that the policy makes.
+/// Returns every promise that the policy makes.
 pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     let mut out = CoverageEntries::default();
     let Some(containers) = &support.containers else {
@@ -129,7 +130,7 @@ fn network(out: &mut CoverageEntries, policy: &Policy, filtered: bool) {
         Network::Unrestricted => {}
     }
     match policy.unix_sockets() {
-        // The plan has closed those of its own.
+        // The plan has closed the command's own sockets.
         UnixSockets::Closed | UnixSockets::Own => {
             out.kept_if(filtered, Promise::UnixSockets, &[Seccomp], UNFILTERED);
         }

@@ -1,8 +1,8 @@
-//! Collects the lines of a plan.
+//! Collector of the lines of a plan.
 
 use crate::promise::{Enforcer, Entry, Promise, PromiseState};
 
-/// The lines of a plan while they are collected.
+/// The lines of a plan, under construction.
 #[derive(Default)]
 pub(crate) struct CoverageEntries(Vec<Entry>);
 
@@ -20,7 +20,7 @@ impl CoverageEntries {
         self.push(promise, PromiseState::Enforced, by, "");
     }
 
-    /// Adds a promise that nothing keeps.
+    /// Adds a promise that no mechanism keeps.
     pub(crate) fn absent(&mut self, promise: Promise, reason: &str) {
         self.push(promise, PromiseState::Absent, &[], reason);
     }
@@ -39,7 +39,7 @@ impl CoverageEntries {
         }
     }
 
-    /// Enforced if one of them works; all that work are listed.
+    /// Adds a promise that any of the mechanisms enforces. All that work are listed.
     pub(crate) fn any(&mut self, promise: Promise, kept: &[&Coverage]) {
         let by: Vec<Enforcer> = kept
             .iter()
@@ -53,7 +53,7 @@ impl CoverageEntries {
         }
     }
 
-    /// Enforced only if all of them work.
+    /// Adds a promise that only all mechanisms together enforce.
     pub(crate) fn all(&mut self, promise: Promise, kept: &[&Coverage]) {
         match kept.iter().find_map(|one| one.as_ref().err()) {
             Some(reason) => self.absent(promise, reason),
@@ -61,21 +61,21 @@ impl CoverageEntries {
         }
     }
 
-    /// Something to know about the last entry that does not change its state.
+    /// Adds a remark to the last entry, without a change of its state.
     pub(crate) fn remark(&mut self, text: &str) {
         if let Some(entry) = self.0.last_mut() {
             entry.reason = Some(text.to_owned());
         }
     }
 
-    /// The same for one that may have a reason already.
+    /// Adds a remark to the last entry, which may have a reason already.
     pub(crate) fn remark_too(&mut self, text: &str) {
         let old = self.0.last().and_then(|entry| entry.reason.clone());
         let old = old.map(|old| format!("{old}; ")).unwrap_or_default();
         self.remark(&format!("{old}{text}"));
     }
 
-    /// Adds a promise about names, which a mount layer keeps up to a limit.
+    /// Adds a promise about names, which a mount layer enforces up to a limit.
     pub(crate) fn names(
         &mut self,
         promise: Promise,

@@ -1,4 +1,4 @@
-//! The limits of a whole tree: the mechanism that holds each.
+//! The limits of a whole tree, each with its mechanism.
 
 use super::entries::CoverageEntries;
 use crate::backend::Backend;
@@ -8,15 +8,15 @@ use crate::promise::Enforcer::{self, Cgroup, Launcher, Rlimits};
 use crate::promise::{Promise, PromiseState};
 use crate::support::Support;
 
-/// The one mechanism that holds the limit on memory, so that no second one is tighter than the limit
-/// that was requested.
+/// The one mechanism that enforces the limit on memory, so that a second one is not tighter than
+/// the requested limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryLimiter {
-    /// The kernel, by what the tree uses.
+    /// The kernel, by the memory that the tree uses.
     Cgroup,
-    /// The supervisor, which counts now and then what the tree uses.
+    /// The supervisor, which measures the memory of the tree periodically.
     Supervisor,
-    /// The kernel, by what each process reserves (`RLIMIT_DATA`).
+    /// The kernel, by the memory that each process reserves (`RLIMIT_DATA`).
     EachProcess,
 }
 
@@ -38,7 +38,8 @@ fn is_supervised(policy: &Policy, backend: Backend) -> bool {
     backend.has_mount_layer() || !policy.leaves()
 }
 
-/// Adds the limits of the whole tree. Without a control group the supervisor looks at it now and then.
+/// Adds the limits of the whole tree. Without a control group the supervisor measures it
+/// periodically.
 pub(super) fn limits(
     out: &mut CoverageEntries,
     policy: &Policy,
@@ -64,7 +65,7 @@ pub(super) fn limits(
 
 const LESS: &str = "less than was asked for, because the host has no more";
 
-/// Returns the state of a limit that a control group holds. A command that is not confined could move
+/// Returns the state of a limit that a control group enforces. An unconfined command could move
 /// itself out.
 fn by_group(backend: Backend) -> (PromiseState, &'static str) {
     match backend {

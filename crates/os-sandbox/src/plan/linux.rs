@@ -1,5 +1,5 @@
-//! The promises under the mechanisms of Linux and under none: one function a group of promises, and in
-//! each one promise after the other.
+//! The promises under the mechanisms of Linux and without a mechanism: one function for each group
+//! of promises, and in each one promise after the other.
 
 use super::entries::{Coverage, CoverageEntries};
 use super::limits::limits;
@@ -10,7 +10,7 @@ use crate::promise::Enforcer::{Birdcage, Bubblewrap, Landlock, Launcher, Seccomp
 use crate::promise::{Enforcer, Entry, Promise, PromiseState};
 use crate::support::{Availability, Support};
 
-/// The launcher changes modes below at most 64 places, of which some are no mounts.
+/// The launcher changes modes below at most 64 paths, of which some are not mounts.
 const MAX_JUDGED_MOUNTS: usize = 32;
 
 /// Returns every promise that the policy makes.
@@ -62,7 +62,7 @@ impl Evaluation<'_> {
         self.backend == Backend::Birdcage
     }
 
-    /// Landlock, if it has this version.
+    /// Returns Landlock as the mechanism if it has this version, else the reason.
     fn landlock(&self, version: u32, kernel: &str) -> Coverage {
         let abi = self.support.landlock_abi();
         match self.backend {
@@ -155,7 +155,7 @@ impl Evaluation<'_> {
     fn kernel(&self, out: &mut CoverageEntries) {
         let rules = self.landlock(1, "5.13");
         if self.is_birdcage() && self.support.uid_zero {
-            // Its /proc is a whole new one, and uid 0 owns what lies below /proc/sys.
+            // Its /proc is a new one, and uid 0 owns the files below /proc/sys.
             let rules = rules
                 .map_err(|reason| format!("birdcage leaves /proc/sys open to uid 0: {reason}"));
             out.any(Promise::KernelSettings, &[&rules]);
@@ -300,9 +300,9 @@ impl Evaluation<'_> {
     }
 }
 
-/// Why a command cannot trace processes of its own tree, where it cannot. Landlock keeps all others
-/// closed to it, and the supervisor lets go what asks its parent to trace it: without one that
-/// parent would be the caller.
+/// Returns `Ok` if a command can trace processes of its own tree, else the reason. Landlock denies
+/// it all other processes. The supervisor detaches processes that asked their parent to trace them:
+/// without a supervisor that parent would be the caller.
 pub(super) fn own_tracing(
     policy: &Policy,
     support: &Support,
@@ -317,7 +317,7 @@ pub(super) fn own_tracing(
         }
         Backend::Birdcage => Err("debuggers do not work: birdcage's own filter refuses ptrace"),
         Backend::Bubblewrap | Backend::Landlock => Ok(()),
-        // Not this filter's to decide.
+        // Another mechanism decides this, not the filter.
         Backend::Docker | Backend::Seatbelt | Backend::None => Ok(()),
     }
 }

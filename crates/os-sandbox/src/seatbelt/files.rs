@@ -1,5 +1,5 @@
-//! Files. For each group of operations: the mounts from the outermost to the innermost, each one
-//! followed by the names in it that are excepted, then what the system and the run itself give.
+//! Rules for files. For each group of operations: the mounts from the outermost to the innermost,
+//! each followed by its excepted names, then the rules of the system and of the run itself.
 
 use super::fixed::own_terminals;
 use super::layout::{SeatbeltLayout, SeatbeltMount};
@@ -8,7 +8,7 @@ use super::{pattern, system};
 use crate::access::Access;
 use crate::policy::{Pattern, Policy};
 
-/// A group of operations that a mount allows or does not.
+/// A group of operations that a mount allows as a whole or denies.
 struct OperationGroup {
     access: Access,
     operations: &'static str,
@@ -16,8 +16,8 @@ struct OperationGroup {
     protects: bool,
 }
 
-/// `file-test-existence` stands beside the others, not below `file-read*`. Links are made by an
-/// operation of their own, and so are clones, which nothing here allows by name.
+/// `file-test-existence` is a sibling of `file-read*`, not a child. Links have an operation of
+/// their own, and so do clones, which no rule here allows by name.
 const GROUPS: [OperationGroup; 3] = [
     OperationGroup {
         access: Access::READ,
@@ -76,8 +76,8 @@ pub(super) fn write(text: &mut ProfileText, policy: &Policy, layout: &SeatbeltLa
     );
 }
 
-/// Nothing that is excepted can be moved away, nor the directories around it, nor what lies in
-/// between two mounts.
+/// Writes the denials that come last: a command cannot move away excepted names, the directories
+/// around them, or the directories between two mounts.
 pub(super) fn write_last(text: &mut ProfileText, policy: &Policy, layout: &SeatbeltLayout) {
     text.section("last: what stays where it is");
     let mut fixed: Vec<String> = Vec::new();
@@ -154,8 +154,8 @@ fn covering(pattern: &Pattern, depth: usize) -> Vec<String> {
 /// A pattern, and the depths of the directory that it counts from.
 type Guard = (Pattern, [usize; 2]);
 
-/// Returns the guards of a mount. Patterns at any depth count from the root or named mount that this
-/// mount is a part of; patterns with a leading `/` count from each mount on the way there.
+/// Returns the guards of a mount. Patterns at any depth count from the root or named mount that
+/// this mount is a part of; patterns with a leading `/` count from each mount on the way there.
 fn guards(policy: &Policy, mount: &SeatbeltMount, protects: bool) -> Vec<Guard> {
     let outermost = mount.outward.last().map_or([0; 2], |(_, depths)| *depths);
     let mut all: Vec<Guard> = Vec::new();
@@ -178,7 +178,8 @@ fn guards(policy: &Policy, mount: &SeatbeltMount, protects: bool) -> Vec<Guard> 
     all
 }
 
-/// The names in a mount that the expressions match: one filter for each way to write its path.
+/// Returns the filters for the names in a mount that the expressions match, one for each spelling
+/// of its path.
 fn excepted(
     mount: &SeatbeltMount,
     guards: &[Guard],
@@ -207,14 +208,14 @@ fn excepted(
         .collect()
 }
 
-/// The policy's own programs.
+/// Returns the filters for the policy's own programs.
 fn own_programs(layout: &SeatbeltLayout) -> Vec<String> {
     let names = layout.programs.iter().flat_map(|place| place.names());
     names.map(|name| subpath(&name)).collect()
 }
 
 fn read_of_system(policy: &Policy, layout: &SeatbeltLayout) -> Vec<String> {
-    // Names in the root directory: without them no absolute path can be opened.
+    // Names in the root directory: without them a command cannot open any absolute path.
     let mut out = vec!["(literal \"/\")".to_owned()];
     for place in &layout.shown {
         out.extend(place.names().iter().map(|name| subpath(name)));
@@ -235,7 +236,7 @@ fn read_of_system(policy: &Policy, layout: &SeatbeltLayout) -> Vec<String> {
     out
 }
 
-/// Read and written.
+/// Returns the filters for the devices that are read and written.
 fn devices() -> Vec<String> {
     let mut out = named("literal", &system::DEVICE_FILES);
     out.push("(literal \"/dev/dtracehelper\")".to_owned());

@@ -1,5 +1,5 @@
-//! What every confined command gets, whatever the policy: processes of its own, what the C library
-//! and language runtimes ask the kernel and the system's services for, pseudo-terminals.
+//! The rules of every confined command, whatever the policy: processes of its own, requests of the
+//! C library and language runtimes to the kernel and the system's services, pseudo-terminals.
 //!
 //! Left out on purpose: preferences of the user (`user-preference-read`, cfprefsd), the keychain
 //! (SecurityServer, securityd), other programs' windows and events (launchservicesd, AppleEvents),
@@ -75,7 +75,7 @@ const SYSCTL_PREFIXES: [&str; 7] = [
     "net.routetable.",
 ];
 
-/// Services that answer questions and do nothing on anybody's behalf.
+/// Services that answer questions and do not act on behalf of their callers.
 const SERVICES: [&str; 13] = [
     "com.apple.FontObjectsServer",
     "com.apple.PowerManagement.control",
@@ -160,7 +160,7 @@ pub(super) fn write(text: &mut ProfileText) {
     text.always(ProfileAction::Allow, "pseudo-tty");
 }
 
-/// A pseudo-terminal that the command opened itself.
+/// Returns the filter for a pseudo-terminal that the command opened itself.
 pub(super) fn own_terminals() -> Vec<String> {
     vec![
         "(literal \"/dev/ptmx\")".to_owned(),

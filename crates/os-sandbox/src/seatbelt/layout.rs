@@ -1,4 +1,4 @@
-//! Which directory is which parameter, in which order, and how deep.
+//! The directories of a profile's parameters, their order and their depths.
 
 use super::SeatbeltRun;
 use crate::access::Access;
@@ -7,7 +7,7 @@ use crate::policy::{MountPlacement, Policy, UnixSockets, refuse_writable};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// Where everything is, outer directories first.
+/// The paths of a profile, outer directories first.
 pub(super) struct SeatbeltLayout {
     pub(super) mounts: Vec<SeatbeltMount>,
     pub(super) private: Vec<Spelled>,
@@ -22,13 +22,13 @@ pub(super) struct SeatbeltLayout {
 
 /// A mount.
 pub(super) struct SeatbeltMount {
-    /// Which of the policy's.
+    /// The index in the policy.
     pub(super) index: usize,
     pub(super) at: Spelled,
-    /// The mount itself and those that it is a part of, outwards: which of the policy's, and their
-    /// depths. Patterns count from there.
+    /// The mount itself and those that it is a part of, outwards: their indexes in the policy, and
+    /// their depths. Patterns count from there.
     pub(super) outward: Vec<(usize, [usize; 2])>,
-    /// `true` if it lies in another one.
+    /// `true` if the mount is inside another one.
     pub(super) nested: bool,
 }
 
@@ -36,12 +36,13 @@ pub(super) struct SeatbeltMount {
 pub(super) struct Above {
     pub(super) name: String,
     path: PathBuf,
-    /// `true` if it lies in a mount, so that a command could move it, and the mount below it.
+    /// `true` if the directory is inside a mount, so that a command could move it, and the mount
+    /// below it.
     pub(super) in_mount: bool,
 }
 
-/// A path under both names that it can have: the one the kernel knows it by, and the one that
-/// goes through a link of the system's (`/tmp`, `/var`, `/etc` lead to `/private/…`).
+/// A path under both names that it can have: the name that the kernel uses, and the name through a
+/// link of the system (`/tmp`, `/var`, `/etc` lead to `/private/…`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spelled {
     name: String,
@@ -72,7 +73,7 @@ impl SeatbeltLayout {
         for mount in &mut mounts {
             mount.nested = roots.iter().any(|root| mount.at.is_within(root));
         }
-        // Stable: equally deep ones stay in the policy's order, whatever their names.
+        // The sort is stable: equally deep ones stay in the policy's order, whatever their names.
         mounts.sort_by_key(|mount| mount.at.depths());
         let places = |prefix: &str, paths: &[PathBuf]| -> Result<Vec<Spelled>, Error> {
             let place = |(index, path): (usize, &PathBuf)| {
@@ -147,8 +148,8 @@ impl SeatbeltLayout {
     }
 }
 
-/// A part of a mount that the policy does not see as one, because it names the part by one
-/// spelling and the mount by the other: the patterns of the mount would not count in it.
+/// Refuses a part of a mount that the policy does not recognise as one, because it names the part
+/// by one spelling and the mount by the other: the patterns of the mount would not apply in it.
 fn refuse_unlike_names(policy: &Policy, mounts: &[SeatbeltMount]) -> Result<(), Error> {
     let shown = |mount: &SeatbeltMount| Path::new(policy.mounts()[mount.index].shown_at());
     for part in mounts {
@@ -232,12 +233,12 @@ impl Spelled {
         })
     }
 
-    /// The parameters' names.
+    /// Returns the names of the parameters.
     pub(super) fn names(&self) -> [String; 2] {
         [self.name.clone(), format!("{}_LOGICAL", self.name)]
     }
 
-    /// How many components each of the two has.
+    /// Returns the number of components of each of the two paths.
     fn depths(&self) -> [usize; 2] {
         [&self.canonical, &self.logical].map(|path| {
             path.components()
@@ -256,7 +257,8 @@ impl Spelled {
                 || self.logical.starts_with(&outer.logical))
     }
 
-    /// Paths that are looked at on the way here. A link is itself looked at by its real name.
+    /// Returns the paths that a lookup of this path inspects. A link itself is looked up by its
+    /// real name.
     fn looked_at(&self) -> [PathBuf; 3] {
         [
             self.canonical.clone(),
@@ -266,7 +268,7 @@ impl Spelled {
     }
 }
 
-/// The mount's directory with links followed.
+/// Returns the mount's directory with links followed.
 fn real<'a>(policy: &'a Policy, run: &'a SeatbeltRun, index: usize) -> Result<&'a Path, Error> {
     let mounts = policy.mounts();
     match run.real.len() {
@@ -286,17 +288,18 @@ const LINKS: [(&str, &str); 3] = [
     ("/etc", "/private/etc"),
 ];
 
-/// As the kernel knows it, as far as the text says.
+/// Returns the kernel's spelling of a path, from its text alone.
 pub(super) fn canonical(path: &Path) -> PathBuf {
     moved(path, LINKS)
 }
 
-/// As people write it.
+/// Returns the spelling of a path that people write.
 pub(super) fn logical(path: &Path) -> PathBuf {
     moved(path, LINKS.map(|(logical, canonical)| (canonical, logical)))
 }
 
-/// From components, so that there is no slash at the end, which would match nothing.
+/// Replaces a prefix of a path. Builds it from components, without a slash at the end, which would
+/// match nothing.
 fn moved(path: &Path, links: [(&str, &str); 3]) -> PathBuf {
     for (from, to) in links {
         if let Ok(rest) = path.strip_prefix(from) {

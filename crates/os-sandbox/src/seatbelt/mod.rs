@@ -1,5 +1,6 @@
-//! What macOS is told: a profile for `/usr/bin/sandbox-exec`, made of a policy. Pure, so that it
-//! is compiled and tested on every system. So is what is started (`start`); `macos` only does it.
+//! The input of macOS: a profile for `/usr/bin/sandbox-exec`, generated from a policy. This module
+//! and the start (`start`) are pure, so that they are compiled and tested on every system. The
+//! module `macos` only executes the start.
 //!
 //! Two rules keep hostile paths and unclear semantics out:
 //!
@@ -33,14 +34,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use text::ProfileText;
 
-/// The one program that applies profiles. Never looked up along PATH.
+/// The one program that applies profiles. It is never looked up along PATH.
 pub(crate) const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
 /// Bound on the text and the parameters: they are arguments, of which macOS takes 1 MiB together
 /// with the variables (`ARG_MAX`).
 const MAX_BYTES: usize = 640 << 10;
 
-/// A Seatbelt profile: what `sandbox-exec` is given.
+/// A Seatbelt profile, the input of `sandbox-exec`.
 ///
 /// ```
 /// use os_sandbox::{Access, Policy, SeatbeltProfile, SeatbeltRun};
@@ -59,8 +60,8 @@ pub struct SeatbeltProfile {
     parameters: Vec<(String, OsString)>,
 }
 
-/// What a profile needs to know beside the policy. The default is a run without directories of
-/// its own.
+/// The properties of a run that a profile needs in addition to the policy. The default is a run
+/// without directories of its own.
 ///
 /// ```
 /// use os_sandbox::SeatbeltRun;
@@ -70,16 +71,16 @@ pub struct SeatbeltProfile {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeatbeltRun {
-    /// Stands in the kernel's log beside each denial: letters, digits, `.`, `-`, `_`.
+    /// The tag beside each denial in the kernel's log: letters, digits, `.`, `-`, `_`.
     pub tag: String,
-    /// The directories of the mounts with links followed, in the policy's order. Empty: the
-    /// policy names no links.
+    /// The directories of the mounts with links followed, in the policy's order. Empty if the
+    /// policy does not name links.
     pub real: Vec<PathBuf>,
-    /// Directories of this run alone, which it may use freely: HOME and TMPDIR.
+    /// Directories of this run alone, with full access: HOME and TMPDIR.
     pub private: Vec<PathBuf>,
-    /// Directories of this run that it may only read: the one with links to the mounts.
+    /// Directories of this run with read access: the one with links to the mounts.
     pub shown: Vec<PathBuf>,
-    /// Where a proxy of the broker listens on loopback, if hosts are limited.
+    /// The loopback port of the broker's proxy, if the policy limits hosts.
     pub proxy_port: Option<u16>,
 }
 
@@ -97,7 +98,7 @@ impl SeatbeltProfile {
         fixed::write(&mut text);
         files::write(&mut text, policy, &layout);
         network::write(&mut text, policy, &layout, run.proxy_port);
-        // Denials for single operations; nothing may follow them.
+        // Denials for single operations. No rule may follow them.
         files::write_last(&mut text, policy, &layout);
         let profile = SeatbeltProfile {
             text: text.finish(),
@@ -119,19 +120,19 @@ impl SeatbeltProfile {
         Ok(profile)
     }
 
-    /// The text; the same for all paths of one shape.
+    /// Returns the text. It is the same for all paths of one shape.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The parameters: every host path of the policy, and nothing else.
+    /// Returns the parameters: every host path of the policy, and nothing else.
     #[must_use]
     pub fn parameters(&self) -> &[(String, OsString)] {
         &self.parameters
     }
 
-    /// The command line that runs a program under the profile.
+    /// Returns the command line that runs a program under the profile.
     #[must_use]
     pub fn argv<I, S>(&self, program: impl Into<OsString>, args: I) -> Vec<OsString>
     where

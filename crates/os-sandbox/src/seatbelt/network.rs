@@ -1,14 +1,14 @@
-//! Sockets. A filter for the remote end is the only one that means something for connects: one for
-//! the local end matches every address. Local sockets are asked for by path, whatever the files'
-//! own rules say.
+//! Rules for sockets. For connects, only a filter for the remote end has an effect: one for the
+//! local end matches every address. Local sockets are matched by path, independently of the rules
+//! for files.
 
 use super::layout::SeatbeltLayout;
 use super::text::{ProfileAction, ProfileText, named};
 use crate::access::Access;
 use crate::policy::{Network, Policy, UnixSockets};
 
-/// Name resolution, the network's state, and the judges of certificates. Only where everybody can
-/// be reached anyway: `trustd` fetches what a certificate names, from wherever that is.
+/// Name resolution, the network's state, and the services that check certificates. Only allowed if
+/// every host is reachable anyway: `trustd` fetches the URLs that a certificate names.
 const SERVICES: [&str; 6] = [
     "com.apple.SystemConfiguration.DNSConfiguration",
     "com.apple.SystemConfiguration.configd",
@@ -113,8 +113,8 @@ pub(super) fn write(
     }
 }
 
-/// Connects to sockets below a directory, and sockets made there; denied only if something around
-/// the directory allows it.
+/// Writes rules for connects to sockets below a directory, and for sockets made there. Writes a
+/// denial only if a rule for a directory around it may allow them.
 fn sockets(text: &mut ProfileText, names: &[String; 2], connect: bool, make: bool, nested: bool) {
     for (allowed, operation, end) in [
         (connect, "network-outbound", "remote"),

@@ -1,12 +1,12 @@
-//! Protected and hidden names as regular expressions: the one place where text of a policy gets
-//! into a profile. Made of a few constructs that every reader of the language understands alike:
-//! no escapes, no dots, no counts, printable ASCII only. What cannot be said exactly in them is
-//! said a little too broadly, never too narrowly.
+//! Protected and hidden names as regular expressions: the only place where text of a policy gets
+//! into a profile. The expressions use a few constructs that every reader of the language
+//! understands alike: no escapes, no dots, no counts, printable ASCII only. A pattern that they
+//! cannot express exactly is matched a little too broadly, never too narrowly.
 
 use crate::policy::Pattern;
 
-/// Matches what the pattern names, and everything below it, in a mount whose patterns count from
-/// a directory with `depth` components.
+/// Returns the expression for the names that the pattern matches, and everything below them, in a
+/// mount whose patterns count from a directory with `depth` components.
 pub(super) fn covering(pattern: &Pattern, depth: usize) -> String {
     anchored(
         pattern,
@@ -16,8 +16,8 @@ pub(super) fn covering(pattern: &Pattern, depth: usize) -> String {
     )
 }
 
-/// Matches the directories that a pattern's name lies in, as far as the pattern says: moving one
-/// away, or another one into its place, would go around it.
+/// Returns the expressions for the directories around a pattern's name, as far as the pattern names
+/// them. A command that moves one away, or another one into its place, would bypass the guard.
 pub(super) fn above(pattern: &Pattern, depth: usize) -> Vec<String> {
     parents(pattern)
         .filter(|names| !names.last().is_some_and(|name| is_any(name)))
@@ -25,9 +25,10 @@ pub(super) fn above(pattern: &Pattern, depth: usize) -> Vec<String> {
         .collect()
 }
 
-/// The same for those that the pattern leaves any name, such as the third in `.git/modules/*/hooks`.
-/// They can be kept from being moved away. New ones cannot be kept from being moved into place:
-/// nothing tells them from others that a command has to make (`.git/modules/m/objects`).
+/// Returns the expressions for directories whose name the pattern leaves open, such as the third in
+/// `.git/modules/*/hooks`. The profile can deny moving them away. It cannot deny moving new ones
+/// into place, because it cannot tell them from others that a command has to make
+/// (`.git/modules/m/objects`).
 pub(super) fn above_by_any_name(pattern: &Pattern, depth: usize) -> Vec<String> {
     parents(pattern)
         .filter(|names| names.last().is_some_and(|name| is_any(name)))
@@ -35,8 +36,8 @@ pub(super) fn above_by_any_name(pattern: &Pattern, depth: usize) -> Vec<String> 
         .collect()
 }
 
-/// The beginnings of a pattern, except those that match everything: `*/x` is matched wherever its
-/// directory goes.
+/// Returns the proper prefixes of a pattern, except those that match everything: `*/x` also matches
+/// after a move of its directory.
 fn parents(pattern: &Pattern) -> impl Iterator<Item = Vec<&str>> {
     let names: Vec<&str> = pattern.each_name().collect();
     (1..names.len())
@@ -48,7 +49,8 @@ fn is_any(name: &str) -> bool {
     name.bytes().all(|byte| byte == b'*')
 }
 
-/// The directory with `depth` components, then the names where the pattern counts below it.
+/// Returns the expression for the directory with `depth` components, followed by the names from
+/// where the pattern counts below it.
 fn anchored(pattern: &Pattern, names: &[&str], depth: usize, end: &str) -> String {
     let mut out = String::from("^");
     out.push_str(&"/[^/]+".repeat(depth));
@@ -69,7 +71,7 @@ fn one_name(name: &str, out: &mut String) {
     for (at, &c) in chars.iter().enumerate() {
         let next = chars.get(at + 1).copied();
         let last = at.checked_sub(1).map(|at| chars[at]);
-        // A letter and its marks are one character or several, whichever way the volume keeps.
+        // A letter and its marks are one character or several, depending on the volume.
         if !c.is_ascii() || c != '*' && next.is_some_and(|next| !next.is_ascii()) {
             if !marked {
                 out.push_str("[^/]+");
@@ -126,7 +128,7 @@ fn one_char(c: char, out: &mut String) {
         | '>'
         | '`' => out.push(c),
         '.' | '$' | '+' | '?' | '(' | ')' | '{' | '}' | '|' => out.extend(['[', c, ']']),
-        // With their neighbours: none of these could stand for itself without an escape.
+        // With their neighbours: none of these could represent itself without an escape.
         '"' => out.push_str("[!-#]"),
         '[' | '\\' | ']' | '^' => out.push_str("[Z-_]"),
         // Control characters.

@@ -1,6 +1,6 @@
-//! Which promises Seatbelt keeps, and which not, with the reason: the table of `plan.rs` for
-//! macOS. It says what the profile and the start are written to do; that the kernel does it is
-//! found out by the tests that run on macOS.
+//! The promises that Seatbelt keeps, and the reasons for those that it does not: the table of
+//! `plan.rs` for macOS. It describes the intent of the profile and of the start. The tests that run
+//! on macOS check the kernel.
 
 use super::pattern;
 use crate::plan::{CoverageEntries, NO_HOSTS, but, cannot_cover};

@@ -1,5 +1,5 @@
-//! What is started and how, decided before anything runs: where things are, the command line, and
-//! what a probe's outcome means. Pure, so that the part that only runs on macOS decides nothing.
+//! The start of a command, decided before anything runs: the paths, the command line, and the
+//! meaning of a probe's outcome. Pure, so that the part that only runs on macOS decides nothing.
 
 use super::SANDBOX_EXEC;
 use crate::exit::Exit;
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 /// The one shell that every macOS has.
 pub(crate) const SHELL: &str = "/bin/sh";
 
-/// Before the sandbox, with an empty environment, so that nothing a caller sets means anything to
-/// the shell: the directory and the limits, which `posix_spawn` cannot set. A limit that cannot be
-/// set is already lower.
+/// Runs before the sandbox, with an empty environment, so that the caller's variables do not affect
+/// the shell. It sets the directory and the limits, which `posix_spawn` cannot set. A limit that
+/// cannot be set is already lower.
 const SCRIPT: &str = "\
 cd -- \"$1\" || exit 125
 ulimit -c 0 2>/dev/null
@@ -24,17 +24,17 @@ ulimit -c 0 2>/dev/null
 shift 4
 exec \"$@\"";
 
-/// Where a command finds things: at their paths of the host, and in a directory of links.
+/// The paths that a command sees: those of the host, and those in a directory of links.
 pub(crate) struct LinkView<'a> {
     pub(crate) policy: &'a Policy,
-    /// Of the mounts, with links followed.
+    /// The directories of the mounts, with links followed.
     pub(crate) real: &'a [PathBuf],
     /// The directory of links, for a policy without a root mount.
     pub(crate) links: &'a Path,
 }
 
 impl LinkView<'_> {
-    /// The working directory, `/work`.
+    /// Returns the working directory, `/work`.
     pub(crate) fn work(&self) -> PathBuf {
         let root = self.policy.mounts().iter().zip(self.real);
         let mut root = root.filter(|(mount, _)| mount.place() == MountPlacement::Root);
@@ -42,7 +42,8 @@ impl LinkView<'_> {
             .map_or_else(|| self.links.to_owned(), |(_, real)| real.clone())
     }
 
-    /// A directory that the caller names by its sandbox path. `exists` looks at the host.
+    /// Returns the host path of a directory that the caller names by its sandbox path. `exists`
+    /// tests host paths.
     pub(crate) fn directory(&self, cwd: Option<&str>, exists: &dyn Fn(&Path) -> bool) -> PathBuf {
         match cwd {
             None => self.work(),
@@ -53,7 +54,8 @@ impl LinkView<'_> {
         }
     }
 
-    /// Where to look for a program: along PATH, or where its path says, from `directory`.
+    /// Returns the candidate paths of a program: along PATH, or its own path relative to
+    /// `directory`.
     pub(crate) fn candidates(
         &self,
         program: &OsStr,
@@ -71,7 +73,8 @@ impl LinkView<'_> {
         if !named.is_absolute() {
             return vec![directory.join(named)];
         }
-        // A program in a mount goes by its sandbox path everywhere; one of the system by its own.
+        // A program in a mount is always found by its sandbox path, and one of the system by its
+        // own.
         let mut out: Vec<PathBuf> = self.place(named, exists).into_iter().collect();
         if out.first().map(PathBuf::as_path) != Some(named) {
             out.push(named.to_owned());
@@ -79,7 +82,7 @@ impl LinkView<'_> {
         out
     }
 
-    /// An absolute sandbox path, if a mount or `/work` has it.
+    /// Returns the host path of an absolute sandbox path, if it is in a mount or in `/work`.
     fn place(&self, path: &Path, exists: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
         let mut mounts = self.policy.mounts().iter();
         if mounts.any(|mount| mount.is_at_host_path() && path.starts_with(mount.inside())) {
@@ -95,7 +98,8 @@ impl LinkView<'_> {
         let rest = path.strip_prefix(mount.seen_as()).ok()?;
         let placed = join(real.clone(), rest);
         match mount.place() {
-            // Every absolute path could be meant, or one of the system; only what is there is.
+            // Every absolute path could be inside the mount or one of the system. Only existing
+            // ones are used.
             MountPlacement::Root | MountPlacement::InWork => exists(&placed).then_some(placed),
             MountPlacement::Named | MountPlacement::NestedIn(_) | MountPlacement::Covers(_) => {
                 Some(placed)
@@ -104,8 +108,8 @@ impl LinkView<'_> {
     }
 }
 
-/// The command line of the shell that starts `inner` in a directory, with limits, and with these
-/// variables and no others.
+/// Returns the command line of the shell that starts `inner` in a directory, with limits, and with
+/// only these variables.
 pub(crate) fn steps(
     directory: &Path,
     limits: &Limits,
@@ -137,8 +141,8 @@ pub(crate) fn steps(
     argv
 }
 
-/// What became of a probe that prints a file inside and one outside, `inside` and `outside` being
-/// what is in them.
+/// Returns the result of a probe that prints a file inside and one outside. `inside` and `outside`
+/// are the contents of the files.
 pub(crate) fn judged(
     exit: Exit,
     stdout: &str,
@@ -179,7 +183,7 @@ pub(crate) fn judged(
     )
 }
 
-/// `join` without a trailing slash for an empty rest.
+/// Joins paths, without a trailing slash for an empty rest.
 fn join(base: PathBuf, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() {
         base
@@ -247,7 +251,7 @@ mod tests {
         }
     }
 
-    /// The shell and `env` are the same everywhere; what they start here is a shell of ours.
+    /// The shell and `env` are the same everywhere. Here they start a shell of the test.
     #[cfg(unix)]
     #[test]
     fn what_the_shell_makes_of_it() {
@@ -275,7 +279,7 @@ mod tests {
         let said = String::from_utf8(output.stdout).unwrap();
         let (told, count) = said.trim_end().rsplit_once('\n').unwrap();
         assert_eq!(told, format!("/usr\n{hostile}\n{hostile}\n77\n2\n9"));
-        // V has two lines; PWD, OLDPWD and the like are the inner shell's own.
+        // V has two lines. PWD, OLDPWD and the like are the inner shell's own.
         assert!(count.trim().parse::<u32>().unwrap() <= 8, "{count}");
         let gone = steps(
             Path::new("/no/such"),

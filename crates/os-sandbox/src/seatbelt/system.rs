@@ -1,5 +1,5 @@
-//! What programs of macOS need to run at all, and what each part of `System` means there. Our own
-//! constants, so they may stand in the text. Directories that hold secrets or other people's data
+//! The files that programs of macOS need to run, for each value of `System`. They are constants of
+//! this crate, so they may be part of the text. Directories with secrets or other people's data
 //! (`/Library/Keychains`, `/Library/Preferences`, `/private/var`, Homebrew's `var` and most of its
 //! `etc`) are left out.
 
@@ -66,7 +66,7 @@ const DATA: [&str; 20] = [
     "/private/etc/localtime",
 ];
 
-/// Read only, beside what is known everywhere.
+/// Read only, in addition to the files that are known on every system.
 const ETC_OF_MACOS: [&str; 12] = [
     "/etc/bashrc",
     "/etc/irbrc",
@@ -112,8 +112,8 @@ const ON_THE_WAY: [&str; 26] = [
     "/var",
 ];
 
-/// Devices that can be asked for their properties without harm. Not `/dev/tty`: one of its requests
-/// puts input into the terminal.
+/// Devices whose properties can be read without harm. Not `/dev/tty`: one of its requests puts
+/// input into the terminal.
 pub(super) const ASKED: [&str; 5] = [
     "/dev/dtracehelper",
     "/dev/null",
@@ -132,7 +132,7 @@ pub(super) fn programs(system: System) -> Vec<String> {
     }
 }
 
-/// Everything that is read, programs included.
+/// Returns all paths that commands may read, programs included.
 pub(super) fn read(system: System) -> Vec<String> {
     let mut out = programs(system);
     match system {
@@ -156,7 +156,7 @@ pub(super) fn on_the_way(system: System) -> &'static [&'static str] {
     }
 }
 
-/// By both names, if there are two.
+/// Returns the paths under both names, if they have two.
 fn both(paths: &[&str]) -> Vec<String> {
     let mut out = Vec::with_capacity(paths.len());
     for path in paths {

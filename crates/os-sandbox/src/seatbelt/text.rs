@@ -1,10 +1,10 @@
-//! Writes rules. What it is given is our own text: constants, numbers, names of parameters, and
+//! Writes rules. Its input is text of this crate: constants, numbers, names of parameters, and
 //! expressions made by `pattern`, all of them printable ASCII.
 
-/// A profile in the making.
+/// A profile under construction.
 pub(super) struct ProfileText(String);
 
-/// Whether a rule allows or denies.
+/// The effect of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProfileAction {
     Allow,
@@ -21,15 +21,15 @@ impl ProfileText {
         ProfileText(format!("(version 1)\n{default}\n"))
     }
 
-    /// A line for people.
+    /// Writes a comment line.
     pub(super) fn section(&mut self, name: &str) {
         self.0.push_str("\n; ");
         self.0.push_str(name);
         self.0.push('\n');
     }
 
-    /// One rule. None at all without a filter, for it would hold for everything: that is
-    /// [`ProfileText::always`].
+    /// Writes one rule. Writes nothing without a filter, because the rule would apply to
+    /// everything: that is [`ProfileText::always`].
     pub(super) fn rule(&mut self, action: ProfileAction, operations: &str, filters: &[String]) {
         if filters.is_empty() {
             return;
@@ -42,7 +42,7 @@ impl ProfileText {
         self.0.push_str(")\n");
     }
 
-    /// One rule for everything.
+    /// Writes one rule for everything.
     pub(super) fn always(&mut self, action: ProfileAction, operations: &str) {
         self.open(action, operations);
         self.0.push_str(")\n");
@@ -61,7 +61,7 @@ impl ProfileText {
     }
 }
 
-/// Each of our own names, in one kind of filter.
+/// Returns a filter of this kind for each of the names.
 pub(super) fn named(kind: &str, names: &[&str]) -> Vec<String> {
     names
         .iter()
@@ -69,12 +69,12 @@ pub(super) fn named(kind: &str, names: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// A directory of a parameter and everything below it.
+/// Returns the filter for a parameter's directory and everything below it.
 pub(super) fn subpath(parameter: &str) -> String {
     format!("(subpath (param \"{parameter}\"))")
 }
 
-/// Exactly the path of a parameter.
+/// Returns the filter for exactly the path of a parameter.
 pub(super) fn literal(parameter: &str) -> String {
     format!("(literal (param \"{parameter}\"))")
 }

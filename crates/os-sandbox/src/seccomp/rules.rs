@@ -270,8 +270,8 @@ pub fn table(wanted: FilterSpec) -> Table {
         );
     }
     if wanted.shared_host || wanted.shared_group {
-        // Process groups extend beyond namespaces. Without namespaces, users and other processes are
-        // outside targets too.
+        // Process groups extend beyond namespaces. Without namespaces, users and other processes
+        // are outside targets too.
         rules.itself("setpriority", PRIO_PROCESS);
         rules.itself("ioprio_set", IOPRIO_WHO_PROCESS);
     }

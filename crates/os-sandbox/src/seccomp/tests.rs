@@ -1,4 +1,4 @@
-//! Tests that the table says what it should, and that the compiled program means the table.
+//! Tests the contents of the table, and that the compiled program means the table.
 
 use super::compile::compile;
 use super::interpret;
