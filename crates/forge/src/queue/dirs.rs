@@ -8,9 +8,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use sandbox_names::hex;
 use sha2::{Digest as _, Sha256};
 
-use super::{hex, random};
+use super::random;
 use crate::state::private_dirs::is_private;
 
 /// Characters of the hash of the project's directory: enough to keep projects apart.
@@ -38,7 +39,7 @@ impl QueueDirs {
         let whole = project
             .canonicalize()
             .unwrap_or_else(|_| project.to_owned());
-        let mut hash = hex(&Sha256::digest(whole.as_os_str().as_bytes()));
+        let mut hash = hex(Sha256::digest(whole.as_os_str().as_bytes()));
         hash.truncate(HASH_CHARS);
         let below = |base: PathBuf| base.join(&hash);
         let uid = rustix::process::geteuid().as_raw();

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_controls};
+use sandbox_names::hex;
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::dirs::QueueDirs;
@@ -250,7 +251,7 @@ pub(crate) fn is_id(text: &str) -> bool {
 
 /// Hashes the text of the approval, so that an approver can verify it.
 fn text_digest(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
+    hex(Sha256::digest(text.as_bytes()))
 }
 
 /// Of the call with the text that was shown of it: an answer is for both or for nothing.
@@ -259,15 +260,11 @@ fn call_digest(request: &ApprovalRequest, text: &str) -> String {
     let mut call = serde_json::json!([caller, request.tool, arguments, text]);
     // The order in which arguments were written means nothing.
     call.sort_all_objects();
-    hex(&Sha256::digest(call.to_string().as_bytes()))
+    hex(Sha256::digest(call.to_string().as_bytes()))
 }
 
 fn short_digest(digest: &str) -> &str {
     digest.get(..16).unwrap_or(digest)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The standard library takes the keys from the system and does not publish them.

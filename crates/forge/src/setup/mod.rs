@@ -22,6 +22,7 @@ use sandbox_config::{
     ConfigChoice, DiagnosticCode, Grant, NetworkAccess, PrivilegedSetting, Project, Sources,
     TrustedSettings, WithoutFile, Worker, load,
 };
+use sandbox_names::hex;
 use sha2::{Digest as _, Sha256};
 
 use serde_json::json;
@@ -263,11 +264,7 @@ fn were_warned_of(keys: &[&PrivilegedSetting], ambient: &Ambient) -> bool {
     for key in keys {
         hash.update(key.hash());
     }
-    let hash: String = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = hex(hash.finalize());
     let store = TrustStore::of_warnings(state);
     if store.read().is_ok_and(|told| told.contains(&hash)) {
         return true;

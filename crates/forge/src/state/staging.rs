@@ -14,6 +14,7 @@ use file_sandbox::{Mode, Mount, SandboxPath, cap_std};
 use forge_git::{GitProgram, StagedStore};
 use os_sandbox::Support;
 use rustix::fs::OFlags;
+use sandbox_names::hex;
 use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
@@ -42,11 +43,7 @@ impl Staging {
             .canonicalize()
             .unwrap_or_else(|_| project.to_owned());
         let hash = Sha256::digest(whole.as_os_str().as_bytes());
-        let key: String = hash
-            .iter()
-            .take(KEY_BYTES)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let key = hex(&hash[..KEY_BYTES]);
         Ok(Staging {
             state: std::path::absolute(state).unwrap_or_else(|_| state.to_owned()),
             project: Path::new("git").join(key),

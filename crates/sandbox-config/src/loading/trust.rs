@@ -59,11 +59,7 @@ impl PrivilegedSetting {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
-        let hash: String = hasher
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = sandbox_names::hex(hasher.finalize());
         let trusted = match trust {
             TrustedSettings::Given => true,
             TrustedSettings::Store(hashes) => hashes.contains(&hash),

@@ -56,10 +56,7 @@ impl PersonalRules {
     #[must_use]
     pub fn file_name(project: &Path) -> String {
         let hash = Sha256::digest(project.as_os_str().as_encoded_bytes());
-        let hash: String = hash[..HASH_BYTES]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = sandbox_names::hex(&hash[..HASH_BYTES]);
         let name = project.file_name().unwrap_or_default().to_string_lossy();
         let plain = |c: char| match c.is_ascii_alphanumeric() || c == '-' {
             true => c,

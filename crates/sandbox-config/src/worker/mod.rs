@@ -350,8 +350,7 @@ fn declaration(
 
 /// In hex, as `sha256sum` prints it.
 fn sha256(text: &str) -> String {
-    let hash = Sha256::digest(text.as_bytes());
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    sandbox_names::hex(Sha256::digest(text.as_bytes()))
 }
 
 /// Front matter from the opening `---` on (so that lines keep their numbers), and the body.

@@ -9,6 +9,7 @@ use forge_tools::{
 };
 use os_sandbox::{Backend, Enforcement, Exceeded};
 use sandbox_config::Project;
+use sandbox_names::hex;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -77,7 +78,7 @@ impl ExecLog {
                 code: None,
                 content_bytes: 0,
                 // The output is the person's and passes us by.
-                content_sha256: hex(&Sha256::digest([])),
+                content_sha256: hex(Sha256::digest([])),
                 duration_us: 0,
                 enforcement: None,
                 artifacts: Vec::new(),
@@ -206,8 +207,4 @@ fn not_recorded(error: std::io::Error) -> CliError {
         "state",
         format!("the command cannot be recorded: {error}"),
     )
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

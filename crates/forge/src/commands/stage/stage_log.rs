@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use forge_git::PushReport;
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
 use forge_tools::{CallRecord, DecisionRecord, Recorder as _, Verdict, VerdictReason};
+use sandbox_names::hex;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -65,7 +66,7 @@ impl StageLog {
                 ok: false,
                 code: None,
                 content_bytes: 0,
-                content_sha256: hex(&Sha256::digest([])),
+                content_sha256: hex(Sha256::digest([])),
                 duration_us: 0,
                 enforcement: None,
                 artifacts: Vec::new(),
@@ -152,7 +153,7 @@ fn facts(commit: &StagedSelection<'_>) -> Value {
             "branch": commit.branch().as_str(),
             "message": commit.message(),
             "files": commit.files().len(),
-            "digest": hex(&commit.digest()),
+            "digest": hex(commit.digest()),
         }),
         StagedSelection::Damaged(damaged) => json!({
             "commitId": damaged.id.as_str(),
@@ -167,8 +168,4 @@ fn not_recorded(error: std::io::Error) -> CliError {
         "state",
         format!("it cannot be recorded: {error}"),
     )
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
