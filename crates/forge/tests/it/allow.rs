@@ -499,6 +499,8 @@ workers:
         terminal.until("[?] >");
         terminal.type_text("?\r");
         terminal.until("every later one that asks until forge ends");
+        // Keys that are typed before the keys are offered again are discarded.
+        terminal.until("the model is told why\n[y] once");
         terminal.type_text("a\r");
         // Nothing would confine it, so `--yes` does not speak for it.
         terminal.until("Allow `echo unconfined`?");
