@@ -14,11 +14,12 @@ use crate::grant::git::Repository;
 use crate::grant::limits::{LIMITS, RunLimits};
 use crate::grant::meet::MountSource;
 use crate::grant::mount::{Mode, Mount, Rooted};
-use crate::grant::network::{HostPattern, NetworkAccess};
+use crate::grant::network::NetworkAccess;
 use crate::grant::shell::{CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules};
 use crate::grant::verdict::{MountApproval, Operation, Verdict, VerdictSetting};
 use crate::grant::{EnvironmentGrant, Grant};
 use crate::syntax::text::ConfigOrigin;
+use sandbox_network::HostPattern;
 
 /// `a/d` is another directory below the mount point of `a`.
 const NAMES: [&str; 4] = ["a", "b", "c", "a/d"];

@@ -4,10 +4,11 @@
 use std::fmt;
 
 use crate::grant::mount::Mode;
-use crate::grant::network::{HostPattern, NetworkAccess};
+use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::text::{ConfigOrigin, Span};
+use sandbox_network::HostPattern;
 
 /// Help for a worker that asks for files of a project without any.
 pub(crate) const NO_DIRECTORIES: &str =

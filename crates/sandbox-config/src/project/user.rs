@@ -7,7 +7,7 @@
 
 use crate::grant::Grant;
 use crate::grant::mount::Mode;
-use crate::grant::network::{HostPattern, NetworkAccess};
+use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{ApprovalPolicy, Verdict};
 use crate::keys::{self, canonical};
 use crate::loading::load_context::LoadContext;
@@ -25,6 +25,7 @@ use crate::syntax::key_table::{MeetRule, UserKeyRole};
 use crate::syntax::read::read;
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
+use sandbox_network::HostPattern;
 
 /// A user file that holds no mistake.
 #[derive(Debug)]

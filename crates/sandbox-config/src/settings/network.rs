@@ -1,12 +1,13 @@
 //! `network: false | true | { allow: [host, "*.host", "host:port"] }`, in project and worker files.
 
-use crate::grant::network::{HostPattern, NetworkAccess};
+use crate::grant::network::NetworkAccess;
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::yaml::{YamlEntry, YamlValue};
+use sandbox_network::HostPattern;
 
 /// More hosts than a person reviews; also keeps the meet of two lists small.
 const MAX_HOSTS: usize = 256;

@@ -1,0 +1,5 @@
+//! Named hosts for confined programs.
+
+mod pattern;
+
+pub use pattern::{HostError, HostPattern};
