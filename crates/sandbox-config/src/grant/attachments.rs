@@ -20,13 +20,15 @@ section! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AttachmentPolicy, ATTACHMENTS = "attachment_policy", "`attachment_policy` has";
     keys {
-        /// How many.
+        /// Largest number of attached files.
         max_attachments: Amount = 4 => max_attachments() -> u64;
-        /// Bytes, together.
+        /// Largest total size of the attached files, in bytes.
         max_total_bytes: Amount = 10000000 => max_total_bytes() -> u64;
-        /// Only files that end in one of these.
+        /// Suffixes of the files that may be attached, compared without case. An empty list allows
+        /// all.
         allowed_suffixes: Suffixes = "[]";
-        /// No files that end in one of these.
+        /// Suffixes of the files that may not be attached, even if `allowed_suffixes` contains
+        /// them.
         denied_suffixes: Suffixes = "[]";
     }
     example "\

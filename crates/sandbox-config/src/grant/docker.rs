@@ -18,26 +18,28 @@ section! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct DockerSettings, DOCKER = "docker", "`docker` has";
     keys {
-        /// Whether containers may be used.
+        /// Allows forge to use containers.
         enabled: Flag = false => is_enabled() -> bool, user_limit(MeetRule::False);
-        /// The image of containers.
+        /// Image of containers. The engine must have it; forge never fetches one.
         image: Image = "forge-sandbox:1" => image() -> &str, trust("always"),
             project_only("say it for a run: `-c docker.image=…`, or `FORGE__DOCKER__IMAGE`");
-        /// The engine's address, as `DOCKER_HOST` spells it; `null`: the local one.
+        /// Address of the engine, in the form of `DOCKER_HOST`. `null`, or left out: that variable,
+        /// else the local engine.
         host: Engine => host() -> Option<&str>, trust("always"),
             project_only("say it for a run: `-c docker.host=…`, or `FORGE__DOCKER__HOST`");
-        /// The network of a container whose call asks for none.
+        /// Network of containers whose commands may use the network (`network: true`). `bridge` is
+        /// the engine's default network. Without `network: true`, containers have none.
         network_default: Word<ContainerNetwork> = "none" => network() -> ContainerNetwork,
             trust("when it is `bridge`"), stricter(&["bridge", "none"]);
-        /// Processors of a container.
+        /// Processors that a container may use, such as `1.5`; at most those of the engine.
         cpu_limit: Processors = 1.0 => cpu_limit_milli() -> u64;
-        /// MiB of memory of a container, swap included.
+        /// MiB of memory that a container may use, swap included.
         mem_limit_mb: Amount<{ 1024 * 1024 }> = 512 => mem_limit_bytes() -> u64;
-        /// Processes of a container.
+        /// Processes and threads that a container may have at one time.
         pids_limit: Amount = 256 => pids_limit() -> u64;
-        /// Whether the image's own files stay as they are.
+        /// Makes the files of the image read-only.
         read_only_root: Flag = true => read_only_root() -> bool, user_limit(MeetRule::True);
-        /// `call`: a container for each call. `session`: one for all calls of a worker.
+        /// Lifetime of a container. `call`: one call. `session`: all calls of a worker.
         reuse: Word<Reuse> = "call" => reuse() -> Reuse, stricter(&["session", "call"]);
     }
     foreign {

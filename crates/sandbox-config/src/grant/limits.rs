@@ -132,36 +132,44 @@ section! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct RunLimits, LIMITS = "limits", "`limits` has";
     keys {
-        /// Seconds that a call may take when it names no time of its own.
+        /// Seconds that a call may take if it names no time of its own.
         timeout_s_default: Amount = 30 as timeout_s_default();
-        /// Seconds that a call may ask for, at most; more where `timeout_s_default` is more.
+        /// Longest time that a call may name, in seconds. If left out: never less than
+        /// `timeout_s_default`.
         timeout_s_max: ImpliedAmount = 300 as timeout_s_max();
-        /// KiB kept of a command's standard output.
+        /// KiB of a command's standard output that are kept: half of them the beginning, half the
+        /// end.
         max_stdout_kb: Amount<1024> = 256 => max_stdout_bytes() -> u64;
-        /// KiB kept of a command's standard error.
+        /// KiB of a command's standard error that are kept: half of them the beginning, half the
+        /// end.
         max_stderr_kb: Amount<1024> = 64 => max_stderr_bytes() -> u64;
-        /// MiB that a file may have after a call wrote, appended, edited, copied, moved or pulled
-        /// it.
+        /// Size in MiB of the largest file that a tool may leave by writing, appending, editing,
+        /// copying, moving or pulling. Commands are not bound.
         max_file_write_mb: Amount<MIB> = 10 => max_file_write_bytes() -> u64;
-        /// Turns that a worker may take.
+        /// Turns that a worker's model may take.
         max_turns: Amount = 50 => max_turns() -> u64;
-        /// Processes that a command may have at one time.
+        /// Processes and threads that a command may have at one time.
         processes: ImpliedAmount = 2048 => processes() -> Option<u64>;
-        /// MiB of memory that a command and what it starts may use.
+        /// MiB of memory that a command and the processes that it starts may use together, at most
+        /// seven eighths of the machine's. Where the mechanism cannot count the sum, each process
+        /// has this limit.
         memory_mb: ImpliedAmount<MIB> = 16384 => memory_bytes() -> Option<u64>;
-        /// Tokens that a worker and everybody it calls may use; `null`: no limit.
+        /// Tokens that a worker and the workers that it calls may use. `null`: no limit.
         max_tokens: AmountOrNull = 500000 => max_tokens() -> Option<u64>;
-        /// Tool calls that a worker and everybody it calls may make.
+        /// Tool calls that a worker and the workers that it calls may make. A turn that would
+        /// exceed it makes none.
         max_tool_calls: Amount = 20000 => max_tool_calls() -> u64;
-        /// US dollars that a worker and everybody it calls may cost; every model needs `prices`
-        /// then; `null`: no limit.
+        /// US dollars that a worker and the workers that it calls may cost. Every model then needs
+        /// `prices`. `null`, or left out: no limit.
         max_cost_usd: DollarsOrNull => max_cost_nano_usd() -> Option<u64>;
-        /// Seconds that a run may take, and one call of an MCP client; `null`: no limit.
+        /// Seconds from the start of a worker to its end. It also limits each call, those of an MCP
+        /// client included. `null`: no limit.
         max_wall_s: AmountOrNull = 1800 => max_wall_s() -> Option<u64>;
-        /// Seconds that a run may take, without waiting for answers and retries; `null`: no limit.
+        /// Seconds of `max_wall_s` without the waiting for a person's answer or before a turn is
+        /// tried again. `null`, or left out: no limit.
         max_working_s: AmountOrNull => max_working_s() -> Option<u64>;
-        /// Identical calls with identical results before the model is told; twice as many end the
-        /// run; `null`: no limit.
+        /// Identical calls in a row with identical results, after which the model gets a hint.
+        /// Twice as many end the run. `null`: no limit.
         repeat_calls: AmountOrNull = 3 => repeat_calls() -> Option<u64>;
     }
     foreign {

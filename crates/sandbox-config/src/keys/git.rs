@@ -15,24 +15,26 @@ const REPOSITORY_LIST: ValueShape = List(&OneOf(&[Like(&REPOSITORY), Section(&GI
 key_table! {
     pub(crate) static GIT = "git", "`git` has", blank;
     keys {
-        /// What commands may do to repositories: what protected names leave, nothing, or all but
-        /// what git executes or obeys.
+        /// Changes that commands may make to git repositories. `unaware`: all but those to
+        /// protected names. `read_only`: none. `commit`: all but those to files that git executes
+        /// or obeys; in a linked worktree, also to the repository that it belongs to.
         mode: GitMode::SHAPE, default("unaware"),
             trust("when it is `commit`"), stricter(&["commit", "unaware", "read_only"]);
-        /// Who staged commits are by, as `name <address>`.
+        /// Author of staged commits.
         author: Like(&AUTHOR), default("forge <forge@localhost>"), last_layer_wins;
-        /// The last line of what staged commits say: `assisted-by` for `Assisted-by: forge`,
-        /// `none`, or a line of your own, `Word: text`.
+        /// Last line in the message of staged commits: `assisted-by` for `Assisted-by: forge`,
+        /// `none`, or a line of your own, such as `Reviewed-by: the desk`.
         trailer: Like(&TRAILER), default("assisted-by"), last_layer_wins;
-        /// Whether files may be staged that programs obey or servers run, such as
+        /// Allows workers to stage files that programs obey or servers run, such as
         /// `.github/workflows`.
         allow_executable_config: Bool, default("false"), trust("when it is `true`"),
             user_limit(MeetRule::False);
-        /// What workers may pull from and stage for: `owner/name` (at GitHub), a URL, or a path
-        /// from the project's directory on; without it there are no git tools.
-        repositories: REPOSITORY_LIST, default("[]"), trust("but for a directory of the project"),
+        /// Repositories that workers may pull from and stage commits for: `owner/name` (at GitHub),
+        /// a URL, or a path relative to the project. Without any, workers have no git tools.
+        repositories: REPOSITORY_LIST, default("[]"), trust("unless it is a directory of the project"),
             user_limit(MeetRule::Repositories);
-        /// By origin, the credentials that forge uses; no worker gets any of them.
+        /// Credentials that forge uses for git servers, by origin. Each has exactly one of
+        /// `token_env`, `agent` and, in your own file, `helper`. No worker gets them.
         credentials: Map(KeyPattern::Like(&ORIGIN), &Section(&GIT_CREDENTIAL)), last_layer_wins,
             trust("always"), user_owns_each;
     }
@@ -65,7 +67,7 @@ key_table! {
     }
     foreign = FOREIGN;
     example "\
-# Your own file: what workers of any project may use at most, and who you are.
+# Your own file: limits for the workers of every project, and your name.
 git:
   mode: unaware
   author: Me <me@example.com>
@@ -91,9 +93,9 @@ const FOREIGN: &[(&str, &str)] = &[
 key_table! {
     pub(crate) static GIT_REPOSITORY = "git_repository", "repositories have";
     keys {
-        /// Where it is: `owner/name` (at GitHub), a URL, or a path.
+        /// Repository: `owner/name` (at GitHub), a URL, or a path relative to the project.
         repo: Like(&REPOSITORY), required;
-        /// `ro`: pull from it. `rw`: stage for it, too.
+        /// Use of the repository: `ro` to pull from it, `rw` also to stage commits for it.
         access: Mode::SHAPE, default("rw");
     }
     foreign {
@@ -116,11 +118,12 @@ const KEY_HELP: &str = "keys stand in no file of forge's: name the variable that
 key_table! {
     pub(crate) static GIT_CREDENTIAL = "git_credential", "credentials have";
     keys {
-        /// For https: the variable that holds a token.
+        /// Environment variable that contains a token, for a server with `https`.
         token_env: Like(&KEY_VARIABLE);
-        /// For ssh: whether your agent (`SSH_AUTH_SOCK`) is asked to sign.
+        /// Lets your ssh agent (`SSH_AUTH_SOCK`) sign, for a server with `ssh`.
         agent: True;
-        /// For ssh: the file that says which keys hosts have; without it, `~/.ssh/known_hosts`.
+        /// File with the accepted host keys, for a server with `ssh`. If left out:
+        /// `~/.ssh/known_hosts`.
         known_hosts: Text;
     }
     foreign {
@@ -145,8 +148,8 @@ key_table! {
     pub(crate) static USER_GIT_CREDENTIAL = "user_git_credential", "credentials have";
     keys {
         token_env of GIT_CREDENTIAL;
-        /// For https: a program and its arguments that speaks git's protocol of credential helpers,
-        /// run without a shell; only in your own file.
+        /// Program with its arguments that speaks the protocol of git's credential helpers, for a
+        /// server with `https`. It runs without a shell. Only your own file can name one.
         helper: NonEmpty(&Text);
         agent of GIT_CREDENTIAL;
         known_hosts of GIT_CREDENTIAL;
@@ -158,7 +161,7 @@ key_table! {
         "identity_file" => IDENTITY_HELP,
     }
     example "\
-# Your own file: only there a helper is named, which is a program that prints a key.
+# Your own file, the only one that can name a helper: a program that prints a key.
 git:
   credentials:
     \"https://github.com\": { token_env: GITHUB_TOKEN }
@@ -171,7 +174,7 @@ git:
 key_table! {
     pub(crate) static WORKER_GIT = "worker_git", "`git` of a worker has", blank;
     keys {
-        /// The repositories it may pull from and stage for; at most what its caller has.
+        /// Repositories that the worker may pull from and stage commits for, at most its caller's.
         repositories: REPOSITORY_LIST, default("[]");
     }
     foreign {

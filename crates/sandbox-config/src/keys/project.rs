@@ -24,57 +24,66 @@ const PATHS: ValueShape = List(&Like(&BELOW_PROJECT));
 key_table! {
     pub(crate) static PROJECT = "project", "project files", blank;
     keys {
-        /// The version of this format; another one is refused.
+        /// Version of this file format. forge refuses any other.
         version: Exactly(1), default("1"), user(UserKeyRole::Own);
-        /// The project's name; without it, the directory's.
+        /// Name of the project. If left out: the name of its directory.
         name: Like(&LINE), last_layer_wins, project_only("it names one project");
-        /// The model that workers run on, as `provider:model`, unless they name their own.
+        /// Model of the workers that name none, as `provider:model`. `--model` and `FORGE_MODEL`
+        /// replace it for one run.
         model: Like(&LINE), last_layer_wins;
-        /// The worker that `forge run` starts.
+        /// Worker that `forge run` starts if the command line names none.
         entry: Like(&WORKER_NAME), default("main"), last_layer_wins;
-        /// Directories below the project in which `*.worker` files are looked for, in this order.
+        /// Directories below the project that contain `*.worker` files, without their
+        /// subdirectories. `forge worker new` writes into the first.
         worker_paths: PATHS, default("[workers, .workers]"), last_layer_wins,
             aliases(&["workerPaths"]);
-        /// What of the host's files may be touched at most.
+        /// Directories that workers and commands can use, and the rules that hold in all of them.
         sandbox: Section(&SANDBOX);
-        /// Whether commands may reach other hosts, and which. Where they have a network namespace
-        /// they always reach what they started themselves, on 127.0.0.1 and ::1.
+        /// Access of commands to other hosts: all (`true`), none (`false`), or only those in
+        /// `allow`. In a network namespace of its own, a command always reaches the servers that it
+        /// started itself, on 127.0.0.1 and ::1.
         network: NETWORK_SHAPE, default("false"), trust("when it is not `false`"),
             user_limit(MeetRule::Network);
-        /// Which calls a person is asked about.
+        /// Calls that need a person's approval.
         approval: Section(&APPROVAL), aliases(&["permissions"]);
-        /// Which commands may run, and in what environment; without it there is no shell.
+        /// Commands that may run, and their environment. Workers have a shell only if the section
+        /// has `rules`, `default` or `allow`.
         shell: Section(&SHELL);
-        /// Numbers that end calls, commands and runs.
+        /// Limits on the time, output and resources of calls, commands and runs.
         limits: Section(&LIMITS);
-        /// How workers may call workers.
+        /// Limits on workers that call workers.
         delegation: Section(&DELEGATION);
-        /// Files whose text every worker's instructions begin with.
+        /// Files whose text is put before the instructions of every worker.
         instructions_files: TEXTS, reserved, last_layer_wins;
-        /// Where calls run: on this host, or in a container.
+        /// Place where calls run: on this host, or in a container.
         execution: Section(&EXECUTION);
         /// Another spelling of `execution.mode`.
         execution_mode: ExecutionMode::SHAPE, project_only("write `execution: { mode: … }`");
-        /// How containers are started.
+        /// Properties of containers.
         docker: Section(&DOCKER);
-        /// How pods are started.
+        /// Properties of pods.
         kubernetes: Free, reserved;
-        /// What commands may do to repositories, which ones workers pull from and stage for, and how.
+        /// Changes that commands may make to git repositories, repositories that workers pull from
+        /// and stage commits for, and forge's credentials for their servers.
         git: Section(&GIT);
-        /// What is kept of a run.
+        /// Contents and directory of the records of runs.
         log: Section(&LOG);
-        /// Model providers by name, beside `anthropic`, `openai` and `ollama`, which forge knows;
-        /// one that your own file names is yours alone.
+        /// Model providers by name, in addition to `anthropic`, `openai` and `ollama`, which are
+        /// built in. A provider in your own file replaces the project's provider of that name.
         providers: PROVIDERS, last_layer_wins, trust("always"), user_owns_each;
-        /// MCP servers whose tools are offered.
+        /// MCP servers whose tools workers can use.
         mcp: Free, reserved;
-        /// Where run directories are made, outside every mount; without it, in the state directory.
+        /// Directory in which each run gets a directory, relative to the project and outside every
+        /// mount. If left out: `runs` in forge's state directory.
         runs_dir: Text, last_layer_wins, trust("when it leaves the project");
-        /// A directory that is mounted read-only at `/kb`; workers name it like any other mount,
-        /// `kb`.
+        /// Directory that workers see read-only at `/kb`, relative to the project. A worker
+        /// declares it by the name `kb`, like any other mount.
         knowledge_base: Text, trust("when it leaves the project"), project_only(DIRECTORIES);
-        /// `guards`: what is otherwise listed as a gap (protected names, limits of a tree) refuses
-        /// the command, and protected names that are absent cannot be made while it runs.
+        /// Promises that the host has to enforce in full, or a confined command is refused.
+        /// `boundaries`: those about files outside the mounts, network, sockets and processes.
+        /// `guards`: also those about protected names and the limits of a process tree, which are
+        /// otherwise listed as gaps. With `guards`, absent protected names cannot be created while
+        /// a command runs, and commands need an OS sandbox.
         require: Words(&["boundaries", "guards"], &[]), default("boundaries"),
             stricter(&["boundaries", "guards"]);
         /// The Agent Client Protocol.
@@ -163,26 +172,26 @@ const CONSENT: ValueShape = OneOf(&[Bool, Verdict::SHAPE]);
 key_table! {
     pub(crate) static APPROVAL = "approval", "`approval` has", blank;
     keys {
-        /// `tool`: rules, zones and risks decide. `manual`: everything that is not read-only is
-        /// asked. `auto`: every question is answered with yes, a block stays a block. `deny`: every
-        /// question is answered with no.
+        /// Treatment of the calls that need approval. `tool`: a person is asked. `manual`: a person
+        /// is asked about everything that is not read-only. `auto`: yes, except where only a person
+        /// can answer; a block stays a block. `deny`: no.
         mode: Words(
                 &["tool", "manual", "auto", "deny"],
                 &["interactive", "approve_all", "auto_deny", "reject_all"],
             ),
             default("tool"), trust("when it is `auto`"), user_limit(MeetRule::Mode);
-        /// By tool, or by worker for calls of it: whether a person is asked. `true` is `ask`,
+        /// Verdicts about single tools and about calls of single workers, by name. `true` is `ask`,
         /// `false` is `preApproved`.
         require_user_permission: ASKS, default("{}"),
             trust("when a tool or worker is `false` or `preApproved`"),
             user_limits_each(MeetRule::Consent);
-        /// By risk: whether a person is asked. Calling a worker is of risk `exec`; without a rule
-        /// the caller's `workers` decides.
+        /// Verdicts about all tools of a risk. Calling a worker has the risk `exec`; without a
+        /// rule, the caller's `workers` list decides about it.
         require_user_permission_by_risk: Map(KeyPattern::Words(&RISKS), &CONSENT),
             default("{ writes_fs: true, network: true, exec: true }"),
             trust("when a hazardous risk is `false` or `preApproved`"),
             user_limits_each(MeetRule::Consent);
-        /// Seconds after which an unanswered question counts as no.
+        /// Seconds after which a question without an answer counts as no.
         timeout_s: Count, default("300");
     }
     foreign {
@@ -209,12 +218,13 @@ pub(crate) const RISKS: [&str; 5] = [
 key_table! {
     pub(crate) static DELEGATION = "delegation", "`delegation` has", blank;
     keys {
-        /// How deep workers may call workers; the entry worker is at depth 1.
+        /// Largest depth to which workers may call workers. The entry worker is at depth 1.
         max_depth: Count, default("5"), aliases(&["maxDepth"]);
-        /// How many calls of other workers one worker may make.
+        /// Number of workers that one run of a worker may start, one after another or side by side.
         max_children: Count, default("16");
-        /// `intersect`: a called worker gets what it declares and its caller holds. `own`, for
-        /// projects with `paths`: what it declares and the project allows.
+        /// Directories of a called worker: those that it declares and its caller holds
+        /// (`intersect`), or those that it declares and the project has (`own`, only in projects
+        /// with `sandbox.paths`).
         child_sandbox_policy: Words(&["own", "intersect"], &[]), default("intersect"),
             stricter(&["own", "intersect"]);
     }

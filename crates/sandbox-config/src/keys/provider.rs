@@ -20,24 +20,29 @@ const BY_MODEL: ValueShape = Map(KeyPattern::Any, &Section(&MODEL_FACTS));
 key_table! {
     pub(crate) static PROVIDER = "provider", "providers have", blank;
     keys {
-        /// The protocol it speaks; never guessed from a model's name.
+        /// Protocol of the provider, which forge never guesses from a model's name. Required unless
+        /// the provider is built in.
         wire: Words(&["anthropic", "openai-chat", "openai-responses"], &[]);
-        /// Where it is reached: what `/messages`, `/chat/completions` or `/responses` is appended
-        /// to.
+        /// Address to which `/messages`, `/chat/completions` or `/responses` is appended. Required
+        /// unless the provider is built in.
         base_url: Like(&BASE_URL);
-        /// The variable that holds the key; `null`: it wants none.
+        /// Environment variable that contains the key; `null` for a provider without keys. If left
+        /// out: the variable of a built-in provider, unless a project file changes its `base_url`;
+        /// otherwise no key is sent.
         api_key_env: VARIABLE_OR_NONE;
-        /// Whether a `base_url` that is neither `https` nor on this host is used all the same:
-        /// anybody between reads everything, the key too.
+        /// Allows a `base_url` with `http` on another host. Everyone on the way can read all that
+        /// is sent, including the key.
         plain_http: Bool, default("false");
         prices of MODEL_FACTS;
         max_tokens of MODEL_FACTS, default("8192");
         context_tokens of MODEL_FACTS;
-        /// Whether answers are taken piece by piece.
+        /// Receives answers in pieces, as the model writes them. Some servers return tool calls
+        /// only without it.
         stream: Bool, default("true");
-        /// Seconds for which a turn that failed in a way that passes is tried again, in all.
+        /// Seconds, from the first failure on, in which forge tries a turn again that failed
+        /// temporarily.
         retry_s: Count, default("120");
-        /// By model, what is otherwise than for the rest of the provider's.
+        /// Values for single models, by name. A value that is left out is the provider's.
         models: BY_MODEL;
     }
     foreign {
@@ -51,7 +56,7 @@ key_table! {
         "timeout" => "did you mean `retry_s:`?",
     }
     example "\
-# Somebody else's endpoint in a project file: `forge trust` shows where it is, and whose key it gets.
+# A provider in a project file: `forge trust` shows its address, and which key of yours it gets.
 providers:
   work:
     wire: openai-responses
@@ -63,7 +68,7 @@ providers:
     retry_s: 60
 ";
     example "\
-# A server of one's own; some send tool calls only in whole answers.
+# A local server. Some servers send tool calls only in whole answers.
 providers:
   local:
     wire: openai-chat
@@ -86,8 +91,8 @@ key_table! {
         wire of PROVIDER;
         base_url of PROVIDER;
         api_key_env of PROVIDER;
-        /// A program and its arguments, run without a shell, that prints the key; only in your own
-        /// file.
+        /// Program with its arguments that prints the key, in place of `api_key_env`. It runs
+        /// without a shell. Only your own file can name one.
         api_key_command: NonEmpty(&Text);
         plain_http of PROVIDER;
         prices of MODEL_FACTS;
@@ -123,11 +128,12 @@ providers:
 key_table! {
     pub(crate) static MODEL_FACTS = "model_facts", "models of a provider have", blank;
     keys {
-        /// What its tokens cost, for `limits.max_cost_usd` and for what a run says at its end.
+        /// Prices of tokens, for `limits.max_cost_usd` and for the cost that a run reports.
         prices: Section(&PRICE);
-        /// Tokens that one answer may have.
+        /// Largest number of tokens of one answer.
         max_tokens: Count;
-        /// Tokens that a conversation may have; near it the oldest results are left out.
+        /// Largest number of tokens of a conversation. From four fifths on, forge leaves the oldest
+        /// results out. If left out: forge never does.
         context_tokens: Count;
     }
     example "\
@@ -144,13 +150,15 @@ providers:
 key_table! {
     pub(crate) static PRICE = "prices", "`prices` has";
     keys {
-        /// US dollars for a million tokens that it reads.
+        /// US dollars for a million tokens that the model reads.
         input: Number, required;
-        /// US dollars for a million tokens that it writes.
+        /// US dollars for a million tokens that the model writes.
         output: Number, required;
-        /// US dollars for a million tokens that it reads from its cache; without it, as `input`.
+        /// US dollars for a million tokens that the model reads from the provider's cache. If left
+        /// out: the price of `input`.
         cache_read: Number;
-        /// US dollars for a million tokens that it writes into its cache; without it, as `input`.
+        /// US dollars for a million tokens that the provider writes into its cache. If left out:
+        /// the price of `input`.
         cache_write: Number;
     }
     foreign {

@@ -9,12 +9,14 @@ use crate::syntax::word::ConfigWord;
 key_table! {
     pub(crate) static EXECUTION = "execution", "`execution` has", blank;
     keys {
-        /// Where hazardous calls run: `local_only` and `prefer_local` on this host, `prefer_docker`
-        /// in a container or, if a person agrees, here; `docker_required` puts every call into a
-        /// container.
+        /// Place where hazardous calls run (risk `writes_fs`, `network` or `exec`). `local_only`:
+        /// this host. `prefer_local`: this host if an OS sandbox can be enforced, else a container.
+        /// `prefer_docker`: a container. If these two find no container: this host if a person
+        /// agrees, else the call is refused. `docker_required`: a container, also for all other
+        /// calls, else the call is refused.
         mode: ExecutionMode::SHAPE, default("prefer_local"),
             stricter(&["local_only", "prefer_local", "prefer_docker", "docker_required"]);
-        /// The runners that may be chosen for hazardous calls.
+        /// Runners for hazardous calls: `os` is this host.
         runners: NonEmpty(&Words(&["os", "docker"], &[])), default("[os, docker]"),
             user_limit(MeetRule::Only);
     }
@@ -33,10 +35,11 @@ key_table! {
     keys {
         /// Another spelling of `runs_dir`.
         dir: Text, last_layer_wins, trust("when it leaves the project");
-        /// Whether what models see and say is kept; the audit is kept in any case.
+        /// Keeps the conversation with the models, without which a run cannot be resumed. The audit
+        /// log is kept in any case.
         transcripts: Bool, default("true"), last_layer_wins;
-        /// Texts that become placeholders in what models see and in what is kept of a run; of eight
-        /// bytes or more.
+        /// Texts that placeholders replace in everything that models see and that is kept of a run.
+        /// At most 1,000.
         redact: List(&Like(&SECRET)), default("[]"), unites;
     }
     example "\

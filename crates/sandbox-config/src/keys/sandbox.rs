@@ -36,9 +36,9 @@ const ENDINGS: ValueShape = NonEmpty(&Like(&SUFFIX));
 key_table! {
     pub(crate) static QUOTA = "quota", "`quota` has", blank;
     keys {
-        /// Bytes of all files of the directory together.
+        /// Largest total size of all files in the directory, in bytes.
         max_bytes: Count;
-        /// Files in the directory.
+        /// Largest number of files in the directory.
         max_files: Count;
     }
     foreign {
@@ -56,80 +56,85 @@ pub(crate) const SOCKETS_HELP: &str = "use `unix_sockets:` below `sandbox:`";
 key_table! {
     pub(crate) static SANDBOX = "sandbox", "`sandbox` has", blank;
     keys {
-        /// `sandboxed`: the paths of zones are below `root`. `direct`: below the project, or
-        /// elsewhere.
+        /// Base of the paths of zones. `sandboxed`: `root`, which no path leaves. `direct`: the
+        /// project; absolute paths and paths that leave it are possible.
         mode: Words(&["sandboxed", "direct"], &[]), default("sandboxed"), project_only(DIRECTORIES);
-        /// With zones: the directory that holds them, `.sandbox` without a word. Without `zones`
-        /// and `mode` it is the front-end of a root project: this directory of the project, which
-        /// exists, is the whole tree.
+        /// Directory of the project. With `zones` or `mode`, the zones are below it (`.sandbox` if
+        /// left out; without effect in `mode: direct`). Without both it is the whole sandbox, which
+        /// workers see as `/`, and it must exist.
         root: Like(&BELOW_PROJECT), trust("when it is written in place"), project_only(DIRECTORIES);
-        /// Directories by name; each appears to workers as `/NAME`.
+        /// Directories by name, read-write by default. Workers and commands see each as `/NAME`.
+        /// Instead of zones, a project can use `root` alone, `paths`, `mounts`, or `read_paths` and
+        /// `write_paths`.
         zones: Map(KeyPattern::Like(&MOUNT_NAME), &Section(&ZONE)),
             default("{ cache: { path: ./cache }, workspace: { path: ./workspace } }"),
             project_only(DIRECTORIES);
-        /// With a root project: nothing is written.
+        /// Makes the directory of `root` read-only, in a project that uses `root` alone.
         readonly: Bool, default("false"), project_only(DIRECTORIES);
-        /// Front-end: named directories, read-only unless they say otherwise.
+        /// Directories by name, read-only by default. Workers and commands see each as `/NAME`. An
+        /// alternative to `zones`.
         paths: Map(KeyPattern::Like(&MOUNT_NAME), &Section(&NAMED_PATH)), project_only(DIRECTORIES);
-        /// Front-end: directories, and the places at which they appear: `/`, `/NAME`, or a place
-        /// below another mount.
+        /// Directories with the places at which workers and commands see them. An alternative to
+        /// `zones`.
         mounts: List(&Section(&MOUNT)), project_only(DIRECTORIES);
-        /// Front-end: directories that may be read; each is named after itself.
+        /// Directories that workers and commands may read. Each appears as `/NAME`, after its last
+        /// component, and the project's own directory as `/project`. An alternative to `zones`.
         read_paths: TEXTS, trust("when one leads out of the project, or through a link"),
             project_only(DIRECTORIES);
-        /// Front-end: directories that may be written; inside a readable one they keep their place
-        /// there.
+        /// Directories that workers and commands may read and write. One inside a directory of
+        /// `read_paths` appears at its place there, any other as with `read_paths`. An alternative
+        /// to `zones`.
         write_paths: TEXTS,
             trust("when one leads out of the project or through a link, or is written in place"),
             project_only(DIRECTORIES);
-        /// What a called worker gets that declares no `sandbox` of its own: nothing, or what its
-        /// caller holds. Without a word: nothing in a project with zones, and all of it in every
-        /// other.
+        /// Directories of a called worker without `sandbox`: none, or all that its caller holds
+        /// (`inherit`). If left out: `none` in a project with zones, `inherit` in any other.
         default: Words(&["none", "inherit"], &[]),
             project_only("what workers of a project hold is for the project to say");
-        /// Refuse to run commands where the operating system cannot confine them.
+        /// Refuses to run commands on a host where the operating system cannot confine them.
         require_os_sandbox: Bool, default("false"), user_limit(MeetRule::True);
-        /// Names at any depth (`*.lock`, `a/b`) and paths as workers see them (`/data/p`) that are
-        /// never written, beside the built-in ones. `*` is any text in one name, and case does not
-        /// matter.
+        /// Names that workers and commands never write, in addition to the built-in ones. A name
+        /// counts at any depth (`*.lock`, `a/b`), a path from a worker's `/` on (`/data/p`). `*`
+        /// matches any text within one name; case does not matter.
         protect: TEXTS, default("[]"), unites;
-        /// Names and paths, as for `protect`, that are not readable and listed as absent, beside
-        /// the built-in ones.
+        /// Names and paths, in the form of `protect`, that workers and commands cannot read and
+        /// that are listed as absent, in addition to the built-in ones.
         hide: TEXTS, default("[]"), unites;
-        /// The same as `network` at the top level, which it may not stand beside.
+        /// Another place for `network`. A file can have it here or at the top, not both.
         network: NETWORK_SHAPE, default("false"), trust("when it is not `false`"),
             project_only("write `network` at the top");
-        /// Built-in names of `hide` (`.env*`, `*.pem`, `.ssh`) that are files like others here, as
-        /// far as reading goes.
+        /// Built-in names of `hide` that workers and commands may read here. They stay protected.
         show: List(&Words(HIDDEN, &[])), last_layer_wins, default("[]"), trust("always");
-        /// Built-in names of `protect` that may be written here, such as `.vscode`. `.git/config`
-        /// may be changed by git in commands (`git remote add`, `git push -u`), and is put back
-        /// after the end if it then executes, obeys or redirects anything; the other names below
-        /// `.git` are for `git.mode`.
+        /// Built-in names of `protect` that workers and commands may write here, such as `.vscode`.
+        /// With `.git/config`, git commands such as `git remote add` may change that file; forge
+        /// restores it after the command if it then executes, obeys or redirects anything. For all
+        /// other names below `.git` see `git.mode`.
         unprotect: List(&Words(&UNPROTECTABLE, &[])), last_layer_wins, default("[]"),
             trust("always");
-        /// What file tools do with files that have more than one name.
+        /// Treatment by file tools of files that have more than one name. `allow`: read and write.
+        /// `read_only`: read. `deny`: neither.
         hardlinks: HardLinks::SHAPE, default("read_only"),
             trust("when it is `allow`"), stricter(&["allow", "read_only", "deny"]);
-        /// How much file tools may put into each directory.
+        /// Limits on the content of each directory, which file tools keep.
         quota: Section(&QUOTA);
-        /// File tools refuse every path that holds `..`, also those that stay inside.
+        /// Makes file tools refuse every path that contains `..`, even if it stays inside.
         strict_paths: Bool, default("false"), user_limit(MeetRule::True);
-        /// What file tools change is on the disk before the call returns, and decisions of the
-        /// audit log before calls are made.
+        /// Puts changes of file tools on the disk before the call returns, and decisions of the
+        /// audit log before the call is made.
         durable: Bool, default("false"), user_limit(MeetRule::True);
-        /// Local sockets of the host that commands may connect to: none, these by path, or all they
-        /// can name. With `closed` a command's own work where bubblewrap tells them from the
-        /// host's, unless `require: guards`.
+        /// Local sockets of the host that commands may connect to: none (`closed`), those in a list
+        /// of paths, or all that they can name (`open`). With `closed`, a command can use sockets
+        /// that it creates itself, where bubblewrap separates them from the host's and `require` is
+        /// not `guards`.
         unix_sockets: OneOf(&[Words(&["closed", "open"], &[]), List(&Text)]), default("closed"),
             trust("when it is not `closed`"), user_limit(MeetRule::Sockets);
         /// Directories with programs of yours, such as `~/.cargo/bin` or `~/.nvm`, that commands
-        /// may read and execute, at their own paths. Links in them are followed. `PATH` has those
-        /// of yours that lie there, in your order. Containers have the programs of their image
-        /// instead.
+        /// may read and execute at the same paths. Links in them are followed. The `PATH` of
+        /// commands begins with them, in the order of your own `PATH`. Containers have the programs
+        /// of their image instead.
         programs: TEXTS, last_layer_wins, default("[]"), trust("always");
-        /// What becomes of processes that a command leaves behind; `left` gives up a boundary by
-        /// name.
+        /// Treatment of processes that outlive their command. `ended`: they end with it. `left`:
+        /// they continue, confined as before, which gives up a boundary.
         survivors: Survivors::SHAPE, default("ended"), trust("when it is `left`"),
             stricter(&["left", "ended"]);
     }
@@ -168,19 +173,19 @@ sandbox:
 sandbox: { root: ., readonly: true, network: false }
 ";
     example "\
-# Directories by name, read-only unless they say otherwise.
+# Directories by name, read-only by default.
 sandbox:
   paths:
     notes: { root: ./notes, mode: rw }
 ";
     example "\
-# What appears where.
+# Directories at places of your choice.
 sandbox:
   mounts:
     - { source: ., target: / }
 ";
     example "\
-# What may be read and what may be written.
+# Directories to read, and directories to write.
 sandbox:
   read_paths: [.]
   write_paths: [./out]
@@ -190,18 +195,20 @@ sandbox:
 key_table! {
     pub(crate) static ZONE = "zone", "zones have";
     keys {
-        /// The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded. `run:workspace`: one
-        /// that each run has of its own.
+        /// Directory of the host. `~`, `${VAR}` and `${VAR:-default}` are expanded; a relative path
+        /// starts at `sandbox.root`, or in `mode: direct` at the project. `run:workspace`: a
+        /// directory that each run has for itself.
         path: Text, required,
             trust("when it leads out of the project or through a link, or is written in place");
-        /// `ro`: read only. `rw`: read and write.
+        /// Access to the zone: `ro` to read, `rw` to read and write.
         mode: Mode::SHAPE, default("rw");
-        /// File tools touch only files that end in one of these, in any case; commands are not
-        /// bound by it.
+        /// Suffixes of the files that file tools may touch, compared without case. Commands are not
+        /// bound. If left out: every file.
         suffixes: ENDINGS;
-        /// File tools read and write no larger file.
+        /// Size of the largest file that file tools read or write, in bytes. Commands are not
+        /// bound.
         max_file_bytes: Count;
-        /// Whether a person is asked, by operation.
+        /// Verdicts about operations on the files of the directory.
         approval: Section(&ZONE_APPROVAL);
         hardlinks of SANDBOX;
         quota of SANDBOX;
@@ -234,11 +241,12 @@ sandbox:
 key_table! {
     pub(crate) static ZONE_APPROVAL = "zone_approval", "`approval` of a zone has", blank;
     keys {
-        /// Reading files.
+        /// Verdict about reading, listing and searching files.
         read: Verdict::SHAPE, default("preApproved");
-        /// Writing and creating files.
+        /// Verdict about creating and changing files. In `paths`, the default is `preApproved`.
         write: Verdict::SHAPE, default("ask");
-        /// Deleting files.
+        /// Verdict about deleting files, and about moving them away. In `paths`, the default is
+        /// `preApproved`.
         delete: Verdict::SHAPE, default("ask"), trust("when it is `preApproved`");
     }
     example "\
@@ -253,11 +261,11 @@ sandbox:
 key_table! {
     pub(crate) static NAMED_PATH = "path", "paths have";
     keys {
-        /// The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded. `run:workspace`: one
-        /// that each run has of its own.
+        /// Directory of the host, relative to the project. `~`, `${VAR}` and `${VAR:-default}` are
+        /// expanded. `run:workspace`: a directory that each run has for itself.
         root: Text, required,
             trust("when it leads out of the project or through a link, or is written in place");
-        /// `ro`: read only. `rw`: read and write.
+        /// Access to the directory: `ro` to read, `rw` to read and write.
         mode: Mode::SHAPE, default("ro");
         suffixes of ZONE;
         max_file_bytes of ZONE;
@@ -295,14 +303,15 @@ const SOURCE_HELP: &str = "did you mean `source:`?";
 key_table! {
     pub(crate) static MOUNT = "mount", "mounts have";
     keys {
-        /// The directory, which exists; `~`, `${VAR}` and `${VAR:-default}` are expanded.
-        /// `run:workspace`: one that each run has of its own.
+        /// Existing directory of the host, relative to the project. `~`, `${VAR}` and
+        /// `${VAR:-default}` are expanded. `run:workspace`: a directory that each run has for
+        /// itself.
         source: Text, required,
             trust("when it leads out of the project or through a link, or is written in place");
-        /// Where it appears: `/`, `/NAME`, or a place below another mount, which then covers what
-        /// that mount has there.
+        /// Place at which workers and commands see the directory: `/`, `/NAME`, or a path below
+        /// another mount, which then hides what that mount has there.
         target: Like(&MOUNT_TARGET), required;
-        /// Nothing is written.
+        /// Makes the directory read-only.
         readonly: Bool, default("false");
     }
     foreign {

@@ -19,22 +19,24 @@ const DEFAULT: ValueShape = Words(&["blocked", "ask"], &[]);
 key_table! {
     pub(crate) static SHELL = "shell", "`shell` has", blank;
     keys {
-        /// Patterns and what they decide: `blocked` wins wherever it stands, then the first rule
-        /// that matches.
+        /// Rules about commands. A matching rule with `blocked` wins, wherever it is; otherwise the
+        /// first rule that matches.
         rules: RULE_LIST, default("[]"), user_limit(MeetRule::Blocked);
-        /// What holds for a command that no rule matches.
+        /// Verdict about commands that no rule matches. With `allow` and without `rules`, the
+        /// default is `ask`.
         default: DEFAULT, default("blocked"),
             project_only("your own file only blocks commands: list them under `rules`");
-        /// The variables of commands, beside the few that forge sets.
+        /// Environment variables of commands, in addition to the few that forge sets.
         env: Section(&ENVIRONMENT);
-        /// The only programs that commands may start, by name or absolute path; rules still decide
-        /// about consent.
+        /// The only programs that command lines may start, by name or absolute path. The rules
+        /// still decide about approval. If left out: every program.
         allow: PROGRAMS, user_limit(MeetRule::Only);
-        /// Programs that commands never start, whatever `allow` and rules say.
+        /// Programs that no command line may start, by name or absolute path, whatever `allow` and
+        /// the rules say.
         deny: PROGRAMS, default("[]"), unites;
-        /// Where commands begin: `call`, each at the beginning; `worker`, each in the directory and
-        /// with the variables that the worker's command before it left. Nothing keeps running
-        /// either way.
+        /// State in which each command starts. `call`: the working directory and the variables of
+        /// `env`. `worker`: the directory and the exported variables that the worker's previous
+        /// command left. No process continues to run in either case.
         session: Words(&["call", "worker"], &[]), default("call"), stricter(&["worker", "call"]);
     }
     foreign {
@@ -58,8 +60,7 @@ key_table! {
     pub(crate) static WORKER_SHELL = "worker_shell", "`shell` of a worker has";
     keys {
         rules of SHELL;
-        /// What holds for a command that no rule of the worker matches; without it, the project's
-        /// answer.
+        /// Verdict about commands that no rule of the worker matches. If left out: the project's.
         default: DEFAULT;
         allow of SHELL;
         deny of SHELL;
@@ -83,14 +84,16 @@ Search before you answer.
 key_table! {
     pub(crate) static RULE = "rule", "rules have";
     keys {
-        /// Words of a command: `(a|b)` is either, `*` is any word and at the end any rest; in a
-        /// rule that asks or blocks each `*` is any number of words, as in `find * -exec *`.
+        /// Words of a command. `(a|b)` matches either word; `*` matches one word, and at the end
+        /// any number of words. In a rule that asks or blocks, each `*` matches any number of
+        /// words: `find * -exec *`.
         pattern: Text, required;
-        /// What is decided.
+        /// Verdict about the commands that match.
         approval: Verdict::SHAPE, required, trust("when it is `preApproved`");
-        /// The reason, which is shown to the model.
+        /// Reason for the verdict. The model sees it.
         why: Text;
-        /// Commands that the pattern must match or must not match; checked when the file is read.
+        /// Commands that the pattern must or must not match. forge checks them when it reads the
+        /// file.
         examples: Section(&EXAMPLES);
         /// Rights that the command gets in addition.
         grants: Free, reserved;
@@ -114,9 +117,9 @@ shell:
 key_table! {
     pub(crate) static EXAMPLES = "examples", "`examples` have", blank;
     keys {
-        /// Commands that the pattern matches.
+        /// Commands that the pattern must match.
         match: TEXTS, default("[]");
-        /// Commands that the pattern does not match.
+        /// Commands that the pattern must not match.
         no_match: TEXTS, default("[]");
     }
     example "\
@@ -133,9 +136,9 @@ shell:
 key_table! {
     pub(crate) static ENVIRONMENT = "env", "`env` has", blank;
     keys {
-        /// Variables of yours that commands get, beside `LANG` and `TERM`.
+        /// Names of your own variables that commands get, in addition to `LANG` and `TERM`.
         pass: List(&Like(&VARIABLE)), default("[]"), trust("always"), user_limit(MeetRule::Within);
-        /// Variables with these values.
+        /// Variables with fixed values.
         set: Map(KeyPattern::Like(&VARIABLE), &Text), default("{}"),
             trust("when the variable makes a loader or an interpreter run other code"),
             project_only("what commands are given is for each project to say");

@@ -27,49 +27,59 @@ const TOOLS_ALLOW_HELP: &str = "forge lists what is allowed: `tools: [read_file,
 key_table! {
     pub(crate) static WORKER = "worker", "worker files", blank;
     keys {
-        /// The worker's name, and that of its tool when others call it; without it, the file's.
+        /// Name of the worker, and of its tool when other workers call it. If left out: the name of
+        /// the file without `.worker`.
         name: Like(&WORKER_NAME);
-        /// What it is for; the description of its tool when others call it.
+        /// Purpose of the worker. Other workers get it as the description of the tool that calls
+        /// this one.
         description: Text;
-        /// The model it runs on, as `provider:model`; without it, the project's.
+        /// Model of the worker, as `provider:model`. If left out: the project's.
         model: Text;
-        /// What it needs of the project's files; without it, `sandbox.default` of the project.
+        /// Directories that the worker needs: none, all of its caller's (`inherit`), or those in
+        /// the section. If left out: `sandbox.default` of the project; for the entry worker,
+        /// everything that the project gives.
         sandbox: OneOf(&[Words(&["none", "inherit"], &[]), Section(&WORKER_SANDBOX)]);
-        /// Whether its commands may reach other hosts; at most what its caller may.
+        /// Access of the worker's commands to other hosts, at most its caller's. An entry worker
+        /// without `sandbox` gets the project's if it leaves this out.
         network: NETWORK_SHAPE, default("false");
-        /// That it may run commands, by the project's rules and these; without it there is no
-        /// shell.
+        /// Permission to run commands, under the project's rules and these. If left out: no shell;
+        /// an entry worker without `sandbox` has the project's.
         shell: Section(&WORKER_SHELL);
-        /// The repositories it works with; without it there are no git tools.
+        /// Repositories of the worker. If left out: no git tools; an entry worker without `sandbox`
+        /// has the project's repositories.
         git: Section(&WORKER_GIT);
-        /// The only tools it gets; without it, all that its rights make possible.
+        /// The only tools that the worker gets. If left out: all that its rights make possible and
+        /// its caller's list permits.
         tools: TEXTS;
-        /// The workers it may call.
+        /// Workers that it may call.
         workers: List(&Like(&DELEGATE)), default("[]");
-        /// What is asked of a person beyond what the project asks; nothing is asked less.
+        /// Calls that need a person's approval in addition to those that the project names. It
+        /// cannot remove a question.
         approval: Section(&WORKER_APPROVAL);
-        /// Numbers that end its calls, commands and run; the smaller one holds.
+        /// Limits on the worker's calls, commands and run. Of these and its caller's, the smaller
+        /// one holds.
         limits: Section(&LIMITS);
-        /// Its instructions, if nothing stands below the front matter.
+        /// Instructions of the worker, if no text follows the front matter.
         instructions: Text;
-        /// Patterns of models it runs on (`*`: anything, `?`: one character); on another it is not
-        /// started.
+        /// Patterns of the models on which the worker may start, such as `anthropic:*`. `*` matches
+        /// any text, `?` one character. If left out: every model.
         compatible_models: TEXTS;
-        /// Tools by family, as golem spells it; read as `tools` and `workers`, with a note.
+        /// Tools by family, in golem's spelling. forge reads it as `tools` and `workers`, with a
+        /// warning.
         toolsets: Section(&TOOLSETS);
-        /// What may be attached to its input.
+        /// Limits on the files that may be attached to the worker's input.
         attachment_policy: Section(&ATTACHMENTS);
-        /// JSON Schema (draft 2020-12) of what it is called with, or a file of the project that
-        /// holds it; `{}`: a text.
+        /// JSON Schema (draft 2020-12) of the worker's input, in place or as the path of a JSON
+        /// file below the project. It describes an object; with `{}` the input is text.
         input_schema: SCHEMA, default("{}");
-        /// JSON Schema (draft 2020-12) of its answer, or a file of the project that holds it; `{}`:
-        /// any text.
+        /// JSON Schema (draft 2020-12) of the worker's answer, in place or as the path of a JSON
+        /// file below the project. With `{}` the answer is any text.
         output_schema: SCHEMA, default("{}"), aliases(&["output_schema_ref"]);
-        /// Whether others may call it with nothing to do.
+        /// Allows other workers to call it with an empty input.
         allow_empty_input: Bool, default("false");
-        /// A licence, carried along.
+        /// Licence of the worker. It has no effect.
         license: Text;
-        /// Anything, carried along.
+        /// Data for other programs, in any form. It has no effect.
         metadata: Free;
     }
     foreign {
@@ -120,25 +130,31 @@ Work.
 key_table! {
     pub(crate) static WORKER_SANDBOX = "worker_sandbox", "`sandbox` of a worker has";
     keys {
-        /// The zones it needs.
+        /// Zones of the project that the worker needs.
         zones: List(&Section(&WORKER_ZONE));
-        /// The only directory it needs, as its caller sees it; for projects without zones.
+        /// The only directory that the worker needs, as its caller sees it, such as `/src`. For
+        /// projects without zones.
         restrict: Like(&SANDBOX_PATH);
-        /// `true`: it only reads. `false`: it must be able to write.
+        /// Access of the worker: `true` to read only, `false` to insist on writing, which is a
+        /// mistake if its caller cannot write. If left out: its caller's access.
         readonly: Bool;
-        /// Whether `restrict` becomes `/`, for it and for whom it calls.
+        /// Makes the directory of `restrict` the root `/` of the worker and of the workers that it
+        /// calls.
         rebase: Bool, default("false");
-        /// Old form. Read with a warning where the project has one root; elsewhere an error that
-        /// prints the new form.
+        /// Old form of `sandbox`. In a project with one root it is read with a warning; elsewhere
+        /// it is an error that prints the new form.
         paths: Map(KeyPattern::Like(&MOUNT_NAME), &Section(&NAMED_PATH));
-        /// Old form, as `paths`.
+        /// Old form of `sandbox`, read like `paths`.
         mounts: List(&Section(&MOUNT));
-        /// `false`: held to be passed on; its own tools cannot touch it.
+        /// `false`: the worker's own tools and commands cannot use the directories; it only passes
+        /// them on to workers that it calls.
         use: Bool, default("true");
-        /// What is asked of a person, or blocked, in all of it; never less than its caller is
-        /// asked. For projects without zones, where each zone says it.
+        /// Verdicts about operations on the files of the worker, in projects without zones. They
+        /// are at least as strict as its caller's; an operation that is left out keeps its
+        /// caller's.
         approval: Section(&ZONE_APPROVAL), default("{}");
-        /// Local sockets that its commands may connect to; at most what its caller has.
+        /// Local sockets of the host that the worker's commands may connect to: none (`closed`),
+        /// its caller's (`inherit`), or some of its caller's by path.
         unix_sockets: OneOf(&[Words(&["closed", "inherit"], &[]), List(&Text)]), default("closed");
     }
     foreign {
@@ -166,13 +182,17 @@ Say what is wrong with the sources.
 key_table! {
     pub(crate) static WORKER_ZONE = "worker_zone", "zones of a worker have";
     keys {
-        /// A zone of the project.
+        /// Name of a zone of the project.
         name: Text, required;
-        /// `ro`: read only. `rw`: read and write.
+        /// Access that the worker needs: `ro` to read, `rw` to read and write. More than its caller
+        /// has is a mistake.
         mode: Mode::SHAPE, default("rw");
-        /// `false`: held only to be passed on; its own tools cannot touch it.
+        /// `false`: the worker's own tools and commands cannot use the zone; it only passes it on
+        /// to workers that it calls.
         use: Bool, default("true");
-        approval of ZONE;
+        /// Verdicts about operations on the files of the zone. They cannot loosen a verdict that
+        /// the project or a caller sets; an operation that is left out keeps its caller's.
+        approval: Section(&ZONE_APPROVAL);
         suffixes of ZONE;
         max_file_bytes of ZONE;
     }
@@ -195,11 +215,11 @@ Hand each file of data to a worker that writes.
 key_table! {
     pub(crate) static TOOLSETS = "toolsets", "`toolsets` has", blank;
     keys {
-        /// The tools for files.
+        /// File tools.
         filesystem: Section(&NO_OPTIONS);
-        /// The tool for commands.
+        /// The `shell` tool.
         shell: Section(&NO_OPTIONS);
-        /// The tools that call workers.
+        /// Tools that call workers.
         workers: Section(&WORKER_TOOLSET);
     }
     example "\
@@ -221,7 +241,7 @@ key_table! {
 key_table! {
     pub(crate) static WORKER_TOOLSET = "worker_toolset", "`toolsets.workers` has", blank;
     keys {
-        /// The workers it may call.
+        /// Workers that it may call.
         allowed_workers: List(&Like(&DELEGATE)), default("[]");
     }
     example "\
@@ -237,12 +257,13 @@ Work.
 key_table! {
     pub(crate) static WORKER_APPROVAL = "worker_approval", "`approval` of a worker has", blank;
     keys {
-        /// `manual`: everything that is not read-only is asked. `deny`: every question is answered
-        /// with no. `tool`: as the project has it.
+        /// Treatment of the calls that need approval. `tool`: the project's mode. `manual`: a
+        /// person is asked about everything that is not read-only. `deny`: no.
         mode: Words(&["tool", "manual", "deny"], &[]), default("tool");
-        /// The tools, and workers to call, that a person is asked about, or that are blocked.
+        /// Tools, and workers to call, that a person is asked about (`true` or `ask`) or that are
+        /// `blocked`, by name.
         require_user_permission: Map(KeyPattern::Any, &MORE), default("{}");
-        /// The risks that a person is asked about, or that are blocked.
+        /// Risks that a person is asked about (`true` or `ask`) or that are `blocked`.
         require_user_permission_by_risk: Map(KeyPattern::Words(&RISKS), &MORE), default("{}");
     }
     foreign {

@@ -266,7 +266,7 @@ impl Project {
         &self.ceiling
     }
 
-    /// How deep workers may call workers; the entry worker is at depth 1.
+    /// Returns the largest depth to which workers may call workers; the entry worker is at depth 1.
     #[must_use]
     pub fn max_depth(&self) -> u64 {
         self.delegation.max_depth

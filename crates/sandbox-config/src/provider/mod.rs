@@ -210,7 +210,8 @@ impl ProviderSettings {
         self.stream
     }
 
-    /// Seconds for which a turn that failed in a way that passes is tried again, in all.
+    /// Returns the seconds, from the first failure on, in which a turn that failed temporarily is tried
+    /// again.
     #[must_use]
     pub fn retry_s(&self) -> u64 {
         self.retry_s

@@ -26,7 +26,7 @@ pub fn project() -> String {
     document(
         &PROJECT,
         "forge project file",
-        "forge.yaml: limits everything that workers may touch.",
+        "Project file of forge: the most that its workers and commands may do.",
     )
 }
 
@@ -42,7 +42,7 @@ pub fn worker() -> String {
     document(
         &WORKER,
         "forge worker file",
-        "The front matter of a .worker file: what a worker needs.",
+        "Front matter of a .worker file: the properties of a worker and the rights that it needs.",
     )
 }
 
@@ -141,7 +141,10 @@ fn property(key: &KeySpec) -> Value {
         about = format!("{about} Also read: {}.", also.join(", "));
     }
     if !key.trust.is_empty() {
-        about = format!("{about} Needs a person's yes {}.", asked(key.trust));
+        about = format!(
+            "{about} Needs consent (`forge trust`) {}.",
+            asked(key.trust)
+        );
     }
     schema.insert("description".into(), about.into());
     if let Some(default) = default(key) {

@@ -24,7 +24,7 @@ pub(super) fn reference() -> String {
     let tops = [
         (&PROJECT, "Project files", ""),
         (&WORKER, "Worker files", "worker: "),
-        (&USER, "The person's own file", "user: "),
+        (&USER, "Keys of your own file", "user: "),
     ];
     for (top, title, prefix) in tops {
         sections.add(top, title.to_owned(), String::new(), prefix);
@@ -41,7 +41,7 @@ pub(super) fn trust() -> String {
     let mut out = String::new();
     line(
         &mut out,
-        format_args!("| key | what it does | until trusted |\n|---|---|---|"),
+        format_args!("| key | effect | until trusted |\n|---|---|---|"),
     );
     for rule in TrustRule::all() {
         let mut keys: Vec<String> = Vec::new();
@@ -124,11 +124,11 @@ pub(super) fn user_file() -> String {
     let whole = keys(|role| matches!(role, UserKeyRole::Whole));
     line(
         &mut out,
-        format_args!("- Yours alone where your own file names it: {whole}.\n"),
+        format_args!("- Entries that replace the project's of the same name: {whole}.\n"),
     );
     line(
         &mut out,
-        format_args!("| not for your own file | because |\n|---|---|"),
+        format_args!("| key that your own file cannot set | reason |\n|---|---|"),
     );
     for (pattern, role) in &rows {
         if let UserKeyRole::No(why) = role {
@@ -195,7 +195,7 @@ impl PageSections {
         line(
             out,
             format_args!(
-                "| key | value | without it |{} needs trust | what it says |\n|---|---|---|{}---|---|",
+                "| key | value | default |{} needs trust | meaning |\n|---|---|---|{}---|---|",
                 if worker { "" } else { " layers |" },
                 if worker { "" } else { "---|" },
             ),
@@ -215,7 +215,7 @@ impl PageSections {
             let later = later.join(", ");
             line(
                 out,
-                format_args!("Not yet, and refused by name: {later}.\n"),
+                format_args!("Reserved, and refused until they have an effect: {later}.\n"),
             );
         }
         for example in section.table.examples {
@@ -228,19 +228,19 @@ impl PageSections {
             .chain(key.aliases)
             .map(|name| format!("`{name}`"))
             .collect();
-        let without = match (key.required, key.default) {
-            (true, _) => "a mistake".to_owned(),
+        let default = match (key.required, key.default) {
+            (true, _) => "required".to_owned(),
             (false, "") => String::new(),
             (false, default) => format!("`{default}`"),
         };
         let layers = match key.merge {
             _ if worker => "",
-            MergeRule::Meet => " what all allow |",
-            MergeRule::LastLayer => " the strongest |",
-            MergeRule::Union => " all of them |",
+            MergeRule::Meet => " strictest |",
+            MergeRule::LastLayer => " strongest |",
+            MergeRule::Union => " united |",
         };
         let text = format!(
-            "| {} | {} | {without} |{layers} {} | {} |",
+            "| {} | {} | {default} |{layers} {} | {} |",
             names.join(", "),
             self.shape(&key.shape),
             key.trust,
