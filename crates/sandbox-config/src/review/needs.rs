@@ -8,6 +8,7 @@ use crate::grant::restrict::Restrict;
 use crate::project::Project;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::worker::Worker;
+use crate::worker::tools::FILE_TOOLS;
 
 /// A right that a key needs.
 struct Need {
@@ -21,21 +22,7 @@ struct Need {
 
 const NEEDS: [Need; 3] = [
     Need {
-        tools: &[
-            "read_file",
-            "write_file",
-            "append_file",
-            "edit_file",
-            "list_files",
-            "search_files",
-            "delete_file",
-            "move_file",
-            "copy_file",
-            "create_dir",
-            "file_exists",
-            "file_info",
-            "hash_file",
-        ],
+        tools: FILE_TOOLS,
         missing: |grant| !grant.mounts().any(Mount::usable),
         why: "it is shown no files",
         help: "declare what it needs in `sandbox`, or remove the tool",

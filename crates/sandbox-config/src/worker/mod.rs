@@ -3,7 +3,7 @@
 mod legacy_syntax;
 mod sandbox;
 pub(crate) mod schemas;
-mod tools;
+pub(crate) mod tools;
 mod worker_metadata;
 
 use std::borrow::Cow;

@@ -19,8 +19,8 @@ const ALIASES: [(&str, &str); 6] = [
     ("stageForPush", "git_stage"),
 ];
 
-/// The tools of golem's `filesystem`.
-const FILESYSTEM: [&str; 13] = [
+/// The tools of a worker that has files; also those of golem's `filesystem`.
+pub(crate) const FILE_TOOLS: &[&str] = &[
     "read_file",
     "write_file",
     "append_file",
@@ -128,10 +128,10 @@ fn toolset_names(
         let known = context.sources.known_tools.as_deref();
         let exists = |name: &str| known.is_none_or(|known| known.iter().any(|tool| tool == name));
         tools.extend(
-            FILESYSTEM
-                .into_iter()
+            FILE_TOOLS
+                .iter()
                 .filter(|name| exists(name))
-                .map(str::to_owned),
+                .map(|name| (*name).to_owned()),
         );
     }
     if let Some(shell) = sets.get("shell") {
