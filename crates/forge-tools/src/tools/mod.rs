@@ -37,7 +37,7 @@ const PATH: &str = "Path; list_files with path \"/\" shows what there is.";
 const IF_MATCH: &str = "SHA-256 that the file must have now.";
 
 /// The tools of a worker that holds files, in the order they are listed.
-const FILE_TOOLS: [fn() -> Box<dyn Tool>; 13] = [
+const FILE_TOOLS: &[fn() -> Box<dyn Tool>] = &[
     read_file::tool,
     write_file::tool,
     append_file::tool,
@@ -55,7 +55,7 @@ const FILE_TOOLS: [fn() -> Box<dyn Tool>; 13] = [
 
 /// Returns the tools of a worker that holds files, in the order they are listed.
 pub fn file_tools() -> Vec<Box<dyn Tool>> {
-    FILE_TOOLS.into_iter().map(|tool| tool()).collect()
+    FILE_TOOLS.iter().map(|tool| tool()).collect()
 }
 
 /// Returns the names of all tools that a worker may get, for checking names in advance.
