@@ -18,6 +18,9 @@ pub mod secret;
 /// Names that no worker writes below any mount. A name or path counts at any depth, one with a
 /// leading `/` at the mount's root only. With a name below `.git` in the list, everything below git
 /// directories is judged by [`git`].
+///
+/// A new name is a new row. The name of an editor's settings also gets a row in [`exempt`], which
+/// exempts it in dependencies; a file that a program loads is also a row of [`autoloaded`].
 pub const PROTECTED: &[&str] = &[
     ".git/hooks",
     ".git/config",
