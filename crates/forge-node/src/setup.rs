@@ -9,8 +9,8 @@ use cap_std::AmbientAuthority;
 use file_sandbox::{FileSandbox, HardLinks, Mode, Mount, RootStyle, SandboxPath};
 use forge_tools::{MAX_FILE_WRITE_KEY, ProgramList};
 use os_sandbox::{
-    Access, Directories, Environment, Git, Limits, Network, Plan, Policy, Requirement, Support,
-    Survivors, System, UnixSockets,
+    Access, Directories, Environment, Git, Limits, NamedHosts, Network, Plan, Policy, Requirement,
+    Support, Survivors, System, UnixSockets,
 };
 use serde::{Deserialize, Serialize};
 
@@ -333,7 +333,7 @@ impl Setup {
             },
             network: match policy.network() {
                 Network::Loopback => WireNetwork::Loopback,
-                Network::Hosts(hosts) => WireNetwork::Hosts(hosts.clone()),
+                Network::Hosts(hosts) => WireNetwork::Hosts(hosts.patterns().to_vec()),
                 Network::Unrestricted => WireNetwork::Unrestricted,
                 // Denied, or one that this version cannot send.
                 _ => WireNetwork::Denied,
@@ -526,7 +526,7 @@ impl WireCommands {
             .network(match self.network {
                 WireNetwork::Denied => Network::Denied,
                 WireNetwork::Loopback => Network::Loopback,
-                WireNetwork::Hosts(hosts) => Network::Hosts(hosts),
+                WireNetwork::Hosts(patterns) => Network::Hosts(NamedHosts::new(patterns)),
                 WireNetwork::Unrestricted => Network::Unrestricted,
             })
             .unix_sockets(match self.sockets {

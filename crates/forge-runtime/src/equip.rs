@@ -436,14 +436,14 @@ pub fn programs(grant: &Grant) -> Vec<ProgramList> {
 /// `None` if the plan failed for another reason.
 ///
 /// ```
-/// use os_sandbox::{HostSpec, Network, Plan, Policy, Requirement, Support};
+/// use os_sandbox::{HostSpec, NamedHosts, Network, Plan, Policy, Requirement, Support};
 /// let refused = |network: Network| {
 ///     let policy = Policy::builder().network(network).build().unwrap();
 ///     let host = Support::assume(HostSpec { landlock_abi: 7, seccomp: true, ..HostSpec::default() });
 ///     let error = Plan::new(&policy, &host, Requirement::Enforce).err()?;
 ///     forge_runtime::hosts_not_kept(&policy, &error)
 /// };
-/// assert!(refused(Network::Hosts(vec!["example.com".into()])).unwrap().contains("network: false"));
+/// assert!(refused(Network::Hosts(NamedHosts::new(["example.com"]))).unwrap().contains("network: false"));
 /// assert_eq!(refused(Network::Denied), None);
 /// ```
 pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<&'static str> {
@@ -453,7 +453,7 @@ pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<
         .iter()
         .any(|gap| gap.promise == Promise::Network);
     (listed && gap).then_some(
-        "nothing here holds a command to the hosts in `network.allow` yet: \
+        "nothing here holds a command to the hosts in `network.allow`: install bubblewrap, \
          choose `network: false` or `network: true`, or for one run `-c network=false`",
     )
 }

@@ -35,6 +35,8 @@ pub struct Run<'a> {
     pub ruleset: Option<i32>,
     /// The channel to the connector.
     pub channel: Option<i32>,
+    /// The channel to the maker of sockets for named hosts.
+    pub namespace_channel: Option<i32>,
     /// Files of control groups that the target enters.
     pub groups: &'a [i32],
     pub watch_bytes: u64,
@@ -122,6 +124,11 @@ impl<'a> Run<'a> {
             0 => None,
             _ => Some(*fds.get(3 + usize::from(ruleset.is_some()))?),
         };
+        let after_channel = 3 + usize::from(ruleset.is_some()) + usize::from(channel.is_some());
+        let namespace_channel = match flags & wire::FLAG_SOCKETS {
+            0 => None,
+            _ => Some(*fds.get(after_channel)?),
+        };
         Some(Run {
             flags,
             wall_ms: word(wire::WORD_WALL_MS)?,
@@ -141,6 +148,7 @@ impl<'a> Run<'a> {
             stdio: [*fds.first()?, *fds.get(1)?, *fds.get(2)?],
             ruleset,
             channel,
+            namespace_channel,
             groups: fds.get(fds.len().checked_sub(count(wire::WORD_GROUPS)?)?..)?,
             watch_bytes: word(wire::WORD_WATCH_BYTES)?,
             watch_threads: word(wire::WORD_WATCH_THREADS)?,

@@ -13,6 +13,8 @@
 //!   again inside the namespaces;
 //! - run: supervise one target (`supervise.rs`), which confines itself and execs (`target.rs`), or
 //!   become it, if nobody is to end what it leaves behind;
+//! - sockets: enter the network namespace of a command and make sockets there for the broker
+//!   (`namespace_sockets.rs`);
 //! - report: say what the kernel has.
 
 #![no_std]
@@ -23,6 +25,7 @@ mod job;
 mod listing;
 mod memory;
 mod modes;
+mod namespace_sockets;
 mod pins;
 mod probe;
 mod routes;
@@ -128,6 +131,10 @@ fn one() -> Result<Next, Failure> {
                 target::become_target_alone(&run)
             }
             supervise::run(&run)?;
+        }
+        wire::KIND_SOCKETS => {
+            let channel = fds[..count].first().ok_or(protocol(EPROTO))?;
+            namespace_sockets::serve(body, *channel)?;
         }
         wire::KIND_REPORT => {
             tell(

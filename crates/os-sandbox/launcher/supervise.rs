@@ -5,6 +5,7 @@
 
 use crate::job::{Run, Strings};
 use crate::modes::Modes;
+use crate::namespace_sockets;
 use crate::pins;
 use crate::probe;
 use crate::routes;
@@ -48,6 +49,9 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     }
     // While /proc still shows us to ourselves; whatever this gains is given up right after.
     pins::make(run)?;
+    if let Some(channel) = run.namespace_channel {
+        namespace_sockets::request(channel)?;
+    }
     if run.has(wire::FLAG_DEVICE_LINKS) {
         device_links();
     }

@@ -41,6 +41,8 @@ global_asm!(
     start = sym crate::launcher_start,
 );
 
+#[path = "sys_network.rs"]
+pub mod network;
 #[path = "sys_notify.rs"]
 pub mod notify;
 

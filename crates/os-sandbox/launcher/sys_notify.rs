@@ -276,41 +276,6 @@ fn flags_of(number: i32) -> Result<usize> {
     raw(nr::FCNTL, [fd(number), F_GETFL, 0, 0, 0, 0])
 }
 
-/// Sends one descriptor, with the one byte that it needs to travel.
-pub fn send_descriptor(socket: i32, number: i32) -> Result<()> {
-    const SOL_SOCKET: u64 = 1;
-    const SCM_RIGHTS: u64 = 1;
-    const HEADER_AND_ONE: u64 = 20;
-    const MSG_NOSIGNAL: i32 = 0x4000;
-    let byte = [0u8; 1];
-    let mut control = [
-        HEADER_AND_ONE,
-        SOL_SOCKET | SCM_RIGHTS << 32,
-        u64::from(number as u32),
-    ];
-    let mut iov = IoVec {
-        base: byte.as_ptr() as usize,
-        len: 1,
-    };
-    let message = MsgHdr::new(&mut iov, &mut control);
-    loop {
-        let sent = raw(
-            nr::SENDMSG,
-            [
-                fd(socket),
-                &raw const message as usize,
-                fd(MSG_NOSIGNAL),
-                0,
-                0,
-                0,
-            ],
-        );
-        if sent != Err(EINTR) {
-            return sent.map(drop);
-        }
-    }
-}
-
 /// Returns `true` if a signal waits for a thread that does not block it. Not known is no.
 pub fn has_signal(thread: i32) -> bool {
     let mut buffer = [0u8; 4096];

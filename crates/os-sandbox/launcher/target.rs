@@ -142,7 +142,7 @@ fn confine(run: &Run<'_>, errors: &mut i32, channel: Option<i32>) -> Result<(), 
             sys::install_filter(run.filter, channel.is_some()).map_err(at(wire::STAGE_FILTER))?;
         if let Some(listener) = listener {
             // The connector's alone from here on: a target that held it could answer itself.
-            let sent = sys::notify::send_descriptor(CHANNEL, listener);
+            let sent = sys::network::send_with_descriptor(CHANNEL, &[0], listener);
             sys::close(listener);
             sys::close(CHANNEL);
             sent.map_err(at(wire::STAGE_CONNECT))?;

@@ -9,7 +9,7 @@
 
 /// First word of every message. A launcher of another build refuses a message that starts with
 /// another word.
-pub const MAGIC: u32 = 0x4f53_4c38;
+pub const MAGIC: u32 = 0x4f53_4c39;
 
 /// Header: magic, kind, body bytes, descriptors.
 pub const HEADER_BYTES: usize = 16;
@@ -42,6 +42,27 @@ pub const CONNECT_INTERNET: u32 = 1;
 pub const MAX_SOCKETS: usize = 64;
 /// Bound on the places below which modes may be changed.
 pub const MAX_PLACES: usize = 64;
+
+/// Message that makes the launcher enter the network namespace that it receives on the channel, its
+/// one descriptor, and make sockets there for the broker (`namespace_sockets.rs`). Body: steps of
+/// [`NETWORK_STEP_BYTES`] each, in their order: one of `NETWORK_…` (u8), the length of the prefix
+/// (u8), the port (u16), the address (16 bytes, of which IPv4 uses the first four). Each socket
+/// goes to the broker with the index of its step, one byte; a failure is a record.
+pub const KIND_SOCKETS: u32 = 5;
+pub const NETWORK_STEP_BYTES: usize = 20;
+/// Bound on the steps. The sockets wait in the control socket until the broker takes them, and its
+/// buffer has room for more than this number.
+pub const MAX_NETWORK_STEPS: usize = 120;
+/// Give the loopback device an address; for IPv4, with all addresses of the prefix.
+pub const NETWORK_ADDRESS: u8 = 1;
+/// Make all addresses of the prefix local.
+pub const NETWORK_ROUTE: u8 = 2;
+/// Make a UDP socket.
+pub const NETWORK_DATAGRAM: u8 = 3;
+/// Make a TCP listener.
+pub const NETWORK_STREAM: u8 = 4;
+/// Flag of a step: the address is IPv6. Without IPv6 in the kernel, the step does nothing.
+pub const NETWORK_V6: u8 = 16;
 
 /// A run's body: these u64 words, then filter instructions (8 bytes each), limits (3 words each),
 /// late rules (1 word each: the rights), pins (3 words each: the operation, then device and inode,
@@ -102,6 +123,10 @@ pub const FLAG_PARTS: u64 = 512;
 /// The target has a network namespace of its own, without a route out of it. The supervisor counts
 /// attempts to reach other hosts.
 pub const FLAG_COUNT_UNREACHABLE: u64 = 1024;
+/// The descriptor after the channel to the connector is the one to the maker of sockets
+/// ([`KIND_SOCKETS`]): the supervisor sends it the network namespace, and starts the target after
+/// its answer.
+pub const FLAG_SOCKETS: u64 = 2048;
 
 /// A pin that bubblewrap has made: verify that the mount exists.
 pub const PIN_LOOK: u64 = 0;
@@ -182,6 +207,8 @@ pub const STAGE_CONNECT: i32 = 17;
 pub const STAGE_GROUP: i32 = 18;
 /// The launcher could not open a file of the system for bubblewrap.
 pub const STAGE_FILES: i32 = 19;
+/// The sockets for named hosts could not be made in the command's network namespace.
+pub const STAGE_NETWORK: i32 = 20;
 
 /// Checks of a probe, one record each; `linux/prove/checks.rs` interprets the outcomes. The answers
 /// travel from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`]

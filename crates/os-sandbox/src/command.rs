@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::plan::Plan;
+use crate::policy::NamedHosts;
 use crate::policy::check_variable;
 use crate::sandbox::Sandbox;
 use crate::streams::Stdio;
@@ -221,6 +222,11 @@ impl Command {
             .policy()
             .environment()
             .resolve(home, tmp, std::env::vars_os());
+        if self.plan().proxied_hosts().is_some() {
+            for (name, value) in proxy_variables() {
+                out.entry(name.into()).or_insert(value.into());
+            }
+        }
         out.insert(
             "OS_SANDBOX".into(),
             self.plan().backend().to_string().into(),
@@ -237,4 +243,29 @@ impl Command {
             (own, policy) => own.or(policy),
         }
     }
+}
+
+/// Returns the variables that lead programs to the proxy for named hosts, in both spellings. Programs
+/// that know none of them ask the resolver.
+fn proxy_variables() -> impl Iterator<Item = (&'static str, String)> {
+    const PROXIES: [&str; 8] = [
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        // Yarn 2 and later read no other variables.
+        "YARN_HTTP_PROXY",
+        "YARN_HTTPS_PROXY",
+    ];
+    let proxy = format!("http://{}", NamedHosts::PROXY);
+    let own = "localhost,127.0.0.1,::1";
+    let exceptions = ["no_proxy", "NO_PROXY"].map(|name| (name, own.to_owned()));
+    PROXIES
+        .into_iter()
+        .map(move |name| (name, proxy.clone()))
+        .chain(exceptions)
+        // Without it, fetch of Node 22.21 and later reads none.
+        .chain([("NODE_USE_ENV_PROXY", "1".to_owned())])
 }

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::backend::Backend;
 use crate::exceeded::size;
 use crate::findings::Findings;
+use crate::host_proxy::Contact;
 use crate::plan::Plan;
 use crate::promise::{Entry, Promise, PromiseState};
 use crate::quarantine::Quarantined;
@@ -56,6 +57,12 @@ pub struct Enforcement {
     /// mechanisms it is always 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub unreachable: u64,
+    /// The attempts to reach hosts by the proxy for named hosts, of which the first are listed.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub contacts: Vec<Contact>,
+    /// The number of attempts that are not listed.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
+    pub more_contacts: u64,
 }
 
 #[cfg(feature = "serde")]
@@ -210,6 +217,8 @@ impl Enforcement {
             quarantined: Vec::new(),
             not_copied: Vec::new(),
             unreachable: 0,
+            contacts: Vec::new(),
+            more_contacts: 0,
         }
     }
 }
@@ -221,6 +230,8 @@ impl Enforcement {
         self.quarantined.extend(findings.quarantined);
         self.not_copied.extend(findings.not_copied);
         self.unreachable += findings.unreachable;
+        self.contacts.extend(findings.contacts.listed);
+        self.more_contacts += findings.contacts.more;
     }
 
     /// Marks promises that the start found to be kept in part only as degraded.

@@ -2,6 +2,7 @@
 //! end.
 
 use crate::error::{Error, ErrorKind};
+use crate::host_proxy::Contacts;
 use crate::plan::Plan;
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
@@ -26,6 +27,8 @@ pub struct Findings {
     pub notes: Notes,
     /// Attempts to reach other hosts.
     pub unreachable: u64,
+    /// Attempts to reach hosts by a proxy.
+    pub contacts: Contacts,
     /// The reason why the command's result cannot be trusted.
     pub failed: Option<String>,
 }

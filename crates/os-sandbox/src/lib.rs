@@ -86,6 +86,7 @@ mod exit;
 mod findings;
 mod git_config;
 mod holes;
+mod host_proxy;
 mod key_files;
 mod layout;
 pub mod mechanism;
@@ -128,11 +129,12 @@ pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;
 pub use exit::Exit;
 pub use holes::KnownVulnerability;
+pub use host_proxy::{Contact, Contacts, HostProxy, ProxySession, ProxySockets};
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};
 pub use policy::{
-    Environment, Git, Limits, Mount, Network, Policy, PolicyBuilder, ProgramDir, Survivors, System,
-    UnixSockets,
+    Environment, Git, Limits, Mount, NamedHosts, Network, Policy, PolicyBuilder, ProgramDir,
+    Survivors, System, UnixSockets,
 };
 pub use process::Killer;
 pub use promise::{Enforcer, Entry, Promise, PromiseState, Rank};

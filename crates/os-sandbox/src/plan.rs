@@ -4,7 +4,7 @@
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::EffectiveLimits;
-use crate::policy::{Network, Policy, System, UnixSockets};
+use crate::policy::{NamedHosts, Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::seatbelt;
 use crate::support::{Support, UNTRIED};
@@ -21,7 +21,7 @@ pub(crate) use entries::CoverageEntries;
 pub(crate) use limits::MemoryLimiter;
 
 pub(crate) const NO_HOSTS: &str =
-    "no mechanism can enforce a list of hosts yet; turn the network off or on as a whole";
+    "a list of hosts needs bubblewrap; turn the network off or on as a whole";
 
 const HIDDEN_AT_START: &str = "those that are there at the start cannot be read; what appears while \
                                it runs is the command's own, and what somebody else replaces \
@@ -356,8 +356,16 @@ impl Plan {
     /// Returns `true` if the command's network is its own loopback and nothing else.
     pub(crate) fn has_unreachable_hosts(&self) -> bool {
         match self.policy.network() {
-            Network::Denied | Network::Loopback => self.has_loopback(),
-            Network::Hosts(_) | Network::Unrestricted => false,
+            Network::Denied | Network::Loopback | Network::Hosts(_) => self.has_loopback(),
+            Network::Unrestricted => false,
+        }
+    }
+
+    /// Returns the hosts that a proxy of the caller connects for the command.
+    pub(crate) fn proxied_hosts(&self) -> Option<&NamedHosts> {
+        match self.policy.network() {
+            Network::Hosts(hosts) => linux::can_proxy(self.backend).is_ok().then_some(hosts),
+            Network::Denied | Network::Loopback | Network::Unrestricted => None,
         }
     }
 

@@ -5,6 +5,7 @@
 use crate::backend::Backend;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
+use crate::host_proxy::HostProxy;
 use crate::plan::Plan;
 use crate::platform::{self, ScratchPool};
 use crate::process::StartedCommand;
@@ -93,6 +94,7 @@ struct OpenPlan {
     plan: Plan,
     directories: Directories,
     mechanism: Arc<dyn Mechanism>,
+    proxy: Option<Arc<dyn HostProxy>>,
     pool: ScratchPool,
 }
 
@@ -112,18 +114,34 @@ impl Sandbox {
             plan,
             directories,
             mechanism: Arc::new(mechanism),
+            proxy: None,
             pool: ScratchPool::default(),
         }))
     }
 
     /// Opens the same plan once more, with other directories.
     pub fn reopen(&self, directories: Directories) -> Sandbox {
+        self.open_again(directories, self.0.proxy.clone())
+    }
+
+    /// Opens the same plan once more, with a proxy that connects its commands with the hosts that
+    /// the policy names. A policy that names hosts needs one.
+    pub fn with_host_proxy(&self, proxy: Arc<dyn HostProxy>) -> Sandbox {
+        self.open_again(self.0.directories.clone(), Some(proxy))
+    }
+
+    fn open_again(&self, directories: Directories, proxy: Option<Arc<dyn HostProxy>>) -> Sandbox {
         Sandbox(Arc::new(OpenPlan {
             plan: self.0.plan.clone(),
             directories,
             mechanism: Arc::clone(&self.0.mechanism),
+            proxy,
             pool: ScratchPool::default(),
         }))
+    }
+
+    pub(crate) fn host_proxy(&self) -> Option<&dyn HostProxy> {
+        self.0.proxy.as_deref()
     }
 
     /// Returns the plan.

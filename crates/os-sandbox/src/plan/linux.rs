@@ -192,7 +192,13 @@ impl Evaluation<'_> {
                     layer.map_err(|_| "a loopback of its own needs a network namespace".to_owned());
                 out.all(promise, &[&layer, &self.filtered]);
             }
-            Network::Hosts(_) => out.absent(promise, super::NO_HOSTS),
+            Network::Hosts(hosts) => {
+                let layer = can_proxy(self.backend).and(self.layer.clone());
+                out.all(promise, &[&layer, &self.filtered]);
+                if layer.is_ok() && filter {
+                    out.remark(&format!("but {}", hosts.patterns().join(", ")));
+                }
+            }
             Network::Unrestricted => {}
         }
     }
@@ -297,6 +303,15 @@ impl Evaluation<'_> {
         } else {
             out.any(Promise::Devices, &[&self.landlock(5, "6.10")]);
         }
+    }
+}
+
+/// Returns bubblewrap if it is the mechanism: only its commands have a network namespace in which a
+/// proxy of the caller gets sockets.
+pub(super) fn can_proxy(backend: Backend) -> Coverage {
+    match backend == Backend::Bubblewrap {
+        true => Ok(Bubblewrap),
+        false => Err(super::NO_HOSTS.to_owned()),
     }
 }
 

@@ -21,7 +21,7 @@ pub use guards::Pattern;
 pub use limits::Limits;
 pub(crate) use mounts::{LinkPolicy, check_not_kernel, covered};
 pub use mounts::{Mount, MountPlacement};
-pub use network::Network;
+pub use network::{NamedHosts, Network};
 pub use programs::ProgramDir;
 pub use sockets::UnixSockets;
 pub(crate) use sockets::refuse_writable;
@@ -733,6 +733,9 @@ impl PolicyBuilder {
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit), for the first invalid setting.
     pub fn build(self) -> Result<Policy, Error> {
         self.environment.check()?;
+        if let Network::Hosts(hosts) = &self.network {
+            hosts.check()?;
+        }
         let most = |count: usize, of: &str| match count > MAX_PATTERNS {
             false => Ok(()),
             true => Err(Error::new(

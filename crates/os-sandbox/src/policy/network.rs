@@ -1,5 +1,9 @@
 //! The hosts that a command may reach.
 
+use crate::error::{Error, ErrorKind};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
+
 /// The network of a command. A stricter value is always the safe choice.
 ///
 /// ```
@@ -18,8 +22,99 @@ pub enum Network {
     Denied,
     /// As `Denied`, but a host without network namespaces is refused.
     Loopback,
-    /// Only these hosts. The mechanisms of this version do not keep that promise, so it is a gap.
-    Hosts(Vec<String>),
+    /// As `Loopback`, and the hosts that a proxy of the caller connects
+    /// ([`HostProxy`](crate::HostProxy)). Mechanisms without a network namespace of the command's
+    /// own cannot keep that promise, so it is a gap there.
+    Hosts(NamedHosts),
     /// Every host that the caller can reach, over TCP and UDP.
     Unrestricted,
+}
+
+/// The hosts that a command may reach by name. The proxy of the caller decides about each
+/// connection; the list says where the command's network namespace takes connections for it.
+///
+/// A command reaches the proxy in two ways. It can use the HTTP and SOCKS proxy at
+/// [`NamedHosts::PROXY`], which the proxy variables name. Or it asks the resolver of its namespace,
+/// which answers a name with an address of [`NamedHosts::NAMES_V4`] or [`NamedHosts::NAMES_V6`],
+/// and connects to it on one of the ports.
+///
+/// ```
+/// use os_sandbox::{NamedHosts, Network, Policy};
+///
+/// let hosts = NamedHosts::new(["example.com:443"]).port(443);
+/// let policy = Policy::builder().network(Network::Hosts(hosts)).build()?;
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedHosts {
+    patterns: Vec<String>,
+    ports: BTreeSet<u16>,
+    addresses: BTreeSet<SocketAddr>,
+}
+
+impl NamedHosts {
+    /// The address of the HTTP and SOCKS proxy in the command's network namespace.
+    pub const PROXY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 53), 3128);
+    /// The addresses that the resolver gives to names (RFC 2544), and the length of their prefix.
+    pub const NAMES_V4: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 15);
+    /// As `NAMES_V4`, for IPv6: a unique local prefix (RFC 4193).
+    pub const NAMES_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfd98, 0x18, 0, 0, 0, 0, 0, 0), 64);
+    /// Bound on the ports.
+    pub const MAX_PORTS: usize = 32;
+    /// Bound on the addresses.
+    pub const MAX_ADDRESSES: usize = 16;
+
+    /// Returns a list with the patterns that plans and receipts show.
+    #[must_use]
+    pub fn new<T: Into<String>>(patterns: impl IntoIterator<Item = T>) -> NamedHosts {
+        NamedHosts {
+            patterns: patterns.into_iter().map(Into::into).collect(),
+            ..NamedHosts::default()
+        }
+    }
+
+    /// Adds a TCP port on which the command can connect to the addresses of names. The command
+    /// cannot listen on that port.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> NamedHosts {
+        self.ports.insert(port);
+        self
+    }
+
+    /// Adds an address of the host's network that the command can connect to as it is.
+    #[must_use]
+    pub fn address(mut self, address: SocketAddr) -> NamedHosts {
+        self.addresses.insert(address);
+        self
+    }
+
+    /// Returns the patterns that plans and receipts show.
+    #[must_use]
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
+    /// Returns the ports.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        self.ports.iter().copied()
+    }
+
+    /// Returns the addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.addresses.iter().copied()
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let bounds = [
+            (self.ports.len(), Self::MAX_PORTS, "ports"),
+            (self.addresses.len(), Self::MAX_ADDRESSES, "addresses"),
+        ];
+        match bounds.into_iter().find(|(count, most, _)| count > most) {
+            Some((_, most, of)) => Err(Error::new(
+                ErrorKind::Limit,
+                format!("named hosts with more than {most} {of}"),
+            )),
+            None => Ok(()),
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Plans on described hosts: which gaps refuse, which are listed, and how it reads.
 
 use os_sandbox::{
-    Access, Backend, Error, ErrorKind, HostSpec, Network, Plan, Policy, PolicyBuilder, Promise,
-    PromiseState, Rank, Requirement, Support, Survivors,
+    Access, Backend, Error, ErrorKind, HostSpec, NamedHosts, Network, Plan, Policy, PolicyBuilder,
+    Promise, PromiseState, Rank, Requirement, Support, Survivors,
 };
 
 fn host(abi: u32, bubblewrap: bool) -> Support {
@@ -108,8 +108,12 @@ fn what_a_policy_asks_of_the_network() {
     for (network, landlock, bubblewrap) in [
         (Network::Denied, true, true),
         (Network::Loopback, false, true),
-        (Network::Hosts(vec!["example.org".to_owned()]), false, false),
-        (Network::Hosts(Vec::new()), false, false),
+        (
+            Network::Hosts(NamedHosts::new(["example.org"])),
+            false,
+            true,
+        ),
+        (Network::Hosts(NamedHosts::default()), false, true),
         (Network::Unrestricted, true, true),
     ] {
         let policy = Policy::builder().network(network.clone()).build().unwrap();

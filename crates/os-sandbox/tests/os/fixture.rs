@@ -1,10 +1,12 @@
 //! A world for one case: mounts with files in them, a secret outside, and a way to run the probe.
 
+use crate::hosts::Answering;
 use os_sandbox::{
     Access, Backend, Command, Directories, Exit, Network, Output, Plan, Policy, PolicyBuilder,
     Requirement, Sandbox, Support,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a case runs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,9 +141,9 @@ pub(crate) struct World {
     pub(crate) mechanism: Mechanism,
 }
 
-/// Opens a plan with the user's own directories.
+/// Opens a plan with the user's own directories, and a proxy for named hosts.
 pub(crate) fn open(plan: Plan) -> Sandbox {
-    Sandbox::open(plan, Directories::user())
+    Sandbox::open(plan, Directories::user()).with_host_proxy(Arc::new(Answering::default()))
 }
 
 /// Opens the same plan with a state directory of its own.

@@ -33,6 +33,8 @@ mod guards;
 #[cfg(target_os = "linux")]
 mod holds;
 #[cfg(target_os = "linux")]
+mod hosts;
+#[cfg(target_os = "linux")]
 mod inputs;
 #[cfg(target_os = "linux")]
 mod left;
@@ -233,6 +235,7 @@ fn tests() -> Vec<Test> {
             ("callers", callers::all),
             ("proofs", proofs::all),
             ("sockets", sockets::all),
+            ("hosts", hosts::all),
             ("holds", holds::all),
             ("guards", guards::all),
             ("limits", limits::all),

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use os_sandbox::{Access, Environment, Limits, Network, Policy, PolicyBuilder, Requirement};
+use os_sandbox::{
+    Access, Environment, Limits, NamedHosts, Network, Policy, PolicyBuilder, Requirement,
+};
+use sandbox_network::HostPattern;
 
 use crate::grant::Grant;
 use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
@@ -14,12 +17,26 @@ use crate::open::host_dirs::{GrantError, ensure};
 use crate::open::programs;
 use crate::open::shown::{below, covers_place_in, is_directory, shown_at};
 
+/// The ports of ssh, HTTP and HTTPS: those on which a program without a proxy reaches a host that is
+/// allowed on any port.
+const COMMON_PORTS: [u16; 3] = [22, 80, 443];
+
 fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
     builder.build().map_err(|error| GrantError {
         target: "the mounts".into(),
         why: error.to_string(),
         host: None,
     })
+}
+
+/// Returns the hosts for a policy, with the ports on which programs that know no proxy can connect.
+fn named_hosts(patterns: &[HostPattern]) -> NamedHosts {
+    let hosts = NamedHosts::new(patterns.iter().map(ToString::to_string));
+    let ports = patterns.iter().flat_map(|pattern| match pattern.port() {
+        Some(port) => vec![port],
+        None => COMMON_PORTS.to_vec(),
+    });
+    ports.fold(hosts, NamedHosts::port)
 }
 
 impl Grant {
@@ -82,9 +99,7 @@ impl Grant {
         let mut builder = Policy::builder()
             .network(match &self.network {
                 NetworkAccess::Denied => Network::Denied,
-                NetworkAccess::Hosts(patterns) => {
-                    Network::Hosts(patterns.iter().map(ToString::to_string).collect())
-                }
+                NetworkAccess::Hosts(patterns) => Network::Hosts(named_hosts(patterns)),
                 NetworkAccess::Unrestricted => Network::Unrestricted,
             })
             .unix_sockets(match &self.confinement.unix_sockets {

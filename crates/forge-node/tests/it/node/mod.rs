@@ -199,7 +199,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
         absent.starts_with("the node refused its setup: "),
         "{absent}"
     );
-    let hosts = os_sandbox::Network::Hosts(vec!["example.com".to_owned()]);
+    let hosts = os_sandbox::Network::Hosts(os_sandbox::NamedHosts::new(["example.com"]));
     let policy = policy(&host).network(hosts).build().unwrap();
     let setup = Setup::new().commands(&policy, Requirement::Enforce, &PathMapping::Same);
     let network = refusal(setup.unwrap());

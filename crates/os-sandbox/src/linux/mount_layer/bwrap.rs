@@ -89,14 +89,15 @@ pub(super) enum Op {
     },
 }
 
-/// Composes the arguments. The descriptors are numbered as bubblewrap receives them: our own passwd
-/// and group, and the first of [`BubblewrapSetup::files`].
+/// Composes the arguments. The descriptors are numbered as bubblewrap receives them: files of ours
+/// with their paths, and the first of [`BubblewrapSetup::files`].
 pub(crate) fn compose(
     policy: &Policy,
     mounts: &[HostMount],
     names: &[ScanResult],
     inner: NestedMountMethod,
-    [passwd, group, first_file]: [i32; 3],
+    own_files: &[(&str, i32)],
+    first_file: i32,
 ) -> Result<BubblewrapSetup, Error> {
     let mut args = Args(Vec::new());
     args.all(&[
@@ -116,7 +117,7 @@ pub(crate) fn compose(
         Network::Unrestricted => {}
         Network::Denied | Network::Loopback | Network::Hosts(_) => args.all(&["--unshare-net"]),
     }
-    let files = system(&mut args, policy.system(), [passwd, group, first_file]);
+    let files = system(&mut args, policy.system(), own_files, first_file);
     args.all(&["--proc", "/proc"]);
     for path in PROC_READ_ONLY
         .iter()
@@ -401,7 +402,8 @@ fn is_inside(dest: &[u8], directory: &str) -> bool {
 fn system(
     args: &mut Args,
     system: System,
-    [passwd, group, first_file]: [i32; 3],
+    own_files: &[(&str, i32)],
+    first_file: i32,
 ) -> Vec<&'static str> {
     let mut files = Vec::new();
     match system {
@@ -420,27 +422,42 @@ fn system(
         for path in BROAD.iter().filter(|path| Path::new(path).is_dir()) {
             args.all(&["--ro-bind", path, path]);
         }
+        for (path, number) in own_files.iter().filter(|(path, _)| is_of_network(path)) {
+            // A link may lead to a place that is not shown; then programs find no file, and use
+            // the defaults of the C library.
+            if let Ok(real) = std::fs::canonicalize(path)
+                && BROAD.iter().any(|shown| real.starts_with(shown))
+            {
+                args.all(&["--ro-bind-data", &number.to_string()]);
+                args.0.push(real.into_os_string());
+            }
+        }
         return files;
     }
     args.all(&["--perms", "0755", "--dir", "/etc"]);
     for path in ETC {
-        match path {
-            "/etc/passwd" => args.copy(passwd, path),
-            "/etc/group" => args.copy(group, path),
-            // Links are followed: their targets may be in /run, which is not shown.
-            _ => match std::fs::metadata(path) {
-                // Why a copy: bubblewrap reads the whole mount table for every mount, so dozens of
-                // single files are most of a start; copies in its own root cost next to nothing.
-                Ok(meta) if meta.is_file() && meta.len() <= MAX_COPIED_BYTES => {
-                    args.copy(first_file + files.len() as i32, path);
-                    files.push(path);
-                }
-                Ok(_) => args.all(&["--ro-bind", path, path]),
-                Err(_) => {}
-            },
+        if let Some((_, number)) = own_files.iter().find(|(own, _)| own == &path) {
+            args.copy(*number, path);
+            continue;
+        }
+        // Links are followed: their targets may be in /run, which is not shown.
+        match std::fs::metadata(path) {
+            // Why a copy: bubblewrap reads the whole mount table for every mount, so dozens of
+            // single files are most of a start; copies in its own root cost next to nothing.
+            Ok(meta) if meta.is_file() && meta.len() <= MAX_COPIED_BYTES => {
+                args.copy(first_file + files.len() as i32, path);
+                files.push(path);
+            }
+            Ok(_) => args.all(&["--ro-bind", path, path]),
+            Err(_) => {}
         }
     }
     files
+}
+
+/// Returns `true` for the files of ours that a system view of the host's own `/etc` needs too.
+fn is_of_network(path: &str) -> bool {
+    path == "/etc/hosts" || path == "/etc/resolv.conf"
 }
 
 /// Returns all mounts by depth of their destination, so that no mount covers a deeper one.

@@ -115,12 +115,13 @@ pub(super) fn expected(one: ProbeCheck, plan: &Plan) -> Option<Expected> {
         // socket.
         ProbeCheck::Inet => match policy.network() {
             Network::Denied if !plan.has_loopback() => promised(one, plan),
-            Network::Denied | Network::Loopback => Some(match promised(one, plan)? {
-                Expected::Refused | Expected::Allowed => Expected::Allowed,
-                Expected::Listed => Expected::Listed,
-            }),
+            Network::Denied | Network::Loopback | Network::Hosts(_) => {
+                Some(match promised(one, plan)? {
+                    Expected::Refused | Expected::Allowed => Expected::Allowed,
+                    Expected::Listed => Expected::Listed,
+                })
+            }
             Network::Unrestricted => Some(Expected::Allowed),
-            Network::Hosts(_) => None,
         },
         ProbeCheck::Inet6 => match policy.network() {
             Network::Denied if !plan.has_loopback() => promised(one, plan),

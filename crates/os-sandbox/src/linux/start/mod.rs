@@ -3,6 +3,7 @@
 
 mod alone;
 mod failed;
+mod host_sockets;
 pub(super) mod launch;
 mod limits;
 pub(super) mod message;
@@ -32,6 +33,7 @@ use crate::backend::Backend;
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
+use crate::host_proxy::HostProxy;
 use crate::plan::Plan;
 use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::process::StartedCommand;
@@ -42,6 +44,7 @@ use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::Support;
 use failed::failure;
+use host_sockets::{HOSTS, RESOLV_CONF, SocketMaker};
 use launch::{Launched, SpawnFrom, Starting, data, image, launch};
 use limits::{limit_tree, limits};
 use message::{LauncherMessage, Run};
@@ -52,6 +55,7 @@ use sockets::ConnectorSpec;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +96,16 @@ pub(crate) fn begin(
     if command.plan().backend() != Backend::None {
         refuse_streams(command.plan(), &streams)?;
     }
+    let hosts = command.plan().proxied_hosts();
+    let proxy = match (hosts, &probe) {
+        // Checks need the sockets, and make no connection to a host.
+        (None, _) | (Some(_), Some(_)) => None,
+        (Some(_), None) => Some(host_proxy(&command.sandbox)?),
+    };
+    let maker = hosts.map(SocketMaker::start).transpose()?;
+    let (maker, namespace_channel) = maker.unzip();
     let mut prepared = Prepared::new(&command)?;
+    prepared.hand_over_network(namespace_channel);
     if let Some(refused) = command.plan().insists(&prepared.notes.degraded, false) {
         return Err(refused);
     }
@@ -102,6 +115,7 @@ pub(crate) fn begin(
     let launched = prepared.launch(starting, command.plan(), &streams)?;
     // From here on only the target has its ends.
     drop(streams);
+    prepared.namespace_channel = None;
     let notes = std::mem::take(&mut prepared.notes);
     let mut running = Running::new(
         launched,
@@ -110,6 +124,7 @@ pub(crate) fn begin(
             group: prepared.group.take(),
             keep: keeps_resources(command.plan()),
             sandbox: Some(command.sandbox.clone()),
+            proxied: None,
         },
         wall,
     )
@@ -124,14 +139,33 @@ pub(crate) fn begin(
         .first(START_WITHIN)
         .inspect_err(|_| Support::forget(command.sandbox.directories()))?;
     if first.kind == wire::RECORD_FAILED {
-        let error = failure(&command, first);
+        let made = maker.filter(|_| first.a == wire::STAGE_NETWORK);
+        let cause = made.and_then(|maker| maker.sockets(START_WITHIN).err());
+        let error = cause.unwrap_or_else(|| failure(&command, first));
         // A tree that changed says nothing about the mechanism.
         if error.kind() == ErrorKind::Enforcement && first.a != wire::STAGE_PIN {
             Support::forget(command.sandbox.directories());
         }
         return Err(error);
     }
+    if let Some(maker) = maker {
+        let sockets = maker.sockets(START_WITHIN)?;
+        let serve = |proxy: &dyn HostProxy| {
+            let failed = |error| Error::io("the proxy for named hosts could not start", error);
+            proxy.serve(sockets).map_err(failed)
+        };
+        running.proxied(proxy.map(serve).transpose()?);
+    }
     Ok((running, pipes, notes))
+}
+
+/// Returns the proxy of a sandbox whose policy names hosts.
+fn host_proxy(sandbox: &Sandbox) -> Result<&dyn HostProxy, Error> {
+    let none = || {
+        Error::invalid("the policy names hosts, and the sandbox has no proxy that connects them")
+            .with_hint("open it with `Sandbox::with_host_proxy`")
+    };
+    sandbox.host_proxy().ok_or_else(none)
 }
 
 /// Returns the thread that starts the launcher. bubblewrap ends with the thread that started it,
@@ -172,6 +206,8 @@ struct Prepared {
     doors: Vec<OwnedFd>,
     outer: Option<Outer>,
     connector: Option<ConnectorSpec>,
+    /// On it the supervisor sends its network namespace to the maker of sockets.
+    namespace_channel: Option<UnixStream>,
     notes: Notes,
     held: Option<PlaceholderLease>,
     sweep: Option<PostRunScan>,
@@ -186,8 +222,8 @@ enum Outer {
 struct Bwrap {
     program: OsString,
     args: OwnedFd,
-    passwd: OwnedFd,
-    group: OwnedFd,
+    /// Files of ours, by their paths inside.
+    own_files: Vec<(&'static str, OwnedFd)>,
     files: Vec<&'static str>,
 }
 
@@ -341,6 +377,7 @@ impl Prepared {
             doors,
             outer: None,
             connector,
+            namespace_channel: None,
             notes: Notes {
                 degraded: Vec::new(),
                 annotations: remarks,
@@ -360,6 +397,14 @@ impl Prepared {
                 PostRunScan::new(policy, mounts, names).map(PostRunScan::of_loose_names);
         }
         Ok(prepared)
+    }
+
+    /// Makes the supervisor send its network namespace before the command starts.
+    fn hand_over_network(&mut self, channel: Option<UnixStream>) {
+        if channel.is_some() {
+            self.run.flags |= wire::FLAG_SOCKETS;
+        }
+        self.namespace_channel = channel;
     }
 
     /// Replaces the program by checks.
@@ -415,21 +460,38 @@ impl Prepared {
         mounts: &[HostMount],
         names: &[ScanResult],
     ) -> Result<Bwrap, Error> {
+        let policy = plan.policy();
         let program = plan.support().bubblewrap();
         let program = program.ok_or_else(|| gone("bubblewrap"))?;
         let (passwd, group) = users();
+        let mut own_files = vec![
+            ("/etc/passwd", data("passwd", passwd.as_bytes())?),
+            ("/etc/group", data("group", group.as_bytes())?),
+        ];
+        if plan.proxied_hosts().is_some() {
+            own_files.push(("/etc/hosts", data("hosts", HOSTS.as_bytes())?));
+            own_files.push((
+                "/etc/resolv.conf",
+                data("resolv.conf", RESOLV_CONF.as_bytes())?,
+            ));
+        }
         let inner = if plan.support().pins_by_descriptor() {
             NestedMountMethod::ByDescriptor
         } else {
             NestedMountMethod::ByPath
         };
-        let composed = bwrap::compose(plan.policy(), mounts, names, inner, FD_FILES)?;
+        let numbered: Vec<(&str, i32)> = own_files
+            .iter()
+            .zip(FD_OWN_FILES..)
+            .map(|((path, _), number)| (*path, number))
+            .collect();
+        let first_file = FD_OWN_FILES + own_files.len() as i32;
+        let composed = bwrap::compose(policy, mounts, names, inner, &numbered, first_file)?;
         self.run.pins = composed.pins;
         Ok(Bwrap {
             program: program.path().as_os_str().to_owned(),
             args: data("bwrap-args", &composed.args)?,
-            passwd: data("passwd", passwd.as_bytes())?,
-            group: data("group", group.as_bytes())?,
+            own_files,
             files: composed.files,
         })
     }
@@ -443,6 +505,7 @@ impl Prepared {
         let mut fds: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
         fds.extend(self.ruleset.as_ref().map(|rules| rules.as_fd()));
         fds.extend(self.connector.as_ref().map(|one| one.targets.as_fd()));
+        fds.extend(self.namespace_channel.as_ref().map(AsFd::as_fd));
         // Last, and not read: the supervisor keeps it open until its end.
         fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
         fds.extend(self.doors.iter().map(AsFd::as_fd));
@@ -459,12 +522,8 @@ impl Prepared {
                 let args = format!("{FD_ARGS}");
                 let stage = format!("/proc/self/fd/{FD_IMAGE}");
                 let argv = ["bwrap", "--args", &args, "--", &stage].map(OsStr::new);
-                let fds = vec![
-                    bwrap.args.as_fd(),
-                    image()?,
-                    bwrap.passwd.as_fd(),
-                    bwrap.group.as_fd(),
-                ];
+                let mut fds = vec![bwrap.args.as_fd(), image()?];
+                fds.extend(bwrap.own_files.iter().map(|(_, file)| file.as_fd()));
                 messages.extend([message::exec(&bwrap.program, &argv, fds, &bwrap.files), run]);
             }
             (None, Backend::Bubblewrap | Backend::Birdcage | Backend::Docker) => {
@@ -481,8 +540,8 @@ impl Prepared {
 const FD_ARGS: i32 = 3;
 const _: () = assert!(crate::birdcage::FD_JOB == 3 && crate::birdcage::FD_IMAGE == 4);
 const FD_IMAGE: i32 = 4;
-/// Our own passwd and group, and the first of the files that are opened for bubblewrap.
-const FD_FILES: [i32; 3] = [5, 6, 7];
+/// The first of our own files.
+const FD_OWN_FILES: i32 = 5;
 
 fn gone(what: &str) -> Error {
     Error::new(ErrorKind::Enforcement, format!("the plan's {what} is gone"))
@@ -589,8 +648,7 @@ fn writable_places(mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<Pa
 fn internet(plan: &Plan) -> bool {
     match plan.policy().network() {
         // Inside its own namespace only; without one, closed.
-        Network::Denied | Network::Loopback => plan.has_loopback(),
-        Network::Hosts(_) => false,
+        Network::Denied | Network::Loopback | Network::Hosts(_) => plan.has_loopback(),
         Network::Unrestricted => true,
     }
 }

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::exceeded::LimitHit;
 use crate::exit::Exit;
 use crate::findings::Findings;
+use crate::host_proxy::ProxySession;
 use crate::process::{Event, Killer, Process, Readiness, wait_readable};
 use crate::sandbox::Sandbox;
 use crate::support::Support;
@@ -65,6 +66,8 @@ pub(crate) struct RunResources {
     pub(crate) keep: bool,
     /// `None` of a report.
     pub(crate) sandbox: Option<Sandbox>,
+    /// The service of the proxy for named hosts.
+    pub(crate) proxied: Option<Box<dyn ProxySession>>,
 }
 
 impl Running {
@@ -90,6 +93,11 @@ impl Running {
     pub(crate) fn then(mut self, after: Option<Cleanup>) -> Self {
         self.after = after.map(Box::new);
         self
+    }
+
+    /// Sets the service of the proxy for named hosts, which ends with the command.
+    pub(crate) fn proxied(&mut self, session: Option<Box<dyn ProxySession>>) {
+        self.own.proxied = session;
     }
 
     fn finish(&mut self) {
@@ -379,6 +387,9 @@ impl Process for Running {
             .find(|record| record.kind == wire::RECORD_UNREACHABLE);
         self.findings.unreachable = unreachable.map_or(0, |record| record.c.into());
         let mut own = std::mem::take(&mut self.own);
+        if let Some(session) = own.proxied.take() {
+            self.findings.contacts = session.finish();
+        }
         let exit = match (&self.alone, status) {
             (Some(alone), Some(status)) => alone.exit(status),
             (Some(_), None) => {

@@ -5,9 +5,9 @@ mod properties;
 mod text;
 
 use os_sandbox::{
-    Access, Backend, Error, ErrorKind, Git, HostSpec, Network, Plan, Policy, PolicyBuilder,
-    Promise, PromiseState, Requirement, SeatbeltProfile, SeatbeltRun, Support, Survivors, System,
-    UnixSockets,
+    Access, Backend, Error, ErrorKind, Git, HostSpec, NamedHosts, Network, Plan, Policy,
+    PolicyBuilder, Promise, PromiseState, Requirement, SeatbeltProfile, SeatbeltRun, Support,
+    Survivors, System, UnixSockets,
 };
 use seatbelt_eval::{Host, Profile, Subject, Target};
 use std::ffi::OsStr;
@@ -322,7 +322,7 @@ fn commits_and_nothing_more() {
 
 #[test]
 fn the_network() {
-    let hosts = Network::Hosts(vec!["example.org".to_owned()]);
+    let hosts = Network::Hosts(NamedHosts::new(["example.org"]));
     for (network, port, loopback, proxy, other, server, open_server) in [
         (Network::Denied, None, false, false, false, false, false),
         (
@@ -609,7 +609,7 @@ fn what_a_plan_says() {
         (Promise::Network, PromiseState::Degraded)
     );
     let hosts = project()
-        .network(Network::Hosts(Vec::new()))
+        .network(Network::Hosts(NamedHosts::default()))
         .build()
         .unwrap();
     assert_eq!(gaps(&hosts)[0], (Promise::Network, PromiseState::Absent));

@@ -1,7 +1,9 @@
 //! A case's policy, from its words: for the directories of a world, or for a page.
 
 use super::expect::PolicySpec;
-use os_sandbox::{Access, Environment, Limits, Network, Policy, PolicyBuilder, UnixSockets};
+use os_sandbox::{
+    Access, Environment, Limits, NamedHosts, Network, Policy, PolicyBuilder, UnixSockets,
+};
 use std::path::{Path, PathBuf};
 
 /// The policy of a case without a host: for plans that are only looked at.
@@ -90,7 +92,7 @@ fn network(spec: &PolicySpec) -> Result<(Network, UnixSockets), String> {
     let network = match spec.network.as_deref() {
         None | Some("denied") => Network::Denied,
         Some("loopback") => Network::Loopback,
-        Some("hosts") => Network::Hosts(spec.hosts.clone()),
+        Some("hosts") => Network::Hosts(NamedHosts::new(spec.hosts.clone())),
         Some("unrestricted") => Network::Unrestricted,
         Some(other) => return Err(format!("no such network: {other}")),
     };

@@ -1,0 +1,93 @@
+//! Makes sockets in a command's network namespace for the broker, which accepts the command's
+//! connections on them and decides by name which host each of them reaches. This process stays
+//! outside of the command's namespaces: the first process inside hands it the network namespace,
+//! waits, and starts the command once the sockets are there. A socket belongs to the namespace that
+//! it was made in, whatever process owns it, so the command needs no helper inside.
+//!
+//! The process that made a user namespace has every capability in it, and so in the network
+//! namespaces that belong to it (user_namespaces(7)): no privilege of the host is needed. In
+//! bubblewrap's innermost user namespace the command itself has none.
+
+use crate::sys::network::{self, Address};
+use crate::sys::{self, Errno};
+use crate::wire;
+use crate::{CONTROL, Failure, at};
+
+/// IPv6 may be switched off: EADDRNOTAVAIL, EAFNOSUPPORT, and of rtnetlink EOPNOTSUPP and EACCES.
+const NO_IPV6: [Errno; 4] = [99, 97, 95, 13];
+
+/// Serves one namespace, and returns once its sockets are at the broker.
+pub fn serve(steps: &[u8], channel: i32) -> Result<(), Failure> {
+    let failed = at(wire::STAGE_NETWORK);
+    let mut byte = [0u8; 1];
+    let mut received = [-1i32; wire::MAX_FDS];
+    let count = sys::receive(channel, &mut byte, &mut received).map_err(&failed)?;
+    if count != 1 {
+        return Err(failed(sys::EPROTO));
+    }
+    network::enter_network(received[0]).map_err(&failed)?;
+    for (index, step) in steps.chunks_exact(wire::NETWORK_STEP_BYTES).enumerate() {
+        let step = Step::parse(step);
+        match step.take(index) {
+            Err(errno) if step.address.is_v6 && NO_IPV6.contains(&errno) => {}
+            other => other.map_err(&failed)?,
+        }
+    }
+    // The first process inside goes on.
+    sys::write(channel, &byte).map(drop).map_err(&failed)
+}
+
+/// Hands the network namespace of this process to the one outside, and waits for its sockets.
+pub fn request(channel: i32) -> Result<(), Failure> {
+    let failed = at(wire::STAGE_NETWORK);
+    let path = sys::CStr::new(b"/proc/self/ns/net\0").ok_or(failed(sys::EINVAL))?;
+    let namespace = sys::open(path, sys::O_RDONLY | sys::O_CLOEXEC, 0).map_err(&failed)?;
+    let mut byte = [0u8; 1];
+    network::send_with_descriptor(channel, &byte, namespace).map_err(&failed)?;
+    sys::close(namespace);
+    let answered = sys::read(channel, &mut byte).map_err(&failed)?;
+    sys::close(channel);
+    match answered {
+        // The process outside tells the broker why it failed.
+        0 => Err(failed(sys::EPROTO)),
+        _ => Ok(()),
+    }
+}
+
+/// One step, as `wire.rs` describes it.
+struct Step {
+    what: u8,
+    prefix: u8,
+    port: u16,
+    address: Address,
+}
+
+impl Step {
+    fn parse(bytes: &[u8]) -> Step {
+        let mut address = [0u8; 16];
+        address.copy_from_slice(&bytes[4..20]);
+        Step {
+            what: bytes[0] & !wire::NETWORK_V6,
+            prefix: bytes[1],
+            port: u16::from_ne_bytes([bytes[2], bytes[3]]),
+            address: Address {
+                is_v6: bytes[0] & wire::NETWORK_V6 != 0,
+                bytes: address,
+            },
+        }
+    }
+
+    fn take(&self, index: usize) -> Result<(), Errno> {
+        let is_stream = match self.what {
+            wire::NETWORK_ADDRESS => return network::add_address(&self.address, self.prefix),
+            wire::NETWORK_ROUTE => return network::add_local_route(&self.address, self.prefix),
+            wire::NETWORK_DATAGRAM => false,
+            wire::NETWORK_STREAM => true,
+            _ => return Err(sys::EPROTO),
+        };
+        let socket = network::bound(&self.address, self.port, is_stream)?;
+        let sent = network::send_with_descriptor(CONTROL, &[index as u8], socket);
+        sys::close(socket);
+        sent
+    }
+}

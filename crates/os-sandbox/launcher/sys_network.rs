@@ -1,0 +1,206 @@
+//! The system calls that enter a network namespace and make addresses and sockets in it, a part of
+//! `sys.rs`: setns(2), ioctl_nsfs(2), rtnetlink(7), bind(2).
+
+use super::{EPROTO, Errno, IoVec, MsgHdr, O_CLOEXEC, Result, attempts, close, fd, nr, raw, read};
+
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const SOL_SOCKET: i32 = 1;
+/// The index of the loopback device, the first of every namespace.
+const LOOPBACK: u32 = 1;
+const BACKLOG: i32 = 1024;
+
+/// An IPv4 or IPv6 address. An IPv4 address uses the first four bytes.
+#[derive(Clone, Copy)]
+pub struct Address {
+    pub is_v6: bool,
+    pub bytes: [u8; 16],
+}
+
+impl Address {
+    fn family(&self) -> u8 {
+        if self.is_v6 { AF_INET6 } else { AF_INET }
+    }
+
+    fn octets(&self) -> &[u8] {
+        if self.is_v6 {
+            &self.bytes
+        } else {
+            &self.bytes[..4]
+        }
+    }
+}
+
+/// Enters a network namespace with every capability in it. The caller needs the user that made the
+/// namespace, and one thread.
+pub fn enter_network(namespace: i32) -> Result<()> {
+    const NS_GET_USERNS: usize = 0xb701;
+    const NEWUSER: usize = 0x1000_0000;
+    const NEWNET: usize = 0x4000_0000;
+    let owner = raw(nr::IOCTL, [fd(namespace), NS_GET_USERNS, 0, 0, 0, 0])? as i32;
+    raw(nr::SETNS, [fd(owner), NEWUSER, 0, 0, 0, 0])?;
+    close(owner);
+    raw(nr::SETNS, [fd(namespace), NEWNET, 0, 0, 0, 0]).map(drop)
+}
+
+/// Gives the loopback device an address. For IPv4, all addresses of the prefix become local.
+pub fn add_address(address: &Address, prefix: u8) -> Result<()> {
+    const RTM_NEWADDR: u16 = 20;
+    const IFA_LOCAL: u16 = 2;
+    // struct ifaddrmsg: family, prefix length, flags, scope, index.
+    let mut request = RouteRequest::new(RTM_NEWADDR);
+    request.push(&[address.family(), prefix, 0, 0]);
+    request.push(&LOOPBACK.to_ne_bytes());
+    request.attribute(IFA_LOCAL, address.octets());
+    request.send()
+}
+
+/// Makes all addresses of a prefix local (`ip route add local PREFIX dev lo`).
+pub fn add_local_route(address: &Address, prefix: u8) -> Result<()> {
+    const RTM_NEWROUTE: u16 = 24;
+    const RTA_DST: u16 = 1;
+    const RTA_OIF: u16 = 4;
+    const TABLE_LOCAL: u8 = 255;
+    const PROTOCOL_BOOT: u8 = 3;
+    const SCOPE_HOST: u8 = 254;
+    const TYPE_LOCAL: u8 = 2;
+    // struct rtmsg: family, lengths of destination and source, tos, table, protocol, scope, type,
+    // flags.
+    let mut request = RouteRequest::new(RTM_NEWROUTE);
+    request.push(&[address.family(), prefix, 0, 0]);
+    request.push(&[TABLE_LOCAL, PROTOCOL_BOOT, SCOPE_HOST, TYPE_LOCAL]);
+    request.push(&[0; 4]);
+    request.attribute(RTA_DST, address.octets());
+    request.attribute(RTA_OIF, &LOOPBACK.to_ne_bytes());
+    request.send()
+}
+
+/// Makes a socket that is bound to an address and port: a listener for TCP, or a socket for UDP.
+pub fn bound(address: &Address, port: u16, is_stream: bool) -> Result<i32> {
+    const SOCK_STREAM: i32 = 1;
+    const SOCK_DGRAM: i32 = 2;
+    const SO_REUSEADDR: i32 = 2;
+    const IPPROTO_IPV6: i32 = 41;
+    const IPV6_V6ONLY: i32 = 26;
+    let kind = if is_stream { SOCK_STREAM } else { SOCK_DGRAM };
+    let socket = attempts::socket(i32::from(address.family()), kind | O_CLOEXEC, 0)?;
+    let made = (|| {
+        if is_stream {
+            enable(socket, SOL_SOCKET, SO_REUSEADDR)?;
+        }
+        if address.is_v6 {
+            enable(socket, IPPROTO_IPV6, IPV6_V6ONLY)?;
+        }
+        // struct sockaddr_in: family, port, address; struct sockaddr_in6: family, port, flow,
+        // address, scope.
+        let mut name = [0u8; 28];
+        name[..2].copy_from_slice(&u16::from(address.family()).to_ne_bytes());
+        name[2..4].copy_from_slice(&port.to_be_bytes());
+        let (start, bytes) = if address.is_v6 { (8, 28) } else { (4, 16) };
+        name[start..start + address.octets().len()].copy_from_slice(address.octets());
+        let at = name.as_ptr() as usize;
+        raw(nr::BIND, [fd(socket), at, bytes, 0, 0, 0])?;
+        match is_stream {
+            true => raw(nr::LISTEN, [fd(socket), fd(BACKLOG), 0, 0, 0, 0]).map(drop),
+            false => Ok(()),
+        }
+    })();
+    match made {
+        Ok(()) => Ok(socket),
+        Err(errno) => {
+            close(socket);
+            Err(errno)
+        }
+    }
+}
+
+fn enable(socket: i32, level: i32, name: i32) -> Result<()> {
+    let on: i32 = 1;
+    let at = &raw const on as usize;
+    raw(nr::SETSOCKOPT, [fd(socket), fd(level), fd(name), at, 4, 0]).map(drop)
+}
+
+/// Sends bytes with a descriptor.
+pub fn send_with_descriptor(socket: i32, bytes: &[u8], number: i32) -> Result<()> {
+    const SCM_RIGHTS: u64 = 1;
+    const HEADER_AND_ONE: u64 = 20;
+    const MSG_NOSIGNAL: i32 = 0x4000;
+    let mut control = [
+        HEADER_AND_ONE,
+        SOL_SOCKET as u64 | SCM_RIGHTS << 32,
+        u64::from(number as u32),
+    ];
+    let mut iov = IoVec {
+        base: bytes.as_ptr() as usize,
+        len: bytes.len(),
+    };
+    let message = MsgHdr::new(&mut iov, &mut control);
+    let at = &raw const message as usize;
+    loop {
+        match raw(nr::SENDMSG, [fd(socket), at, fd(MSG_NOSIGNAL), 0, 0, 0]) {
+            Err(super::EINTR) => {}
+            Ok(sent) if sent == bytes.len() => return Ok(()),
+            // The descriptor went with the first byte.
+            Ok(_) => return Err(EPROTO),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// One message to the kernel's routing tables, and room for it.
+struct RouteRequest {
+    bytes: [u8; 96],
+    length: usize,
+}
+
+impl RouteRequest {
+    const HEADER_BYTES: usize = 16;
+
+    fn new(kind: u16) -> RouteRequest {
+        const REQUEST_AND_ACK_AND_CREATE: u16 = 1 | 4 | 0x400;
+        let mut request = RouteRequest {
+            bytes: [0; 96],
+            length: Self::HEADER_BYTES,
+        };
+        // struct nlmsghdr: length, type, flags, sequence number, port.
+        request.bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        request.bytes[6..8].copy_from_slice(&REQUEST_AND_ACK_AND_CREATE.to_ne_bytes());
+        request
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    /// The values are multiples of four bytes, so no attribute needs padding.
+    fn attribute(&mut self, kind: u16, value: &[u8]) {
+        self.push(&(4 + value.len() as u16).to_ne_bytes());
+        self.push(&kind.to_ne_bytes());
+        self.push(value);
+    }
+
+    /// Sends the request and reads the kernel's answer.
+    fn send(mut self) -> Result<()> {
+        const AF_NETLINK: i32 = 16;
+        const SOCK_RAW: i32 = 3;
+        const NLMSG_ERROR: u16 = 2;
+        let length = self.length as u32;
+        self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
+        let socket = attempts::socket(AF_NETLINK, SOCK_RAW | O_CLOEXEC, 0)?;
+        let mut answer = [0u8; 256];
+        let got = super::write(socket, &self.bytes[..self.length])
+            .and_then(|_| read(socket, &mut answer));
+        close(socket);
+        // struct nlmsgerr after the header: the errno, negative, and the request.
+        let kind = u16::from_ne_bytes([answer[4], answer[5]]);
+        if got? < 20 || kind != NLMSG_ERROR {
+            return Err(EPROTO);
+        }
+        let errno = i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]);
+        match errno {
+            0 => Ok(()),
+            negative => Err(Errno::wrapping_neg(negative)),
+        }
+    }
+}

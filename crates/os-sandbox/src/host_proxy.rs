@@ -1,0 +1,68 @@
+//! The proxy of the caller, which connects commands with the hosts that their policy names.
+
+use std::fmt;
+use std::net::{IpAddr, TcpListener, UdpSocket};
+
+/// A proxy that decides about the connections of commands and makes them
+/// ([`Network::Hosts`](crate::Network::Hosts)). It runs in the calling process: a command's only way
+/// to another host are the sockets that it gets here.
+pub trait HostProxy: fmt::Debug + Send + Sync {
+    /// Starts to serve one command. The call must not wait for connections.
+    ///
+    /// # Errors
+    /// If the sockets cannot be served. The command is not started then.
+    fn serve(&self, sockets: ProxySockets) -> std::io::Result<Box<dyn ProxySession>>;
+}
+
+/// The service of one command. Dropping it ends every connection.
+pub trait ProxySession: fmt::Debug + Send + Sync {
+    /// Ends every connection, and returns the contacts.
+    fn finish(self: Box<Self>) -> Contacts;
+}
+
+/// The sockets in a command's network namespace. The command's connections arrive on them.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct ProxySockets {
+    /// For questions to the resolver (RFC 1035).
+    pub resolvers: Vec<UdpSocket>,
+    /// For the same questions over TCP.
+    pub resolver_listeners: Vec<TcpListener>,
+    /// For HTTP and SOCKS requests.
+    pub proxies: Vec<TcpListener>,
+    /// For connections to addresses that the resolver gave to names, and to addresses that the
+    /// policy names. The local address of a connection is the one that the command asked for.
+    pub forwarders: Vec<TcpListener>,
+}
+
+/// The attempts of one command to reach hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contacts {
+    /// The first attempts, in the order of their beginning.
+    pub listed: Vec<Contact>,
+    /// The number of further ones.
+    pub more: u64,
+}
+
+/// One attempt to reach a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Contact {
+    /// The name, or the address if the command used one.
+    pub host: String,
+    /// The TCP port; 0 for a question to the resolver.
+    pub port: u16,
+    /// The address of the connection. `None` if there was no connection.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub address: Option<IpAddr>,
+    /// Bytes from the command to the host.
+    pub sent: u64,
+    /// Bytes from the host to the command.
+    pub received: u64,
+    /// The pattern that decided.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub rule: Option<String>,
+    /// The reason of the refusal or failure. `None` for a connection that was made.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub refused: Option<String>,
+}

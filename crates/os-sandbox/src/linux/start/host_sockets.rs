@@ -1,0 +1,234 @@
+//! The sockets of one command for named hosts: a second launcher makes them in the command's network
+//! namespace (`launcher/namespace_sockets.rs`), and the caller's proxy serves them.
+
+use super::super::wire;
+use super::launch::{Launched, SpawnFrom, launch};
+use super::message::LauncherMessage;
+use crate::error::{Error, ErrorKind};
+use crate::host_proxy::ProxySockets;
+use crate::policy::NamedHosts;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// The addresses of the resolver. Programs without a resolv.conf ask the second one (resolver(3)).
+const RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::LOCALHOST];
+const RESOLVER_PORT: u16 = 53;
+/// The command's hosts(5) and resolv.conf(5): each name but its own goes to the resolver, those of the
+/// host's hosts(5) too, which the proxy's side reads.
+pub(super) const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost\n";
+pub(super) const RESOLV_CONF: &str = "nameserver 127.0.0.53\n";
+
+/// The process that makes the sockets of one command. Dropping it ends the process.
+pub(super) struct SocketMaker {
+    launched: Launched,
+    steps: Vec<Step>,
+}
+
+/// One step of the process.
+#[derive(Clone, Copy)]
+struct Step {
+    what: u8,
+    address: IpAddr,
+    /// The port of a socket, or the length of a prefix.
+    number: u16,
+    /// `None` of an address or route.
+    purpose: Option<Purpose>,
+}
+
+#[derive(Clone, Copy)]
+enum Purpose {
+    Resolver,
+    Proxy,
+    Forwarder,
+}
+
+impl SocketMaker {
+    /// Starts the process. The returned end of the channel belongs to the command's supervisor.
+    pub(super) fn start(hosts: &NamedHosts) -> Result<(SocketMaker, UnixStream), Error> {
+        let steps = steps(hosts);
+        let (ours, supervisors) = UnixStream::pair()
+            .map_err(|error| Error::io("could not make a channel for sockets", error))?;
+        let message = LauncherMessage {
+            kind: wire::KIND_SOCKETS,
+            body: steps.iter().flat_map(|step| step.encode()).collect(),
+            fds: vec![ours.as_fd()],
+        };
+        let launched = launch(false, false, SpawnFrom::DedicatedThread)?.job(&[message])?;
+        Ok((SocketMaker { launched, steps }, supervisors))
+    }
+
+    /// Waits for the sockets.
+    pub(super) fn sockets(mut self, within: Duration) -> Result<ProxySockets, Error> {
+        let control = &self.launched.control;
+        control
+            .set_read_timeout(Some(within))
+            .map_err(|error| Error::io("could not wait for sockets", error))?;
+        let mut sockets = ProxySockets::default();
+        loop {
+            match receive(control)? {
+                Received::Socket(index, socket) => {
+                    let step = self.steps.get(usize::from(index));
+                    step.ok_or_else(unexpected)?.add(socket, &mut sockets);
+                }
+                Received::Failure(errno) => {
+                    return Err(Error::new(
+                        ErrorKind::Enforcement,
+                        "the sockets for named hosts could not be made in the command's network",
+                    )
+                    .with_source(std::io::Error::from_raw_os_error(errno)));
+                }
+                Received::End => break,
+            }
+        }
+        // Every command has these, whatever the kernel lacks.
+        if sockets.proxies.is_empty() || sockets.resolvers.is_empty() {
+            return Err(unexpected());
+        }
+        self.launched
+            .process
+            .wait()
+            .map_err(|error| Error::io("could not wait for the launcher", error))?;
+        Ok(sockets)
+    }
+}
+
+impl Drop for SocketMaker {
+    fn drop(&mut self) {
+        self.launched.end();
+    }
+}
+
+fn unexpected() -> Error {
+    Error::new(
+        ErrorKind::Enforcement,
+        "the launcher did not send the sockets for named hosts",
+    )
+}
+
+impl Step {
+    fn encode(&self) -> [u8; wire::NETWORK_STEP_BYTES] {
+        let mut bytes = [0; wire::NETWORK_STEP_BYTES];
+        let is_socket = self.purpose.is_some();
+        bytes[0] = self.what;
+        bytes[1] = if is_socket { 0 } else { self.number as u8 };
+        if is_socket {
+            bytes[2..4].copy_from_slice(&self.number.to_ne_bytes());
+        }
+        match self.address {
+            IpAddr::V4(address) => bytes[4..8].copy_from_slice(&address.octets()),
+            IpAddr::V6(address) => {
+                bytes[0] |= wire::NETWORK_V6;
+                bytes[4..20].copy_from_slice(&address.octets());
+            }
+        }
+        bytes
+    }
+
+    fn add(&self, socket: OwnedFd, to: &mut ProxySockets) {
+        let is_stream = self.what == wire::NETWORK_STREAM;
+        match self.purpose {
+            Some(Purpose::Resolver) if is_stream => {
+                to.resolver_listeners.push(TcpListener::from(socket));
+            }
+            Some(Purpose::Resolver) => to.resolvers.push(UdpSocket::from(socket)),
+            Some(Purpose::Proxy) => to.proxies.push(TcpListener::from(socket)),
+            Some(Purpose::Forwarder) => to.forwarders.push(TcpListener::from(socket)),
+            None => {}
+        }
+    }
+}
+
+fn steps(hosts: &NamedHosts) -> Vec<Step> {
+    let ((v4, v4_length), (v6, v6_length)) = (NamedHosts::NAMES_V4, NamedHosts::NAMES_V6);
+    let route = |what, address: IpAddr, length: u8| Step {
+        what,
+        address,
+        number: length.into(),
+        purpose: None,
+    };
+    let listener = |address: IpAddr, port, purpose| Step {
+        what: wire::NETWORK_STREAM,
+        address,
+        number: port,
+        purpose: Some(purpose),
+    };
+    let mut steps = vec![
+        // All of the prefix becomes local. glibc asks for IPv4 addresses only if an interface has
+        // one besides 127.0.0.1 (AI_ADDRCONFIG of getaddrinfo(3)).
+        route(wire::NETWORK_ADDRESS, v4.into(), v4_length),
+        route(wire::NETWORK_ADDRESS, v6.into(), 128),
+        route(wire::NETWORK_ROUTE, v6.into(), v6_length),
+    ];
+    for address in RESOLVERS.map(IpAddr::V4) {
+        let stream = listener(address, RESOLVER_PORT, Purpose::Resolver);
+        steps.push(stream);
+        steps.push(Step {
+            what: wire::NETWORK_DATAGRAM,
+            ..stream
+        });
+    }
+    let proxy = NamedHosts::PROXY;
+    steps.push(listener((*proxy.ip()).into(), proxy.port(), Purpose::Proxy));
+    for port in hosts.ports() {
+        for any in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
+            steps.push(listener(any, port, Purpose::Forwarder));
+        }
+    }
+    for address in hosts.addresses() {
+        let (ip, port) = (address.ip(), address.port());
+        if !ip.is_loopback() {
+            let whole = if ip.is_ipv4() { 32 } else { 128 };
+            steps.push(route(wire::NETWORK_ADDRESS, ip, whole));
+        }
+        // The listener for all addresses takes this one too.
+        if !hosts.ports().any(|listened| listened == port) {
+            steps.push(listener(ip, port, Purpose::Forwarder));
+        }
+    }
+    debug_assert!(steps.len() <= wire::MAX_NETWORK_STEPS);
+    steps
+}
+
+enum Received {
+    /// The index of the step, and its socket.
+    Socket(u8, OwnedFd),
+    Failure(i32),
+    End,
+}
+
+fn receive(control: &UnixStream) -> Result<Received, Error> {
+    let failed = |error: std::io::Error| Error::io("could not receive sockets", error);
+    let mut bytes = [0u8; wire::RECORD_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let got = loop {
+        let mut one = [IoSliceMut::new(&mut bytes[..1])];
+        match recvmsg(control, &mut one, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => break other.map_err(|errno| failed(errno.into()))?,
+        }
+    };
+    if got.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(unexpected());
+    }
+    if got.bytes == 0 {
+        return Ok(Received::End);
+    }
+    let socket = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
+        _ => None,
+    });
+    if let Some(socket) = socket {
+        return Ok(Received::Socket(bytes[0], socket));
+    }
+    let mut control = control;
+    std::io::Read::read_exact(&mut control, &mut bytes[1..]).map_err(failed)?;
+    Ok(Received::Failure(i32::from_ne_bytes([
+        bytes[8], bytes[9], bytes[10], bytes[11],
+    ])))
+}
