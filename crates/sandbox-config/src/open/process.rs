@@ -5,7 +5,7 @@ use std::path::Path;
 use os_sandbox::{
     Access, Environment, Limits, NamedHosts, Network, Policy, PolicyBuilder, Requirement,
 };
-use sandbox_network::HostPattern;
+use sandbox_network::{HostPattern, HostRules};
 
 use crate::grant::Grant;
 use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
@@ -16,10 +16,6 @@ use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
 use crate::open::programs;
 use crate::open::shown::{below, covers_place_in, is_directory, shown_at};
-
-/// The ports of ssh, HTTP and HTTPS: those on which a program without a proxy reaches a host that is
-/// allowed on any port.
-const COMMON_PORTS: [u16; 3] = [22, 80, 443];
 
 fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
     builder.build().map_err(|error| GrantError {
@@ -32,11 +28,10 @@ fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
 /// Returns the hosts for a policy, with the ports on which programs that know no proxy can connect.
 fn named_hosts(patterns: &[HostPattern]) -> NamedHosts {
     let hosts = NamedHosts::new(patterns.iter().map(ToString::to_string));
-    let ports = patterns.iter().flat_map(|pattern| match pattern.port() {
-        Some(port) => vec![port],
-        None => COMMON_PORTS.to_vec(),
-    });
-    ports.fold(hosts, NamedHosts::port)
+    let rules = HostRules::new(patterns.iter().cloned(), []);
+    let hosts = rules.ports().into_iter().fold(hosts, NamedHosts::port);
+    let addresses = rules.addresses().into_iter();
+    addresses.fold(hosts, NamedHosts::address)
 }
 
 impl Grant {

@@ -414,6 +414,8 @@ mod tests {
             quarantined: Vec::new(),
             not_copied: Vec::new(),
             unreachable: 0,
+            contacts: Vec::new(),
+            more_contacts: 0,
         };
         SelfTest {
             backend: Backend::Landlock,
