@@ -21,14 +21,26 @@
 //! assert_eq!(AddressClass::of("169.254.169.254".parse()?), AddressClass::Metadata);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! With the feature `broker` it has [`Broker`], which serves listeners that somebody made in the
+//! program's network: a resolver, a proxy (HTTP and SOCKS 5) and forwarders for programs that know
+//! no proxy. It knows nothing of namespaces, configuration files or the program itself.
 #![forbid(unsafe_code)]
 
 mod address;
+#[cfg(feature = "broker")]
+mod broker;
 mod host;
 mod pattern;
 mod rules;
 
 pub use address::{AddressClass, is_public};
+#[cfg(feature = "broker")]
+pub use broker::{
+    AskHost, Broker, BrokerLimits, BrokerOptions, ConnectionEvent, ConnectionRecord,
+    ConnectionVerdict, EventKind, EventListener, HostAdvice, HostAnswer, Listeners, ParentProxy,
+    Protocol, Refusal, Resolve, Service, ServiceReport, SystemResolver, TlsName,
+};
 pub use host::{Host, HostError, HostName};
 pub use pattern::HostPattern;
 pub use rules::{DEFAULT_PORTS, Decision, HostRules};

@@ -1,0 +1,218 @@
+//! The network broker: decides about hosts by name and connects confined programs to them.
+//!
+//! [`Broker::serve`] takes the listeners of one command. Every connection takes one road: the host
+//! is decided, resolved outside, its addresses are checked, the broker connects to an address that
+//! it has checked, bytes are copied, a record is written. Nothing is resolved twice.
+
+mod ask;
+mod client_hello;
+mod connect;
+mod dns;
+mod forwarder;
+mod names;
+mod options;
+mod parent;
+mod proxy;
+mod record;
+mod resolve;
+mod resolver;
+mod service;
+mod stream;
+mod tunnel;
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Semaphore;
+
+use crate::host::{Host, HostName};
+use crate::pattern::HostPattern;
+use crate::rules::{Decision, HostRules};
+use ask::Questions;
+use names::SyntheticNames;
+
+pub use ask::{AskHost, HostAnswer};
+pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
+pub use parent::ParentProxy;
+pub use record::{
+    ConnectionEvent, ConnectionRecord, ConnectionVerdict, EventKind, Protocol, Refusal, TlsName,
+};
+pub use resolve::{Resolve, SystemResolver};
+pub use service::{Listeners, Service, ServiceReport};
+
+/// Threads of the pool on which names are resolved. Each is one call of `getaddrinfo`.
+const RESOLVER_THREADS: usize = 16;
+
+/// A network broker, with threads of its own. Clones share one broker.
+///
+/// The caller may be synchronous or inside another runtime. The broker's threads end when the last
+/// clone and the last [`Service`] are dropped.
+///
+/// ```no_run
+/// use sandbox_network::{Broker, BrokerOptions, HostPattern, HostRules, Listeners};
+///
+/// let rules = HostRules::new([HostPattern::parse("example.com")?], []);
+/// let broker = Broker::new(rules, BrokerOptions::default())?;
+/// // Made in the network namespace of a command, and handed out of it.
+/// let listeners = Listeners {
+///     proxy: vec![std::net::TcpListener::bind("127.0.0.1:3128")?],
+///     ..Listeners::default()
+/// };
+/// let service = broker.serve(listeners)?;
+/// // … the command runs …
+/// for record in service.finish().connections {
+///     println!("{}:{} {:?}", record.host, record.port, record.verdict);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Broker {
+    engine: Arc<Engine>,
+}
+
+impl Broker {
+    /// Starts the broker's threads.
+    ///
+    /// # Errors
+    /// The system does not give it threads.
+    pub fn new(rules: HostRules, options: BrokerOptions) -> io::Result<Broker> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(options.limits.threads.max(1))
+            .max_blocking_threads(RESOLVER_THREADS)
+            .thread_name("network-broker")
+            .enable_all()
+            .build()?;
+        let shared = Arc::new(Shared {
+            rules: RwLock::new(rules),
+            names: Mutex::new(SyntheticNames::new(options.limits.names)),
+            questions: Questions::default(),
+            connections: Arc::new(Semaphore::new(options.limits.connections)),
+            resolutions: Arc::new(Semaphore::new(options.limits.resolutions)),
+            services: AtomicU64::new(0),
+            options,
+        });
+        Ok(Broker {
+            engine: Arc::new(Engine {
+                runtime: Some(runtime),
+                shared,
+            }),
+        })
+    }
+
+    /// Serves the listeners of one command until the service is finished or dropped.
+    ///
+    /// # Errors
+    /// A listener cannot be registered with the broker's threads.
+    pub fn serve(&self, listeners: Listeners) -> io::Result<Service> {
+        Service::start(Arc::clone(&self.engine), listeners)
+    }
+
+    /// Allows another pattern for as long as the broker lives. Deny rules still come first.
+    pub fn allow(&self, pattern: HostPattern) {
+        self.engine.shared.allow(pattern);
+    }
+
+    /// Returns the rules as they are now.
+    #[must_use]
+    pub fn rules(&self) -> HostRules {
+        read(&self.engine.shared.rules).clone()
+    }
+}
+
+/// The broker's threads. Dropped last, also inside another runtime: it never waits.
+#[derive(Debug)]
+struct Engine {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    shared: Arc<Shared>,
+}
+
+impl Engine {
+    fn handle(&self) -> Option<&Handle> {
+        self.runtime.as_ref().map(Runtime::handle)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The state of all services of a broker.
+#[derive(Debug)]
+struct Shared {
+    rules: RwLock<HostRules>,
+    names: Mutex<SyntheticNames>,
+    questions: Questions,
+    connections: Arc<Semaphore>,
+    resolutions: Arc<Semaphore>,
+    services: AtomicU64,
+    options: BrokerOptions,
+}
+
+impl Shared {
+    fn allow(&self, pattern: HostPattern) {
+        self.rules
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .allow(pattern);
+    }
+
+    fn next_service(&self) -> u64 {
+        self.services.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn decide_name(&self, name: &HostName) -> Decision {
+        read(&self.rules).decide_name(name)
+    }
+
+    /// Decides about a host and a port; asks if there is an asker and no rule names the host.
+    async fn decide(&self, host: &Host, port: u16) -> Result<HostPattern, Refusal> {
+        let decision = read(&self.rules).decide(host, port);
+        match decision {
+            Decision::Allowed(pattern) => Ok(pattern),
+            Decision::Denied(pattern) => Err(Refusal::Denied(pattern)),
+            Decision::Unlisted => {
+                let (Some(asker), Some(pattern)) =
+                    (&self.options.ask, HostPattern::exactly(host, port))
+                else {
+                    return Err(Refusal::Unlisted);
+                };
+                match self.questions.ask(asker.as_ref(), host, port).await {
+                    HostAnswer::Once => {}
+                    HostAnswer::Run => self.allow(pattern.clone()),
+                    HostAnswer::No => return Err(Refusal::Declined),
+                }
+                Ok(pattern)
+            }
+        }
+    }
+
+    /// Checks an address that a name resolved to.
+    fn check_address(&self, address: IpAddr, port: u16) -> Result<(), Refusal> {
+        let rules = read(&self.rules);
+        if let Some(rule) = rules.denied_address(address, port) {
+            let rule = rule.clone();
+            return Err(Refusal::AddressDenied { address, rule });
+        }
+        if (self.options.is_public)(address) || rules.names_address(address, port) {
+            return Ok(());
+        }
+        let class = crate::address::AddressClass::of(address);
+        Err(Refusal::NotPublic { address, class })
+    }
+}
+
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

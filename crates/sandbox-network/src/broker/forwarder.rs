@@ -1,0 +1,37 @@
+//! The entry for clients that know no proxy. The address to which a client connected tells the name,
+//! if it is a synthetic one, or is the host itself.
+
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+
+use super::connect::connect;
+use super::names::AddressMeaning;
+use super::record::{Protocol, Refusal};
+use super::service::ServiceState;
+use super::{lock, tunnel};
+use crate::host::Host;
+
+/// Serves one connection. A refused client sees a reset.
+pub(super) async fn serve(state: &Arc<ServiceState>, client: TcpStream) {
+    let Ok(destination) = client.local_addr() else {
+        return;
+    };
+    // A socket for both families shows IPv4 addresses inside IPv6 ones.
+    let address = destination.ip().to_canonical();
+    let port = destination.port();
+    let meaning = lock(&state.shared.names).meaning(address);
+    let host = match meaning {
+        AddressMeaning::Name(name) => Host::Name(name),
+        AddressMeaning::Literal => Host::Address(address),
+        AddressMeaning::Unassigned => {
+            let reason = Refusal::UnassignedAddress;
+            state.refuse(address.to_string(), port, Protocol::Transparent, reason);
+            return tunnel::reset(&client);
+        }
+    };
+    match connect(state, &host, port, Protocol::Transparent).await {
+        Ok(mut upstream) => tunnel::run(state, &client, &mut upstream, &host).await,
+        Err(_) => tunnel::reset(&client),
+    }
+}

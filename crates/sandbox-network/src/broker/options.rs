@@ -1,0 +1,121 @@
+//! Settings of a broker, and every bound on its work.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ask::AskHost;
+use super::parent::ParentProxy;
+use super::record::ConnectionEvent;
+use super::resolve::{Resolve, SystemResolver};
+use crate::address;
+use crate::host::Host;
+
+/// Returns the sentence that tells a client's user how to allow a host and port.
+pub type HostAdvice = dyn Fn(&Host, u16) -> String + Send + Sync;
+
+/// Called with every event of a broker.
+pub type EventListener = dyn Fn(&ConnectionEvent) + Send + Sync;
+
+/// Settings of a [`Broker`](super::Broker).
+///
+/// ```
+/// use sandbox_network::BrokerOptions;
+/// use std::sync::Arc;
+/// let mut options = BrokerOptions::default();
+/// options.advice = Arc::new(|host, port| format!("run `allow {}`", host.with_port(port)));
+/// options.limits.connections = 64;
+/// ```
+#[derive(Clone)]
+pub struct BrokerOptions {
+    /// Returns the sentence that tells a client's user how to allow a host.
+    pub advice: Arc<HostAdvice>,
+    /// Called when a connection is opened, refused and closed, on a thread of the broker: it must
+    /// not wait.
+    pub on_event: Option<Arc<EventListener>>,
+    /// Asked about hosts that no rule names. `None`: they are refused at once.
+    pub ask: Option<Arc<dyn AskHost>>,
+    /// The proxy through which hosts with names are reached.
+    pub parent: Option<ParentProxy>,
+    /// Resolves names outside of the confined network.
+    pub resolve: Arc<dyn Resolve>,
+    /// The bounds.
+    pub limits: BrokerLimits,
+    pub(super) is_public: fn(IpAddr) -> bool,
+}
+
+impl BrokerOptions {
+    /// Replaces the judgement which addresses are public, for tests whose servers are local.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_public_addresses_for_tests(mut self, is_public: fn(IpAddr) -> bool) -> Self {
+        self.is_public = is_public;
+        self
+    }
+}
+
+impl Default for BrokerOptions {
+    fn default() -> BrokerOptions {
+        BrokerOptions {
+            advice: Arc::new(|_, _| String::new()),
+            on_event: None,
+            ask: None,
+            parent: None,
+            resolve: Arc::new(SystemResolver),
+            limits: BrokerLimits::default(),
+            is_public: address::is_public,
+        }
+    }
+}
+
+impl fmt::Debug for BrokerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BrokerOptions")
+            .field("asks", &self.ask.is_some())
+            .field("parent", &self.parent)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The bounds of a broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BrokerLimits {
+    /// Connections of all services at once; further ones wait. 1 024.
+    pub connections: usize,
+    /// Names that have an address of their own. 65 536, which is also the most.
+    pub names: usize,
+    /// Records in the report of a service; further ones are counted. 10 000.
+    pub records: usize,
+    /// Names that are being resolved or wait for it. 256.
+    pub resolutions: usize,
+    /// Time for one resolution. 20 s.
+    pub resolve_timeout: Duration,
+    /// Time for a client to say what it wants: a request's head, a SOCKS greeting, a TLS hello.
+    /// 30 s.
+    pub handshake_timeout: Duration,
+    /// Time to connect to one address. 10 s.
+    pub connect_timeout: Duration,
+    /// Time to connect to all addresses of a host. 30 s.
+    pub connect_total_timeout: Duration,
+    /// Threads that copy bytes. 2.
+    pub threads: usize,
+}
+
+impl Default for BrokerLimits {
+    fn default() -> BrokerLimits {
+        BrokerLimits {
+            connections: 1024,
+            names: super::names::MAX_NAMES,
+            records: 10_000,
+            resolutions: 256,
+            resolve_timeout: Duration::from_secs(20),
+            handshake_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(10),
+            connect_total_timeout: Duration::from_secs(30),
+            threads: 2,
+        }
+    }
+}

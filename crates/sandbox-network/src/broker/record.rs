@@ -1,0 +1,296 @@
+//! Records of connections and refusals, and the events that carry them to an audit.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use super::service::ServiceState;
+use crate::address::AddressClass;
+use crate::host::{Host, HostName};
+use crate::pattern::HostPattern;
+
+/// The protocol by which a client named a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// A question of the domain name system.
+    Dns,
+    /// The CONNECT method of HTTP.
+    Connect,
+    /// A request for an `http:` URL.
+    Http,
+    /// SOCKS 5.
+    Socks,
+    /// A plain connection to an address that stands for a name.
+    Transparent,
+}
+
+/// The outcome of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnectionVerdict {
+    /// The broker connected the client.
+    Allowed,
+    /// The broker refused, or ended the connection because of the client's first bytes.
+    Refused,
+    /// The rules allow the host, but it cannot be reached.
+    Failed,
+}
+
+/// The name in the client's TLS hello, compared with the host that it connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TlsName {
+    /// The client does not begin with TLS.
+    NotTls,
+    /// The name is the host.
+    Matching,
+    /// TLS without a name, or with encrypted parts that can hold another one (ECH).
+    NotSeen,
+    /// The client named the host by its address, so nothing is compared.
+    NotCompared,
+}
+
+/// The reason of a refusal or failure.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A pattern of the deny list names the host.
+    #[error("the rule `{0}` denies it")]
+    Denied(HostPattern),
+    /// No pattern names the host.
+    #[error("no rule names it")]
+    Unlisted,
+    /// A person was asked and declined.
+    #[error("access was declined")]
+    Declined,
+    /// The name resolves to addresses that are not public.
+    #[error("it resolves to {address}, {class}, which no rule names with this port")]
+    NotPublic {
+        /// The first such address.
+        address: IpAddr,
+        /// Its class.
+        class: AddressClass,
+    },
+    /// The name resolves to an address that is denied.
+    #[error("it resolves to {address}, which the rule `{rule}` denies")]
+    AddressDenied {
+        /// The first such address.
+        address: IpAddr,
+        /// The pattern of the deny list.
+        rule: HostPattern,
+    },
+    /// The name cannot be resolved.
+    #[error("cannot resolve the name: {0}")]
+    Unresolved(String),
+    /// No address of the host can be connected.
+    #[error("cannot connect: {0}")]
+    Unreachable(String),
+    /// The TLS hello names another host.
+    #[error("TLS asks for `{0}` on a connection to another host")]
+    OtherTlsName(String),
+    /// The TLS hello cannot be read.
+    #[error("invalid TLS hello: {0}")]
+    InvalidHello(&'static str),
+    /// A synthetic address that no name has.
+    #[error("no name has this address")]
+    UnassignedAddress,
+    /// The client's request is not valid.
+    #[error("invalid request: {0}")]
+    Malformed(String),
+    /// The table of names is full.
+    #[error("too many names have been resolved")]
+    NamesFull,
+}
+
+impl Refusal {
+    /// `true` if the rules allow the host and it cannot be reached.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Refusal::Unresolved(_) | Refusal::Unreachable(_))
+    }
+}
+
+/// A connection, or a refused question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConnectionRecord {
+    /// The service ([`Service::id`](super::Service::id)), one for each command.
+    pub service: u64,
+    /// The host as the client named it; with escapes if it is not a valid host.
+    pub host: String,
+    /// The port. 0 for a question of the domain name system, which has none.
+    pub port: u16,
+    /// The address that the broker connected to. Of a parent proxy, if there is one.
+    pub address: Option<IpAddr>,
+    /// The protocol by which the client named the host.
+    pub protocol: Protocol,
+    /// Bytes from the client.
+    pub sent: u64,
+    /// Bytes for the client.
+    pub received: u64,
+    /// The outcome.
+    pub verdict: ConnectionVerdict,
+    /// The pattern that allowed or denied it.
+    pub rule: Option<HostPattern>,
+    /// The reason, unless it was allowed.
+    pub reason: Option<Refusal>,
+    /// The name in the TLS hello.
+    pub tls_name: TlsName,
+    /// `true` if a parent proxy resolved the name, so that its addresses were not checked.
+    pub through_parent: bool,
+}
+
+impl ConnectionRecord {
+    pub(super) fn new(service: u64, host: String, port: u16, protocol: Protocol) -> Self {
+        ConnectionRecord {
+            service,
+            host,
+            port,
+            address: None,
+            protocol,
+            sent: 0,
+            received: 0,
+            verdict: ConnectionVerdict::Allowed,
+            rule: None,
+            reason: None,
+            tls_name: TlsName::NotTls,
+            through_parent: false,
+        }
+    }
+
+    pub(super) fn refuse(&mut self, reason: Refusal) {
+        self.verdict = if reason.is_failure() {
+            ConnectionVerdict::Failed
+        } else {
+            ConnectionVerdict::Refused
+        };
+        match &reason {
+            Refusal::Denied(rule) | Refusal::AddressDenied { rule, .. } => {
+                self.rule = Some(rule.clone());
+            }
+            _ => {}
+        }
+        self.reason = Some(reason);
+    }
+}
+
+/// The moment of a [`ConnectionEvent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// The broker has connected the client.
+    Opened,
+    /// The broker refused, or could not connect. The record is complete.
+    Refused,
+    /// An open connection ended. The record is complete.
+    Closed,
+}
+
+/// A change of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionEvent {
+    /// The change.
+    pub kind: EventKind,
+    /// The record so far.
+    pub record: ConnectionRecord,
+}
+
+/// The records of a service.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    pub(super) list: Vec<ConnectionRecord>,
+    pub(super) omitted: u64,
+    refused_names: HashSet<HostName>,
+}
+
+impl Records {
+    pub(super) fn push(&mut self, record: ConnectionRecord, limit: usize) {
+        if self.list.len() < limit {
+            self.list.push(record);
+        } else {
+            self.omitted += 1;
+        }
+    }
+
+    /// Returns `true` at the first refusal of a name. Clients ask for several types of one name, and
+    /// again and again.
+    pub(super) fn is_first_refusal(&mut self, name: &HostName, limit: usize) -> bool {
+        if self.refused_names.len() < limit {
+            self.refused_names.insert(name.clone())
+        } else {
+            !self.refused_names.contains(name)
+        }
+    }
+}
+
+/// Figures of an open connection, written while bytes are copied.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) sent: AtomicU64,
+    pub(super) received: AtomicU64,
+    tls_name: AtomicU8,
+}
+
+const TLS_NAMES: [TlsName; 4] = [
+    TlsName::NotTls,
+    TlsName::Matching,
+    TlsName::NotSeen,
+    TlsName::NotCompared,
+];
+
+impl Counters {
+    pub(super) fn set_tls_name(&self, name: TlsName) {
+        let number = TLS_NAMES.iter().position(|one| *one == name).unwrap_or(0);
+        let number = u8::try_from(number).unwrap_or(0);
+        self.tls_name.store(number, Ordering::Relaxed);
+    }
+
+    fn tls_name(&self) -> TlsName {
+        let number = usize::from(self.tls_name.load(Ordering::Relaxed));
+        TLS_NAMES[number.min(TLS_NAMES.len() - 1)]
+    }
+}
+
+/// An open connection. Writes its record when it is dropped, however the connection ends.
+#[derive(Debug)]
+pub(super) struct OpenConnection {
+    state: Arc<ServiceState>,
+    record: ConnectionRecord,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl OpenConnection {
+    /// Reports that the broker has connected.
+    pub(super) fn new(state: Arc<ServiceState>, record: ConnectionRecord) -> OpenConnection {
+        state.report(EventKind::Opened, record.clone());
+        OpenConnection {
+            state,
+            record,
+            counters: Arc::default(),
+        }
+    }
+
+    /// Notes the reason for which the broker ends the connection.
+    pub(super) fn refuse(&mut self, reason: Refusal) {
+        self.record.refuse(reason);
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.record.sent = self.counters.sent.load(Ordering::Relaxed);
+        self.record.received = self.counters.received.load(Ordering::Relaxed);
+        self.record.tls_name = self.counters.tls_name();
+        self.state.report(EventKind::Closed, self.record.clone());
+    }
+}
+
+/// Returns a text of a client in one line, without control characters, cut to a readable length.
+pub(super) fn escape(text: &str) -> String {
+    let escaped = text.escape_debug().take(crate::host::MAX_NAME);
+    escaped.collect()
+}
+
+/// Returns the host of a record.
+pub(super) fn shown(host: &Host) -> String {
+    host.to_string()
+}

@@ -1,0 +1,322 @@
+//! The service of one command: its listeners, its open connections and its records.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::record::{ConnectionEvent, ConnectionRecord, EventKind, Protocol, Records, Refusal};
+use super::{Engine, Shared, forwarder, lock, proxy, resolver};
+use crate::host::Host;
+
+/// Time that open connections have to pass on their last bytes when a service is finished.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
+/// Time for the broker's threads to end all connections of a service. They need far less.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause after a listener could not accept, such as for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Sockets in the network of one command, made by whoever set up that network.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// The resolver's address, UDP.
+    pub resolver: Vec<std::net::UdpSocket>,
+    /// The resolver's address, TCP.
+    pub resolver_tcp: Vec<std::net::TcpListener>,
+    /// The proxy's address.
+    pub proxy: Vec<std::net::TcpListener>,
+    /// Listeners for clients that know no proxy: on any address for each port of
+    /// [`HostRules::ports`](crate::HostRules::ports), and for the addresses of
+    /// [`HostRules::addresses`](crate::HostRules::addresses). Without one for IPv6 the resolver
+    /// gives no IPv6 addresses.
+    pub forwarders: Vec<std::net::TcpListener>,
+}
+
+/// The report of a finished service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceReport {
+    /// Connections and refused questions, in the order in which they ended.
+    pub connections: Vec<ConnectionRecord>,
+    /// Records beyond the limit.
+    pub omitted: u64,
+    /// Connections that waited because too many were open.
+    pub waited: u64,
+    /// Questions that were not answered because the table of names is full.
+    pub names_full: u64,
+}
+
+/// Serves the listeners of one command. Dropping it ends its connections.
+#[must_use = "a service that is dropped ends its connections"]
+#[derive(Debug)]
+pub struct Service {
+    engine: Arc<Engine>,
+    state: Arc<ServiceState>,
+}
+
+impl Service {
+    pub(super) fn start(engine: Arc<Engine>, listeners: Listeners) -> io::Result<Service> {
+        let handle = engine.handle().cloned();
+        let handle = handle.ok_or_else(|| io::Error::other("the broker has ended"))?;
+        let has_ipv6 = |listener: &std::net::TcpListener| {
+            listener.local_addr().is_ok_and(|address| address.is_ipv6())
+        };
+        let state = Arc::new(ServiceState {
+            id: engine.shared.next_service(),
+            gives_ipv6: listeners.forwarders.iter().any(has_ipv6),
+            shared: Arc::clone(&engine.shared),
+            handle: handle.clone(),
+            records: Mutex::default(),
+            tasks: Mutex::default(),
+            stopping: watch::Sender::new(false),
+            waited: AtomicU64::new(0),
+            names_full: AtomicU64::new(0),
+        });
+        let registered = {
+            let _entered = handle.enter();
+            register(listeners)?
+        };
+        for socket in registered.resolver {
+            state.spawn(resolver::serve_udp(Arc::clone(&state), socket));
+        }
+        for (listener, kind) in registered.listeners {
+            state.spawn(accept(Arc::clone(&state), listener, kind));
+        }
+        Ok(Service { engine, state })
+    }
+
+    /// Returns the number of this service, which its records have.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.state.id
+    }
+
+    /// Ends the service and returns its records.
+    ///
+    /// Connections whose client has closed its side end at once; others have a fraction of a second
+    /// to pass on their last bytes.
+    #[must_use]
+    pub fn finish(self) -> ServiceReport {
+        self.end(DRAIN_TIMEOUT);
+        let records = mem::take(&mut *lock(&self.state.records));
+        ServiceReport {
+            connections: records.list,
+            omitted: records.omitted,
+            waited: self.state.waited.load(Ordering::Relaxed),
+            names_full: self.state.names_full.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Ends all tasks and waits for it, also on a thread of another runtime.
+    fn end(&self, grace: Duration) {
+        self.state.stopping.send_replace(true);
+        let (ended, wait) = mpsc::channel();
+        let state = Arc::clone(&self.state);
+        self.state.handle.spawn(async move {
+            state.end_tasks(grace).await;
+            let _ = ended.send(());
+        });
+        let _ = wait.recv_timeout(END_TIMEOUT);
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.state.stopping.send_replace(true);
+        if self.engine.handle().is_some() {
+            let state = Arc::clone(&self.state);
+            self.state.handle.spawn(async move {
+                state.end_tasks(Duration::ZERO).await;
+            });
+        }
+    }
+}
+
+/// The state of a service, which its tasks share.
+pub(super) struct ServiceState {
+    pub(super) id: u64,
+    pub(super) shared: Arc<Shared>,
+    /// `true` if names have IPv6 addresses too.
+    pub(super) gives_ipv6: bool,
+    handle: Handle,
+    records: Mutex<Records>,
+    tasks: Mutex<JoinSet<()>>,
+    stopping: watch::Sender<bool>,
+    waited: AtomicU64,
+    names_full: AtomicU64,
+}
+
+impl fmt::Debug for ServiceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceState")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServiceState {
+    /// Runs a task that ends with the service.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_on(task, &self.handle);
+    }
+
+    /// Waits until the service is finished or dropped.
+    pub(super) async fn stopped(&self) {
+        let mut stopping = self.stopping.subscribe();
+        // The sender is part of `self`, so it does not end before.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    }
+
+    /// Writes a record if it is complete, and tells the listener of events.
+    pub(super) fn report(&self, kind: EventKind, record: ConnectionRecord) {
+        if kind != EventKind::Opened {
+            let limit = self.shared.options.limits.records;
+            lock(&self.records).push(record.clone(), limit);
+        }
+        if let Some(listener) = &self.shared.options.on_event {
+            listener(&ConnectionEvent { kind, record });
+        }
+    }
+
+    /// Writes the record of a refused connection.
+    pub(super) fn refuse(&self, host: String, port: u16, protocol: Protocol, reason: Refusal) {
+        let mut record = ConnectionRecord::new(self.id, host, port, protocol);
+        record.refuse(reason);
+        self.report(EventKind::Refused, record);
+    }
+
+    /// Writes the record of a refused question, once for each name.
+    pub(super) fn refuse_name(&self, name: &crate::host::HostName, reason: Refusal) {
+        let limit = self.shared.options.limits.records;
+        if reason == Refusal::NamesFull {
+            self.names_full.fetch_add(1, Ordering::Relaxed);
+        }
+        if lock(&self.records).is_first_refusal(name, limit) {
+            self.refuse(name.to_string(), 0, Protocol::Dns, reason);
+        }
+    }
+
+    /// Returns the lines that a refused client shows: the reason and the advice.
+    pub(super) fn refusal_text(&self, host: &Host, port: u16, reason: &Refusal) -> String {
+        let subject = host.with_port(port);
+        if reason.is_failure() {
+            return format!("{subject}: {reason}\n");
+        }
+        let advice = (self.shared.options.advice)(host, port);
+        let line = format!("{subject} is refused: {reason}\n");
+        if advice.is_empty() {
+            line
+        } else {
+            format!("{line}{advice}\n")
+        }
+    }
+
+    /// Ends all tasks: waits for a time, then aborts. Tasks may start others until they end.
+    async fn end_tasks(&self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        loop {
+            let mut tasks = mem::take(&mut *lock(&self.tasks));
+            if tasks.is_empty() {
+                return;
+            }
+            let all_ended = async { while tasks.join_next().await.is_some() {} };
+            tokio::select! {
+                () = all_ended => {}
+                () = sleep_until(deadline) => {
+                    tasks.shutdown().await;
+                }
+            }
+        }
+    }
+
+    /// Waits for a place among the connections of the broker. `None` if the service ends before.
+    async fn admit(&self) -> Option<OwnedSemaphorePermit> {
+        let places = &self.shared.connections;
+        if let Ok(permit) = Arc::clone(places).try_acquire_owned() {
+            return Some(permit);
+        }
+        self.waited.fetch_add(1, Ordering::Relaxed);
+        tokio::select! {
+            () = self.stopped() => None,
+            permit = Arc::clone(places).acquire_owned() => permit.ok(),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum ListenerKind {
+    Resolver,
+    Proxy,
+    Forwarder,
+}
+
+struct Registered {
+    resolver: Vec<UdpSocket>,
+    listeners: Vec<(TcpListener, ListenerKind)>,
+}
+
+/// Registers the sockets with the runtime that is entered.
+fn register(listeners: Listeners) -> io::Result<Registered> {
+    let udp = |socket: std::net::UdpSocket| {
+        socket.set_nonblocking(true)?;
+        UdpSocket::from_std(socket)
+    };
+    let tcp = |listener: std::net::TcpListener, kind: ListenerKind| {
+        listener.set_nonblocking(true)?;
+        Ok::<_, io::Error>((TcpListener::from_std(listener)?, kind))
+    };
+    let resolver = listeners.resolver.into_iter().map(udp);
+    let of_kind = |list: Vec<std::net::TcpListener>, kind| {
+        list.into_iter().map(move |listener| tcp(listener, kind))
+    };
+    let all = of_kind(listeners.resolver_tcp, ListenerKind::Resolver)
+        .chain(of_kind(listeners.proxy, ListenerKind::Proxy))
+        .chain(of_kind(listeners.forwarders, ListenerKind::Forwarder));
+    Ok(Registered {
+        resolver: resolver.collect::<io::Result<_>>()?,
+        listeners: all.collect::<io::Result<_>>()?,
+    })
+}
+
+/// Accepts connections until the service ends. While too many are open, one is accepted and waits.
+async fn accept(state: Arc<ServiceState>, listener: TcpListener, kind: ListenerKind) {
+    loop {
+        let accepted = tokio::select! {
+            () = state.stopped() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((client, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let Some(permit) = state.admit().await else {
+            return;
+        };
+        let own = Arc::clone(&state);
+        state.spawn(async move {
+            let _permit = permit;
+            serve(own, client, kind).await;
+        });
+    }
+}
+
+async fn serve(state: Arc<ServiceState>, client: TcpStream, kind: ListenerKind) {
+    // Small messages are passed on at once, as the client and the server sent them.
+    let _ = client.set_nodelay(true);
+    match kind {
+        ListenerKind::Resolver => resolver::serve_tcp(&state, client).await,
+        ListenerKind::Proxy => proxy::serve(&state, client).await,
+        ListenerKind::Forwarder => forwarder::serve(&state, client).await,
+    }
+}

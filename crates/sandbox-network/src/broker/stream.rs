@@ -1,0 +1,90 @@
+//! A stream for hyper: bytes that were read before come first, and bytes are counted.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::record::Counters;
+
+/// A connection with bytes that were read before.
+#[derive(Debug)]
+pub(super) struct BufferedStream {
+    stream: TcpStream,
+    buffered: Vec<u8>,
+    /// The next of `buffered`.
+    next: usize,
+    /// Figures of a connection to a host. `None` for a client.
+    counters: Option<Arc<Counters>>,
+}
+
+impl BufferedStream {
+    pub(super) fn new(stream: TcpStream, buffered: Vec<u8>) -> BufferedStream {
+        BufferedStream {
+            stream,
+            buffered,
+            next: 0,
+            counters: None,
+        }
+    }
+
+    /// Counts what is written as sent and what is read as received.
+    pub(super) fn counted(mut self, counters: Arc<Counters>) -> BufferedStream {
+        self.counters = Some(counters);
+        self
+    }
+
+    fn count_received(&self, bytes: usize) {
+        if let Some(counters) = &self.counters {
+            counters.received.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl AsyncRead for BufferedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        if self.next < self.buffered.len() {
+            let end = self.buffered.len().min(self.next + buffer.remaining());
+            buffer.put_slice(&self.buffered[self.next..end]);
+            self.next = end;
+            if end == self.buffered.len() {
+                (self.buffered, self.next) = (Vec::new(), 0);
+            }
+        } else {
+            ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        }
+        self.count_received(buffer.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for BufferedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
+        if let Some(counters) = &self.counters {
+            counters.sent.fetch_add(written as u64, Ordering::Relaxed);
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

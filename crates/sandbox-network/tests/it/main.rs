@@ -1,0 +1,16 @@
+//! The network broker between real sockets on the loopback. Names are resolved by the tests.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+
+mod addresses;
+mod asking;
+mod lifecycle;
+mod load;
+mod parent;
+mod proxy;
+mod resolver;
+mod socks;
+mod tls;
+mod transparent;
+mod world;

@@ -1,0 +1,310 @@
+//! HTTP: tunnels, requests for URLs, and everything that two readers could understand in two ways.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+
+use sandbox_network::{ConnectionVerdict, HostPattern, Protocol, Refusal};
+
+use crate::world::{World, assert_echoes, echo_server, http_server, read_answer, read_to_end};
+
+#[test]
+fn a_tunnel_reaches_an_allowed_host_and_is_recorded() {
+    let port = echo_server();
+    let world = World::new(&["*.test"], &[]);
+    let mut tunnel = world.tunnel("server.test", port).unwrap();
+    assert_echoes(&mut tunnel, b"hello");
+    assert_echoes(&mut tunnel, &[7; 300_000]);
+    tunnel.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(tunnel), "");
+    let record = world.only_record();
+    assert_eq!((record.host.as_str(), record.port), ("server.test", port));
+    assert_eq!(record.address, Some([127, 0, 0, 1].into()));
+    assert_eq!(record.protocol, Protocol::Connect);
+    assert_eq!((record.sent, record.received), (300_005, 300_005));
+    assert_eq!(record.verdict, ConnectionVerdict::Allowed);
+    assert_eq!(record.rule, HostPattern::parse("*.test").ok());
+    assert_eq!(record.reason, None);
+}
+
+#[test]
+fn a_refused_tunnel_says_why_and_what_to_do() {
+    let world = World::new(&["a.test:443"], &["b.test"]);
+    let answer = world.tunnel("a.test", 80).unwrap_err();
+    assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{answer}");
+    let body = "\r\n\r\na.test:80 is refused: no rule names it\nrun `allow a.test:80`\n";
+    assert!(answer.ends_with(body), "{answer}");
+    let answer = world.tunnel("b.test", 443).unwrap_err();
+    assert!(answer.contains("the rule `b.test` denies it"), "{answer}");
+    let report = world.finish();
+    let reasons: Vec<_> = report.connections.iter().map(|one| &one.reason).collect();
+    let denied = HostPattern::parse("b.test").unwrap();
+    assert_eq!(
+        reasons,
+        [&Some(Refusal::Unlisted), &Some(Refusal::Denied(denied))]
+    );
+}
+
+#[test]
+fn an_unreachable_host_is_a_bad_gateway() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = closed.local_addr().unwrap().port();
+    drop(closed);
+    let world = World::new(&["*.test", "missing.example"], &[]);
+    let answer = world.tunnel("server.test", port).unwrap_err();
+    assert!(
+        answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"),
+        "{answer}"
+    );
+    assert!(!answer.contains("run `allow"), "{answer}");
+    let answer = world.tunnel("missing.example", 443).unwrap_err();
+    assert!(
+        answer.contains("cannot resolve the name: no such name"),
+        "{answer}"
+    );
+    let report = world.finish();
+    let failed =
+        |record: &sandbox_network::ConnectionRecord| record.verdict == ConnectionVerdict::Failed;
+    assert!(report.connections.iter().all(failed), "{report:#?}");
+}
+
+#[test]
+fn smuggled_requests_are_refused_before_anything_is_resolved() {
+    let world = World::new(&["*.test"], &[]);
+    let target = "CONNECT server.test:443 HTTP/1.1\r\n";
+    let hosted = format!("{target}Host: server.test:443\r\n");
+    let requests = [
+        format!("{hosted}\r\nGET / HTTP/1.1\r\n\r\n"),
+        format!("{hosted}Content-Length: 5\r\n\r\nhello"),
+        format!("{hosted}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        format!("{hosted}Host: server.test:443\r\n\r\n"),
+        format!("{hosted}X: a\r\n b\r\n\r\n"),
+        format!("{hosted}X: a\rY: b\r\n\r\n"),
+        format!("{hosted}X: a\nY: b\r\n\r\n"),
+        format!("{target}Host: other.test:443\r\n\r\n"),
+        format!("{target}Host: server.test:444\r\n\r\n"),
+        format!("{target}\r\n"),
+        "CONNECT user@server.test:443 HTTP/1.1\r\nHost: server.test\r\n\r\n".to_owned(),
+        "CONNECT server.test HTTP/1.1\r\nHost: server.test\r\n\r\n".to_owned(),
+        "CONNECT 0x7f.1:443 HTTP/1.1\r\nHost: 0x7f.1\r\n\r\n".to_owned(),
+        "POST http://server.test/ HTTP/1.1\r\nHost: server.test\r\nContent-Length: 4\r\n\
+         Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            .to_owned(),
+        format!(
+            "GET http://server.test/{} HTTP/1.1\r\n\r\n",
+            "a".repeat(40_000)
+        ),
+    ];
+    for request in &requests {
+        let answer = world.exchange(request);
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer} to {request}");
+    }
+    assert_eq!(world.names.asked(), Vec::<String>::new());
+    let report = world.finish();
+    assert_eq!(report.connections.len(), requests.len());
+    let malformed = |record: &sandbox_network::ConnectionRecord| {
+        matches!(record.reason, Some(Refusal::Malformed(_)))
+    };
+    assert!(report.connections.iter().all(malformed), "{report:#?}");
+}
+
+#[test]
+fn a_request_for_a_url_reaches_its_server_without_headers_for_the_proxy() {
+    let (port, _) = http_server();
+    let world = World::new(&["*.test"], &[]);
+    let mut client = world.client();
+    let authority = format!("server.test:{port}");
+    write!(
+        client,
+        "GET http://{authority}/a?b=c HTTP/1.1\r\nHost: {authority}\r\nAccept: x\r\n\
+         Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\nTE: trailers\r\n\
+         Connection: keep-alive, X-Secret\r\nX-Secret: 1\r\n\r\n"
+    )
+    .unwrap();
+    let (head, body) = read_answer(&mut client);
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("x-kept: 1"), "{head}");
+    assert!(
+        !head.contains("x-own") && !head.contains("keep-alive"),
+        "{head}"
+    );
+    let mut lines: Vec<_> = body.trim_end().split("\r\n").collect();
+    assert_eq!(lines.remove(0), "GET /a?b=c HTTP/1.1");
+    lines.sort_unstable();
+    assert_eq!(lines, ["accept: x", &format!("host: {authority}")]);
+}
+
+#[test]
+fn every_request_of_a_connection_is_decided_on_its_own() {
+    let (port, connections) = http_server();
+    let world = World::new(&["a.test", "c.test"], &[]);
+    let mut client = world.client();
+    let statuses = ["a.test", "a.test", "b.test", "a.test", "c.test"].map(|host| {
+        let authority = format!("{host}:{port}");
+        write!(
+            client,
+            "GET http://{authority}/ HTTP/1.1\r\nHost: {authority}\r\n\r\n"
+        )
+        .unwrap();
+        let (head, body) = read_answer(&mut client);
+        assert_eq!(
+            head.contains(" 200 "),
+            body.contains(&format!("host: {authority}"))
+        );
+        head[9..12].to_owned()
+    });
+    assert_eq!(statuses, ["200", "200", "403", "200", "200"]);
+    assert_eq!(*connections.lock().unwrap(), 2, "one for each host");
+    drop(client);
+    let report = world.finish();
+    let mut hosts: Vec<_> = report
+        .connections
+        .iter()
+        .map(|one| one.host.as_str())
+        .collect();
+    hosts.sort_unstable();
+    assert_eq!(hosts, ["a.test", "b.test", "c.test"], "{report:#?}");
+    let of_a = report.connections.iter().find(|one| one.host == "a.test");
+    assert_eq!(of_a.unwrap().protocol, Protocol::Http);
+    assert!(of_a.unwrap().sent > 100 && of_a.unwrap().received > 100);
+}
+
+#[test]
+fn another_host_or_another_form_is_a_bad_request() {
+    let (port, connections) = http_server();
+    let world = World::new(&["*.test", "127.0.0.1:80"], &[]);
+    let url = format!("http://a.test:{port}/");
+    for (request, reason) in [
+        (
+            format!("GET {url} HTTP/1.1\r\nHost: b.test:{port}\r\n\r\n"),
+            "Host header",
+        ),
+        (
+            format!("GET {url} HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            "Host header",
+        ),
+        (format!("GET {url} HTTP/1.1\r\n\r\n"), "no Host"),
+        (
+            format!("GET {url} HTTP/1.1\r\nHost: a.test:{port}\r\nHost: b.test\r\n\r\n"),
+            "several Host",
+        ),
+        (
+            format!("GET http://u:p@a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n"),
+            "valid host",
+        ),
+        (
+            "GET http://127.1/ HTTP/1.1\r\nHost: 127.1\r\n\r\n".to_owned(),
+            "valid host",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".to_owned(),
+            "whole URL",
+        ),
+        (
+            "GET https://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n".to_owned(),
+            "CONNECT",
+        ),
+        (
+            "GET ftp://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n".to_owned(),
+            "not an `http` URL",
+        ),
+    ] {
+        let answer = world.exchange(&request);
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer} to {request}");
+        assert!(answer.contains(reason), "{answer} to {request}");
+    }
+    assert_eq!(*connections.lock().unwrap(), 0);
+    assert_eq!(world.names.asked(), Vec::<String>::new());
+}
+
+#[test]
+fn bodies_pass_in_both_directions() {
+    let (port, _) = http_server();
+    let world = World::new(&["*.test"], &[]);
+    let mut client = world.client();
+    let authority = format!("a.test:{port}");
+    write!(
+        client,
+        "POST http://{authority}/ HTTP/1.1\r\nHost: {authority}\r\nTransfer-Encoding: chunked\r\n\
+         Expect: 100-continue\r\n\r\n"
+    )
+    .unwrap();
+    let (interim, _) = read_answer(&mut client);
+    assert_eq!(interim, "HTTP/1.1 100 Continue\r\n\r\n");
+    client.write_all(b"5\r\nhello\r\n0\r\n\r\n").unwrap();
+    let (_, body) = read_answer(&mut client);
+    assert!(body.contains("transfer-encoding: chunked"), "{body}");
+    assert!(body.ends_with("5\r\nhello\r\n0\r\n\r\n"), "{body}");
+    assert!(!body.contains("expect"), "{body}");
+    let long = "x".repeat(500_000);
+    write!(
+        client,
+        "PUT http://{authority}/ HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 500000\r\n\r\n{long}"
+    )
+    .unwrap();
+    let (_, body) = read_answer(&mut client);
+    assert!(body.ends_with(&long));
+    write!(
+        client,
+        "HEAD http://{authority}/ HTTP/1.1\r\nHost: {authority}\r\n\r\n"
+    )
+    .unwrap();
+    let head = crate::world::read_head(&mut client);
+    assert!(head.contains("content-length: "), "{head}");
+    write!(
+        client,
+        "GET http://{authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n"
+    )
+    .unwrap();
+    let (_, body) = read_answer(&mut client);
+    assert!(body.starts_with("GET / HTTP/1.1\r\n"), "{body}");
+}
+
+#[test]
+fn a_server_that_closed_a_kept_connection_is_connected_again() {
+    let port = crate::world::server(|mut stream| {
+        let head = crate::world::read_head(&mut stream);
+        if !head.is_empty() {
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                .unwrap();
+        }
+    });
+    let world = World::new(&["*.test"], &[]);
+    let mut client = world.client();
+    for _ in 0..3 {
+        let authority = format!("a.test:{port}");
+        write!(
+            client,
+            "GET http://{authority}/ HTTP/1.1\r\nHost: {authority}\r\n\r\n"
+        )
+        .unwrap();
+        let (head, body) = read_answer(&mut client);
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert_eq!(body, "ok");
+    }
+}
+
+#[test]
+fn a_tunnel_begins_a_connection() {
+    let (port, _) = http_server();
+    let world = World::new(&["*.test"], &[]);
+    let mut client = world.client();
+    let authority = format!("a.test:{port}");
+    write!(
+        client,
+        "GET http://{authority}/ HTTP/1.1\r\nHost: {authority}\r\n\r\n"
+    )
+    .unwrap();
+    read_answer(&mut client);
+    write!(
+        client,
+        "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n"
+    )
+    .unwrap();
+    let (head, body) = read_answer(&mut client);
+    assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
+    assert_eq!(body, "CONNECT needs a connection of its own\n");
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"", "the connection is closed");
+}
