@@ -15,6 +15,7 @@ use os_sandbox::{
 use serde_json::Value;
 
 use crate::call_result::{CallFailure, FailureCode};
+use crate::hosts::open_sandbox;
 
 /// Starts commands.
 ///
@@ -202,7 +203,7 @@ impl LocalCommandRunner {
     /// The commands run under this plan.
     #[must_use]
     pub fn new(plan: Plan) -> LocalCommandRunner {
-        LocalCommandRunner(Sandbox::open(plan, Directories::user()))
+        LocalCommandRunner(open_sandbox(plan, Directories::user()))
     }
 
     /// Returns the plan.

@@ -70,6 +70,8 @@ mod escape;
 #[cfg(feature = "process")]
 mod file_changes;
 mod gate;
+#[cfg(feature = "process")]
+mod hosts;
 mod mount_access;
 mod output;
 mod output_store;
@@ -128,6 +130,8 @@ pub use escape::{escape_controls, escape_exactly};
 pub use gate::{
     Gate, GateRequest, Intent, Judgement, MountVerdicts, SafeDefaults, Verdict, VerdictReason,
 };
+#[cfg(feature = "process")]
+pub use hosts::{describe_refused_hosts, open_sandbox};
 pub use output::{Field, FieldKind, OutputSchema};
 pub use output_store::Truncation;
 pub use params::{ArgumentError, Arguments, Param, ParamKind, Params};

@@ -46,7 +46,7 @@ pub struct Contacts {
 
 /// One attempt to reach a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Contact {
     /// The name, or the address if the command used one.
     pub host: String,

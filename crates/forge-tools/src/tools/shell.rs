@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use os_sandbox::{Captured, Exit};
+use os_sandbox::{Captured, Contact, Exit};
 use serde::Deserialize;
 use tokio::sync::oneshot;
 
@@ -19,6 +19,7 @@ use crate::command_result::CommandResult;
 use crate::command_runner::{CommandSpec, CommandStdin, ExitReport};
 use crate::file_changes::FileChangeTracker;
 use crate::gate::Intent;
+use crate::hosts::describe_refused_hosts;
 use crate::output::{Field, OutputSchema as Schema};
 use crate::params::{Param, Params};
 use crate::processes::{MAX_TIMEOUT, Processes};
@@ -204,6 +205,13 @@ fn execute(
         let receipt = enforcement.as_ref();
         let unreachable = receipt.is_some_and(|receipt| receipt.get("unreachable").is_some());
         finished.notes = processes.notes_after(finished.stderr.whole(), unreachable);
+        let contacts = receipt.and_then(|receipt| receipt.get("contacts")).cloned();
+        let contacts: Option<Vec<Contact>> =
+            contacts.and_then(|contacts| serde_json::from_value(contacts).ok());
+        let refused = describe_refused_hosts(&contacts.unwrap_or_default());
+        if !refused.is_empty() {
+            finished.notes.push(refused.join("\n"));
+        }
     }
     if finished.has_more() && context.reads_outputs {
         finished.output_id = context.outputs.keep(&finished.whole(), Instant::now());

@@ -12,6 +12,7 @@ Examples:
   forge exec make test
   forge exec --read-only -- grep -rn TODO .
   forge exec --receipt receipt.json -- ./build.sh
+  forge exec --host example.com -- curl https://example.com/
 
 Without a project file the working directory is all that the command may change.
 The exit code is the command's own; 124 to 127 as env and docker use them. With --json
@@ -25,6 +26,10 @@ pub(crate) struct ExecArgs {
     /// Nothing may be written.
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Let it reach this host by name, instead of the hosts that the project names: `example.com`,
+    /// `*.example.com`, `example.com:8443`, `localhost:5432`. May be repeated.
+    #[arg(long = "host", value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
     /// Use this mechanism, or fail.
     #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Option<MechanismName>,

@@ -137,6 +137,10 @@ impl Cli {
             runner = run.runner;
         } else if let ForgeCommand::Exec(exec) = &self.command {
             runner = exec.runner;
+            let hosts = serde_json::Value::from(exec.hosts.clone());
+            if !exec.hosts.is_empty() {
+                self.global.set.push(format!("network={{allow: {hosts}}}"));
+            }
         }
         let settings = runner.map_or(&[][..], RunnerName::settings);
         let settings = settings.iter().map(|setting| (*setting).to_owned());

@@ -16,9 +16,10 @@ use std::time::Duration;
 
 use file_sandbox::cap_std;
 use forge_runtime::{NodeContainers, hosts_not_kept};
+use forge_tools::describe_refused_hosts;
 use os_sandbox::{
     Backend, Captured, Child, Command, Directories, Enforcement, Entry, Error, ErrorKind, Exceeded,
-    HostSpec, Limits, Plan, PlanError, Policy, Rank, Requirement, Sandbox, Session, Stdio, Stream,
+    HostSpec, Limits, Network, Plan, PlanError, Policy, Rank, Requirement, Session, Stdio, Stream,
     Support,
 };
 use rustix::fs::OFlags;
@@ -44,6 +45,13 @@ const RESTORE_HINT: &str = "hint: look at it, and move it back: forge quarantine
 /// Names the attempt, not the cause of the failure: only the command knows that.
 const UNREACHABLE: &str = "note: the command tried to reach another host, and the network is off; \
                            `network: true` turns it on";
+
+/// As above, where hosts are named.
+const UNNAMED_ADDRESS: &str = "note: the command tried to reach an address that `network.allow` \
+                               does not name";
+
+const ALLOW_HOST_HINT: &str = "hint: to allow a host, name it in `network.allow`, or for one run: \
+                               forge exec --host HOST";
 
 pub(crate) fn run(
     global: &Global,
@@ -416,7 +424,7 @@ fn run_it(
         let enforcement = serde_json::to_value(child.enforcement()).unwrap_or_default();
         report(&exit, exceeded, &printed, enforcement)?;
     } else {
-        print_limits(&exit, &child, quiet);
+        print_limits(&exit, &child, plan.policy(), quiet);
     }
     if args.fail_on_quarantine && !child.quarantined().is_empty() {
         return Ok(ExitKind::Quarantined);
@@ -424,8 +432,8 @@ fn run_it(
     Ok(ExitKind::Command(code))
 }
 
-/// Prints the limit that ended the command, and its attempt to use the network.
-fn print_limits(exit: &os_sandbox::Exit, child: &Child, quiet: bool) {
+/// Prints the limit that ended the command, and after a failure its attempts to use the network.
+fn print_limits(exit: &os_sandbox::Exit, child: &Child, policy: &Policy, quiet: bool) {
     if let Some(exceeded) = child.exceeded() {
         // The exit code alone (137, or the command's own) does not say why.
         stderr::print(format!(
@@ -433,8 +441,21 @@ fn print_limits(exit: &os_sandbox::Exit, child: &Child, quiet: bool) {
             describe_limit(&exceeded)
         ));
     }
-    if !exit.success() && !quiet && child.enforcement().unreachable > 0 {
-        stderr::print(UNREACHABLE);
+    if exit.success() || quiet {
+        return;
+    }
+    let refused = describe_refused_hosts(&child.enforcement().contacts);
+    if !refused.is_empty() {
+        refused.into_iter().for_each(stderr::print);
+        stderr::print(ALLOW_HOST_HINT);
+    }
+    if child.enforcement().unreachable > 0 {
+        let by_name = matches!(policy.network(), Network::Hosts(_));
+        stderr::print(if by_name {
+            UNNAMED_ADDRESS
+        } else {
+            UNREACHABLE
+        });
     }
 }
 
@@ -467,7 +488,7 @@ impl CommandBuilder<'_> {
         {
             stderr::print(format!("warning: {told}"));
         }
-        let sandbox = Sandbox::open(plan.clone(), Directories::user());
+        let sandbox = forge_tools::open_sandbox(plan.clone(), Directories::user());
         let command = Command::new(&sandbox, self.program)
             .args(self.arguments)
             .cwd(self.directory.clone())

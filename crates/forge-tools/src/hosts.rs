@@ -1,0 +1,178 @@
+//! Named hosts of commands: the broker of `sandbox-network` as the proxy of `os-sandbox`, and the
+//! lines about hosts that were refused.
+
+use os_sandbox::{
+    Contact, Contacts, Directories, HostProxy, NamedHosts, Network, Plan, ProxySession,
+    ProxySockets, Sandbox,
+};
+use sandbox_network::{
+    Broker, BrokerOptions, ConnectionRecord, ConnectionVerdict, Host, HostPattern, HostRules,
+    Listeners, Service,
+};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bound on the lines about refused hosts.
+const MAX_LINES: usize = 5;
+
+/// Opens a plan. If its policy names hosts, commands reach exactly those, by a broker in this
+/// process.
+///
+/// ```
+/// use os_sandbox::{Directories, HostSpec, Plan, Policy, Requirement, Support};
+///
+/// let support = Support::assume(HostSpec { landlock_abi: 7, seccomp: true, ..HostSpec::default() });
+/// let plan = Plan::new(&Policy::builder().build()?, &support, Requirement::Enforce)?;
+/// let sandbox = forge_tools::open_sandbox(plan, Directories::user());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open_sandbox(plan: Plan, directories: Directories) -> Sandbox {
+    let proxy = match plan.policy().network() {
+        Network::Hosts(hosts) => Some(Arc::new(BrokerProxy::new(hosts))),
+        _ => None,
+    };
+    let sandbox = Sandbox::open(plan, directories);
+    match proxy {
+        Some(proxy) => sandbox.with_host_proxy(proxy),
+        None => sandbox,
+    }
+}
+
+/// A broker that starts with the first command.
+#[derive(Debug)]
+struct BrokerProxy {
+    /// The patterns as the policy shows them.
+    patterns: Vec<String>,
+    broker: Mutex<Option<Broker>>,
+}
+
+impl BrokerProxy {
+    fn new(hosts: &NamedHosts) -> BrokerProxy {
+        BrokerProxy {
+            patterns: hosts.patterns().to_vec(),
+            broker: Mutex::default(),
+        }
+    }
+
+    fn start(&self) -> io::Result<Broker> {
+        let rules = rules(&self.patterns)?;
+        let options = BrokerOptions {
+            advice: Arc::new(|host: &Host, port| {
+                format!("`network.allow` can name it: {}", host.with_port(port))
+            }),
+            ..BrokerOptions::default()
+        };
+        Broker::new(rules, options)
+    }
+}
+
+impl HostProxy for BrokerProxy {
+    fn serve(&self, sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
+        let mut broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner);
+        let broker = match &mut *broker {
+            Some(broker) => broker,
+            none => none.insert(self.start()?),
+        };
+        let service = broker.serve(Listeners {
+            resolver: sockets.resolvers,
+            resolver_tcp: sockets.resolver_listeners,
+            proxy: sockets.proxies,
+            forwarders: sockets.forwarders,
+        })?;
+        Ok(Box::new(BrokerSession(service)))
+    }
+}
+
+/// Returns the rules of a policy's list, in which a leading `!` denies.
+fn rules(patterns: &[String]) -> io::Result<HostRules> {
+    let parse = |text: &str| {
+        HostPattern::parse(text).map_err(|error| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("{text}: {error}"))
+        })
+    };
+    let (mut allow, mut deny) = (Vec::new(), Vec::new());
+    for text in patterns {
+        match text.strip_prefix('!') {
+            Some(denied) => deny.push(parse(denied)?),
+            None => allow.push(parse(text)?),
+        }
+    }
+    Ok(HostRules::new(allow, deny))
+}
+
+#[derive(Debug)]
+struct BrokerSession(Service);
+
+impl ProxySession for BrokerSession {
+    fn finish(self: Box<Self>) -> Contacts {
+        let report = self.0.finish();
+        Contacts {
+            listed: report.connections.into_iter().map(contact).collect(),
+            more: report.omitted,
+        }
+    }
+}
+
+fn contact(record: ConnectionRecord) -> Contact {
+    let reason = record.reason.as_ref().map(ToString::to_string);
+    Contact {
+        refused: match record.verdict {
+            ConnectionVerdict::Allowed => None,
+            ConnectionVerdict::Refused | ConnectionVerdict::Failed => {
+                Some(reason.unwrap_or_else(|| "refused".to_owned()))
+            }
+        },
+        host: record.host,
+        port: record.port,
+        address: record.address,
+        sent: record.sent,
+        received: record.received,
+        rule: record.rule.map(|rule| rule.to_string()),
+    }
+}
+
+/// Returns a line for each host that was refused or not reached, for a few of them.
+///
+/// ```
+/// use os_sandbox::Contact;
+/// let contact = Contact {
+///     host: "example.org".into(), port: 443, address: None, sent: 0, received: 0, rule: None,
+///     refused: Some("no rule names it".into()),
+/// };
+/// let lines = forge_tools::describe_refused_hosts(&[contact]);
+/// assert_eq!(lines, ["refused: connect example.org:443 (no rule names it)"]);
+/// ```
+#[must_use]
+pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
+    let refused = || {
+        contacts
+            .iter()
+            .filter_map(|one| Some((one, one.refused.as_ref()?)))
+    };
+    let connected: BTreeSet<&str> = refused()
+        .filter(|(one, _)| one.port != 0)
+        .map(|(one, _)| one.host.as_str())
+        .collect();
+    let mut lines: Vec<String> = Vec::new();
+    for (one, reason) in refused() {
+        let line = match one.port {
+            // The connect that follows tells more.
+            0 if connected.contains(one.host.as_str()) => continue,
+            0 => format!("refused: resolve {} ({reason})", one.host),
+            port if one.host.contains(':') => {
+                format!("refused: connect [{}]:{port} ({reason})", one.host)
+            }
+            port => format!("refused: connect {}:{port} ({reason})", one.host),
+        };
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let more = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
+    if more > 0 {
+        lines.push(format!("refused: {more} more hosts"));
+    }
+    lines
+}
