@@ -2,8 +2,8 @@
 //! lines about hosts that were refused.
 
 use os_sandbox::{
-    Contact, Contacts, Directories, HostProxy, NamedHosts, Network, Plan, ProxySession,
-    ProxySockets, Sandbox,
+    Contact, ContactOutcome, Contacts, Directories, HostProxy, NamedHosts, Network, Plan,
+    ProxySession, ProxySockets, Sandbox,
 };
 use sandbox_network::{
     Broker, BrokerOptions, ConnectionRecord, ConnectionVerdict, Host, HostPattern, HostRules,
@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Bound on the contacts of one command that a receipt lists; further ones are counted.
+const MAX_RECORDS: usize = 1000;
 /// Bound on the lines about refused hosts.
 const MAX_LINES: usize = 5;
 
@@ -57,12 +59,11 @@ impl BrokerProxy {
 
     fn start(&self) -> io::Result<Broker> {
         let rules = rules(&self.patterns)?;
-        let options = BrokerOptions {
-            advice: Arc::new(|host: &Host, port| {
-                format!("`network.allow` can name it: {}", host.with_port(port))
-            }),
-            ..BrokerOptions::default()
-        };
+        let mut options = BrokerOptions::default();
+        options.limits.records = MAX_RECORDS;
+        options.advice = Arc::new(|host: &Host, port| {
+            format!("`network.allow` can name it: {}", host.with_port(port))
+        });
         Broker::new(rules, options)
     }
 }
@@ -115,14 +116,13 @@ impl ProxySession for BrokerSession {
 }
 
 fn contact(record: ConnectionRecord) -> Contact {
-    let reason = record.reason.as_ref().map(ToString::to_string);
     Contact {
-        refused: match record.verdict {
-            ConnectionVerdict::Allowed => None,
-            ConnectionVerdict::Refused | ConnectionVerdict::Failed => {
-                Some(reason.unwrap_or_else(|| "refused".to_owned()))
-            }
+        outcome: match record.verdict {
+            ConnectionVerdict::Allowed => ContactOutcome::Connected,
+            ConnectionVerdict::Refused => ContactOutcome::Refused,
+            ConnectionVerdict::Failed => ContactOutcome::Failed,
         },
+        reason: record.reason.as_ref().map(ToString::to_string),
         host: record.host,
         port: record.port,
         address: record.address,
@@ -135,36 +135,35 @@ fn contact(record: ConnectionRecord) -> Contact {
 /// Returns a line for each host that was refused or not reached, for a few of them.
 ///
 /// ```
-/// use os_sandbox::Contact;
+/// use os_sandbox::{Contact, ContactOutcome};
 /// let contact = Contact {
 ///     host: "example.org".into(), port: 443, address: None, sent: 0, received: 0, rule: None,
-///     refused: Some("no rule names it".into()),
+///     outcome: ContactOutcome::Refused, reason: Some("no rule names it".into()),
 /// };
 /// let lines = forge_tools::describe_refused_hosts(&[contact]);
 /// assert_eq!(lines, ["refused: connect example.org:443 (no rule names it)"]);
 /// ```
 #[must_use]
 pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
-    let refused = || {
-        contacts
-            .iter()
-            .filter_map(|one| Some((one, one.refused.as_ref()?)))
+    let unconnected = || {
+        let outcomes = contacts.iter().map(|one| (one, verb(one.outcome)));
+        outcomes.filter_map(|(one, verb)| Some((one, verb?)))
     };
-    let connected: BTreeSet<&str> = refused()
+    let tried: BTreeSet<&str> = unconnected()
         .filter(|(one, _)| one.port != 0)
         .map(|(one, _)| one.host.as_str())
         .collect();
     let mut lines: Vec<String> = Vec::new();
-    for (one, reason) in refused() {
-        let line = match one.port {
+    for (one, verb) in unconnected() {
+        let target = match one.port {
             // The connect that follows tells more.
-            0 if connected.contains(one.host.as_str()) => continue,
-            0 => format!("refused: resolve {} ({reason})", one.host),
-            port if one.host.contains(':') => {
-                format!("refused: connect [{}]:{port} ({reason})", one.host)
-            }
-            port => format!("refused: connect {}:{port} ({reason})", one.host),
+            0 if tried.contains(one.host.as_str()) => continue,
+            0 => format!("resolve {}", one.host),
+            port if one.host.contains(':') => format!("connect [{}]:{port}", one.host),
+            port => format!("connect {}:{port}", one.host),
         };
+        let reason = one.reason.as_deref().map(|reason| format!(" ({reason})"));
+        let line = format!("{verb}: {target}{}", reason.unwrap_or_default());
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -172,7 +171,16 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
     let more = lines.len().saturating_sub(MAX_LINES);
     lines.truncate(MAX_LINES);
     if more > 0 {
-        lines.push(format!("refused: {more} more hosts"));
+        lines.push(format!("refused or failed: {more} more"));
     }
     lines
+}
+
+/// Returns the word for an outcome that left the command unconnected.
+fn verb(outcome: ContactOutcome) -> Option<&'static str> {
+    match outcome {
+        ContactOutcome::Connected => None,
+        ContactOutcome::Refused => Some("refused"),
+        ContactOutcome::Failed => Some("failed"),
+    }
 }

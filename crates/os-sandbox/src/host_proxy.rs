@@ -62,7 +62,25 @@ pub struct Contact {
     /// The pattern that decided.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub rule: Option<String>,
-    /// The reason of the refusal or failure. `None` for a connection that was made.
+    /// The outcome.
+    pub outcome: ContactOutcome,
+    /// The reason, unless the command was connected.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub refused: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// The outcome of a [`Contact`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+pub enum ContactOutcome {
+    /// The proxy connected the command.
+    Connected,
+    /// The proxy refused.
+    Refused,
+    /// The rules allow the host, and it could not be reached.
+    Failed,
 }

@@ -18,9 +18,9 @@ use file_sandbox::cap_std;
 use forge_runtime::{NodeContainers, hosts_not_kept};
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
-    Backend, Captured, Child, Command, Directories, Enforcement, Entry, Error, ErrorKind, Exceeded,
-    HostSpec, Limits, Network, Plan, PlanError, Policy, Rank, Requirement, Session, Stdio, Stream,
-    Support,
+    Backend, Captured, Child, Command, ContactOutcome, Directories, Enforcement, Entry, Error,
+    ErrorKind, Exceeded, HostSpec, Limits, Network, Plan, PlanError, Policy, Rank, Requirement,
+    Session, Stdio, Stream, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
@@ -444,9 +444,14 @@ fn print_limits(exit: &os_sandbox::Exit, child: &Child, policy: &Policy, quiet: 
     if exit.success() || quiet {
         return;
     }
-    let refused = describe_refused_hosts(&child.enforcement().contacts);
-    if !refused.is_empty() {
-        refused.into_iter().for_each(stderr::print);
+    let contacts = &child.enforcement().contacts;
+    for line in describe_refused_hosts(contacts) {
+        stderr::print(line);
+    }
+    if contacts
+        .iter()
+        .any(|one| one.outcome == ContactOutcome::Refused)
+    {
         stderr::print(ALLOW_HOST_HINT);
     }
     if child.enforcement().unreachable > 0 {

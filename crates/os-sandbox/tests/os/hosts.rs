@@ -6,8 +6,8 @@ use crate::fixture::{Mechanism, World, said};
 use crate::outcome::{ensure, expect, say};
 use crate::report::Report;
 use os_sandbox::{
-    Backend, Command, Contact, Contacts, ErrorKind, HostProxy, NamedHosts, Network, Promise,
-    PromiseState, ProxySession, ProxySockets, Sandbox,
+    Backend, Command, Contact, ContactOutcome, Contacts, ErrorKind, HostProxy, NamedHosts, Network,
+    Promise, PromiseState, ProxySession, ProxySockets, Sandbox,
 };
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
@@ -48,7 +48,8 @@ impl ProxySession for Answering {
             sent: 0,
             received: 0,
             rule: None,
-            refused: None,
+            outcome: ContactOutcome::Connected,
+            reason: None,
         });
         Contacts {
             listed: listed.collect(),
