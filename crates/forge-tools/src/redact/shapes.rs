@@ -379,6 +379,25 @@ mod tests {
         }
     }
 
+    /// The shortest and the longest key of each row are found under the row's own kind: no earlier
+    /// row takes them.
+    #[test]
+    fn every_row_finds_its_own_keys() {
+        for row in SHAPES {
+            let letters = (b'0'..=b'z').filter(|byte| row.alphabet.has(*byte));
+            let letters: Vec<char> = letters.map(char::from).collect();
+            for length in [row.min, row.max] {
+                let body: String = letters.iter().cycle().take(length).collect();
+                let key = format!("{}{body}", row.prefix);
+                assert_eq!(
+                    find(&format!("a {key} b")),
+                    [(row.kind, 2..2 + key.len())],
+                    "{key}"
+                );
+            }
+        }
+    }
+
     /// `~` marks where a key begins and ends; put together here, so that no scanner takes this
     /// file for a leak.
     #[test]

@@ -1,5 +1,5 @@
 //! The shapes of keys, as data: how the keys of each vendor begin and go on, after the vendors' own
-//! documentation. A new kind of key is a new row.
+//! documentation. A new kind of key is a new row; a test looks for a key of each row.
 
 /// The bytes that a key is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
