@@ -1,4 +1,6 @@
-//! The tools themselves, one file each: the description, the intents of a call, and its work.
+//! The tools themselves, one file each: the description, the intents of a call, and its work. A new
+//! tool is a file, its module and a row of [`FILE_TOOLS`] here, and its name in `FILE_TOOLS` of
+//! `sandbox-config`; a test of `forge` compares the two.
 
 mod append_file;
 mod copy_file;

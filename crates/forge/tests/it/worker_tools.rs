@@ -42,6 +42,26 @@ fn call(world: &World, tool: &str, arguments: &Value, flags: &[&str]) -> Ran {
     world.forge(&[&call, flags].concat())
 }
 
+/// The configuration knows every file tool by name: none of them is asked for without files.
+#[test]
+fn a_file_tool_of_a_worker_without_files_is_a_mistake() {
+    let tools = forge_tools::tools::file_tools();
+    let names = tools.iter().map(|tool| tool.spec().name.as_str());
+    let names: Vec<&str> = names.collect();
+    let list = names.join(", ");
+    let main = format!("---\ndescription: x\nsandbox: none\ntools: [{list}]\n---\nGo.\n");
+    let world = World::new(&[
+        ("golem-forge.config.yaml", PROJECT),
+        ("workers/main.worker", &main),
+    ]);
+    let checked = world.forge(&["check"]);
+    let said = format!("{}{}", checked.stdout, checked.stderr);
+    for name in names {
+        let mistake = format!("'main' asks for `{name}`, and it is shown no files");
+        assert!(said.contains(&mistake), "{name}\n{said}");
+    }
+}
+
 #[test]
 fn a_worker_s_tools_are_listed_with_the_workers_that_it_may_call() {
     let world = world("");

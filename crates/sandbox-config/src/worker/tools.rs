@@ -19,7 +19,8 @@ const ALIASES: [(&str, &str); 6] = [
     ("stageForPush", "git_stage"),
 ];
 
-/// The tools of a worker that has files; also those of golem's `filesystem`.
+/// The tools that a worker has because of its files (`forge_tools::tools::file_tools`); also those
+/// of golem's `filesystem`.
 pub(crate) const FILE_TOOLS: &[&str] = &[
     "read_file",
     "write_file",
