@@ -10,7 +10,7 @@ use crate::syntax::text::ConfigOrigin;
 pub(super) const RETRY_S: u64 = 120;
 
 /// Name, wire, address and variable with the key. A new provider on a wire that is known is a new
-/// row.
+/// row; `docs/models.md`, `docs/configuration.md` and the key `providers` list the names.
 const PROVIDERS: &[(&str, Wire, &str, Option<&str>)] = &[
     (
         "anthropic",
