@@ -194,14 +194,27 @@ impl Shared {
         }
     }
 
+    /// `true` if a rule denies a host whose connection was allowed.
+    fn is_denied(&self, host: &Host, port: u16) -> bool {
+        matches!(read(&self.rules).decide(host, port), Decision::Denied(_))
+    }
+
+    /// Checks an address against the deny rules alone.
+    fn check_denied(&self, address: IpAddr, port: u16) -> Result<(), Refusal> {
+        match read(&self.rules).denied_address(address, port) {
+            Some(rule) => Err(Refusal::AddressDenied {
+                address,
+                rule: rule.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Checks an address that a name resolved to.
     fn check_address(&self, address: IpAddr, port: u16) -> Result<(), Refusal> {
-        let rules = read(&self.rules);
-        if let Some(rule) = rules.denied_address(address, port) {
-            let rule = rule.clone();
-            return Err(Refusal::AddressDenied { address, rule });
-        }
-        if (self.options.is_public)(address) || rules.names_address(address, port) {
+        self.check_denied(address, port)?;
+        let is_named = || read(&self.rules).names_address(address, port);
+        if (self.options.is_public)(address) || is_named() {
             return Ok(());
         }
         let class = crate::address::AddressClass::of(address);

@@ -30,7 +30,7 @@ pub(super) async fn connect(
     port: u16,
     protocol: Protocol,
 ) -> Result<Upstream, Refusal> {
-    let mut record = ConnectionRecord::new(state.id, shown(host), port, protocol);
+    let mut record = ConnectionRecord::new(state, shown(host), port, protocol);
     match reach(state, host, port, &mut record).await {
         Ok((stream, early)) => Ok(Upstream {
             stream,
@@ -62,7 +62,9 @@ async fn reach(
         return Ok((stream, early));
     }
     let addresses = checked_addresses(state, host, port).await?;
-    let stream = connect_in_turn(state, &addresses).await?;
+    let stream = connect_any(&shared.options.limits, &addresses)
+        .await
+        .map_err(|error| Refusal::Unreachable(error.to_string()))?;
     record.address = peer(&stream);
     Ok((stream, Vec::new()))
 }
@@ -80,7 +82,9 @@ async fn checked_addresses(
         Host::Address(address) => return Ok(vec![SocketAddr::new(*address, port)]),
         Host::Name(name) => name,
     };
-    let answers = if name.as_str() == "localhost" {
+    // What allowed `localhost` allowed its addresses.
+    let is_loopback = name.as_str() == "localhost";
+    let answers = if is_loopback {
         LOOPBACK.to_vec()
     } else {
         resolve(shared, name).await?
@@ -88,7 +92,12 @@ async fn checked_addresses(
     let mut checked = Vec::new();
     let mut refused = None;
     for address in answers {
-        match shared.check_address(address, port) {
+        let judged = if is_loopback {
+            shared.check_denied(address, port)
+        } else {
+            shared.check_address(address, port)
+        };
+        match judged {
             Ok(()) => checked.push(SocketAddr::new(address, port)),
             Err(reason) => refused = refused.or(Some(reason)),
         }
@@ -97,16 +106,6 @@ async fn checked_addresses(
         Some(reason) if checked.is_empty() => Err(reason),
         _ => Ok(checked),
     }
-}
-
-/// Connects to the first address that answers.
-pub(super) async fn connect_in_turn(
-    state: &ServiceState,
-    addresses: &[SocketAddr],
-) -> Result<TcpStream, Refusal> {
-    connect_any(&state.shared.options.limits, addresses)
-        .await
-        .map_err(|error| Refusal::Unreachable(error.to_string()))
 }
 
 /// Connects to the first address that answers, within the time limits for one and for all.

@@ -2,6 +2,10 @@
 //! that answers one question with at most one record. The question is given back byte for byte, so
 //! that clients that mix upper and lower case find their own spelling again.
 
+// Why not a crate: a question is one header and one name that is never compressed. simple-dns refuses
+// types that it does not know, where "no data" is the answer, and allocates by a packet's counters.
+// hickory-proto is built with url, rand and tracing.
+
 use std::net::IpAddr;
 
 use crate::host::{HostName, MAX_NAME};

@@ -116,6 +116,8 @@ impl Refusal {
 pub struct ConnectionRecord {
     /// The service ([`Service::id`](super::Service::id)), one for each command.
     pub service: u64,
+    /// The number of this attempt within its service. The events of one connection have the same.
+    pub number: u64,
     /// The host as the client named it; with escapes if it is not a valid host.
     pub host: String,
     /// The port. 0 for a question of the domain name system, which has none.
@@ -141,9 +143,15 @@ pub struct ConnectionRecord {
 }
 
 impl ConnectionRecord {
-    pub(super) fn new(service: u64, host: String, port: u16, protocol: Protocol) -> Self {
+    pub(super) fn new(
+        state: &ServiceState,
+        host: String,
+        port: u16,
+        protocol: Protocol,
+    ) -> ConnectionRecord {
         ConnectionRecord {
-            service,
+            service: state.id,
+            number: state.next_number(),
             host,
             port,
             address: None,

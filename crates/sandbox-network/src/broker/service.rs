@@ -45,7 +45,7 @@ pub struct Listeners {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceReport {
-    /// Connections and refused questions, in the order in which they ended.
+    /// Connections and refused questions, in the order in which they began.
     pub connections: Vec<ConnectionRecord>,
     /// Records beyond the limit.
     pub omitted: u64,
@@ -78,6 +78,7 @@ impl Service {
             records: Mutex::default(),
             tasks: Mutex::default(),
             stopping: watch::Sender::new(false),
+            numbers: AtomicU64::new(0),
             waited: AtomicU64::new(0),
             names_full: AtomicU64::new(0),
         });
@@ -107,7 +108,8 @@ impl Service {
     #[must_use]
     pub fn finish(self) -> ServiceReport {
         self.end(DRAIN_TIMEOUT);
-        let records = mem::take(&mut *lock(&self.state.records));
+        let mut records = mem::take(&mut *lock(&self.state.records));
+        records.list.sort_by_key(|record| record.number);
         ServiceReport {
             connections: records.list,
             omitted: records.omitted,
@@ -151,6 +153,7 @@ pub(super) struct ServiceState {
     records: Mutex<Records>,
     tasks: Mutex<JoinSet<()>>,
     stopping: watch::Sender<bool>,
+    numbers: AtomicU64,
     waited: AtomicU64,
     names_full: AtomicU64,
 }
@@ -164,6 +167,11 @@ impl fmt::Debug for ServiceState {
 }
 
 impl ServiceState {
+    /// Returns the number of the next attempt.
+    pub(super) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Runs a task that ends with the service.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = lock(&self.tasks);
@@ -191,7 +199,7 @@ impl ServiceState {
 
     /// Writes the record of a refused connection.
     pub(super) fn refuse(&self, host: String, port: u16, protocol: Protocol, reason: Refusal) {
-        let mut record = ConnectionRecord::new(self.id, host, port, protocol);
+        let mut record = ConnectionRecord::new(self, host, port, protocol);
         record.refuse(reason);
         self.report(EventKind::Refused, record);
     }

@@ -134,9 +134,34 @@ fn events_tell_what_happens_when_it_happens() {
         kinds(),
         [EventKind::Opened, EventKind::Closed, EventKind::Refused]
     );
+    let numbers: Vec<_> = events
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|event| event.record.number)
+        .collect();
+    assert_eq!(numbers, [0, 0, 1]);
     let closed = events.lock().unwrap()[1].record.clone();
     assert_eq!((closed.sent, closed.received), (5, 5));
     assert_eq!(world.finish().connections[0], closed);
+}
+
+#[test]
+fn records_are_in_the_order_in_which_connections_began() {
+    let port = echo_server();
+    let world = World::new(&["a.test", "b.test"], &[]);
+    let first = world.tunnel("a.test", port).unwrap();
+    let second = world.tunnel("b.test", port).unwrap();
+    world.tunnel("c.test", port).unwrap_err();
+    drop(second);
+    drop(first);
+    let report = world.finish();
+    let hosts: Vec<_> = report
+        .connections
+        .iter()
+        .map(|one| one.host.as_str())
+        .collect();
+    assert_eq!(hosts, ["a.test", "b.test", "c.test"]);
 }
 
 #[test]

@@ -102,14 +102,21 @@ pub(super) fn check_host<'a>(
     }
 }
 
-/// Returns the target of a request for a record, as far as it can be told.
+/// Returns the host of a request for a record, as far as it can be told. Paths are not part of it,
+/// and a target with `@` has none, because what is before could be a password.
 pub(super) fn target_of(bytes: &[u8]) -> String {
     let line = bytes
         .split(|byte| *byte == b'\n')
         .next()
         .unwrap_or_default();
     let target = line.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
-    String::from_utf8_lossy(&target[..target.len().min(crate::host::MAX_NAME)]).into_owned()
+    let target = String::from_utf8_lossy(target);
+    let authority = target.split_once("://").map_or(&*target, |(_, rest)| rest);
+    if authority.contains('@') {
+        return String::new();
+    }
+    let host = authority.split(['/', '?', '#']).next().unwrap_or_default();
+    host.trim_end().to_owned()
 }
 
 /// Refuses lines that do not end in CR LF, and NUL. A CR at the end may get its LF later.
@@ -262,6 +269,21 @@ mod tests {
             parse(long.as_bytes()),
             Err("its head is longer than 32 KiB")
         );
+    }
+
+    #[test]
+    fn a_record_has_no_credentials_and_no_path() {
+        for (head, host) in [
+            ("CONNECT a.com:443 HTTP/1.1\r\n", "a.com:443"),
+            ("CONNECT u:p@a.com:443 HTTP/1.1\r\n", ""),
+            ("GET http://a.com/secret?token=x HTTP/1.1\r\n", "a.com"),
+            ("GET /secret HTTP/1.1\r\n", ""),
+            ("CONNECT u:p/q@a.com:443 HTTP/1.1\r\n", ""),
+            ("GET\r\n", ""),
+            ("", ""),
+        ] {
+            assert_eq!(target_of(head.as_bytes()), host, "{head:?}");
+        }
     }
 
     proptest! {

@@ -86,7 +86,8 @@ impl Client {
             Ok(target) => target,
             Err(BadRequest(why)) => {
                 let reason = Refusal::Malformed(why.to_owned());
-                let shown = escape(&request.uri().to_string());
+                let named = request.uri().host().unwrap_or_default();
+                let shown = escape(named);
                 self.state.refuse(shown, 0, Protocol::Http, reason);
                 return close(text(StatusCode::BAD_REQUEST, why));
             }
@@ -104,8 +105,7 @@ impl Client {
         }
     }
 
-    /// Sends a request to its host and returns the answer. The host is decided again before a
-    /// connection is used again.
+    /// Sends a request to its host and returns the answer.
     async fn forward(
         &self,
         mut request: Request<Incoming>,
@@ -129,12 +129,15 @@ impl Client {
         Ok(self.finish(response, host, port, sender))
     }
 
-    /// Returns the connection of an earlier request if it leads to this host, which the rules still
-    /// allow.
+    /// Returns the connection of an earlier request if it leads to this host, which the rules do not
+    /// deny.
     async fn take_reusable(&self, host: &Host, port: u16) -> Option<SendRequest<Incoming>> {
         let leads_there = |one: &mut ReusableConnection| one.host == *host && one.port == port;
         let taken = lock(&self.reusable).take_if(leads_there)?;
-        self.state.shared.decide(host, port).await.ok()?;
+        // A person's answer for one connection counts for all of its requests.
+        if self.state.shared.is_denied(host, port) {
+            return None;
+        }
         let mut sender = taken.sender;
         sender.ready().await.ok()?;
         Some(sender)
