@@ -16,7 +16,7 @@ pub(crate) const ABOUT: &str =
     "fuzz every target, or the one named, for --seconds N (60); needs nightly and cargo-fuzz";
 
 const SECONDS: u64 = 60;
-const DIRS: [&str; 7] = [
+const DIRS: [&str; 8] = [
     "crates/file-sandbox/fuzz",
     "crates/forge-git/fuzz",
     "crates/forge-mcp/fuzz",
@@ -24,6 +24,7 @@ const DIRS: [&str; 7] = [
     "crates/forge-runtime/fuzz",
     "crates/forge-tools/fuzz",
     "crates/sandbox-config/fuzz",
+    "crates/sandbox-network/fuzz",
 ];
 
 /// Inputs to begin with: from nothing, a fuzzer hardly finds the first key of a file.
