@@ -10,7 +10,9 @@ pub(crate) const ABOUT: &str = "what the sandboxes cost, as ratios measured in o
 /// What is packaged; the program that measures looks for `forge` beside itself.
 const PROFILE: &str = "dist";
 
-const GROUPS: [&str; 7] = ["files", "os", "exec", "config", "mcp", "loop", "docker"];
+const GROUPS: [&str; 8] = [
+    "files", "os", "exec", "network", "config", "mcp", "loop", "docker",
+];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(unknown) = arguments

@@ -23,6 +23,8 @@ mod files;
 mod guards;
 mod inside;
 mod mcp;
+#[cfg(target_os = "linux")]
+mod network;
 mod spawn;
 mod trees;
 
@@ -68,16 +70,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let of_containers: &[Group] = &[containers::measures];
     #[cfg(target_os = "linux")]
     let of_exec: &[Group] = &[exec::measures];
+    #[cfg(target_os = "linux")]
+    let of_network: &[Group] = &[network::measures];
     // Only Linux starts an engine of its own, and has bubblewrap.
     #[cfg(not(target_os = "linux"))]
-    let (of_containers, of_exec): (&[Group], &[Group]) = (&[], &[]);
-    let groups: [(&str, &[Group]); 7] = [
+    let (of_containers, of_exec, of_network): (&[Group], &[Group], &[Group]) = (&[], &[], &[]);
+    let groups: [(&str, &[Group]); 8] = [
         (
             "files",
             &[files::measures, trees::measures, amounts::measures],
         ),
         ("os", &[spawn::measures, inside::measures, guards::measures]),
         ("exec", of_exec),
+        ("network", of_network),
         ("config", &[config::measures]),
         ("mcp", &[calls::measures, mcp::measures]),
         ("loop", &[agents::measures]),
